@@ -24,7 +24,7 @@ from joey.execution.processes import kill_marked_processes
 from joey.execution.terminal import LocalTerminal
 from joey.mcp.config import ServerEntry
 from joey.mcp.process import StderrTail
-from joey.mcp.transports import stdio_streams
+from joey.mcp.transports import open_stdio_streams
 from joey.workspace.files import LocalFiles
 
 SPAWN_CHILD_COMMAND = "sleep 1000 & echo $! > made; mv made child; wait"
@@ -54,7 +54,7 @@ async def command(directory: Path) -> None:
 
 async def server(directory: Path) -> None:
     entry = ServerEntry(command="/bin/sh", args=("-c", SPAWN_CHILD_COMMAND))
-    async with stdio_streams(entry, directory, ENVIRONMENT, StderrTail()):
+    async with open_stdio_streams(entry, directory, ENVIRONMENT, StderrTail()):
         await asyncio.Event().wait()
 
 

@@ -16,7 +16,7 @@ from joey.execution.hooks import HookEnvironment, run_hook
 from joey.execution.processes import kill_marked_processes
 from joey.mcp.config import ServerEntry
 from joey.mcp.process import StderrTail
-from joey.mcp.transports import stdio_streams
+from joey.mcp.transports import open_stdio_streams
 from joey.tools.regex_client import ask_script
 
 SLEEP = "import time\ntime.sleep(60)\n"
@@ -75,7 +75,7 @@ async def test_a_server_that_is_cancelled_while_it_is_asked_to_leave(
 
     async def use() -> None:
         environment = {"PATH": os.environ["PATH"]}
-        async with stdio_streams(entry, tmp_path, environment, StderrTail()):
+        async with open_stdio_streams(entry, tmp_path, environment, StderrTail()):
             here.set()
             await asyncio.Event().wait()
 

@@ -154,5 +154,5 @@ async def test_looking_whether_all_is_there_gives_no_key_away(joey: Joey, tmp_pa
 
 
 def test_a_server_of_a_project_gets_no_key_that_it_does_not_name(tmp_path: Path) -> None:
-    given = build_hub_config(tmp_path, {"PATH": "/bin", **PLANTED}).environment
+    given = build_hub_config(tmp_path, {"PATH": "/bin", **PLANTED}).server_environment
     assert traces(SECRETS, {"environment": repr(dict(given)).encode()}) == []

@@ -136,12 +136,12 @@ class SlowClosingServers:
     def __init__(self) -> None:
         self.leaves, self.may_leave = asyncio.Event(), asyncio.Event()
 
-    async def settle(self, patience: float) -> None: ...
+    async def wait_until_ready(self, patience: float) -> None: ...
 
-    async def call(self, *_: object) -> McpResult:
+    async def call_tool(self, *_: object) -> McpResult:
         raise AssertionError("nobody calls")
 
-    async def read(self, server: str, uri: str) -> McpResult:
+    async def read_resource(self, server: str, uri: str) -> McpResult:
         raise AssertionError("nobody reads")
 
     async def close(self) -> None:

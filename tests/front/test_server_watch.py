@@ -19,7 +19,7 @@ async def test_servers_that_are_waited_for_are_named_and_later_those_that_are_mi
     lease = house.hubs.lease(house.workspace)
     messages: list[str] = []
     watch = McpStartupReporter(lease, messages.append)
-    await lease.settle(0)
+    await lease.wait_until_ready(0)
     watch.report_waiting()
     watch.handle(ASKED)
     watch.handle(ASKED)

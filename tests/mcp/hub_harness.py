@@ -38,10 +38,10 @@ class HubHarness:
         self.surroundings = HubConfig(
             home=self.home,
             env={"NAME": "value"},
-            environment=self.environment,
+            server_environment=self.environment,
             trust_file=self.home / "trust.json",
-            trusts=self._trusts,
-            first_delay=0.05,
+            is_trusted=self._trusts,
+            initial_restart_delay_s=0.05,
         )
         self.hubs = HubPool(self.surroundings)
 
@@ -63,7 +63,7 @@ class HubHarness:
 
 async def settled(lease: HubLease) -> None:
     async with asyncio.timeout(TIMEOUT_S):
-        await lease.settle(TIMEOUT_S)
+        await lease.wait_until_ready(TIMEOUT_S)
 
 
 def server(lease: HubLease, name: str) -> McpServer:

@@ -35,7 +35,7 @@ def test_what_tools_looked_like_is_remembered_for_all_servers(
     tool = McpTool(name="look", description="looks", schema={})
 
     def see(number: int) -> None:
-        ToolPins(tmp_path).changed(
+        ToolPins(tmp_path).find_changed_tools(
             parse_server(f"s{number}", {"command": "x"}, "global", {}), [tool]
         )
 
@@ -52,7 +52,7 @@ def test_servers_that_are_added_and_removed_at_once_are_all_seen(
     workspace.mkdir()
 
     def names() -> set[str]:
-        return {listed.name for listed in open_server_admin(workspace, home, {}).listed()}
+        return {listed.name for listed in open_server_admin(workspace, home, {}).list_servers()}
 
     def add(number: int) -> None:
         open_server_admin(workspace, home, {}).add(f"s{number}", {"command": "x"}, project=project)

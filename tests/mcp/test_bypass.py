@@ -22,8 +22,8 @@ from joey.mcp.config import parse_server
 from joey.mcp.config_files import ConfigFiles
 from joey.mcp.process import StderrTail
 from joey.mcp.servers import ServerAdmin
-from joey.mcp.transports import stdio_streams
-from joey.mcp.trust import wanted_of
+from joey.mcp.transports import open_stdio_streams
+from joey.mcp.trust import list_trust_items
 from joey.ports import Capabilities
 from joey.tools.mcp_tool import prepare_call, run_call
 from tests.mcp.hub_harness import TIMEOUT_S, HubHarness, is_alive, server, settled, until
@@ -63,7 +63,7 @@ class TrustedProject:
 
     def _contents(self, workspace: Path) -> dict[str, bytes]:
         config = parse_server("theirs", self._entry, "project", self.environment)
-        found = wanted_of(config, workspace, self.environment)
+        found = list_trust_items(config, workspace, self.environment)
         return {item.name: item.content for item in found}
 
 
@@ -174,7 +174,7 @@ def test_what_no_program_can_be_given_is_no_entry(entry: dict[str, Any]) -> None
 
 def detail(**entry: Any) -> list[str]:
     config = parse_server("mine", entry, "project", {})
-    return list(wanted_of(config, Path("/work"), {})[0].details)
+    return list(list_trust_items(config, Path("/work"), {})[0].details)
 
 
 @pytest.mark.requirement("trust:shown")
@@ -208,7 +208,7 @@ def test_a_server_that_takes_the_place_of_ones_own_says_so(harness: HubHarness) 
     harness.write(files={"command": "mine"})
     harness.write(project=True, files={"command": "theirs"}, other={"command": "theirs"})
     server_admin = ServerAdmin(harness.workspace, harness.surroundings)
-    details = {item.name: "\n".join(item.details) for item in server_admin.wanted()}
+    details = {item.name: "\n".join(item.details) for item in server_admin.list_trust_items()}
     assert "your own server" in details["mcp:files"]
     assert "your own server" not in details["mcp:other"]
 
@@ -221,14 +221,14 @@ async def test_a_changed_allow_list_gives_nothing_before_it_is_trusted(
     harness.write(project=True, theirs=rude("hang-lists", tmp_path))
     lease = harness.hubs.lease(harness.workspace)
     await settled(lease)
-    await lease.call("theirs", "change", {})
+    await lease.call_tool("theirs", "change", {})
     await until(lambda: "hanging" in (tmp_path / "log").read_text())
     harness.trusted = False
     harness.write(project=True, theirs=rude("hang-lists", tmp_path, alwaysAllow=["*"]))
     await settled(lease)
     assert not any(tool.always_allowed for tool in server(lease, "theirs").tools)
     with pytest.raises(ToolError):
-        await lease.call("theirs", "echo", {"text": "x"})
+        await lease.call_tool("theirs", "echo", {"text": "x"})
     await lease.close()
 
 
@@ -239,14 +239,14 @@ async def test_trust_that_is_taken_back_stops_a_server_that_is_busy_not_answerin
     harness.write(project=True, theirs=rude("hang-lists", tmp_path))
     lease = harness.hubs.lease(harness.workspace)
     await settled(lease)
-    pid = int((await lease.call("theirs", "pid", {})).text)
-    await lease.call("theirs", "change", {})
+    pid = int((await lease.call_tool("theirs", "pid", {})).text)
+    await lease.call_tool("theirs", "change", {})
     await until(lambda: "hanging" in (tmp_path / "log").read_text())
     harness.trusted = False
     (harness.home / "trust.json").write_text("{}")
     await settled(lease)
     with pytest.raises(ToolError):
-        await lease.call("theirs", "echo", {"text": "x"})
+        await lease.call_tool("theirs", "echo", {"text": "x"})
     async with asyncio.timeout(TIMEOUT_S / 3):
         await until(lambda: not is_alive(pid))
     await lease.close()
@@ -284,7 +284,7 @@ def test_a_file_of_settings_that_is_a_directory_is_a_problem_and_no_crash(
 
 def test_secrets_on_command_lines_are_not_shown() -> None:
     def shown(**entry: Any) -> str:
-        return parse_server("x", entry, "global", {}).shown
+        return parse_server("x", entry, "global", {}).display_target
 
     text = shown(
         command="docker",
@@ -330,7 +330,7 @@ async def test_pins_do_not_grow_without_end(harness: HubHarness, tmp_path: Path)
     lease = await harness.open(r=rude("inventive", tmp_path, alwaysAllow=["*"]))
     for _ in range(4):
         before = {tool.name for tool in server(lease, "r").tools}
-        await lease.call("r", "change", {})
+        await lease.call_tool("r", "change", {})
         await until(lambda b=before: {t.name for t in server(lease, "r").tools} != b)  # type: ignore[misc]
     pins = json.loads((harness.home / "mcp-pins.json").read_text())
     assert all(len(known) <= 2000 for known in pins.values())
@@ -344,7 +344,7 @@ async def test_tools_that_only_the_users_settings_allow_are_pinned_too(
 ) -> None:
     lease = await harness.open(r=rude("redescribing", tmp_path))
     assert not any(tool.has_changed for tool in server(lease, "r").tools)
-    await lease.call("r", "change", {})
+    await lease.call_tool("r", "change", {})
     await until(lambda: all(tool.has_changed for tool in server(lease, "r").tools))
     await lease.close()
 
@@ -356,7 +356,7 @@ async def test_a_tool_that_changes_while_a_user_decides_is_not_called(
     lease = await harness.open(r=rude("redescribing", tmp_path))
     ctx = make_context(tmp_path, capabilities=Capabilities(mcp=lease))
     prepared = prepare_call("r", "echo", {"text": "x"}, ctx)
-    await lease.call("r", "change", {})
+    await lease.call_tool("r", "change", {})
     await until(lambda: all(tool.has_changed for tool in server(lease, "r").tools))
     with pytest.raises(ToolError, match="has changed its tool"):
         await run_call(prepared, ctx)
@@ -402,7 +402,7 @@ async def test_cancelling_twice_leaves_no_process_behind(
 
     async def use() -> None:
         stderr_tail = StderrTail()
-        async with stdio_streams(
+        async with open_stdio_streams(
             config.entry, harness.workspace, {"PATH": os.environ["PATH"]}, stderr_tail
         ) as (_, write):
             await until(noted.read_text)

@@ -9,13 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from joey.mcp.message_limits import BoundedLineSplitter, TruncatedLine, clipped, message_of
+from joey.mcp.message_limits import (
+    BoundedLineSplitter,
+    TruncatedLine,
+    build_truncated_message,
+    to_bounded_message,
+)
 
 
 def fed(data: bytes, limit: int, size: int) -> list[bytes | TruncatedLine]:
     lines = BoundedLineSplitter(limit)
     found = [line for at in range(0, len(data), size) for line in lines.feed(data[at : at + size])]
-    return [*found, lines.close()]
+    return [*found, lines.flush()]
 
 
 @given(
@@ -32,14 +37,14 @@ def test_however_the_bytes_arrive_the_lines_are_the_same(lines: list[bytes], siz
             assert found == line
         else:
             assert isinstance(found, TruncatedLine)
-            assert (found.head, found.size) == (line[:20], len(line))
+            assert (found.head, found.full_size) == (line[:20], len(line))
 
 
 def cut(message: dict[str, Any], limit: int) -> dict[str, Any] | None:
     data = json.dumps(message).encode()
     (line,) = [found for found in fed(data, limit, 64) if found]
     assert isinstance(line, TruncatedLine)
-    short = clipped(line.head, line.tail, line.size)
+    short = build_truncated_message(line.head, line.tail, line.full_size)
     return None if short is None else json.loads(short)
 
 
@@ -82,13 +87,13 @@ def test_what_nobody_waits_for_is_dropped() -> None:
 @given(st.binary(max_size=200), st.binary(max_size=50))
 @settings(max_examples=150)
 def test_bytes_that_are_no_message_are_no_crash(head: bytes, tail: bytes) -> None:
-    clipped(head, tail, 1_000_000)
+    build_truncated_message(head, tail, 1_000_000)
 
 
 async def test_an_event_keeps_its_field_name() -> None:
     line = TruncatedLine(
         b'data: {"id": 3, "result": {"content": [{"type": "text", "text": "ab', b"", 99
     )
-    message = await message_of(line, b"data: ")
+    message = await to_bounded_message(line, b"data: ")
     assert message.startswith(b"data: {")
     assert json.loads(message[6:])["id"] == 3

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from joey.mcp.config import parse_server, parse_servers
 from joey.mcp.config_files import ConfigFiles
-from joey.mcp.trust import wanted_of
+from joey.mcp.trust import list_trust_items
 
 VARIABLES = {"NAME": "value", "workspaceFolder": "/work space"}
 
@@ -80,12 +80,12 @@ def test_variables_are_filled_in_everywhere_and_unset_ones_stay() -> None:
 
 def test_what_is_shown_of_a_server_holds_no_secrets() -> None:
     args = ["--api-key", "hush", "--token=hush", "${env:NAME}", "plain"]
-    shown = parse_server("name", {"command": "x", "args": args}, "global", VARIABLES).shown
+    shown = parse_server("name", {"command": "x", "args": args}, "global", VARIABLES).display_target
     assert "hush" not in shown and "value" not in shown
     assert shown.endswith("plain")
     url = "https://user:hush@h/mcp?key=hush"
     web = parse_server("name", {"type": "sse", "url": url}, "global", {})
-    assert web.shown == "https://h/mcp"
+    assert web.display_target == "https://h/mcp"
 
 
 def nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
@@ -181,11 +181,11 @@ def test_files_of_the_workspace_that_a_server_runs_are_part_of_what_is_trusted(
     (place.workspace / "elsewhere.py").symlink_to("/etc/passwd")
     entry = {"command": "python3", "args": ["-u", "server.py", "elsewhere.py", "missing.py"]}
     config = parse_server("mine", entry, "project", {})
-    names = [item.name for item in wanted_of(config, place.workspace, {})]
+    names = [item.name for item in list_trust_items(config, place.workspace, {})]
     assert names == ["mcp:mine", "mcp:mine:server.py", "mcp:mine:elsewhere.py"]
-    before = wanted_of(config, place.workspace, {})[1].content
+    before = list_trust_items(config, place.workspace, {})[1].content
     script.write_text("print(2)")
-    assert wanted_of(config, place.workspace, {})[1].content != before
+    assert list_trust_items(config, place.workspace, {})[1].content != before
 
 
 @pytest.mark.requirement("trust:shown")
@@ -198,7 +198,7 @@ def test_what_is_shown_before_trust_is_the_whole_command_its_place_and_names_of_
         "alwaysAllow": ["look"],
     }
     config = parse_server("mine", entry, "project", {"MY_KEY": "hush"})
-    details = "\n".join(wanted_of(config, Path("/work"), {})[0].details)
+    details = "\n".join(list_trust_items(config, Path("/work"), {})[0].details)
     assert "npx -y 'some server' --token abc" in details
     assert "/work/sub" in details
     assert "KEY from ${env:MY_KEY}" in details

@@ -13,7 +13,7 @@ import pytest
 
 from joey.errors import ToolError, UserError
 from joey.mcp.leases import HubConfig
-from joey.mcp.login import listening
+from joey.mcp.login import open_callback_server
 from joey.mcp.servers import ServerAdmin
 from tests.mcp.hub_harness import HubHarness, names, server, settled, until
 from tests.mcp.web_server import Web, serving
@@ -36,7 +36,7 @@ async def test_a_server_behind_an_address_is_used_with_its_headers(
     lease = await harness.open(web=entry(web, headers={"X-Key": "${env:NAME}"}))
     assert server(lease, "web").error == ""
     assert names(lease, "web") == ["hello", "json", "sse", "zip"]
-    assert (await lease.call("web", "hello", {})).text == "hello"
+    assert (await lease.call_tool("web", "hello", {})).text == "hello"
     assert all(headers["x-key"] == "value" for _, headers in web.requests)
     assert server(lease, "web").command == f"{web.url}/mcp"
     await lease.close()
@@ -49,11 +49,11 @@ async def test_an_answer_of_fifty_megabytes_is_cut(
 ) -> None:
     lease = await harness.open(web=entry(web))
     before = psutil.Process().memory_info().rss
-    answer = await lease.call("web", tool, {})
+    answer = await lease.call_tool("web", tool, {})
     assert "The answer was cut: it had 50,000,0" in answer.text[-200:]
     assert len(answer.text) < 11 * 1024 * 1024
     assert psutil.Process().memory_info().rss - before < 120_000_000
-    assert (await lease.call("web", "hello", {})).text == "hello"
+    assert (await lease.call_tool("web", "hello", {})).text == "hello"
     await lease.close()
 
 
@@ -63,7 +63,7 @@ async def test_an_answer_that_would_unfold_to_any_size_is_refused(
 ) -> None:
     lease = await harness.open(web=entry(web))
     with pytest.raises(ToolError, match=r"died during the call|compresses"):
-        await lease.call("web", "zip", {})
+        await lease.call_tool("web", "zip", {})
     await until(lambda: server(lease, "web").status == "connected")
     await lease.close()
 
@@ -75,9 +75,9 @@ async def test_a_session_that_the_server_forgot_is_begun_again(
     lease = await harness.open(web=entry(web))
     web.sessions.clear()
     with pytest.raises(ToolError, match="web"):
-        await lease.call("web", "hello", {})
+        await lease.call_tool("web", "hello", {})
     await until(lambda: bool(web.sessions) and server(lease, "web").status == "connected")
-    assert (await lease.call("web", "hello", {})).text == "hello"
+    assert (await lease.call_tool("web", "hello", {})).text == "hello"
     await lease.close()
 
 
@@ -102,9 +102,9 @@ def make_server_admin(harness: HubHarness) -> ServerAdmin:
     around = HubConfig(
         home=harness.home,
         env={},
-        environment={},
+        server_environment={},
         trust_file=harness.home / "trust.json",
-        trusts=lambda workspace, wanted: True,
+        is_trusted=lambda workspace, wanted: True,
     )
     return ServerAdmin(harness.workspace, around)
 
@@ -131,7 +131,7 @@ async def visit(url: str) -> str:
 async def log_in(harness: HubHarness) -> int:
     visits: list[asyncio.Task[str]] = []
     server_admin = make_server_admin(harness)
-    tools = await server_admin.login(
+    tools = await server_admin.log_in(
         "web", lambda url: visits.append(asyncio.create_task(visit(url)))
     )
     pages = await asyncio.gather(*visits)
@@ -147,9 +147,9 @@ async def test_a_login_is_kept_privately_and_used_by_tasks(harness: HubHarness, 
     (kept,) = (harness.home / "mcp-auth").iterdir()
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
     assert stat.S_IMODE(kept.parent.stat().st_mode) == 0o700
-    await lease.settle(0)
+    await lease.wait_until_ready(0)
     await until(lambda: server(lease, "web").status == "connected")
-    assert (await lease.call("web", "hello", {})).text == "hello"
+    assert (await lease.call_tool("web", "hello", {})).text == "hello"
     await lease.close()
 
 
@@ -187,13 +187,13 @@ async def test_renewing_a_token_disturbs_nobody_but_a_new_login_is_noticed(
     assert web.refreshed == 1
     for _ in range(3):
         await settled(lease)
-        assert (await lease.call("web", "hello", {})).text == "hello"
+        assert (await lease.call_tool("web", "hello", {})).text == "hello"
     greetings = [method for method, _ in web.requests].count("initialize")
     await log_in(harness)
     await settled(lease)
     await until(lambda: [m for m, _ in web.requests].count("initialize") >= greetings + 2)
     await until(lambda: server(lease, "web").status == "connected")
-    assert make_server_admin(harness).forget_login("web")
+    assert make_server_admin(harness).discard_login("web")
     await settled(lease)
     await until(lambda: "wants a login" in server(lease, "web").error)
     await lease.close()
@@ -220,18 +220,20 @@ async def test_a_refused_login_is_reported_with_its_reason(harness: HubHarness, 
     visits: list[asyncio.Task[str]] = []
     server_admin = make_server_admin(harness)
     with pytest.raises(UserError, match="not today"):
-        await server_admin.login("web", lambda url: visits.append(asyncio.create_task(visit(url))))
+        await server_admin.log_in("web", lambda url: visits.append(asyncio.create_task(visit(url))))
     assert "refused" in (await asyncio.gather(*visits))[0]
     assert web.tokens == set()
 
 
 @pytest.mark.requirement("mcp:oauth:callback")
 async def test_strangers_at_the_callback_get_nothing_and_change_nothing() -> None:
-    async with listening() as callback:
+    async with open_callback_server() as callback:
         callback.state = "ours"
         for target in ("/callback?code=1&state=theirs", "/callback?code=1", "/other?state=ours"):
-            assert "nothing to see" in await visit(callback.address.replace("/callback", target))
-        answer = asyncio.create_task(callback.answer())
-        await visit(f"{callback.address}?code=right&state=ours")
+            assert "nothing to see" in await visit(
+                callback.redirect_url.replace("/callback", target)
+            )
+        answer = asyncio.create_task(callback.wait_for_parameters())
+        await visit(f"{callback.redirect_url}?code=right&state=ours")
         assert (await answer)["code"] == "right"
-        assert "nothing to see" in await visit(f"{callback.address}?code=late&state=ours")
+        assert "nothing to see" in await visit(f"{callback.redirect_url}?code=late&state=ours")

@@ -44,22 +44,22 @@ asyncio.run(main())
 @pytest.mark.requirement("mcp:config:live")
 async def test_servers_follow_their_files_while_tasks_are_at_work(harness: HubHarness) -> None:
     lease = await harness.open(stays=tiny(), goes=tiny())
-    pid = (await lease.call("stays", "pid", {})).text
+    pid = (await lease.call_tool("stays", "pid", {})).text
     harness.write(stays=tiny(), comes=tiny())
     await settled(lease)
     assert [found.name for found in lease.servers] == ["stays", "comes"]
     assert server(lease, "comes").status == "connected"
-    assert (await lease.call("stays", "pid", {})).text == pid
+    assert (await lease.call_tool("stays", "pid", {})).text == pid
     harness.write(stays=tiny("--garbage"), comes=tiny())
     await settled(lease)
-    assert (await lease.call("stays", "pid", {})).text != pid
+    assert (await lease.call_tool("stays", "pid", {})).text != pid
     await lease.close()
 
 
 @pytest.mark.requirement("mcp:config:live")
 async def test_settings_that_need_no_new_connection_get_none(harness: HubHarness) -> None:
     lease = await harness.open(tiny=tiny())
-    pid = (await lease.call("tiny", "pid", {})).text
+    pid = (await lease.call_tool("tiny", "pid", {})).text
     harness.write(tiny=tiny(alwaysAllow=["echo"], disabledTools=["big"], timeout=5))
     await settled(lease)
     flags = {tool.name: (tool.always_allowed, tool.enabled) for tool in server(lease, "tiny").tools}
@@ -68,9 +68,9 @@ async def test_settings_that_need_no_new_connection_get_none(harness: HubHarness
         (False, False),
         (False, True),
     )
-    assert (await lease.call("tiny", "pid", {})).text == pid
+    assert (await lease.call_tool("tiny", "pid", {})).text == pid
     with pytest.raises(ToolError, match="no tool 'big'"):
-        await lease.call("tiny", "big", {})
+        await lease.call_tool("tiny", "big", {})
     await lease.close()
 
 
@@ -79,12 +79,12 @@ async def test_a_server_is_started_anew_when_what_it_watches_changes(harness: Hu
     built = harness.workspace / "built.js"
     built.write_text("1")
     lease = await harness.open(tiny=tiny(watchPaths=["built.js"]))
-    pid = (await lease.call("tiny", "pid", {})).text
+    pid = (await lease.call_tool("tiny", "pid", {})).text
     built.write_text("22")
     await settled(lease)
     await until(lambda: server(lease, "tiny").status != "connected")
     await until(lambda: server(lease, "tiny").status == "connected")
-    assert (await lease.call("tiny", "pid", {})).text != pid
+    assert (await lease.call_tool("tiny", "pid", {})).text != pid
     await lease.close()
 
 
@@ -98,14 +98,14 @@ async def test_a_server_that_changes_while_it_starts_is_ready_once_it_was_starte
     slow = {"command": "/bin/sh", "args": ["-c", waits, "sh", quick["command"], *quick["args"]]}
     harness.write(tiny=slow | {"watchPaths": ["built.js"]})
     lease = harness.hubs.lease(harness.workspace)
-    await lease.settle(0)
+    await lease.wait_until_ready(0)
     await until(begun.exists)
     built.write_text("22")
-    await lease.settle(0)
+    await lease.wait_until_ready(0)
     go.touch()
     await until(lambda: server(lease, "tiny").status == "connected")
     assert begun.read_text() == "\n\n"
-    assert (await lease.call("tiny", "pid", {})).text.isdecimal()
+    assert (await lease.call_tool("tiny", "pid", {})).text.isdecimal()
     await lease.close()
 
 
@@ -123,7 +123,7 @@ async def test_a_projects_server_does_not_start_before_it_is_trusted(
     assert server(lease, "mine").status == "connected"
     assert not log.exists()
     with pytest.raises(ToolError, match="joey trust"):
-        await lease.read("theirs", "a:b")
+        await lease.read_resource("theirs", "a:b")
     harness.trusted = True
     (harness.home / "trust.json").write_text("{}")
     await settled(lease)
@@ -161,9 +161,9 @@ async def test_an_allowed_tool_whose_description_changes_is_asked_about_again(
         return found.always_allowed, found.has_changed
 
     assert echo() == (True, False)
-    await lease.call("tiny", "redescribe", {})
+    await lease.call_tool("tiny", "redescribe", {})
     await until(lambda: echo() == (False, True))
-    await lease.call("tiny", "echo", {"text": "allowed by a person"})
+    await lease.call_tool("tiny", "echo", {"text": "allowed by a person"})
     assert echo() == (True, False)
     await lease.close()
 

@@ -18,8 +18,8 @@ from tests.mcp.misbehaving_server import rude
 async def test_letters_that_are_none_are_replaced(harness: HubHarness, tmp_path: Path) -> None:
     """Programs cut texts in the middle of a letter, or write in another encoding."""
     lease = await harness.open(r=rude("plain", tmp_path, timeout=5))
-    assert (await lease.call("r", "half_a_letter", {})).text == "a\N{REPLACEMENT CHARACTER}!"
-    assert (await lease.call("r", "latin", {})).text == "caf\N{REPLACEMENT CHARACTER}"
+    assert (await lease.call_tool("r", "half_a_letter", {})).text == "a\N{REPLACEMENT CHARACTER}!"
+    assert (await lease.call_tool("r", "latin", {})).text == "caf\N{REPLACEMENT CHARACTER}"
     await lease.close()
 
 
@@ -27,8 +27,8 @@ async def test_an_answer_counts_once_and_only_under_its_id(
     harness: HubHarness, tmp_path: Path
 ) -> None:
     lease = await harness.open(r=rude("wrong-ids", tmp_path))
-    assert (await lease.call("r", "twice", {})).text == "one"
-    assert (await lease.call("r", "echo", {"text": "x"})).text == "x"
+    assert (await lease.call_tool("r", "twice", {})).text == "one"
+    assert (await lease.call_tool("r", "echo", {"text": "x"})).text == "x"
     await lease.close()
 
 
@@ -39,7 +39,7 @@ async def test_a_server_that_wants_a_model_directories_or_a_user_is_refused(
     log = tmp_path / "log"
     await until(lambda: log.read_text().count("answered") == 3)
     assert log.read_text().count('"error"') == 3
-    assert (await lease.call("r", "echo", {"text": "x"})).text == "x"
+    assert (await lease.call_tool("r", "echo", {"text": "x"})).text == "x"
     await lease.close()
 
 
@@ -50,8 +50,8 @@ async def test_an_answer_of_a_million_parts_is_refused_before_it_is_looked_at(
 ) -> None:
     lease = await harness.open(r=rude("plain", tmp_path))
     with pytest.raises(ToolError, match="parts"):
-        await lease.call("r", tool, {})
-    assert (await lease.call("r", "echo", {"text": "x"})).text == "x"
+        await lease.call_tool("r", tool, {})
+    assert (await lease.call_tool("r", "echo", {"text": "x"})).text == "x"
     await lease.close()
 
 
@@ -68,7 +68,7 @@ async def test_what_a_server_says_of_itself_has_an_end(harness: HubHarness, tmp_
 async def test_news_of_a_call_are_short(harness: HubHarness, tmp_path: Path) -> None:
     lease = await harness.open(r=rude("plain", tmp_path))
     progress: list[str] = []
-    await lease.call("r", "progress", {}, progress.append)
+    await lease.call_tool("r", "progress", {}, progress.append)
     assert progress and max(map(len, progress)) <= 1100
     await lease.close()
 
@@ -81,9 +81,9 @@ async def test_two_tasks_in_one_tool_do_not_disturb_each_other(
     other = harness.hubs.lease(harness.workspace)
     await settled(other)
     async with asyncio.timeout(TIMEOUT_S):
-        first = asyncio.create_task(one.call("r", "slow", {"text": "first"}))
-        second = asyncio.create_task(other.call("r", "slow", {"text": "second"}))
-        third = asyncio.create_task(other.call("r", "silent", {}))
+        first = asyncio.create_task(one.call_tool("r", "slow", {"text": "first"}))
+        second = asyncio.create_task(other.call_tool("r", "slow", {"text": "second"}))
+        third = asyncio.create_task(other.call_tool("r", "silent", {}))
         await until(lambda: (tmp_path / "log").read_text().count("slow") == 2)
         first.cancel()
         await one.close()
@@ -98,12 +98,12 @@ async def test_a_server_that_listens_no_more_ends_no_later_than_promised(
     harness: HubHarness, tmp_path: Path
 ) -> None:
     lease = await harness.open(r=rude("plain", tmp_path, timeout=2))
-    pid = int((await lease.call("r", "pid", {})).text)
-    await lease.call("r", "deaf", {})
+    pid = int((await lease.call_tool("r", "pid", {})).text)
+    await lease.call_tool("r", "deaf", {})
     async with asyncio.timeout(TIMEOUT_S):
         for _ in range(2):
             with pytest.raises(ToolError, match="within 2 s"):
-                await lease.call("r", "echo", {"text": "x" * 3_000_000})
+                await lease.call_tool("r", "echo", {"text": "x" * 3_000_000})
         await lease.close()
     assert not is_alive(pid)
 
@@ -131,7 +131,7 @@ async def test_only_what_is_an_image_is_passed_on_as_one(
     """A picture that is none would make every later request of the task fail."""
     lease = await harness.open(r=rude("plain", tmp_path))
     image = {"type": "image", "data": data, "mimeType": kind}
-    answer = await lease.call("r", "pictures", {"pictures": [image]})
+    answer = await lease.call_tool("r", "pictures", {"pictures": [image]})
     assert answer.images == (() if seen is None else (seen,))
     assert ("cannot be passed on" in answer.text) == (seen is None)
     await lease.close()

@@ -31,17 +31,17 @@ async def test_the_everything_server_shows_all_that_is_understood(
 ) -> None:
     lease = await harness.open(every=entry(npm_servers["server-everything"]))
     assert "Everything Server" in server(lease, "every").instructions
-    assert (await lease.call("every", "echo", {"message": "hi"})).text == "Echo: hi"
-    image = await lease.call("every", "get-tiny-image", {})
+    assert (await lease.call_tool("every", "echo", {"message": "hi"})).text == "Echo: hi"
+    image = await lease.call_tool("every", "get-tiny-image", {})
     assert image.images[0].startswith("data:image/png;base64,iVBOR")
     assert "image you requested" in image.text
-    structured = await lease.call("every", "get-structured-content", {"location": "Chicago"})
+    structured = await lease.call_tool("every", "get-structured-content", {"location": "Chicago"})
     assert "temperature" in structured.text
-    reference = await lease.call(
+    reference = await lease.call_tool(
         "every", "get-resource-reference", {"resourceType": "Text", "resourceId": 1}
     )
     assert '"uri": "demo://resource/dynamic/text/1"' in reference.text
-    blob = await lease.call(
+    blob = await lease.call_tool(
         "every", "get-resource-reference", {"resourceType": "Blob", "resourceId": 1}
     )
     assert '"blob"' not in blob.text
@@ -55,12 +55,12 @@ async def test_its_resources_are_listed_and_read(
     lease = await harness.open(every=entry(npm_servers["server-everything"]))
     resources = server(lease, "every").resources
     direct = next(item for item in resources if not item.is_template)
-    assert (await lease.read("every", direct.uri)).text
+    assert (await lease.read_resource("every", direct.uri)).text
     template = next(item for item in resources if item.is_template and "text" in item.uri)
     filled = template.uri.replace("{resourceId}", "3")
-    assert "3" in (await lease.read("every", filled)).text
+    assert "3" in (await lease.read_resource("every", filled)).text
     with pytest.raises(ToolError, match="every"):
-        await lease.read("every", "demo://nothing/here")
+        await lease.read_resource("every", "demo://nothing/here")
     await lease.close()
 
 
@@ -71,19 +71,19 @@ async def test_a_long_operation_tells_its_progress_and_can_be_cancelled(
     lease = await harness.open(every=entry(npm_servers["server-everything"]))
     progress: list[str] = []
     short = {"duration": 0.2, "steps": 4}
-    await lease.call("every", "trigger-long-running-operation", short, progress.append)
+    await lease.call_tool("every", "trigger-long-running-operation", short, progress.append)
     assert progress == ["1 of 4", "2 of 4", "3 of 4", "4 of 4"]
     begun = asyncio.Event()
     endless = {"duration": 1000, "steps": 10_000}
     calling = asyncio.create_task(
-        lease.call("every", "trigger-long-running-operation", endless, lambda _: begun.set())
+        lease.call_tool("every", "trigger-long-running-operation", endless, lambda _: begun.set())
     )
     async with asyncio.timeout(TIMEOUT_S):
         await begun.wait()
         calling.cancel()
         with pytest.raises(asyncio.CancelledError):
             await calling
-    assert (await lease.call("every", "echo", {"message": "on"})).text == "Echo: on"
+    assert (await lease.call_tool("every", "echo", {"message": "on"})).text == "Echo: on"
     await lease.close()
 
 
@@ -95,10 +95,10 @@ async def test_a_failed_call_is_marked_and_prefixed(
         files=entry(npm_servers["server-filesystem"], str(harness.workspace)),
         every=entry(npm_servers["server-everything"]),
     )
-    answer = await lease.call("files", "read_text_file", {"path": "/etc/passwd"})
+    answer = await lease.call_tool("files", "read_text_file", {"path": "/etc/passwd"})
     assert answer.is_error
     assert answer.text.startswith("Error:\nAccess denied")
-    wrong = await lease.call("every", "get-sum", {"a": "not a number"})
+    wrong = await lease.call_tool("every", "get-sum", {"a": "not a number"})
     assert wrong.is_error
     await lease.close()
 
@@ -111,9 +111,9 @@ async def test_the_filesystem_server_works_on_the_workspace(
         files=entry(npm_servers["server-filesystem"], "${workspaceFolder}"),
     )
     file = harness.workspace / "made.txt"
-    await lease.call("files", "write_file", {"path": str(file), "content": "by a server"})
+    await lease.call_tool("files", "write_file", {"path": str(file), "content": "by a server"})
     assert file.read_text() == "by a server"
-    read = await lease.call("files", "read_text_file", {"path": str(file)})
+    read = await lease.call_tool("files", "read_text_file", {"path": str(file)})
     assert "by a server" in read.text
     assert "read_text_file" in names(lease, "files")
     await lease.close()
@@ -159,18 +159,18 @@ async def test_the_everything_server_behind_an_address(
     async with everything_on_a_port(command, argument, port):
         lease = await harness.open(web={"type": kind, "url": f"http://127.0.0.1:{port}/{path}"})
         assert server(lease, "web").error == ""
-        assert (await lease.call("web", "echo", {"message": "hi"})).text == "Echo: hi"
-        assert (await lease.call("web", "get-tiny-image", {})).images
+        assert (await lease.call_tool("web", "echo", {"message": "hi"})).text == "Echo: hi"
+        assert (await lease.call_tool("web", "get-tiny-image", {})).images
         progress: list[str] = []
         short = {"duration": 0.2, "steps": 2}
-        await lease.call("web", "trigger-long-running-operation", short, progress.append)
+        await lease.call_tool("web", "trigger-long-running-operation", short, progress.append)
         assert progress == ["1 of 2", "2 of 2"]
     with pytest.raises(ToolError):
-        await lease.call("web", "echo", {"message": "anybody?"})
+        await lease.call_tool("web", "echo", {"message": "anybody?"})
     await until(lambda: server(lease, "web").status == "disconnected")
     async with everything_on_a_port(command, argument, port):
         await until(lambda: server(lease, "web").status == "connected")
-        assert (await lease.call("web", "echo", {"message": "back"})).text == "Echo: back"
+        assert (await lease.call_tool("web", "echo", {"message": "back"})).text == "Echo: back"
         await lease.close()
 
 
@@ -184,5 +184,5 @@ async def test_a_reference_server_that_is_killed_comes_back(
     process.kill()
     await until(lambda: server(lease, "every").status != "connected")
     await until(lambda: server(lease, "every").status == "connected")
-    assert (await lease.call("every", "echo", {"message": "again"})).text == "Echo: again"
+    assert (await lease.call_tool("every", "echo", {"message": "again"})).text == "Echo: again"
     await lease.close()

@@ -32,7 +32,7 @@ async def test_a_server_is_started_greeted_and_listed(harness: HubHarness) -> No
     found = server(lease, "tiny")
     assert (found.status, found.source, found.instructions) == ("connected", "global", "Be gentle.")
     assert names(lease, "tiny")[:3] == ["big", "die", "echo"]
-    assert (await lease.call("tiny", "echo", {"text": "hi"})).text == "hi"
+    assert (await lease.call_tool("tiny", "echo", {"text": "hi"})).text == "hi"
     await lease.close()
 
 
@@ -42,7 +42,7 @@ async def test_a_server_sees_a_bare_environment_and_what_its_entry_sets(
 ) -> None:
     monkeypatch.setenv("SOME_API_KEY", "secret")
     lease = await harness.open(tiny=tiny(env={"MINE": "${env:NAME} in ${workspaceFolder}"}))
-    seen = json.loads((await lease.call("tiny", "environment", {})).text)
+    seen = json.loads((await lease.call_tool("tiny", "environment", {})).text)
     assert "SOME_API_KEY" not in seen
     assert seen["MINE"] == f"value in {harness.workspace}"
     assert set(seen) <= {"PATH", "MINE", "LC_CTYPE"}
@@ -52,7 +52,7 @@ async def test_a_server_sees_a_bare_environment_and_what_its_entry_sets(
 @pytest.mark.requirement("mcp:stdio:garbage")
 async def test_what_is_no_message_on_its_output_is_passed_over(harness: HubHarness) -> None:
     lease = await harness.open(tiny=tiny("--garbage"))
-    assert (await lease.call("tiny", "echo", {"text": "still here"})).text == "still here"
+    assert (await lease.call_tool("tiny", "echo", {"text": "still here"})).text == "still here"
     await lease.close()
 
 
@@ -63,7 +63,7 @@ async def test_a_command_that_does_not_exist_is_named(harness: HubHarness) -> No
     assert found.status == "disconnected"
     assert "surely-not-installed" in found.error
     with pytest.raises(ToolError, match=r"not connected: .*tried again in \d+ s"):
-        await lease.read("gone", "x:y")
+        await lease.read_resource("gone", "x:y")
     await lease.close()
 
 
@@ -82,24 +82,24 @@ async def test_a_server_that_dies_in_a_call_says_so_and_is_started_again(
     harness: HubHarness,
 ) -> None:
     lease = await harness.open(tiny=tiny())
-    first = (await lease.call("tiny", "pid", {})).text
+    first = (await lease.call_tool("tiny", "pid", {})).text
     with pytest.raises(ToolError, match=r"died during the call(.|\n)*exit code 7") as error:
-        await lease.call("tiny", "die", {})
+        await lease.call_tool("tiny", "die", {})
     assert "something is very wrong" in str(error.value)
     assert "tried again in" in str(error.value)
     assert names(lease, "tiny"), "its tools stay known while it is away"
     await until(lambda: server(lease, "tiny").status == "connected")
-    assert (await lease.call("tiny", "pid", {})).text != first
+    assert (await lease.call_tool("tiny", "pid", {})).text != first
     await lease.close()
 
 
 @pytest.mark.requirement("mcp:reconnect")
 async def test_a_server_that_is_killed_is_started_again(harness: HubHarness) -> None:
     lease = await harness.open(tiny=tiny())
-    os.kill(int((await lease.call("tiny", "pid", {})).text), signal.SIGKILL)
+    os.kill(int((await lease.call_tool("tiny", "pid", {})).text), signal.SIGKILL)
     await until(lambda: server(lease, "tiny").status != "connected")
     await until(lambda: server(lease, "tiny").status == "connected")
-    assert (await lease.call("tiny", "echo", {"text": "again"})).text == "again"
+    assert (await lease.call_tool("tiny", "echo", {"text": "again"})).text == "again"
     await lease.close()
 
 
@@ -111,9 +111,9 @@ async def test_a_call_that_is_never_answered_ends_in_time_and_tells_the_server(
     log = tmp_path / "log"
     lease = await harness.open(tiny=tiny("--log", str(log), timeout=2))
     with pytest.raises(ToolError, match="no answer within 2 s"):
-        await lease.call("tiny", "never", {})
+        await lease.call_tool("tiny", "never", {})
     await until(lambda: "cancelled" in log.read_text())
-    assert (await lease.call("tiny", "echo", {"text": "fine"})).text == "fine"
+    assert (await lease.call_tool("tiny", "echo", {"text": "fine"})).text == "fine"
     await lease.close()
 
 
@@ -123,7 +123,7 @@ async def test_cancelling_a_call_is_prompt_and_tells_the_server(
 ) -> None:
     log = tmp_path / "log"
     lease = await harness.open(tiny=tiny("--log", str(log)))
-    calling = asyncio.create_task(lease.call("tiny", "never", {}))
+    calling = asyncio.create_task(lease.call_tool("tiny", "never", {}))
     await until(lambda: "never was called" in log.read_text())
     calling.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -136,7 +136,7 @@ async def test_cancelling_a_call_is_prompt_and_tells_the_server(
 async def test_an_error_of_the_server_is_not_taken_for_its_death(harness: HubHarness) -> None:
     lease = await harness.open(tiny=tiny())
     with pytest.raises(ToolError, match="it does not want to"):
-        await lease.call("tiny", "fail", {})
+        await lease.call_tool("tiny", "fail", {})
     assert server(lease, "tiny").status == "connected"
     await lease.close()
 
@@ -147,20 +147,22 @@ async def test_a_result_of_a_hundred_megabytes_is_cut_and_leaves_little_memory_u
 ) -> None:
     lease = await harness.open(tiny=tiny())
     before = psutil.Process().memory_info().rss
-    answer = await lease.call("tiny", "big", {"megabytes": 100})
+    answer = await lease.call_tool("tiny", "big", {"megabytes": 100})
     grown = psutil.Process().memory_info().rss - before
     assert len(answer.text) < 11 * 1024 * 1024
     assert "The answer was cut: it had 100,000,0" in answer.text[-200:]
     assert grown < 90_000_000
-    assert (await lease.call("tiny", "big", {"megabytes": 2})).text == "x" * 2_000_000
+    assert (await lease.call_tool("tiny", "big", {"megabytes": 2})).text == "x" * 2_000_000
     await lease.close()
 
 
 @pytest.mark.requirement("mcp:flood")
 async def test_a_flood_of_news_does_not_keep_others_from_working(harness: HubHarness) -> None:
     lease = await harness.open(tiny=tiny("--flood"), other=tiny())
-    assert (await lease.call("other", "echo", {"text": "calm"})).text == "calm"
-    assert (await lease.call("tiny", "echo", {"text": "after all that"})).text == "after all that"
+    assert (await lease.call_tool("other", "echo", {"text": "calm"})).text == "calm"
+    assert (
+        await lease.call_tool("tiny", "echo", {"text": "after all that"})
+    ).text == "after all that"
     await lease.close()
 
 
@@ -178,7 +180,7 @@ async def test_tools_that_appear_later_are_noticed(harness: HubHarness) -> None:
     lease = await harness.open(tiny=tiny())
     before = lease.servers
     assert lease.servers is before
-    await lease.call("tiny", "grow", {})
+    await lease.call_tool("tiny", "grow", {})
     await until(lambda: "grown_1" in names(lease, "tiny"))
     assert lease.servers is not before
     await lease.close()
@@ -190,7 +192,7 @@ async def test_a_server_that_ignores_everything_is_gone_with_its_last_task(
 ) -> None:
     log = tmp_path / "log"
     lease = await harness.open(tiny=tiny("--stubborn", "--log", str(log)))
-    pid = int((await lease.call("tiny", "pid", {})).text)
+    pid = int((await lease.call_tool("tiny", "pid", {})).text)
     async with asyncio.timeout(TIMEOUT_S):
         await lease.close()
     assert not is_alive(pid)
@@ -204,7 +206,7 @@ from tests.mcp.hub_harness import HubHarness, tiny
 
 async def main():
     lease = await HubHarness(Path(sys.argv[1])).open(tiny=tiny("--stubborn"))
-    print((await lease.call("tiny", "pid", {})).text, flush=True)
+    print((await lease.call_tool("tiny", "pid", {})).text, flush=True)
     await asyncio.sleep(3600)
 
 asyncio.run(main())
@@ -233,12 +235,12 @@ async def test_tasks_of_one_directory_share_their_servers_until_the_last_is_done
     harness.write(tiny=tiny("--log", str(log)))
     leases = [harness.hubs.lease(harness.workspace) for _ in range(50)]
     await asyncio.gather(*map(settled, leases))
-    pids = {(await lease.call("tiny", "pid", {})).text for lease in leases}
+    pids = {(await lease.call_tool("tiny", "pid", {})).text for lease in leases}
     assert len(pids) == 1
     assert log.read_text().count("started") == 1
     for lease in leases[1:]:
         await lease.close()
-    assert (await leases[0].call("tiny", "echo", {"text": "last"})).text == "last"
+    assert (await leases[0].call_tool("tiny", "echo", {"text": "last"})).text == "last"
     await leases[0].close()
     assert not is_alive(int(pids.pop()))
 
@@ -260,11 +262,11 @@ async def test_waiting_for_a_server_that_never_greets_is_bounded_and_not_repeate
     harness.write(deaf=tiny("--deaf"), tiny=tiny())
     lease = harness.hubs.lease(harness.workspace)
     async with asyncio.timeout(TIMEOUT_S):
-        await lease.settle(1)
+        await lease.wait_until_ready(1)
         for _ in range(100):
-            await lease.settle(1)
+            await lease.wait_until_ready(1)
     assert server(lease, "deaf").status == "connecting"
     await until(lambda: server(lease, "tiny").status == "connected")
     with pytest.raises(ToolError, match="still starting"):
-        await lease.read("deaf", "a:b")
+        await lease.read_resource("deaf", "a:b")
     await lease.close()

@@ -40,11 +40,11 @@ class StaticMcpServers:
         self.settled = 0
         self.closed = False
 
-    async def settle(self, patience: float) -> None:
+    async def wait_until_ready(self, patience: float) -> None:
         self.settled += 1
         await asyncio.sleep(0)
 
-    async def call(
+    async def call_tool(
         self,
         server: str,
         tool: str,
@@ -56,7 +56,7 @@ class StaticMcpServers:
             on_progress("1 of 2: half")
         return self.answer or McpResult(f"{tool} of {server}: {arguments}")
 
-    async def read(self, server: str, uri: str) -> McpResult:
+    async def read_resource(self, server: str, uri: str) -> McpResult:
         return self.answer or McpResult(f"the text of {uri}")
 
     async def close(self) -> None:

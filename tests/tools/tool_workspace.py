@@ -106,8 +106,8 @@ def _servers(shop: EngineHarness) -> Mcp:
     around = HubConfig(
         home=shop.home,
         env={},
-        environment={"PATH": os.environ["PATH"]},
+        server_environment={"PATH": os.environ["PATH"]},
         trust_file=shop.home / "trust.json",
-        trusts=lambda workspace, wanted: True,
+        is_trusted=lambda workspace, wanted: True,
     )
     return HubPool(around).lease(shop.root)

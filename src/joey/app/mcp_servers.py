@@ -27,7 +27,7 @@ class McpServerPool:
         self.tool_set_cache = ToolSetCache()
         self._home = home
         self._hub_pool = HubPool(
-            structs.replace(build_hub_config(home, env), trusts=self._is_trusted)
+            structs.replace(build_hub_config(home, env), is_trusted=self._is_trusted)
         )
         self._trust_roots: dict[Path, Path] = {}
         """Each with the workspace whose trust counts in it, for the very same things."""
@@ -62,7 +62,7 @@ def build_hub_config(home: Path, env: Mapping[str, str]) -> HubConfig:
     return HubConfig(
         home=home,
         env=env,
-        environment=build_command_environment(env),
+        server_environment=build_command_environment(env),
         trust_file=TrustStore(home).path,
-        trusts=partial(is_trusted, home),
+        is_trusted=partial(is_trusted, home),
     )

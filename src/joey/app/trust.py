@@ -27,7 +27,7 @@ class WorkspaceTrust:
         home = home or resolve_joey_home(env)
         self.workspace = workspace.resolve()
         files = LocalFiles(self.workspace)
-        servers = open_server_admin(workspace, home, env).wanted()
+        servers = open_server_admin(workspace, home, env).list_trust_items()
         hooks = load_project_hooks(files, home, env).wanted
         modes = list_modes_to_trust(files, home, env)
         self.items: tuple[TrustItem, ...] = (

@@ -110,7 +110,7 @@ class TaskRuntime(Struct, frozen=True, kw_only=True):
     async def wait_for_mcp(self, mode: Mode) -> None:
         """MCP servers that connect get a moment: the model is to know of their tools at once."""
         if self.capabilities.mcp is not None and mode.find_grant(ToolGroup.MCP) is not None:
-            await self.capabilities.mcp.settle(MCP_START_TIMEOUT_S)
+            await self.capabilities.mcp.wait_until_ready(MCP_START_TIMEOUT_S)
 
     async def close(self) -> None:
         """Let go of all that outlives a request; one that fails does not keep the others."""

@@ -59,53 +59,57 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     transport: TransportKind
     entry: ServerEntry
     """With its variables filled in."""
-    written: ServerEntry
+    raw_entry: ServerEntry
     """With its variables as they were written."""
-    content: bytes
+    trust_content: bytes
     """What trust is bound to: everything that the file says about it."""
-    aside: Path | None = None
+    default_cwd: Path | None = None
     """The folder that joey makes for it to start in, where its entry names none."""
 
     @property
-    def reach(self) -> tuple[object, ...]:
+    def connection_key(self) -> tuple[object, ...]:
         """What cannot change without a new connection: for a project all that was trusted."""
         if self.source == "project":
-            return (self.source, self.content)
+            return (self.source, self.trust_content)
         entry = self.entry
-        how = (entry.command, entry.args, entry.cwd, entry.env, entry.url, entry.headers)
-        return (self.source, self.transport, self.entry.disabled, *how)
+        settings = (entry.command, entry.args, entry.cwd, entry.env, entry.url, entry.headers)
+        return (self.source, self.transport, self.entry.disabled, *settings)
 
     @property
-    def shown(self) -> str:
+    def display_target(self) -> str:
         """The command line, or the address, as it was written but for what may be a secret."""
-        written = self.written
+        raw_entry = self.raw_entry
         if self.transport == "stdio":
-            return shlex.join((written.command or "", *arguments_without_secrets(written.args)))
-        return address_without_secrets(written.url or "")
+            return shlex.join((raw_entry.command or "", *redact_arguments(raw_entry.args)))
+        return redact_url(raw_entry.url or "")
 
     @property
     def secrets(self) -> tuple[str, ...]:
         """Values that must not appear in what is told of this server."""
-        entry, written = self.entry, self.written
-        redacted = arguments_without_secrets(entry.args)
-        hidden = (word for word, shown in zip(entry.args, redacted, strict=True) if word != shown)
+        entry, raw_entry = self.entry, self.raw_entry
+        redacted = redact_arguments(entry.args)
+        hidden = (
+            argument
+            for argument, redacted_argument in zip(entry.args, redacted, strict=True)
+            if argument != redacted_argument
+        )
         given = (
             value
             for name, value in entry.env.items()
-            if is_secret_name(name) or is_secret_name("".join(variables_in(written.env[name])))
+            if is_secret_name(name) or is_secret_name("".join(find_variables(raw_entry.env[name])))
         )
         query = (value for _, value in parse_qsl(urlsplit(entry.url or "").query))
         return (*hidden, *given, *entry.headers.values(), *query)
 
     @property
-    def remedy(self) -> str:
+    def start_failure_hint(self) -> str:
         """What may help when it does not start, after a full stop."""
-        if self.aside is None:
+        if self.default_cwd is None:
             return ""
-        other = '"cwd": "${workspaceFolder}" starts it in the workspace'
-        return f". It starts in {self.aside}; {other}"
+        hint = '"cwd": "${workspaceFolder}" starts it in the workspace'
+        return f". It starts in {self.default_cwd}; {hint}"
 
-    def allows(self, tool: str) -> bool:
+    def is_always_allowed(self, tool: str) -> bool:
         return tool in self.entry.always_allow or ANY_TOOL_WILDCARD in self.entry.always_allow
 
 
@@ -146,16 +150,16 @@ def parse_server(
     if not isinstance(value, dict):
         raise ValueError("its entry must be an object")
     try:
-        written = msgspec.convert(value, ServerEntry)
+        raw_entry = msgspec.convert(value, ServerEntry)
     except msgspec.ValidationError as error:
-        place = _ERROR_PATH_RE.search(str(error))
-        key = f"`{place[1]}`: " if place else ""
+        error_path = _ERROR_PATH_RE.search(str(error))
+        key = f"`{error_path[1]}`: " if error_path else ""
         raise ValueError(f"{key}{_ERROR_PATH_RE.sub('', str(error))}") from None
-    transport = _transport(written)
+    transport = _resolve_transport(raw_entry)
     content = msgspec.json.encode(value, order="sorted")
     if b"\\u0000" in content:
         raise ValueError("it has a zero byte in it, which no program and no address can have")
-    entry = _filled(written, variables)
+    entry = _substitute_variables(raw_entry, variables)
     if transport != "stdio":
         _check_url(entry.url or "")
         _check_headers(entry.headers)
@@ -164,26 +168,26 @@ def parse_server(
         source=source,
         transport=transport,
         entry=entry,
-        written=written,
-        content=content,
+        raw_entry=raw_entry,
+        trust_content=content,
     )
 
 
-def set_aside(config: ServerConfig, aside: Path, user_home: Path) -> ServerConfig:
+def apply_default_cwd(config: ServerConfig, default_cwd: Path, user_home: Path) -> ServerConfig:
     """One of the person's own, away from the workspace unless its entry says otherwise: there,
     `npx x` and `python -m x` would run what a stranger calls so."""
     if config.transport != "stdio":
         return config
     cwd = config.entry.cwd
     if not cwd:
-        entry = structs.replace(config.entry, cwd=str(aside))
-        return structs.replace(config, entry=entry, aside=aside)
+        entry = structs.replace(config.entry, cwd=str(default_cwd))
+        return structs.replace(config, entry=entry, default_cwd=default_cwd)
     inside = cwd[2:] if cwd == "~" or cwd.startswith("~/") else cwd
     entry = structs.replace(config.entry, cwd=str(user_home / inside))
     return structs.replace(config, entry=entry)
 
 
-def _transport(entry: ServerEntry) -> TransportKind:
+def _resolve_transport(entry: ServerEntry) -> TransportKind:
     if entry.type is not None and entry.type not in _TRANSPORT_BY_TYPE:
         raise ValueError(f"unknown `type` {entry.type!r}; there are stdio, sse and streamable-http")
     if entry.command is not None and entry.url is not None:
@@ -223,12 +227,12 @@ def _check_headers(headers: Mapping[str, str]) -> None:
             raise ValueError(f"`headers`: the value of {name} has characters that cannot be sent")
 
 
-def variables_in(text: str) -> list[str]:
+def find_variables(text: str) -> list[str]:
     """`${env:NAME}` and the like, as they are written."""
     return [found[0] for found in _VARIABLE_RE.finditer(text)]
 
 
-def _filled(entry: ServerEntry, variables: Mapping[str, str]) -> ServerEntry:
+def _substitute_variables(entry: ServerEntry, variables: Mapping[str, str]) -> ServerEntry:
     """Unset variables are left as they are written, so that it can be seen which are missing."""
 
     def fill(text: str) -> str:
@@ -266,29 +270,31 @@ def is_secret_name(name: str) -> bool:
     return _SECRET_NAME_RE.search(name) is not None
 
 
-def arguments_without_secrets(arguments: Iterable[str]) -> Iterator[str]:
+def redact_arguments(arguments: Iterable[str]) -> Iterator[str]:
     """`--api-key …` in place of what follows it, `TOKEN=…`, `postgres://…@host`."""
-    hide = False
+    should_hide = False
     for argument in arguments:
         is_option = _OPTION_RE.fullmatch(argument) is not None
-        yield REDACTED_TEXT if hide and not is_option else _without_secrets(argument)
-        hide = is_option and (argument in _HEADER_OPTIONS or is_secret_name(argument))
+        yield REDACTED_TEXT if should_hide and not is_option else _redact_argument(argument)
+        should_hide = is_option and (argument in _HEADER_OPTIONS or is_secret_name(argument))
 
 
-def _without_secrets(argument: str) -> str:
-    given = _ASSIGNMENT_RE.fullmatch(argument)
-    if given is not None and (given[1] in _HEADER_OPTIONS or is_secret_name(given[1])):
-        return f"{given[1]}={REDACTED_TEXT}"
+def _redact_argument(argument: str) -> str:
+    assignment = _ASSIGNMENT_RE.fullmatch(argument)
+    if assignment is not None and (
+        assignment[1] in _HEADER_OPTIONS or is_secret_name(assignment[1])
+    ):
+        return f"{assignment[1]}={REDACTED_TEXT}"
     header = _HEADER_RE.fullmatch(argument)
     if header is not None and is_secret_name(header[1]):
         return f"{header[1]}: {REDACTED_TEXT}"
-    shown = _QUERY_VALUE_RE.sub(
+    redacted = _QUERY_VALUE_RE.sub(
         rf"\1{REDACTED_TEXT}", _URL_USER_RE.sub(f"{REDACTED_TEXT}@", argument)
     )
-    return _KNOWN_TOKEN_RE.sub(REDACTED_TEXT, shown)
+    return _KNOWN_TOKEN_RE.sub(REDACTED_TEXT, redacted)
 
 
-def address_without_secrets(url: str) -> str:
+def redact_url(url: str) -> str:
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     return _KNOWN_TOKEN_RE.sub(
@@ -296,7 +302,7 @@ def address_without_secrets(url: str) -> str:
     )
 
 
-def without(text: str, secrets: Iterable[str]) -> str:
+def redact_secrets(text: str, secrets: Iterable[str]) -> str:
     for secret in secrets:
         # Without what may stand before it, too: `Bearer …`, `TOKEN=…`.
         for hidden in (secret.strip(), *secret.split()[-1:], secret.partition("=")[2].strip()):

@@ -17,7 +17,13 @@ from typing import Any
 
 from joey.core.mcp import SERVER_WORKING_DIRECTORY, list_config_paths
 from joey.errors import ConfigError
-from joey.mcp.config import SERVERS_KEY, ParsedServers, ServerConfig, parse_servers, set_aside
+from joey.mcp.config import (
+    SERVERS_KEY,
+    ParsedServers,
+    ServerConfig,
+    apply_default_cwd,
+    parse_servers,
+)
 from joey.system.files import FileFingerprint, make_private_directory, stamp
 
 MAX_FILE_BYTES = 1024 * 1024
@@ -25,13 +31,13 @@ EXTRA_SERVERS_PATH = Path("given")
 """In place of a file, for servers that no file names."""
 
 
-def read_servers(path: Path) -> dict[str, Any]:
+def read_config_file(path: Path) -> dict[str, Any]:
     """The JSON object in a regular file of sane size; empty when there is no file.
 
     Raises:
         ConfigError: naming the file and what is wrong with it.
     """
-    data = _read(path)
+    data = _read_bytes(path)
     try:
         value = json.loads(data) if data.strip() else {}
     except (ValueError, RecursionError) as error:
@@ -42,7 +48,7 @@ def read_servers(path: Path) -> dict[str, Any]:
     return value
 
 
-def _read(path: Path) -> bytes:
+def _read_bytes(path: Path) -> bytes:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
@@ -67,85 +73,97 @@ class ConfigFiles:
         home: Path,
         workspace: Path,
         env: Mapping[str, str],
-        given: Mapping[str, Any] | None = None,
+        extra_servers: Mapping[str, Any] | None = None,
     ) -> None:
-        """`given` are servers of the person's own that no file names; nothing is filled in, and
-        they start in the workspace: whoever gives them has opened it."""
+        """`extra_servers` are servers of the person's own that no file names; nothing is filled in,
+        and they start in the workspace: whoever gives them has opened it."""
         self.workspace = workspace
-        self._given = parse_servers(
-            {SERVERS_KEY: dict(given or {})}, "global", EXTRA_SERVERS_PATH, {}
+        self._extra_servers = parse_servers(
+            {SERVERS_KEY: dict(extra_servers or {})}, "global", EXTRA_SERVERS_PATH, {}
         )
-        self._is_new = bool(given)
+        self._has_new_extra_servers = bool(extra_servers)
         self._variables = {**env, "workspaceFolder": str(workspace)}
-        self._aside = home / SERVER_WORKING_DIRECTORY
+        self._default_cwd = home / SERVER_WORKING_DIRECTORY
         self._user_home = Path(env["HOME"]) if env.get("HOME") else Path.home()
         self.paths = list_config_paths(home, workspace)
-        self.project, *self._user = self.paths
-        self._stamps: dict[Path, FileFingerprint] = {}
-        self._loaded: dict[Path, ParsedServers] = {}
-        self._broken: dict[Path, str] = {}
+        self.project_path, *self._user_paths = self.paths
+        self._fingerprints: dict[Path, FileFingerprint] = {}
+        self._servers_by_path: dict[Path, ParsedServers] = {}
+        self._errors_by_path: dict[Path, str] = {}
 
     @property
     def configs(self) -> dict[str, ServerConfig]:
         """The project's first; one of its servers hides the person's of the same name. What was
         given hides both."""
-        merged = dict(self._given.configs)
+        merged = dict(self._extra_servers.configs)
         for path in self.paths:
-            for name, config in self._loaded.get(path, ParsedServers()).configs.items():
+            for name, config in self._servers_by_path.get(path, ParsedServers()).configs.items():
                 merged.setdefault(name, config)
         return merged
 
-    def is_own(self, name: str) -> bool:
+    def is_user_server(self, name: str) -> bool:
         """Whether the person has a server of this name, hidden or not."""
-        return any(name in self._loaded.get(path, ParsedServers()).configs for path in self._user)
+        return any(
+            name in self._servers_by_path.get(path, ParsedServers()).configs
+            for path in self._user_paths
+        )
 
     @property
     def problems(self) -> tuple[str, ...]:
         """Why servers, or whole files, are left out."""
-        left_out = (self._loaded.get(path, ParsedServers()).problems for path in self.paths)
-        of_files = (problem for some in left_out for problem in some)
-        return (*self.broken, *of_files, *self._given.problems)
+        problems_by_file = (
+            self._servers_by_path.get(path, ParsedServers()).problems for path in self.paths
+        )
+        server_problems = (problem for some in problems_by_file for problem in some)
+        return (*self.file_errors, *server_problems, *self._extra_servers.problems)
 
     @property
-    def broken(self) -> tuple[str, ...]:
+    def file_errors(self) -> tuple[str, ...]:
         """What is wrong with whole files."""
-        return tuple(self._broken.values())
+        return tuple(self._errors_by_path.values())
 
     def refresh(self) -> bool:
         """Read what changed since the last time; whether anything did."""
-        changed = [path for path in self._sources() if self._stamps.get(path) != stamp(path)]
+        changed = [
+            path
+            for path in self._list_source_paths()
+            if self._fingerprints.get(path) != stamp(path)
+        ]
         for path in changed:
-            self._stamps[path] = stamp(path)
-            self._load(path)
-        is_new, self._is_new = self._is_new, False
-        return is_new or bool(changed)
+            self._fingerprints[path] = stamp(path)
+            self._load_file(path)
+        has_new, self._has_new_extra_servers = self._has_new_extra_servers, False
+        return has_new or bool(changed)
 
-    def _sources(self) -> Iterable[Path]:
+    def _list_source_paths(self) -> Iterable[Path]:
         """Where the person's folder *is* the workspace's, its file is the person's."""
-        own = any(path == self.project or _same(path, self.project) for path in self._user)
-        return self._user if own else self.paths
+        is_project_user_file = any(
+            path == self.project_path or _is_same_file(path, self.project_path)
+            for path in self._user_paths
+        )
+        return self._user_paths if is_project_user_file else self.paths
 
-    def _load(self, path: Path) -> None:
+    def _load_file(self, path: Path) -> None:
         try:
-            document = read_servers(path)
+            document = read_config_file(path)
         except ConfigError as error:
-            self._broken[path] = str(error)
+            self._errors_by_path[path] = str(error)
             return
-        self._broken.pop(path, None)
-        if path not in self._user:
-            self._loaded[path] = parse_servers(document, "project", path, self._variables)
+        self._errors_by_path.pop(path, None)
+        if path not in self._user_paths:
+            self._servers_by_path[path] = parse_servers(document, "project", path, self._variables)
             return
-        own = parse_servers(document, "global", path, self._variables)
-        placed = {
-            name: set_aside(config, self._aside, self._user_home)
-            for name, config in own.configs.items()
+        user_servers = parse_servers(document, "global", path, self._variables)
+        configs = {
+            name: apply_default_cwd(config, self._default_cwd, self._user_home)
+            for name, config in user_servers.configs.items()
         }
-        self._loaded[path] = ParsedServers(placed, own.problems)
+        self._servers_by_path[path] = ParsedServers(configs, user_servers.problems)
 
 
-def _same(one: Path, other: Path) -> bool:
+def _is_same_file(first: Path, second: Path) -> bool:
     try:
-        return one.samefile(other)
+        return first.samefile(second)
     except OSError:
         return False
 
@@ -153,7 +171,7 @@ def _same(one: Path, other: Path) -> bool:
 PRIVATE_FILE_MODE = 0o600
 
 
-def replace_json(path: Path, value: dict[str, Any], mode: int = PRIVATE_FILE_MODE) -> None:
+def write_json_atomically(path: Path, value: dict[str, Any], mode: int = PRIVATE_FILE_MODE) -> None:
     """Write `value`; folders that are missing are made, for their owner alone.
 
     Raises:

@@ -2,7 +2,7 @@
 
 The MCP library takes a second to import, so it is loaded when the first server is started:
 `session`, `transports`, `message_limits` and `oauth` import it at the top, and all other modules of
-this package reach them through `load`.
+this package reach them through `load_module`.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from msgspec import Struct, structs
 
 from joey.core.mcp import McpResult, McpServer, McpStatus, McpTool
 from joey.errors import ToolError
-from joey.mcp.config import ServerConfig, without
+from joey.mcp.config import ServerConfig, redact_secrets
 from joey.mcp.login import Credentials
-from joey.mcp.process import ErrorContext, StderrTail, closed, describe_error
-from joey.mcp.trust import ToolPins, wanted_of
+from joey.mcp.process import ErrorContext, StderrTail, describe_error, is_connection_closed
+from joey.mcp.trust import ToolPins, list_trust_items
 from joey.system.files import FileFingerprint, stamp
 
 if TYPE_CHECKING:
@@ -49,76 +49,81 @@ class HubContext(Struct, frozen=True, kw_only=True):
 
     home: Path
     workspace: Path
-    environment: Mapping[str, str]
+    server_environment: Mapping[str, str]
     """What a server may see of ours."""
-    trusts: Callable[[Mapping[str, bytes]], bool]
+    is_trusted: Callable[[Mapping[str, bytes]], bool]
     """Whether the person has agreed to this, for this workspace."""
-    pins: ToolPins
-    first_delay: float
+    tool_pins: ToolPins
+    initial_restart_delay_s: float
 
 
 class McpConnection:
     def __init__(
-        self, config: ServerConfig, world: HubContext, on_change: Callable[[], None]
+        self, config: ServerConfig, context: HubContext, on_change: Callable[[], None]
     ) -> None:
         self.config = config
-        self.settled = asyncio.Event()
+        self.first_attempt_done = asyncio.Event()
         """Connected once, or known not to be."""
-        self.started = asyncio.get_running_loop().time()
-        self._world = world
+        self.started_at = asyncio.get_running_loop().time()
+        self._context = context
         self._on_change = on_change
-        self._credentials = Credentials(world.home, config.entry.url or "")
-        self._watched = self._stamps()
-        self._dialogue: McpSession | None = None
-        self._signal = asyncio.Event()
+        self._credentials = Credentials(context.home, config.entry.url or "")
+        self._watched_fingerprints = self._read_watched_fingerprints()
+        self._session: McpSession | None = None
+        self._wake_event = asyncio.Event()
         """Something is to be done: look again, start again, try again."""
-        self._over: str | None = None
-        self._stale = False
-        self._again = False
-        self._listing: asyncio.Task[None] | None = None
-        self._retry_at: float | None = None
-        self._down = asyncio.Event()
-        self._jobs: set[asyncio.Task[Any]] = set()
+        self._end_reason: str | None = None
+        self._is_listing_stale = False
+        self._is_restart_requested = False
+        self._listing_task: asyncio.Task[None] | None = None
+        self._next_retry_at: float | None = None
+        self._disconnected_event = asyncio.Event()
+        self._background_jobs: set[asyncio.Task[Any]] = set()
         status: McpStatus = "disabled" if config.entry.disabled else "connecting"
-        self.server = McpServer(config.name, config.source, status, command=config.shown)
+        self.server = McpServer(config.name, config.source, status, command=config.display_target)
         self._connection_task: asyncio.Task[None] | None = None
         if config.entry.disabled:
-            self.settled.set()
+            self.first_attempt_done.set()
         else:
-            self._connection_task = asyncio.create_task(self._keep(), name=f"mcp-{config.name}")
+            self._connection_task = asyncio.create_task(
+                self._maintain_connection(), name=f"mcp-{config.name}"
+            )
 
     # What the hub asks of it
 
-    def adopt(self, config: ServerConfig) -> None:
+    def update_config(self, config: ServerConfig) -> None:
         """Settings that need no new connection."""
         self.config = config
-        self._show(tools=self._flagged(self.server.tools))
+        self._update_server(tools=self._apply_tool_flags(self.server.tools))
 
-    def reconsider(self) -> None:
+    def recheck_trust(self) -> None:
         """What the person trusts has changed: begin again, with the question whether to."""
         if self.config.source == "project":
             self.restart()
 
-    def look_around(self) -> None:
+    def restart_if_changed(self) -> None:
         """Notice that its program was built anew, or that somebody logged in."""
-        login, *files = self._stamps()
-        known, *known_files = self._watched
-        self._watched = (login, *files)
-        renewed = login is not None and login == self._credentials.renewed
+        login, *files = self._read_watched_fingerprints()
+        known, *known_files = self._watched_fingerprints
+        self._watched_fingerprints = (login, *files)
+        renewed = login is not None and login == self._credentials.own_write_fingerprint
         if files != known_files or (login != known and not renewed):
             self.restart()
 
     def restart(self) -> None:
         """At once, even while the server is slow to say what it has."""
-        self._again = True
+        self._is_restart_requested = True
         if self.server.status == "connected":
-            self._show("connecting")
-        self._signal.set()
-        if self._listing is not None:
-            self._listing.cancel()
+            self._update_server("connecting")
+        self._wake_event.set()
+        if self._listing_task is not None:
+            self._listing_task.cancel()
 
     async def close(self) -> None:
-        tasks = {*self._jobs, *([self._connection_task] if self._connection_task else [])}
+        tasks = {
+            *self._background_jobs,
+            *([self._connection_task] if self._connection_task else []),
+        }
         for task in tasks:
             task.cancel()
         if tasks:
@@ -130,28 +135,32 @@ class McpConnection:
 
     # What tasks ask of it
 
-    async def call(
+    async def call_tool(
         self, tool: McpTool, arguments: dict[str, Any], on_progress: Callable[[str], None] | None
     ) -> McpResult:
-        dialogue = self._ready()
+        session = self._require_session()
         if tool.has_changed:
-            self._world.pins.accept(self.config, tool)
-            self._show(tools=self._flagged(self.server.tools))
-        return await self._ask(dialogue.call(tool.name, arguments, on_progress), tool.name)
+            self._context.tool_pins.accept_tool(self.config, tool)
+            self._update_server(tools=self._apply_tool_flags(self.server.tools))
+        return await self._await_result(
+            session.call_tool(tool.name, arguments, on_progress), tool.name
+        )
 
-    async def read(self, uri: str) -> McpResult:
-        return await self._ask(self._ready().read(uri), uri)
+    async def read_resource(self, uri: str) -> McpResult:
+        return await self._await_result(self._require_session().read_resource(uri), uri)
 
-    def _ready(self) -> McpSession:
-        if self._dialogue is None or self._again:
-            raise ToolError(f"The MCP server {self.config.name!r} {self._why_not()}")
-        return self._dialogue
+    def _require_session(self) -> McpSession:
+        if self._session is None or self._is_restart_requested:
+            raise ToolError(
+                f"The MCP server {self.config.name!r} {self._describe_unavailability()}"
+            )
+        return self._session
 
     @property
     def _is_alive(self) -> bool:
-        return self._dialogue is not None and self._over is None
+        return self._session is not None and self._end_reason is None
 
-    def _why_not(self) -> str:
+    def _describe_unavailability(self) -> str:
         server = self.server
         match server.status:
             case "disabled":
@@ -163,15 +172,17 @@ class McpConnection:
             case "connected":
                 return "is started anew; try again in a few seconds."
         after = "It is not tried again until its settings change."
-        if self._retry_at is not None:
-            seconds = max(self._retry_at - asyncio.get_running_loop().time(), 0)
+        if self._next_retry_at is not None:
+            seconds = max(self._next_retry_at - asyncio.get_running_loop().time(), 0)
             after = f"It is tried again in {seconds:.0f} s."
         return f"is not connected: {server.error}. {after}"
 
-    async def _ask(self, question: Coroutine[Any, Any, McpResult], what: str) -> McpResult:
+    async def _await_result(
+        self, request: Coroutine[Any, Any, McpResult], target: str
+    ) -> McpResult:
         """A job of its own: whoever is cancelled need not wait until the server was told."""
         name, limit = self.config.name, self.config.entry.timeout
-        job: asyncio.Task[McpResult] = self._begin(question)
+        job: asyncio.Task[McpResult] = self._start_job(request)
         try:
             done, _ = await asyncio.wait({job}, timeout=limit)
         except asyncio.CancelledError:
@@ -179,182 +190,201 @@ class McpConnection:
             raise
         if not done:
             job.cancel()
-            raise ToolError(f"{what} of the MCP server {name!r} gave no answer within {limit:g} s.")
+            raise ToolError(
+                f"{target} of the MCP server {name!r} gave no answer within {limit:g} s."
+            )
         try:
             return job.result()
         except asyncio.CancelledError:
             raise ToolError(f"The MCP server {name!r} was stopped during the call.") from None
         except Exception as error:
-            if not closed(error) or self._is_alive:
-                problem = without(describe_error(error, ErrorContext()), self.config.secrets)
+            if not is_connection_closed(error) or self._is_alive:
+                problem = redact_secrets(describe_error(error, ErrorContext()), self.config.secrets)
                 raise ToolError(f"The MCP server {name!r} failed: {problem}.") from error
-        await asyncio.wait({self._begin(self._down.wait())}, timeout=_STOP_TIMEOUT_S)
-        raise ToolError(f"The MCP server {name!r} died during the call. It {self._why_not()}")
+        await asyncio.wait(
+            {self._start_job(self._disconnected_event.wait())}, timeout=_STOP_TIMEOUT_S
+        )
+        raise ToolError(
+            f"The MCP server {name!r} died during the call. It {self._describe_unavailability()}"
+        )
 
-    def _begin(self, job: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+    def _start_job(self, job: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = asyncio.create_task(job)
-        self._jobs.add(task)
-        task.add_done_callback(self._end)
+        self._background_jobs.add(task)
+        task.add_done_callback(self._handle_job_done)
         return task
 
-    def _end(self, job: asyncio.Task[Any]) -> None:
-        self._jobs.discard(job)
+    def _handle_job_done(self, job: asyncio.Task[Any]) -> None:
+        self._background_jobs.discard(job)
         if not job.cancelled():
             job.exception()  # Whoever waited has it; if nobody did, nobody wants it.
 
     # How it is kept alive
 
-    async def _keep(self) -> None:
+    async def _maintain_connection(self) -> None:
         failures = 0
         while True:
-            self._again = False
+            self._is_restart_requested = False
             if not await asyncio.to_thread(self._is_trusted):
-                self._show("untrusted", "the workspace is not trusted; see joey trust")
-                await self._rest(None)
+                self._update_server("untrusted", "the workspace is not trusted; see joey trust")
+                await self._wait_until_woken(None)
                 continue
-            if self._again:
+            if self._is_restart_requested:
                 continue
-            begun = asyncio.get_running_loop().time()
-            self._show("connecting")
-            reason = await self._live()
-            if self._again or asyncio.get_running_loop().time() - begun > STABLE_AFTER_S:
+            started_at = asyncio.get_running_loop().time()
+            self._update_server("connecting")
+            reason = await self._run_session()
+            if (
+                self._is_restart_requested
+                or asyncio.get_running_loop().time() - started_at > STABLE_AFTER_S
+            ):
                 failures = 0
-            if self._again:
+            if self._is_restart_requested:
                 continue
             if self.server.status == "connecting":
-                reason += self.config.remedy
+                reason += self.config.start_failure_hint
             failures += 1
-            delay = min(self._world.first_delay * 2 ** (failures - 1), MAX_RESTART_DELAY_S)
-            rest = delay if failures < MAX_CONSECUTIVE_FAILURES else None
-            self._retry_at = None if rest is None else asyncio.get_running_loop().time() + rest
-            self._show("disconnected", reason)
-            self._down.set()
-            await self._rest(rest)
-            self._retry_at = None
+            delay = min(
+                self._context.initial_restart_delay_s * 2 ** (failures - 1), MAX_RESTART_DELAY_S
+            )
+            retry_delay = delay if failures < MAX_CONSECUTIVE_FAILURES else None
+            self._next_retry_at = (
+                None if retry_delay is None else asyncio.get_running_loop().time() + retry_delay
+            )
+            self._update_server("disconnected", reason)
+            self._disconnected_event.set()
+            await self._wait_until_woken(retry_delay)
+            self._next_retry_at = None
 
     def _is_trusted(self) -> bool:
         if self.config.source == "global":
             return True
-        world = self._world
-        wanted = wanted_of(self.config, world.workspace, world.environment)
-        return world.trusts({item.name: item.content for item in wanted})
+        context = self._context
+        items = list_trust_items(self.config, context.workspace, context.server_environment)
+        return context.is_trusted({item.name: item.content for item in items})
 
-    async def _rest(self, seconds: float | None) -> None:
-        self.settled.set()
-        self._signal.clear()
-        if not self._again:
+    async def _wait_until_woken(self, seconds: float | None) -> None:
+        self.first_attempt_done.set()
+        self._wake_event.clear()
+        if not self._is_restart_requested:
             try:
                 async with asyncio.timeout(seconds):
-                    await self._signal.wait()
+                    await self._wake_event.wait()
             except TimeoutError:
                 return
 
-    async def _live(self) -> str:
+    async def _run_session(self) -> str:
         """Connect and stay connected; why that came to an end."""
-        module = await load("session")
-        oauth = await load("oauth") if self.config.transport != "stdio" else None
-        about = ErrorContext(stderr_tail=StderrTail())
-        self._over, self._stale = None, False
-        self._signal.clear()
-        self._down.clear()
-        links = module.SessionContext(
-            workspace=self._world.workspace,
-            environment=self._world.environment,
-            auth=oauth.known_login(self._credentials) if oauth else None,
-            stderr_tail=about.stderr_tail,
-            http_state=module.HttpState(on_forgotten=self._forgotten),
-            on_end=self._ended,
-            on_change=self._changed,
+        module = await load_module("session")
+        oauth = await load_module("oauth") if self.config.transport != "stdio" else None
+        error_context = ErrorContext(stderr_tail=StderrTail())
+        self._end_reason, self._is_listing_stale = None, False
+        self._wake_event.clear()
+        self._disconnected_event.clear()
+        session_context = module.SessionContext(
+            workspace=self._context.workspace,
+            server_environment=self._context.server_environment,
+            auth=oauth.build_stored_auth(self._credentials) if oauth else None,
+            stderr_tail=error_context.stderr_tail,
+            http_state=module.HttpState(on_session_lost=self._handle_session_lost),
+            on_end=self._handle_end,
+            on_list_changed=self._handle_list_changed,
         )
         try:
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout(START_TIMEOUT_S):
-                    opening = module.open_dialogue(self.config, links)
-                    dialogue = await stack.enter_async_context(opening)
-                    await dialogue.greet()
-                    await self._list(dialogue)
-                if self._again:
+                    opening = module.open_session(self.config, session_context)
+                    session = await stack.enter_async_context(opening)
+                    await session.initialize()
+                    await self._list_tools_and_resources(session)
+                if self._is_restart_requested:
                     return "it is started anew"
-                self._dialogue = dialogue
-                self._show("connected", instructions=dialogue.instructions)
-                self.settled.set()
-                watcher = self._begin(dialogue.watch(self._changed))
+                self._session = session
+                self._update_server("connected", instructions=session.instructions)
+                self.first_attempt_done.set()
+                watcher = self._start_job(session.watch_changes(self._handle_list_changed))
                 try:
-                    await self._attend(dialogue)
+                    await self._relist_until_ended(session)
                 finally:
                     watcher.cancel()
-                    self._dialogue = None
+                    self._session = None
         except TimeoutError:
-            return f"it did not answer within {START_TIMEOUT_S:.0f} s{about.exit_details}"
+            return f"it did not answer within {START_TIMEOUT_S:.0f} s{error_context.exit_details}"
         except Exception as error:
-            about.status = links.http_state.status
-            if self._over is None or about.status or not closed(error):
-                return describe_error(error, about, self.config.name)
-        return f"{self._over or 'it was stopped'}{about.exit_details}"
+            error_context.http_status = session_context.http_state.error_status
+            if (
+                self._end_reason is None
+                or error_context.http_status
+                or not is_connection_closed(error)
+            ):
+                return describe_error(error, error_context, self.config.name)
+        return f"{self._end_reason or 'it was stopped'}{error_context.exit_details}"
 
-    async def _attend(self, dialogue: McpSession) -> None:
-        while self._over is None and not self._again:
-            if self._stale:
-                self._stale = False
-                await self._list_again(dialogue)
+    async def _relist_until_ended(self, session: McpSession) -> None:
+        while self._end_reason is None and not self._is_restart_requested:
+            if self._is_listing_stale:
+                self._is_listing_stale = False
+                await self._relist(session)
                 await asyncio.sleep(_RELIST_INTERVAL_S)
             else:
-                self._signal.clear()
-                await self._signal.wait()
+                self._wake_event.clear()
+                await self._wake_event.wait()
 
-    async def _list_again(self, dialogue: McpSession) -> None:
-        self._listing = self._begin(self._list(dialogue))
-        done, _ = await asyncio.wait({self._listing}, timeout=START_TIMEOUT_S)
+    async def _relist(self, session: McpSession) -> None:
+        self._listing_task = self._start_job(self._list_tools_and_resources(session))
+        done, _ = await asyncio.wait({self._listing_task}, timeout=START_TIMEOUT_S)
         if not done:
-            self._listing.cancel()
+            self._listing_task.cancel()
             raise TimeoutError
-        if not self._listing.cancelled():
-            self._listing.result()
-            self._show("connected")
+        if not self._listing_task.cancelled():
+            self._listing_task.result()
+            self._update_server("connected")
 
-    async def _list(self, dialogue: McpSession) -> None:
-        tools = await dialogue.tools()
-        resources = await dialogue.resources()
+    async def _list_tools_and_resources(self, session: McpSession) -> None:
+        tools = await session.list_tools()
+        resources = await session.list_resources()
         unique = {tool.name: tool for tool in tools}
         ordered = tuple(unique[name] for name in sorted(unique))
         server = structs.replace(self.server, resources=tuple(resources))
-        self.server = structs.replace(server, tools=self._flagged(ordered))
+        self.server = structs.replace(server, tools=self._apply_tool_flags(ordered))
 
-    def _flagged(self, tools: tuple[McpTool, ...]) -> tuple[McpTool, ...]:
+    def _apply_tool_flags(self, tools: tuple[McpTool, ...]) -> tuple[McpTool, ...]:
         config = self.config
-        changed = self._world.pins.changed(config, list(tools))
+        changed = self._context.tool_pins.find_changed_tools(config, list(tools))
         return tuple(
             structs.replace(
                 tool,
-                always_allowed=config.allows(tool.name) and tool.name not in changed,
+                always_allowed=config.is_always_allowed(tool.name) and tool.name not in changed,
                 has_changed=tool.name in changed,
                 enabled=tool.name not in config.entry.disabled_tools,
             )
             for tool in tools
         )
 
-    def _show(self, status: McpStatus | None = None, error: str = "", **facts: Any) -> None:
+    def _update_server(
+        self, status: McpStatus | None = None, error: str = "", **fields: Any
+    ) -> None:
         """Tools of a server that is away stay: what the model is told changes less often."""
         if status is not None:
-            facts |= {"status": status, "error": without(error, self.config.secrets)}
+            fields |= {"status": status, "error": redact_secrets(error, self.config.secrets)}
         if status == "untrusted":
-            facts |= {"tools": (), "resources": (), "instructions": ""}
-        self.server = structs.replace(self.server, **facts)
+            fields |= {"tools": (), "resources": (), "instructions": ""}
+        self.server = structs.replace(self.server, **fields)
         self._on_change()
 
-    def _ended(self, reason: str) -> None:
-        self._over = self._over or reason
-        self._signal.set()
+    def _handle_end(self, reason: str) -> None:
+        self._end_reason = self._end_reason or reason
+        self._wake_event.set()
 
-    def _forgotten(self) -> None:
-        self._ended("the server has forgotten the session")
+    def _handle_session_lost(self) -> None:
+        self._handle_end("the server has forgotten the session")
 
-    def _changed(self) -> None:
-        self._stale = True
-        self._signal.set()
+    def _handle_list_changed(self) -> None:
+        self._is_listing_stale = True
+        self._wake_event.set()
 
-    def _stamps(self) -> tuple[FileFingerprint, ...]:
-        entry, root = self.config.entry, self._world.workspace
+    def _read_watched_fingerprints(self) -> tuple[FileFingerprint, ...]:
+        entry, root = self.config.entry, self._context.workspace
         watched = [*entry.watch_paths, *(arg for arg in entry.args if _BUILD_OUTPUT_PATH in arg)]
         return (stamp(self._credentials.path), *(stamp(root / path) for path in watched))
 
@@ -362,12 +392,12 @@ class McpConnection:
 _LIBRARY_LOGGERS = ("mcp", "client", "httpx2", "httpcore2")
 
 
-async def load(module: str) -> ModuleType:
+async def load_module(module: str) -> ModuleType:
     """A module of this package, imported beside the event loop, so that nobody waits for it."""
-    return await asyncio.to_thread(_load, module)
+    return await asyncio.to_thread(_import_module, module)
 
 
-def _load(module: str) -> ModuleType:
+def _import_module(module: str) -> ModuleType:
     for name in _LIBRARY_LOGGERS:
         # What it logs about misbehaving servers must not appear on the person's screen.
         logger = logging.getLogger(name)

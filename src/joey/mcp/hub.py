@@ -24,109 +24,111 @@ from joey.system.files import FileFingerprint, stamp
 
 class Hub:
     def __init__(
-        self, workspace: Path, around: HubConfig, given: Mapping[str, Any] | None = None
+        self, workspace: Path, config: HubConfig, extra_servers: Mapping[str, Any] | None = None
     ) -> None:
-        """`given` are servers of the person's own that no file names."""
-        self.users = 0
-        self._files = ConfigFiles(around.home, workspace, around.env, given)
-        self._trust_file = around.trust_file
-        self._trust_stamp: FileFingerprint = stamp(around.trust_file)
-        self._world = HubContext(
-            home=around.home,
+        """`extra_servers` are servers of the person's own that no file names."""
+        self.lease_count = 0
+        self._config_files = ConfigFiles(config.home, workspace, config.env, extra_servers)
+        self._trust_file = config.trust_file
+        self._trust_fingerprint: FileFingerprint = stamp(config.trust_file)
+        self._context = HubContext(
+            home=config.home,
             workspace=workspace,
-            environment=around.environment,
-            trusts=lambda wanted: around.trusts(workspace, wanted),
-            pins=ToolPins(around.home),
-            first_delay=around.first_delay,
+            server_environment=config.server_environment,
+            is_trusted=lambda contents: config.is_trusted(workspace, contents),
+            tool_pins=ToolPins(config.home),
+            initial_restart_delay_s=config.initial_restart_delay_s,
         )
         self._connections: dict[str, McpConnection] = {}
-        self._leaving: set[asyncio.Task[None]] = set()
-        self._servers: tuple[McpServer, ...] | None = ()
+        self._closing_jobs: set[asyncio.Task[None]] = set()
+        self._cached_servers: tuple[McpServer, ...] | None = ()
 
     @property
     def servers(self) -> tuple[McpServer, ...]:
-        if self._servers is None:
-            self._servers = tuple(found.server for found in self._connections.values())
-        return self._servers
+        if self._cached_servers is None:
+            self._cached_servers = tuple(found.server for found in self._connections.values())
+        return self._cached_servers
 
     @property
     def problems(self) -> tuple[str, ...]:
         """Why servers that the files name are left out."""
-        return self._files.problems
+        return self._config_files.problems
 
-    def refresh(self, only: str | None = None) -> None:
-        """Notice what changed on disk; start `only` this server, or all."""
-        if self._files.refresh():
-            self._reconcile(only)
-        if (trusted := stamp(self._trust_file)) != self._trust_stamp:
-            self._trust_stamp = trusted
+    def refresh(self, only_server: str | None = None) -> None:
+        """Notice what changed on disk; start `only_server` this server, or all."""
+        if self._config_files.refresh():
+            self._reconcile_connections(only_server)
+        if (fingerprint := stamp(self._trust_file)) != self._trust_fingerprint:
+            self._trust_fingerprint = fingerprint
             for connection in self._connections.values():
-                connection.reconsider()
+                connection.recheck_trust()
         for connection in self._connections.values():
-            connection.look_around()
+            connection.restart_if_changed()
 
-    async def settle(self, patience: float, only: str | None = None) -> None:
-        self.refresh(only)
-        waiting = [found for found in self._connections.values() if not found.settled.is_set()]
+    async def wait_until_ready(self, patience: float, only_server: str | None = None) -> None:
+        self.refresh(only_server)
+        waiting = [
+            found for found in self._connections.values() if not found.first_attempt_done.is_set()
+        ]
         if not waiting:
             return
-        limit = max(found.started for found in waiting) + patience
+        deadline = max(found.started_at for found in waiting) + patience
         with suppress(TimeoutError):
-            async with asyncio.timeout_at(limit):
+            async with asyncio.timeout_at(deadline):
                 for connection in waiting:
-                    await connection.settled.wait()
+                    await connection.first_attempt_done.wait()
 
-    async def call(
+    async def call_tool(
         self,
         server: str,
         tool: str,
         arguments: dict[str, Any],
         on_progress: Callable[[str], None] | None = None,
     ) -> McpResult:
-        connection = self._find(server)
+        connection = self._find_connection(server)
         for known in connection.server.tools:
             if known.name == tool and known.enabled:
-                return await connection.call(known, arguments, on_progress)
+                return await connection.call_tool(known, arguments, on_progress)
         raise ToolError(f"The MCP server {server!r} has no tool {tool!r}.")
 
-    async def read(self, server: str, uri: str) -> McpResult:
-        return await self._find(server).read(uri)
+    async def read_resource(self, server: str, uri: str) -> McpResult:
+        return await self._find_connection(server).read_resource(uri)
 
     async def close(self) -> None:
         for connection in self._connections.values():
-            self._leave(connection)
+            self._close_in_background(connection)
         self._connections = {}
-        while self._leaving:
-            await asyncio.gather(*self._leaving)
+        while self._closing_jobs:
+            await asyncio.gather(*self._closing_jobs)
 
-    def _find(self, server: str) -> McpConnection:
+    def _find_connection(self, server: str) -> McpConnection:
         if server not in self._connections:
             raise ToolError(f"There is no MCP server {server!r}.")
         return self._connections[server]
 
-    def _reconcile(self, only: str | None) -> None:
-        old, configs = self._connections, self._files.configs
+    def _reconcile_connections(self, only_server: str | None) -> None:
+        old, configs = self._connections, self._config_files.configs
         self._connections = {}
         for name, config in configs.items():
-            if only not in (None, name):
+            if only_server not in (None, name):
                 continue
             known = old.pop(name, None)
-            if known is not None and known.config.reach == config.reach:
+            if known is not None and known.config.connection_key == config.connection_key:
                 if known.config != config:
-                    known.adopt(config)
+                    known.update_config(config)
             else:
                 if known is not None:
-                    self._leave(known)
-                known = McpConnection(config, self._world, self._change)
+                    self._close_in_background(known)
+                known = McpConnection(config, self._context, self._invalidate_servers)
             self._connections[name] = known
         for connection in old.values():
-            self._leave(connection)
-        self._change()
+            self._close_in_background(connection)
+        self._invalidate_servers()
 
-    def _leave(self, connection: McpConnection) -> None:
+    def _close_in_background(self, connection: McpConnection) -> None:
         leaving = asyncio.create_task(connection.close())
-        self._leaving.add(leaving)
-        leaving.add_done_callback(self._leaving.discard)
+        self._closing_jobs.add(leaving)
+        leaving.add_done_callback(self._closing_jobs.discard)
 
-    def _change(self) -> None:
-        self._servers = None
+    def _invalidate_servers(self) -> None:
+        self._cached_servers = None

@@ -27,92 +27,92 @@ class HubConfig(Struct, frozen=True, kw_only=True):
     home: Path
     env: Mapping[str, str]
     """Where `${env:NAME}` is looked up."""
-    environment: Mapping[str, str]
+    server_environment: Mapping[str, str]
     """What servers that are programs may see of it."""
     trust_file: Path
     """Changes when the person trusts, or no longer trusts, a workspace."""
-    trusts: Callable[[Path, Mapping[str, bytes]], bool]
-    first_delay: float = 1.0
+    is_trusted: Callable[[Path, Mapping[str, bytes]], bool]
+    initial_restart_delay_s: float = 1.0
 
 
 class HubPool:
     """One hub for each workspace and what is given there, for as long as somebody uses it."""
 
-    def __init__(self, around: HubConfig) -> None:
-        self._around = around
+    def __init__(self, config: HubConfig) -> None:
+        self._config = config
         self._hubs: dict[tuple[Path, bytes], Hub] = {}
 
-    def lease(self, workspace: Path, given: Mapping[str, Any] | None = None) -> HubLease:
-        """`given` are servers beside those of the files, in the shape that these have."""
-        return HubLease(self, workspace, given or {})
+    def lease(self, workspace: Path, extra_servers: Mapping[str, Any] | None = None) -> HubLease:
+        """`extra_servers` are servers beside those of the files, in the shape that these have."""
+        return HubLease(self, workspace, extra_servers or {})
 
-    def take(self, workspace: Path, given: Mapping[str, Any]) -> Hub | None:
+    def acquire(self, workspace: Path, extra_servers: Mapping[str, Any]) -> Hub | None:
         """None as long as nobody names a server."""
-        key = _key(workspace, given)
+        key = _build_key(workspace, extra_servers)
         hub = self._hubs.get(key)
         if hub is None:
-            paths = list_config_paths(self._around.home, workspace)
-            if not given and not any(path.exists() for path in paths):
+            paths = list_config_paths(self._config.home, workspace)
+            if not extra_servers and not any(path.exists() for path in paths):
                 return None
             from joey.mcp.hub import Hub
 
-            hub = self._hubs[key] = Hub(workspace, self._around, given)
-        hub.users += 1
+            hub = self._hubs[key] = Hub(workspace, self._config, extra_servers)
+        hub.lease_count += 1
         return hub
 
-    async def give_back(self, workspace: Path, given: Mapping[str, Any], hub: Hub) -> None:
-        hub.users -= 1
-        if hub.users == 0:
-            key = _key(workspace, given)
+    async def release(self, workspace: Path, extra_servers: Mapping[str, Any], hub: Hub) -> None:
+        hub.lease_count -= 1
+        if hub.lease_count == 0:
+            key = _build_key(workspace, extra_servers)
             if self._hubs.get(key) is hub:
                 del self._hubs[key]
             await hub.close()
 
 
-def _key(workspace: Path, given: Mapping[str, Any]) -> tuple[Path, bytes]:
-    return workspace, msgspec.json.encode(given, order="sorted")
+def _build_key(workspace: Path, extra_servers: Mapping[str, Any]) -> tuple[Path, bytes]:
+    return workspace, msgspec.json.encode(extra_servers, order="sorted")
 
 
 class HubLease:
-    """The servers as one task has them. Nothing is read or started before `settle`."""
+    """The servers as one task has them. Nothing is read or started before `wait_until_ready`."""
 
-    def __init__(self, hubs: HubPool, workspace: Path, given: Mapping[str, Any]) -> None:
-        self._hubs = hubs
+    def __init__(self, pool: HubPool, workspace: Path, extra_servers: Mapping[str, Any]) -> None:
+        self._pool = pool
         self._workspace = workspace
-        self._given = given
+        self._extra_servers = extra_servers
         self._hub: Hub | None = None
 
     @property
     def servers(self) -> tuple[McpServer, ...]:
         return () if self._hub is None else self._hub.servers
 
-    async def settle(self, patience: float) -> None:
+    async def wait_until_ready(self, patience: float) -> None:
         if self._hub is None:
-            self._hub = self._hubs.take(self._workspace, self._given)
+            self._hub = self._pool.acquire(self._workspace, self._extra_servers)
         if self._hub is not None:
-            await self._hub.settle(patience)
+            await self._hub.wait_until_ready(patience)
 
-    async def call(
+    async def call_tool(
         self,
         server: str,
         tool: str,
         arguments: dict[str, Any],
         on_progress: Callable[[str], None] | None = None,
     ) -> McpResult:
-        return await self._open().call(server, tool, arguments, on_progress)
+        return await self._require_hub().call_tool(server, tool, arguments, on_progress)
 
-    async def read(self, server: str, uri: str) -> McpResult:
-        return await self._open().read(server, uri)
+    async def read_resource(self, server: str, uri: str) -> McpResult:
+        return await self._require_hub().read_resource(server, uri)
 
     async def close(self) -> None:
         hub, self._hub = self._hub, None
         if hub is not None:
-            await self._hubs.give_back(self._workspace, self._given, hub)
+            await self._pool.release(self._workspace, self._extra_servers, hub)
 
-    def _open(self) -> Hub:
+    def _require_hub(self) -> Hub:
         if self._hub is None:
             raise ToolError("No MCP server has been started yet.")
         return self._hub
 
 
-_fits: type[Mcp] = HubLease
+_protocol_check: type[Mcp] = HubLease

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from joey.errors import UserError
-from joey.mcp.config_files import replace_json
+from joey.mcp.config_files import write_json_atomically
 from joey.system.files import FileFingerprint, stamp
 
 CREDENTIALS_DIRECTORY = "mcp-auth"
@@ -28,7 +28,7 @@ class Credentials:
         self.url = url
         digest = hashlib.sha256(url.encode()).hexdigest()[:24]
         self.path = home / CREDENTIALS_DIRECTORY / f"{digest}.json"
-        self.renewed: FileFingerprint = None
+        self.own_write_fingerprint: FileFingerprint = None
         """Of the file as we have written it ourselves: no news for us."""
 
     def load(self) -> dict[str, Any]:
@@ -41,10 +41,10 @@ class Credentials:
 
     def update(self, **values: Any) -> None:
         """Raises ConfigError."""
-        replace_json(self.path, {**self.load(), **values, "url": self.url})
-        self.renewed = stamp(self.path)
+        write_json_atomically(self.path, {**self.load(), **values, "url": self.url})
+        self.own_write_fingerprint = stamp(self.path)
 
-    def forget(self) -> bool:
+    def discard(self) -> bool:
         """Whether there was anything to forget."""
         try:
             self.path.unlink()
@@ -68,42 +68,52 @@ class LoginCallback:
     """The answer that the login service sends by way of the browser."""
 
     def __init__(self, port: int) -> None:
-        self.address = f"http://127.0.0.1:{port}{CALLBACK_PATH}"
+        self.redirect_url = f"http://127.0.0.1:{port}{CALLBACK_PATH}"
         self.state = ""
         """Only an answer that carries it is ours."""
-        self._answer: asyncio.Future[dict[str, str]] = asyncio.get_running_loop().create_future()
+        self._parameters_future: asyncio.Future[dict[str, str]] = (
+            asyncio.get_running_loop().create_future()
+        )
 
-    async def answer(self) -> dict[str, str]:
+    async def wait_for_parameters(self) -> dict[str, str]:
         """The parameters that came back: `code`, `state` and perhaps `iss`.
 
         Raises:
             UserError: the login was refused.
         """
-        given = await self._answer
-        if "code" not in given:
-            reason = given.get("error_description") or given.get("error") or "no reason was given"
+        parameters = await self._parameters_future
+        if "code" not in parameters:
+            reason = (
+                parameters.get("error_description")
+                or parameters.get("error")
+                or "no reason was given"
+            )
             raise UserError(f"The login was refused: {reason}.")
-        return given
+        return parameters
 
-    def take(self, target: str) -> tuple[int, str]:
+    def handle_request(self, target: str) -> tuple[int, str]:
         """What a visit to `target` gets: a status and a text."""
         parts = urlsplit(target)
-        given = {name: values[0] for name, values in parse_qs(parts.query).items()}
-        ours = parts.path == CALLBACK_PATH and self.state and given.get("state") == self.state
-        if not ours or self._answer.done():
+        parameters = {name: values[0] for name, values in parse_qs(parts.query).items()}
+        is_expected = (
+            parts.path == CALLBACK_PATH and self.state and parameters.get("state") == self.state
+        )
+        if not is_expected or self._parameters_future.done():
             return 404, _UNEXPECTED_VISIT_TEXT
-        self._answer.set_result(given)
-        return 200, _LOGGED_IN_TEXT if "code" in given else _REFUSED_TEXT
+        self._parameters_future.set_result(parameters)
+        return 200, _LOGGED_IN_TEXT if "code" in parameters else _REFUSED_TEXT
 
 
 @asynccontextmanager
-async def listening() -> AsyncIterator[LoginCallback]:
+async def open_callback_server() -> AsyncIterator[LoginCallback]:
     async def visit(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             async with asyncio.timeout(_REQUEST_TIMEOUT_S):
                 request = await reader.readuntil(b"\r\n\r\n")
             method, _, rest = request.decode("latin-1").partition(" ")
-            status, text = callback.take(rest.partition(" ")[0]) if method == "GET" else (405, "")
+            status, text = (
+                callback.handle_request(rest.partition(" ")[0]) if method == "GET" else (405, "")
+            )
             page = _PAGE_HTML.format(text=text).encode()
             head = (
                 f"HTTP/1.1 {status} OK\r\nContent-Type: text/html; charset=utf-8\r\n"

@@ -61,36 +61,38 @@ class MessageLimiter:
 
     def __init__(self, streams: MessageStreams, on_end: Callable[[str], None]) -> None:
         """`on_end` is called once, with why it is over."""
-        self.read = LimitedReader(streams[0], self)
-        self.write = LimitedWriter(streams[1], self)
+        self.reader = LimitedReader(streams[0], self)
+        self.writer = LimitedWriter(streams[1], self)
         self._on_end = on_end
-        self._open = 0
+        self._open_request_count = 0
 
-    def admits(self, message: object) -> bool:
+    def admit_message(self, message: object) -> bool:
         """Raises EOFError when this server has to go."""
         match message:
             case JSONRPCNotification(method=method):
                 return method in _ALLOWED_NOTIFICATIONS
             case JSONRPCRequest():
-                self._open += 1
-                if self._open > MAX_OPEN_REQUESTS:
-                    self.end("it asks faster than it takes answers")
+                self._open_request_count += 1
+                if self._open_request_count > MAX_OPEN_REQUESTS:
+                    self.report_end("it asks faster than it takes answers")
                     raise EOFError
         return True
 
-    def answered(self, message: object) -> None:
+    def record_response(self, message: object) -> None:
         if isinstance(message, JSONRPCResponse | JSONRPCError):
-            self._open -= 1
+            self._open_request_count -= 1
 
-    def end(self, reason: str) -> None:
-        on_end, self._on_end = self._on_end, _ignore
+    def report_end(self, reason: str) -> None:
+        on_end, self._on_end = self._on_end, _ignore_end
         on_end(reason)
 
 
 class LimitedReader:
-    def __init__(self, inner: ReadStream[SessionMessage | Exception], gate: MessageLimiter) -> None:
+    def __init__(
+        self, inner: ReadStream[SessionMessage | Exception], limiter: MessageLimiter
+    ) -> None:
         self._inner = inner
-        self._gate = gate
+        self._limiter = limiter
 
     @property
     def last_context(self) -> Any:
@@ -102,8 +104,8 @@ class LimitedReader:
             item = await self._inner.receive()
             if isinstance(item, Exception):
                 continue
-            if self._gate.admits(item.message):
-                return SessionMessage(_bounded(item.message), item.metadata)
+            if self._limiter.admit_message(item.message):
+                return SessionMessage(_replace_oversized_result(item.message), item.metadata)
             # Nothing else in this loop waits when messages pour in.
             await asyncio.sleep(0)
 
@@ -114,7 +116,7 @@ class LimitedReader:
         try:
             return await self.receive()
         except (anyio.EndOfStream, anyio.ClosedResourceError, EOFError):
-            self._gate.end("the connection was closed")
+            self._limiter.report_end("the connection was closed")
             raise StopAsyncIteration from None
 
     async def aclose(self) -> None:
@@ -128,13 +130,13 @@ class LimitedReader:
 
 
 class LimitedWriter:
-    def __init__(self, inner: WriteStream[SessionMessage], gate: MessageLimiter) -> None:
+    def __init__(self, inner: WriteStream[SessionMessage], limiter: MessageLimiter) -> None:
         self._inner = inner
-        self._gate = gate
+        self._limiter = limiter
 
     async def send(self, item: SessionMessage) -> None:
         await self._inner.send(item)
-        self._gate.answered(item.message)
+        self._limiter.record_response(item.message)
 
     async def aclose(self) -> None:
         await self._inner.aclose()
@@ -146,30 +148,30 @@ class LimitedWriter:
         await self.aclose()
 
 
-def _bounded(message: JSONRPCMessage) -> JSONRPCMessage:
-    if not isinstance(message, JSONRPCResponse) or _has_few_parts(message.result):
+def _replace_oversized_result(message: JSONRPCMessage) -> JSONRPCMessage:
+    if not isinstance(message, JSONRPCResponse) or _is_within_part_limit(message.result):
         return message
-    said = f"The answer was left out: it had more than {MAX_RESULT_PARTS:,} parts."
-    error = ErrorData(code=_TOO_MANY_PARTS_CODE, message=said)
+    note = f"The answer was left out: it had more than {MAX_RESULT_PARTS:,} parts."
+    error = ErrorData(code=_TOO_MANY_PARTS_CODE, message=note)
     return JSONRPCError(jsonrpc="2.0", id=message.id, error=error)
 
 
-def _has_few_parts(value: dict[str, Any]) -> bool:
-    left = MAX_RESULT_PARTS
+def _is_within_part_limit(value: dict[str, Any]) -> bool:
+    remaining = MAX_RESULT_PARTS
     waiting: list[Any] = [value]
-    while waiting and left > 0:
+    while waiting and remaining > 0:
         match waiting.pop():
             case dict(members):
-                left -= len(members)
+                remaining -= len(members)
                 waiting += (part for name, part in members.items() if name not in _UNCHECKED_KEYS)
             case list(members):
-                left -= len(members)
-                if left > 0:
+                remaining -= len(members)
+                if remaining > 0:
                     waiting += members
-    return left > 0
+    return remaining > 0
 
 
-def _ignore(_: str) -> None: ...
+def _ignore_end(_: str) -> None: ...
 
 
 MAX_MESSAGE_BYTES = 10 * 1024 * 1024
@@ -184,45 +186,45 @@ class TruncatedLine(Struct, frozen=True):
 
     head: bytes
     tail: bytes
-    size: int
+    full_size: int
 
 
 class BoundedLineSplitter:
     """Bytes in, whole lines out, none longer than the limit."""
 
-    def __init__(self, limit: int = MAX_MESSAGE_BYTES) -> None:
-        self._limit = limit
+    def __init__(self, max_line_bytes: int = MAX_MESSAGE_BYTES) -> None:
+        self._max_line_bytes = max_line_bytes
         self._head = bytearray()
         self._tail = b""
-        self._size = 0
+        self._line_size = 0
         """Of the line that is being read."""
 
     def feed(self, data: bytes) -> Iterator[bytes | TruncatedLine]:
         """Lines without their newline."""
         *ended, rest = data.split(b"\n")
         for piece in ended:
-            self._grow(piece)
-            yield self._take()
-        self._grow(rest)
+            self._append(piece)
+            yield self._take_line()
+        self._append(rest)
 
-    def close(self) -> bytes | TruncatedLine:
+    def flush(self) -> bytes | TruncatedLine:
         """What stood behind the last newline."""
-        return self._take()
+        return self._take_line()
 
-    def _grow(self, piece: bytes) -> None:
-        self._size += len(piece)
-        room = self._limit - len(self._head)
-        self._head += piece[:room]
-        if len(piece) > room:
-            self._tail = (self._tail + piece[room:][-_TAIL_BYTES:])[-_TAIL_BYTES:]
+    def _append(self, piece: bytes) -> None:
+        self._line_size += len(piece)
+        capacity = self._max_line_bytes - len(self._head)
+        self._head += piece[:capacity]
+        if len(piece) > capacity:
+            self._tail = (self._tail + piece[capacity:][-_TAIL_BYTES:])[-_TAIL_BYTES:]
 
-    def _take(self) -> bytes | TruncatedLine:
-        line, size, tail = bytes(self._head), self._size, self._tail
-        self._head, self._tail, self._size = bytearray(), b"", 0
-        return line if size <= self._limit else TruncatedLine(line, tail, size)
+    def _take_line(self) -> bytes | TruncatedLine:
+        line, size, tail = bytes(self._head), self._line_size, self._tail
+        self._head, self._tail, self._line_size = bytearray(), b"", 0
+        return line if size <= self._max_line_bytes else TruncatedLine(line, tail, size)
 
 
-async def message_of(line: bytes | TruncatedLine, prefix: bytes = b"") -> bytes:
+async def to_bounded_message(line: bytes | TruncatedLine, prefix: bytes = b"") -> bytes:
     """The line, or the shorter message that stands for it; empty when nobody waits for it.
 
     `prefix` stands before a message in its line (`data: ` in a stream of events).
@@ -231,11 +233,11 @@ async def message_of(line: bytes | TruncatedLine, prefix: bytes = b"") -> bytes:
         return line
     # Reading ten megabytes takes a while, and must not stop everything else.
     head = line.head.removeprefix(prefix)
-    message = await asyncio.to_thread(clipped, head, line.tail, line.size)
+    message = await asyncio.to_thread(build_truncated_message, head, line.tail, line.full_size)
     return b"" if message is None else prefix + message
 
 
-def clipped(head: bytes, tail: bytes, size: int) -> bytes | None:
+def build_truncated_message(head: bytes, tail: bytes, size: int) -> bytes | None:
     """A message that stands for one of `size` bytes; None when nobody waits for it."""
     scanner = JsonScanner()
     scanner.feed(head.decode("utf-8", "ignore"))
@@ -249,7 +251,7 @@ def clipped(head: bytes, tail: bytes, size: int) -> bytes | None:
         message["id"] = msgspec.json.decode(found[-1])
     note = f"The answer was cut: it had {size:,} bytes, and at most {len(head):,} are taken."
     answer: dict[str, Any] = {"jsonrpc": "2.0", "id": message["id"]}
-    result = _clipped_result(message.get("result"), note)
+    result = _truncate_result(message.get("result"), note)
     if result is not None:
         return msgspec.json.encode(answer | {"result": result})
     return msgspec.json.encode(
@@ -257,20 +259,20 @@ def clipped(head: bytes, tail: bytes, size: int) -> bytes | None:
     )
 
 
-def _clipped_result(result: Any, note: str) -> dict[str, Any] | None:
+def _truncate_result(result: Any, note: str) -> dict[str, Any] | None:
     """The result of a tool or of a resource with the texts that came; nothing else can be cut."""
     match result:
         case {"content": list(items)}:
-            texts = [item for item in items if _is_text(item) and item.get("type") == "text"]
+            texts = [item for item in items if _has_text(item) and item.get("type") == "text"]
             content = [*texts, {"type": "text", "text": f"[{note}]"}]
             return {"content": content, "isError": result.get("isError") is True}
         case {"contents": list(items)}:
-            texts = [item for item in items if _is_text(item) and isinstance(item.get("uri"), str)]
+            texts = [item for item in items if _has_text(item) and isinstance(item.get("uri"), str)]
             if texts:
                 texts.append({"uri": texts[-1]["uri"], "text": f"[{note}]"})
                 return {"contents": texts}
     return None
 
 
-def _is_text(item: object) -> bool:
+def _has_text(item: object) -> bool:
     return isinstance(item, dict) and isinstance(item.get("text"), str)

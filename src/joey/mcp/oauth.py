@@ -38,22 +38,22 @@ class FileTokenStorage:
 
     def __init__(self, credentials: Credentials) -> None:
         self._credentials = credentials
-        self._known = credentials.load()
+        self._stored_values = credentials.load()
         self.provider: OAuthClientProvider | None = None
 
     @property
     def expires_at(self) -> float | None:
-        found = self._known.get("expiresAt")
+        found = self._stored_values.get("expiresAt")
         return float(found) if isinstance(found, int | float) else None
 
-    def kept(self, name: str, kind: type[Any]) -> Any:
+    def get_stored(self, name: str, model: type[Any]) -> Any:
         try:
-            return kind.model_validate(self._known[name])
+            return model.model_validate(self._stored_values[name])
         except (KeyError, ValidationError):
             return None
 
     async def get_tokens(self) -> OAuthToken | None:
-        tokens: OAuthToken | None = self.kept("tokens", OAuthToken)
+        tokens: OAuthToken | None = self.get_stored("tokens", OAuthToken)
         return tokens
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
@@ -70,65 +70,69 @@ class FileTokenStorage:
         self._credentials.update(**values)
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        client: OAuthClientInformationFull | None = self.kept("client", OAuthClientInformationFull)
+        client: OAuthClientInformationFull | None = self.get_stored(
+            "client", OAuthClientInformationFull
+        )
         return client
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
         self._credentials.update(client=client_info.model_dump(mode="json", exclude_none=True))
 
 
-def known_login(credentials: Credentials) -> OAuthClientProvider | None:
+def build_stored_auth(credentials: Credentials) -> OAuthClientProvider | None:
     """What an earlier login allows; None when there was none."""
     storage = FileTokenStorage(credentials)
-    if storage.kept("tokens", OAuthToken) is None:
+    if storage.get_stored("tokens", OAuthToken) is None:
         return None
 
     async def refuse(_: str) -> None:
         raise LoginNeededError
 
-    async def never() -> AuthorizationCodeResult:
+    async def refuse_callback() -> AuthorizationCodeResult:
         raise LoginNeededError
 
-    provider = _provider(credentials.url, _UNUSED_REDIRECT_URL, storage)
+    provider = _build_provider(credentials.url, _UNUSED_REDIRECT_URL, storage)
     provider.context.redirect_handler = refuse
-    provider.context.callback_handler = never
+    provider.context.callback_handler = refuse_callback
     provider.context.token_expiry_time = storage.expires_at
-    provider.context.oauth_metadata = storage.kept("service", OAuthMetadata)
-    provider.context.protected_resource_metadata = storage.kept(
+    provider.context.oauth_metadata = storage.get_stored("service", OAuthMetadata)
+    provider.context.protected_resource_metadata = storage.get_stored(
         "resource", ProtectedResourceMetadata
     )
     return provider
 
 
-def new_login(
-    credentials: Credentials, callback: LoginCallback, show: Callable[[str], None]
+def build_login_auth(
+    credentials: Credentials, callback: LoginCallback, show_url: Callable[[str], None]
 ) -> OAuthClientProvider:
-    """A login that a person goes through; `show` gets the address to open."""
-    credentials.forget()
+    """A login that a person goes through; `show_url` gets the address to open."""
+    credentials.discard()
 
-    async def send_away(url: str) -> None:
+    async def open_login_page(url: str) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https"):
             raise UserError("The server wants to log in at something that is no web address.")
         callback.state = parse_qs(parts.query).get("state", [""])[0]
-        show(url)
+        show_url(url)
 
-    async def come_back() -> AuthorizationCodeResult:
-        given = await callback.answer()
+    async def wait_for_code() -> AuthorizationCodeResult:
+        given = await callback.wait_for_parameters()
         return AuthorizationCodeResult(
             code=given["code"], state=given.get("state"), iss=given.get("iss")
         )
 
-    provider = _provider(credentials.url, callback.address, FileTokenStorage(credentials))
-    provider.context.redirect_handler = send_away
-    provider.context.callback_handler = come_back
+    provider = _build_provider(
+        credentials.url, callback.redirect_url, FileTokenStorage(credentials)
+    )
+    provider.context.redirect_handler = open_login_page
+    provider.context.callback_handler = wait_for_code
     return provider
 
 
-def _provider(url: str, redirect: str, storage: FileTokenStorage) -> OAuthClientProvider:
+def _build_provider(url: str, redirect_url: str, storage: FileTokenStorage) -> OAuthClientProvider:
     metadata = OAuthClientMetadata(
         client_name="joey",
-        redirect_uris=[AnyUrl(redirect)],
+        redirect_uris=[AnyUrl(redirect_url)],
         token_endpoint_auth_method="none",
     )
     storage.provider = OAuthClientProvider(url, metadata, storage)

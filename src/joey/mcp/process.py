@@ -35,12 +35,12 @@ class LaunchError(Exception):
     """The server could not be started; the text says why."""
 
 
-async def launch(
+async def launch_server(
     entry: ServerEntry, workspace: Path, environment: Mapping[str, str]
 ) -> asyncio.subprocess.Process:
     """Raises LaunchError."""
     cwd = resolve_cwd(entry, workspace)
-    env = environment_of(entry, environment)
+    env = build_environment(entry, environment)
     if not cwd.is_dir():
         raise LaunchError(f"its working directory {cwd} does not exist")
     program = find_program(entry.command or "", cwd, env)
@@ -49,7 +49,7 @@ async def launch(
     try:
         return await begun(
             asyncio.create_subprocess_exec(
-                *_dies_with_us(),
+                *_build_death_signal_prefix(),
                 program,
                 *entry.args,
                 stdin=asyncio.subprocess.PIPE,
@@ -65,7 +65,7 @@ async def launch(
         raise LaunchError(f"{entry.command!r} cannot be started: {reason}") from error
 
 
-def make_aside(directory: Path) -> None:
+def make_default_cwd(directory: Path) -> None:
     """Raises LaunchError."""
     try:
         make_private_directory(directory.parent)
@@ -79,7 +79,7 @@ def resolve_cwd(entry: ServerEntry, workspace: Path) -> Path:
     return workspace / entry.cwd if entry.cwd else workspace
 
 
-def environment_of(entry: ServerEntry, environment: Mapping[str, str]) -> dict[str, str]:
+def build_environment(entry: ServerEntry, environment: Mapping[str, str]) -> dict[str, str]:
     """Ours and its own. Ours must not find programs in whatever folder happens to be open."""
     directories = environment.get("PATH", "").split(os.pathsep)
     path = os.pathsep.join(directory for directory in directories if Path(directory).is_absolute())
@@ -96,40 +96,40 @@ def find_program(command: str, cwd: Path, env: Mapping[str, str]) -> str | None:
     return shutil.which(command, path=os.pathsep.join(directories))
 
 
-def _dies_with_us() -> tuple[str, ...]:
+def _build_death_signal_prefix() -> tuple[str, ...]:
     if sys.platform != "linux":
         return ()
     tool = next((str(path) for path in _SETPRIV_PATHS if os.access(path, os.X_OK)), None)
     return () if tool is None else (tool, "--pdeathsig", "KILL", "--")
 
 
-async def end(process: asyncio.subprocess.Process) -> int | None:
+async def stop_process(process: asyncio.subprocess.Process) -> int | None:
     """Ask it to leave, then make it. Cancelling skips the asking, never the killing.
 
     How it ended, unless it had to be made to.
     """
-    left = False
+    has_exited = False
     try:
         if process.stdin is not None:
             process.stdin.close()
-        left = await _gone(process, _EXIT_GRACE_S)
-        if not left:
-            _signal(process, signal.SIGTERM)
-            await _gone(process, _TERMINATE_TIMEOUT_S)
+        has_exited = await _wait_for_exit(process, _EXIT_GRACE_S)
+        if not has_exited:
+            _signal_group(process, signal.SIGTERM)
+            await _wait_for_exit(process, _TERMINATE_TIMEOUT_S)
     finally:
-        _signal(process, signal.SIGKILL)
+        _signal_group(process, signal.SIGKILL)
         # Whoever lets go of it earlier reaps it, and asyncio then misses it.
-        await _gone(process, _TERMINATE_TIMEOUT_S)
-    return process.returncode if left else None
+        await _wait_for_exit(process, _TERMINATE_TIMEOUT_S)
+    return process.returncode if has_exited else None
 
 
-def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
+def _signal_group(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
     """To the whole group: what it started, and did not end itself, ends with it."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, number)
 
 
-async def _gone(process: asyncio.subprocess.Process, seconds: float) -> bool:
+async def _wait_for_exit(process: asyncio.subprocess.Process, seconds: float) -> bool:
     """Not `wait`, which also waits for whoever else holds its output open."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
@@ -142,17 +142,17 @@ class StderrTail:
     """The end of what a server wrote to its standard error, and how it ended."""
 
     def __init__(self) -> None:
-        self._kept = b""
-        self.code: int | None = None
+        self._tail = b""
+        self.exit_code: int | None = None
         """How the program ended, if it did so by itself."""
 
     async def collect(self, stream: asyncio.StreamReader) -> None:
         while data := await stream.read(65536):
-            self._kept = (self._kept + data)[-_MAX_STDERR_BYTES:]
+            self._tail = (self._tail + data)[-_MAX_STDERR_BYTES:]
 
     @property
     def text(self) -> str:
-        return self._kept.decode("utf-8", "replace").strip()
+        return self._tail.decode("utf-8", "replace").strip()
 
 
 _MAX_STDERR_LINES = 8
@@ -166,26 +166,26 @@ class ErrorContext(Struct):
     """What is known beside the error itself."""
 
     stderr_tail: StderrTail = field(default_factory=StderrTail)
-    status: int = 0
+    http_status: int = 0
     """Of the latest response that refused a request."""
 
     @property
     def exit_details(self) -> str:
         """What the program said at its end, after a dash."""
-        code = self.stderr_tail.code
-        ended = "" if code is None else f" ({_exit(code)})"
+        code = self.stderr_tail.exit_code
+        ended = "" if code is None else f" ({_describe_exit(code)})"
         lines = self.stderr_tail.text.splitlines()[-_MAX_STDERR_LINES:]
-        said = "\n".join(lines)[-_MAX_ERROR_CHARS:]
-        return f"{ended}; it said last: {said}" if said else ended
+        output = "\n".join(lines)[-_MAX_ERROR_CHARS:]
+        return f"{ended}; it said last: {output}" if output else ended
 
 
-def _exit(code: int) -> str:
+def _describe_exit(code: int) -> str:
     return f"ended by signal {-code}" if code < 0 else f"exit code {code}"
 
 
-def describe_error(error: BaseException, about: ErrorContext, name: str = "") -> str:
+def describe_error(error: BaseException, context: ErrorContext, name: str = "") -> str:
     """A clause without a full stop."""
-    error = first_cause(error)
+    error = find_first_cause(error)
     login = f"joey mcp login {name}"
     match type(error).__name__:
         case "LoginNeededError":
@@ -194,25 +194,25 @@ def describe_error(error: BaseException, about: ErrorContext, name: str = "") ->
             return "its answer is not what the protocol promises"
         case "ConnectError":
             return "nobody listens at its address"
-        case "MCPError" if str(error) == _CONNECTION_CLOSED_MESSAGE and about.status == 0:
-            return f"the connection was closed{about.exit_details}"
-    if about.status in (401, 403):
-        return f"it wants a login (HTTP {about.status}): {login}"
-    if about.status:
-        return f"it answered with HTTP {about.status}"
+        case "MCPError" if str(error) == _CONNECTION_CLOSED_MESSAGE and context.http_status == 0:
+            return f"the connection was closed{context.exit_details}"
+    if context.http_status in (401, 403):
+        return f"it wants a login (HTTP {context.http_status}): {login}"
+    if context.http_status:
+        return f"it answered with HTTP {context.http_status}"
     text = str(error).strip()[:_MAX_ERROR_CHARS] or type(error).__name__
-    return f"{text.removesuffix('.')}{about.exit_details}"
+    return f"{text.removesuffix('.')}{context.exit_details}"
 
 
-def first_cause(error: BaseException) -> BaseException:
+def find_first_cause(error: BaseException) -> BaseException:
     """The library raises groups of groups; what went wrong first is what matters."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
 
 
-def closed(error: BaseException) -> bool:
+def is_connection_closed(error: BaseException) -> bool:
     """The connection ended before the answer came."""
-    error = first_cause(error)
+    error = find_first_cause(error)
     code: Any = getattr(error, "code", None)
     return type(error).__name__ == "MCPError" and code == _CONNECTION_CLOSED_CODE

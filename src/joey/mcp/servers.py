@@ -14,12 +14,17 @@ from joey.core.mcp import PROJECT_CONFIG_FILE, USER_CONFIG_FILES, McpServer
 from joey.errors import ConfigError, UserError
 from joey.mcp import connection
 from joey.mcp.config import SERVERS_KEY, ServerConfig, parse_server
-from joey.mcp.config_files import PRIVATE_FILE_MODE, ConfigFiles, read_servers, replace_json
+from joey.mcp.config_files import (
+    PRIVATE_FILE_MODE,
+    ConfigFiles,
+    read_config_file,
+    write_json_atomically,
+)
 from joey.mcp.hub import Hub
 from joey.mcp.leases import HubConfig
-from joey.mcp.login import Credentials, listening
-from joey.mcp.process import ErrorContext, StderrTail, describe_error, first_cause
-from joey.mcp.trust import wanted_of
+from joey.mcp.login import Credentials, open_callback_server
+from joey.mcp.process import ErrorContext, StderrTail, describe_error, find_first_cause
+from joey.mcp.trust import list_trust_items
 from joey.ports.extensions import TrustItem
 from joey.system.files import changing
 
@@ -48,35 +53,35 @@ class ServerNotFoundError(ConfigError):
 
 
 class ServerAdmin:
-    def __init__(self, workspace: Path, around: HubConfig) -> None:
+    def __init__(self, workspace: Path, hub_config: HubConfig) -> None:
         self._workspace = workspace
-        self._around = around
-        self._files = ConfigFiles(around.home, workspace, around.env)
-        self._files.refresh()
+        self._hub_config = hub_config
+        self._config_files = ConfigFiles(hub_config.home, workspace, hub_config.env)
+        self._config_files.refresh()
 
     @property
     def problems(self) -> tuple[str, ...]:
         """What of the files cannot be used."""
-        return self._files.problems
+        return self._config_files.problems
 
-    def listed(self) -> list[ServerInfo]:
+    def list_servers(self) -> list[ServerInfo]:
         return [
             ServerInfo(
                 name=config.name,
                 source=config.source,
                 transport=config.transport,
-                reached_by=config.shown,
-                state=self._state(config),
-                logged_in=bool(self._credentials(config).load()),
+                reached_by=config.display_target,
+                state=self._get_state(config),
+                logged_in=bool(self._get_credentials(config).load()),
             )
-            for config in self._files.configs.values()
+            for config in self._config_files.configs.values()
         ]
 
-    def wanted(self) -> tuple[TrustItem, ...]:
+    def list_trust_items(self) -> tuple[TrustItem, ...]:
         """What the workspace would run if it were trusted."""
-        configs = self._files.configs.values()
-        mine = (config for config in configs if config.source == "project")
-        return tuple(item for config in mine for item in self._shown(config))
+        configs = self._config_files.configs.values()
+        project_configs = (config for config in configs if config.source == "project")
+        return tuple(item for config in project_configs for item in self._iter_trust_items(config))
 
     def add(self, name: str, entry: dict[str, Any], *, project: bool) -> Path:
         """The file that it was written to.
@@ -88,13 +93,13 @@ class ServerAdmin:
             parse_server(name, entry, "project" if project else "global", {})
         except ValueError as error:
             raise ConfigError(f"The server {name!r} cannot be added: {error}.") from error
-        path = self._path(project)
-        with self._changing():
-            document = read_servers(path)
-            group = _group(document, path)
+        path = self._get_config_path(project)
+        with self._lock_config():
+            document = read_config_file(path)
+            group = _get_server_entries(document, path)
             if name in group:
                 raise ConfigError(f"There is a server {name!r} in {path} already; remove it first.")
-            _write(path, {**document, SERVERS_KEY: {**group, name: entry}}, project)
+            _write_config(path, {**document, SERVERS_KEY: {**group, name: entry}}, project)
         return path
 
     def remove(self, name: str, *, project: bool) -> Path:
@@ -104,135 +109,148 @@ class ServerAdmin:
             ServerNotFoundError: there is none of this name.
             ConfigError
         """
-        with self._changing():
-            for path in self._paths(project):
-                document = read_servers(path)
-                group = _group(document, path)
+        with self._lock_config():
+            for path in self._list_config_paths(project):
+                document = read_config_file(path)
+                group = _get_server_entries(document, path)
                 if name in group:
-                    left = {other: entry for other, entry in group.items() if other != name}
-                    _write(path, {**document, SERVERS_KEY: left}, project)
+                    remaining = {
+                        server_name: entry
+                        for server_name, entry in group.items()
+                        if server_name != name
+                    }
+                    _write_config(path, {**document, SERVERS_KEY: remaining}, project)
                     return path
-        if not project and name in _group(read_servers(self._path(True)), self._path(True)):
+        if not project and name in _get_server_entries(
+            read_config_file(self._get_config_path(True)), self._get_config_path(True)
+        ):
             raise ServerNotFoundError(
                 f"The server {name!r} is named in the project's file; --project removes it there."
             )
         raise ServerNotFoundError(f"There is no server {name!r}; see joey mcp list.")
 
-    async def test(self, name: str) -> McpServer:
+    async def test_server(self, name: str) -> McpServer:
         """Start one server, and say how it stands.
 
         Raises:
             ServerNotFoundError: there is none of this name.
             ConfigError: its entry, or its file, cannot be used.
         """
-        self._config(name)
-        hub = Hub(self._workspace, self._around)
+        self._find_config(name)
+        hub = Hub(self._workspace, self._hub_config)
         try:
-            await hub.settle(_TEST_TIMEOUT_S, only=name)
+            await hub.wait_until_ready(_TEST_TIMEOUT_S, only_server=name)
             return next(server for server in hub.servers if server.name == name)
         finally:
             await hub.close()
 
-    async def login(self, name: str, show: Callable[[str], None]) -> int:
-        """Log in at a server; `show` gets the address to open. How many tools it offers.
+    async def log_in(self, name: str, show_url: Callable[[str], None]) -> int:
+        """Log in at a server; `show_url` gets the address to open. How many tools it offers.
 
         Raises:
             UserError
         """
-        config = self._config(name)
+        config = self._find_config(name)
         if config.transport == "stdio":
             raise ConfigError(f"{name!r} is a program on this machine, and needs no login.")
-        if self._state(config) == "untrusted":
+        if self._get_state(config) == "untrusted":
             raise ConfigError(f"{name!r} belongs to this workspace, which is not trusted.")
-        dialogue, oauth = await connection.load("session"), await connection.load("oauth")
-        async with listening() as callback:
-            auth = oauth.new_login(self._credentials(config), callback, show)
-            links = dialogue.SessionContext(
+        session_module, oauth = (
+            await connection.load_module("session"),
+            await connection.load_module("oauth"),
+        )
+        async with open_callback_server() as callback:
+            auth = oauth.build_login_auth(self._get_credentials(config), callback, show_url)
+            session_context = session_module.SessionContext(
                 workspace=self._workspace,
-                environment={},
+                server_environment={},
                 auth=auth,
                 stderr_tail=StderrTail(),
-                http_state=dialogue.HttpState(),
+                http_state=session_module.HttpState(),
                 on_end=lambda reason: None,
-                on_change=lambda: None,
+                on_list_changed=lambda: None,
             )
             try:
                 async with (
                     asyncio.timeout(_LOGIN_TIMEOUT_S),
-                    dialogue.open_dialogue(config, links) as talk,
+                    session_module.open_session(config, session_context) as session,
                 ):
-                    await talk.greet()
-                    return len(await talk.tools())
+                    await session.initialize()
+                    return len(await session.list_tools())
             except TimeoutError as error:
                 raise UserError(
                     f"Nobody logged in within {_LOGIN_TIMEOUT_S / 60:.0f} minutes."
                 ) from error
             except Exception as error:
-                if isinstance(cause := first_cause(error), UserError):
+                if isinstance(cause := find_first_cause(error), UserError):
                     raise cause from error
-                about = ErrorContext(status=links.http_state.status)
+                error_context = ErrorContext(http_status=session_context.http_state.error_status)
                 raise UserError(
-                    f"The login failed: {describe_error(error, about, name)}."
+                    f"The login failed: {describe_error(error, error_context, name)}."
                 ) from error
 
-    def forget_login(self, name: str) -> bool:
+    def discard_login(self, name: str) -> bool:
         """Whether there was one."""
-        return self._credentials(self._config(name)).forget()
+        return self._get_credentials(self._find_config(name)).discard()
 
-    def _config(self, name: str) -> ServerConfig:
-        config = self._files.configs.get(name)
+    def _find_config(self, name: str) -> ServerConfig:
+        config = self._config_files.configs.get(name)
         if config is not None:
             return config
-        mine = [problem for problem in self._files.problems if f" {name!r} is left out" in problem]
-        if problems := mine or self._files.broken:
+        own_problems = [
+            problem
+            for problem in self._config_files.problems
+            if f" {name!r} is left out" in problem
+        ]
+        if problems := own_problems or self._config_files.file_errors:
             raise ConfigError("\n".join(problems))
-        known = ", ".join(self._files.configs) or "none"
+        known = ", ".join(self._config_files.configs) or "none"
         raise ServerNotFoundError(f"There is no server {name!r}. Known ones: {known}.")
 
-    def _credentials(self, config: ServerConfig) -> Credentials:
-        return Credentials(self._around.home, config.entry.url or "")
+    def _get_credentials(self, config: ServerConfig) -> Credentials:
+        return Credentials(self._hub_config.home, config.entry.url or "")
 
-    def _state(self, config: ServerConfig) -> str:
+    def _get_state(self, config: ServerConfig) -> str:
         if config.entry.disabled:
             return "disabled"
         if config.source == "project":
-            wanted = {item.name: item.content for item in self._wanted(config)}
-            if not self._around.trusts(self._workspace, wanted):
+            contents = {item.name: item.content for item in self._list_config_trust_items(config)}
+            if not self._hub_config.is_trusted(self._workspace, contents):
                 return "untrusted"
         return "not started"
 
-    def _shown(self, config: ServerConfig) -> Iterator[TrustItem]:
-        server, *files = self._wanted(config)
-        if self._files.is_own(config.name):
+    def _iter_trust_items(self, config: ServerConfig) -> Iterator[TrustItem]:
+        server, *files = self._list_config_trust_items(config)
+        if self._config_files.is_user_server(config.name):
             server = structs.replace(server, details=(*server.details, _HIDES_USER_SERVER_TEXT))
         yield from (server, *files)
 
-    def _wanted(self, config: ServerConfig) -> tuple[TrustItem, ...]:
-        return wanted_of(config, self._workspace, self._around.environment)
+    def _list_config_trust_items(self, config: ServerConfig) -> tuple[TrustItem, ...]:
+        return list_trust_items(config, self._workspace, self._hub_config.server_environment)
 
-    def _changing(self) -> AbstractContextManager[None]:
+    def _lock_config(self) -> AbstractContextManager[None]:
         """Of the project's file, too: its folder is not ours to make."""
-        return changing(self._path(project=False))
+        return changing(self._get_config_path(project=False))
 
-    def _path(self, project: bool) -> Path:
-        return self._paths(project)[0]
+    def _get_config_path(self, project: bool) -> Path:
+        return self._list_config_paths(project)[0]
 
-    def _paths(self, project: bool) -> tuple[Path, ...]:
+    def _list_config_paths(self, project: bool) -> tuple[Path, ...]:
         if project:
             return (self._workspace / PROJECT_CONFIG_FILE,)
-        return tuple(self._around.home / name for name in USER_CONFIG_FILES)
+        return tuple(self._hub_config.home / name for name in USER_CONFIG_FILES)
 
 
-def _group(document: dict[str, Any], path: Path) -> dict[str, Any]:
+def _get_server_entries(document: dict[str, Any], path: Path) -> dict[str, Any]:
     group = document.get(SERVERS_KEY, {})
     if not isinstance(group, dict):
         raise ConfigError(f"{path}: `{SERVERS_KEY}` must be an object with one key per server.")
     return group
 
 
-def _write(path: Path, document: dict[str, Any], project: bool) -> None:
+def _write_config(path: Path, document: dict[str, Any], project: bool) -> None:
     """Files of a project stay as readable as they are; the person's own are private."""
     mode = PRIVATE_FILE_MODE
     if project:
         mode = path.stat().st_mode & 0o777 if path.exists() else _PROJECT_FILE_MODE
-    replace_json(path, document, mode)
+    write_json_atomically(path, document, mode)

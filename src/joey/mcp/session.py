@@ -38,8 +38,8 @@ from joey import __version__
 from joey.core.mcp import McpResource, McpResult, McpTool
 from joey.mcp.config import ServerConfig
 from joey.mcp.message_limits import MessageLimiter, MessageStreams
-from joey.mcp.process import StderrTail, make_aside
-from joey.mcp.transports import HttpState, http_streams, stdio_streams
+from joey.mcp.process import StderrTail, make_default_cwd
+from joey.mcp.transports import HttpState, open_http_streams, open_stdio_streams
 
 MAX_PAGES = 100
 MAX_ITEMS = 1000
@@ -59,17 +59,17 @@ class SessionContext(Struct, frozen=True):
     """How a server is reached, and what is heard of it beside its answers."""
 
     workspace: Path
-    environment: Mapping[str, str]
+    server_environment: Mapping[str, str]
     auth: Auth | None
     stderr_tail: StderrTail
     http_state: HttpState
     on_end: Callable[[str], None]
-    on_change: Callable[[], None]
+    on_list_changed: Callable[[], None]
     """What it offers is no longer what was listed."""
 
 
 @asynccontextmanager
-async def open_dialogue(config: ServerConfig, links: SessionContext) -> AsyncIterator[McpSession]:
+async def open_session(config: ServerConfig, context: SessionContext) -> AsyncIterator[McpSession]:
     """Connect and greet; leaving it ends the server, or the session there.
 
     Raises:
@@ -80,119 +80,127 @@ async def open_dialogue(config: ServerConfig, links: SessionContext) -> AsyncIte
         if isinstance(
             message, types.ToolListChangedNotification | types.ResourceListChangedNotification
         ):
-            links.on_change()
+            context.on_list_changed()
 
-    async with _streams(config, links) as streams:
-        gate = MessageLimiter(streams, links.on_end)
-        me = types.Implementation(name="joey", version=__version__)
+    async with _open_streams(config, context) as streams:
+        limiter = MessageLimiter(streams, context.on_end)
+        client_info = types.Implementation(name="joey", version=__version__)
         session = ClientSession(
-            gate.read, gate.write, message_handler=handle_message, client_info=me
+            limiter.reader, limiter.writer, message_handler=handle_message, client_info=client_info
         )
         async with session:
             yield McpSession(session)
 
 
-def _streams(
-    config: ServerConfig, links: SessionContext
+def _open_streams(
+    config: ServerConfig, context: SessionContext
 ) -> AbstractAsyncContextManager[MessageStreams]:
-    if config.aside is not None:
-        make_aside(config.aside)
+    if config.default_cwd is not None:
+        make_default_cwd(config.default_cwd)
     if config.transport == "stdio":
-        return stdio_streams(config.entry, links.workspace, links.environment, links.stderr_tail)
-    return http_streams(config, links.auth, links.http_state)
+        return open_stdio_streams(
+            config.entry, context.workspace, context.server_environment, context.stderr_tail
+        )
+    return open_http_streams(config, context.auth, context.http_state)
 
 
 class McpSession:
     def __init__(self, session: ClientSession) -> None:
-        self._session = session
+        self._client_session = session
 
-    async def greet(self) -> None:
+    async def initialize(self) -> None:
         """The usual handshake; servers that know only the newer one are met in it."""
         try:
-            await self._session.initialize()
+            await self._client_session.initialize()
         except MCPError as error:
             if error.code not in _HANDSHAKE_FALLBACK_CODES:
                 raise
-            await self._session.discover()
+            await self._client_session.discover()
 
     @property
     def instructions(self) -> str:
-        return (self._session.instructions or "")[:MAX_DESCRIPTION_CHARS]
+        return (self._client_session.instructions or "")[:MAX_DESCRIPTION_CHARS]
 
-    async def watch(self, on_change: Callable[[], None]) -> None:
+    async def watch_changes(self, on_list_changed: Callable[[], None]) -> None:
         """Newer servers tell of changes only to those who listen. Ends with the connection."""
-        if self._session.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        if self._client_session.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             return
         async with listen(
-            self._session, tools_list_changed=True, resources_list_changed=True
+            self._client_session, tools_list_changed=True, resources_list_changed=True
         ) as changes:
             async for _ in changes:
-                on_change()
+                on_list_changed()
 
-    async def tools(self) -> list[McpTool]:
+    async def list_tools(self) -> list[McpTool]:
         found: list[McpTool] = []
-        if self._can("tools"):
-            async for page in _pages(self._session.list_tools):
-                found += (_tool(tool) for tool in page.tools if len(tool.name) <= _MAX_NAME_CHARS)
+        if self._has_capability("tools"):
+            async for page in _iter_pages(self._client_session.list_tools):
+                found += (
+                    _convert_tool(tool) for tool in page.tools if len(tool.name) <= _MAX_NAME_CHARS
+                )
                 if len(found) >= MAX_ITEMS:
                     break
-        return list(_within(found[:MAX_ITEMS]))
+        return list(_limit_total_size(found[:MAX_ITEMS]))
 
-    async def resources(self) -> list[McpResource]:
+    async def list_resources(self) -> list[McpResource]:
         """Resources, then templates; servers that say that they have some, and fail, have none."""
-        if not self._can("resources"):
+        if not self._has_capability("resources"):
             return []
-        return [*await self._plain_resources(), *await self._templates()][:MAX_ITEMS]
+        return [*await self._list_plain_resources(), *await self._list_resource_templates()][
+            :MAX_ITEMS
+        ]
 
-    async def _plain_resources(self) -> list[McpResource]:
+    async def _list_plain_resources(self) -> list[McpResource]:
         found: list[McpResource] = []
         try:
-            async for page in _pages(self._session.list_resources):
-                found += (_resource(item, item.uri) for item in page.resources)
+            async for page in _iter_pages(self._client_session.list_resources):
+                found += (_convert_resource(item, item.uri) for item in page.resources)
                 if len(found) >= MAX_ITEMS:
                     break
         except MCPError:
             return []
         return found
 
-    async def _templates(self) -> list[McpResource]:
+    async def _list_resource_templates(self) -> list[McpResource]:
         found: list[McpResource] = []
         try:
-            async for page in _pages(self._session.list_resource_templates):
+            async for page in _iter_pages(self._client_session.list_resource_templates):
                 items = page.resource_templates
-                found += (_resource(item, item.uri_template, True) for item in items)
+                found += (_convert_resource(item, item.uri_template, True) for item in items)
                 if len(found) >= MAX_ITEMS:
                     break
         except MCPError:
             return []  # Most servers have none and do not know the question.
         return found
 
-    def _can(self, what: str) -> bool:
-        return getattr(self._session.server_capabilities, what, None) is not None
+    def _has_capability(self, capability: str) -> bool:
+        return getattr(self._client_session.server_capabilities, capability, None) is not None
 
-    async def call(
+    async def call_tool(
         self, tool: str, arguments: dict[str, Any], on_progress: Callable[[str], None] | None
     ) -> McpResult:
         """Raises MCPError, pydantic.ValidationError. Cancelling tells the server."""
 
-        async def pass_on(progress: float, total: float | None, message: str | None) -> None:
+        async def report_progress(
+            progress: float, total: float | None, message: str | None
+        ) -> None:
             if on_progress is not None:
-                on_progress(_progress(progress, total, message))
+                on_progress(_format_progress(progress, total, message))
 
         request = types.CallToolRequest(
             params=types.CallToolRequestParams(name=tool, arguments=arguments)
         )
         # Not `call_tool`: that runs the server's own output schema over its results.
-        result = await self._session.send_request(
-            request, types.CallToolResult, progress_callback=pass_on
+        result = await self._client_session.send_request(
+            request, types.CallToolResult, progress_callback=report_progress
         )
-        return answer_of_call(result)
+        return convert_call_result(result)
 
-    async def read(self, uri: str) -> McpResult:
-        return answer_of_reading(await self._session.read_resource(uri))
+    async def read_resource(self, uri: str) -> McpResult:
+        return convert_read_result(await self._client_session.read_resource(uri))
 
 
-async def _pages(fetch: Callable[..., Awaitable[PageT]]) -> AsyncIterator[PageT]:
+async def _iter_pages(fetch: Callable[..., Awaitable[PageT]]) -> AsyncIterator[PageT]:
     """The pages of a list, unless there is no end of them."""
     cursor: str | None = None
     for _ in range(MAX_PAGES):
@@ -204,24 +212,24 @@ async def _pages(fetch: Callable[..., Awaitable[PageT]]) -> AsyncIterator[PageT]
         cursor = page.next_cursor
 
 
-def _within(tools: list[McpTool]) -> Iterator[McpTool]:
+def _limit_total_size(tools: list[McpTool]) -> Iterator[McpTool]:
     """As many of them as a request can carry."""
-    room = MAX_TOOL_LIST_CHARS
+    remaining = MAX_TOOL_LIST_CHARS
     for tool in tools:
-        room -= len(tool.description) + len(msgspec.json.encode(tool.schema))
-        if room < 0:
+        remaining -= len(tool.description) + len(msgspec.json.encode(tool.schema))
+        if remaining < 0:
             return
         yield tool
 
 
-def _tool(found: types.Tool) -> McpTool:
+def _convert_tool(found: types.Tool) -> McpTool:
     schema = found.input_schema
     if len(msgspec.json.encode(schema)) > MAX_SCHEMA_BYTES:
         schema = {"type": "object"}
     return McpTool(found.name, (found.description or "")[:MAX_DESCRIPTION_CHARS], schema)
 
 
-def _resource(
+def _convert_resource(
     found: types.Resource | types.ResourceTemplate, uri: str, is_template: bool = False
 ) -> McpResource:
     return McpResource(
@@ -233,7 +241,7 @@ def _resource(
     )
 
 
-def _progress(done: float, total: float | None, message: str | None) -> str:
+def _format_progress(done: float, total: float | None, message: str | None) -> str:
     amount = f"{done:g} of {total:g}" if total else f"{done:g}"
     return f"{amount}: {message[:_MAX_SHORT_TEXT_CHARS]}" if message else amount
 
@@ -248,11 +256,11 @@ _IMAGE_SIGNATURES = {
 """How pictures begin that models take, and what stands at the eighth byte."""
 
 
-def answer_of_call(result: CallToolResult) -> McpResult:
+def convert_call_result(result: CallToolResult) -> McpResult:
     images = tuple(_iter_images(result.content))
-    text = "\n\n".join(filter(None, map(_text, result.content)))
+    text = "\n\n".join(filter(None, map(_render_content_block, result.content)))
     if not text and not images and result.structured_content is not None:
-        text = _pretty(msgspec.json.encode(result.structured_content))
+        text = _format_json(msgspec.json.encode(result.structured_content))
     if not text:
         text = f"[{len(images)} image(s) received]" if images else "(No response)"
     if result.is_error:
@@ -260,7 +268,7 @@ def answer_of_call(result: CallToolResult) -> McpResult:
     return McpResult(text, images, bool(result.is_error))
 
 
-def answer_of_reading(result: ReadResourceResult) -> McpResult:
+def convert_read_result(result: ReadResourceResult) -> McpResult:
     texts = [part.text for part in result.contents if isinstance(part, TextResourceContents)]
     blobs = [part.blob for part in result.contents if isinstance(part, BlobResourceContents)]
     images = tuple(filter(None, map(_to_image_data_uri, blobs)))
@@ -270,14 +278,14 @@ def answer_of_reading(result: ReadResourceResult) -> McpResult:
     return McpResult(text or "(Empty response)", images)
 
 
-def _text(block: ContentBlock) -> str:
+def _render_content_block(block: ContentBlock) -> str:
     match block:
         case TextContent(text=text):
             return text
         case EmbeddedResource(resource=resource):
-            return _pretty(_json(resource, {"blob"}))
+            return _format_json(_dump_json(resource, {"blob"}))
         case ResourceLink():
-            return _pretty(_json(block, {"icons"}))
+            return _format_json(_dump_json(block, {"icons"}))
         case AudioContent(mime_type=kind):
             return f"[audio of type {kind}, which cannot be passed on]"
         case ImageContent(mime_type=kind, data=data) if _to_image_data_uri(data) is None:
@@ -309,10 +317,10 @@ def _to_image_data_uri(data: str) -> str | None:
     return None
 
 
-def _json(model: BaseModel, left_out: set[str]) -> bytes:
-    text = model.model_dump_json(by_alias=True, exclude_none=True, exclude=left_out)
+def _dump_json(model: BaseModel, excluded: set[str]) -> bytes:
+    text = model.model_dump_json(by_alias=True, exclude_none=True, exclude=excluded)
     return text.encode()
 
 
-def _pretty(data: bytes) -> str:
+def _format_json(data: bytes) -> str:
     return msgspec.json.format(data, indent=2).decode()

@@ -32,16 +32,16 @@ from joey.mcp.message_limits import (
     MAX_MESSAGE_BYTES,
     BoundedLineSplitter,
     MessageStreams,
-    message_of,
+    to_bounded_message,
 )
-from joey.mcp.process import StderrTail, end, launch
+from joey.mcp.process import StderrTail, launch_server, stop_process
 
 _READ_CHUNK_BYTES = 64 * 1024
 _FLUSH_TIMEOUT_S = 0.5
 
 
 @asynccontextmanager
-async def stdio_streams(
+async def open_stdio_streams(
     entry: ServerEntry, workspace: Path, environment: Mapping[str, str], stderr_tail: StderrTail
 ) -> AsyncIterator[MessageStreams]:
     """A running server; it and whatever it started are gone when this is left.
@@ -49,15 +49,15 @@ async def stdio_streams(
     Raises:
         LaunchError
     """
-    process = await launch(entry, workspace, environment)
+    process = await launch_server(entry, workspace, environment)
     assert process.stdin is not None
     assert process.stdout is not None
     assert process.stderr is not None
     incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
     jobs = [
-        asyncio.create_task(_read(process.stdout, incoming)),
-        asyncio.create_task(_write(process.stdin, outgoing, incoming)),
+        asyncio.create_task(_read_messages(process.stdout, incoming)),
+        asyncio.create_task(_write_messages(process.stdin, outgoing, incoming)),
         asyncio.create_task(stderr_tail.collect(process.stderr)),
     ]
     try:
@@ -71,17 +71,17 @@ async def stdio_streams(
         finally:
             # Also for those who are impatient and cancel once more.
             try:
-                await _part_from(process, jobs, stderr_tail)
+                await _stop_server(process, jobs, stderr_tail)
             finally:
                 for stream in (incoming, read, write, outgoing):
                     stream.close()
 
 
-async def _part_from(
+async def _stop_server(
     process: asyncio.subprocess.Process, jobs: list[asyncio.Task[None]], stderr_tail: StderrTail
 ) -> None:
     try:
-        stderr_tail.code = await end(process)
+        stderr_tail.exit_code = await stop_process(process)
     finally:
         for job in jobs:
             job.cancel()
@@ -90,17 +90,17 @@ async def _part_from(
         process._transport.close()  # type: ignore[attr-defined]
 
 
-async def _read(
+async def _read_messages(
     output: asyncio.StreamReader, incoming: MemoryObjectSendStream[SessionMessage | Exception]
 ) -> None:
     lines = BoundedLineSplitter()
     with incoming:
         while data := await output.read(_READ_CHUNK_BYTES):
             for line in lines.feed(data):
-                text = await message_of(line)
+                text = await to_bounded_message(line)
                 if not text.lstrip().startswith(b"{"):
                     continue  # Some print greetings or logs where only messages belong.
-                message = _understood(text)
+                message = _parse_message(text)
                 if message is None:
                     continue
                 try:
@@ -109,7 +109,7 @@ async def _read(
                     return
 
 
-def _understood(text: bytes) -> JSONRPCMessage | None:
+def _parse_message(text: bytes) -> JSONRPCMessage | None:
     """A message; None for what is none.
 
     Texts that were cut in the middle of a letter, or are not UTF-8, get a sign in its place.
@@ -120,15 +120,15 @@ def _understood(text: bytes) -> JSONRPCMessage | None:
         pass
     try:
         value = json.loads(text.decode("utf-8", "replace"))
-        mended = json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass")
+        repaired = json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass")
         return jsonrpc_message_adapter.validate_json(
-            mended.decode("utf-16", "replace"), by_name=False
+            repaired.decode("utf-16", "replace"), by_name=False
         )
     except (ValueError, RecursionError):
         return None
 
 
-async def _write(
+async def _write_messages(
     stdin: asyncio.StreamWriter,
     outgoing: MemoryObjectReceiveStream[SessionMessage],
     incoming: MemoryObjectSendStream[SessionMessage | Exception],
@@ -157,14 +157,14 @@ _SSE_DATA_PREFIX = b"data: "
 class HttpState(Struct):
     """What the responses of a server said beside its messages."""
 
-    status: int = 0
+    error_status: int = 0
     """Of the latest response that was refused."""
-    on_forgotten: Callable[[], None] = lambda: None
+    on_session_lost: Callable[[], None] = lambda: None
     """The server knows the session no more."""
 
 
 @asynccontextmanager
-async def http_streams(
+async def open_http_streams(
     config: ServerConfig, auth: httpx2.Auth | None, http_state: HttpState
 ) -> AsyncIterator[MessageStreams]:
     entry = config.entry
@@ -176,14 +176,14 @@ async def http_streams(
         timeout: httpx2.Timeout | None = None,
         auth: httpx2.Auth | None = None,
     ) -> httpx2.AsyncClient:
-        async def look(response: httpx2.Response) -> None:
-            _look(response, http_state, limit)
+        async def inspect(response: httpx2.Response) -> None:
+            _inspect_response(response, http_state, limit)
 
         return httpx2.AsyncClient(
             headers={**(headers or {}), "Accept-Encoding": "identity"},
             timeout=timeout or httpx2.Timeout(_CONNECT_TIMEOUT_S, read=_IDLE_TIMEOUT_S),
             auth=auth,
-            event_hooks={"response": [look]},
+            event_hooks={"response": [inspect]},
         )
 
     if config.transport == "sse":
@@ -207,11 +207,11 @@ async def http_streams(
         yield streams
 
 
-def _look(response: httpx2.Response, http_state: HttpState, limit: int) -> None:
+def _inspect_response(response: httpx2.Response, http_state: HttpState, limit: int) -> None:
     if response.status_code >= 400:
-        http_state.status = response.status_code
+        http_state.error_status = response.status_code
         if response.status_code == 404 and MCP_SESSION_ID in response.request.headers:
-            http_state.on_forgotten()
+            http_state.on_session_lost()
     if response.headers.get("content-encoding", "identity") != "identity":
         # It was not asked for, and a small body could unfold to any size.
         raise httpx2.DecodingError("the server compresses its answer, which is not taken")
@@ -224,16 +224,16 @@ def _look(response: httpx2.Response, http_state: HttpState, limit: int) -> None:
 class BoundedEventStream(httpx2.AsyncByteStream):
     """A stream of events in which no line is longer than the limit."""
 
-    def __init__(self, inner: httpx2.AsyncByteStream, limit: int) -> None:
+    def __init__(self, inner: httpx2.AsyncByteStream, max_line_bytes: int) -> None:
         self._inner = inner
-        self._limit = limit
+        self._max_line_bytes = max_line_bytes
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        lines = BoundedLineSplitter(self._limit)
+        lines = BoundedLineSplitter(self._max_line_bytes)
         async for data in self._inner:
             for line in lines.feed(data):
-                yield await message_of(line, _SSE_DATA_PREFIX) + b"\n"
-        yield await message_of(lines.close(), _SSE_DATA_PREFIX)
+                yield await to_bounded_message(line, _SSE_DATA_PREFIX) + b"\n"
+        yield await to_bounded_message(lines.flush(), _SSE_DATA_PREFIX)
 
     async def aclose(self) -> None:
         await self._inner.aclose()
@@ -243,9 +243,9 @@ class BoundedJsonBody(BoundedEventStream):
     """A body that is one message."""
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        lines = BoundedLineSplitter(self._limit)
+        lines = BoundedLineSplitter(self._max_line_bytes)
         async for data in self._inner:
             # Outside of strings a newline means nothing in JSON, and in them it cannot stand.
             for _ in lines.feed(data.replace(b"\n", b" ")):
                 pass
-        yield await message_of(lines.close())
+        yield await to_bounded_message(lines.flush())

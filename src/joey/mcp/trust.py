@@ -23,9 +23,9 @@ import msgspec
 
 from joey.core.mcp import McpTool
 from joey.errors import ConfigError
-from joey.mcp.config import ServerConfig, variables_in
-from joey.mcp.config_files import replace_json
-from joey.mcp.process import environment_of, find_program, resolve_cwd
+from joey.mcp.config import ServerConfig, find_variables
+from joey.mcp.config_files import write_json_atomically
+from joey.mcp.process import build_environment, find_program, resolve_cwd
 from joey.ports.extensions import TrustItem
 from joey.system.files import changing, file_digest
 
@@ -38,17 +38,17 @@ _CODE_LOADING_VARIABLES = frozenset(
 """Variables that make a program run a file. Others may well name data, which always changes."""
 
 
-def wanted_of(
+def list_trust_items(
     config: ServerConfig, workspace: Path, environment: Mapping[str, str]
 ) -> tuple[TrustItem, ...]:
     """`environment` is what the server would see of ours: programs are looked for in its PATH."""
-    files = dict(_files(config, workspace.resolve(), environment))
+    files = dict(_iter_named_files(config, workspace.resolve(), environment))
     # Also which files there are: one that becomes a folder is not the same server any more.
-    content = b"\n".join((config.content, *(os.fsencode(name) for name in sorted(files))))
+    content = b"\n".join((config.trust_content, *(os.fsencode(name) for name in sorted(files))))
     server = TrustItem(
         name=f"mcp:{config.name}",
         title=f"MCP server {config.name!r}",
-        details=tuple(map(_one_line, _details(config, workspace))),
+        details=tuple(map(_escape_newlines, _describe_entry(config, workspace))),
         content=content,
     )
     scripts = (
@@ -62,37 +62,43 @@ def wanted_of(
     return (server, *scripts)
 
 
-def _details(config: ServerConfig, workspace: Path) -> Iterator[str]:
-    written = config.written
+def _describe_entry(config: ServerConfig, workspace: Path) -> Iterator[str]:
+    raw_entry = config.raw_entry
     if config.transport == "stdio":
-        yield f"runs      {shlex.join((written.command or '', *written.args))}"
-        yield f"in        {_format_cwd(written.cwd or '', workspace)}"
-        yield from (f"sets      {name}{_sources(value)}" for name, value in written.env.items())
+        yield f"runs      {shlex.join((raw_entry.command or '', *raw_entry.args))}"
+        yield f"in        {_format_cwd(raw_entry.cwd or '', workspace)}"
+        yield from (
+            f"sets      {name}{_format_value_sources(value)}"
+            for name, value in raw_entry.env.items()
+        )
     else:
-        yield f"talks to  {written.url} ({config.transport})"
-        yield from (f"sends     {name}{_sources(value)}" for name, value in written.headers.items())
-    if written.always_allow:
-        yield f"may use without asking: {', '.join(written.always_allow)}"
-    if written.disabled:
+        yield f"talks to  {raw_entry.url} ({config.transport})"
+        yield from (
+            f"sends     {name}{_format_value_sources(value)}"
+            for name, value in raw_entry.headers.items()
+        )
+    if raw_entry.always_allow:
+        yield f"may use without asking: {', '.join(raw_entry.always_allow)}"
+    if raw_entry.disabled:
         yield "is switched off"
 
 
 def _format_cwd(written: str, workspace: Path) -> str:
-    return written if variables_in(written) else str(workspace / written)
+    return written if find_variables(written) else str(workspace / written)
 
 
-def _sources(value: str) -> str:
+def _format_value_sources(value: str) -> str:
     """A value may be a secret; where it comes from is not."""
-    found = variables_in(value)
+    found = find_variables(value)
     return f" from {', '.join(found)}" if found else ""
 
 
-def _one_line(text: str) -> str:
+def _escape_newlines(text: str) -> str:
     """No entry adds lines of its own to what a person reads, or pushes others off the screen."""
     return "\\n".join(text.splitlines())
 
 
-def _files(
+def _iter_named_files(
     config: ServerConfig, workspace: Path, environment: Mapping[str, str]
 ) -> Iterator[tuple[str, bytes]]:
     """Names and digests of files of the workspace."""
@@ -100,10 +106,12 @@ def _files(
     if config.transport != "stdio":
         return
     cwd = resolve_cwd(entry, workspace)
-    program = find_program(entry.command or "", cwd, environment_of(entry, environment))
+    program = find_program(entry.command or "", cwd, build_environment(entry, environment))
     loaded = (value for name, value in entry.env.items() if name in _CODE_LOADING_VARIABLES)
     candidates = (program or "", entry.command or "", *entry.args, *loaded)
-    for part in dict.fromkeys(part for word in candidates for part in _parts(word)):
+    for part in dict.fromkeys(
+        part for candidate in candidates for part in _iter_path_candidates(candidate)
+    ):
         named = Path(os.path.normpath(cwd / part))
         real = Path(os.path.realpath(cwd / part))
         if named.is_relative_to(workspace):
@@ -112,29 +120,31 @@ def _files(
             name = real.relative_to(workspace)
         else:
             continue
-        digest = _script_digest(real) if real.is_relative_to(workspace) else _outside(real)
+        digest = (
+            _digest_file(real) if real.is_relative_to(workspace) else _digest_outside_link(real)
+        )
         if digest is not None:
             yield str(name), digest
 
 
-def _parts(word: str) -> Iterator[str]:
+def _iter_path_candidates(candidate: str) -> Iterator[str]:
     """What may be a path: the word, what `--option=` gives, and the words of a line for a shell."""
-    pieces = [word]
-    if any(character.isspace() for character in word):
+    pieces = [candidate]
+    if any(character.isspace() for character in candidate):
         try:
-            pieces += shlex.split(word)
+            pieces += shlex.split(candidate)
         except ValueError:
-            pieces += word.split()
+            pieces += candidate.split()
     for piece in pieces:
         yield from filter(None, (piece, piece.partition("=")[2]))
 
 
-def _outside(path: Path) -> bytes | None:
+def _digest_outside_link(path: Path) -> bytes | None:
     """Where a link leads that leaves the workspace: its content belongs to somebody else."""
     return f"link to {path}".encode("utf-8", "surrogateescape") if path.is_file() else None
 
 
-def _script_digest(path: Path) -> bytes | None:
+def _digest_file(path: Path) -> bytes | None:
     """Of a regular file; None when it is anything else."""
     try:
         return file_digest(path)
@@ -157,32 +167,34 @@ class ToolPins:
     def __init__(self, home: Path) -> None:
         self._path = home / PINS_FILE_NAME
 
-    def changed(self, config: ServerConfig, tools: list[McpTool]) -> set[str]:
+    def find_changed_tools(self, config: ServerConfig, tools: list[McpTool]) -> set[str]:
         """Names of tools that are not what they were; those seen for the first time are noted."""
-        seen = {tool.name: _tool_digest(tool) for tool in tools}
-        pinned = self._load().get(_key(config), {})
-        if _new(seen, pinned):
-            pinned = self._revise(config, lambda pinned: pinned | _new(seen, pinned))
+        seen = {tool.name: _compute_tool_digest(tool) for tool in tools}
+        pinned = self._load_pins().get(_build_server_key(config), {})
+        if _select_new_digests(seen, pinned):
+            pinned = self._update_pins(
+                config, lambda pinned: pinned | _select_new_digests(seen, pinned)
+            )
         return {name for name, digest in seen.items() if pinned.get(name) != digest}
 
-    def accept(self, config: ServerConfig, tool: McpTool) -> None:
-        self._revise(config, lambda pinned: {**pinned, tool.name: _tool_digest(tool)})
+    def accept_tool(self, config: ServerConfig, tool: McpTool) -> None:
+        self._update_pins(config, lambda pinned: {**pinned, tool.name: _compute_tool_digest(tool)})
 
-    def _revise(
+    def _update_pins(
         self, config: ServerConfig, change: Callable[[ToolDigests], ToolDigests]
     ) -> ToolDigests:
         """What is known of a server's tools from now on; of others it stays."""
         try:
             with changing(self._path):
-                known = self._load()
-                pinned = change(known.get(_key(config), {}))
-                self._save({**known, _key(config): pinned})
+                known = self._load_pins()
+                pinned = change(known.get(_build_server_key(config), {}))
+                self._save_pins({**known, _build_server_key(config): pinned})
         except ConfigError as error:
             log.warning("%s", error)
-            return change(self._load().get(_key(config), {}))
+            return change(self._load_pins().get(_build_server_key(config), {}))
         return pinned
 
-    def _load(self) -> dict[str, ToolDigests]:
+    def _load_pins(self) -> dict[str, ToolDigests]:
         try:
             return msgspec.convert(json.loads(self._path.read_bytes()), dict[str, ToolDigests])
         except FileNotFoundError:
@@ -191,21 +203,21 @@ class ToolPins:
             log.warning("%s cannot be read and is begun anew: %s", self._path, error)
             return {}
 
-    def _save(self, pins: dict[str, ToolDigests]) -> None:
+    def _save_pins(self, pins: dict[str, ToolDigests]) -> None:
         """Those that were added last are kept."""
-        replace_json(self._path, dict(list(pins.items())[-_MAX_PINNED_SERVERS:]))
+        write_json_atomically(self._path, dict(list(pins.items())[-_MAX_PINNED_SERVERS:]))
 
 
-def _new(seen: ToolDigests, pinned: ToolDigests) -> ToolDigests:
+def _select_new_digests(seen: ToolDigests, pinned: ToolDigests) -> ToolDigests:
     names = [name for name in seen if name not in pinned]
     return {name: seen[name] for name in names[: max(MAX_PINNED_TOOLS - len(pinned), 0)]}
 
 
-def _key(config: ServerConfig) -> str:
-    digest = hashlib.sha256(config.name.encode() + b"\0" + config.content)
+def _build_server_key(config: ServerConfig) -> str:
+    digest = hashlib.sha256(config.name.encode() + b"\0" + config.trust_content)
     return digest.hexdigest()[:32]
 
 
-def _tool_digest(tool: McpTool) -> str:
+def _compute_tool_digest(tool: McpTool) -> str:
     seen = msgspec.json.encode((tool.name, tool.description, tool.schema), order="sorted")
     return hashlib.sha256(seen).hexdigest()

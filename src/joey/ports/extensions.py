@@ -138,12 +138,12 @@ class Mcp(Protocol):
         """How things stand: the very same tuple until something changes."""
         ...
 
-    async def settle(self, patience: float) -> None:
+    async def wait_until_ready(self, patience: float) -> None:
         """Notice what changed in the settings, start what is to be started, and wait while a
         server connects for the first time, at most `patience` seconds since it was started."""
         ...
 
-    async def call(
+    async def call_tool(
         self,
         server: str,
         tool: str,
@@ -157,8 +157,8 @@ class Mcp(Protocol):
         """
         ...
 
-    async def read(self, server: str, uri: str) -> McpResult:
-        """A resource. Raises ToolError like `call`."""
+    async def read_resource(self, server: str, uri: str) -> McpResult:
+        """A resource. Raises ToolError like `call_tool`."""
         ...
 
     async def close(self) -> None:

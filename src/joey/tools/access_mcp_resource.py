@@ -69,7 +69,7 @@ class AccessMcpResource(Tool[AccessMcpResourceParams, PreparedResourceRead]):
         self, prepared: PreparedResourceRead, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
         ctx.say("mcp_server_request_started", "")
-        found = await servers_of(ctx).read(prepared.server, prepared.uri)
+        found = await servers_of(ctx).read_resource(prepared.server, prepared.uri)
         ctx.say("mcp_server_response", found.text, found.images)
         return Outcome(found.text, images=found.images)
 

@@ -184,7 +184,7 @@ async def run_call(prepared: PreparedMcpCall, ctx: ToolContext) -> Outcome:
         live.feed(f"{text}\n")
 
     try:
-        answer = await servers_of(ctx).call(
+        answer = await servers_of(ctx).call_tool(
             prepared.server, prepared.tool, prepared.arguments, on_progress
         )
     finally:

@@ -41,13 +41,13 @@ def _run_action(admin: ServerAdmin, arguments: Namespace) -> ExitCode:
         case "login":
             _log_in(admin, arguments.name)
         case "logout":
-            done = admin.forget_login(arguments.name)
+            done = admin.discard_login(arguments.name)
             print("the login is forgotten" if done else "there was no login")
     return ExitCode.DONE
 
 
 def _print_servers(admin: ServerAdmin, *, as_json: bool) -> None:
-    servers = admin.listed()
+    servers = admin.list_servers()
     if as_json:
         _write_text(msgspec.json.format(msgspec.json.encode(servers), indent=2).decode())
     elif servers:
@@ -111,7 +111,7 @@ def _parse_pair(text: str, separator: str) -> tuple[str, str]:
 
 
 async def _test_server(admin: ServerAdmin, name: str, *, as_json: bool) -> ExitCode:
-    server = await admin.test(name)
+    server = await admin.test_server(name)
     works = server.status == "connected"
     if as_json:
         _write_text(msgspec.json.format(msgspec.json.encode(server), indent=2).decode())
@@ -142,7 +142,7 @@ def _log_in(admin: ServerAdmin, name: str) -> None:
         shown.append(url)
         print(f"Open this address in your browser to log in:\n\n  {sanitise(url)}\n", flush=True)
 
-    tools = asyncio.run(admin.login(name, show))
+    tools = asyncio.run(admin.log_in(name, show))
     done = "logged in at" if shown else "no login is needed at"
     print(f"{done} {sanitise(name)}; it offers {tools} tools")
 

@@ -59,7 +59,7 @@ def render_servers_card(workspace: Path, mcp: Mcp | None) -> Text:
     text = Text("MCP servers", "bold")
     admin = open_server_admin(workspace)
     live = {} if mcp is None else {server.name: server for server in mcp.servers}
-    listed = admin.listed()
+    listed = admin.list_servers()
     for server in listed:
         running = live.get(server.name)
         state = running.status if running is not None else server.state
