@@ -53,7 +53,7 @@ def measure(store: JsonFileStore, directory: Path, name: str) -> None:
 
     def show() -> None:
         as_roo_left_it()
-        store.read("roo")
+        store.read_records("roo")
 
     def look() -> None:
         as_roo_left_it()

@@ -53,7 +53,7 @@ async def run(directory: str, workspace: Path) -> None:
     others: dict[str, list[float]] = {}
     for level in LEVELS:
         prober = CanaryProbe((level,))
-        reasons |= prober.find_available().report.reasons
+        reasons |= prober.find_available().report.unavailable_reasons
         if level.level in reasons:
             continue
         for place in (workspace, large):

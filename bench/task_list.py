@@ -95,7 +95,7 @@ def run(home: Path, count: int) -> None:
 def find(home: Path, query: TaskQuery, *, refresh: bool = False) -> None:
     with closing(SqliteTaskIndex(home)) as index:
         page = index.find(query, refresh=refresh)
-    assert page.found
+    assert page.matches
 
 
 def command(home: Path, *arguments: str) -> None:

@@ -90,10 +90,10 @@ def context(root: Path) -> ToolContext:
         modes=BUILT_IN_MODES,
         mode=BUILT_IN_MODES[0],
         todos=(),
-        artifacts=root / "none",
+        artifacts_directory=root / "none",
         call_id="",
         row_ts=0,
-        output_ts=0,
+        output_row_ts=0,
         on_output=lambda text: None,
     )
 

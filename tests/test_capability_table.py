@@ -273,7 +273,7 @@ def test_hooks_of_a_project_are_only_ever_wanted(project: Project) -> None:
     (project.root / ".roo/hooks.json").write_text(json.dumps(hooks), encoding="utf-8")
     files = LocalFiles(project.root)
     found = read_project_hooks(build_scopes(files, project.home, project.env))
-    assert [item.name for item in found.wanted] == ["hook:.roo/hooks.json"]
+    assert [item.name for item in found.trust_items] == ["hook:.roo/hooks.json"]
     assert apply_project_restrictions(files, project.home, project.env, Settings()).hooks == ()
 
 

@@ -117,5 +117,5 @@ def test_a_user_is_asked_at_once_about_modes_that_loosen_alone(disk: Disk) -> No
     ]
     disk.write({".roomodes": json.dumps({"customModes": modes})})
     ask, poet = list_mode_trust_items(places(disk))
-    assert (ask.only_unasked, poet.only_unasked) == (False, True)
+    assert (ask.needs_trust_only_unattended, poet.needs_trust_only_unattended) == (False, True)
     assert ask.details == ("may use   read, command", "in place of the built-in mode of this name")

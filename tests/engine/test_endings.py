@@ -109,7 +109,7 @@ async def test_history_files_that_could_not_be_written_are_written_when_the_task
 ) -> None:
     task = await workshop.start(finish("one"), policy=Unattended())
     with monkeypatch.context() as full:
-        full.setattr(task.recorder.task_log, "snapshot", refuse)
+        full.setattr(task.recorder.task_log, "write_snapshot", refuse)
         await settled(task)
     await workshop.engine.release(task)
     directory = workshop.home / "tasks" / f"task_{task.id}"

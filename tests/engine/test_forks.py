@@ -212,7 +212,7 @@ elif step == "before-rename":
 elif step == "after-rename":
     planting.sync_directory = die
 store = JsonFileStore(home)
-store.plant("fork", store.read(source), source)
+store.create_with_records("fork", store.read_records(source), source)
 """
 
 
@@ -232,7 +232,7 @@ async def test_a_process_that_dies_leaves_a_whole_fork_or_none(
     assert ("fork" in past.engine.list_task_ids()) == there
     assert len(past.engine.history()) == 1 + there
     if there:
-        assert [r.event for r in past.store.read("fork")] == durable(task)
+        assert [r.event for r in past.store.read_records("fork")] == durable(task)
     fork = await past.engine.fork(task.id)
     check_past(fork)
 

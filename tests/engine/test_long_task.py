@@ -456,7 +456,7 @@ class LongTask(RuleBasedStateMachine):
         journal = (directory / "journal.jsonl").read_bytes()
         assert journal.startswith(self.journals.get(task.id, b"")), "a record was lost"
         self.journals[task.id] = journal
-        records = list(JsonFileStore(self.shop.home).read(task.id))
+        records = list(JsonFileStore(self.shop.home).read_records(task.id))
         assert [record.seq for record in records] == list(range(1, len(records) + 1))
         again = Recorder(recorder_log(task), records)
         assert msgspec.to_builtins(list(again.ui_history.rows)) == msgspec.to_builtins(

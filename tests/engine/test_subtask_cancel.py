@@ -54,8 +54,8 @@ class WatchedLog:
         self._log.append(record)
         self._moment()
 
-    def records(self) -> Sequence[Record]:
-        return self._log.records()
+    def read_records(self) -> Sequence[Record]:
+        return self._log.read_records()
 
     async def sync(self) -> None:
         self._moment()
@@ -63,11 +63,11 @@ class WatchedLog:
         await self._log.sync()
         self._moment()
 
-    async def snapshot(
+    async def write_snapshot(
         self, ui: Iterable[bytes], api: Iterable[bytes], metadata: TaskMetadata
     ) -> None:
         self._moment()
-        await self._log.snapshot(ui, api, metadata)
+        await self._log.write_snapshot(ui, api, metadata)
 
     def close(self) -> None:
         self._log.close()
@@ -144,8 +144,8 @@ async def test_a_tree_is_cancelled_whole_and_goes_on_from_any_moment(
         store = JsonFileStore(workshop.home)
         ending = await gone_on(workshop, task)
         assert ending == Completed("whole"), f"at moment {number}"
-        for known in store.list():
-            check_task(store.read(known.id))
+        for known in store.list_tasks():
+            check_task(store.read_records(known.id))
         await workshop.engine.close()
 
 

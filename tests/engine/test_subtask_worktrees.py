@@ -325,7 +325,7 @@ async def test_the_task_of_a_worktree_is_created_in_it(shop: RepositoryHarness) 
     task = await shop.play(PARTS)
     await settled(task)
     store = JsonFileStore(shop.home)
-    created = [store.read(name)[0].event for name in spawned(task)]
+    created = [store.read_records(name)[0].event for name in spawned(task)]
     places = [event.workspace for event in created if isinstance(event, TaskCreated)]
     assert places == [str(shop.worktrees / name) for name in spawned(task)]
     assert len(places) == 2

@@ -41,8 +41,8 @@ class HookHarness(EngineHarness):
         )
         self.capabilities = Capabilities(
             hooks=build_hooks(LocalFiles(self.root), self.home, self.env, settings),
-            rulebook=SettingsRuleStore(self.home),
-            shell=BashGrammar(),
+            rule_store=SettingsRuleStore(self.home),
+            shell_grammar=BashGrammar(),
         )
 
     def project(self, *hooks: dict[str, Any]) -> Path:

@@ -52,7 +52,7 @@ async def answer(index: CodeIndex, query: str, limit: int = 10) -> CodeSearchRes
         try:
             return await index.search(query, None, limit)
         except ToolError:
-            if index.state.ready or index.state.error:
+            if index.state.is_ready or index.state.error:
                 raise
 
 

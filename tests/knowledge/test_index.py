@@ -239,10 +239,14 @@ async def test_while_it_is_filled_a_search_says_how_far_it_is(
     try:
         with pytest.raises(ToolError, match=r"not ready yet.*search_files"):
             await index.search("needle", None, 10)
-        assert not index.state.ready
+        assert not index.state.is_ready
         gate.set()
         assert await paths(index, "needle") == ["a.py"]
-        assert (index.state.ready, index.state.done, index.state.total) == (True, 1, 1)
+        assert (index.state.is_ready, index.state.indexed_files, index.state.total_files) == (
+            True,
+            1,
+            1,
+        )
     finally:
         gate.set()
         await index.close()
@@ -282,7 +286,7 @@ async def test_tasks_of_a_workspace_share_one_index_until_the_last_is_closed(
 
     first, second = (indexes.open(harness.files, listing) for _ in range(2))
     assert await paths(first, "needle") == ["a.py"]
-    assert second.state.ready
+    assert second.state.is_ready
     await first.close()
     await first.close()
     assert await paths(second, "needle") == ["a.py"]
@@ -308,7 +312,7 @@ async def test_closing_stops_what_is_under_way(harness: IndexHarness) -> None:
         with pytest.raises(ToolError):
             await searching
         await closing
-    assert not index.state.ready
+    assert not index.state.is_ready
     with pytest.raises(ToolError, match="closed"):
         await index.search("needle", None, 10)
 

@@ -114,7 +114,7 @@ async def test_a_task_that_cannot_be_opened_lets_go_of_the_index(tmp_path: Path)
     async with asyncio.timeout(30), shop.engine as engine:
         await engine.start("do it", task_id="one")
         index = indexes.open(files, lambda stop: every_file(files, stop))
-        shop.capabilities = Capabilities(index=index)
+        shop.capabilities = Capabilities(code_index=index)
         with pytest.raises(StoreError, match="exists already"):
             await engine.start("do it", task_id="one")
         with pytest.raises(ToolError, match="closed"):

@@ -106,7 +106,7 @@ async def test_a_fault_in_looking_up_words_is_for_a_user(tmp_path: Path) -> None
 async def test_where_nobody_can_be_asked_a_fault_is_a_refusal(
     workshop: EngineHarness, shell: BashGrammar | Broken | None
 ) -> None:
-    workshop.capabilities = Capabilities(shell=shell)
+    workshop.capabilities = Capabilities(shell_grammar=shell)
     policy = Unattended()
     task = await workshop.start(LISTING, finish(), settings=SETTINGS, policy=policy)
     await settled(task)
@@ -117,7 +117,7 @@ async def test_where_nobody_can_be_asked_a_fault_is_a_refusal(
 
 @pytest.mark.requirement("permissions:commands:faults")
 async def test_a_fault_is_put_to_the_user_who_is_there(workshop: EngineHarness) -> None:
-    workshop.capabilities = Capabilities(shell=Broken())
+    workshop.capabilities = Capabilities(shell_grammar=Broken())
     task = await workshop.start(LISTING, finish(), settings=SETTINGS)
     question = await asked(task)
 

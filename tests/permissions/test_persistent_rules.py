@@ -181,7 +181,7 @@ class UserSettingsFile:
     def __init__(self, workshop: EngineHarness) -> None:
         workshop.home.mkdir()
         workshop.capabilities = Capabilities(
-            shell=BashGrammar(), rulebook=SettingsRuleStore(workshop.home)
+            shell_grammar=BashGrammar(), rule_store=SettingsRuleStore(workshop.home)
         )
         self._file = workshop.home / "settings.json"
 

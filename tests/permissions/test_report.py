@@ -51,7 +51,7 @@ async def worked(workshop: EngineHarness) -> EngineHarness:
     """A task in which something was allowed, refused, rejected, approved and always allowed."""
     workshop.home.mkdir()
     workshop.capabilities = Capabilities(
-        shell=BashGrammar(), rulebook=SettingsRuleStore(workshop.home)
+        shell_grammar=BashGrammar(), rule_store=SettingsRuleStore(workshop.home)
     )
     (workshop.root / "a.txt").write_text("x\n")
     (workshop.root / ".rooignore").write_text("secret\n")

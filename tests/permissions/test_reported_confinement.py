@@ -60,7 +60,7 @@ async def test_the_level_is_in_the_journal_and_reaches_other_front_ends(
     workshop: EngineHarness,
 ) -> None:
     settings = Settings(always_allow_execute=True, allowed_commands=("ls",))
-    workshop.capabilities = Capabilities(shell=BashGrammar())
+    workshop.capabilities = Capabilities(shell_grammar=BashGrammar())
     task = await workshop.start(command("ls"), command("touch a"), finish(), settings=settings)
     question = await asked(task)
     assert (question.sandbox, question.reason) == (

@@ -91,7 +91,7 @@ async def act(request: RunnerRequest) -> None:
     sandbox = LocalSandbox(session, request.settings, lambda: prober)
     report = await sandbox.probe()
     if report.level is SandboxLevel.NONE:
-        write_answer(Answer(impossible=str(report.reasons)))
+        write_answer(Answer(impossible=str(report.unavailable_reasons)))
         return
     files = LocalFiles(workspace, sandbox.mark_own_write)
     terminal = LocalTerminal(env, sandbox=sandbox, kill_grace=request.grace)
@@ -119,7 +119,9 @@ async def do(terminal: Terminal, deed: CommandStep, files: LocalFiles) -> Answer
     async with asyncio.timeout(TIMEOUT_S):
         end = await (running.kill() if deed.then == "kill" else running.wait())
     assert end is not None
-    return Answer(running.render_preview(100_000), end.exit_code, end.signal, end.left_running)
+    return Answer(
+        running.render_preview(100_000), end.exit_code, end.signal, end.has_background_processes
+    )
 
 
 def write_answer(answer: Answer) -> None:

@@ -107,9 +107,10 @@ async def test_what_is_missing_is_named(workspace: Path) -> None:
     prober = CanaryProbe((Bubblewrap(("/nowhere/bwrap",)), Landlock(2)))
     report = await sandbox(workspace, prober, Settings()).probe()
     assert report.level is SandboxLevel.NONE
-    assert "not installed" in report.reasons["full"]
+    assert "not installed" in report.unavailable_reasons["full"]
     assert (
-        "3 is needed" in report.reasons["landlock"] or "no Landlock" in report.reasons["landlock"]
+        "3 is needed" in report.unavailable_reasons["landlock"]
+        or "no Landlock" in report.unavailable_reasons["landlock"]
     )
 
 

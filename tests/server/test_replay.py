@@ -35,7 +35,7 @@ def busy_turn(part: int) -> Turn:
 def rows_on_disk(home: Path, task_id: str) -> list[dict[str, Any]]:
     """What the journal itself says, without the server."""
     ui = UiHistory()
-    for record in open_store(home).read(task_id):
+    for record in open_store(home).read_records(task_id):
         ui.apply(record.event)
     rows: list[dict[str, Any]] = msgspec.to_builtins(list(ui.rows))
     return rows
@@ -71,7 +71,7 @@ async def test_a_client_that_is_cut_a_hundred_times_ends_with_what_the_journal_h
         assert finished(received) == rows_on_disk(here.home, task_id)
         numbers = [event["seq"] for event in received]
         assert numbers == sorted(numbers)
-        assert numbers[-1] == len(open_store(here.home).read(task_id))
+        assert numbers[-1] == len(open_store(here.home).read_records(task_id))
 
 
 async def listen_and_vanish(

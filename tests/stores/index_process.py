@@ -44,7 +44,7 @@ async def write(home: Path, name: str) -> None:
         for turn in range(3):
             row = {"ts": 1, "type": "say", "say": "text", "text": f"{name} word{turn}"}
             metadata = TaskMetadata(id=task_id, title=f"{name} {turn}", updated=number * 10 + turn)
-            await log.snapshot([msgspec.json.encode(row)], [], metadata)
+            await log.write_snapshot([msgspec.json.encode(row)], [], metadata)
         log.close()
         write_line(task_id)
 

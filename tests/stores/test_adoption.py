@@ -163,11 +163,11 @@ async def test_originals_stay_and_are_kept_as_copies_when_a_snapshot_replaces_th
     directory = home / "tasks" / NATIVE
     originals = {path.name: path.read_bytes() for path in directory.iterdir()}
     log, _ = JsonFileStore(home).open(NATIVE)
-    await log.snapshot([b"{}"], [], TaskMetadata(id=NATIVE))
+    await log.write_snapshot([b"{}"], [], TaskMetadata(id=NATIVE))
     assert {path.name for path in directory.iterdir()} == {*originals, "lock"}
     log.append(said(2))
     assert {name: (directory / name).read_bytes() for name in originals} == originals
-    await log.snapshot([b"{}"], [], TaskMetadata(id=NATIVE))
+    await log.write_snapshot([b"{}"], [], TaskMetadata(id=NATIVE))
     log.close()
     for name in (UI, API):
         assert (directory / name.replace(".json", ".roo.json")).read_bytes() == originals[name]

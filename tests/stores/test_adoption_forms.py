@@ -32,7 +32,7 @@ def look(directory: Path) -> Seen:
 
 
 def adopted(home: Path, task_id: str) -> TaskImported:
-    (record,) = JsonFileStore(home).read(task_id)
+    (record,) = JsonFileStore(home).read_records(task_id)
     assert isinstance(record.event, TaskImported)
     return record.event
 
@@ -63,7 +63,7 @@ def test_a_directory_of_any_form_opens_and_stays_as_it_is(tmp_path: Path, form: 
     FORMS[form](directory)
     before = look(directory)
     event = adopted(tmp_path, form)
-    (listed,) = JsonFileStore(tmp_path).list()
+    (listed,) = JsonFileStore(tmp_path).list_tasks()
     assert look(directory) == before
     assert listed.id == form
     check_shown(event)

@@ -135,13 +135,13 @@ def test_a_copy_opens_like_the_original_which_stays_as_it_is(tmp_path: Path, for
     assert look(original) == before
     if form in FORMS:
         shutil.copytree(original, tmp_path / "tasks" / form)
-        theirs = JsonFileStore(tmp_path).read(form)
-        assert str(store.read(form)) == str(theirs)
+        theirs = JsonFileStore(tmp_path).read_records(form)
+        assert str(store.read_records(form)) == str(theirs)
     directory = tmp_path / "home" / "tasks" / f"task_{form}"
     for path in (directory, *directory.rglob("*")):
         wanted = 0o700 if path.is_dir() else 0o600
         assert stat.S_IMODE(path.stat().st_mode) == wanted
-    (listed,) = store.list()
+    (listed,) = store.list_tasks()
     assert listed.protocol == ("xml" if form in XML_FORMS else "native")
     assert "shop" in listed.title
     assert [path.name for path in directory.parent.iterdir()] == [directory.name]
@@ -185,9 +185,9 @@ async def test_an_imported_task_goes_on_in_its_own_protocol(tmp_path: Path, form
     store = JsonFileStore(tmp_path / "home")
     assert not any(
         isinstance(record.event, AskOpened) and record.event.ask is AskKind.API_REQ_FAILED
-        for record in store.read(form)
+        for record in store.read_records(form)
     )
-    (kept,) = store.list()
+    (kept,) = store.list_tasks()
     assert (kept.status, kept.protocol) == ("completed", "xml" if in_xml else "native")
 
 
@@ -213,8 +213,8 @@ def test_a_directory_that_joey_wrote_is_imported_with_its_journal(tmp_path: Path
     own = tmp_path / "home" / "tasks"
     (task,) = tasks_of(places_under(tmp_path / "elsewhere"), own)
     import_task(task, own)
-    before = JsonFileStore(tmp_path / "elsewhere").read("ours")
-    assert JsonFileStore(tmp_path / "home").read("ours") == before
+    before = JsonFileStore(tmp_path / "elsewhere").read_records("ours")
+    assert JsonFileStore(tmp_path / "home").read_records("ours") == before
 
 
 @pytest.mark.requirement("adoption:protocol")
@@ -235,9 +235,9 @@ def test_the_lock_of_an_older_task_is_found_in_the_editors_database(tmp_path: Pa
     (task,) = tasks_of(places_under(storage), tmp_path / "home" / "tasks")
     import_task(task, tmp_path / "home" / "tasks")
     assert look(storage.parent) == before
-    (listed,) = JsonFileStore(tmp_path / "home").list()
+    (listed,) = JsonFileStore(tmp_path / "home").list_tasks()
     assert (listed.workspace, listed.mode, listed.protocol) == ("/home/ann/jan", "debug", "xml")
-    (record,) = JsonFileStore(tmp_path / "home").read("jan")
+    (record,) = JsonFileStore(tmp_path / "home").read_records("jan")
     assert getattr(record.event, "protocol", None) is ToolProtocol.XML
 
 
@@ -259,7 +259,7 @@ def test_other_lists_of_tasks_are_read_too(tmp_path: Path, where: str) -> None:
     own = tmp_path / "home" / "tasks"
     (task,) = tasks_of(places_under(tmp_path / "tasks"), own)
     import_task(task, own)
-    (listed,) = JsonFileStore(tmp_path / "home").list()
+    (listed,) = JsonFileStore(tmp_path / "home").list_tasks()
     assert (listed.title, listed.workspace, listed.updated) == ("Known", "/home/ann/cline", START)
     assert (listed.tokens_in, listed.total_cost) == (200, 0.5)
 
@@ -315,7 +315,7 @@ def test_a_full_disk_is_no_fault_of_the_task() -> None:
 def test_a_copy_can_be_deleted_and_the_original_stays(tmp_path: Path) -> None:
     store = imported(tmp_path, "april")
     store.delete("april")
-    assert store.list() == ()
+    assert store.list_tasks() == ()
     assert (tmp_path / "theirs" / "april" / roo_task_directories.UI).exists()
 
 
@@ -330,11 +330,11 @@ def test_a_directory_whose_name_cannot_be_an_id_is_damaged(tmp_path: Path) -> No
 
 def test_a_finished_task_is_listed_as_such_before_and_after_it_is_opened(tmp_path: Path) -> None:
     store = imported(tmp_path, "april")
-    (listed,) = store.list()
+    (listed,) = store.list_tasks()
     assert listed.status == "completed"
     (tmp_path / "home/tasks/task_april/history_item.json").unlink()
     log, _ = store.open("april")
     log.append(said(2))
     log.close()
-    (listed,) = store.list()
+    (listed,) = store.list_tasks()
     assert listed.status == "completed"

@@ -32,7 +32,7 @@ def records_of(home: Path, ui: Any, api: Any, protocol: ToolProtocol) -> Sequenc
     shutil.rmtree(home / "tasks", ignore_errors=True)
     item = roo_task_directories.item("made", toolProtocol=protocol.value)
     roo_task_directories.write(home / "tasks" / "made", ui, api, item=item)
-    return JsonFileStore(home).read("made")
+    return JsonFileStore(home).read_records("made")
 
 
 def played(
@@ -149,7 +149,7 @@ def test_what_is_hidden_goes_with_an_export_and_comes_back_too(
     _, records = played(tmp_path, form, protocol, *steps)
     task = TaskMetadata(id="again", protocol=protocol)
     write_roo_directory(task, records, tmp_path / "tasks", force=True)
-    again = JsonFileStore(tmp_path).read("again")
+    again = JsonFileStore(tmp_path).read_records("again")
     here, there = FoldedHistory(records), FoldedHistory(again)
     assert said(there.api.render_current()) == said(here.api.render_current())
     assert there.row_timestamps == here.row_timestamps
@@ -236,7 +236,7 @@ def test_no_order_of_blocks_and_no_tags_make_a_history_that_a_service_refuses(
 @pytest.mark.parametrize("form", FORMS)
 def test_a_directory_of_any_form_goes_back_to_any_row(tmp_path: Path, form: str) -> None:
     FORMS[form](tmp_path / "tasks" / form)
-    records = JsonFileStore(tmp_path).read(form)
+    records = JsonFileStore(tmp_path).read_records(form)
     event = records[0].event
     assert isinstance(event, TaskImported)
     for row in event.rows:

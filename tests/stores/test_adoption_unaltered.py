@@ -54,12 +54,12 @@ async def at_work(
 
 async def look_everywhere(home: Path, task_id: str) -> None:
     store = JsonFileStore(home)
-    (task,) = store.list()
+    (task,) = store.list_tasks()
     with closing(SqliteTaskIndex(home)) as index:
-        assert [each.task.id for each in index.find(TaskQuery(), refresh=True).found] == [task_id]
+        assert [each.task.id for each in index.find(TaskQuery(), refresh=True).matches] == [task_id]
         index.find(TaskQuery(text="shop"))
     assert "shop" in render_markdown(task, read_rows(store, task_id), [])
-    write_roo_directory(task, store.read(task_id), home / "out")
+    write_roo_directory(task, store.read_records(task_id), home / "out")
     async with at_work(home) as (engine, options):
         opened = await engine.open(task_id, options=options)
         for row in opened.rows:
@@ -154,7 +154,7 @@ async def test_cost_and_family_of_a_task_go_on_with_it(tmp_path: Path) -> None:
         task = await engine.resume("t1", "Is it mended?", options=options)
         await task.wait()
         spent = task.usage
-    (listed,) = JsonFileStore(tmp_path).list()
+    (listed,) = JsonFileStore(tmp_path).list_tasks()
     assert listed.total_cost == spent.total_cost >= 0.75
     assert listed.tokens_in == spent.total_tokens_in > 200
     assert (listed.parent_id, listed.child_ids) == ("above", ("below",))
@@ -173,7 +173,7 @@ async def test_a_fork_of_an_adopted_task_has_cost_nothing_and_has_no_family(tmp_
         metadata = fork.recorder.build_metadata()
     assert (metadata.parent_id, metadata.child_ids, metadata.total_cost) == (None, (), 0.0)
     history = ApiHistory()
-    history.apply(JsonFileStore(tmp_path).read("t1")[0].event)
+    history.apply(JsonFileStore(tmp_path).read_records("t1")[0].event)
     assert [m.content for m in fork.recorder.api_history.messages] == [
         m.content for m in history.messages
     ]

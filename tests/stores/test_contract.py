@@ -64,10 +64,10 @@ def test_an_open_task_cannot_be_opened_again_until_it_is_closed(store: Store) ->
 
 def test_a_task_is_held_while_it_is_open(store: Store) -> None:
     log = store.create(TASK)
-    assert store.is_held(TASK)
+    assert store.is_locked(TASK)
     log.append(created())
     log.close()
-    assert not store.is_held(TASK)
+    assert not store.is_locked(TASK)
 
 
 async def test_the_rows_of_the_last_snapshot_can_be_had_whoever_holds_the_task(
@@ -75,13 +75,13 @@ async def test_the_rows_of_the_last_snapshot_can_be_had_whoever_holds_the_task(
 ) -> None:
     log = store.create(TASK)
     log.append(created())
-    assert store.rows(TASK, 1000) == b""
-    await log.snapshot([b'{"ts":1}', b'{"ts":2}'], [], TaskMetadata(id=TASK))
-    assert msgspec.json.decode(store.rows(TASK, 1000)) == [{"ts": 1}, {"ts": 2}]
-    assert store.rows(TASK, 10) == b"", "what is longer is not had at all"
+    assert store.read_rows(TASK, 1000) == b""
+    await log.write_snapshot([b'{"ts":1}', b'{"ts":2}'], [], TaskMetadata(id=TASK))
+    assert msgspec.json.decode(store.read_rows(TASK, 1000)) == [{"ts": 1}, {"ts": 2}]
+    assert store.read_rows(TASK, 10) == b"", "what is longer is not had at all"
     log.close()
     with pytest.raises(TaskNotFoundError, match="no task 'nobody'"):
-        store.rows("nobody", 1000)
+        store.read_rows("nobody", 1000)
 
 
 def test_a_task_that_does_not_exist_is_not_found(store: Store) -> None:
@@ -137,7 +137,7 @@ async def test_a_closed_task_takes_nothing_more(store: Store) -> None:
     with pytest.raises(TaskStateError, match="closed"):
         log.append(said(2))
     with pytest.raises(TaskStateError, match="closed"):
-        await log.snapshot([], [], TaskMetadata(id=TASK))
+        await log.write_snapshot([], [], TaskMetadata(id=TASK))
 
 
 async def test_a_task_that_recorded_nothing_cannot_be_resumed(store: Store) -> None:
@@ -150,21 +150,27 @@ async def test_a_task_that_recorded_nothing_cannot_be_resumed(store: Store) -> N
 
 @pytest.mark.requirement("store:listing")
 async def test_the_list_shows_the_latest_first_and_what_snapshots_say(store: Store) -> None:
-    assert list(store.list()) == []
+    assert list(store.list_tasks()) == []
     for name, updated in (("a", 10), ("b", 30), ("c", 20)):
         log = store.create(name)
         log.append(created(task_id=name))
         row = msgspec.json.encode({"ts": 1, "type": "say", "say": "text", "text": name})
-        await log.snapshot([row], [], TaskMetadata(id=name, title=name.upper(), updated=updated))
+        await log.write_snapshot(
+            [row], [], TaskMetadata(id=name, title=name.upper(), updated=updated)
+        )
         log.close()
-    assert [(task.id, task.title) for task in store.list()] == [("b", "B"), ("c", "C"), ("a", "A")]
+    assert [(task.id, task.title) for task in store.list_tasks()] == [
+        ("b", "B"),
+        ("c", "C"),
+        ("a", "A"),
+    ]
 
 
 def test_a_task_without_a_snapshot_is_listed_by_its_first_records(store: Store) -> None:
     log = store.create(TASK)
     for record in opening():
         log.append(record)
-    (task,) = store.list()
+    (task,) = store.list_tasks()
     log.close()
     assert (task.id, task.title, task.workspace) == (TASK, "Fix the login test", "/home/ann/shop")
     assert (task.mode, task.protocol, task.created) == ("code", "native", 1_000)
@@ -188,11 +194,11 @@ def test_secrets_of_a_task_go_to_its_forks_and_are_deleted_with_it(store: Store)
     )
     log = store.create(TASK)
     log.append(created())
-    assert store.secrets(TASK) is None
-    store.keep_secrets(TASK, secrets)
-    assert store.secrets(f"task_{TASK}") == secrets
-    store.plant("fork", opening(), TASK)
+    assert store.load_secrets(TASK) is None
+    store.save_secrets(TASK, secrets)
+    assert store.load_secrets(f"task_{TASK}") == secrets
+    store.create_with_records("fork", opening(), TASK)
     log.close()
     store.delete(TASK)
-    assert store.secrets(TASK) is None
-    assert store.secrets("fork") == secrets
+    assert store.load_secrets(TASK) is None
+    assert store.load_secrets("fork") == secrets

@@ -39,7 +39,7 @@ from tests.stores.roo_task_directories import FORMS, UI
 
 
 def read_back(directory: Path) -> tuple[Any, Any, str]:
-    (record,) = JsonFileStore(directory.parent.parent).read(directory.name)
+    (record,) = JsonFileStore(directory.parent.parent).read_records(directory.name)
     return content([record])
 
 
@@ -57,14 +57,14 @@ def content(records: Any) -> tuple[Any, Any, str]:
 def test_what_is_exported_comes_back_the_same(tmp_path: Path, form: str) -> None:
     FORMS[form](tmp_path / "a" / "tasks" / form)
     store = JsonFileStore(tmp_path / "a")
-    (task,) = store.list()
-    (record,) = store.read(form)
+    (task,) = store.list_tasks()
+    (record,) = store.read_records(form)
     assert isinstance(record.event, TaskImported)
     task = msgspec.structs.replace(task, protocol=record.event.protocol.value)
     write_roo_directory(task, [record], tmp_path / "out")
     (found,) = tasks_of(places_under(tmp_path / "out"), tmp_path / "b" / "tasks")
     import_task(found, tmp_path / "b" / "tasks")
-    assert content(JsonFileStore(tmp_path / "b").read(form)) == content([record])
+    assert content(JsonFileStore(tmp_path / "b").read_records(form)) == content([record])
 
 
 TEXTS = st.text(string.ascii_letters + "äß€🙂 \n<>&\"'{}[]", min_size=1, max_size=20).filter(
@@ -95,7 +95,7 @@ def test_any_conversation_survives_export_and_import(
         ui += [roo_task_directories.say(place, "user_feedback" if place else "text", text)]
     source = tmp_path / "tasks" / "made"
     roo_task_directories.write(source, ui, api)
-    records = JsonFileStore(tmp_path).read("made")
+    records = JsonFileStore(tmp_path).read_records("made")
     task = TaskMetadata(id="again", protocol="native")
     directory = write_roo_directory(task, records, tmp_path / "tasks", force=True)
     assert read_back(directory) == content(records)
@@ -105,8 +105,8 @@ def test_any_conversation_survives_export_and_import(
 def test_the_directory_has_the_files_and_facts_that_roo_lists(tmp_path: Path) -> None:
     FORMS["april"](tmp_path / "tasks" / "april")
     store = JsonFileStore(tmp_path)
-    (task,) = store.list()
-    directory = write_roo_directory(task, store.read("april"), tmp_path / "out")
+    (task,) = store.list_tasks()
+    directory = write_roo_directory(task, store.read_records("april"), tmp_path / "out")
     names = {"ui_messages.json", "api_conversation_history.json", "task_metadata.json"}
     assert {path.name for path in directory.iterdir()} == names | {"history_item.json"}
     item = json.loads((directory / "history_item.json").read_bytes())
@@ -130,13 +130,13 @@ def test_the_directory_has_the_files_and_facts_that_roo_lists(tmp_path: Path) ->
 def test_what_is_there_is_replaced_only_with_force(tmp_path: Path) -> None:
     FORMS["april"](tmp_path / "tasks" / "april")
     store = JsonFileStore(tmp_path)
-    (task,) = store.list()
+    (task,) = store.list_tasks()
     (tmp_path / "out" / "april").mkdir(parents=True)
     (tmp_path / "out" / "april" / UI).write_text("mine")
     with pytest.raises(StoreError, match="--force"):
-        write_roo_directory(task, store.read("april"), tmp_path / "out")
+        write_roo_directory(task, store.read_records("april"), tmp_path / "out")
     assert (tmp_path / "out" / "april" / UI).read_text() == "mine"
-    write_roo_directory(task, store.read("april"), tmp_path / "out", force=True)
+    write_roo_directory(task, store.read_records("april"), tmp_path / "out", force=True)
     assert (tmp_path / "out" / "april" / UI).read_text() != "mine"
 
 
@@ -155,8 +155,8 @@ def test_secrets_are_left_out_and_altered_thinking_is_no_longer_signed(tmp_path:
         tmp_path / "tasks" / "t1", [roo_task_directories.say(0, "text", address)], api
     )
     store = JsonFileStore(tmp_path)
-    (task,) = store.list()
-    files = roo_files(task, store.read("t1"))
+    (task,) = store.list_tasks()
+    files = roo_files(task, store.read_records("t1"))
     assert not any(b"hunter2" in data for data in files.values())
     block, call = json.loads(files["api_conversation_history.json"])[1]["content"]
     assert "signature" not in block
@@ -208,7 +208,10 @@ def test_summaries_cuts_and_checkpoints_are_exported_as_roo_writes_them(tmp_path
     assert rows["condense_context"]["contextCondense"]["condenseId"] == "c1"
     assert rows["sliding_window_truncation"]["contextTruncation"]["messagesRemoved"] == 3
     assert rows["checkpoint_saved"]["checkpoint"] == {"to": "abc", "from": "def"}
-    again, before = FoldedHistory(JsonFileStore(tmp_path).read("out")), FoldedHistory(records)
+    again, before = (
+        FoldedHistory(JsonFileStore(tmp_path).read_records("out")),
+        FoldedHistory(records),
+    )
     assert [m.content for m in again.api.messages] == [m.content for m in before.api.messages]
 
 

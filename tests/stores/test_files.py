@@ -50,7 +50,7 @@ async def test_only_the_owner_can_read_whatever_the_umask(tmp_path: Path) -> Non
     home = tmp_path / "not" / "there"
     log = JsonFileStore(home).create(TASK)
     log.append(created())
-    await log.snapshot(rows(1), rows(1), TaskMetadata(id=TASK))
+    await log.write_snapshot(rows(1), rows(1), TaskMetadata(id=TASK))
     log.close()
     with (log.directory / "journal.jsonl").open("ab") as journal:
         journal.write(b"torn")
@@ -74,7 +74,7 @@ def test_a_directory_that_others_could_read_is_closed_when_it_is_opened(tmp_path
 
 async def test_snapshots_are_json_arrays_in_the_order_given(tmp_path: Path) -> None:
     log = JsonFileStore(tmp_path).create(TASK)
-    await log.snapshot(rows(3), [], TaskMetadata(id=TASK, title="t", seq=9))
+    await log.write_snapshot(rows(3), [], TaskMetadata(id=TASK, title="t", seq=9))
     log.close()
     ui, api, metadata = (json.loads((log.directory / name).read_bytes()) for name in SNAPSHOT)
     assert [row["ts"] for row in ui] == [0, 1, 2]
@@ -85,7 +85,7 @@ async def test_snapshots_are_json_arrays_in_the_order_given(tmp_path: Path) -> N
 @pytest.mark.requirement("store:snapshots")
 async def test_a_reader_sees_whole_files_at_every_moment(tmp_path: Path) -> None:
     log = JsonFileStore(tmp_path).create(TASK)
-    await log.snapshot(rows(1), rows(1), TaskMetadata(id=TASK, seq=1))
+    await log.write_snapshot(rows(1), rows(1), TaskMetadata(id=TASK, seq=1))
     done = threading.Event()
     seen: list[int] = []
 
@@ -96,7 +96,7 @@ async def test_a_reader_sees_whole_files_at_every_moment(tmp_path: Path) -> None
 
     watching = asyncio.create_task(asyncio.to_thread(watch))
     for count in range(2, 60):
-        await log.snapshot(rows(count), rows(count), TaskMetadata(id=TASK, seq=count))
+        await log.write_snapshot(rows(count), rows(count), TaskMetadata(id=TASK, seq=count))
     done.set()
     await watching
     log.close()
@@ -106,7 +106,7 @@ async def test_a_reader_sees_whole_files_at_every_moment(tmp_path: Path) -> None
 async def test_of_many_snapshots_at_once_the_last_one_asked_for_stays(tmp_path: Path) -> None:
     log = JsonFileStore(tmp_path).create(TASK)
     await asyncio.gather(
-        *(log.snapshot(rows(n), rows(n), TaskMetadata(id=TASK, seq=n)) for n in range(1, 21))
+        *(log.write_snapshot(rows(n), rows(n), TaskMetadata(id=TASK, seq=n)) for n in range(1, 21))
     )
     log.close()
     ui, api, metadata = (json.loads((log.directory / name).read_bytes()) for name in SNAPSHOT)
@@ -126,7 +126,8 @@ async def test_lists_that_grow_after_the_call_do_not_change_the_snapshot(
     monkeypatch.setattr(os, "fsync", slow_disk)
     ui = rows(2)
     saving = [
-        asyncio.create_task(log.snapshot(ui, [], TaskMetadata(id=TASK, seq=n))) for n in (1, 2)
+        asyncio.create_task(log.write_snapshot(ui, [], TaskMetadata(id=TASK, seq=n)))
+        for n in (1, 2)
     ]
     await asyncio.to_thread(entered.wait, 5)
     ui.append(b"not json")
@@ -142,7 +143,7 @@ async def test_a_snapshot_that_cannot_be_written_is_an_error_that_names_the_dire
     log = JsonFileStore(tmp_path).create(TASK)
     (log.directory / SNAPSHOT[1]).mkdir()
     with pytest.raises(StoreError, match=str(log.directory)):
-        await log.snapshot(rows(1), rows(1), TaskMetadata(id=TASK))
+        await log.write_snapshot(rows(1), rows(1), TaskMetadata(id=TASK))
     log.close()
     assert not list(log.directory.glob(".joey-*"))
 
@@ -225,7 +226,7 @@ def test_a_home_that_cannot_hold_tasks_is_an_error_that_names_it(tmp_path: Path)
     with pytest.raises(StoreError, match=str(tmp_path)):
         JsonFileStore(tmp_path).create(TASK)
     with pytest.raises(StoreError, match=str(tmp_path)):
-        JsonFileStore(tmp_path).list()
+        JsonFileStore(tmp_path).list_tasks()
 
 
 def test_a_child_that_a_killed_process_was_just_starting_is_waited_for(tmp_path: Path) -> None:
@@ -249,13 +250,13 @@ def test_a_child_that_a_killed_process_was_just_starting_is_waited_for(tmp_path:
 
 def test_secrets_of_tasks_whose_directories_are_gone_are_removed(tmp_path: Path) -> None:
     store = JsonFileStore(tmp_path)
-    store.keep_secrets("gone", TaskSecrets(api_key="k"))
-    store.keep_secrets("new", TaskSecrets(api_key="k"))
+    store.save_secrets("gone", TaskSecrets(api_key="k"))
+    store.save_secrets("new", TaskSecrets(api_key="k"))
     (gone,) = (tmp_path / "task-secrets").glob("*gone*")
     assert stat.S_IMODE(gone.stat().st_mode) == 0o600
     assert stat.S_IMODE(gone.parent.stat().st_mode) == 0o700
     os.utime(gone, (0, 0))
-    store.keep_secrets("other", TaskSecrets(api_key="k"))
+    store.save_secrets("other", TaskSecrets(api_key="k"))
     assert [path.name for path in sorted(gone.parent.iterdir())] == [
         "task_new.secret.json",
         "task_other.secret.json",
@@ -264,8 +265,8 @@ def test_secrets_of_tasks_whose_directories_are_gone_are_removed(tmp_path: Path)
 
 def test_damaged_secrets_are_an_error_that_names_the_file(tmp_path: Path) -> None:
     store = JsonFileStore(tmp_path)
-    store.keep_secrets("one", TaskSecrets(api_key="k"))
+    store.save_secrets("one", TaskSecrets(api_key="k"))
     (path,) = (tmp_path / "task-secrets").iterdir()
     path.write_text("{", encoding="utf-8")
     with pytest.raises(StoreError, match=re.escape(str(path))):
-        store.secrets("one")
+        store.load_secrets("one")

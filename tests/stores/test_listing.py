@@ -26,7 +26,7 @@ def put(home: Path, name: str, **files: str | bytes) -> Path:
 
 def test_roo_tasks_are_listed_by_the_best_that_their_directories_tell(tmp_path: Path) -> None:
     shutil.copytree(ROO_TASKS, tmp_path / "tasks")
-    tasks = {task.id: task for task in JsonFileStore(tmp_path).list()}
+    tasks = {task.id: task for task in JsonFileStore(tmp_path).list_tasks()}
     assert {task_id: task.title for task_id, task in tasks.items()} == {
         "0198c0de-7a11-7000-8000-00000000aaaa": "Why does the login test fail?",
         "5f0c9b1e-xml": "Add a greeting to app.py",
@@ -43,7 +43,7 @@ def test_an_adopted_task_is_listed_like_before(tmp_path: Path) -> None:
     log, _ = JsonFileStore(tmp_path).open("x")
     log.append(said(2))
     log.close()
-    (task,) = JsonFileStore(tmp_path).list()
+    (task,) = JsonFileStore(tmp_path).list_tasks()
     assert (task.id, task.title) == ("x", "Add a greeting to app.py")
     assert (task.workspace, task.protocol, task.status) == ("/home/ben/hello", "xml", "completed")
 
@@ -59,7 +59,7 @@ def test_junk_among_the_tasks_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "tasks" / "loop").symlink_to("loop")
     pipe = put(tmp_path, "pipe", ui_messages="[]")
     os.mkfifo(pipe / "task_metadata.json")
-    assert [task.id for task in JsonFileStore(tmp_path).list()] == ["pipe"]
+    assert [task.id for task in JsonFileStore(tmp_path).list_tasks()] == ["pipe"]
 
 
 @pytest.mark.parametrize(
@@ -71,13 +71,13 @@ def test_damaged_files_do_not_hide_a_task(
     tmp_path: Path, metadata: str | bytes, item: str, rows: str
 ) -> None:
     put(tmp_path, "t", task_metadata=metadata, history_item=item, ui_messages=rows)
-    (task,) = JsonFileStore(tmp_path).list()
+    (task,) = JsonFileStore(tmp_path).list_tasks()
     assert (task.id, task.title) == ("t", "")
 
 
 def test_the_name_of_the_directory_is_the_id(tmp_path: Path) -> None:
     put(tmp_path, "task_copy", task_metadata=msgspec.json.encode(TaskMetadata(id="original")))
-    assert [task.id for task in JsonFileStore(tmp_path).list()] == ["copy"]
+    assert [task.id for task in JsonFileStore(tmp_path).list_tasks()] == ["copy"]
 
 
 @pytest.mark.parametrize("name", ["again", "twice"])
@@ -88,7 +88,7 @@ def test_of_two_directories_for_one_task_the_one_that_opens_is_listed(
     put(tmp_path, f"task_{name}", ui_messages=json.dumps(rows))
     rows[0]["text"] = "bare"
     put(tmp_path, name, ui_messages=json.dumps(rows))
-    (task,) = JsonFileStore(tmp_path).list()
+    (task,) = JsonFileStore(tmp_path).list_tasks()
     assert task.title == "prefixed"
     log, _ = JsonFileStore(tmp_path).open(name)
     log.close()
@@ -98,7 +98,7 @@ def test_of_two_directories_for_one_task_the_one_that_opens_is_listed(
 def test_a_first_row_longer_than_what_is_read_leaves_the_title_empty(tmp_path: Path) -> None:
     rows = [{"ts": 1, "type": "say", "say": "text", "text": "x" * 100_000}]
     put(tmp_path, "long", ui_messages=json.dumps(rows))
-    (task,) = JsonFileStore(tmp_path).list()
+    (task,) = JsonFileStore(tmp_path).list_tasks()
     assert (task.id, task.title) == ("long", "")
 
 
@@ -109,11 +109,11 @@ def test_a_journal_of_a_newer_version_is_still_listed(tmp_path: Path) -> None:
     log.close()
     with (log.directory / "journal.jsonl").open("ab") as journal:
         journal.write(b'{"seq":9,"event":{"event":"new","ts":1}}\n')
-    assert [task.id for task in JsonFileStore(tmp_path).list()] == [TASK]
+    assert [task.id for task in JsonFileStore(tmp_path).list_tasks()] == [TASK]
 
 
 def test_a_task_at_work_is_listed_while_another_process_holds_it(tmp_path: Path) -> None:
     log = JsonFileStore(tmp_path).create(TASK)
     log.append(created())
-    assert [task.id for task in JsonFileStore(tmp_path).list()] == [TASK]
+    assert [task.id for task in JsonFileStore(tmp_path).list_tasks()] == [TASK]
     log.close()

@@ -53,7 +53,7 @@ def find(home: Path, *, refresh: bool = False, **query: object) -> TaskPage:
 
 
 def ids(page: TaskPage) -> list[str]:
-    return [each.task.id for each in page.found]
+    return [each.task.id for each in page.matches]
 
 
 def search(home: Path, query: str) -> list[str]:
@@ -64,7 +64,7 @@ def assert_true(home: Path) -> None:
     """The index says what a look at all folders says."""
     expected = list_tasks(home / "tasks")
     page = find(home, limit=10_000)
-    assert [each.task for each in page.found] == list(expected)
+    assert [each.task for each in page.matches] == list(expected)
     assert page.total == len(expected)
 
 
@@ -132,7 +132,7 @@ def test_among_many_what_is_shown_is_true_to_its_directories(tmp_path: Path, man
     (tmp_path / "tasks" / "task_t8").rename(tmp_path / "moved away")
     put(tmp_path, "task_new", title="new", updated=50)
     page = find(tmp_path, limit=3)
-    assert [each.task.title for each in page.found] == ["new", "changed", "T7"]
+    assert [each.task.title for each in page.matches] == ["new", "changed", "T7"]
     assert page.total == 10
 
 
@@ -141,11 +141,11 @@ async def test_among_many_what_joey_writes_is_known_at_once(tmp_path: Path, many
     fill(tmp_path, 10)
     log = JsonFileStore(tmp_path).create(TASK)
     log.append(created())
-    await log.snapshot([], [], TaskMetadata(id=TASK, title="old", updated=0))
+    await log.write_snapshot([], [], TaskMetadata(id=TASK, title="old", updated=0))
     find(tmp_path)
-    await log.snapshot([], [], TaskMetadata(id=TASK, title="now the latest", updated=100))
+    await log.write_snapshot([], [], TaskMetadata(id=TASK, title="now the latest", updated=100))
     log.close()
-    (latest,) = find(tmp_path, limit=1).found
+    (latest,) = find(tmp_path, limit=1).matches
     assert latest.task.title == "now the latest"
 
 
@@ -187,8 +187,8 @@ def test_a_damaged_index_is_made_anew_and_that_is_reported_once(
     index = SqliteTaskIndex(tmp_path)
     with closing(index):
         assert index.find(TaskQuery(text="word")).total == 300
-        assert len(index.notices) == (0 if damage == "empty" else 1)
-        assert all("made anew" in notice and "\n" not in notice for notice in index.notices)
+        assert len(index.warnings) == (0 if damage == "empty" else 1)
+        assert all("made anew" in notice and "\n" not in notice for notice in index.warnings)
     assert_true(tmp_path)
 
 
@@ -201,7 +201,7 @@ def test_a_missing_index_is_made_anew_without_a_word(tmp_path: Path) -> None:
     index = SqliteTaskIndex(tmp_path)
     with closing(index):
         assert index.find(TaskQuery()).total == 3
-        assert not index.notices
+        assert not index.warnings
 
 
 @pytest.mark.requirement("tasks:index:kill")
@@ -221,7 +221,7 @@ def test_a_kill_while_it_is_built_leaves_an_index_that_goes_on(tmp_path: Path) -
     index = SqliteTaskIndex(tmp_path)
     with closing(index):
         index.find(TaskQuery(text="word"))
-        assert not index.notices
+        assert not index.warnings
 
 
 @pytest.mark.requirement("tasks:index:processes")
@@ -251,8 +251,8 @@ def test_where_it_cannot_be_written_the_directories_are_read(tmp_path: Path, obs
     index = SqliteTaskIndex(tmp_path)
     with closing(index):
         assert ids(index.find(TaskQuery(text="word1"))) == ["t1"]
-        assert [task.id for task in index.starting("t2")] == ["t2"]
-        (notice,) = index.notices
+        assert [task.id for task in index.find_by_prefix("t2")] == ["t2"]
+        (notice,) = index.warnings
     assert "cannot be used" in notice
     assert not (tmp_path / "elsewhere").exists()
 
@@ -279,13 +279,13 @@ async def test_a_task_is_saved_whatever_is_wrong_with_the_index(
     metadata = TaskMetadata(id=TASK, title="saved", updated=100)
     if damage == "noise":
         (tmp_path / "index.sqlite").write_bytes(b"noise" * 4096)
-        await log.snapshot([], [], metadata)
+        await log.write_snapshot([], [], metadata)
     else:
         with closing(sqlite3.connect(tmp_path / "index.sqlite")) as other:
             other.execute("BEGIN IMMEDIATE")
-            await log.snapshot([], [], metadata)
+            await log.write_snapshot([], [], metadata)
     log.close()
-    assert find(tmp_path).found[0].task == metadata
+    assert find(tmp_path).matches[0].task == metadata
 
 
 @pytest.mark.requirement("tasks:index:private")
@@ -317,16 +317,16 @@ def test_terms_phrases_and_beginnings_are_found_in_titles_and_conversations(
     assert search(tmp_path, '"the log"*') == ["a", "b"]
     assert search(tmp_path, "login repair missing") == []
     assert search(tmp_path, "two") == ["b"]
-    (found,) = find(tmp_path, text="repair").found
+    (found,) = find(tmp_path, text="repair").matches
     assert found.snippet == "Please \x02repair\x03 the login test"
-    (found,) = find(tmp_path, text="login repair", limit=1).found
+    (found,) = find(tmp_path, text="login repair", limit=1).matches
     assert found.snippet == "Please \x02repair\x03 the \x02login\x03 test"
 
 
 def test_a_snippet_shows_the_place_with_most_of_the_terms(tmp_path: Path) -> None:
     far = "nothing to see " * 40
     put(tmp_path, "a", f"apple {far} pear {far} some apple and a pear {far}")
-    (found,) = find(tmp_path, text="apple pear").found
+    (found,) = find(tmp_path, text="apple pear").matches
     assert "some \x02apple\x03 and a \x02pear\x03" in found.snippet
     assert found.snippet.startswith("…")
     assert found.snippet.endswith("…")
@@ -342,7 +342,7 @@ def test_terms_are_found_in_any_script(tmp_path: Path) -> None:
     assert search(tmp_path, "数据库") == search(tmp_path, "错误 app") == ["zh"]
     assert search(tmp_path, "据数") == []
     assert search(tmp_path, "ошибк*") == ["ru"]
-    (found,) = find(tmp_path, text="数据库").found
+    (found,) = find(tmp_path, text="数据库").matches
     assert "\u200b" not in found.snippet
     half = b'[{"ts":1,"type":"say","say":"text","text":"broken \\ud83d pair"}]'
     (tmp_path / "tasks" / "ru" / "ui_messages.json").write_bytes(half)
@@ -373,7 +373,7 @@ def test_nothing_that_is_searched_for_is_taken_for_syntax(tmp_path: Path) -> Non
     with closing(index):
         for text in HOSTILE:
             index.find(TaskQuery(text=text))
-        assert not index.notices
+        assert not index.warnings
 
 
 @pytest.mark.requirement("tasks:index:syntax")
@@ -384,7 +384,7 @@ def test_whatever_is_typed_can_be_searched_for(tmp_path: Path, text: str) -> Non
     index = SqliteTaskIndex(tmp_path)
     with closing(index):
         index.find(TaskQuery(text=text))
-        assert not index.notices
+        assert not index.warnings
 
 
 def test_tasks_are_narrowed_by_directory_status_and_time(tmp_path: Path) -> None:
@@ -404,16 +404,16 @@ def test_tasks_are_narrowed_by_directory_status_and_time(tmp_path: Path) -> None
 def test_ids_are_as_short_as_they_can_be_and_tasks_are_found_by_them(tmp_path: Path) -> None:
     for name in ("0123456789abcdef0", "0123456789abcdef1", "0123456789abcde00", "fedcba9876543210"):
         put(tmp_path, f"task_{name}")
-    short = {each.task.id: each.short_id for each in find(tmp_path).found}
+    short = {each.task.id: each.short_id for each in find(tmp_path).matches}
     assert set(short.values()) == {
         *("0123456789abcdef0", "0123456789abcdef1", "0123456789abcde0", "fedcba9876543"),
     }
     index = SqliteTaskIndex(tmp_path)
     with closing(index):
         for task_id, start in short.items():
-            assert [task.id for task in index.starting(f"task_{start}")] == [task_id]
-        assert len(index.starting("0123")) == 3
-        assert index.starting("x") == []
+            assert [task.id for task in index.find_by_prefix(f"task_{start}")] == [task_id]
+        assert len(index.find_by_prefix("0123")) == 3
+        assert index.find_by_prefix("x") == []
 
 
 def test_a_family_is_known_by_what_parents_and_children_say(tmp_path: Path) -> None:
@@ -424,8 +424,8 @@ def test_a_family_is_known_by_what_parents_and_children_say(tmp_path: Path) -> N
     put(tmp_path, "stranger")
     index = SqliteTaskIndex(tmp_path)
     with closing(index):
-        assert {task.id for task in index.family("root")} == {"named", "own", "below"}
-        assert index.family("stranger") == ()
+        assert {task.id for task in index.list_descendants("root")} == {"named", "own", "below"}
+        assert index.list_descendants("stranger") == ()
 
 
 def contents(directory: Path) -> list[bytes]:
@@ -439,7 +439,9 @@ async def test_of_a_deleted_task_nothing_is_left_on_the_disk(tmp_path: Path) -> 
     log = store.create(TASK)
     log.append(created())
     row = {"ts": 1, "type": "say", "say": "text", "text": "xyzzyplugh and more"}
-    await log.snapshot([msgspec.json.encode(row)], [], TaskMetadata(id=TASK, title="quuxtitle"))
+    await log.write_snapshot(
+        [msgspec.json.encode(row)], [], TaskMetadata(id=TASK, title="quuxtitle")
+    )
     log.close()
     assert search(tmp_path, "xyzzyplugh") == [TASK]
     store.delete(TASK)

@@ -248,7 +248,7 @@ async def test_the_command_is_over_although_a_child_holds_its_output(
     async with asyncio.timeout(60):
         end = await running.wait()
     (child,) = await listener.pids()
-    assert end == CommandExit(exit_code=0, left_running=True)
+    assert end == CommandExit(exit_code=0, has_background_processes=True)
     assert is_alive(child)
     assert list(terminal.background_commands) == [running]
     await terminal.close()
@@ -265,7 +265,7 @@ async def test_the_output_of_a_child_left_behind_is_still_read(
     command = f"(read < {gate}; echo late words) & echo early words"
     running = await terminal.start(command, tmp_path, artifact, listener)
     async with asyncio.timeout(60):
-        assert await running.wait() == CommandExit(exit_code=0, left_running=True)
+        assert await running.wait() == CommandExit(exit_code=0, has_background_processes=True)
     await asyncio.to_thread(gate.write_text, "go\n")
     await listener.until("late words")
     assert artifact.read_text() == "early words\nlate words\n"
@@ -278,7 +278,7 @@ async def test_a_child_with_its_output_elsewhere_is_noticed_and_ended_with_the_t
     command = "sleep 100 > /dev/null 2>&1 & echo pids: $!"
     running = await terminal.start(command, tmp_path, None, listener)
     async with asyncio.timeout(60):
-        assert await running.wait() == CommandExit(exit_code=0, left_running=True)
+        assert await running.wait() == CommandExit(exit_code=0, has_background_processes=True)
     (child,) = await listener.pids()
     running.read_new_output()
     assert not terminal.background_commands

@@ -29,7 +29,7 @@ async def ctx(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[T
     context = make_context(tmp_path, protocol=request.param)
     files = LocalFiles(context.files.root)
     index = WorkspaceIndexPool(tmp_path / "home").open(files, lambda stop: every_file(files, stop))
-    yield structs.replace(context, capabilities=Capabilities(index=index))
+    yield structs.replace(context, capabilities=Capabilities(code_index=index))
     await index.close()
 
 
@@ -158,8 +158,8 @@ async def test_it_is_offered_where_there_is_an_index_whether_it_is_filled_or_not
         return {spec.name for spec in registry.specs(mode, offer)}
 
     on, off = Settings(), Settings(codebase_index_enabled=False)
-    assert ctx.capabilities.index is not None
-    assert not ctx.capabilities.index.state.ready
+    assert ctx.capabilities.code_index is not None
+    assert not ctx.capabilities.code_index.state.is_ready
     assert tool.name in names(on, ctx.capabilities)
     assert tool.name not in names(off, ctx.capabilities)
     assert tool.name not in names(on, Capabilities())

@@ -159,7 +159,7 @@ async def test_output_of_the_preview_size_is_shown_whole_and_leaves_no_file(
     ctx = make_context(tmp_path, terminal, settings=settings)
     outcome = await run(ctx, command=f"head -c {kept} /dev/zero | tr '\\0' x")
     assert outcome.text.endswith("Output:\n" + "x" * kept)
-    assert not any(ctx.artifacts.iterdir())
+    assert not any(ctx.artifacts_directory.iterdir())
 
 
 @pytest.mark.requirement("tool:execute_command:success:large-output")
@@ -174,7 +174,7 @@ async def test_one_byte_more_is_kept_in_a_file_and_shown_by_its_ends(
         f"Preview:\n{'x' * 5120}\n[...1 bytes omitted...]\n{'x' * 5119}E\n\n"
         "Use read_command_output with this artifact ID to read or search all of it."
     )
-    assert (ctx.artifacts / f"cmd-{ROW_TS}.txt").read_bytes() == b"x" * 10240 + b"E"
+    assert (ctx.artifacts_directory / f"cmd-{ROW_TS}.txt").read_bytes() == b"x" * 10240 + b"E"
 
 
 async def test_the_result_says_when_not_everything_could_be_kept(
@@ -208,7 +208,7 @@ async def test_after_the_models_time_the_command_goes_on_in_the_background(
     assert end is not None
     assert end.exit_code == 0
     assert running.read_new_output() == "bye\n"
-    assert (ctx.artifacts / f"cmd-{ROW_TS}.txt").read_text() == "serving\nbye\n"
+    assert (ctx.artifacts_directory / f"cmd-{ROW_TS}.txt").read_text() == "serving\nbye\n"
 
 
 @pytest.mark.parametrize("seconds", [0, -1, None])
@@ -226,7 +226,7 @@ async def test_processes_left_in_the_background_are_reported(
     outcome = await run(ctx, command="sleep 100 & echo started")
     assert "Exit code: 0\nOutput:\nstarted\n" in outcome.text
     assert "keep running" in outcome.text
-    assert (ctx.artifacts / f"cmd-{ROW_TS}.txt").exists()
+    assert (ctx.artifacts_directory / f"cmd-{ROW_TS}.txt").exists()
 
 
 @pytest.mark.requirement("tool:execute_command:failure:killed")
@@ -249,7 +249,7 @@ async def test_the_users_limit_kills_and_is_an_error(
     assert [kind for kind, _ in outcome.said] == ["command_output", "error"]
     assert not is_alive(pid)
     assert not terminal.background_commands
-    assert not any(ctx.artifacts.iterdir())
+    assert not any(ctx.artifacts_directory.iterdir())
 
 
 async def test_the_model_may_leave_before_the_users_limit(

@@ -64,7 +64,9 @@ def make_image_answer(uri: str) -> tuple[int, Any]:
 async def make(root: Path, url: str, **arguments: Any) -> tuple[Outcome, ToolContext]:
     http = HttpClient()
     profile = Profile(name="art", provider="openrouter", model="paint-1", base_url=url, api_key="k")
-    ctx = make_context(root, capabilities=Capabilities(images=ProfileImageGenerator(profile, http)))
+    ctx = make_context(
+        root, capabilities=Capabilities(image_generator=ProfileImageGenerator(profile, http))
+    )
     tool = GenerateImage()
     prepared = await tool.prepare(tool.parse(arguments), ctx)
     try:
@@ -127,7 +129,8 @@ async def test_a_service_that_gives_no_image_is_reported_with_its_reason(
 async def test_the_row_and_the_claims_name_both_files(tmp_path: Path) -> None:
     profile = Profile(provider="openrouter", model="paint-1")
     ctx = make_context(
-        tmp_path, capabilities=Capabilities(images=ProfileImageGenerator(profile, HttpClient()))
+        tmp_path,
+        capabilities=Capabilities(image_generator=ProfileImageGenerator(profile, HttpClient())),
     )
     tool = GenerateImage()
     given = {"prompt": "a roo", "path": "../out.png", "image": "in.png"}
@@ -141,7 +144,8 @@ async def test_the_row_and_the_claims_name_both_files(tmp_path: Path) -> None:
 async def test_hidden_files_are_neither_written_nor_started_from(tmp_path: Path) -> None:
     profile = Profile(provider="openrouter", model="paint-1")
     ctx = make_context(
-        tmp_path, capabilities=Capabilities(images=ProfileImageGenerator(profile, HttpClient()))
+        tmp_path,
+        capabilities=Capabilities(image_generator=ProfileImageGenerator(profile, HttpClient())),
     )
     (tmp_path / "work/.rooignore").write_text("secret*\n")
     tool = GenerateImage()

@@ -182,7 +182,7 @@ async def test_a_call_is_shown_to_the_user_from_its_start_to_its_answer(tmp_path
     ctx = context(
         tmp_path,
         mcp,
-        say=lambda kind, text, images=(): said.append((kind, text, images)),
+        add_row=lambda kind, text, images=(): said.append((kind, text, images)),
         on_output=shown.append,
     )
     tool = UseMcpTool()

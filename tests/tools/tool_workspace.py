@@ -61,7 +61,7 @@ def furnish(root: Path) -> None:
 class FakeImageGenerator:
     """Paints the same picture for everybody, but no dragons."""
 
-    async def make(self, prompt: str, image: str | None = None) -> str:
+    async def generate(self, prompt: str, image: str | None = None) -> str:
         if "dragon" in prompt:
             raise ToolError("The service refused: no dragons.")
         return f"data:image/png;base64,{base64.b64encode(SAMPLE_FILES['photo.png']).decode()}"
@@ -79,11 +79,13 @@ def build_capabilities(kind: str, shop: EngineHarness) -> Capabilities:
         case "codebase_search":
             files = LocalFiles(shop.root)
             indexes = WorkspaceIndexPool(shop.home)
-            return Capabilities(index=indexes.open(files, lambda stop: every_file(files, stop)))
+            return Capabilities(
+                code_index=indexes.open(files, lambda stop: every_file(files, stop))
+            )
         case "list_code_definition_names":
             return Capabilities(outlines=OutlineExtractor())
         case "generate_image":
-            return Capabilities(images=FakeImageGenerator())
+            return Capabilities(image_generator=FakeImageGenerator())
         case "browser_action":
             files = LocalFiles(shop.root)
             return Capabilities(

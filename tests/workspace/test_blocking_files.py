@@ -65,7 +65,7 @@ async def test_a_checkpoint_names_the_pipe_that_git_would_wait_for(
         with pytest.raises(CheckpointError, match=f"/{name}', which is no regular file"):
             await checkpoints.save("t")
         (place / name).unlink()
-        assert [change.path for change in await checkpoints.changes(saved)] == ["sub/b.txt"]
+        assert [change.path for change in await checkpoints.list_changes(saved)] == ["sub/b.txt"]
 
 
 async def test_pipes_that_git_does_not_open_keep_no_checkpoint_from_being_made(
@@ -82,7 +82,7 @@ async def test_the_state_of_a_repository_is_not_waited_for(place: Path, name: st
     put_pipe(place / name)
     async with asyncio.timeout(10):
         with pytest.raises(ToolError, match=f"/{name}', which is no regular file"):
-            await GitRepository(place).status(10)
+            await GitRepository(place).show_status(10)
 
 
 @pytest.mark.parametrize("name", RIPGREPS)
@@ -93,7 +93,7 @@ async def test_a_listing_and_a_search_do_without_rules_that_nobody_writes(
     files = LocalFiles(place)
     search, here = LocalSearch(files), files.resolve(".")
     async with asyncio.timeout(10):
-        listing = await search.list(here, True, 100)
+        listing = await search.list_directory(here, True, 100)
         found = await search.grep(here, "hello", None, 10)
     assert {"a.txt", "sub/b.txt"} <= set(listing.entries)
     assert not listing.truncated
@@ -117,7 +117,7 @@ async def test_a_program_that_takes_long_for_no_such_reason_is_left_to_it(
     files = LocalFiles(place)
     async with asyncio.timeout(10), checkpoints_of(place, home) as checkpoints:
         await checkpoints.save("t")
-        assert "?? sub/.gitignore" in await GitRepository(place).status(10)
+        assert "?? sub/.gitignore" in await GitRepository(place).show_status(10)
         found = await LocalSearch(files).grep(files.resolve("."), "hello", None, 10)
     assert found.note == ""
 

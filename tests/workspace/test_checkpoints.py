@@ -79,9 +79,9 @@ async def test_changes_and_texts_between_checkpoints_and_now(
         FileChange("removed", "removed"),
         FileChange("sub/added", "added"),
     ]
-    assert await checkpoints.changes(first, second) == expected
-    assert await checkpoints.changes(first) == expected
-    assert await checkpoints.changes(second) == []
+    assert await checkpoints.list_changes(first, second) == expected
+    assert await checkpoints.list_changes(first) == expected
+    assert await checkpoints.list_changes(second) == []
     diffs = [(one.path, one.before, one.after) for one in await checkpoints.diff(first)]
     assert diffs == [
         ("changed", "changed before\n", "changed after\n"),
@@ -169,7 +169,7 @@ async def test_a_large_file_is_neither_kept_nor_touched(
     write(root, "shrinks", "small")
     (root / "new").write_bytes(large)
     second = await checkpoints.save("t")
-    assert await checkpoints.changes(first, second) == []
+    assert await checkpoints.list_changes(first, second) == []
     assert await checkpoints.restore(first) == []
     assert (root / "grows").stat().st_size == len(large)
     assert (root / "shrinks").read_text() == "small"
@@ -199,7 +199,7 @@ async def test_repositories_inside_are_kept_like_everything_else(
         write(root, f"{directory}/new.txt", "new")
     (root / "lib/deep/.gitignore").unlink()
     second = await checkpoints.save("t")
-    assert len(await checkpoints.changes(first, second)) >= 8
+    assert len(await checkpoints.list_changes(first, second)) >= 8
     await checkpoints.restore(first)
     assert snapshot(root) == before
     assert metadata(root) == theirs
@@ -421,7 +421,7 @@ async def test_the_home_of_many_things_is_refused(home: Path, name: str) -> None
     directory = Path(os.environ["HOME"]) / name
     directory.mkdir(exist_ok=True)
     async with checkpoints_of(directory, home) as checkpoints:
-        checkpoints.begin("t")
+        checkpoints.prewarm("t")
         with pytest.raises(CheckpointError, match="no project"):
             await checkpoints.save("t")
     assert not is_there(home)
@@ -441,7 +441,11 @@ async def test_what_is_no_checkpoint_is_refused(
     root: Path, checkpoints: TaskCheckpoints, name: str
 ) -> None:
     await checkpoints.save("t")
-    for question in (checkpoints.changes(name), checkpoints.diff(name), checkpoints.restore(name)):
+    for question in (
+        checkpoints.list_changes(name),
+        checkpoints.diff(name),
+        checkpoints.restore(name),
+    ):
         with pytest.raises(CheckpointError, match="checkpoint"):
             await question
 
@@ -474,13 +478,13 @@ async def test_directories_and_files_are_private(
 async def test_tasks_of_one_workspace_share_one_shadow(root: Path, home: Path) -> None:
     stores = CheckpointStorePool(home)
     one, other = stores.lease(root), stores.lease(root)
-    one.begin("one")
-    other.begin("other")
+    one.prewarm("one")
+    other.prewarm("other")
     write(root, "a.txt", "before")
     first, second = await asyncio.gather(one.save("one"), other.save("other"))
     write(root, "a.txt", "after")
     await one.close()
-    assert await other.changes(first) == await other.changes(second)
+    assert await other.list_changes(first) == await other.list_changes(second)
     await other.restore(first)
     assert (root / "a.txt").read_text() == "before"
     await other.close()
@@ -504,7 +508,7 @@ async def test_what_is_not_to_be_kept_is_gone_after_the_last_task(root: Path, ho
 async def test_what_a_task_began_with_is_kept_while_it_thinks(root: Path, home: Path) -> None:
     write(root, "a.txt", "before")
     async with checkpoints_of(root, home) as checkpoints:
-        checkpoints.begin("t")
+        checkpoints.prewarm("t")
         refs = ("for-each-ref", "--format=%(objectname)", "refs/joey/t/")
         async with asyncio.timeout(20):
             while not (found := _shadow_git(home, *refs)):  # noqa: ASYNC110 (git has no events)

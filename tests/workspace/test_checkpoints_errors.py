@@ -123,7 +123,7 @@ async def test_giving_up_waiting_does_not_stop_the_first_checkpoint(root: Path, 
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(checkpoints.save("t"), 0.001)
         saved = await checkpoints.save("t")
-        assert await checkpoints.changes(saved) == []
+        assert await checkpoints.list_changes(saved) == []
 
 
 async def test_a_cancelled_save_leaves_a_usable_shadow(root: Path, home: Path) -> None:
@@ -137,7 +137,7 @@ async def test_a_cancelled_save_leaves_a_usable_shadow(root: Path, home: Path) -
             saving.cancel()
             await asyncio.gather(saving, return_exceptions=True)
         saved = await checkpoints.save("t")
-        assert await checkpoints.changes(saved) == []
+        assert await checkpoints.list_changes(saved) == []
 
 
 async def test_files_that_come_and_go_meanwhile_are_no_damage(root: Path, home: Path) -> None:
@@ -161,7 +161,7 @@ async def test_files_that_come_and_go_meanwhile_are_no_damage(root: Path, home: 
         done.set()
         await churning
         await checkpoints.restore(first)
-        assert await checkpoints.changes(first) == []
+        assert await checkpoints.list_changes(first) == []
     assert not is_there(shadow_of(home) / "damaged")
 
 
@@ -238,7 +238,7 @@ async def test_a_truncated_index_is_made_anew(
         assert await checkpoints.save("t") == saved
         fill(root, "after")
         await checkpoints.restore(saved)
-        assert await checkpoints.changes(saved) == []
+        assert await checkpoints.list_changes(saved) == []
     assert size == 0 or "made anew" in caplog.text
 
 
@@ -281,7 +281,7 @@ async def test_a_shadow_that_is_no_repository_any_more_is_put_aside(
         second = await checkpoints.save("t")
         fill(root, "after")
         await checkpoints.restore(second)
-        assert await checkpoints.changes(second) == []
+        assert await checkpoints.list_changes(second) == []
         if second != first:
             with pytest.raises(CheckpointError, match="no checkpoint"):
                 await checkpoints.restore(first)
@@ -312,7 +312,7 @@ async def test_no_room_for_the_index_is_no_damage(root: Path, small_home: Path) 
         with pytest.raises(CheckpointError, match="Check the room"):
             await checkpoints.save("t")
         (small_home / "fill").unlink()
-        (change,) = await checkpoints.changes(first)
+        (change,) = await checkpoints.list_changes(first)
         assert change.path == ".gitignore"
 
 

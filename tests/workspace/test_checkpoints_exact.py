@@ -89,10 +89,10 @@ async def _there_and_back(
             for step in steps:
                 _do(root, step)
             saved.append((await checkpoints.save("t"), snapshot(root)))
-            assert await checkpoints.changes(saved[-1][0]) == []
+            assert await checkpoints.list_changes(saved[-1][0]) == []
         for number in chosen:
             checkpoint, was = saved[number % len(saved)]
-            changes = await checkpoints.changes(checkpoint)
+            changes = await checkpoints.list_changes(checkpoint)
             changed = await checkpoints.restore(checkpoint)
             assert snapshot(root) == was
             assert len(changes) == len(changed)

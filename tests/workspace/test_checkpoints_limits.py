@@ -44,7 +44,7 @@ async def test_old_checkpoints_go(root: Path, home: Path) -> None:
         with pytest.raises(CheckpointError, match="any more"):
             await checkpoints.restore(old)
         await checkpoints.restore(young)
-        assert await checkpoints.changes(young) == []
+        assert await checkpoints.list_changes(young) == []
 
 
 @pytest.mark.requirement("checkpoints:limits")
@@ -61,7 +61,7 @@ async def test_too_many_checkpoints_go_the_oldest_first(root: Path, home: Path) 
             await checkpoints.restore(saved[0])
         for checkpoint in saved[-3:]:
             await checkpoints.restore(checkpoint)
-            assert await checkpoints.changes(checkpoint) == []
+            assert await checkpoints.list_changes(checkpoint) == []
 
 
 @pytest.mark.requirement("checkpoints:refused")
@@ -94,22 +94,22 @@ async def test_a_forgotten_task_leaves_nothing_behind(root: Path, home: Path) ->
         gone = await checkpoints.save("gone")
         fill(root, 2)
         kept = await checkpoints.save("kept")
-        await checkpoints.forget("gone")
+        await checkpoints.discard_task("gone")
         await checkpoints.collect()
         with pytest.raises(CheckpointError, match="any more"):
             await checkpoints.restore(gone)
         await checkpoints.restore(kept)
-        await checkpoints.forget("kept")
+        await checkpoints.discard_task("kept")
         assert await checkpoints.size() < 50_000
         with pytest.raises(CheckpointError, match="any more"):
             await checkpoints.restore(kept)
         again = await checkpoints.save("kept")
-        assert await checkpoints.changes(again) == []
+        assert await checkpoints.list_changes(again) == []
 
 
 async def test_forgetting_where_nothing_was_kept_makes_nothing(root: Path, home: Path) -> None:
     async with checkpoints_of(root, home) as checkpoints:
-        await checkpoints.forget("t")
+        await checkpoints.discard_task("t")
     assert not is_there(home)
 
 
@@ -157,8 +157,8 @@ async def test_a_task_may_have_any_name(root: Path, home: Path, task: str) -> No
         first = await checkpoints.save(task)
         assert await checkpoints.save(task) == first
         other = await checkpoints.save("plain")
-        await checkpoints.forget(task)
-        assert await checkpoints.changes(other) == []
+        await checkpoints.discard_task(task)
+        assert await checkpoints.list_changes(other) == []
 
 
 async def test_collecting_that_is_broken_off_at_once_lets_others_collect(
@@ -169,7 +169,7 @@ async def test_collecting_that_is_broken_off_at_once_lets_others_collect(
         fill(root, 1)
         await checkpoints.save("t")
         lock = shadow_of(home) / "collecting"
-        await checkpoints.forget("t")
+        await checkpoints.discard_task("t")
         await asyncio.sleep(0)
         wait_for(lock)  # the loop stands still: nobody has heard of the lock when it is closed
     await asyncio.get_running_loop().shutdown_default_executor()

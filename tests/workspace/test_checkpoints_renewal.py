@@ -68,7 +68,7 @@ async def _compared(root: Path, home: Path, rounds: list[list[Step]]) -> None:
             for step in steps:
                 _do(root, step)
             saved.append(await checkpoints.save("t"))
-            assert await checkpoints.changes(saved[-1]) == []
+            assert await checkpoints.list_changes(saved[-1]) == []
             if len(saved) % 2 == 0:
                 await _agrees(root, home, saved[-1])
         await _agrees(root, home, saved[-1])
@@ -76,7 +76,7 @@ async def _compared(root: Path, home: Path, rounds: list[list[Step]]) -> None:
 
 async def _agrees(root: Path, home: Path, saved: str) -> None:
     async with checkpoints_of(root, home) as another:
-        assert await another.changes(saved) == []
+        assert await another.list_changes(saved) == []
 
 
 def _do(root: Path, step: Step) -> None:
@@ -113,7 +113,7 @@ async def test_the_index_is_not_read_for_few_changes(root: Path, home: Path) -> 
         (root / "src" / "gone.py").unlink()
         (root / "src" / "new.py").write_text("3\n")
         second = await checkpoints.save("t")
-        changes = {one.path: one.kind for one in await checkpoints.changes(first, second)}
+        changes = {one.path: one.kind for one in await checkpoints.list_changes(first, second)}
         assert changes == {"src/b.py": "changed", "src/gone.py": "removed", "src/new.py": "added"}
         assert index.stat() == before
         await checkpoints.restore(first)
@@ -150,11 +150,11 @@ async def test_what_was_kept_once_stays_known_when_it_is_ignored_later(
         second = await checkpoints.save("t")
         if not in_between:
             (root / ".gitignore").write_text("made.txt\n")
-            assert [one.path for one in await checkpoints.changes(second)] == [".gitignore"]
+            assert [one.path for one in await checkpoints.list_changes(second)] == [".gitignore"]
     async with checkpoints_of(root, home) as checkpoints:
         (root / ".gitignore").write_text("made.txt\n")
         (root / "made.txt").write_text("2\n")
-        changes = [(one.path, one.kind) for one in await checkpoints.changes(second)]
+        changes = [(one.path, one.kind) for one in await checkpoints.list_changes(second)]
         assert changes == [(".gitignore", "added"), ("made.txt", "changed")]
 
 
@@ -171,9 +171,9 @@ async def test_what_was_deleted_is_ignored_when_it_comes_again(root: Path, home:
         await checkpoints.save("t")
         made.write_text("a secret\n")
         last = await checkpoints.save("t")
-        assert await checkpoints.changes(last) == []
+        assert await checkpoints.list_changes(last) == []
     async with checkpoints_of(root, home) as another:
-        assert await another.changes(last) == []
+        assert await another.list_changes(last) == []
 
 
 async def settled(path: Path) -> None:
@@ -196,7 +196,7 @@ async def test_a_file_that_grows_too_large_is_left_alone(root: Path, home: Path)
         (root / "large").touch()
         os.truncate(root / "large", MAX_FILE_BYTES + 1)
         second = await checkpoints.save("t")
-        assert await checkpoints.changes(first, second) == []
+        assert await checkpoints.list_changes(first, second) == []
         await checkpoints.restore(first)
         assert (root / "grows").stat().st_size == MAX_FILE_BYTES + 1
         os.truncate(root / "large", 3)
@@ -219,7 +219,7 @@ async def test_packed_directories_are_read_again_by_the_next_process(
         assert await checkpoints.save("t") == first
         (root / "src" / "deep" / "b.py").write_text("2\n")
         second = await checkpoints.save("t")
-        (change,) = await checkpoints.changes(first, second)
+        (change,) = await checkpoints.list_changes(first, second)
         assert (change.path, change.kind) == ("src/deep/b.py", "added")
 
 
@@ -242,13 +242,15 @@ async def test_a_directory_that_git_ignores_may_be_of_any_size(root: Path, home:
         (root / "built" / "b.o").touch()
         (root / "logs" / "new.txt").touch()
         second = await checkpoints.save("t")
-        changed = [one.path for one in await checkpoints.changes(first, second)]
+        changed = [one.path for one in await checkpoints.list_changes(first, second)]
         assert changed == ["logs/new.txt", "src/a.py"]
         assert index.stat() == before
         (root / ".gitignore").write_text("!node_modules/\n")
         third = await checkpoints.save("t")
-        assert len(await checkpoints.changes(second, third)) > snapshot_module.MAX_SCANNED_ENTRIES
+        assert (
+            len(await checkpoints.list_changes(second, third)) > snapshot_module.MAX_SCANNED_ENTRIES
+        )
         (root / "node_modules" / "new.js").write_text("seen\n")
         fourth = await checkpoints.save("t")
-        changed = [one.path for one in await checkpoints.changes(third, fourth)]
+        changed = [one.path for one in await checkpoints.list_changes(third, fourth)]
         assert changed == ["node_modules/new.js"]

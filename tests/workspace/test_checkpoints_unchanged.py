@@ -146,7 +146,9 @@ async def test_a_change_after_a_quiet_time_is_kept(root: Path, home: Path) -> No
         (root / "b.txt").write_text("c\n", encoding="utf-8")
         settled(root)
         second = await checkpoints.save("t")
-        assert [change.path for change in await checkpoints.changes(first, second)] == ["b.txt"]
+        assert [change.path for change in await checkpoints.list_changes(first, second)] == [
+            "b.txt"
+        ]
 
 
 async def test_a_checkpoint_that_is_gone_is_made_again(root: Path, home: Path) -> None:
@@ -155,9 +157,9 @@ async def test_a_checkpoint_that_is_gone_is_made_again(root: Path, home: Path) -
         settled(root)
         await checkpoints.save("t")
         await checkpoints.save("u")
-        await checkpoints.forget("t")
+        await checkpoints.discard_task("t")
         again = await checkpoints.save("t")
-        assert await checkpoints.changes(again) == []
+        assert await checkpoints.list_changes(again) == []
 
 
 async def test_each_task_has_checkpoints_of_its_own(root: Path, home: Path) -> None:
@@ -166,5 +168,5 @@ async def test_each_task_has_checkpoints_of_its_own(root: Path, home: Path) -> N
         settled(root)
         ids = [await checkpoints.save("t"), await checkpoints.save("u")]
         assert [await checkpoints.save("t"), await checkpoints.save("u")] == ids
-        await checkpoints.forget("t")
-        assert await checkpoints.changes(ids[1]) == []
+        await checkpoints.discard_task("t")
+        assert await checkpoints.list_changes(ids[1]) == []

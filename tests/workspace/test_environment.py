@@ -32,7 +32,7 @@ def test_facts_name_the_machine_and_the_directory(
 ) -> None:
     monkeypatch.setenv("HOME", "/home/ada")
 
-    facts = environment(workspace).system_facts()
+    facts = environment(workspace).get_system_info()
 
     assert set(facts) == {"os", "shell", "home", "workspace"}
     assert facts["home"] == "/home/ada"
@@ -44,11 +44,11 @@ def test_facts_name_the_machine_and_the_directory(
 def test_facts_do_not_change_while_a_task_runs(workspace: Path) -> None:
     here = environment(workspace)
 
-    assert here.system_facts() == here.system_facts()
+    assert here.get_system_info() == here.get_system_info()
 
 
 async def test_the_workspace_is_listed_with_everything_below(workspace: Path) -> None:
-    listing = await environment(workspace).workspace_listing(200)
+    listing = await environment(workspace).list_workspace(200)
 
     assert set(listing.entries) >= {"README.md", "src/app.py"}
     assert not listing.truncated
@@ -56,24 +56,24 @@ async def test_the_workspace_is_listed_with_everything_below(workspace: Path) ->
 
 async def test_a_listing_that_is_expected_is_made_once_and_then_anew(workspace: Path) -> None:
     here = environment(workspace)
-    here.expect_listing(200)
-    expected = await here.workspace_listing(200)
+    here.prewarm_listing(200)
+    expected = await here.list_workspace(200)
     (workspace / "later.py").touch()
     assert "README.md" in expected.entries
-    assert "later.py" in (await here.workspace_listing(200)).entries
+    assert "later.py" in (await here.list_workspace(200)).entries
 
 
 async def test_a_listing_of_another_length_is_not_the_expected_one(workspace: Path) -> None:
     here = environment(workspace)
-    here.expect_listing(1)
-    assert len((await here.workspace_listing(200)).entries) > 1
+    here.prewarm_listing(1)
+    assert len((await here.list_workspace(200)).entries) > 1
     await here.close()
 
 
 async def test_a_listing_that_nobody_asks_for_ends_with_the_task(workspace: Path) -> None:
     here = environment(workspace)
     before = asyncio.all_tasks()
-    here.expect_listing(200)
+    here.prewarm_listing(200)
     await asyncio.sleep(0)
     await here.close()
     assert asyncio.all_tasks() == before
@@ -82,20 +82,20 @@ async def test_a_listing_that_nobody_asks_for_ends_with_the_task(workspace: Path
 async def test_an_expected_listing_fails_when_it_is_asked_for(workspace: Path) -> None:
     here = environment(workspace)
     shutil.rmtree(workspace)
-    here.expect_listing(200)
+    here.prewarm_listing(200)
     with pytest.raises(WorkspaceError):
-        await here.workspace_listing(200)
+        await here.list_workspace(200)
 
 
 async def test_a_long_listing_is_cut_and_says_so(workspace: Path) -> None:
-    listing = await environment(workspace).workspace_listing(1)
+    listing = await environment(workspace).list_workspace(1)
 
     assert len(listing.entries) == 1
     assert listing.truncated
 
 
 async def test_a_limit_of_zero_lists_nothing(workspace: Path) -> None:
-    assert (await environment(workspace).workspace_listing(0)).entries == ()
+    assert (await environment(workspace).list_workspace(0)).entries == ()
 
 
 async def test_a_home_directory_is_listed_without_what_lies_below(
@@ -103,7 +103,7 @@ async def test_a_home_directory_is_listed_without_what_lies_below(
 ) -> None:
     monkeypatch.setenv("HOME", str(workspace))
 
-    listing = await environment(workspace).workspace_listing(200)
+    listing = await environment(workspace).list_workspace(200)
 
     assert set(listing.entries) == {"README.md", "src/"}
     assert listing.truncated
@@ -114,7 +114,7 @@ async def test_a_workspace_that_is_gone_is_an_error_for_the_user(workspace: Path
     shutil.rmtree(workspace)
 
     with pytest.raises(WorkspaceError, match="cannot list the workspace"):
-        await here.workspace_listing(200)
+        await here.list_workspace(200)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_a_zone_without_a_name_still_has_its_offset(monkeypatch: pytest.MonkeyPa
 
 
 def test_the_zone_of_this_machine_is_known(workspace: Path) -> None:
-    name, _, offset = environment(workspace).time_zone().partition(", ")
+    name, _, offset = environment(workspace).get_time_zone().partition(", ")
 
     assert name
     assert offset.startswith(("UTC+", "UTC-"))

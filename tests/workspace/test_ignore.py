@@ -185,7 +185,7 @@ async def test_another_name_of_a_hidden_file_is_not_listed(tmp_path: Path) -> No
     (tmp_path / "other").symlink_to("sub")
     files = LocalFiles(tmp_path)
     for recursive in (False, True):
-        listing = await LocalSearch(files).list(files.resolve("."), recursive, 100)
+        listing = await LocalSearch(files).list_directory(files.resolve("."), recursive, 100)
         assert [entry for entry in listing.entries if entry != "sub/plain.txt"] == ["other", "sub/"]
 
 

@@ -24,7 +24,7 @@ def make(root: Path, *names: str) -> None:
 
 async def listing(root: Path, path: str = ".", recursive: bool = True, limit: int = 200) -> Listing:
     files = LocalFiles(root)
-    return await LocalSearch(files).list(files.resolve(path), recursive, limit)
+    return await LocalSearch(files).list_directory(files.resolve(path), recursive, limit)
 
 
 async def test_entries_follow_their_directory(tmp_path: Path) -> None:

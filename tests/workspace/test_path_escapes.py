@@ -94,7 +94,9 @@ class EscapeHarness:
         self.context = make_context(
             root,
             settings=EASY,
-            capabilities=Capabilities(outlines=OutlineExtractor(), images=FakeImageGenerator()),
+            capabilities=Capabilities(
+                outlines=OutlineExtractor(), image_generator=FakeImageGenerator()
+            ),
         )
 
     def plant(self, name: str, target: Path | str) -> None:

@@ -157,7 +157,7 @@ async def test_searching_and_listing_show_nothing_of_what_is_swapped_in(
                         result = await harness.search.grep(place, "SECRET|inside", None, 100)
                         shown |= {line[1] for hit in result.hits for line in hit.lines}
                     with suppress(ToolError):
-                        listing = await harness.search.list(place, True, 100)
+                        listing = await harness.search.list_directory(place, True, 100)
                         shown |= {entry.rpartition("/")[2] for entry in listing.entries}
     assert "inside" in shown
     assert not {text for text in shown if SECRET in text or "only-there" in text}

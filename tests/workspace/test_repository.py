@@ -51,7 +51,11 @@ class Repository:
         answers = []
         repository = GitRepository(self.directory)
         head = self.git("rev-parse", "HEAD")
-        for question in (repository.changes(), repository.status(5), repository.commit(head)):
+        for question in (
+            repository.show_changes(),
+            repository.show_status(5),
+            repository.show_commit(head),
+        ):
             try:
                 answers.append(await question)
             except ToolError as error:
@@ -101,11 +105,11 @@ async def test_no_hook_runs_and_the_index_stays_as_it_is(repository: Repository)
 
 async def test_a_filter_that_is_added_later_does_not_run_either(repository: Repository) -> None:
     asked = GitRepository(repository.directory)
-    await asked.changes()
+    await asked.show_changes()
     repository.git("config", "filter.late.clean", repository.program)
     repository.write(".gitattributes", "* filter=late\n")
     repository.write("a.txt", "three\n")
-    await asked.changes()
+    await asked.show_changes()
     assert not repository.trace.exists()
 
 
@@ -171,7 +175,7 @@ async def test_a_directory_that_looks_like_a_repository_is_none(tmp_path: Path) 
     config = inner.directory / ".git/config"
     config.write_text(f"{config.read_text()}[core]\nbare = false\nfsmonitor = {inner.program}\n")
     with pytest.raises(ToolError, match="not a git repository"):
-        await GitRepository(inner.directory / ".git").changes()
+        await GitRepository(inner.directory / ".git").show_changes()
     assert not inner.trace.exists()
 
 
@@ -183,7 +187,7 @@ async def test_only_the_workspace_is_reported_when_the_repository_is_larger(
     repository.write("c.txt", "outside\n")
     repository.git("add", ".")
     asked = GitRepository(repository.directory / "part")
-    changes = await asked.changes()
+    changes = await asked.show_changes()
     assert "A  b.txt" in changes
     assert "+inside" in changes
     assert "two" not in changes
@@ -207,7 +211,7 @@ async def test_a_program_of_the_workspace_is_not_taken_for_git(
 ) -> None:
     (repository.directory / "git").symlink_to(repository.program)
     monkeypatch.setenv("PATH", f".:{os.environ['PATH']}")
-    assert "+two" in await GitRepository(repository.directory).changes()
+    assert "+two" in await GitRepository(repository.directory).show_changes()
     assert not repository.trace.exists()
 
 
@@ -217,22 +221,25 @@ async def test_colours_and_the_branch_do_not_get_into_the_changes(repository: Re
     repository.git("config", "status.branch", "true")
     assert "\x1b" not in await repository.ask_everything()
     repository.write("a.txt", "one\n")
-    assert await GitRepository(repository.directory).changes() == "No changes in working directory"
+    assert (
+        await GitRepository(repository.directory).show_changes()
+        == "No changes in working directory"
+    )
 
 
 async def test_a_line_without_end_is_cut(repository: Repository) -> None:
     repository.write("a.txt", "x" * 100_000)
-    assert len(await GitRepository(repository.directory).changes()) < 3000
+    assert len(await GitRepository(repository.directory).show_changes()) < 3000
 
 
 @pytest.mark.parametrize("what", ["HEAD:a.txt", "HEAD^{tree}"])
 async def test_only_commits_are_shown(repository: Repository, what: str) -> None:
     with pytest.raises(ToolError):
-        await GitRepository(repository.directory).commit(repository.git("rev-parse", what))
+        await GitRepository(repository.directory).show_commit(repository.git("rev-parse", what))
 
 
 async def test_a_moved_file_is_shown_with_both_names(repository: Repository) -> None:
     repository.write("a.txt", "one\n")
     repository.git("mv", "a.txt", "new\nname")
-    changes = await GitRepository(repository.directory).changes()
+    changes = await GitRepository(repository.directory).show_changes()
     assert "R  a.txt -> new\\nname" in changes

@@ -187,7 +187,7 @@ class AcpSession:
         """With what the editor brings along."""
         is_editor_backed = self._editor.can_read_files or self._editor.can_write_files
         files = self._wrap_files if is_editor_backed else None
-        front_end_resources = FrontEndResources(files=files, servers=self._mcp_servers)
+        front_end_resources = FrontEndResources(wrap_files=files, mcp_servers=self._mcp_servers)
         return structs.replace(
             options, policy=EditorAnswerPolicy(), front_end_resources=front_end_resources
         )

@@ -141,7 +141,7 @@ def list_active_hooks(workspace: Path) -> tuple[tuple[Hook, ...], int]:
     files = LocalFiles(workspace)
     own = load_settings(home).hooks
     found = load_project_hooks(files, home, env)
-    contents = {item.name: item.content for item in found.wanted}
+    contents = {item.name: item.content for item in found.trust_items}
     if is_trusted(home, files.root, contents):
         return (*own, *found.hooks), 0
     return own, len(found.hooks)

@@ -207,10 +207,10 @@ def _build_context(
         modes=modes,
         mode=choose_fallback_mode(mode or settings.mode, modes),
         todos=(),
-        artifacts=home,
+        artifacts_directory=home,
         call_id="",
         row_ts=0,
-        output_ts=0,
+        output_row_ts=0,
         on_output=lambda _: None,
     )
 
@@ -264,17 +264,17 @@ class PermissionAudit:
         self._explainers: dict[tuple[str, str], PermissionExplainer | None] = {}
 
     def list_latest(self, count: int, workspace: Path | None = None) -> list[TaskMetadata]:
-        tasks = self._store.list()
+        tasks = self._store.list_tasks()
         directory = None if workspace is None else str(workspace)
         return [task for task in tasks if directory in (None, task.workspace)][:count]
 
     def find_by_prefix(self, start: str) -> list[TaskMetadata]:
         """Tasks whose id begins like this."""
         start = start.removeprefix("task_")
-        return [task for task in self._store.list() if start and task.id.startswith(start)]
+        return [task for task in self._store.list_tasks() if start and task.id.startswith(start)]
 
     def list_task_ids(self) -> Sequence[str]:
-        return self._store.ids()
+        return self._store.list_ids()
 
     def iter_reports(self, tasks: Sequence[TaskMetadata]) -> Iterator[TaskReport]:
         for task in tasks:
@@ -300,7 +300,7 @@ class PermissionAudit:
 
     def _read_calls(self, task: TaskMetadata) -> tuple[list[ReplayableEntry], str]:
         try:
-            return build_audit(self._store.read(task.id)), ""
+            return build_audit(self._store.read_records(task.id)), ""
         except StoreError as error:
             return [], str(error)
 

@@ -102,11 +102,11 @@ def build_runtime(
                 files, home, env, options.settings, options.trust_root
             ),
             hooks=build_hooks(files, home, env, options.settings, options.trust_root),
-            rulebook=SettingsRuleStore(home),
+            rule_store=SettingsRuleStore(home),
             repository=GitRepository(options.workspace),
             worktrees=GitWorktrees.of(files.root, worktrees) if worktrees is not None else None,
-            pages=WebPageFetcher(),
-            shell=BashGrammar(),
+            page_fetcher=WebPageFetcher(),
+            shell_grammar=BashGrammar(),
             diagnostics=LocalDiagnostics(files, options.settings, env),
             custom_tools=LocalCustomTools(
                 home,
@@ -116,9 +116,9 @@ def build_runtime(
                 kill_marked_processes,
             ),
             browser=_build_browser(files, options.settings, env),
-            images=_build_image_maker(options.settings, home, env),
+            image_generator=_build_image_maker(options.settings, home, env),
             mcp=servers.lease(
-                options.workspace, options.trust_root, options.front_end_resources.servers
+                options.workspace, options.trust_root, options.front_end_resources.mcp_servers
             )
             if options.settings.mcp_enabled
             else None,
@@ -141,7 +141,7 @@ def _build_sandbox_and_files(
 
 def _wrap_files(options: TaskOptions, files: LocalFiles) -> Files:
     """A worktree is nothing that a front end knows of."""
-    wrap = options.front_end_resources.files
+    wrap = options.front_end_resources.wrap_files
     return files if wrap is None or options.trust_root is not None else wrap(files)
 
 
@@ -271,7 +271,7 @@ def _lease_workspace_services(
     if options.trust_root is not None:
         return {}
     return {
-        "index": indexes.lease(files, settings),
+        "code_index": indexes.lease(files, settings),
         "checkpoints": _lease_checkpoints(stores, files.root, settings),
     }
 

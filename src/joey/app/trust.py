@@ -28,7 +28,7 @@ class WorkspaceTrust:
         self.workspace = workspace.resolve()
         files = LocalFiles(self.workspace)
         servers = open_server_admin(workspace, home, env).list_trust_items()
-        hooks = load_project_hooks(files, home, env).wanted
+        hooks = load_project_hooks(files, home, env).trust_items
         modes = list_modes_to_trust(files, home, env)
         self.items: tuple[TrustItem, ...] = (
             *servers,

@@ -48,7 +48,7 @@ def render_markdown(
 
 def read_rows(store: Store, task_id: str) -> list[dict[str, Any]]:
     """The UI history of a task, from its journal."""
-    return build_rows(store.read(task_id))
+    return build_rows(store.read_records(task_id))
 
 
 def build_rows(records: Sequence[Record]) -> list[dict[str, Any]]:
@@ -317,8 +317,8 @@ def format_task_table(
 
 def render_subtask_tree(task: TaskMetadata, index: TaskIndex, store: Store) -> list[str]:
     """The subtasks of a task, and theirs, as lines of a Markdown list."""
-    task_tree = {each.id: each for each in index.family(task.id)}
-    short = {task_id: index.short_id(task_id) for task_id in task_tree}
+    task_tree = {each.id: each for each in index.list_descendants(task.id)}
+    short = {task_id: index.shorten_id(task_id) for task_id in task_tree}
     return list(_render_subtasks(task, task_tree, short, store, 0))
 
 
@@ -364,7 +364,7 @@ def with_current_status(task: TaskMetadata, store: Store) -> TaskMetadata:
 
 def _is_locked(task: TaskMetadata, store: Store) -> bool:
     try:
-        return store.is_held(task.id)
+        return store.is_locked(task.id)
     except TaskNotFoundError:
         # Deleted a moment ago, or nothing but its metadata was ever there.
         return False

@@ -270,7 +270,7 @@ def build_mode_trust_items(found: Sequence[Mode]) -> tuple[TrustItem, ...]:
             title=f"mode '{mode.slug}' of {PROJECT_MODES_FILE}",
             content=_encode_mode(mode),
             details=tuple(_describe_mode(mode)),
-            only_unasked=_find_stricter_original(mode, found) is None,
+            needs_trust_only_unattended=_find_stricter_original(mode, found) is None,
         )
         for mode in found
         if mode.source == "project"

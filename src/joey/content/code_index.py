@@ -172,7 +172,7 @@ class WorkspaceIndex:
     @property
     def state(self) -> IndexState:
         if self._worker is None:
-            return IndexState(ready=False, error=self._problem)
+            return IndexState(is_ready=False, error=self._problem)
         progress = self._worker.progress
         return IndexState(self._worker.is_complete, progress.done, progress.total, self._problem)
 
@@ -322,13 +322,18 @@ class WorkspaceIndex:
 
 
 def _format_not_ready(state: IndexState) -> str:
-    far = f"{state.done} of {state.total} files are read" if state.total else "it was just begun"
+    far = (
+        f"{state.indexed_files} of {state.total_files} files are read"
+        if state.total_files
+        else "it was just begun"
+    )
     return f"The code index is not ready yet: {far}. Use search_files meanwhile."
 
 
 def _format_stale_note(state: IndexState) -> str:
     return (
-        f"The index is taking in changes ({state.done} of {state.total} files): the latest may be"
+        f"The index is taking in changes ({state.indexed_files} of {state.total_files} files): "
+        "the latest may be"
         " missing."
     )
 

@@ -64,7 +64,7 @@ async def authorize_call(
         Stop: the model repeats itself and nobody tells it how to go on.
     """
     tool, prepared, context = await _prepare_call(task, row_call, failures)
-    shell = task.runtime.capabilities.shell
+    shell = task.runtime.capabilities.shell_grammar
     read = None if shell is None else shell.parse_chain
     match decide(prepared.claims, task.settings, read, edits_granted=task.grants.has_edit_grant):
         case Allow(rule):
@@ -243,7 +243,7 @@ async def propose_rule(
     """What the person may add with their answer; None where that would not be just this."""
     if (grant := propose_task_rule(claims, task.settings)) is not None:
         return grant
-    rulebook = task.runtime.capabilities.rulebook
+    rulebook = task.runtime.capabilities.rule_store
     if rulebook is None:
         return None
     rule = propose_persistent_rule(claims, task.settings, read)
@@ -273,7 +273,7 @@ async def apply_always_answer(
         task.grants.grant_edits(task.id, ask_ts)
         return
     task.grants.add_rule(rule)
-    rulebook = task.runtime.capabilities.rulebook
+    rulebook = task.runtime.capabilities.rule_store
     if rulebook is None:
         return
     try:

@@ -51,7 +51,7 @@ def start_initial_checkpoint(task: Task) -> None:
     checkpoints = task.runtime.capabilities.checkpoints
     grants = (task.mode.find_grant(ToolGroup.EDIT), task.mode.find_grant(ToolGroup.COMMAND))
     if checkpoints is not None and any(grant is not None for grant in grants):
-        checkpoints.begin(task.id)
+        checkpoints.prewarm(task.id)
 
 
 def require_checkpoints(task: Task) -> Checkpoints:
@@ -227,7 +227,7 @@ async def preview_file_changes(
     """With what is done to the files."""
     checkpoints = require_checkpoints(task)
     try:
-        differing = await checkpoints.changes(checkpoint)
+        differing = await checkpoints.list_changes(checkpoint)
         foreign = (
             await find_externally_changed_files(task, checkpoints, checkpoint) if differing else ()
         )
@@ -266,10 +266,10 @@ async def find_externally_changed_files(
     interrupted, foreign = InterruptedCalls(task), set[str]()
     external = _ExternalChanges(task.bus.list_records_after(0), interrupted.own_checkpoints)
     for before, saved in set(external.current).difference(external.by_checkpoint.get(target, ())):
-        foreign |= _collect_paths(await checkpoints.changes(before, saved))
+        foreign |= _collect_paths(await checkpoints.list_changes(before, saved))
     known = task.recorder.projection.ledger.last_checkpoint
     if known is not None and None not in interrupted.unsaved_paths:
-        foreign |= _collect_paths(await checkpoints.changes(known))
+        foreign |= _collect_paths(await checkpoints.list_changes(known))
     return frozenset(
         foreign.difference(path for path in interrupted.unsaved_paths if path is not None)
     )
@@ -379,7 +379,7 @@ async def add_unrestorable_files(task: Task, preview: RewindPreview, since: int)
     if not paths:
         return preview
     try:
-        unrestorable = await require_checkpoints(task).left(paths)
+        unrestorable = await require_checkpoints(task).list_unrestorable(paths)
     except CheckpointError as error:
         raise UserError(str(error)) from error
     # One that was ignored only after it was first kept comes back.

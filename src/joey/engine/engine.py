@@ -3,7 +3,7 @@
 Tasks share nothing but code. A fork is a new task whose journal holds the records of the source's
 live branch up to a row, renumbered after a first record of its own and closed by `TaskForked`. Left
 out is what belongs to the source alone: its rewinds, subtasks and queued messages. The journal of a
-fork is written completely or not at all (see `Store.plant`).
+fork is written completely or not at all (see `Store.create_with_records`).
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class Engine:
             )
         )
         # Its first request tells of the workspace: one can look while the disk is at work.
-        task.runtime.environment.expect_listing(task.runtime.settings.max_workspace_files)
+        task.runtime.environment.prewarm_listing(task.runtime.settings.max_workspace_files)
         await task.recorder.commit()
         task.start(RunStart.NEW)
         return task
@@ -152,7 +152,7 @@ class Engine:
         journal = self._store.create(task_id)
         try:
             if (secrets := _extract_secrets(options)) is not None:
-                self._store.keep_secrets(task_id, secrets)
+                self._store.save_secrets(task_id, secrets)
         except BaseException:
             journal.close()
             raise
@@ -215,7 +215,7 @@ class Engine:
             protocol=projection.protocol if is_xml else options.protocol,
             mode=None,
             previous_route=projection.route,
-            secrets=self._store.secrets(parent.id),
+            secrets=self._store.load_secrets(parent.id),
             configuration=projection.ledger.configuration,
             grants=parent.grants,
             result_schema=None,
@@ -319,12 +319,12 @@ class Engine:
         for record in find_live_branch(records):
             projection.apply_branch_event(record.event)
         previous_workspace = Path(projection.workspace) if projection.workspace else None
-        secrets, given = self._store.secrets(task_id), _extract_secrets(options)
+        secrets, given = self._store.load_secrets(task_id), _extract_secrets(options)
         if given is not None:
             if secrets is not None:
                 settings = {**secrets.settings, **given.settings}
                 given = structs.replace(given, settings=settings)
-            self._store.keep_secrets(task_id, given)
+            self._store.save_secrets(task_id, given)
             secrets = given
         configuration = projection.ledger.configuration
         stored = {
@@ -346,11 +346,11 @@ class Engine:
         Raises:
             StoreError
         """
-        return self._store.secrets(task_id)
+        return self._store.load_secrets(task_id)
 
     def save_secrets(self, task_id: str, secrets: TaskSecrets) -> None:
         """Raises StoreError."""
-        self._store.keep_secrets(task_id, secrets)
+        self._store.save_secrets(task_id, secrets)
 
     def find_open_task(self, task_id: str) -> Task | None:
         """A task that is open in this process."""
@@ -363,7 +363,7 @@ class Engine:
 
     def list_task_ids(self) -> Sequence[str]:
         """Of all tasks on disk; costs a look at the names of their folders."""
-        return self._store.ids()
+        return self._store.list_ids()
 
     def read_records(self, task_id: str) -> Sequence[Record]:
         """The records of a task, open or not.
@@ -371,11 +371,11 @@ class Engine:
         Raises:
             TaskNotFoundError, StoreError
         """
-        return self._store.read(task_id)
+        return self._store.read_records(task_id)
 
     def history(self) -> Sequence[TaskMetadata]:
         """All tasks on disk, the most recently changed first."""
-        return self._store.list()
+        return self._store.list_tasks()
 
     async def release(self, task: Task) -> None:
         """Stop one task and let go of it; others may open it."""
@@ -438,9 +438,9 @@ def create_fork(
     Raises:
         TaskNotFoundError, StoreError, UserError: there is no such task, or no such row.
     """
-    records = store.read(source_id)
+    records = store.read_records(source_id)
     fork_id = generate_task_id(clock.now())
-    store.plant(
+    store.create_with_records(
         fork_id, build_fork_records(records, fork_id, clock.now(), row_ts, keep=keep), source_id
     )
     return fork_id

@@ -25,7 +25,7 @@ async def describe_environment(task: Task, *, with_files: bool) -> str:
     priced = model.prices is not None or projection.usage.total_cost > 0
     return build_environment_details(
         now_utc=now.isoformat(timespec="seconds").replace("+00:00", "Z"),
-        zone=runtime.environment.time_zone(),
+        zone=runtime.environment.get_time_zone(),
         cost=projection.usage.total_cost if priced else None,
         mode=task.mode,
         model_id=model.id,
@@ -45,7 +45,7 @@ def has_background_command(task: Task) -> bool:
 
 
 def _is_command_running(command: RunningCommand) -> bool:
-    return command.exit is None or command.exit.left_running
+    return command.exit is None or command.exit.has_background_processes
 
 
 def _describe_terminals(task: Task) -> list[TerminalStatus]:
@@ -70,7 +70,7 @@ async def _read_git_status(task: Task) -> str:
     if limit <= 0 or repository is None:
         return ""
     try:
-        return await repository.status(limit)
+        return await repository.show_status(limit)
     except ToolError as error:
         return f"(not available: {error})"
 
@@ -79,7 +79,7 @@ async def _list_workspace_files(task: Task) -> WorkspaceFiles:
     runtime = task.runtime
     directory = str(runtime.workspace)
     try:
-        listing = await runtime.environment.workspace_listing(runtime.settings.max_workspace_files)
+        listing = await runtime.environment.list_workspace(runtime.settings.max_workspace_files)
     except WorkspaceError as error:
         return WorkspaceFiles(directory, error=str(error))
     return WorkspaceFiles(directory, listing.entries, listing.truncated)

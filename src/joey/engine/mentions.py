@@ -149,11 +149,11 @@ class _MentionFetcher:
                 case MentionKind.GIT_CHANGES:
                     return [
                         _build_tagged_block(
-                            "git_working_state", await self._require_repository().changes()
+                            "git_working_state", await self._require_repository().show_changes()
                         )
                     ]
                 case MentionKind.COMMIT:
-                    commit = await self._require_repository().commit(subject)
+                    commit = await self._require_repository().show_commit(subject)
                     return [_build_tagged_block("git_commit", commit, hash=subject)]
                 case MentionKind.TERMINAL:
                     return [
@@ -169,7 +169,7 @@ class _MentionFetcher:
 
     async def _read_directory(self, path: str) -> list[UserBlock]:
         resolved = self._resolve_path(path)
-        listing = await self._runtime.search.list(resolved, False, MAX_LISTED_ENTRIES)
+        listing = await self._runtime.search.list_directory(resolved, False, MAX_LISTED_ENTRIES)
         names = listing.entries
         tree = [
             f"{'└── ' if name == names[-1] and not listing.truncated else '├── '}{name}"
@@ -202,7 +202,7 @@ class _MentionFetcher:
         return resolved
 
     async def _fetch_page(self, url: str) -> str:
-        pages = self._runtime.capabilities.pages
+        pages = self._runtime.capabilities.page_fetcher
         if pages is None:
             raise ToolError("pages cannot be fetched here")
         return await pages.fetch_text(url)

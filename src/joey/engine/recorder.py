@@ -28,7 +28,7 @@ class Recorder:
         self.api_history = ApiHistory()
         self.ui_history = UiHistory()
         self.projection = TaskProjection()
-        self.records = RecordCache(log.records, records)
+        self.records = RecordCache(log.read_records, records)
         self._last_seq = records[-1].seq if records else 0
         self._snapshot_seq = 0
         for record in records:
@@ -91,7 +91,7 @@ class Recorder:
         if seq == self._snapshot_seq:
             return
         rows, messages = self.ui_history.iter_stored(), self.api_history.iter_stored()
-        await self.task_log.snapshot(
+        await self.task_log.write_snapshot(
             _iter_encoded(rows), _iter_encoded(messages), self.build_metadata()
         )
         self._snapshot_seq = max(seq, self._snapshot_seq)

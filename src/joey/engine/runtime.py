@@ -117,7 +117,7 @@ class TaskRuntime(Struct, frozen=True, kw_only=True):
         resources = (self.terminal, self.provider, self.extra_providers, self.environment)
         capabilities = (
             self.capabilities.mcp,
-            self.capabilities.index,
+            self.capabilities.code_index,
             self.capabilities.browser,
             self.capabilities.checkpoints,
         )
@@ -169,7 +169,7 @@ class TaskRuntime(Struct, frozen=True, kw_only=True):
             modes=self.modes,
             protocol=protocol,
             tools=docs,
-            system_info=self.environment.system_facts(),
+            system_info=self.environment.get_system_info(),
             custom_instructions=self.settings.custom_instructions,
             language=self.settings.language,
             instructions=customizations.get_instructions(mode)
@@ -253,15 +253,15 @@ def build_tool_context(task: Task, call_id: str, row_ts: int) -> ToolContext:
         modes=task.runtime.modes,
         mode=task.mode,
         todos=task.recorder.projection.todos,
-        artifacts=task.recorder.task_log.directory / "command-output",
+        artifacts_directory=task.recorder.task_log.directory / "command-output",
         call_id=call_id,
         row_ts=row_ts,
-        output_ts=output_ts,
+        output_row_ts=output_ts,
         on_output=lambda text: task.publish(CommandOutputDelta(ts=output_ts, output=text)),
-        memory=task.runtime.read_tracker,
+        read_tracker=task.runtime.read_tracker,
         capabilities=task.runtime.capabilities,
         depth=task.recorder.projection.depth,
-        say=partial(_publish_row, task, output_ts),
+        add_row=partial(_publish_row, task, output_ts),
     )
 
 

@@ -302,7 +302,7 @@ async def merge_worktree_changes(
         return _append_report(returned, str(error))
     if returned.error is not None:
         left = replies.render_worktree_location(
-            str(worktrees.get_directory(name)), worktrees.branch(name)
+            str(worktrees.get_directory(name)), worktrees.get_branch(name)
         )
         return structs.replace(returned, error=ToolError(f"{returned.error} {left}"))
     merged = task.recorder.projection.worktree_merges.get(name)
@@ -320,7 +320,7 @@ async def _merge_worktree(task: Task, worktrees: Worktrees, name: str) -> Worktr
     try:
         merge = await worktrees.merge(name, lambda path: _find_merge_refusal(task, path))
     except ToolError as error:
-        directory, branch = str(worktrees.get_directory(name)), worktrees.branch(name)
+        directory, branch = str(worktrees.get_directory(name)), worktrees.get_branch(name)
         merge = MergeResult(files=(), directory=directory, branch=branch, error=str(error))
     merged = WorktreeMerged(
         ts=task.next_ts(), child_id=name, report=render_merge_report(merge), is_clean=merge.is_clean

@@ -249,7 +249,7 @@ class ToolCallRunner:
         except FATAL_ERRORS:
             raise
         except asyncio.CancelledError:
-            self._preserve_output(approved.context.output_ts)
+            self._preserve_output(approved.context.output_row_ts)
             raise
         except Exception as error:
             return _build_defect_error(row_call.call, error)
@@ -268,7 +268,7 @@ class ToolCallRunner:
             return
         task = self._task
         for say, text in outcome.said:
-            ts = approved.context.output_ts if say == "command_output" else task.next_ts()
+            ts = approved.context.output_row_ts if say == "command_output" else task.next_ts()
             task.publish(RowAdded(ts=ts, say=say, text=text))
         self._has_failure = self._has_failure or outcome.is_error
         match outcome.directive:

@@ -162,7 +162,7 @@ class LocalCommand(asyncio.SubprocessProtocol):
                 log.warning("process %d does not end, not even by SIGKILL", self.pid)
             self._transport.close()
             self._command_exit = structs.replace(
-                self._finish(left_running=False), left_running=False
+                self._finish(left_running=False), has_background_processes=False
             )
         finally:
             self._active_kills -= 1
@@ -192,7 +192,7 @@ class LocalCommand(asyncio.SubprocessProtocol):
             or self.is_listed_as_background
         ):
             return False
-        return not self._command_exit.left_running or self._has_no_leftover_processes
+        return not self._command_exit.has_background_processes or self._has_no_leftover_processes
 
     def abort_start(self) -> None:
         """End at once what could not be started properly."""
@@ -301,11 +301,13 @@ def _build_command_exit(returncode: int | None, killed: bool, left_running: bool
         return CommandExit(exit_code=None, signal="SIGKILL")
     if returncode < 0:
         return CommandExit(
-            exit_code=None, signal=_format_signal_name(-returncode), left_running=left_running
+            exit_code=None,
+            signal=_format_signal_name(-returncode),
+            has_background_processes=left_running,
         )
     if killed:
         return CommandExit(exit_code=returncode or None, signal="SIGTERM")
-    return CommandExit(exit_code=returncode, left_running=left_running)
+    return CommandExit(exit_code=returncode, has_background_processes=left_running)
 
 
 def _format_signal_name(number: int) -> str:

@@ -92,7 +92,7 @@ class LocalHooks:
 
 
 def _collect_trust_contents(found: ProjectHooks) -> dict[str, bytes]:
-    return {item.name: item.content for item in found.wanted}
+    return {item.name: item.content for item in found.trust_items}
 
 
 _protocol_check: type[Hooks] = LocalHooks

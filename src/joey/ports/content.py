@@ -59,10 +59,10 @@ class CodeSearchResult(Struct, frozen=True):
 
 
 class IndexState(Struct, frozen=True):
-    ready: bool
+    is_ready: bool
     """It answers; it may still be taking in what changed."""
-    done: int = 0
-    total: int = 0
+    indexed_files: int = 0
+    total_files: int = 0
     """Files of the round that is going on, or of the latest."""
     error: str = ""
 

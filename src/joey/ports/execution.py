@@ -19,7 +19,7 @@ from joey.core.permissions.shell import CommandChain
 class CommandExit(Struct, frozen=True):
     exit_code: int | None
     signal: str | None = None
-    left_running: bool = False
+    has_background_processes: bool = False
     """The shell has ended, but processes that it put in the background have not."""
 
 
@@ -110,7 +110,7 @@ class SandboxReport(Struct, frozen=True):
     """What works on this machine, found out by trying it."""
 
     level: SandboxLevel
-    reasons: dict[str, str] = {}
+    unavailable_reasons: dict[str, str] = {}
     """Why a better level does not work, by its name."""
     gaps: tuple[str, ...] = ()
     """What this level does not hold here, in sentences for a person."""

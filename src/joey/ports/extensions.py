@@ -77,7 +77,7 @@ class ProjectHooks(Struct, frozen=True):
     """What a project wants to have run, trusted or not."""
 
     hooks: tuple[Hook, ...] = ()
-    wanted: tuple[TrustItem, ...] = ()
+    trust_items: tuple[TrustItem, ...] = ()
     """What trust in them is bound to."""
     warnings: tuple[str, ...] = ()
 
@@ -167,10 +167,10 @@ class Mcp(Protocol):
 
 
 class FrontEndResources(Struct, frozen=True, kw_only=True):
-    files: Callable[[Files], Files] | None = None
+    wrap_files: Callable[[Files], Files] | None = None
     """Stands between the task and the files of its workspace: an editor knows what is not saved
     yet. What may be read and written is decided before it is asked."""
-    servers: dict[str, Any] = {}
+    mcp_servers: dict[str, Any] = {}
     """MCP servers, in the shape of `mcp.json`. They count as the person's own, for whom the front
     end speaks."""
 
@@ -185,5 +185,5 @@ class TrustItem(Struct, frozen=True):
     """All that makes it what it is; other bytes need new trust."""
     details: tuple[str, ...] = ()
     """Lines that tell the person what exactly would happen."""
-    only_unasked: bool = False
+    needs_trust_only_unattended: bool = False
     """It needs trust only where nobody is asked about anything."""

@@ -54,7 +54,7 @@ class Embedder(Protocol):
 
 
 class ImageGenerator(Protocol):
-    async def make(self, prompt: str, image: str | None = None) -> str:
+    async def generate(self, prompt: str, image: str | None = None) -> str:
         """A picture as a data URI, made from scratch or from another one.
 
         Raises:

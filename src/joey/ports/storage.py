@@ -53,11 +53,11 @@ class TaskLog(Protocol):
         """Return when everything appended so far would survive a power cut."""
         ...
 
-    def records(self) -> Sequence[Record]:
+    def read_records(self) -> Sequence[Record]:
         """All that was ever appended, read anew."""
         ...
 
-    async def snapshot(
+    async def write_snapshot(
         self, ui: Iterable[bytes], api: Iterable[bytes], metadata: TaskMetadata
     ) -> None:
         """Replace the two history files (JSON arrays of these elements) and the metadata.
@@ -73,7 +73,7 @@ class TaskLog(Protocol):
 class Store(Protocol):
     def create(self, task_id: str) -> TaskLog: ...
 
-    def secrets(self, task_id: str) -> TaskSecrets | None:
+    def load_secrets(self, task_id: str) -> TaskSecrets | None:
         """What the task was given and its folder does not hold. It need not exist.
 
         Raises:
@@ -81,7 +81,7 @@ class Store(Protocol):
         """
         ...
 
-    def keep_secrets(self, task_id: str, secrets: TaskSecrets) -> None:
+    def save_secrets(self, task_id: str, secrets: TaskSecrets) -> None:
         """Keep them, outside the task's folder, until the task is deleted.
 
         Raises:
@@ -89,7 +89,7 @@ class Store(Protocol):
         """
         ...
 
-    def plant(self, task_id: str, records: Sequence[Record], source_id: str) -> None:
+    def create_with_records(self, task_id: str, records: Sequence[Record], source_id: str) -> None:
         """A new task with all these records at once, and with the secrets and command output of
         the one that they were taken from; whatever dies, there is the whole task or none. Nobody
         holds it.
@@ -107,7 +107,7 @@ class Store(Protocol):
         """
         ...
 
-    def read(self, task_id: str) -> Sequence[Record]:
+    def read_records(self, task_id: str) -> Sequence[Record]:
         """The records of a task, whoever holds it; nothing is locked or changed.
 
         Raises:
@@ -115,7 +115,7 @@ class Store(Protocol):
         """
         ...
 
-    def rows(self, task_id: str, limit: int) -> bytes:
+    def read_rows(self, task_id: str, limit: int) -> bytes:
         """The UI history of the last snapshot, a JSON array; nothing when there is none, or when
         it is longer than `limit`.
 
@@ -124,15 +124,15 @@ class Store(Protocol):
         """
         ...
 
-    def list(self) -> Sequence[TaskMetadata]:
+    def list_tasks(self) -> Sequence[TaskMetadata]:
         """All tasks, the most recently changed first."""
         ...
 
-    def ids(self) -> Sequence[str]:
+    def list_ids(self) -> Sequence[str]:
         """Of all tasks, as their folders say; nothing else is looked at."""
         ...
 
-    def is_held(self, task_id: str) -> bool:
+    def is_locked(self, task_id: str) -> bool:
         """Whether a living process has the task open.
 
         Raises:
@@ -178,7 +178,7 @@ class FoundTask(Struct, frozen=True):
 
 
 class TaskPage(Struct, frozen=True):
-    found: tuple[FoundTask, ...]
+    matches: tuple[FoundTask, ...]
     """The most recently changed first."""
     total: int
     """How many there are in all."""
@@ -188,7 +188,7 @@ class TaskIndex(Protocol):
     """Raises StoreError; every answer is brought up to date first."""
 
     @property
-    def notices(self) -> Sequence[str]:
+    def warnings(self) -> Sequence[str]:
         """What the person should be told: one line each."""
         ...
 
@@ -199,15 +199,15 @@ class TaskIndex(Protocol):
         """
         ...
 
-    def starting(self, start: str) -> Sequence[TaskMetadata]:
+    def find_by_prefix(self, id_prefix: str) -> Sequence[TaskMetadata]:
         """Tasks whose id begins like this."""
         ...
 
-    def family(self, task_id: str) -> Sequence[TaskMetadata]:
+    def list_descendants(self, task_id: str) -> Sequence[TaskMetadata]:
         """The subtasks of a task and theirs, the latest first."""
         ...
 
-    def short_id(self, task_id: str) -> str:
+    def shorten_id(self, task_id: str) -> str:
         """The beginning of an id that means this task and no other."""
         ...
 

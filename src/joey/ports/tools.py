@@ -26,20 +26,20 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     customizations: Customizations | None = None
     custom_tools: CustomTools | None = None
     mcp: Mcp | None = None
-    index: CodeIndex | None = None
+    code_index: CodeIndex | None = None
     outlines: Outlines | None = None
     documents: Documents | None = None
     diagnostics: Diagnostics | None = None
     browser: Browser | None = None
-    images: ImageGenerator | None = None
+    image_generator: ImageGenerator | None = None
     repository: Repository | None = None
     worktrees: Worktrees | None = None
-    pages: PageFetcher | None = None
-    shell: ShellGrammar | None = None
+    page_fetcher: PageFetcher | None = None
+    shell_grammar: ShellGrammar | None = None
     """Without one, no rule but `*` lets a command run unasked."""
     checkpoints: Checkpoints | None = None
     hooks: Hooks | None = None
-    rulebook: RuleStore | None = None
+    rule_store: RuleStore | None = None
     """Without one, no answer makes a rule."""
 
 
@@ -49,7 +49,7 @@ class RowCallback(Protocol):
         ...
 
 
-def _unheard(kind: str, text: str, images: tuple[str, ...] = ()) -> None: ...
+def _ignore_row(kind: str, text: str, images: tuple[str, ...] = ()) -> None: ...
 
 
 class ToolContext(Struct, frozen=True):
@@ -64,18 +64,18 @@ class ToolContext(Struct, frozen=True):
     modes: tuple[Mode, ...]
     mode: Mode
     todos: tuple[Todo, ...]
-    artifacts: Path
+    artifacts_directory: Path
     """The task's folder for command output (`command-output/`)."""
     call_id: str
     row_ts: int
     """The row that shows this call; names its command output."""
-    output_ts: int
+    output_row_ts: int
     """The row that shows a command's output while it comes."""
     on_output: Callable[[str], None]
     """Live output of a command."""
-    memory: ReadTracker = field(default_factory=ReadTracker)
+    read_tracker: ReadTracker = field(default_factory=ReadTracker)
     """Which versions of files the model has seen."""
     capabilities: Capabilities = Capabilities()
     depth: int = 0
     """How many tasks stand above the one that calls."""
-    say: RowCallback = _unheard
+    add_row: RowCallback = _ignore_row

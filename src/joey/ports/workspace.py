@@ -104,25 +104,25 @@ class Search(Protocol):
         """Raises ToolError when the expression is not one."""
         ...
 
-    async def list(self, place: ResolvedPath, recursive: bool, limit: int) -> Listing: ...
+    async def list_directory(self, place: ResolvedPath, recursive: bool, limit: int) -> Listing: ...
 
 
 class Environment(Protocol):
     """What is told to the model about the machine and the workspace."""
 
-    def system_facts(self) -> Mapping[str, str]:
+    def get_system_info(self) -> Mapping[str, str]:
         """`os`, `shell`, `home`, `workspace`."""
         ...
 
-    def time_zone(self) -> str:
+    def get_time_zone(self) -> str:
         """`Europe/Berlin, UTC+2:00`."""
         ...
 
-    def expect_listing(self, limit: int) -> None:
+    def prewarm_listing(self, limit: int) -> None:
         """It will be asked for soon, once: the time until then can be used."""
         ...
 
-    async def workspace_listing(self, limit: int) -> Listing: ...
+    async def list_workspace(self, limit: int) -> Listing: ...
 
     async def close(self) -> None:
         """End a listing that nobody has asked for."""
@@ -140,7 +140,7 @@ class Clock(Protocol):
 class Repository(Protocol):
     """Looks only; runs nothing that the repository's own configuration names."""
 
-    async def changes(self) -> str:
+    async def show_changes(self) -> str:
         """What differs from the last commit.
 
         Raises:
@@ -148,11 +148,11 @@ class Repository(Protocol):
         """
         ...
 
-    async def commit(self, name: str) -> str:
+    async def show_commit(self, name: str) -> str:
         """A commit with its message, statistics and diff. Raises ToolError."""
         ...
 
-    async def status(self, limit: int) -> str:
+    async def show_status(self, limit: int) -> str:
         """The branch and at most `limit` changed files. Raises ToolError."""
         ...
 
@@ -161,7 +161,7 @@ class Checkpoints(Protocol):
     """Of one workspace, shared by all tasks that work in it. Never touches the user's own
     repository."""
 
-    def begin(self, task_id: str) -> None:
+    def prewarm(self, task_id: str) -> None:
         """Soon, and in the background, keep the files of a task that is going to work: what is
         saved before its first change will then be there already."""
         ...
@@ -176,7 +176,7 @@ class Checkpoints(Protocol):
         """
         ...
 
-    async def changes(self, since: str, until: str | None = None) -> Sequence[FileChange]:
+    async def list_changes(self, since: str, until: str | None = None) -> Sequence[FileChange]:
         """What differs between two checkpoints, or between one and the files as they are now.
 
         Raises CheckpointError."""
@@ -195,11 +195,11 @@ class Checkpoints(Protocol):
         Raises CheckpointError: nothing, or only a part, was restored; the text says which."""
         ...
 
-    async def left(self, paths: Sequence[str]) -> Sequence[LeftFile]:
+    async def list_unrestorable(self, paths: Sequence[str]) -> Sequence[LeftFile]:
         """Which of these files are not kept. Raises CheckpointError."""
         ...
 
-    async def forget(self, task_id: str) -> None:
+    async def discard_task(self, task_id: str) -> None:
         """The task is deleted: what only its checkpoints hold may go."""
         ...
 
@@ -214,7 +214,7 @@ class Worktrees(Protocol):
         """Where it is, or would be."""
         ...
 
-    def branch(self, name: str) -> str: ...
+    def get_branch(self, name: str) -> str: ...
 
     async def add(self, name: str) -> Path:
         """A worktree with the files of the workspace as they are now, or the one that is there;

@@ -29,7 +29,7 @@ class ProfileImageGenerator:
         self._profile = profile
         self._service = service_of(profile, self._chat_url)
 
-    async def make(self, prompt: str, image: str | None = None) -> str:
+    async def generate(self, prompt: str, image: str | None = None) -> str:
         if self._own_endpoint and image is None:
             url = f"{self._chat_url.removesuffix(_CHAT_PATH)}/images/generations"
             return _generated(await self._ask(url, {"prompt": prompt}))

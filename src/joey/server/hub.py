@@ -264,7 +264,7 @@ class ServerHub:
         return self._feeds.get(task_id) or stored
 
     def _read(self, task_id: str) -> StoredTask:
-        records = self.store.read(task_id)
+        records = self.store.read_records(task_id)
         frames: list[EventFrame] = []
         seqs: list[int] = []
         encoder, _ = encode_records(task_id, ())

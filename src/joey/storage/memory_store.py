@@ -52,13 +52,13 @@ class MemoryLog:
         self._task.journal += encode_record(record)
         self._task.last_seq = record.seq
 
-    def records(self) -> Sequence[Record]:
+    def read_records(self) -> Sequence[Record]:
         return self._task.records
 
     async def sync(self) -> None:
         """Nothing in memory survives a power cut, and nobody expects it to."""
 
-    async def snapshot(
+    async def write_snapshot(
         self, ui: Iterable[bytes], api: Iterable[bytes], metadata: TaskMetadata
     ) -> None:
         self._check_open()
@@ -95,7 +95,7 @@ class MemoryStore:
         task = self.tasks[bare] = MemoryTask()
         return MemoryLog(self._ensure_task_directory(bare), task)
 
-    def plant(self, task_id: str, records: Sequence[Record], source_id: str) -> None:
+    def create_with_records(self, task_id: str, records: Sequence[Record], source_id: str) -> None:
         log = self.create(task_id)
         for record in records:
             log.append(record)
@@ -103,14 +103,14 @@ class MemoryStore:
         shutil.copytree(
             source / COMMAND_OUTPUT_DIRECTORY, target / COMMAND_OUTPUT_DIRECTORY, dirs_exist_ok=True
         )
-        if (secrets := self.secrets(source_id)) is not None:
-            self.keep_secrets(task_id, secrets)
+        if (secrets := self.load_secrets(source_id)) is not None:
+            self.save_secrets(task_id, secrets)
         log.close()
 
-    def secrets(self, task_id: str) -> TaskSecrets | None:
+    def load_secrets(self, task_id: str) -> TaskSecrets | None:
         return self._secrets.get(task_id.removeprefix(TASK_DIRECTORY_PREFIX))
 
-    def keep_secrets(self, task_id: str, secrets: TaskSecrets) -> None:
+    def save_secrets(self, task_id: str, secrets: TaskSecrets) -> None:
         self._secrets[task_id.removeprefix(TASK_DIRECTORY_PREFIX)] = secrets
 
     def open(self, task_id: str) -> tuple[MemoryLog, Sequence[Record]]:
@@ -124,13 +124,13 @@ class MemoryStore:
             raise StoreError(f"task {bare} has nothing to resume: nothing was recorded.")
         return MemoryLog(self._ensure_task_directory(bare), task), task.records
 
-    def read(self, task_id: str) -> Sequence[Record]:
+    def read_records(self, task_id: str) -> Sequence[Record]:
         bare = clean_id(task_id)
         if bare is None or bare not in self.tasks:
             raise TaskNotFoundError(f"there is no task {task_id!r}")
         return self.tasks[bare].records
 
-    def rows(self, task_id: str, limit: int) -> bytes:
+    def read_rows(self, task_id: str, limit: int) -> bytes:
         bare = clean_id(task_id)
         if bare is None or bare not in self.tasks:
             raise TaskNotFoundError(f"there is no task {task_id!r}")
@@ -138,16 +138,16 @@ class MemoryStore:
         data = b"[" + b",".join(ui) + b"]" if ui else b""
         return data if len(data) <= limit else b""
 
-    def list(self) -> Sequence[TaskMetadata]:
+    def list_tasks(self) -> Sequence[TaskMetadata]:
         return newest_first(
             task.metadata or metadata_of_records(task_id, task.records)
             for task_id, task in self.tasks.items()
         )
 
-    def ids(self) -> Sequence[str]:
+    def list_ids(self) -> Sequence[str]:
         return tuple(self.tasks)
 
-    def is_held(self, task_id: str) -> bool:
+    def is_locked(self, task_id: str) -> bool:
         bare = clean_id(task_id)
         if bare is None or bare not in self.tasks:
             raise TaskNotFoundError(f"there is no task {task_id!r}")

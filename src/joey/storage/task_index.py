@@ -78,7 +78,7 @@ class SqliteTaskIndex:
         self._progress = progress
 
     @property
-    def notices(self) -> Sequence[str]:
+    def warnings(self) -> Sequence[str]:
         return self._file.notices
 
     def close(self) -> None:
@@ -90,18 +90,18 @@ class SqliteTaskIndex:
             return TaskPage((), 0)
         return self._try(lambda connection: self._find(connection, query, expression, refresh))
 
-    def starting(self, start: str) -> Sequence[TaskMetadata]:
-        start = start.removeprefix(TASK_DIRECTORY_PREFIX)
+    def find_by_prefix(self, id_prefix: str) -> Sequence[TaskMetadata]:
+        id_prefix = id_prefix.removeprefix(TASK_DIRECTORY_PREFIX)
         where = (
             f"id >= ? AND substr(id, 1, ?) = ? AND {_NOT_DUPLICATE_CONDITION} ORDER BY id LIMIT ?"
         )
-        values = (start, len(start), start, _MAX_PREFIX_MATCHES)
+        values = (id_prefix, len(id_prefix), id_prefix, _MAX_PREFIX_MATCHES)
         return self._try(lambda connection: self._current(connection, where, values))
 
-    def family(self, task_id: str) -> Sequence[TaskMetadata]:
+    def list_descendants(self, task_id: str) -> Sequence[TaskMetadata]:
         return self._try(lambda connection: self._below(connection, task_id))
 
-    def short_id(self, task_id: str) -> str:
+    def shorten_id(self, task_id: str) -> str:
         return self._try(lambda connection: _short_id(connection, task_id))
 
     def _find(

@@ -84,7 +84,7 @@ class JsonFileLog:
             self._journal = adopt(self.directory, self._journal)
         self._journal.append(record)
 
-    def records(self) -> Sequence[Record]:
+    def read_records(self) -> Sequence[Record]:
         if isinstance(self._journal, Record):
             return [self._journal]
         return Journal.peek(self.directory)
@@ -93,7 +93,7 @@ class JsonFileLog:
         if isinstance(self._journal, Journal):
             await self._journal.sync()
 
-    async def snapshot(
+    async def write_snapshot(
         self, ui: Iterable[bytes], api: Iterable[bytes], metadata: TaskMetadata
     ) -> None:
         if isinstance(self._journal, Record):
@@ -160,7 +160,7 @@ class JsonFileStore:
             lock.release()
             raise
 
-    def plant(self, task_id: str, records: Sequence[Record], source_id: str) -> None:
+    def create_with_records(self, task_id: str, records: Sequence[Record], source_id: str) -> None:
         directory = build_task_directory_path(self.tasks, task_id)
         if clean_id(task_id) != task_id or directory.exists():
             raise StoreError(f"task {task_id} exists already, or cannot have this id.")
@@ -169,10 +169,10 @@ class JsonFileStore:
             self._secrets.save(task_id, secrets)
         create_task_directory(directory, records, source)
 
-    def secrets(self, task_id: str) -> TaskSecrets | None:
+    def load_secrets(self, task_id: str) -> TaskSecrets | None:
         return self._secrets.load(task_id)
 
-    def keep_secrets(self, task_id: str, secrets: TaskSecrets) -> None:
+    def save_secrets(self, task_id: str, secrets: TaskSecrets) -> None:
         if secrets != self._secrets.load(task_id):
             self._secrets.save(task_id, secrets)
 
@@ -187,11 +187,11 @@ class JsonFileStore:
             raise
         return JsonFileLog(directory, journal, lock), records
 
-    def read(self, task_id: str) -> Sequence[Record]:
+    def read_records(self, task_id: str) -> Sequence[Record]:
         bare, directory = self._existing(task_id)
         return Journal.peek(directory) or [_adopted(directory, bare)]
 
-    def rows(self, task_id: str, limit: int) -> bytes:
+    def read_rows(self, task_id: str, limit: int) -> bytes:
         bare, directory = self._existing(task_id)
         try:
             data = read_regular(directory / UI_HISTORY_FILE, limit + 1) or b""
@@ -199,13 +199,13 @@ class JsonFileStore:
             raise storage_error(f"could not read task {bare}", directory, error) from error
         return data if len(data) <= limit else b""
 
-    def list(self) -> Sequence[TaskMetadata]:
+    def list_tasks(self) -> Sequence[TaskMetadata]:
         return list_tasks(self.tasks)
 
-    def ids(self) -> Sequence[str]:
+    def list_ids(self) -> Sequence[str]:
         return list_ids(self.tasks)
 
-    def is_held(self, task_id: str) -> bool:
+    def is_locked(self, task_id: str) -> bool:
         _, directory = self._existing(task_id)
         return is_held(directory)
 

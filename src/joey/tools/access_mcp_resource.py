@@ -68,9 +68,9 @@ class AccessMcpResource(Tool[AccessMcpResourceParams, PreparedResourceRead]):
     async def run(
         self, prepared: PreparedResourceRead, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
-        ctx.say("mcp_server_request_started", "")
+        ctx.add_row("mcp_server_request_started", "")
         found = await servers_of(ctx).read_resource(prepared.server, prepared.uri)
-        ctx.say("mcp_server_response", found.text, found.images)
+        ctx.add_row("mcp_server_response", found.text, found.images)
         return Outcome(found.text, images=found.images)
 
     def describe(self, arguments: dict[str, Any]) -> str:

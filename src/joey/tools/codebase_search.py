@@ -52,7 +52,7 @@ class CodebaseSearch(Tool[CodebaseSearchParams, PreparedCodeSearch]):
     parallel: ClassVar[bool] = True
 
     def offered(self, offer: AvailabilityContext) -> bool:
-        return offer.capabilities.index is not None and offer.settings.codebase_index_enabled
+        return offer.capabilities.code_index is not None and offer.settings.codebase_index_enabled
 
     def parse(self, arguments: dict[str, Any]) -> CodebaseSearchParams:
         params = convert(arguments, CodebaseSearchParams, self.name)
@@ -90,7 +90,7 @@ class CodebaseSearch(Tool[CodebaseSearchParams, PreparedCodeSearch]):
     async def run(
         self, prepared: PreparedCodeSearch, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
-        index = ctx.capabilities.index
+        index = ctx.capabilities.code_index
         if index is None or not ctx.settings.codebase_index_enabled:
             raise ToolError("There is no code index here. Use search_files.")
         found = await index.search(prepared.query, prepared.place, MAX_HITS)

@@ -109,7 +109,7 @@ class ExecuteCommand(Tool[ExecuteCommandParams, PreparedCommand]):
     async def run(
         self, prepared: PreparedCommand, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
-        artifact = ctx.artifacts / f"cmd-{ctx.row_ts}.txt"
+        artifact = ctx.artifacts_directory / f"cmd-{ctx.row_ts}.txt"
         limit = time_limit(prepared.command, ctx.settings)
         live = LiveOutput(ctx.on_output)
         running = await ctx.terminal.start(prepared.command, prepared.cwd, artifact, live.feed)
@@ -199,9 +199,9 @@ def ended_or_running(report: CommandReport, end: CommandExit | None) -> Outcome:
             f"Command executed in terminal within working directory '{report.cwd}'. {status}\n"
             f"Output:\n{report.output}"
         )
-        if not end.left_running:
+        if not end.has_background_processes:
             _discard(report.artifact)
-    if end.left_running:
+    if end.has_background_processes:
         text += (
             "\n\nProcesses that the command put in the background keep running. Their new output"
             " will be told to you with the next messages."

@@ -112,7 +112,7 @@ async def load_original(ctx: ToolContext, place: ResolvedPath) -> OriginalFile:
         ToolError: it is a directory, or cannot be read.
     """
     data, stamp = await _look(ctx, place)
-    is_stale = data is not None and ctx.memory.is_stale(place, stamp, data)
+    is_stale = data is not None and ctx.read_tracker.is_stale(place, stamp, data)
     return OriginalFile(place, data, is_stale)
 
 
@@ -163,9 +163,9 @@ async def save(
     (kind,) = await ctx.files.stat_all([place])
     if original.is_stale:
         # The model has not seen the rest of it, and shall not overwrite it as if it had.
-        ctx.memory.record_reported(place, kind.stamp)
+        ctx.read_tracker.record_reported(place, kind.stamp)
     else:
-        ctx.memory.record_seen(place, kind.stamp, data)
+        ctx.read_tracker.record_seen(place, kind.stamp, data)
     return await format_new_diagnostics(ctx, place, before)
 
 
@@ -173,7 +173,7 @@ async def remove(ctx: ToolContext, original: OriginalFile) -> None:
     """Delete the file, unless it is no longer the one that was to be deleted."""
     await check_unchanged(ctx, original)
     await ctx.files.remove(original.place)
-    ctx.memory.discard(original.place)
+    ctx.read_tracker.discard(original.place)
 
 
 async def make_patch(original: OriginalFile, text: str) -> UnifiedDiff:

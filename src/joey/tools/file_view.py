@@ -112,7 +112,7 @@ class FileViewer:
             return await self._binary(wanted, place, kind.size, head)
         else:
             entry = await self._lines(wanted, place, reader)
-        self._ctx.memory.record_seen(place, kind.stamp, data)
+        self._ctx.read_tracker.record_seen(place, kind.stamp, data)
         return entry
 
     async def _lines(

@@ -51,13 +51,13 @@ class GenerateImage(Tool[GenerateImageParams, PreparedImage]):
     params: ClassVar[type[Struct]] = GenerateImageParams
 
     def offered(self, offer: AvailabilityContext) -> bool:
-        return offer.capabilities.images is not None
+        return offer.capabilities.image_generator is not None
 
     def parse(self, arguments: dict[str, Any]) -> GenerateImageParams:
         return convert(arguments, GenerateImageParams, self.name)
 
     async def prepare(self, params: GenerateImageParams, ctx: ToolContext) -> PreparedImage:
-        if ctx.capabilities.images is None:
+        if ctx.capabilities.image_generator is None:
             raise ToolError("No model for pictures is configured (setting `imageProfile`).")
         target = _visible(params.path, ctx)
         source = _visible(params.image, ctx) if params.image else None
@@ -86,9 +86,9 @@ class GenerateImage(Tool[GenerateImageParams, PreparedImage]):
     async def run(
         self, prepared: PreparedImage, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
-        assert ctx.capabilities.images is not None
+        assert ctx.capabilities.image_generator is not None
         source = await _input(prepared.source, ctx) if prepared.source is not None else None
-        uri = await ctx.capabilities.images.make(prepared.prompt, source)
+        uri = await ctx.capabilities.image_generator.generate(prepared.prompt, source)
         format, data = _decoded(uri)
         target = await _named_after(format, prepared.target, ctx)
         await ctx.files.write(target, data)

@@ -115,7 +115,7 @@ async def _of_file(place: ResolvedPath, outlines: Outlines, ctx: ToolContext) ->
 async def _list_directory_definitions(
     place: ResolvedPath, outlines: Outlines, ctx: ToolContext
 ) -> str:
-    listing = await ctx.search.list(place, False, _MAX_DIRECTORY_ENTRIES)
+    listing = await ctx.search.list_directory(place, False, _MAX_DIRECTORY_ENTRIES)
     files = [
         file
         for entry in listing.entries

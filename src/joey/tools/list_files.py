@@ -67,7 +67,7 @@ class ListFiles(Tool[ListFilesParams, PreparedListing]):
 
 
 async def _list(place: ResolvedPath, recursive: bool, ctx: ToolContext) -> str:
-    listing = await ctx.search.list(place, recursive, MAX_ENTRIES)
+    listing = await ctx.search.list_directory(place, recursive, MAX_ENTRIES)
     if not listing.entries:
         return "No files found."
     lines = [_marked(entry, place, ctx) for entry in listing.entries]

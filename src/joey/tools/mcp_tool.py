@@ -175,7 +175,7 @@ def prepare_call(server: str, tool: str, arguments: Any, ctx: ToolContext) -> Pr
 
 async def run_call(prepared: PreparedMcpCall, ctx: ToolContext) -> Outcome:
     _check_unchanged(prepared, ctx)
-    ctx.say("mcp_server_request_started", "")
+    ctx.add_row("mcp_server_request_started", "")
     progress_lines: list[str] = []
     live = LiveOutput(ctx.on_output)
 
@@ -190,8 +190,8 @@ async def run_call(prepared: PreparedMcpCall, ctx: ToolContext) -> Outcome:
     finally:
         live.close()
         if progress_lines:
-            ctx.say("command_output", "".join(progress_lines))
-    ctx.say("mcp_server_response", answer.text, answer.images)
+            ctx.add_row("command_output", "".join(progress_lines))
+    ctx.add_row("mcp_server_response", answer.text, answer.images)
     return Outcome(answer.text, images=answer.images, is_error=answer.is_error)
 
 

@@ -57,7 +57,7 @@ class ReadCommandOutput(Tool[ReadCommandOutputParams, PreparedOutputRead]):
     async def prepare(
         self, params: ReadCommandOutputParams, ctx: ToolContext
     ) -> PreparedOutputRead:
-        path, size = await asyncio.to_thread(_locate, ctx.artifacts, params.artifact_id)
+        path, size = await asyncio.to_thread(_locate, ctx.artifacts_directory, params.artifact_id)
         offset = _checked_offset(params.offset, size)
         limit = _checked_limit(params.limit)
         if params.search:

@@ -24,7 +24,7 @@ class LocalEnvironment:
         self._search = search
         self._expected: tuple[int, asyncio.Task[Listing]] | None = None
 
-    def system_facts(self) -> Mapping[str, str]:
+    def get_system_info(self) -> Mapping[str, str]:
         return {
             "os": _operating_system(),
             "shell": "bash",
@@ -32,16 +32,16 @@ class LocalEnvironment:
             "workspace": str(self._files.root),
         }
 
-    def time_zone(self) -> str:
+    def get_time_zone(self) -> str:
         return zone_text(datetime.now().astimezone())
 
-    def expect_listing(self, limit: int) -> None:
+    def prewarm_listing(self, limit: int) -> None:
         listing = asyncio.get_running_loop().create_task(self._list(limit))
         # Where nobody asks for it after all, its failure is nobody's concern either.
         listing.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._expected = (limit, listing)
 
-    async def workspace_listing(self, limit: int) -> Listing:
+    async def list_workspace(self, limit: int) -> Listing:
         """Everything in the workspace that is worth naming, at most `limit` entries.
 
         Raises:
@@ -63,7 +63,7 @@ class LocalEnvironment:
             return Listing(entries=())
         root = self._files.root
         try:
-            return await self._search.list(self._files.resolve("."), True, limit)
+            return await self._search.list_directory(self._files.resolve("."), True, limit)
         except ToolError as error:
             raise WorkspaceError(f"cannot list the workspace {root}: {error}") from error
 

@@ -101,7 +101,7 @@ class LocalSearch:
         except RipgrepError as error:
             raise ToolError(f"ripgrep refused the search:\n{error}") from error
 
-    async def list(self, place: ResolvedPath, recursive: bool, limit: int) -> Listing:
+    async def list_directory(self, place: ResolvedPath, recursive: bool, limit: int) -> Listing:
         self._check_rules(place)
         return await list_directory(self._files, place, recursive, limit)
 

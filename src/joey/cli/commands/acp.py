@@ -145,7 +145,7 @@ class LocalAcpServices:
         index = open_task_index()
         try:
             limit = max(MIN_SCANNED_TASKS, 4 * (skip + page_size))
-            found = index.find(TaskQuery(workspace=directory, limit=limit)).found
+            found = index.find(TaskQuery(workspace=directory, limit=limit)).matches
         finally:
             index.close()
         own = [each.task for each in found if each.task.parent_id is None]

@@ -152,7 +152,9 @@ def check_git() -> Finding:
 def check_sandbox() -> Finding:
     """What confines commands, found out by running a hostile one."""
     report = detect_sandbox()
-    reasons = "; ".join(f"{level}: {reason}" for level, reason in report.reasons.items())
+    reasons = "; ".join(
+        f"{level}: {reason}" for level, reason in report.unavailable_reasons.items()
+    )
     if report.level is SandboxLevel.NONE:
         advice = "Every command will be asked for. Install bubblewrap, or see --no-sandbox."
         return Finding("Sandbox", FindingStatus.WARN, f"none works ({reasons})", advice)

@@ -78,13 +78,13 @@ def _print_tasks(store: Store, index: TaskIndex, arguments: Namespace) -> None:
     )
     if arguments.json:
         _write_json(
-            [msgspec.to_builtins(with_current_status(each.task, store)) for each in page.found]
+            [msgspec.to_builtins(with_current_status(each.task, store)) for each in page.matches]
         )
         return
-    if page.found:
+    if page.matches:
         width = columns(sys.stdout)
         _write_lines(
-            format_task_table(page.found, store, with_directory=arguments.all, width=width)
+            format_task_table(page.matches, store, with_directory=arguments.all, width=width)
         )
     _print_remainder(page, arguments)
 
@@ -98,15 +98,15 @@ def _search_tasks(store: Store, index: TaskIndex, arguments: Namespace) -> None:
         refresh=arguments.refresh,
     )
     if arguments.json:
-        _write_json(build_found_objects(page.found, store))
+        _write_json(build_found_objects(page.matches, store))
         return
-    if page.found:
+    if page.matches:
         width = columns(sys.stdout)
         if width is None:
-            _write_lines(format_found_fields(page.found, store))
+            _write_lines(format_found_fields(page.matches, store))
         else:
             _write_lines(
-                format_found_table(page.found, store, with_directory=arguments.all, width=width)
+                format_found_table(page.matches, store, with_directory=arguments.all, width=width)
             )
     _print_remainder(page, arguments)
 
@@ -116,18 +116,20 @@ def _resolve_workspace_filter(arguments: Namespace) -> str | None:
 
 
 def _print_remainder(page: TaskPage, arguments: Namespace) -> None:
-    if not page.found:
+    if not page.matches:
         narrowed = arguments.action == "search" or arguments.status or arguments.since is not None
         such = "such tasks" if narrowed else "tasks"
         elsewhere = "" if arguments.all else " in this folder; --all looks in all folders"
         print(f"there are no {such}{elsewhere}", file=sys.stderr)
-    elif page.total > len(page.found):
-        print(f"and {page.total - len(page.found):,} more (-n shows more of them)", file=sys.stderr)
+    elif page.total > len(page.matches):
+        print(
+            f"and {page.total - len(page.matches):,} more (-n shows more of them)", file=sys.stderr
+        )
 
 
 def _print_task(store: Store, index: TaskIndex, arguments: Namespace) -> None:
     task = with_current_status(
-        find_task_by_prefix(index.starting(arguments.id), arguments.id), store
+        find_task_by_prefix(index.find_by_prefix(arguments.id), arguments.id), store
     )
     rows = read_rows(store, task.id)
     if arguments.rows:
@@ -187,7 +189,7 @@ def open_index() -> Iterator[TaskIndex]:
     finally:
         line.clear()
         index.close()
-        for notice in index.notices:
+        for notice in index.warnings:
             text = sanitise(f"joey: {notice}")
             print(wrap(text, columns(sys.stderr)), file=sys.stderr)
 
@@ -282,7 +284,7 @@ def export_task(store: Store, index: TaskIndex, arguments: Namespace) -> None:
     Raises:
         UsageError: it cannot be written there.
     """
-    task = find_task_by_prefix(index.starting(arguments.id), arguments.id)
+    task = find_task_by_prefix(index.find_by_prefix(arguments.id), arguments.id)
     if arguments.format == "roo":
         _export_directory(store, task, arguments)
         return
@@ -299,7 +301,7 @@ def export_markdown(store: Store, index: TaskIndex, task_id: str, path: Path) ->
     Raises:
         UsageError: it cannot be written there.
     """
-    task = find_task_by_prefix(index.starting(task_id), task_id)
+    task = find_task_by_prefix(index.find_by_prefix(task_id), task_id)
     _write_file(_build_document(store, index, task, "markdown"), path, force=True)
 
 
@@ -331,7 +333,7 @@ def _export_directory(store: Store, task: TaskMetadata, arguments: Namespace) ->
 
     if arguments.output is None:
         raise UsageError("--format roo writes a folder; say with -o DIR where to put it")
-    records = store.read(task.id)
+    records = store.read_records(task.id)
     directory = write_roo_directory(
         task,
         records,
@@ -351,8 +353,8 @@ def delete_tasks(store: Store, index: TaskIndex, arguments: Namespace) -> ExitCo
     Raises:
         StoreError: one of them is open, or is not joey's to delete; those named before are gone.
     """
-    task = find_task_by_prefix(index.starting(arguments.id), arguments.id)
-    subtasks = index.family(task.id)
+    task = find_task_by_prefix(index.find_by_prefix(arguments.id), arguments.id)
+    subtasks = index.list_descendants(task.id)
     doomed = [task, *subtasks] if arguments.with_subtasks else [task]
     if not arguments.yes and not _confirm_deletion(doomed, subtasks):
         print("nothing was deleted", file=sys.stderr)
@@ -396,6 +398,6 @@ def _format_task(task: TaskMetadata) -> str:
 
 def _is_locked(store: Store, task: TaskMetadata) -> bool:
     try:
-        return store.is_held(task.id)
+        return store.is_locked(task.id)
     except TaskNotFoundError:
         return False

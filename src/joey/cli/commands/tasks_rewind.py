@@ -49,7 +49,7 @@ def rewind_task(index: TaskIndex, arguments: Namespace) -> ExitCode:
     """Raises UserError."""
     if arguments.undo and (arguments.message or arguments.before or arguments.with_files):
         raise UsageError("--undo takes back the latest rewind as it was; name nothing else")
-    task = find_task_by_prefix(index.starting(arguments.id), arguments.id)
+    task = find_task_by_prefix(index.find_by_prefix(arguments.id), arguments.id)
     return asyncio.run(_run_rewind(task, arguments))
 
 
@@ -57,7 +57,7 @@ def fork_task(index: TaskIndex, arguments: Namespace) -> ExitCode:
     """Raises UserError."""
     if arguments.before and not arguments.message:
         raise UsageError("--before needs the message before which the copy ends")
-    task = find_task_by_prefix(index.starting(arguments.id), arguments.id)
+    task = find_task_by_prefix(index.find_by_prefix(arguments.id), arguments.id)
     return asyncio.run(_run_fork(task, arguments))
 
 

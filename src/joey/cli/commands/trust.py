@@ -45,7 +45,7 @@ def offer_trust(workspace: Path) -> None:
     """Ask once, before a conversation begins; a no goes on without."""
     trust = _load_trust(workspace)
     missing = () if trust is None else trust.untrusted_items
-    if trust is None or all(item.only_unasked for item in missing):
+    if trust is None or all(item.needs_trust_only_unattended for item in missing):
         return
     print("This folder brings something along that would run on your machine:", file=sys.stderr)
     print(_format_items(missing, ()), file=sys.stderr)

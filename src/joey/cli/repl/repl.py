@@ -455,7 +455,7 @@ def print_introduction(
         return None
     short = shorten_task_id(earlier.id, engine.list_task_ids())
     print_note(f"going on with task {short}: {one_line(earlier.title, 200)}")
-    records = open_store().read(earlier.id)
+    records = open_store().read_records(earlier.id)
     if last_text := find_last_assistant_text(build_rows(records)):
         print_note(f"it said last: {one_line(last_text, 400)}")
     if not arguments.fork and (waiting := _join_queued_messages(records)):

@@ -102,7 +102,7 @@ def export_task(task_id: str, workspace: Path) -> str:
     """Raises UsageError."""
     index = open_task_index()
     try:
-        path = workspace / f"joey-{index.short_id(task_id)}.md"
+        path = workspace / f"joey-{index.shorten_id(task_id)}.md"
         export_markdown(open_store(), index, task_id, path)
     finally:
         index.close()

@@ -101,7 +101,9 @@ class LocalAppHost:
             return None
         index = open_task_index()
         try:
-            return next((task for task in index.starting(task_id) if task.id == task_id), None)
+            return next(
+                (task for task in index.find_by_prefix(task_id) if task.id == task_id), None
+            )
         finally:
             index.close()
 
@@ -157,7 +159,7 @@ class LocalAppHost:
         store, index = open_store(), open_task_index()
         try:
             query = TaskQuery(workspace=str(self.workspace), limit=MAX_LISTED_TASKS)
-            found = index.find(query).found
+            found = index.find(query).matches
         finally:
             index.close()
         own = [each.task for each in found if not each.task.parent_id]

@@ -365,7 +365,9 @@ def _remove_stale_temp_directories(directory: Path) -> None:
 
 def explain_no_sandbox(report: SandboxReport) -> str:
     """Why nothing works, in one or two sentences."""
-    reasons = "; ".join(f"{level}: {reason}" for level, reason in report.reasons.items())
+    reasons = "; ".join(
+        f"{level}: {reason}" for level, reason in report.unavailable_reasons.items()
+    )
     return f"No sandbox works on this machine ({reasons})."
 
 

@@ -122,7 +122,7 @@ async def search_tasks(hub: ServerHub, call: CommandCall) -> FoundTasks:
 
 async def _read(hub: ServerHub, call: CommandCall) -> FrameEncoder:
     task_id = hub.task_id(call)
-    records = await asyncio.to_thread(hub.store.read, task_id)
+    records = await asyncio.to_thread(hub.store.read_records, task_id)
     encoder, _ = await asyncio.to_thread(encode_records, task_id, records)
     return encoder
 
@@ -201,7 +201,7 @@ def _status_at_rest(hub: ServerHub, metadata: TaskMetadata) -> str:
     if state in IDLE_STATES and state is not TaskState.CREATED:
         return str(state)
     try:
-        held = hub.store.is_held(metadata.id)
+        held = hub.store.is_locked(metadata.id)
     except TaskNotFoundError:
         held = False  # deleted a moment ago, or nothing but its metadata was ever there
     if not held:
@@ -286,7 +286,7 @@ class TaskSearch:
         if (rows := self._open.get(task_id)) is not None:
             return msgspec.convert(rows, list[_RowText], from_attributes=True, strict=False)
         try:
-            data = self._store.rows(task_id, min(MAX_SEARCHED_TASK_BYTES, self._left))
+            data = self._store.read_rows(task_id, min(MAX_SEARCHED_TASK_BYTES, self._left))
             self._left -= len(data)
             return _rows.decode(data) if data else ()
         except (StoreError, TaskNotFoundError, msgspec.DecodeError, UnicodeDecodeError) as error:

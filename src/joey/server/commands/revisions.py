@@ -86,7 +86,7 @@ def _with_profile(hub: ServerHub, name: str | None) -> TaskOptions:
 async def get_checkpoints(hub: ServerHub, call: CommandCall) -> CheckpointList:
     task = hub.open_task(call)
     if task is None:
-        path = find_live_branch(await asyncio.to_thread(hub.store.read, hub.task_id(call)))
+        path = find_live_branch(await asyncio.to_thread(hub.store.read_records, hub.task_id(call)))
     else:
         path = task.recorder.live_branch
     saved = (record.event for record in path if isinstance(record.event, CheckpointSaved))

@@ -95,19 +95,19 @@ class TaskCheckpoints:
         self._shared = shared
         self._closed = False
 
-    def begin(self, task_id: str) -> None:
+    def prewarm(self, task_id: str) -> None:
         """In a moment: the first request to the model goes out before it."""
         asyncio.get_running_loop().call_later(_PREWARM_DELAY_S, self._begin, task_id)
 
     def _begin(self, task_id: str) -> None:
         if not self._closed:
-            self._store.begin(task_id)
+            self._store.prewarm(task_id)
 
     async def save(self, task_id: str) -> str:
         return await self._store.save(task_id)
 
-    async def changes(self, since: str, until: str | None = None) -> Sequence[FileChange]:
-        return await self._store.changes(since, until)
+    async def list_changes(self, since: str, until: str | None = None) -> Sequence[FileChange]:
+        return await self._store.list_changes(since, until)
 
     async def diff(self, since: str, until: str | None = None) -> Sequence[FileDiff]:
         return await self._store.diff(since, until)
@@ -115,11 +115,11 @@ class TaskCheckpoints:
     async def restore(self, to: str, before: str | None = None) -> Sequence[FileChange]:
         return await self._store.restore(to, before)
 
-    async def left(self, paths: Sequence[str]) -> Sequence[LeftFile]:
-        return await self._store.left(paths)
+    async def list_unrestorable(self, paths: Sequence[str]) -> Sequence[LeftFile]:
+        return await self._store.list_unrestorable(paths)
 
-    async def forget(self, task_id: str) -> None:
-        await self._store.forget(task_id)
+    async def discard_task(self, task_id: str) -> None:
+        await self._store.discard_task(task_id)
 
     async def size(self) -> int:
         """Bytes on disk that the checkpoints of the workspace take."""

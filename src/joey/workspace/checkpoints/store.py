@@ -1,8 +1,8 @@
 """Checkpoints of a workspace, for all its tasks: saved, compared, restored, forgotten with a task.
 
 `save` takes a snapshot of the files (`snapshot.py`) and makes a commit of it (`refs.py`);
-`changes` and `diff` compare two commits (`diff.py`); `restore` writes back the files in which the
-workspace differs from one (`restore.py`). Only one of these runs at a time, in this process and
+`list_changes` and `diff` compare two commits (`diff.py`); `restore` writes back the files in which
+the workspace differs from one (`restore.py`). Only one of these runs at a time, in this process and
 among all processes: each holds the lock of the shadow directory (`shadow_repo.py`).
 """
 
@@ -71,7 +71,7 @@ class WorkspaceCheckpoints:
         self._ahead: set[asyncio.Task[None]] = set()
         self._kept: _LastCheckpoint | None = None
 
-    def begin(self, task_id: str) -> None:
+    def prewarm(self, task_id: str) -> None:
         self._begin_looking()
         saving = asyncio.create_task(self._save_ahead(task_id))
         self._ahead.add(saving)
@@ -101,7 +101,7 @@ class WorkspaceCheckpoints:
             self._kept = _LastCheckpoint(last, task_id, git.marks(refs_of(task_id)))
         return last.id
 
-    async def changes(self, since: str, until: str | None = None) -> Sequence[FileChange]:
+    async def list_changes(self, since: str, until: str | None = None) -> Sequence[FileChange]:
         check_workspace(self._root, self._home)
         async with self._opened() as git:
             return [one.change for one in await self._compare(git, since, until)]
@@ -130,7 +130,7 @@ class WorkspaceCheckpoints:
             sizes = await blob_sizes(git, (one.blob for one in back))
             return await self._bring_back(git, gone, back, sizes)
 
-    async def left(self, paths: Sequence[str]) -> Sequence[LeftFile]:
+    async def list_unrestorable(self, paths: Sequence[str]) -> Sequence[LeftFile]:
         check_workspace(self._root, self._home)
         inside = {path: place for path in paths if (place := self._inside(path)) is not None}
         async with self._opened() as git:
@@ -155,7 +155,7 @@ class WorkspaceCheckpoints:
             return None
         return os.fsencode(place.relative_to(self._root))
 
-    async def forget(self, task_id: str) -> None:
+    async def discard_task(self, task_id: str) -> None:
         if not self._directory.repository.exists():
             return
         async with self._opened() as git:

@@ -39,7 +39,7 @@ class GitRepository:
         self._root = root
         self._files = LocalFiles(root)
 
-    async def changes(self) -> str:
+    async def show_changes(self) -> str:
         git = await Git.of(self._root)
         _, files = await self._status(git)
         if not files:
@@ -50,14 +50,14 @@ class GitRepository:
             diff = "(there is no commit yet to compare with)"
         return _cut("\n".join(["Working directory changes:", "", *files, "", diff]).rstrip())
 
-    async def commit(self, name: str) -> str:
+    async def show_commit(self, name: str) -> str:
         if not _COMMIT_HASH_RE.fullmatch(name):
             raise ToolError(f"{name} is not the hash of a commit")
         git = await Git.of(self._root)
         shown = ("show", f"{name}^{{commit}}", f"--format={_COMMIT_FORMAT}")
         return _cut((await self._patch(git, shown, "--stat")).rstrip())
 
-    async def status(self, limit: int) -> str:
+    async def show_status(self, limit: int) -> str:
         branch, files = await self._status(await Git.of(self._root))
         more = [f"... {len(files) - limit} more files"] if len(files) > limit else []
         return "\n".join([branch, *files[:limit], *more])

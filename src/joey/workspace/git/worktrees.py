@@ -59,7 +59,7 @@ class GitWorktrees:
     def get_directory(self, name: str) -> Path:
         return self._worktrees_directory / name
 
-    def branch(self, name: str) -> str:
+    def get_branch(self, name: str) -> str:
         return f"joey/{name}"
 
     def _is_there(self, name: str) -> bool:
@@ -85,7 +85,7 @@ class GitWorktrees:
         assert base is not None
         make_private_directory(self._worktrees_directory)
         self._worktrees_directory.chmod(0o700)
-        await ours.say("worktree", "add", "-q", "-B", self.branch(name), str(directory), base)
+        await ours.say("worktree", "add", "-q", "-B", self.get_branch(name), str(directory), base)
         directory.chmod(0o700)
         await self._copy_rules(ours, name)
         theirs = await self._inside(ours, name)
@@ -143,7 +143,7 @@ class GitWorktrees:
 
     async def _current(self, theirs: GitTrees, name: str) -> str:
         at = await theirs.say("rev-parse", "--abbrev-ref", "HEAD")
-        return self.branch(name) if at == "HEAD" else at
+        return self.get_branch(name) if at == "HEAD" else at
 
     async def remove(self, name: str) -> None:
         directory = self.get_directory(name)
@@ -158,8 +158,8 @@ class GitWorktrees:
         # Not `worktree prune`: it would forget those of the user that are not there just now.
         own = self._own(ours, name)
         await asyncio.to_thread(shutil.rmtree, own, ignore_errors=True)
-        if await ours.find(f"refs/heads/{self.branch(name)}") is not None:
-            await ours.say("update-ref", "-d", f"refs/heads/{self.branch(name)}")
+        if await ours.find(f"refs/heads/{self.get_branch(name)}") is not None:
+            await ours.say("update-ref", "-d", f"refs/heads/{self.get_branch(name)}")
 
 
 class _MergeObstacle(Struct, frozen=True):
