@@ -6,7 +6,7 @@ import pytest
 
 from joey.core.events import AskOpened
 from joey.core.task import Answer, AskKind, Response
-from joey.presentation.questions import answer_of, hint_of, question_of
+from joey.presentation.questions import format_answer_hint, format_question, parse_answer
 
 YES, NO = Answer(Response.YES), Answer(Response.NO)
 QUESTION = json.dumps(
@@ -57,23 +57,23 @@ TABLE: list[tuple[AskKind, str, Answer | None]] = [
 @pytest.mark.parametrize(("kind", "line", "answer"), TABLE)
 def test_a_line_means_what_it_says(kind: AskKind, line: str, answer: Answer | None) -> None:
     text = QUESTION if kind is AskKind.FOLLOWUP else ""
-    assert answer_of(AskOpened(ts=1, ask=kind, text=text), line) == answer
+    assert parse_answer(AskOpened(ts=1, ask=kind, text=text), line) == answer
 
 
 @pytest.mark.parametrize("kind", list(AskKind))
 def test_every_kind_of_question_says_what_may_be_answered(kind: AskKind) -> None:
     text = '{"count": 3, "type": "requests"}' if kind is AskKind.LIMIT_REACHED else ""
     ask = AskOpened(ts=1, ask=kind, text=text)
-    assert hint_of(ask)
-    assert isinstance(question_of(ask), str)
+    assert format_answer_hint(ask)
+    assert isinstance(format_question(ask), str)
 
 
 def test_suggestions_are_numbered() -> None:
     ask = AskOpened(ts=1, ask=AskKind.FOLLOWUP, text=QUESTION)
-    assert question_of(ask) == "Which one?\n  1. the first\n  2. the last"
-    assert "1-2" in hint_of(ask)
+    assert format_question(ask) == "Which one?\n  1. the first\n  2. the last"
+    assert "1-2" in format_answer_hint(ask)
 
 
 def test_a_question_cannot_command_the_terminal() -> None:
     ask = AskOpened(ts=1, ask=AskKind.FOLLOWUP, text='{"question": "\\u001b[2Jwell?"}')
-    assert question_of(ask) == "well?"
+    assert format_question(ask) == "well?"

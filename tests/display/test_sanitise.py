@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from joey.presentation.text import one_line, sanitise
+from joey.presentation.text import sanitize, to_one_line
 
 TABLE = [
     ("plain words", "plain words"),
@@ -29,7 +29,7 @@ TABLE = [
 
 @pytest.mark.parametrize(("text", "shown"), TABLE)
 def test_text_is_shown_without_what_commands_a_terminal(text: str, shown: str) -> None:
-    assert sanitise(text) == shown
+    assert sanitize(text) == shown
 
 
 @pytest.mark.requirement("front:safe-display")
@@ -39,7 +39,7 @@ def test_no_text_reaches_the_terminal_with_a_control_character_however_it_is_cut
     text: str, cut: int
 ) -> None:
     text = f"\x1b[{text}\x9b\r\u202e"
-    shown = sanitise(text[:cut]) + sanitise(text[cut:])
+    shown = sanitize(text[:cut]) + sanitize(text[cut:])
     forbidden = [c for c in shown if (ord(c) < 32 and c not in "\n\t") or 0x7F <= ord(c) < 0xA0]
     assert not forbidden
     assert "\u202e" not in shown
@@ -47,5 +47,5 @@ def test_no_text_reaches_the_terminal_with_a_control_character_however_it_is_cut
 
 
 def test_one_line_is_never_longer_than_asked_for() -> None:
-    assert one_line("two\n\nwords\x1b[2J") == "two words"
-    assert one_line("x" * 300, 10) == "xxxxxxxxx…"
+    assert to_one_line("two\n\nwords\x1b[2J") == "two words"
+    assert to_one_line("x" * 300, 10) == "xxxxxxxxx…"

@@ -8,11 +8,11 @@ from joey.errors import ProviderFailure
 from joey.presentation.phrases import (
     OUTCOME_TEXTS,
     describe_error,
+    describe_outcome,
     describe_provider_error,
-    in_a_sentence,
-    outcome,
+    lower_first,
 )
-from joey.presentation.questions import why_asked
+from joey.presentation.questions import describe_ask_reason
 
 BEHIND_OUR_NAME = [
     ("There is no mode", "there is no mode"),
@@ -55,7 +55,7 @@ ERROR_TEXTS = [
 
 @pytest.mark.parametrize(("text", "shown"), BEHIND_OUR_NAME)
 def test_a_message_begins_small_unless_with_a_name(text: str, shown: str) -> None:
-    assert in_a_sentence(text) == shown
+    assert lower_first(text) == shown
 
 
 @pytest.mark.parametrize(("text", "shown"), ERROR_TEXTS)
@@ -66,20 +66,20 @@ def test_people_read_errors_without_marks_for_programs(text: str, shown: str) ->
 def test_every_way_to_fail_has_a_sentence() -> None:
     for kind in ProviderFailure:
         assert f"provider:{kind}" in OUTCOME_TEXTS
-        assert kind.value not in outcome(f"provider:{kind}").replace("overload", "")[:8]
-    assert outcome("something new") == "failed"
+        assert kind.value not in describe_outcome(f"provider:{kind}").replace("overload", "")[:8]
+    assert describe_outcome("something new") == "failed"
 
 
 def test_the_reason_does_not_repeat_the_command() -> None:
     command = "make `x`; rm -rf build"
     decision = decide((Claim(Access.EXECUTE, command=command),), Settings())
     assert isinstance(decision, Ask)
-    why = why_asked(decision.reason, command)
+    why = describe_ask_reason(decision.reason, command)
     assert why == "commands are not allowed without you (alwaysAllowExecute)"
     switched_on = Settings(always_allow_execute=True, allowed_commands=("ls",))
     decision = decide((Claim(Access.EXECUTE, command="rm x"),), switched_on)
     assert isinstance(decision, Ask)
-    assert why_asked(decision.reason, "rm x") == "no rule allows it"
+    assert describe_ask_reason(decision.reason, "rm x") == "no rule allows it"
 
 
 def test_numbers_for_programs_are_left_out_of_a_wait() -> None:

@@ -6,8 +6,8 @@ from joey.presentation.slash_commands import (
     BUILT_IN_COMMANDS,
     LISTED_COMMANDS,
     UNLISTED_NAMES,
-    guess_at,
-    parse,
+    parse_command,
+    suggest_command,
 )
 
 NAMES = [command.name for command in LISTED_COMMANDS]
@@ -23,7 +23,7 @@ NAMES = [command.name for command in LISTED_COMMANDS]
     ],
 )
 def test_a_command_is_known_with_the_text_after_it(text: str, name: str, argument: str) -> None:
-    parsed = parse(text)
+    parsed = parse_command(text)
     assert parsed is not None
     assert (parsed[0].name, parsed[1]) == (name, argument)
 
@@ -32,7 +32,7 @@ def test_a_command_is_known_with_the_text_after_it(text: str, name: str, argumen
     "text", ["help", "/nonsense", "/etc/hosts is odd", "/help me with this", "//", "/", ""]
 )
 def test_other_text_is_no_command(text: str) -> None:
-    assert parse(text) is None
+    assert parse_command(text) is None
 
 
 def test_every_command_is_offered_once() -> None:
@@ -58,4 +58,4 @@ def test_every_command_is_offered_once() -> None:
     ],
 )
 def test_a_slip_is_guessed_at(text: str, suggestion: str | None) -> None:
-    assert guess_at(text, NAMES) == suggestion
+    assert suggest_command(text, NAMES) == suggestion

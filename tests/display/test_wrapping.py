@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.presentation.text import cells, wrap
+from joey.presentation.text import measure_width, wrap
 
 LINES = [
     ("! one two three four five", "! one two three\n  four five"),
@@ -25,5 +25,5 @@ def test_continuations_stand_under_the_text(line: str, broken: str) -> None:
 @given(st.text(st.sampled_from("ab 漢-1.$\n"), max_size=200), st.integers(20, 60))
 def test_every_line_fits_and_no_letter_is_lost(text: str, width: int) -> None:
     broken = wrap(text, width)
-    assert all(cells(line) <= width for line in broken.split("\n"))
+    assert all(measure_width(line) <= width for line in broken.split("\n"))
     assert "".join(broken.split()) == "".join(text.split())

@@ -14,7 +14,7 @@ from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
-from joey.presentation.text import cells
+from joey.presentation.text import measure_width
 from tests.front.binary import LIMIT, Joey
 
 CTRL_C = "\x03"
@@ -102,7 +102,7 @@ def render_lines(raw: str, columns: int) -> list[str]:
             elif token[-1] == "K":
                 del lines[row][column:]
         elif token >= " ":
-            width = cells(token)
+            width = measure_width(token)
             if column + width > columns:
                 row, column = row + 1, 0
                 lines.append([])

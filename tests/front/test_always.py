@@ -8,7 +8,7 @@ import pytest
 
 from joey.core.events import AskOpened
 from joey.core.task import Answer, AskKind, Response
-from joey.presentation.questions import answer_of, hint_of
+from joey.presentation.questions import format_answer_hint, parse_answer
 from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer
 from tests.front.binary import Joey, reach
@@ -29,11 +29,11 @@ DONE = Turn(call("attempt_completion", {"result": "Done."}))
 @pytest.mark.parametrize("word", ["a", " ALWAYS "])
 def test_always_is_understood_where_a_rule_is_shown(word: str) -> None:
     ask = AskOpened(ts=1, ask=AskKind.COMMAND, text="npm test", always_rule="npm test")
-    assert "[a]lways" in hint_of(ask)
-    assert answer_of(ask, word) == Answer(Response.YES, always=True)
+    assert "[a]lways" in format_answer_hint(ask)
+    assert parse_answer(ask, word) == Answer(Response.YES, always=True)
     plain = AskOpened(ts=1, ask=AskKind.COMMAND, text="npm test")
-    assert "lways" not in hint_of(plain)
-    assert answer_of(plain, word) is None, "it is neither a yes nor words for the model"
+    assert "lways" not in format_answer_hint(plain)
+    assert parse_answer(plain, word) is None, "it is neither a yes nor words for the model"
 
 
 @pytest.mark.requirement("always:written")

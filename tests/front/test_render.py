@@ -32,8 +32,8 @@ from joey.core.task import Answer, AskKind, Response, parse_todos
 from joey.presentation.tool_calls import (
     MAX_ASK_DIFF_LINES,
     CommandOutputPreview,
-    card,
-    coloured_diff,
+    render_card,
+    render_diff,
 )
 from tests.front.terminal import render_lines
 
@@ -145,17 +145,20 @@ def test_the_question_says_what_would_hold_the_command(level: SandboxStatus, sai
 
 def test_a_change_that_nobody_is_asked_about_is_cut_short() -> None:
     long = "\n".join(f"+line {n}" for n in range(300))
-    assert "more lines" in card("write_to_file", "{}", "a", long, asked=False).plain
-    assert "more lines" not in card("write_to_file", "{}", "a", long, asked=True).plain
+    assert "more lines" in render_card("write_to_file", "{}", "a", long, is_ask=False).plain
+    assert "more lines" not in render_card("write_to_file", "{}", "a", long, is_ask=True).plain
     assert (
-        "1 more lines" in coloured_diff("+x\n" * (MAX_ASK_DIFF_LINES + 1), MAX_ASK_DIFF_LINES).plain
+        "1 more lines" in render_diff("+x\n" * (MAX_ASK_DIFF_LINES + 1), MAX_ASK_DIFF_LINES).plain
     )
 
 
 def test_a_card_names_what_the_tool_looks_at() -> None:
     row = '{"tool":"searchFiles","path":"src","regex":"TODO"}'
-    assert card("search_files", row, None, None, asked=False).plain == "● search_files src TODO"
-    assert card("odd", "no json", None, None, asked=False).plain == "● odd"
+    assert (
+        render_card("search_files", row, None, None, is_ask=False).plain
+        == "● search_files src TODO"
+    )
+    assert render_card("odd", "no json", None, None, is_ask=False).plain == "● odd"
 
 
 def test_output_is_bounded_and_its_end_is_kept() -> None:

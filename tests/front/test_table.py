@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joey.cli.output import format_table, truncate_cells
-from joey.presentation.text import cells
+from joey.presentation.text import measure_width
 
 CELL_TEXTS = st.text("ab 字📝", max_size=40)
 
@@ -14,7 +14,9 @@ CELL_TEXTS = st.text("ab 字📝", max_size=40)
     st.integers(20, 120),
 )
 def test_no_line_is_wider_than_the_terminal(rows: list[tuple[str, ...]], width: int) -> None:
-    assert all(cells(line) <= width for line in format_table(rows, width, fixed_columns={0}))
+    assert all(
+        measure_width(line) <= width for line in format_table(rows, width, fixed_columns={0})
+    )
 
 
 def test_the_widest_columns_give_way_and_short_facts_stay_whole() -> None:

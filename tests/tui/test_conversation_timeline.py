@@ -28,7 +28,7 @@ from joey.core.models import ToolProtocol
 from joey.core.settings import Settings
 from joey.core.task import Answer, AskKind, Response
 from joey.engine.task import Task
-from joey.presentation.text import sanitise
+from joey.presentation.text import sanitize
 from joey.testing.script import Turn, call, fail, pause, say, think
 from joey.tui.blocks.block import DrawContext
 from joey.tui.blocks.timeline import Timeline
@@ -285,7 +285,7 @@ def test_rows_that_others_wrote_are_drawn_whatever_is_in_them(
     rows: list[dict[str, Any]], whole: bool, width: int
 ) -> None:
     for line in render_timeline(from_rows(rows), whole=whole, width=width):
-        assert sanitise(line) == line
+        assert sanitize(line) == line
 
 
 def test_a_request_that_failed_for_good_is_shown_once() -> None:

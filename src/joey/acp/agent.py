@@ -73,7 +73,7 @@ from joey.acp.session import (
 from joey.acp.terminals import EditorTerminals
 from joey.client.local import Engine, generate_task_id
 from joey.errors import UserError
-from joey.presentation.text import one_line
+from joey.presentation.text import to_one_line
 
 INVALID_REQUEST = -32600
 DRAIN_TIMEOUT_S = 2.0
@@ -275,7 +275,7 @@ class Agent:
                 SessionInfo(
                     session_id=task.id,
                     cwd=task.workspace or request.cwd or str(Path.home()),
-                    title=one_line(task.title, 80) or None,
+                    title=to_one_line(task.title, 80) or None,
                     updated_at=datetime.fromtimestamp(task.updated / 1000, UTC).isoformat(),
                 )
                 for task in page.tasks

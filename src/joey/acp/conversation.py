@@ -52,7 +52,7 @@ from joey.core.events import (
 from joey.core.history.branch import find_live_branch
 from joey.core.task import APPROVAL_ASKS, Answer, AskKind, Response
 from joey.errors import CondenseError
-from joey.presentation.text import one_line, sanitise
+from joey.presentation.text import sanitize, to_one_line
 
 REFUSAL_STOP_REASONS = frozenset({"refusal", "content_filter"})
 """What models say when they do not want to go on."""
@@ -158,7 +158,7 @@ class Conversation:
 
     async def send_warnings(self, lines: Sequence[str]) -> None:
         """Tell what is no part of the conversation, and is not told again."""
-        text = "\n\n".join(f"*{sanitise(line)}*" for line in lines)
+        text = "\n\n".join(f"*{sanitize(line)}*" for line in lines)
         if text:
             block = TextContentBlock(type="text", text=f"{text}\n\n")
             await self._send_updates(
@@ -206,7 +206,7 @@ class Conversation:
         if self.task is None:
             return
         projection = self.task.recorder.projection
-        title = one_line(projection.prompt.text if projection.prompt is not None else "", 80)
+        title = to_one_line(projection.prompt.text if projection.prompt is not None else "", 80)
         now = datetime.fromtimestamp(projection.updated / 1000, UTC).isoformat()
         await self._send_updates(
             [

@@ -8,8 +8,8 @@ from pydantic import ValidationError
 
 from joey.core.events import TaskAborted, TaskFailed, TaskFinished
 from joey.errors import ConfigError, TaskNotFoundError, UserError, WorkspaceError
-from joey.presentation.phrases import outcome
-from joey.presentation.text import one_line, sanitise
+from joey.presentation.phrases import describe_outcome
+from joey.presentation.text import sanitize, to_one_line
 
 INVALID_PARAMS = -32602
 RESOURCE_NOT_FOUND = -32002
@@ -36,7 +36,7 @@ def to_request_error(
 def _build_invalid_params_error(error: ValidationError) -> RequestError:
     """Without what was sent: it may be long, and it may be secret."""
     problems = [
-        f"{'.'.join(map(str, each['loc'])) or 'params'}: {one_line(each['msg'], 200)}"
+        f"{'.'.join(map(str, each['loc'])) or 'params'}: {to_one_line(each['msg'], 200)}"
         for each in error.errors(include_input=False, include_url=False, include_context=False)
     ]
     return RequestError(
@@ -74,5 +74,5 @@ def resolve_stop_reason(
             return _STOP_REASON_BY_FAILURE_CODE[code]
         case TaskFailed(code=code, message=message):
             number = AUTH_REQUIRED if code == "provider:auth" else INTERNAL_ERROR
-            text = f"{outcome(code)}: {sanitise(message)}"
+            text = f"{describe_outcome(code)}: {sanitize(message)}"
             return RequestError(number, text, {"code": code})

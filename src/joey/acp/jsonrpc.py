@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any
 
-from joey.presentation.text import one_line
+from joey.presentation.text import to_one_line
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 """Bytes of a line: pictures are sent as text."""
@@ -114,7 +114,7 @@ def _parse_message(line: bytes | None) -> dict[str, Any]:
     try:
         message = json.loads(line)
     except (ValueError, RecursionError) as error:
-        shown = one_line(line[:80].decode(errors="replace"), 60)
+        shown = to_one_line(line[:80].decode(errors="replace"), 60)
         why = str(error) if isinstance(error, json.JSONDecodeError) else "it cannot be read"
         raise InvalidMessageError(PARSE_ERROR, f"The line is not JSON ({why}): {shown}") from error
     if not isinstance(message, dict):
@@ -140,6 +140,6 @@ def _validate_message(message: dict[str, Any]) -> dict[str, Any]:
         )
     error = message.get("error")
     if not isinstance(error, dict | None):
-        error = {"code": -32603, "message": one_line(str(error), 200)}
+        error = {"code": -32603, "message": to_one_line(str(error), 200)}
     # Whoever says both has not plainly said yes.
     return message if error is None else {"id": id, "error": error}

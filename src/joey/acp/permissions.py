@@ -23,8 +23,8 @@ from acp.schema import (
 from joey.acp.tool_calls import ToolCallView, build_text_content
 from joey.core.events import AskOpened
 from joey.core.task import APPROVAL_ASKS, Answer, AskKind, Response
-from joey.presentation.questions import answer_of, held_by, why_asked
-from joey.presentation.text import one_line
+from joey.presentation.questions import describe_ask_reason, describe_confinement, parse_answer
+from joey.presentation.text import to_one_line
 
 ALLOW_OPTION_ID, ALWAYS_OPTION_ID, REJECT_OPTION_ID = "allow", "always", "reject"
 
@@ -56,7 +56,7 @@ class EditorAnswerPolicy:
 def build_permission_options(ask: AskOpened) -> list[PermissionOption]:
     options = [PermissionOption(option_id=ALLOW_OPTION_ID, name="Allow", kind="allow_once")]
     if ask.always_rule:
-        rule = f"Always allow {one_line(ask.always_rule, 120)}"
+        rule = f"Always allow {to_one_line(ask.always_rule, 120)}"
         options.append(PermissionOption(option_id=ALWAYS_OPTION_ID, name=rule, kind="allow_always"))
     options.append(PermissionOption(option_id=REJECT_OPTION_ID, name="Reject", kind="reject_once"))
     return options
@@ -64,16 +64,19 @@ def build_permission_options(ask: AskOpened) -> list[PermissionOption]:
 
 def build_permission_tool_call(ask: AskOpened, call_id: str, view: ToolCallView) -> ToolCallUpdate:
     """What the person decides about."""
-    reasons = [why_asked(ask.reason, ask.text)] if ask.reason else []
+    reasons = [describe_ask_reason(ask.reason, ask.text)] if ask.reason else []
     if ask.sandbox is not None:
-        reasons.append(held_by(ask.sandbox))
+        reasons.append(describe_confinement(ask.sandbox))
     why = "; ".join(reasons)
     return ToolCallUpdate(
         tool_call_id=call_id,
         title=view.title,
         kind=view.kind,
         status="pending",
-        content=[*view.content, *([build_text_content(f"*{one_line(why, 400)}*")] if why else [])],
+        content=[
+            *view.content,
+            *([build_text_content(f"*{to_one_line(why, 400)}*")] if why else []),
+        ],
         locations=list(view.locations),
         raw_input=view.raw_input,
     )
@@ -93,7 +96,7 @@ def parse_permission_response(response: RequestPermissionResponse) -> Answer | N
 def parse_prompt_answer(ask: AskOpened, text: str, images: tuple[str, ...]) -> Answer:
     """What a prompt means as the answer to the question that the turn before has ended with."""
     if ask.ask is AskKind.LIMIT_REACHED:
-        parsed = answer_of(ask, text)
+        parsed = parse_answer(ask, text)
         return parsed or Answer(Response.YES, text=text, images=images)
-    parsed = None if images else answer_of(ask, text)
+    parsed = None if images else parse_answer(ask, text)
     return parsed or Answer(Response.MESSAGE, text=text, images=images)

@@ -28,7 +28,7 @@ from acp.schema import (
 from joey.acp.editor import SessionUpdate
 from joey.client.images import ImageError, encode_image
 from joey.core.mentions import find_command_mentions, find_mentions, replace_spans
-from joey.presentation.text import sanitise
+from joey.presentation.text import sanitize
 
 PromptBlock = (
     TextContentBlock
@@ -147,7 +147,7 @@ def build_user_message_chunks(
 ) -> Iterator[SessionUpdate]:
     """`images` are data URIs."""
     if text:
-        block = TextContentBlock(type="text", text=sanitise(text))
+        block = TextContentBlock(type="text", text=sanitize(text))
         yield UserMessageChunk(
             session_update="user_message_chunk", content=block, message_id=str(ts)
         )

@@ -44,7 +44,7 @@ from joey.core.events import ModeSwitched
 from joey.core.modes import Mode, choose_fallback_mode
 from joey.core.settings import ModelRoute, TaskSecrets
 from joey.ports import Files, FrontEndResources, TaskMetadata
-from joey.presentation.text import one_line
+from joey.presentation.text import to_one_line
 
 
 class SlashCommandInfo(Struct, frozen=True):
@@ -304,7 +304,7 @@ ConfigOptions = list[SessionConfigOptionSelect | SessionConfigOptionBoolean]
 
 def build_mode_state(modes: Sequence[Mode], current: str) -> SessionModeState:
     listed = [
-        SessionMode(id=mode.slug, name=one_line(mode.name, 80), description=_describe_mode(mode))
+        SessionMode(id=mode.slug, name=to_one_line(mode.name, 80), description=_describe_mode(mode))
         for mode in modes
     ]
     return SessionModeState(available_modes=listed, current_mode_id=current)
@@ -324,7 +324,7 @@ def build_config_options(
             options=[
                 SessionConfigSelectOption(
                     value=choice.slug,
-                    name=one_line(choice.name, 80),
+                    name=to_one_line(choice.name, 80),
                     description=_describe_mode(choice),
                 )
                 for choice in modes
@@ -362,16 +362,18 @@ def parse_compact_command(text: str) -> str | None:
 
 
 def _build_available_command(command: SlashCommandInfo) -> AvailableCommand:
-    hint = AvailableCommandInput(UnstructuredCommandInput(hint=one_line(command.argument_hint, 80)))
+    hint = AvailableCommandInput(
+        UnstructuredCommandInput(hint=to_one_line(command.argument_hint, 80))
+    )
     return AvailableCommand(
         name=command.name,
-        description=one_line(command.description, 200) or command.name,
+        description=to_one_line(command.description, 200) or command.name,
         input=hint if command.argument_hint else None,
     )
 
 
 def _describe_mode(mode: Mode) -> str:
-    return one_line(mode.description or mode.purpose, 200)
+    return to_one_line(mode.description or mode.purpose, 200)
 
 
 EditorMcpServer = HttpMcpServer | SseMcpServer | AcpMcpServer | McpServerStdio

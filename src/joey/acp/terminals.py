@@ -39,8 +39,8 @@ from joey.core.events import (
     TaskFinished,
     ToolFinished,
 )
-from joey.presentation.phrases import ended_by
-from joey.presentation.text import one_line, sanitise
+from joey.presentation.phrases import find_signal
+from joey.presentation.text import sanitize, to_one_line
 
 VIEWER_TIMEOUT_S = 5.0
 """Seconds that a viewer has to come, and to go."""
@@ -74,7 +74,7 @@ class TerminalView:
 
     def print_output(self, text: str) -> None:
         # A bare return is how progress is shown, and in a terminal it does no harm.
-        data = "\r".join(map(sanitise, text.split("\r"))).encode("utf-8", "replace")
+        data = "\r".join(map(sanitize, text.split("\r"))).encode("utf-8", "replace")
         if self._buffered_bytes + len(data) > MAX_UNREAD_BYTES:
             self._omitted_bytes += len(data)
             return
@@ -165,7 +165,7 @@ class EditorTerminals:
         self._view_count += 1
         view = TerminalView(str(self._view_count), on_viewer_closed)
         self._views_by_number[view.number] = view
-        arguments = [view.number, one_line(command, 200)]
+        arguments = [view.number, to_one_line(command, 200)]
         try:
             view.terminal_id = await self._editor.open_terminal(
                 session_id, str(directory / "show"), arguments, str(cwd)
@@ -350,7 +350,7 @@ class CommandTerminals:
 
 def _get_exit_code(event: ToolFinished) -> int | None:
     """As a shell tells it."""
-    name = ended_by(event)
+    name = find_signal(event)
     return 128 + signal.Signals[name] if name in signal.Signals.__members__ else event.exit_code
 
 

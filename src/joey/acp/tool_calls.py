@@ -24,8 +24,8 @@ from acp.schema import (
 from msgspec import Struct
 
 from joey.core.events import AskOpened, ToolFinished, ToolStarted
-from joey.presentation.phrases import command_end, describe_error
-from joey.presentation.text import one_line, sanitise
+from joey.presentation.phrases import describe_command_exit, describe_error
+from joey.presentation.text import sanitize, to_one_line
 
 COMMAND_TOOL = "execute_command"
 HIDDEN_TOOLS = frozenset({"attempt_completion", "ask_followup_question", "update_todo_list"})
@@ -168,7 +168,7 @@ def build_outcome_contents(
 ) -> Iterable[ContentToolCallContent | TerminalToolCallContent]:
     """What a person reads of a call that has ended; `output` is what a command has printed,
     `terminal_id` the editor's that has shown it."""
-    end = command_end(event) if event.tool == COMMAND_TOOL else ""
+    end = describe_command_exit(event) if event.tool == COMMAND_TOOL else ""
     has_run = bool(output or end) or event.exit_code is not None
     result_text = describe_error(event.content) if event.is_error else event.content
     shown = output if has_run else result_text
@@ -183,16 +183,16 @@ def build_outcome_contents(
 def _get_tool_title(tool: str) -> str:
     if tool in _TOOL_TITLES:
         return _TOOL_TITLES[tool]
-    return "Edit" if tool in _EDIT_TOOLS else one_line(tool, 80) or "Tool"
+    return "Edit" if tool in _EDIT_TOOLS else to_one_line(tool, 80) or "Tool"
 
 
 def _build_command_view(
     command: str, directory: str | None, arguments: dict[str, Any]
 ) -> ToolCallView:
-    where = f" in {format_inline_code(one_line(directory, 160))}" if directory else ""
+    where = f" in {format_inline_code(to_one_line(directory, 160))}" if directory else ""
     return ToolCallView(
         "execute",
-        format_inline_code(one_line(command, 160)) + where,
+        format_inline_code(to_one_line(command, 160)) + where,
         (build_text_content(format_code_block(command, "sh", unlimited=True)),),
         (),
         arguments or {"command": command},
@@ -210,7 +210,7 @@ def _build_mcp_call_view(
         if given not in ("", "{}")
         else ()
     )
-    return ToolCallView(kind, one_line(title, 160), shown, (), arguments or None)
+    return ToolCallView(kind, to_one_line(title, 160), shown, (), arguments or None)
 
 
 def _resolve_edit_kind(tool: str, diff: str | None, hunks: Iterable[Any]) -> ToolKind:
@@ -240,7 +240,7 @@ def _format_detail(path: str | None, row: dict[str, Any]) -> str:
     values = (str(named[key]) for key in _DETAIL_KEYS if named.get(key))
     if several := _get_batch_items(row):
         values = (str(item.get("path")) for item in several)
-    return one_line(" ".join(values), 160)
+    return to_one_line(" ".join(values), 160)
 
 
 def _find_locations(path: str | None, row: dict[str, Any]) -> list[tuple[str, int | None]]:
@@ -341,7 +341,7 @@ _CODE_FENCE_RE = re.compile(r"^ {0,3}(`{3,})", re.MULTILINE)
 def format_code_block(text: str, language: str = "", *, unlimited: bool = False) -> str:
     """A code block whose fence is longer than any in the text. What a person has to decide about
     is shown `unlimited`."""
-    text = sanitise(text) if unlimited else clip_text(sanitise(text))
+    text = sanitize(text) if unlimited else clip_text(sanitize(text))
     longest = max((len(match[1]) for match in _CODE_FENCE_RE.finditer(text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{text.rstrip()}\n{fence}"

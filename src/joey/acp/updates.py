@@ -66,15 +66,15 @@ from joey.core.events import (
 from joey.core.messages import CallPart, ReasoningPart, TextPart
 from joey.core.task import APPROVAL_ASKS, AskKind, Todo
 from joey.presentation.phrases import (
+    describe_condense,
     describe_error,
+    describe_outcome,
     describe_provider_error,
-    ended_by,
-    outcome,
-    shrinkage,
-    waiting,
+    describe_retry,
+    find_signal,
 )
-from joey.presentation.questions import follow_up, hint_of, question_of
-from joey.presentation.text import sanitise
+from joey.presentation.questions import format_answer_hint, format_question, parse_follow_up
+from joey.presentation.text import sanitize
 
 MAX_RUNNING_OUTPUT_CHARS = 16 * 1024
 """Characters of the output of a running command that are shown, the latest."""
@@ -121,7 +121,7 @@ class UpdateEncoder:
         pending_error, self._pending_error = self._pending_error, None
         if pending_error is not None and not isinstance(event, ToolFailed):
             yield from self._encode_message(
-                pending_error.ts, f"*{sanitise(describe_error(pending_error.text))}*"
+                pending_error.ts, f"*{sanitize(describe_error(pending_error.text))}*"
             )
         match event:
             case RowOpened() | RowDelta() | CommandOutputDelta() | RetryCountdown():
@@ -143,7 +143,7 @@ class UpdateEncoder:
             case ModeSwitched(mode=mode) if not self._is_subtask:
                 yield CurrentModeUpdate(session_update="current_mode_update", current_mode_id=mode)
             case ContextCondensed() | ContextTruncated():
-                yield self._build_thought(event.ts, f"\n\n{shrinkage(event)}\n\n")
+                yield self._build_thought(event.ts, f"\n\n{describe_condense(event)}\n\n")
             case _:
                 yield from self._encode_lifecycle(event)
 
@@ -180,7 +180,7 @@ class UpdateEncoder:
             case TaskFailed(code=code, message=message):
                 yield from self.fail_open_calls()
                 if not self._is_subtask:
-                    text = f"**{outcome(code).capitalize()}.** {sanitise(message)}"
+                    text = f"**{describe_outcome(code).capitalize()}.** {sanitize(message)}"
                     yield from self._encode_message(event.ts, text)
             case TaskAborted() | TaskFinished():
                 yield from self.fail_open_calls()
@@ -205,8 +205,8 @@ class UpdateEncoder:
                 seconds and ts not in self._announced_retries
             ):
                 self._announced_retries.add(ts)
-                text = f"{describe_provider_error(event.message)} ({waiting(event)})"
-                yield self._build_thought(ts, f"\n\n{sanitise(text)}\n\n")
+                text = f"{describe_provider_error(event.message)} ({describe_retry(event)})"
+                yield self._build_thought(ts, f"\n\n{sanitize(text)}\n\n")
 
     def _encode_reply(self, event: ReplyReceived) -> Iterator[SessionUpdate]:
         reply_call_ids: set[str] = set()
@@ -233,9 +233,9 @@ class UpdateEncoder:
 
     def _encode_text_delta(self, ts: int, say: str, delta: str) -> Iterator[SessionUpdate]:
         if say == "reasoning" or self._is_subtask:
-            yield self._build_thought(ts, sanitise(delta))
+            yield self._build_thought(ts, sanitize(delta))
         elif say == "text":
-            yield from self._encode_message(ts, sanitise(delta))
+            yield from self._encode_message(ts, sanitize(delta))
 
     def _encode_message(self, ts: int, text: str) -> Iterator[SessionUpdate]:
         """Words of the agent; those of another row begin a paragraph."""
@@ -266,7 +266,7 @@ class UpdateEncoder:
             case "completion_result" if (
                 not self._is_subtask and event.ts not in self._sent_chars_by_row
             ):
-                yield from self._encode_message(event.ts, sanitise(event.text))
+                yield from self._encode_message(event.ts, sanitize(event.text))
             case "command_output":
                 for call in self._get_running_calls():
                     call.output = event.text
@@ -274,7 +274,7 @@ class UpdateEncoder:
                 self._pending_error = event
             case "api_req_retry_delayed" if event.ts not in self._announced_retries:
                 yield self._build_thought(
-                    event.ts, f"\n\n{sanitise(describe_provider_error(event.text))}\n\n"
+                    event.ts, f"\n\n{sanitize(describe_provider_error(event.text))}\n\n"
                 )
 
     # Calls -----------------------------------------------------------------------------------
@@ -318,8 +318,12 @@ class UpdateEncoder:
                 yield from self._finish_call(event)
 
     def _encode_question(self, ask: AskOpened) -> Iterator[SessionUpdate]:
-        text = f"{question_of(ask)}\n\n{hint_of(ask)}" if ask.ask is not AskKind.FOLLOWUP else ""
-        yield from self._encode_message(ask.ts, text or question_of(ask))
+        text = (
+            f"{format_question(ask)}\n\n{format_answer_hint(ask)}"
+            if ask.ask is not AskKind.FOLLOWUP
+            else ""
+        )
+        yield from self._encode_message(ask.ts, text or format_question(ask))
 
     def _encode_call_view(
         self, event: ToolStarted | AskOpened, call_id: str, status: str
@@ -376,7 +380,7 @@ class UpdateEncoder:
         if call.is_rejected:
             yield self._build_progress(call, status="failed")
             return
-        failed = event.is_error or bool(event.exit_code or ended_by(event))
+        failed = event.is_error or bool(event.exit_code or find_signal(event))
         status = "failed" if failed else "completed"
         if call.view.kind == "edit" and not event.is_error:
             yield self._build_progress(call, status=status)
@@ -396,7 +400,7 @@ class UpdateEncoder:
 
 def _build_plan_update(todos: tuple[Todo, ...]) -> SessionUpdate:
     entries = [
-        PlanEntry(content=sanitise(todo.content), priority="medium", status=todo.status)
+        PlanEntry(content=sanitize(todo.content), priority="medium", status=todo.status)
         for todo in todos
     ]
     return AgentPlanUpdate(session_update="plan", entries=entries)
@@ -453,11 +457,11 @@ def _encode_imported_row(
         case "text" | "completion_result" | "subtask_result" if text.strip():
             yield _build_message_update(ts, text)
         case "followup":
-            question = follow_up(text)
-            suggested = "".join(f"\n- {suggestion.answer}" for suggestion in question.suggest)
+            question = parse_follow_up(text)
+            suggested = "".join(f"\n- {suggestion.answer}" for suggestion in question.suggestions)
             yield _build_message_update(ts, f"{question.question}\n{suggested}".rstrip())
         case "reasoning" if text.strip():
-            block = TextContentBlock(type="text", text=sanitise(text))
+            block = TextContentBlock(type="text", text=sanitize(text))
             yield AgentThoughtChunk(
                 session_update="agent_thought_chunk", content=block, message_id=str(ts)
             )
@@ -470,7 +474,7 @@ def _encode_imported_row(
 
 
 def _build_message_update(ts: int, text: str) -> SessionUpdate:
-    block = TextContentBlock(type="text", text=f"{sanitise(text)}\n\n")
+    block = TextContentBlock(type="text", text=f"{sanitize(text)}\n\n")
     return AgentMessageChunk(
         session_update="agent_message_chunk", content=block, message_id=str(ts)
     )

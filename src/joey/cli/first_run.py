@@ -17,7 +17,7 @@ from argparse import Namespace
 from joey.app.models import LocalServer, find_local_servers
 from joey.app.profiles import is_first_run, save_server_profile
 from joey.errors import ConfigError, NoModelError
-from joey.presentation.text import columns, one_line, wrap
+from joey.presentation.text import get_terminal_width, to_one_line, wrap
 
 _MAX_CHOICES = 9
 """Models that a digit can choose from."""
@@ -35,7 +35,7 @@ def offer_local_server(arguments: Namespace) -> None:
     choices = [(server, model) for server in found for model in server.models][:_MAX_CHOICES]
     lines = ["There is no key and no profile yet, but models run on this machine:"]
     for number, (server, model) in enumerate(choices, 1):
-        lines.append(f"  {number}  {one_line(model)} ({server.provider} at {server.base_url})")
+        lines.append(f"  {number}  {to_one_line(model)} ({server.provider} at {server.base_url})")
     lines.append("Press Enter to use the first from now on, a number for another, n for none.")
     key = _read_key("\n".join(lines))
     number = int(key) if key.isdecimal() else 1 if key in _YES_KEYS else 0
@@ -43,7 +43,7 @@ def offer_local_server(arguments: Namespace) -> None:
         return
     server, model = choices[number - 1]
     save_server_profile(server, model)
-    _print_wrapped(f"{one_line(model)} is kept as a profile; joey profiles changes it.")
+    _print_wrapped(f"{to_one_line(model)} is kept as a profile; joey profiles changes it.")
 
 
 def add_local_server_hint(error: NoModelError) -> NoModelError:
@@ -54,7 +54,7 @@ def add_local_server_hint(error: NoModelError) -> NoModelError:
     flags = shlex.join(server.flags)
     return NoModelError(
         f"{error}\n{server.provider} runs on this machine and offers"
-        f" {one_line(', '.join(server.models[:3]))}. To use it, add: {flags}"
+        f" {to_one_line(', '.join(server.models[:3]))}. To use it, add: {flags}"
     )
 
 
@@ -84,4 +84,4 @@ def _read_key(question: str) -> str:
 
 
 def _print_wrapped(text: str) -> None:
-    print(wrap(text, columns(sys.stderr)), file=sys.stderr, flush=True)
+    print(wrap(text, get_terminal_width(sys.stderr)), file=sys.stderr, flush=True)

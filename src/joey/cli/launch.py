@@ -30,7 +30,7 @@ from joey.engine.engine import Engine, TaskOptions
 from joey.engine.task import Task
 from joey.errors import ConfigError, UntrustedAddressError
 from joey.ports import TaskMetadata
-from joey.presentation.text import one_line
+from joey.presentation.text import to_one_line
 
 SHORT_ID_CHARS = 13
 """Characters of an id that are shown: of ours, those that hold the time."""
@@ -278,7 +278,7 @@ def check_model_configured(engine: Engine, arguments: Namespace) -> None:
 
 
 def _confirm_address(error: UntrustedAddressError) -> bool:
-    print(f"This task talks to {one_line(error.address, 400)}, as to {error.provider}.")
+    print(f"This task talks to {to_one_line(error.address, 400)}, as to {error.provider}.")
     print("The address comes from the task folder; it is in none of your profiles.")
     question = f"Send the conversation and your key for {error.provider}, if any, there? [y/N] "
     try:

@@ -140,9 +140,9 @@ def _print_error(message: str, debug: bool) -> None:
         import traceback
 
         print(redact(traceback.format_exc()), end="", file=sys.stderr)
-    from joey.presentation.phrases import in_a_sentence
-    from joey.presentation.text import columns, sanitise, wrap
+    from joey.presentation.phrases import lower_first
+    from joey.presentation.text import get_terminal_width, sanitize, wrap
 
-    text = f"joey: {in_a_sentence(sanitise(redact(message)))}"
+    text = f"joey: {lower_first(sanitize(redact(message)))}"
     with suppress(OSError):  # the terminal is gone, and the exit code has to do
-        print(wrap(text, columns(sys.stderr)), file=sys.stderr)
+        print(wrap(text, get_terminal_width(sys.stderr)), file=sys.stderr)

@@ -23,7 +23,7 @@ from joey.core.redaction import remove_secrets
 from joey.engine.engine import TaskOptions
 from joey.engine.task import Task
 from joey.ports import Mcp, RunningCommand
-from joey.presentation.text import columns, one_line, wrap
+from joey.presentation.text import get_terminal_width, to_one_line, wrap
 
 
 def format_banner(options: TaskOptions) -> str:
@@ -44,7 +44,7 @@ def describe_endpoint(provider: str, base_url: str | None) -> str:
 
 
 def _format_url(url: str) -> str:
-    return one_line(str(remove_secrets(url)), 200)
+    return to_one_line(str(remove_secrets(url)), 200)
 
 
 def _format_directory(directory: Path) -> str:
@@ -80,13 +80,14 @@ class McpStartupReporter:
             for server in self._list_unready():
                 why = server.error or "it is still starting"
                 self._print(
-                    f"the MCP server {one_line(server.name)} is not ready; its tools are missing:"
-                    f" {one_line(why, 300)}"
+                    f"the MCP server {to_one_line(server.name)} is not ready; its tools are "
+                    "missing:"
+                    f" {to_one_line(why, 300)}"
                 )
 
     def report_waiting(self) -> None:
         names = [
-            one_line(each.name) for each in self._list_unready() if each.status == "connecting"
+            to_one_line(each.name) for each in self._list_unready() if each.status == "connecting"
         ]
         if names and not self._has_request_started:
             self._print(f"waiting for MCP servers: {', '.join(names)}…")
@@ -110,7 +111,8 @@ def describe_ended_commands(task: Task) -> Iterator[str]:
     """A line for each, to be read when joey is left."""
     for each in list_background_commands(task):
         yield (
-            f"ended, because it ran in the background: {one_line(each.command, MAX_COMMAND_CHARS)}"
+            "ended, because it ran in the background: "
+            f"{to_one_line(each.command, MAX_COMMAND_CHARS)}"
         )
 
 
@@ -169,12 +171,13 @@ def print_startup_warnings(task: Task) -> Task:
     lines = [] if line is None else [line]
     if task.runtime.capabilities.mcp is not None:
         problems = list_config_problems(task.runtime.workspace)
-        lines += (f"joey: {one_line(problem, 400)}" for problem in problems)
+        lines += (f"joey: {to_one_line(problem, 400)}" for problem in problems)
     lines += (
-        f"joey: {one_line(warning, 400)}" for warning in collect_settings_warnings()[:MAX_WARNINGS]
+        f"joey: {to_one_line(warning, 400)}"
+        for warning in collect_settings_warnings()[:MAX_WARNINGS]
     )
     for line in lines:
-        print(wrap(line, columns(sys.stderr)), file=sys.stderr)
+        print(wrap(line, get_terminal_width(sys.stderr)), file=sys.stderr)
     return task
 
 
@@ -183,4 +186,4 @@ def format_warnings(warnings: Sequence[str]) -> str | None:
     if not warnings:
         return None
     more = f" (and {len(warnings) - 1} more, see joey doctor)" if len(warnings) > 1 else ""
-    return f"joey: {one_line(warnings[0], 300)}{more}"
+    return f"joey: {to_one_line(warnings[0], 300)}{more}"

@@ -17,7 +17,7 @@ from typing import TextIO
 
 from joey.cli.signals import was_interrupted
 from joey.errors import UserError
-from joey.presentation.text import cells
+from joey.presentation.text import measure_width
 
 POLL_INTERVAL_S = 0.1
 DRAIN_TIMEOUT_S = 1.0
@@ -86,7 +86,7 @@ def format_table(
 ) -> list[str]:
     """One line for each row. Columns in `fixed_columns` are not cut; None is a width without
     end."""
-    sizes = [max(map(cells, column)) for column in zip(*rows, strict=True)]
+    sizes = [max(map(measure_width, column)) for column in zip(*rows, strict=True)]
     if width is not None:
         _shrink_columns(sizes, width, fixed_columns)
     lines = (_format_row(row, sizes) for row in rows)
@@ -104,14 +104,16 @@ def _shrink_columns(sizes: list[int], width: int, fixed_columns: Collection[int]
 
 def _format_row(row: Sequence[str], sizes: Sequence[int]) -> str:
     clipped = [truncate_cells(text, size) for text, size in zip(row, sizes, strict=True)]
-    padded = (text + " " * (size - cells(text)) for text, size in zip(clipped, sizes, strict=True))
+    padded = (
+        text + " " * (size - measure_width(text)) for text, size in zip(clipped, sizes, strict=True)
+    )
     return COLUMN_GAP.join(padded).rstrip()
 
 
 def truncate_cells(text: str, width: int) -> str:
     """The text within so many cells, with an ellipsis where something is left out."""
-    if cells(text) <= width:
+    if measure_width(text) <= width:
         return text
-    while text and cells(text) > width - 1:
+    while text and measure_width(text) > width - 1:
         text = text[:-1]
     return f"{text}…"

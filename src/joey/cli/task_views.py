@@ -25,8 +25,8 @@ from joey.errors import TaskNotFoundError
 from joey.ports import Store, TaskMetadata
 from joey.ports.storage import FoundTask, TaskIndex
 from joey.presentation.phrases import FILE_CHANGE_TEXTS, UNRESTORABLE_REASON_TEXTS, describe_error
-from joey.presentation.questions import follow_up
-from joey.presentation.text import one_line
+from joey.presentation.questions import parse_follow_up
+from joey.presentation.text import to_one_line
 
 _FENCE_RE = re.compile(r"^ {0,3}(`{3,})", re.MULTILINE)
 _CHECKBOX_MARKS = {"completed": "x", "in_progress": "-"}
@@ -97,8 +97,8 @@ def _render_row(row: dict[str, Any], *, first: bool) -> Iterator[str]:
         case "command_output" if text:
             yield f"Output:\n\n{format_code_block(text)}"
         case "followup":
-            asked = follow_up(text)
-            suggested = "".join(f"\n- {one.answer}" for one in asked.suggest)
+            asked = parse_follow_up(text)
+            suggested = "".join(f"\n- {one.answer}" for one in asked.suggestions)
             yield f"## Question\n\n{asked.question}\n{suggested}".rstrip()
         case "subtask_result" if text:
             yield f"Result of the subtask:\n\n{text}"
@@ -228,7 +228,7 @@ def format_row_table(rows: Sequence[NumberedRow], width: int | None) -> list[str
             str(row.ts),
             _format_row_time(row.ts),
             row.kind,
-            one_line(row.text, MAX_ROW_TEXT_CHARS),
+            to_one_line(row.text, MAX_ROW_TEXT_CHARS),
         ]
         for row in rows
     ]
@@ -250,7 +250,7 @@ def find_row_ts(rows: Sequence[Mapping[str, Any]], name: str, task_id: str) -> i
             if row.number == number:
                 return row.ts
     raise UsageError(
-        f"there is no message {one_line(name, 40)!r} in task {task_id};"
+        f"there is no message {to_one_line(name, 40)!r} in task {task_id};"
         f" joey tasks show {task_id} --rows lists them"
     )
 
@@ -311,7 +311,7 @@ def format_task_table(
             _format_title(task),
         ]
         facts = [each.short_id, _format_updated_time(task), determine_status(task, store)]
-        rows.append([*facts, *(one_line(text, MAX_CELL_CHARS) for text in texts)])
+        rows.append([*facts, *(to_one_line(text, MAX_CELL_CHARS) for text in texts)])
     return format_table(rows, width, fixed_columns={0, 1, 2, 4})
 
 
@@ -336,7 +336,7 @@ def _render_subtasks(
         if (child := task_tree.pop(child_id, None)) is None:
             continue
         facts = f"{short[child_id]} · {determine_status(child, store)} · {child.mode}"
-        yield f"{'  ' * level}- {facts} · {one_line(child.title, MAX_TITLE_CHARS)}"
+        yield f"{'  ' * level}- {facts} · {to_one_line(child.title, MAX_TITLE_CHARS)}"
         yield from _render_subtasks(child, task_tree, short, store, level + 1)
 
 
@@ -349,7 +349,7 @@ def determine_status(task: TaskMetadata, store: Store) -> str:
     try:
         state = TaskState(task.status)
     except ValueError:
-        return one_line(task.status, 12)
+        return to_one_line(task.status, 12)
     if state not in IDLE_STATES or state is TaskState.CREATED:
         if not _is_locked(task, store):
             return "interrupted"
@@ -438,7 +438,7 @@ def find_last_visible_ts(changes: RewindPreview, rows: Rows) -> int | None:
 def summarize_row(rows: Rows, ts: int | None) -> str:
     """What a row says, in short."""
     row = next((row for row in rows if row["ts"] == ts), {})
-    return one_line(str(row.get("path") or row.get("text") or ""), 60)
+    return to_one_line(str(row.get("path") or row.get("text") or ""), 60)
 
 
 def _count_visible(moments: Sequence[int], rows: Rows) -> int:
@@ -453,7 +453,7 @@ def _format_count(singular: str, plural: str, count: int) -> Iterator[str]:
 
 def _format_items(singular: str, plural: str, items: Sequence[str]) -> Iterator[str]:
     yield from _format_count(singular, plural, len(items))
-    yield from (f"    {one_line(thing)}" for thing in items[:MAX_LISTED_ITEMS])
+    yield from (f"    {to_one_line(thing)}" for thing in items[:MAX_LISTED_ITEMS])
     if len(items) > MAX_LISTED_ITEMS:
         yield f"    and {len(items) - MAX_LISTED_ITEMS} more"
 

@@ -66,12 +66,12 @@ _PROPER_NAME_RE = re.compile(r"(?:I|Anthropic|Git|Ollama|Python|Roo)\b|\w+[A-Z_.
 """Words that keep their capital wherever they stand."""
 
 
-def outcome(code: str) -> str:
+def describe_outcome(code: str) -> str:
     """How a run ended."""
     return OUTCOME_TEXTS.get(code, "failed")
 
 
-def shrinkage(event: ContextCondensed | ContextTruncated) -> str:
+def describe_condense(event: ContextCondensed | ContextTruncated) -> str:
     """What became of the model's window."""
     tokens = f"{event.tokens_before:,} → {event.tokens_after:,} tokens"
     if isinstance(event, ContextTruncated):
@@ -80,7 +80,7 @@ def shrinkage(event: ContextCondensed | ContextTruncated) -> str:
     return f"the conversation is condensed ({tokens}{cost})"
 
 
-def in_a_sentence(text: str) -> str:
+def lower_first(text: str) -> str:
     """The text as it is written behind `joey: `: it begins small, unless with a name."""
     return text if _PROPER_NAME_RE.match(text) else text[:1].lower() + text[1:]
 
@@ -89,12 +89,12 @@ def describe_error(text: str) -> str:
     """An error on the way, without the marks that are meant for programs and models."""
     if known := _ERROR_TEXTS.get(text.strip()):
         return known
-    said = _ERROR_TAGS_RE.sub("", _unwrapped(text)).strip()
+    said = _ERROR_TAGS_RE.sub("", _unwrap_json(text)).strip()
     evidence = _MODEL_DETAILS_RE.search(said)
-    return said if evidence is None else _briefly(said[: evidence.start()])
+    return said if evidence is None else _summarize_error(said[: evidence.start()])
 
 
-def _briefly(said: str) -> str:
+def _summarize_error(said: str) -> str:
     """The sentence that says why something failed, behind the line that says what did."""
     *before, last = (each.strip() for each in said.split("\n\n"))
     sentence = _SENTENCE_RE.match(last)
@@ -104,7 +104,7 @@ def _briefly(said: str) -> str:
     return why
 
 
-def _unwrapped(text: str) -> str:
+def _unwrap_json(text: str) -> str:
     """What an envelope of JSON says, if the text is one."""
     start = text.find("{")
     if start < 0:
@@ -119,7 +119,7 @@ def _unwrapped(text: str) -> str:
     return f"{text[:start]}{said}"
 
 
-def command_end(event: ToolFinished) -> str:
+def describe_command_exit(event: ToolFinished) -> str:
     """How a command ended, when that is worth a line."""
     if event.exit_code is not None:
         return f"exit {event.exit_code}" if event.exit_code else ""
@@ -130,7 +130,7 @@ def command_end(event: ToolFinished) -> str:
     return ""
 
 
-def ended_by(event: ToolFinished) -> str:
+def find_signal(event: ToolFinished) -> str:
     """The signal that ended a command; empty when none did."""
     if event.tool != COMMAND_TOOL or event.exit_code is not None:
         return ""
@@ -138,7 +138,7 @@ def ended_by(event: ToolFinished) -> str:
     return (found[1] or "") if found else ""
 
 
-def waiting(event: RetryCountdown) -> str:
+def describe_retry(event: RetryCountdown) -> str:
     """`trying again in 5 s (attempt 2 of 6)`."""
     of = f" of {event.max_attempts}" if event.max_attempts else ""
     return f"trying again in {event.seconds} s (attempt {event.attempt}{of})"

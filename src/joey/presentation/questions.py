@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from joey.core.events import AskOpened
 from joey.core.permissions.policy import SandboxStatus
 from joey.core.task import APPROVAL_ASKS, Answer, AskKind, Response
-from joey.presentation.text import sanitise
+from joey.presentation.text import sanitize
 
 _YES_ANSWERS = frozenset({"y", "yes"})
 _NO_ANSWERS = frozenset({"n", "no"})
@@ -32,13 +32,13 @@ class SuggestedAnswer(Struct, frozen=True):
     """The task goes on in this mode with it."""
 
     @property
-    def shown(self) -> str:
+    def label(self) -> str:
         return f"{self.answer} [{self.mode} mode]" if self.mode else self.answer
 
 
 class FollowUpQuestion(Struct, frozen=True):
     question: str = ""
-    suggest: tuple[SuggestedAnswer, ...] = ()
+    suggestions: tuple[SuggestedAnswer, ...] = field(default=(), name="suggest")
 
 
 class _LimitInfo(Struct, frozen=True):
@@ -46,7 +46,7 @@ class _LimitInfo(Struct, frozen=True):
     type: str = "requests"
 
 
-def follow_up(text: str) -> FollowUpQuestion:
+def parse_follow_up(text: str) -> FollowUpQuestion:
     """A question with its suggestions; text of another shape is the question itself."""
     try:
         return msgspec.json.decode(text, type=FollowUpQuestion)
@@ -54,34 +54,34 @@ def follow_up(text: str) -> FollowUpQuestion:
         return FollowUpQuestion(question=text)
 
 
-def question_of(ask: AskOpened) -> str:
+def format_question(ask: AskOpened) -> str:
     """The words above the hint; nothing when the row that was shown says it all."""
     match ask.ask:
         case AskKind.FOLLOWUP:
-            asked = follow_up(ask.text)
-            numbered = (f"  {n}. {one.shown}" for n, one in enumerate(asked.suggest, 1))
-            return sanitise("\n".join([asked.question, *numbered]))
+            asked = parse_follow_up(ask.text)
+            numbered = (f"  {n}. {one.label}" for n, one in enumerate(asked.suggestions, 1))
+            return sanitize("\n".join([asked.question, *numbered]))
         case AskKind.LIMIT_REACHED:
             limit = msgspec.json.decode(ask.text or "{}", type=_LimitInfo)
             return f"The limit of {limit.count} {limit.type} is reached."
         case kind if kind in APPROVAL_ASKS:
             return ""
         case _:
-            return sanitise(ask.text)
+            return sanitize(ask.text)
 
 
-def hint_of(ask: AskOpened) -> str:
+def format_answer_hint(ask: AskOpened) -> str:
     """What may be typed."""
     if ask.ask in APPROVAL_ASKS:
         always = "[a]lways / " if ask.always_rule else ""
         return f"Allow? [y]es / [n]o / {always}or say what to do instead"
-    if ask.ask is AskKind.FOLLOWUP and (suggested := len(follow_up(ask.text).suggest)):
+    if ask.ask is AskKind.FOLLOWUP and (suggested := len(parse_follow_up(ask.text).suggestions)):
         numbers = "1" if suggested == 1 else f"1-{suggested}"
         return f"{numbers}, or your own answer"
     return _ANSWER_HINTS[ask.ask]
 
 
-def answer_of(ask: AskOpened, line: str) -> Answer | None:
+def parse_answer(ask: AskOpened, line: str) -> Answer | None:
     """The answer that a line means; None when it means nothing here, and is asked for again.
 
     Permission is given by a plain *yes* alone: any other words are taken as words.
@@ -90,7 +90,7 @@ def answer_of(ask: AskOpened, line: str) -> Answer | None:
     word = text.lower()
     match ask.ask:
         case AskKind.FOLLOWUP:
-            return Answer(Response.MESSAGE, text=_suggested(ask, text)) if text else None
+            return Answer(Response.MESSAGE, text=_resolve_suggestion(ask, text)) if text else None
         case AskKind.COMPLETION_RESULT:
             accepted = not text or word in _YES_ANSWERS
             return Answer(Response.YES) if accepted else Answer(Response.MESSAGE, text=text)
@@ -109,8 +109,8 @@ def answer_of(ask: AskOpened, line: str) -> Answer | None:
     return Answer(Response.MESSAGE, text=text)
 
 
-def _suggested(ask: AskOpened, text: str) -> str:
-    suggestions = follow_up(ask.text).suggest
+def _resolve_suggestion(ask: AskOpened, text: str) -> str:
+    suggestions = parse_follow_up(ask.text).suggestions
     if text.isdecimal() and 1 <= int(text) <= len(suggestions):
         return suggestions[int(text) - 1].answer
     return text
@@ -132,18 +132,20 @@ _SETTING_REASONS = {
 _SETTING_OFF_RE = re.compile(r"(?P<action>.*): (?P<switch>\w+) is off", re.DOTALL)
 
 
-def why_asked(reason: str, command: str = "") -> str:
+def describe_ask_reason(reason: str, command: str = "") -> str:
     """Why a person has to look, without what they already see."""
-    return "; ".join(dict.fromkeys(_why(part, command) for part in _parts(reason, command)))
+    return "; ".join(
+        dict.fromkeys(_describe_reason(part, command) for part in _split_reasons(reason, command))
+    )
 
 
-def _parts(reason: str, command: str) -> list[str]:
+def _split_reasons(reason: str, command: str) -> list[str]:
     """The reasons of several claims; the command itself may hold what separates them."""
     hidden = reason.replace(f"`{command}`", "it") if command else reason
     return hidden.split("; ")
 
 
-def _why(part: str, command: str) -> str:
+def _describe_reason(part: str, command: str) -> str:
     if (off := _SETTING_OFF_RE.fullmatch(part)) and (
         meaning := _SETTING_REASONS.get(off["switch"])
     ):
@@ -151,7 +153,7 @@ def _why(part: str, command: str) -> str:
     return part.removeprefix("running it: ")
 
 
-def held_by(sandbox: SandboxStatus) -> str:
+def describe_confinement(sandbox: SandboxStatus) -> str:
     """What holds a command that is asked about."""
     match sandbox:
         case "none":

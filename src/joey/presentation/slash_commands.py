@@ -8,43 +8,60 @@ from pathlib import Path
 from msgspec import Struct
 
 from joey.core.suggest import find_closest_name
-from joey.presentation.text import one_line
+from joey.presentation.text import to_one_line
 
 
 class BuiltInCommand(Struct, frozen=True):
     name: str
-    about: str
-    at_rest: bool = False
+    summary: str
+    requires_idle: bool = False
     """It changes what a task at work stands on."""
     takes_argument: bool = False
-    in_lines: str = ""
+    arguments_hint: str = ""
     """What may stand behind it line by line, where there is no list to choose from."""
 
 
 BUILT_IN_COMMANDS: tuple[BuiltInCommand, ...] = (
     BuiltInCommand("help", "keys and commands"),
-    BuiltInCommand("new", "begin another task", at_rest=True),
-    BuiltInCommand("resume", "go on with an earlier task", at_rest=True, in_lines="[ID]"),
-    BuiltInCommand("tasks", "earlier tasks of this folder", at_rest=True, in_lines="[ID]"),
+    BuiltInCommand("new", "begin another task", requires_idle=True),
     BuiltInCommand(
-        "rewind", "go back to earlier words of yours", at_rest=True, in_lines="[N] [files] [force]"
+        "resume", "go on with an earlier task", requires_idle=True, arguments_hint="[ID]"
     ),
-    BuiltInCommand("undo", "take the rewind back", at_rest=True, in_lines="[force]"),
-    BuiltInCommand("fork", "go on in a copy of this task", at_rest=True),
     BuiltInCommand(
-        "compact", "sum the conversation up, to make room", takes_argument=True, in_lines="[words]"
+        "tasks", "earlier tasks of this folder", requires_idle=True, arguments_hint="[ID]"
+    ),
+    BuiltInCommand(
+        "rewind",
+        "go back to earlier words of yours",
+        requires_idle=True,
+        arguments_hint="[N] [files] [force]",
+    ),
+    BuiltInCommand("undo", "take the rewind back", requires_idle=True, arguments_hint="[force]"),
+    BuiltInCommand("fork", "go on in a copy of this task", requires_idle=True),
+    BuiltInCommand(
+        "compact",
+        "sum the conversation up, to make room",
+        takes_argument=True,
+        arguments_hint="[words]",
     ),
     BuiltInCommand("condense", "the same as /compact", takes_argument=True),
-    BuiltInCommand("mode", "choose the mode", takes_argument=True, in_lines="[MODE]"),
+    BuiltInCommand("mode", "choose the mode", takes_argument=True, arguments_hint="[MODE]"),
     BuiltInCommand(
-        "model", "choose the model", at_rest=True, takes_argument=True, in_lines="[MODEL]"
+        "model",
+        "choose the model",
+        requires_idle=True,
+        takes_argument=True,
+        arguments_hint="[MODEL]",
     ),
     BuiltInCommand("cost", "what this task has used so far"),
-    BuiltInCommand("init", "let joey write AGENTS.md for this folder", at_rest=True),
+    BuiltInCommand("init", "let joey write AGENTS.md for this folder", requires_idle=True),
     BuiltInCommand("export", "write this task to a Markdown file"),
     BuiltInCommand("mcp", "MCP servers"),
     BuiltInCommand(
-        "permissions", "what joey may do without asking", takes_argument=True, in_lines="[ask]"
+        "permissions",
+        "what joey may do without asking",
+        takes_argument=True,
+        arguments_hint="[ask]",
     ),
     BuiltInCommand("skills", "skills, and commands of your own"),
     BuiltInCommand("doctor", "what is found, what is missing"),
@@ -62,22 +79,22 @@ _MAX_ARGUMENTS = 2
 INIT_PROMPT_PATH = Path(__file__).with_name("init_prompt.md")
 
 
-def named(text: str) -> tuple[BuiltInCommand, str] | None:
+def match_command(text: str) -> tuple[BuiltInCommand, str] | None:
     """The command that a line begins with, and the words behind it; None when there is none."""
     name, _, arguments = text.strip().partition(" ")
     command = COMMANDS_BY_NAME.get(name.removeprefix("/")) if name.startswith("/") else None
     return None if command is None else (command, arguments.strip())
 
 
-def parse(text: str) -> tuple[BuiltInCommand, str] | None:
+def parse_command(text: str) -> tuple[BuiltInCommand, str] | None:
     """The command that a line is, with the words that it takes; None when it is none of ours."""
-    match named(text):
+    match match_command(text):
         case (command, arguments) if command.takes_argument or not arguments:
             return command, arguments
     return None
 
 
-def guess_at(text: str, names: Iterable[str], *, may_be_path: bool = False) -> str | None:
+def suggest_command(text: str, names: Iterable[str], *, may_be_path: bool = False) -> str | None:
     """What to say of a line that begins with a name which nobody knows, or that stands alone; None
     when it is fine, or may be a path (`/tmp`, too, if `may_be_path`) or a sentence."""
     name, *arguments = text.strip().split(" ")
@@ -95,4 +112,4 @@ def guess_at(text: str, names: Iterable[str], *, may_be_path: bool = False) -> s
     if near is None and (arguments or may_be_path):
         return None
     meant = f"did you mean /{near}?" if near else "see /help"
-    return f"there is no command {one_line(name, 80)}; {meant}"
+    return f"there is no command {to_one_line(name, 80)}; {meant}"

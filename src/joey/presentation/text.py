@@ -2,7 +2,7 @@
 
 Models, files and programs can put bytes into their text that move the cursor, overwrite what was
 shown, set the clipboard or reverse the reading order, and so make a user approve something other
-than they see. `sanitise` judges each character by itself, so text may be cut anywhere.
+than they see. `sanitize` judges each character by itself, so text may be cut anywhere.
 
 `wrap` breaks lines between words. Whatever precedes the text of a line (spaces, a bullet, a number)
 is its lead; continuation lines are indented by as much. A word longer than a line is cut.
@@ -36,7 +36,7 @@ _SANITIZE_TABLE: dict[int, str | None] = {
 }
 
 
-def sanitise(text: str) -> str:
+def sanitize(text: str) -> str:
     """`text` without control sequences; characters that reorder or hide text are named instead."""
     if text.isprintable():
         return text
@@ -45,9 +45,9 @@ def sanitise(text: str) -> str:
     return text.translate(_SANITIZE_TABLE)
 
 
-def one_line(text: str, width: int = 100) -> str:
+def to_one_line(text: str, width: int = 100) -> str:
     """The safe text on one line, cut with an ellipsis when it is longer than `width`."""
-    line = " ".join(sanitise(text[: 4 * width]).split())
+    line = " ".join(sanitize(text[: 4 * width]).split())
     return line if len(line) <= width else f"{line[: width - 1]}…"
 
 
@@ -56,7 +56,7 @@ _LINE_LEAD_RE = re.compile(r"\s*(?:(?:[-*+•●│$!›✓✗·~?]|\d{1,3}[.)]|
 _WORD_RE = re.compile(r"\S+")
 
 
-def cells(text: str) -> int:
+def measure_width(text: str) -> int:
     """Columns that a text takes on a terminal."""
     if text.isascii():
         return len(text)
@@ -65,7 +65,7 @@ def cells(text: str) -> int:
     )
 
 
-def columns(stream: TextIO | None) -> int | None:
+def get_terminal_width(stream: TextIO | None) -> int | None:
     """The width of the terminal that a stream leads to; None when it leads elsewhere."""
     try:
         if stream is None or not stream.isatty():
@@ -82,40 +82,42 @@ def wrap(text: str, width: int | None) -> str:
     return "\n".join(
         piece if number == 0 else f"{' ' * hang}{piece}"
         for line in text.split("\n")
-        for hang, pieces in [cut(line, width)]
+        for hang, pieces in [find_line_breaks(line, width)]
         for number, piece in enumerate(line[start:end] for start, end in pieces)
     )
 
 
-def cut(line: str, width: int, deeper: int = 0) -> tuple[int, list[tuple[int, int]]]:
+def find_line_breaks(
+    line: str, width: int, extra_indent: int = 0
+) -> tuple[int, list[tuple[int, int]]]:
     """Where a line is broken: how far continuations are indented, and each piece's place in it.
 
-    With `deeper` they stand that much to the right of the text.
+    With `extra_indent` they stand that much to the right of the text.
     """
-    if cells(line) <= width:
+    if measure_width(line) <= width:
         return 0, [(0, len(line))]
     lead = _LINE_LEAD_RE.match(line)
     text = lead.end() if lead else 0
-    hang = cells(line[:text]) + deeper
+    hang = measure_width(line[:text]) + extra_indent
     if hang > width // 2:
         hang = 2
     pieces: list[tuple[int, int]] = []
     start, end, room = 0, 0, width
     for word in _WORD_RE.finditer(line):
-        if end > max(start, text) and cells(line[start : word.end()]) > room:
+        if end > max(start, text) and measure_width(line[start : word.end()]) > room:
             pieces.append((start, end))
             start, room = word.start(), width - hang
-        while cells(line[start : word.end()]) > room:
-            fitting = _fitting(line, start, room)
+        while measure_width(line[start : word.end()]) > room:
+            fitting = _find_fitting_end(line, start, room)
             pieces.append((start, fitting))
             start, room = fitting, width - hang
         end = word.end()
     return hang, [*pieces, (start, end)]
 
 
-def _fitting(line: str, start: int, room: int) -> int:
+def _find_fitting_end(line: str, start: int, room: int) -> int:
     """The end of the longest piece from `start` that fits; at least one character."""
     end = start + 1
-    while end < len(line) and cells(line[start : end + 1]) <= room:
+    while end < len(line) and measure_width(line[start : end + 1]) <= room:
         end += 1
     return end

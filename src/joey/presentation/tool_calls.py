@@ -11,7 +11,7 @@ from rich.text import Text
 
 from joey.core.text import split_lines
 from joey.presentation.phrases import COMMAND_TOOL
-from joey.presentation.text import cut, one_line, sanitise
+from joey.presentation.text import find_line_breaks, sanitize, to_one_line
 
 MAX_DIFF_LINES = 40
 """Of a change that the rules allow."""
@@ -24,107 +24,108 @@ CUSTOM_TOOL_KIND = "customTool"
 _DETAIL_KEYS = ("path", "regex", "query", "mode", "command", "skill")
 
 
-def card(tool: str, text: str, path: str | None, diff: str | None, *, asked: bool) -> Text:
+def render_card(tool: str, text: str, path: str | None, diff: str | None, *, is_ask: bool) -> Text:
     """A headline, and below it the change if there is one. A command is always shown whole."""
-    shown = headline(tool, text, path)
-    limit = MAX_ASK_DIFF_LINES if asked else MAX_DIFF_LINES
-    if change := change_of(tool, text, diff):
-        shown.append("\n").append_text(coloured_diff(change, limit))
+    shown = render_headline(tool, text, path)
+    limit = MAX_ASK_DIFF_LINES if is_ask else MAX_DIFF_LINES
+    if change := extract_change(tool, text, diff):
+        shown.append("\n").append_text(render_diff(change, limit))
     elif message := extract_subtask_message(text):
-        shown.append("\n").append_text(_quoted(message, limit))
+        shown.append("\n").append_text(_render_quoted(message, limit))
     return shown
 
 
-def headline(tool: str, text: str, path: str | None) -> Text:
+def render_headline(tool: str, text: str, path: str | None) -> Text:
     """What is done, to what; the command itself, or the arguments of a call to a server."""
     if tool == COMMAND_TOOL:
-        command = sanitise(text).replace("\n", "\n  ")
+        command = sanitize(text).replace("\n", "\n  ")
         return Text.assemble(("$ ", "bold cyan"), (command, "bold"))
-    row = row_facts(text)
+    row = decode_row(text)
     if row.get("tool") == "finishTask":
         return Text.assemble(("● ", "cyan"), ("the subtask is done", "bold"))
-    if _is_server_call(row):
-        return _mcp_call(row)
+    if _is_mcp_call(row):
+        return _render_mcp_call(row)
     if row.get("tool") == CUSTOM_TOOL_KIND:
-        return _with_arguments(sanitise(tool), row)
-    shown = Text.assemble(("● ", "cyan"), (sanitise(tool), "bold"))
-    if detail := _detail(row, path):
+        return _render_call_with_arguments(sanitize(tool), row)
+    shown = Text.assemble(("● ", "cyan"), (sanitize(tool), "bold"))
+    if detail := _format_detail(row, path):
         shown.append(f" {detail}", "cyan")
-    if changes_nothing(text):
+    if is_no_change(text):
         shown.append(": no change")
     if row.get("tool") == "newTask" and row.get("worktree"):
         shown.append(" in a git worktree of its own")
     return shown
 
 
-def change_of(tool: str, text: str, diff: str | None) -> str:
+def extract_change(tool: str, text: str, diff: str | None) -> str:
     """What a call does to files, if it changes any."""
     if tool == COMMAND_TOOL:
         return ""
-    row = row_facts(text)
-    if _is_server_call(row) or row.get("tool") in ("finishTask", CUSTOM_TOOL_KIND):
+    row = decode_row(text)
+    if _is_mcp_call(row) or row.get("tool") in ("finishTask", CUSTOM_TOOL_KIND):
         return ""
-    return diff or _change(row)
+    return diff or _extract_row_change(row)
 
 
-def changes_nothing(text: str) -> bool:
+def is_no_change(text: str) -> bool:
     """Whether a call writes a file as it is already."""
-    row = row_facts(text)
+    row = decode_row(text)
     is_edit = row.get("tool") in ("editedExistingFile", "appliedDiff")
     return is_edit and row.get("content") == "" and not row.get("diff")
 
 
-def asked_change(text: str, path: str) -> str:
+def format_write_question(text: str, path: str) -> str:
     """Whether a file may be written, as a question."""
-    shown = one_line(path, 80)
-    if changes_nothing(text):
+    shown = to_one_line(path, 80)
+    if is_no_change(text):
         return f"Write {shown} as it is?"
-    is_new = row_facts(text).get("tool") == "newFileCreated"
+    is_new = decode_row(text).get("tool") == "newFileCreated"
     return f"{'Create' if is_new else 'Change'} {shown}?"
 
 
 def extract_subtask_message(text: str) -> str:
     """The words that a subtask begins with."""
-    row = row_facts(text)
+    row = decode_row(text)
     return str(row.get("content") or "") if row.get("tool") == "newTask" else ""
 
 
-def is_custom(text: str) -> bool:
+def is_custom_tool_call(text: str) -> bool:
     """Whether the row of a call is that of a tool that a user wrote."""
-    return f'"{CUSTOM_TOOL_KIND}"' in text and row_facts(text).get("tool") == CUSTOM_TOOL_KIND
+    return f'"{CUSTOM_TOOL_KIND}"' in text and decode_row(text).get("tool") == CUSTOM_TOOL_KIND
 
 
-def wrapped(text: Text, width: int | None, deeper: int = 0) -> Text:
-    """The text with its lines broken between words (see `cut`); None leaves them as they are."""
+def wrap_text(text: Text, width: int | None, extra_indent: int = 0) -> Text:
+    """The text with its lines broken between words (see `find_line_breaks`); None leaves them as
+    they are."""
     if width is None:
         return text
     lines: list[Text] = []
     for line in text.split("\n", allow_blank=True):
-        hang, pieces = cut(line.plain, width, deeper)
+        hang, pieces = find_line_breaks(line.plain, width, extra_indent)
         for number, (start, end) in enumerate(pieces):
             piece = line[start:end]
             lines.append(piece if number == 0 else Text(" " * hang).append_text(piece))
     return Text("\n").join(lines)
 
 
-def coloured_diff(diff: str, limit: int) -> Text:
+def render_diff(diff: str, limit: int) -> Text:
     """At most `limit` lines of a diff, then how many more there are."""
-    lines = split_lines(sanitise(diff))
-    shown = Text("\n").join(Text(f"  {line}", _style(line)) for line in lines[:limit])
+    lines = split_lines(sanitize(diff))
+    shown = Text("\n").join(Text(f"  {line}", _get_diff_style(line)) for line in lines[:limit])
     if len(lines) > limit:
         shown.append(f"\n  … {len(lines) - limit} more lines", "dim")
     return shown
 
 
-def _quoted(text: str, limit: int) -> Text:
+def _render_quoted(text: str, limit: int) -> Text:
     """What a subtask is told."""
-    lines = split_lines(sanitise(text))
+    lines = split_lines(sanitize(text))
     shown = "\n".join(f"  {line}" for line in lines[:limit])
     more = f"\n  … {len(lines) - limit} more lines" if len(lines) > limit else ""
     return Text(shown + more)
 
 
-def _style(line: str) -> str:
+def _get_diff_style(line: str) -> str:
     if line.startswith(("+++", "---", "diff ", "index ")):
         return "dim"
     match line[:1]:
@@ -138,7 +139,7 @@ def _style(line: str) -> str:
             return ""
 
 
-def row_facts(text: str) -> dict[str, Any]:
+def decode_row(text: str) -> dict[str, Any]:
     """What the JSON of a row says; nothing when it is none."""
     try:
         row = msgspec.json.decode(text or "{}")
@@ -147,32 +148,32 @@ def row_facts(text: str) -> dict[str, Any]:
     return row if isinstance(row, dict) else {}
 
 
-def _is_server_call(row: dict[str, Any]) -> bool:
+def _is_mcp_call(row: dict[str, Any]) -> bool:
     return str(row.get("type")).endswith(("_mcp_tool", "_mcp_resource"))
 
 
-def _mcp_call(row: dict[str, Any]) -> Text:
-    server, what = (sanitise(str(row.get(key) or "")) for key in ("serverName", "toolName"))
-    target = what or one_line(str(row.get("uri") or ""), 160)
-    return _with_arguments(f"{server}: {target}", row)
+def _render_mcp_call(row: dict[str, Any]) -> Text:
+    server, what = (sanitize(str(row.get(key) or "")) for key in ("serverName", "toolName"))
+    target = what or to_one_line(str(row.get("uri") or ""), 160)
+    return _render_call_with_arguments(f"{server}: {target}", row)
 
 
-def _with_arguments(name: str, row: dict[str, Any]) -> Text:
+def _render_call_with_arguments(name: str, row: dict[str, Any]) -> Text:
     """Arguments are shown whole: they are what a person has to decide about."""
     shown = Text.assemble(("● ", "cyan"), (name, "bold"))
     arguments = str(row.get("arguments") or "")
     if arguments not in ("", "{}"):
-        shown.append(f" {sanitise(arguments)}", "cyan")
+        shown.append(f" {sanitize(arguments)}", "cyan")
     return shown
 
 
-def _detail(row: dict[str, Any], path: str | None) -> str:
+def _format_detail(row: dict[str, Any], path: str | None) -> str:
     named = {"path": path} | row if path else row
     values = (str(named[key]) for key in _DETAIL_KEYS if named.get(key))
-    return one_line(" ".join(values), 160)
+    return to_one_line(" ".join(values), 160)
 
 
-def _change(row: dict[str, Any]) -> str:
+def _extract_row_change(row: dict[str, Any]) -> str:
     if row.get("tool") not in ("editedExistingFile", "newFileCreated", "appliedDiff"):
         return ""
     return str(row.get("diff") or row.get("content") or "")
@@ -182,27 +183,27 @@ class CommandOutputPreview:
     """Output as it comes, in whole lines: the first ones at once, of the rest the last ones."""
 
     def __init__(self) -> None:
-        self._unfinished = ""
-        self._shown = 0
-        self._tail: deque[str] = deque(maxlen=OUTPUT_TAIL_LINES)
-        self._left_out = 0
+        self._partial_line = ""
+        self._head_count = 0
+        self._tail_lines: deque[str] = deque(maxlen=OUTPUT_TAIL_LINES)
+        self._omitted_count = 0
 
     def feed(self, output: str) -> Iterator[str]:
         """The lines to show now."""
-        *lines, self._unfinished = (self._unfinished + sanitise(output)).split("\n")
-        self._unfinished = self._unfinished[-10_000:]
+        *lines, self._partial_line = (self._partial_line + sanitize(output)).split("\n")
+        self._partial_line = self._partial_line[-10_000:]
         for line in lines:
-            if self._shown < OUTPUT_HEAD_LINES:
-                self._shown += 1
+            if self._head_count < OUTPUT_HEAD_LINES:
+                self._head_count += 1
                 yield line
             else:
-                self._left_out += len(self._tail) == OUTPUT_TAIL_LINES
-                self._tail.append(line)
+                self._omitted_count += len(self._tail_lines) == OUTPUT_TAIL_LINES
+                self._tail_lines.append(line)
 
     def close(self) -> Iterator[str]:
         """The lines that were held back, once nothing more can come."""
-        if self._unfinished:
+        if self._partial_line:
             yield from self.feed("\n")
-        if self._left_out:
-            yield f"… {self._left_out} lines left out …"
-        yield from self._tail
+        if self._omitted_count:
+            yield f"… {self._omitted_count} lines left out …"
+        yield from self._tail_lines

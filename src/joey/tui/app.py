@@ -24,8 +24,8 @@ from joey.client.session import Session
 from joey.core.events import TRANSIENT_EVENTS, Event, RetryCountdown, TokenUsage, UsageChanged
 from joey.core.task import Answer, AskKind
 from joey.errors import UserError
-from joey.presentation.questions import answer_of
-from joey.presentation.slash_commands import guess_at, parse
+from joey.presentation.questions import parse_answer
+from joey.presentation.slash_commands import parse_command, suggest_command
 from joey.tui.commands import SlashCommandRunner, UserShell
 from joey.tui.host import Host, McpServerWatcher, PickerEntry, QueuedUserMessage
 from joey.tui.keys import BINDINGS, InterruptHandler, key_help
@@ -199,9 +199,11 @@ class JoeyApp(App[int]):
         self.do(self._submit(event.text, event.images))
 
     async def _submit(self, text: str, images: tuple[str, ...]) -> None:
-        if (named := parse(text)) is not None:
+        if (named := parse_command(text)) is not None:
             await self.command_runner.run(*named)
-        elif (guess := guess_at(text, (one.name for one in self.host.list_commands()))) is not None:
+        elif (
+            guess := suggest_command(text, (one.name for one in self.host.list_commands()))
+        ) is not None:
             self.conversation.note(guess)
             self.composer.put_back()
         else:
@@ -218,7 +220,7 @@ class JoeyApp(App[int]):
                 await self.dialogue.say(text, images)
             elif self.front.approves:
                 self.dialogue.hold(text, images)
-            elif (answer := answer_of(asked.ask, text)) is not None:
+            elif (answer := parse_answer(asked.ask, text)) is not None:
                 await self.dialogue.answer(asked, structs.replace(answer, images=images))
             else:
                 self.composer.put_back()

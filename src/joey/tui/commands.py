@@ -24,7 +24,7 @@ from joey.core.task import Answer, AskKind, Response
 from joey.errors import UserError
 from joey.presentation.phrases import FILE_CHANGE_TEXTS
 from joey.presentation.slash_commands import INIT_PROMPT_PATH, BuiltInCommand
-from joey.presentation.text import one_line, sanitise
+from joey.presentation.text import sanitize, to_one_line
 from joey.tui.blocks.block import Block, BlockPart, WrappedLine
 from joey.tui.blocks.calls import OutputLines
 from joey.tui.blocks.text import in_short, with_ran
@@ -51,7 +51,7 @@ class SlashCommandRunner:
 
     async def run(self, command: BuiltInCommand, argument: str) -> None:
         """Raises UserError."""
-        if command.at_rest and not await self._come_to_rest():
+        if command.requires_idle and not await self._come_to_rest():
             self._note(f"/{command.name} works when joey waits for your words; Esc stops it")
             return
         with_argument: dict[str, Callable[[str], Coroutine[Any, Any, None]]] = {
@@ -303,7 +303,7 @@ MAX_NAMED_CONFLICTS = 4
 def list_rewind_targets(rows: RowSequence) -> list[PickerEntry]:
     """What the person has said, the latest first; the task itself is the last."""
     said = reversed(list(_said(rows)))
-    return [PickerEntry(str(ts), one_line(in_short(text), 300), _time(ts)) for ts, text in said]
+    return [PickerEntry(str(ts), to_one_line(in_short(text), 300), _time(ts)) for ts, text in said]
 
 
 def find_user_message(rows: RowSequence, wanted: int) -> str:
@@ -325,7 +325,7 @@ def giving_up(changes: RewindPreview) -> str:
     """Which files that somebody else has changed go along, and what becomes of each."""
     fates = {each.path: FILE_CHANGE_TEXTS[each.kind] for each in changes.file_changes}
     paths = changes.conflicts[:MAX_NAMED_CONFLICTS]
-    named = [f"{one_line(path)} ({fates[path]})" for path in paths]
+    named = [f"{to_one_line(path)} ({fates[path]})" for path in paths]
     if more := len(changes.conflicts) - len(named):
         named.append(f"and {more} more")
     return f"somebody else has changed them: {', '.join(named)}"
@@ -388,7 +388,7 @@ class UserShell:
                 self._status.work(before)
         if end:
             self._conversation.note(end)
-        printed = sanitise("".join(output))[-MAX_ATTACHED_OUTPUT_CHARS:].strip("\n")
+        printed = sanitize("".join(output))[-MAX_ATTACHED_OUTPUT_CHARS:].strip("\n")
         self._ran.append(f"$ {command}\n{printed}{f'{chr(10)}({end})' if end else ''}")
 
     def stop(self) -> bool:
@@ -409,7 +409,7 @@ class UserShell:
 
 class UserCommandBlock(Block):
     def __init__(self, command: str) -> None:
-        self._command = WrappedLine([("! ", "warning bold"), (one_line(command), "bold")], 4)
+        self._command = WrappedLine([("! ", "warning bold"), (to_one_line(command), "bold")], 4)
         self._output = OutputLines()
 
     def feed(self, text: str) -> None:

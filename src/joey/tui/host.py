@@ -20,7 +20,7 @@ from joey.core.suggest import find_closest_name
 from joey.core.task import Todo
 from joey.errors import UserError
 from joey.presentation.slash_commands import LISTED_COMMANDS
-from joey.presentation.text import one_line
+from joey.presentation.text import to_one_line
 
 
 class CompletionItem(Struct, frozen=True):
@@ -30,7 +30,7 @@ class CompletionItem(Struct, frozen=True):
 
 def own_offers() -> list[CompletionItem]:
     """joey's own commands."""
-    return [CompletionItem(command.name, command.about) for command in LISTED_COMMANDS]
+    return [CompletionItem(command.name, command.summary) for command in LISTED_COMMANDS]
 
 
 class CompletionSource(Protocol):
@@ -229,7 +229,7 @@ def named_mode(modes: Sequence[PickerEntry], slug: str) -> PickerEntry:
     if named is None:
         near = find_closest_name(slug, (mode.key for mode in modes))
         meant = f"did you mean {near}?" if near else "/mode lists them"
-        raise UserError(f"there is no mode {one_line(slug, 80)!r}; {meant}")
+        raise UserError(f"there is no mode {to_one_line(slug, 80)!r}; {meant}")
     return named
 
 

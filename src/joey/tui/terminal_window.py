@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from joey.presentation.text import one_line
+from joey.presentation.text import to_one_line
 
 if TYPE_CHECKING:
     from joey.tui.app import JoeyApp
@@ -38,7 +38,7 @@ class TerminalWindow:
 
     def entitle(self, title: str) -> None:
         """The terminal's window shows which task it is."""
-        shown = one_line(title, MAX_TITLE_CHARS)
+        shown = to_one_line(title, MAX_TITLE_CHARS)
         self._write(f"\x1b]0;{f'joey: {shown}' if shown else 'joey'}\x07")
 
     def call(self, text: str) -> None:
@@ -47,7 +47,7 @@ class TerminalWindow:
         if self._app.app_focus or mode == "off":
             return
         if mode == "auto":
-            self._write(f"\x1b]9;{one_line(text, MAX_TITLE_CHARS)}\x07")
+            self._write(f"\x1b]9;{to_one_line(text, MAX_TITLE_CHARS)}\x07")
         self._write(BELL)
 
     def _write(self, sequence: str) -> None:

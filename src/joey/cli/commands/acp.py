@@ -30,7 +30,7 @@ from joey.core.settings import ModelRoute, TaskSecrets
 from joey.engine.engine import TaskOptions
 from joey.errors import ConfigError
 from joey.ports.storage import TaskQuery
-from joey.presentation.text import one_line
+from joey.presentation.text import to_one_line
 
 MIN_SCANNED_TASKS = 1000
 """Tasks, subtasks among them, for a page of sessions."""
@@ -132,7 +132,9 @@ class LocalAcpServices:
             *open_customizations(directory).warnings,
             *list_config_problems(directory),
         )
-        return [one_line(line.removeprefix("joey: "), 400) for line in lines if line][:MAX_WARNINGS]
+        return [to_one_line(line.removeprefix("joey: "), 400) for line in lines if line][
+            :MAX_WARNINGS
+        ]
 
     def list_models(self, provider: str) -> Sequence[str]:
         setup = Application(workspace=Path("/"))

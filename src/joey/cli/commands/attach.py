@@ -38,9 +38,9 @@ from joey.core.events import (
 )
 from joey.core.task import APPROVAL_ASKS, Answer, AskKind, Response
 from joey.errors import UserError
-from joey.presentation.questions import answer_of, question_of
-from joey.presentation.text import one_line
-from joey.presentation.tool_calls import card
+from joey.presentation.questions import format_question, parse_answer
+from joey.presentation.text import to_one_line
+from joey.presentation.tool_calls import render_card
 
 UNANSWERED_TIMEOUT_S = 3.0
 """Seconds that others have to answer a question when nobody can do it from here."""
@@ -104,8 +104,8 @@ async def _run_view(view: AttachedTaskView) -> ExitCode:
 def _print_tasks(tasks: Sequence[TaskInfo]) -> None:
     for task in tasks:
         asks = f" ({task.ask.ask})" if task.ask else ""
-        where = one_line(task.workspace, 60)
-        print(f"{task.id}  {task.status}{asks}  {where}  {one_line(task.title, 60)}")
+        where = to_one_line(task.workspace, 60)
+        print(f"{task.id}  {task.status}{asks}  {where}  {to_one_line(task.title, 60)}")
     if not tasks:
         print("no task is open on this server", file=sys.stderr)
 
@@ -209,11 +209,13 @@ class AttachedTaskView:
             case AskOpened() if event == self._session.pending:
                 return
             case AskOpened(ask=kind) if kind in APPROVAL_ASKS:
-                shown = card(event.tool or "", event.text, event.path, event.diff, asked=False)
+                shown = render_card(
+                    event.tool or "", event.text, event.path, event.diff, is_ask=False
+                )
                 self._renderer.print(shown)
                 self._renderer.print_note(f"  {row.get('approvalState', '')}")
             case AskOpened(ask=AskKind.FOLLOWUP):
-                self._renderer.print(Text(question_of(event)))
+                self._renderer.print(Text(format_question(event)))
             case AskOpened():
                 return
             case _:
@@ -291,7 +293,7 @@ class AttachedTaskView:
                 self._send_message(text)
 
     def _submit_answer(self, session: Session, ask: AskOpened, text: str) -> None:
-        answer = answer_of(ask, text)
+        answer = parse_answer(ask, text)
         if answer is None:
             self._tree_renderer.focus_renderer(session).print_ask(ask)
             return

@@ -27,7 +27,7 @@ from joey.cli.command_line import COMMAND_NAMES, build_run_parser
 from joey.cli.commands.arguments import COMMAND_PARSERS
 from joey.cli.exit_codes import ExitCode
 from joey.errors import UserError
-from joey.presentation.text import one_line
+from joey.presentation.text import to_one_line
 
 _MAX_DESCRIPTION_CHARS = 100
 _BASH_WORD_BREAKS = "=:"
@@ -83,7 +83,7 @@ def _print_candidates(completion: CompletionResult, prefix: str) -> None:
     lines = [str(completion.files)]
     for each in completion.candidates:
         if each.value.isprintable():
-            about = one_line(each.description, _MAX_DESCRIPTION_CHARS)
+            about = to_one_line(each.description, _MAX_DESCRIPTION_CHARS)
             lines.append(f"{each.value.removeprefix(prefix)}\t{about}")
     sys.stdout.write("\n".join([*lines, ""]))
 

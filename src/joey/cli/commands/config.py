@@ -25,7 +25,7 @@ from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.launch import resolve_workspace_argument
 from joey.cli.output import format_table, write_stdout
 from joey.errors import ConfigError, UserError
-from joey.presentation.text import columns, one_line, sanitise, wrap
+from joey.presentation.text import get_terminal_width, sanitize, to_one_line, wrap
 from joey.system.files import make_private_directory
 
 WIDE_LAYOUT_COLUMNS = 120
@@ -72,11 +72,11 @@ def _print_settings(settings: SettingsAdmin, arguments: Namespace) -> None:
             (state.key.name, state.value, _ORIGIN_LABELS[state.origin], state.key.description)
             for state in states
         ]
-        _write_text("\n".join(_format_settings([*rows, *model], columns(sys.stdout))))
+        _write_text("\n".join(_format_settings([*rows, *model], get_terminal_width(sys.stdout))))
     else:
         print("every setting is as it comes", file=sys.stderr)
     for remark in settings.collect_warnings():
-        print(wrap(f"joey: {sanitise(remark)}", columns(sys.stderr)), file=sys.stderr)
+        print(wrap(f"joey: {sanitize(remark)}", get_terminal_width(sys.stderr)), file=sys.stderr)
 
 
 def _list_model_rows() -> list[_SettingRow]:
@@ -113,7 +113,7 @@ def _format_settings(rows: Iterable[_SettingRow], width: int | None) -> list[str
 def _print_value(settings: SettingsAdmin, arguments: Namespace) -> None:
     value = _find_state(settings, arguments.key).value
     if isinstance(value, str) and not arguments.json:
-        _write_text(sanitise(value) if sys.stdout.isatty() else value)
+        _write_text(sanitize(value) if sys.stdout.isatty() else value)
     else:
         _write_text(json.dumps(value, ensure_ascii=False))
 
@@ -140,7 +140,7 @@ def _set_value(settings: SettingsAdmin, arguments: Namespace) -> None:
     if state.origin is SettingOrigin.PROJECT:
         shown = _format_value(state.value)
         note = f"in this folder it stays {shown}: .roo/settings.json makes it stricter"
-        print(wrap(f"joey: {note}", columns(sys.stderr)), file=sys.stderr)
+        print(wrap(f"joey: {note}", get_terminal_width(sys.stderr)), file=sys.stderr)
 
 
 def _unset_value(settings: SettingsAdmin, name: str) -> None:
@@ -167,7 +167,9 @@ def _print_description(settings: SettingsAdmin, arguments: Namespace) -> None:
         ("project", key.project_permission or "has no say"),
         ("set it", f"joey config set {key.name} {_format_example(key)}"),
     ]
-    lines = (wrap(f"  {name + ':':9} {text}", columns(sys.stdout)) for name, text in facts)
+    lines = (
+        wrap(f"  {name + ':':9} {text}", get_terminal_width(sys.stdout)) for name, text in facts
+    )
     _write_text("\n".join((key.name, *lines)))
 
 
@@ -212,9 +214,9 @@ def _format_value(value: Any) -> str:
         case None | "":
             return "-"
         case str():
-            return one_line(value, 200)
+            return to_one_line(value, 200)
         case _:
-            return one_line(json.dumps(value, ensure_ascii=False), 200)
+            return to_one_line(json.dumps(value, ensure_ascii=False), 200)
 
 
 def _write_text(text: str) -> None:
@@ -244,7 +246,7 @@ def edit_settings(settings: SettingsAdmin) -> ExitCode:
                 continue
             print(f"{settings.path} is changed", file=sys.stderr)
             for remark in settings.collect_warnings():
-                print(f"joey: {sanitise(remark)}", file=sys.stderr)
+                print(f"joey: {sanitize(remark)}", file=sys.stderr)
             return ExitCode.DONE
 
 
@@ -257,7 +259,7 @@ def _ask_edit_again(error: ConfigError, path: Path) -> None:
     back = f"{path} is as it was before."
     if not sys.stdin.isatty():
         raise ConfigError(f"{error} {back}") from error
-    print(f"joey: {sanitise(str(error))}", file=sys.stderr)
+    print(f"joey: {sanitize(str(error))}", file=sys.stderr)
     try:
         answer = input("Edit again, or go back to what it was? [E/b] ").strip().lower()
     except EOFError:

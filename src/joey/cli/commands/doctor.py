@@ -20,7 +20,7 @@ from joey.cli.exit_codes import ExitCode
 from joey.cli.logs import redact
 from joey.cli.output import write_stdout
 from joey.errors import UserError
-from joey.presentation.text import columns, one_line, sanitise, wrap
+from joey.presentation.text import get_terminal_width, sanitize, to_one_line, wrap
 
 _STATUS_MARKS = {FindingStatus.OK: "✓", FindingStatus.WARN: "!", FindingStatus.FAIL: "✗"}
 _STATUS_ANSI_COLOURS = {FindingStatus.OK: "32", FindingStatus.WARN: "33", FindingStatus.FAIL: "31"}
@@ -99,7 +99,7 @@ def _run_check(check: HealthCheck, fix: bool) -> Finding:
 
 
 def _show_progress(futures: Sequence[Future[Finding]]) -> None:
-    if columns(sys.stderr) is None:
+    if get_terminal_width(sys.stderr) is None:
         return
     for done, _ in enumerate(as_completed(futures), 1):
         sys.stderr.write(f"\r\x1b[Klooking: {done} of {len(futures)}…")
@@ -110,7 +110,7 @@ def _show_progress(futures: Sequence[Future[Finding]]) -> None:
 
 def _print_findings(findings: Iterable[Finding]) -> None:
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    width = columns(sys.stdout)
+    width = get_terminal_width(sys.stdout)
     for finding in findings:
         mark = _STATUS_MARKS[finding.status]
         line = wrap(f"{mark} {finding.name}: {_indent_text(finding.found)}", width)
@@ -120,8 +120,8 @@ def _print_findings(findings: Iterable[Finding]) -> None:
         if finding.advice:
             print(wrap(f"    {_indent_text(finding.advice)}", width))
         for done in finding.fixed:
-            print(wrap(f"    fixed: {one_line(done, 400)}", width))
+            print(wrap(f"    fixed: {to_one_line(done, 400)}", width))
 
 
 def _indent_text(text: str) -> str:
-    return sanitise(text).replace("\n", "\n    ")
+    return sanitize(text).replace("\n", "\n    ")

@@ -42,7 +42,7 @@ from joey.core.redaction import remove_secrets
 from joey.core.settings import Profile
 from joey.errors import ConfigError, NoModelError, UserError
 from joey.ports import SandboxLevel
-from joey.presentation.text import one_line
+from joey.presentation.text import to_one_line
 
 MIN_PYTHON_VERSION = (3, 11)
 MIN_GIT_VERSION = (2, 17)
@@ -387,7 +387,7 @@ def _format_missing_note(path: Path) -> str:
 
 def _join_items(items: Sequence[str]) -> str:
     more = f"; and {len(items) - _MAX_LISTED_ITEMS} more" if len(items) > _MAX_LISTED_ITEMS else ""
-    return "; ".join(one_line(each, 300) for each in items[:_MAX_LISTED_ITEMS]) + more
+    return "; ".join(to_one_line(each, 300) for each in items[:_MAX_LISTED_ITEMS]) + more
 
 
 CONNECTION_TIMEOUT_S = 3.0

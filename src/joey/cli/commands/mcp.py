@@ -15,7 +15,7 @@ from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.launch import resolve_workspace_argument
 from joey.cli.output import format_table, write_stdout
 from joey.core.mcp import McpServer
-from joey.presentation.text import columns, one_line, sanitise
+from joey.presentation.text import get_terminal_width, sanitize, to_one_line
 
 _SOURCE_LABELS = {"project": "project", "global": "yours"}
 
@@ -35,7 +35,7 @@ def _run_action(admin: ServerAdmin, arguments: Namespace) -> ExitCode:
             _add_server(admin, arguments)
         case "remove":
             path = admin.remove(arguments.name, project=arguments.project)
-            print(f"removed {sanitise(arguments.name)} from {path}")
+            print(f"removed {sanitize(arguments.name)} from {path}")
         case "test":
             return asyncio.run(_test_server(admin, arguments.name, as_json=arguments.json))
         case "login":
@@ -51,25 +51,25 @@ def _print_servers(admin: ServerAdmin, *, as_json: bool) -> None:
     if as_json:
         _write_text(msgspec.json.format(msgspec.json.encode(servers), indent=2).decode())
     elif servers:
-        _write_text("\n".join(_format_servers(servers, columns(sys.stdout))))
+        _write_text("\n".join(_format_servers(servers, get_terminal_width(sys.stdout))))
     else:
         print("there are no MCP servers; joey mcp add --help says how to add one", file=sys.stderr)
     for problem in admin.problems:
-        print(f"joey: {sanitise(problem)}", file=sys.stderr)
+        print(f"joey: {sanitize(problem)}", file=sys.stderr)
 
 
 def _format_servers(servers: Sequence[ServerInfo], width: int | None) -> Iterator[str]:
     """Columns for a person; for a pipe, values with tabs between them and no heading."""
     rows = [
         [
-            one_line(server.name, 40),
+            to_one_line(server.name, 40),
             _SOURCE_LABELS[server.source],
             server.transport,
             f"{server.state}, logged in" if server.logged_in else server.state,
         ]
         for server in servers
     ]
-    reached = [one_line(server.reached_by, 1000) for server in servers]
+    reached = [to_one_line(server.reached_by, 1000) for server in servers]
     if width is None:
         yield from ("\t".join([*row, how]) for row, how in zip(rows, reached, strict=True))
         return
@@ -98,7 +98,7 @@ def _add_server(admin: ServerAdmin, arguments: Namespace) -> None:
     if arguments.timeout is not None:
         entry["timeout"] = arguments.timeout
     path = admin.add(arguments.name, entry, project=arguments.project)
-    print(f"added {sanitise(arguments.name)} to {path}")
+    print(f"added {sanitize(arguments.name)} to {path}")
     if arguments.project:
         print("servers of a project run once it is trusted: joey trust")
 
@@ -122,17 +122,17 @@ async def _test_server(admin: ServerAdmin, name: str, *, as_json: bool) -> ExitC
 
 def _describe_test_result(server: McpServer) -> Iterator[str]:
     if server.status != "connected":
-        why = f": {sanitise(server.error)}" if server.error else ""
-        yield f"{sanitise(server.name)} is {server.status}{why}"
+        why = f": {sanitize(server.error)}" if server.error else ""
+        yield f"{sanitize(server.name)} is {server.status}{why}"
         return
-    yield f"{sanitise(server.name)} works: {len(server.tools)} tools"
+    yield f"{sanitize(server.name)} works: {len(server.tools)} tools"
     for tool in server.tools:
         allowed = " (always allowed)" if tool.always_allowed else ""
         noted = allowed if tool.enabled else " (disabled)"
-        yield f"  {sanitise(tool.name)}{noted}  {one_line(tool.description, 80)}".rstrip()
+        yield f"  {sanitize(tool.name)}{noted}  {to_one_line(tool.description, 80)}".rstrip()
     if server.resources:
         yield f"{len(server.resources)} resources"
-        yield from (f"  {one_line(item.uri, 100)}" for item in server.resources[:20])
+        yield from (f"  {to_one_line(item.uri, 100)}" for item in server.resources[:20])
 
 
 def _log_in(admin: ServerAdmin, name: str) -> None:
@@ -140,11 +140,11 @@ def _log_in(admin: ServerAdmin, name: str) -> None:
 
     def show(url: str) -> None:
         shown.append(url)
-        print(f"Open this address in your browser to log in:\n\n  {sanitise(url)}\n", flush=True)
+        print(f"Open this address in your browser to log in:\n\n  {sanitize(url)}\n", flush=True)
 
     tools = asyncio.run(admin.log_in(name, show))
     done = "logged in at" if shown else "no login is needed at"
-    print(f"{done} {sanitise(name)}; it offers {tools} tools")
+    print(f"{done} {sanitize(name)}; it offers {tools} tools")
 
 
 def _write_text(text: str) -> None:

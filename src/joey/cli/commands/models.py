@@ -13,7 +13,7 @@ from joey.app.models import ListedModel, list_models
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.output import format_table, write_stdout
 from joey.errors import ConfigError
-from joey.presentation.text import columns, one_line, wrap
+from joey.presentation.text import get_terminal_width, to_one_line, wrap
 
 
 def run_models(arguments: Namespace) -> ExitCode:
@@ -27,13 +27,13 @@ def run_models(arguments: Namespace) -> ExitCode:
         objects = [_to_json_fields(found.provider, model) for model in found.models]
         write_stdout(msgspec.json.format(msgspec.json.encode(objects), indent=2) + b"\n")
     elif found.models:
-        lines = _format_models(found.models, columns(sys.stdout))
+        lines = _format_models(found.models, get_terminal_width(sys.stdout))
         write_stdout("".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
     else:
         print(f"no models of {found.provider} are known here", file=sys.stderr)
     if found.server_error:
-        note = f"joey: the server was not heard: {one_line(found.server_error, 400)}"
-        print(wrap(note, columns(sys.stderr)), file=sys.stderr)
+        note = f"joey: the server was not heard: {to_one_line(found.server_error, 400)}"
+        print(wrap(note, get_terminal_width(sys.stderr)), file=sys.stderr)
     return ExitCode.DONE
 
 
@@ -41,9 +41,9 @@ def _format_models(models: tuple[ListedModel, ...], width: int | None) -> list[s
     """Columns for a person; for a pipe, names alone with tabs before what is known of them."""
     rows = [
         [
-            f"{'*' if model.is_default else ' '} {one_line(model.id)}"
+            f"{'*' if model.is_default else ' '} {to_one_line(model.id)}"
             if width
-            else one_line(model.id),
+            else to_one_line(model.id),
             _format_thousands(model.info.context_window) if model.info.is_known else "-",
             _format_price(model),
             "+".join(model.sources),

@@ -16,7 +16,7 @@ from joey.cli.output import format_table, write_stdout
 from joey.core.modes import Grant, Mode, RuleFile, find_mode
 from joey.errors import ConfigError
 from joey.ports import Customizations
-from joey.presentation.text import columns, one_line, sanitise, wrap
+from joey.presentation.text import get_terminal_width, sanitize, to_one_line, wrap
 
 _SOURCE_LABELS = {"built-in": "built-in", "project": "project", "global": "yours"}
 
@@ -28,20 +28,22 @@ def run_modes(arguments: Namespace) -> ExitCode:
     elif arguments.json:
         _write_json([_to_json_fields(mode) for mode in customizations.modes])
     else:
-        _write_lines(_format_modes(customizations.modes, columns(sys.stdout)), wrapped=False)
+        _write_lines(
+            _format_modes(customizations.modes, get_terminal_width(sys.stdout)), wrapped=False
+        )
     for warning in customizations.warnings:
-        text = f"joey: {sanitise(warning)}"
-        print(wrap(text, columns(sys.stderr)), file=sys.stderr)
+        text = f"joey: {sanitize(warning)}"
+        print(wrap(text, get_terminal_width(sys.stderr)), file=sys.stderr)
     return ExitCode.DONE
 
 
 def _format_modes(modes: Iterable[Mode], width: int | None) -> Iterator[str]:
     """Columns for a person; for a pipe, values with tabs between them and no heading."""
     rows = [
-        [mode.slug, one_line(mode.name, 30), _SOURCE_LABELS[mode.source], _format_groups(mode)]
+        [mode.slug, to_one_line(mode.name, 30), _SOURCE_LABELS[mode.source], _format_groups(mode)]
         for mode in modes
     ]
-    purposes = [one_line(mode.description or mode.purpose, 1000) for mode in modes]
+    purposes = [to_one_line(mode.description or mode.purpose, 1000) for mode in modes]
     if width is None:
         yield from ("\t".join([*row, why]) for row, why in zip(rows, purposes, strict=True))
         return
@@ -92,11 +94,11 @@ def _describe_mode(
         ("skills", ", ".join(skills)),
         ("prompt", f".roo/system-prompt-{mode.slug}" if has_prompt else ""),
     ]
-    yield f"{mode.slug} · {one_line(mode.name)}"
-    yield from (f"{name + ':':8} {one_line(text, 2000)}" for name, text in facts if text)
-    yield from ("", sanitise(mode.role))
+    yield f"{mode.slug} · {to_one_line(mode.name)}"
+    yield from (f"{name + ':':8} {to_one_line(text, 2000)}" for name, text in facts if text)
+    yield from ("", sanitize(mode.role))
     if mode.custom_instructions:
-        yield from ("", sanitise(mode.custom_instructions))
+        yield from ("", sanitize(mode.custom_instructions))
 
 
 def _format_grant(grant: Grant) -> str:
@@ -128,7 +130,7 @@ def _to_json_group(grant: Grant) -> Any:
 
 
 def _write_lines(lines: Iterable[str], *, wrapped: bool = True) -> None:
-    width = columns(sys.stdout) if wrapped else None
+    width = get_terminal_width(sys.stdout) if wrapped else None
     text = "".join(f"{wrap(line, width)}\n" for line in lines)
     write_stdout(text.encode("utf-8", "replace"))
 

@@ -20,8 +20,8 @@ from joey.cli.launch import resolve_workspace_argument
 from joey.cli.output import write_stdout
 from joey.core.permissions.commands import quote_words
 from joey.core.permissions.policy import BoundarySetting
-from joey.presentation.questions import held_by
-from joey.presentation.text import columns, one_line, sanitise, wrap
+from joey.presentation.questions import describe_confinement
+from joey.presentation.text import get_terminal_width, sanitize, to_one_line, wrap
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
 """Bytes of one question; more is answered with an error."""
@@ -68,12 +68,12 @@ async def _print_explanation(explainer: PermissionExplainer, arguments: Namespac
         write_stdout(msgspec.json.format(msgspec.json.encode(explained), indent=2) + b"\n")
         return
     parts = [await explainer.explain_command(quote_words(argv)) for argv in explained.commands]
-    width = columns(sys.stdout)
+    width = get_terminal_width(sys.stdout)
     for line in _describe_explanation(explained, parts if len(parts) > 1 else []):
         print(wrap(line, width))
     if rules := await _find_missing_rules(explainer, explained, arguments):
         flags = " ".join(f"--allow {shlex.quote(rule)}" for rule in rules)
-        print(wrap(f"  allowed with {sanitise(flags)}", width))
+        print(wrap(f"  allowed with {sanitize(flags)}", width))
 
 
 async def _find_missing_rules(
@@ -95,19 +95,19 @@ def _describe_explanation(
     explained: PermissionExplanation, parts: list[PermissionExplanation]
 ) -> Iterator[str]:
     """Lines for a person."""
-    yield f"{_colour_decision(explained.decision)}: {sanitise(explained.reason)}"
+    yield f"{_colour_decision(explained.decision)}: {sanitize(explained.reason)}"
     if explained.protected and explained.decision == "ask":
         yield "  it is protected: alwaysAllowWriteProtected has to be on, too"
     if any(f"{each} is off" in explained.reason for each in _OUTSIDE_BOUNDARIES):
         yield "  allowed with --add-dir and its directory"
     if explained.sandbox and explained.decision != "deny":
-        yield f"  {held_by(explained.sandbox)}"
-    rows = [(part.decision, one_line(quote_words(part.commands[0]), 60), part) for part in parts]
+        yield f"  {describe_confinement(explained.sandbox)}"
+    rows = [(part.decision, to_one_line(quote_words(part.commands[0]), 60), part) for part in parts]
     size = max((len(line) for _, line, _ in rows), default=0)
     for decision, line, part in rows:
         why = f"by {part.rule}" if part.decision == "allow" else part.reason
         space = " " * (6 - len(decision))
-        yield f"  {_colour_decision(decision)}{space}{line:{size}}  {one_line(why, 120)}"
+        yield f"  {_colour_decision(decision)}{space}{line:{size}}  {to_one_line(why, 120)}"
 
 
 def _colour_decision(decision: str) -> str:

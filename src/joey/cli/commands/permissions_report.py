@@ -21,8 +21,8 @@ from joey.cli.output import format_table, write_stdout
 from joey.core.permissions.audit import AuditEntry
 from joey.ports import TaskMetadata
 from joey.presentation.phrases import COMMAND_TOOL
-from joey.presentation.questions import why_asked
-from joey.presentation.text import columns, one_line
+from joey.presentation.questions import describe_ask_reason
+from joey.presentation.text import get_terminal_width, to_one_line
 
 _MAX_CELL_CHARS = 1000
 _ANSWERED_BY_USER = "person"
@@ -55,11 +55,11 @@ def _select_tasks(audit: PermissionAudit, arguments: Namespace) -> list[TaskMeta
 
 
 def _format_report(reports: Sequence[TaskReport]) -> Iterator[str]:
-    width = columns(sys.stdout)
+    width = get_terminal_width(sys.stdout)
     for report in reports:
-        yield f"{report.id}  {one_line(report.title, 80)}"
+        yield f"{report.id}  {to_one_line(report.title, 80)}"
         if report.problem:
-            yield f"  {one_line(report.problem, 300)}"
+            yield f"  {to_one_line(report.problem, 300)}"
         rows = [
             ("", call.outcome, _describe_call(call), _explain_decision(call))
             for call in report.calls
@@ -75,21 +75,21 @@ def _format_report(reports: Sequence[TaskReport]) -> Iterator[str]:
 
 def _describe_call(call: AuditEntry) -> str:
     said = f"$ {call.subject}" if call.tool == COMMAND_TOOL else f"{call.tool} {call.subject}"
-    return one_line(said, _MAX_CELL_CHARS)
+    return to_one_line(said, _MAX_CELL_CHARS)
 
 
 def _explain_decision(call: AuditEntry) -> str:
     """By which rule, or whose answer."""
     if call.decision != "ask":
-        return one_line(f"by {call.rule}", _MAX_CELL_CHARS)
+        return to_one_line(f"by {call.rule}", _MAX_CELL_CHARS)
     refused = f", refused by {call.rule}" if call.rule else ""
-    return one_line(
+    return to_one_line(
         f"{_describe_answer(call)}{refused}: {_explain_ask(call.ask_reason, call)}", _MAX_CELL_CHARS
     )
 
 
 def _explain_ask(reason: str | None, call: AuditEntry) -> str:
-    return why_asked(reason or "", call.subject if call.tool == COMMAND_TOOL else "")
+    return describe_ask_reason(reason or "", call.subject if call.tool == COMMAND_TOOL else "")
 
 
 def _describe_answer(call: AuditEntry) -> str:
@@ -122,7 +122,7 @@ def _format_comparison(
             _describe_call(difference.call),
             f"{_describe_earlier_decision(difference.call)} → "
             f"{difference.new_explanation.decision}",
-            one_line(
+            to_one_line(
                 f"by {difference.new_explanation.rule}"
                 if difference.new_explanation.rule
                 else _explain_ask(difference.new_explanation.reason, difference.call),
@@ -131,7 +131,9 @@ def _format_comparison(
         )
         for difference in compared.differences
     ]
-    yield from format_table(rows, columns(sys.stdout), fixed_columns={0, 2}) if rows else ()
+    yield from (
+        format_table(rows, get_terminal_width(sys.stdout), fixed_columns={0, 2}) if rows else ()
+    )
     same = compared.compared_count - len(compared.differences)
     left_out = (
         f", {compared.skipped_count} cannot be judged again" if compared.skipped_count else ""

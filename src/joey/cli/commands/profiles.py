@@ -17,7 +17,7 @@ from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.output import format_table, write_stdout
 from joey.cli.prompt import find_piped_fd, wait_for_first_byte
 from joey.errors import ConfigError
-from joey.presentation.text import columns, one_line
+from joey.presentation.text import get_terminal_width, to_one_line
 
 MAX_KEY_CHARS = 8192
 _YES_ANSWERS = frozenset({"y", "yes"})
@@ -75,13 +75,13 @@ def _print_profiles(admin: ProfileAdmin, *, as_json: bool) -> None:
     if not profiles:
         _print_message("there are no profiles yet; joey profiles add makes one (see its --help)")
         return
-    width = columns(sys.stdout)
+    width = get_terminal_width(sys.stdout)
     rows = [
         [
-            f"{'*' if name == active else ' '} {one_line(name)}" if width else one_line(name),
+            f"{'*' if name == active else ' '} {to_one_line(name)}" if width else to_one_line(name),
             each.provider,
-            one_line(each.model) or "-",
-            one_line(each.base_url or "") or "-",
+            to_one_line(each.model) or "-",
+            to_one_line(each.base_url or "") or "-",
         ]
         for name, each in profiles.items()
     ]
@@ -103,7 +103,7 @@ def _print_profile(admin: ProfileAdmin, name: str | None, *, as_json: bool) -> N
         _write_json({fact.name: {"value": fact.value, "from": fact.origin} for fact in facts})
         return
     rows = [[fact.name, _format_value(fact.value), f"({fact.origin})"] for fact in facts]
-    _write_text("\n".join(format_table(rows, columns(sys.stdout), fixed_columns={0})))
+    _write_text("\n".join(format_table(rows, get_terminal_width(sys.stdout), fixed_columns={0})))
 
 
 def _add_profile(admin: ProfileAdmin, arguments: Namespace) -> None:
@@ -212,11 +212,13 @@ def _validate_key(text: str) -> str:
 
 
 def _format_value(value: Any) -> str:
-    return one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 200)
+    return to_one_line(
+        value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 200
+    )
 
 
 def _print_message(text: str) -> None:
-    print(one_line(text, 1000), file=sys.stderr)
+    print(to_one_line(text, 1000), file=sys.stderr)
 
 
 def _write_text(text: str) -> None:

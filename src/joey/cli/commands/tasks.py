@@ -39,7 +39,7 @@ from joey.core.redaction import remove_secrets
 from joey.errors import TaskNotFoundError
 from joey.ports import Store, TaskMetadata
 from joey.ports.storage import HIGHLIGHT_MARKS, FoundTask, TaskIndex, TaskPage
-from joey.presentation.text import cells, columns, one_line, sanitise, wrap
+from joey.presentation.text import get_terminal_width, measure_width, sanitize, to_one_line, wrap
 
 if TYPE_CHECKING:
     from joey.ports.storage import TaskQuery
@@ -82,7 +82,7 @@ def _print_tasks(store: Store, index: TaskIndex, arguments: Namespace) -> None:
         )
         return
     if page.matches:
-        width = columns(sys.stdout)
+        width = get_terminal_width(sys.stdout)
         _write_lines(
             format_task_table(page.matches, store, with_directory=arguments.all, width=width)
         )
@@ -101,7 +101,7 @@ def _search_tasks(store: Store, index: TaskIndex, arguments: Namespace) -> None:
         _write_json(build_found_objects(page.matches, store))
         return
     if page.matches:
-        width = columns(sys.stdout)
+        width = get_terminal_width(sys.stdout)
         if width is None:
             _write_lines(format_found_fields(page.matches, store))
         else:
@@ -137,11 +137,11 @@ def _print_task(store: Store, index: TaskIndex, arguments: Namespace) -> None:
         if arguments.json:
             _write_json(listed)
         else:
-            _write_lines(format_row_table(listed, columns(sys.stdout)))
+            _write_lines(format_row_table(listed, get_terminal_width(sys.stdout)))
     elif arguments.json:
         _write_json({**msgspec.to_builtins(task), "messages": rows})
     else:
-        _write_text(sanitise(render_markdown(task, rows, render_subtask_tree(task, index, store))))
+        _write_text(sanitize(render_markdown(task, rows, render_subtask_tree(task, index, store))))
 
 
 def _write_lines(lines: Sequence[str]) -> None:
@@ -183,15 +183,15 @@ def open_index() -> Iterator[TaskIndex]:
     from joey.app import open_task_index
 
     line = _IndexProgressLine(sys.stderr)
-    index = open_task_index(progress=line.update if columns(sys.stderr) else None)
+    index = open_task_index(progress=line.update if get_terminal_width(sys.stderr) else None)
     try:
         yield index
     finally:
         line.clear()
         index.close()
         for notice in index.warnings:
-            text = sanitise(f"joey: {notice}")
-            print(wrap(text, columns(sys.stderr)), file=sys.stderr)
+            text = sanitize(f"joey: {notice}")
+            print(wrap(text, get_terminal_width(sys.stderr)), file=sys.stderr)
 
 
 class _IndexProgressLine:
@@ -246,7 +246,7 @@ def format_found_fields(found: Sequence[FoundTask], store: Store) -> list[str]:
         changed = datetime.fromtimestamp((task.updated or task.created) / 1000).astimezone()
         texts = (task.workspace, task.title, strip_highlights(each.snippet))
         fields = [task.id, changed.isoformat(timespec="seconds"), determine_status(task, store)]
-        lines.append("\t".join([*fields, *(one_line(text, _MAX_FIELD_CHARS) for text in texts)]))
+        lines.append("\t".join([*fields, *(to_one_line(text, _MAX_FIELD_CHARS) for text in texts)]))
     return lines
 
 
@@ -270,11 +270,11 @@ def render_highlights(snippet: str, width: int) -> str:
     line, remaining = "", width
     for piece in _HIGHLIGHT_RE.split(" ".join(snippet.split())):
         is_found = piece.startswith(HIGHLIGHT_MARKS[0])
-        text = one_line(f"|{strip_highlights(piece)}|", len(piece) + 2)[1:-1]
-        while text and cells(text) > remaining:
+        text = to_one_line(f"|{strip_highlights(piece)}|", len(piece) + 2)[1:-1]
+        while text and measure_width(text) > remaining:
             text = text[:-1]
         line += f"\x1b[1;33m{text}\x1b[0m" if text and is_found and coloured else text
-        remaining -= cells(text)
+        remaining -= measure_width(text)
     return line
 
 
@@ -393,7 +393,7 @@ def _describe_remaining_subtasks(subtasks: Sequence[TaskMetadata]) -> str:
 
 
 def _format_task(task: TaskMetadata) -> str:
-    return f"{task.id}  {one_line(task.title, 60)}".rstrip()
+    return f"{task.id}  {to_one_line(task.title, 60)}".rstrip()
 
 
 def _is_locked(store: Store, task: TaskMetadata) -> bool:

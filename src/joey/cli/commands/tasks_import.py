@@ -17,7 +17,7 @@ from joey.app.task_exchange import ForeignTask, ImportCandidate, TaskExchange, d
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.output import format_table, write_stdout
 from joey.errors import StoreError
-from joey.presentation.text import columns, one_line
+from joey.presentation.text import get_terminal_width, to_one_line
 
 _COLUMN_HEADINGS = ("program", "id", "changed", "rows", "state", "title")
 _IMPORT_STATES = ("imported", "ready", "incomplete", "skipped", "damaged")
@@ -45,7 +45,7 @@ def import_tasks(arguments: Namespace) -> ExitCode:
         encoded = msgspec.json.encode(candidates)
         write_stdout(msgspec.json.format(encoded, indent=2) + b"\n")
     elif candidates:
-        lines = _format_candidates(candidates, columns(sys.stdout))
+        lines = _format_candidates(candidates, get_terminal_width(sys.stdout))
         write_stdout("".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
     _print_summary(candidates, dry_run=arguments.dry_run)
     damaged = any(each.state == "damaged" for each in candidates)
@@ -80,7 +80,9 @@ def _import_task(exchange: TaskExchange, task: ForeignTask) -> ImportCandidate:
 
 def _iter_with_progress(tasks: Sequence[ForeignTask], doing: str) -> Iterator[ForeignTask]:
     """The tasks one by one; on a terminal, how far it has come."""
-    write: Callable[[str], object] = sys.stderr.write if columns(sys.stderr) else lambda text: None
+    write: Callable[[str], object] = (
+        sys.stderr.write if get_terminal_width(sys.stderr) else lambda text: None
+    )
     try:
         for number, task in enumerate(tasks, 1):
             write(f"\r{doing} task {number} of {len(tasks)}")
@@ -96,13 +98,13 @@ def _format_candidates(candidates: Sequence[ImportCandidate], width: int | None)
         [_COLUMN_HEADINGS, *map(_format_cells, candidates)], width, fixed_columns={1, 2, 3, 4}
     )
     locations = dict.fromkeys(f"{each.program or 'tasks'}: {each.place}" for each in candidates)
-    return [*(one_line(location, 400) for location in locations), "", *lines]
+    return [*(to_one_line(location, 400) for location in locations), "", *lines]
 
 
 def _format_cells(seen: ImportCandidate) -> tuple[str, ...]:
     changed = datetime.fromtimestamp(seen.changed / 1000).astimezone().strftime("%Y-%m-%d %H:%M")
-    facts = (seen.program or "-", one_line(seen.id, 40), changed, str(seen.rows), seen.state)
-    return (*facts, one_line(seen.title, 1000))
+    facts = (seen.program or "-", to_one_line(seen.id, 40), changed, str(seen.rows), seen.state)
+    return (*facts, to_one_line(seen.title, 1000))
 
 
 def _print_summary(candidates: Sequence[ImportCandidate], *, dry_run: bool) -> None:
@@ -113,7 +115,7 @@ def _print_summary(candidates: Sequence[ImportCandidate], *, dry_run: bool) -> N
     print(f"{said}{hint}", file=sys.stderr)
     with_problems = [seen for seen in candidates if seen.problem]
     for seen in with_problems[:_MAX_LISTED_PROBLEMS]:
-        print(f"{one_line(seen.id, 40)}: {one_line(seen.problem, 300)}", file=sys.stderr)
+        print(f"{to_one_line(seen.id, 40)}: {to_one_line(seen.problem, 300)}", file=sys.stderr)
     if len(with_problems) > _MAX_LISTED_PROBLEMS:
         more = len(with_problems) - _MAX_LISTED_PROBLEMS
         print(f"and {more} more with problems (--json has them all)", file=sys.stderr)

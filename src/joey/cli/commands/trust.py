@@ -12,8 +12,8 @@ from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.launch import resolve_workspace_argument
 from joey.errors import ConfigError
 from joey.ports.extensions import TrustItem
-from joey.presentation.phrases import in_a_sentence
-from joey.presentation.text import sanitise
+from joey.presentation.phrases import lower_first
+from joey.presentation.text import sanitize
 
 _YES_ANSWERS = frozenset({"y", "yes"})
 
@@ -65,10 +65,10 @@ def describe_untrusted(workspace: Path) -> str:
             else [item for item in trust.untrusted_items if not _is_reported_by_task(item)]
         )
     except ConfigError as error:
-        return in_a_sentence(str(error))
+        return lower_first(str(error))
     if not missing:
         return ""
-    titles = ", ".join(sanitise(item.title) for item in missing)
+    titles = ", ".join(sanitize(item.title) for item in missing)
     return f"not used, because you have not trusted this folder (joey trust): {titles}"
 
 
@@ -102,6 +102,6 @@ def _format_items(items: Iterable[TrustItem], missing: Iterable[TrustItem]) -> s
     lines: list[str] = []
     for item in items:
         mark = " (not trusted)" if item.name in unknown else ""
-        lines.append(f"  {sanitise(item.title)}{mark}")
-        lines += (f"      {sanitise(line)}" for line in item.details)
+        lines.append(f"  {sanitize(item.title)}{mark}")
+        lines += (f"      {sanitize(line)}" for line in item.details)
     return "\n".join(lines)

@@ -37,14 +37,14 @@ from joey.core.messages import TextPart
 from joey.core.task import APPROVAL_ASKS, AskKind
 from joey.presentation.phrases import (
     COMMAND_TOOL,
-    command_end,
+    describe_command_exit,
+    describe_condense,
     describe_error,
     describe_provider_error,
-    shrinkage,
-    waiting,
+    describe_retry,
 )
-from joey.presentation.questions import follow_up
-from joey.presentation.text import columns, one_line, wrap
+from joey.presentation.questions import parse_follow_up
+from joey.presentation.text import get_terminal_width, to_one_line, wrap
 
 _WRITING_STATUS = "  the model writes…"
 _TRANSIENT_STATUS_TEXTS: dict[type[object], str] = {
@@ -70,7 +70,7 @@ class TransientStatusLine:
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._has_terminal = columns(stream) is not None
+        self._has_terminal = get_terminal_width(stream) is not None
         self._current_text = ""
 
     def show(self, text: str) -> None:
@@ -104,7 +104,9 @@ class ProgressPrinter:
             case ReplyReceived():
                 for placed in event.parts:
                     if isinstance(placed.part, TextPart) and placed.part.text.strip():
-                        self.print_truncated(f"  {one_line(placed.part.text, 2 * DEFAULT_WIDTH)}")
+                        self.print_truncated(
+                            f"  {to_one_line(placed.part.text, 2 * DEFAULT_WIDTH)}"
+                        )
             case ToolStarted(tool=tool) if tool != COMPLETION_TOOL:
                 self.print_truncated(describe_call(event.tool, event.path, event.text))
             case AskOpened(ask=ask) if ask in APPROVAL_ASKS:
@@ -113,23 +115,25 @@ class ProgressPrinter:
             case AskOpened(ask=AskKind.FOLLOWUP):
                 self._pending_asks[event.ts] = AskKind.FOLLOWUP
                 self.print_truncated(
-                    f"? {one_line(follow_up(event.text).question, 2 * DEFAULT_WIDTH)}"
+                    f"? {to_one_line(parse_follow_up(event.text).question, 2 * DEFAULT_WIDTH)}"
                 )
             case AskAnswered(ask_ts=ts) if ts in self._pending_asks:
                 self._print_answer(event, self._pending_asks.pop(ts))
-            case ToolFinished(tool=tool) if tool == COMMAND_TOOL and (end := command_end(event)):
+            case ToolFinished(tool=tool) if tool == COMMAND_TOOL and (
+                end := describe_command_exit(event)
+            ):
                 self.print_truncated(f"  {end}")
             case RowAdded():
                 self._print_row(event)
             case ContextCondensed() | ContextTruncated():
-                self.print_wrapped(f"~ {shrinkage(event)}")
+                self.print_wrapped(f"~ {describe_condense(event)}")
             case ModeSwitched(mode=mode):
                 self.print_truncated(f"  now in {mode} mode")
             case RetryCountdown(ts=ts) if ts != self._announced_countdown_ts:
                 self._announced_countdown_ts = ts
                 self.print_wrapped(
-                    f"~ {waiting(event)}: "
-                    f"{one_line(describe_provider_error(event.message), 2 * DEFAULT_WIDTH)}"
+                    f"~ {describe_retry(event)}: "
+                    f"{to_one_line(describe_provider_error(event.message), 2 * DEFAULT_WIDTH)}"
                 )
             case TaskCreated():
                 self.print_wrapped(f"joey: task {event.task_id} · {event.model} · {event.mode}")
@@ -137,27 +141,31 @@ class ProgressPrinter:
     def _print_row(self, event: RowAdded) -> None:
         match event.say:
             case "error":
-                self.print_truncated(f"! {one_line(describe_error(event.text), 2 * DEFAULT_WIDTH)}")
+                self.print_truncated(
+                    f"! {to_one_line(describe_error(event.text), 2 * DEFAULT_WIDTH)}"
+                )
             case "hook_message":
-                self.print_truncated(f"  {one_line(event.text, 2 * DEFAULT_WIDTH)}")
+                self.print_truncated(f"  {to_one_line(event.text, 2 * DEFAULT_WIDTH)}")
             case "rooignore_error":
-                self.print_truncated(f"! {one_line(event.text)} is hidden by .rooignore")
+                self.print_truncated(f"! {to_one_line(event.text)} is hidden by .rooignore")
             case "condense_context_error":
-                self.print_wrapped(f"~ not condensed: {one_line(event.text, 2 * DEFAULT_WIDTH)}")
+                self.print_wrapped(f"~ not condensed: {to_one_line(event.text, 2 * DEFAULT_WIDTH)}")
 
     def _print_answer(self, event: AskAnswered, kind: AskKind) -> None:
         if kind is AskKind.FOLLOWUP:
-            self.print_truncated(f"  answered: {one_line(event.answer.text, 2 * DEFAULT_WIDTH)}")
+            self.print_truncated(f"  answered: {to_one_line(event.answer.text, 2 * DEFAULT_WIDTH)}")
         elif not event.answer.approves:
             self.print_wrapped("  refused: nobody is there to allow it")
 
     def print_truncated(self, text: str) -> None:
         """One line, cut where the terminal ends."""
-        self._write(truncate_line(self._prefix + text, columns(self._stream) or DEFAULT_WIDTH))
+        self._write(
+            truncate_line(self._prefix + text, get_terminal_width(self._stream) or DEFAULT_WIDTH)
+        )
 
     def print_wrapped(self, text: str) -> None:
         """All of it, over as many lines as the terminal needs."""
-        self._write(wrap(self._prefix + text, columns(self._stream)))
+        self._write(wrap(self._prefix + text, get_terminal_width(self._stream)))
 
     def for_subtask(self, prefix: str) -> ProgressPrinter:
         return ProgressPrinter(self._stream, prefix, self._status_line)
@@ -197,7 +205,9 @@ class TaskTreeProgress:
             printer.handle(event)
         match event:
             case SubtaskSpawned(child_id=child_id):
-                said = f"subtask in {event.mode} mode: {one_line(event.message, 2 * DEFAULT_WIDTH)}"
+                said = (
+                    f"subtask in {event.mode} mode: {to_one_line(event.message, 2 * DEFAULT_WIDTH)}"
+                )
                 self._add_subtask(child_id, task_id).print_truncated(said)
             case TaskPaused(child_ids=child_ids):
                 for child_id in child_ids:
@@ -210,7 +220,7 @@ class TaskTreeProgress:
             case TaskAborted() if task_id != self._root_id:
                 printer.print_wrapped("stopped")
             case TaskFailed(message=message) if task_id != self._root_id:
-                printer.print_wrapped(f"failed: {one_line(message, 2 * DEFAULT_WIDTH)}")
+                printer.print_wrapped(f"failed: {to_one_line(message, 2 * DEFAULT_WIDTH)}")
 
     def _add_subtask(self, task_id: str, parent_id: str) -> ProgressPrinter:
         self._subtask_counts[parent_id] += 1
@@ -232,8 +242,8 @@ def truncate_line(text: str, width: int) -> str:
 
 def describe_call(tool: str, path: str | None, text: str) -> str:
     if tool == COMMAND_TOOL:
-        return f"$ {one_line(text, 2 * DEFAULT_WIDTH)}"
-    return f"· {one_line(_describe_tool(tool, path, text), 2 * DEFAULT_WIDTH)}"
+        return f"$ {to_one_line(text, 2 * DEFAULT_WIDTH)}"
+    return f"· {to_one_line(_describe_tool(tool, path, text), 2 * DEFAULT_WIDTH)}"
 
 
 def _describe_tool(tool: str, path: str | None, text: str) -> str:

@@ -37,8 +37,8 @@ from joey.engine.asks import Unattended
 from joey.engine.outcomes import Aborted, Completed, Ending, Failed
 from joey.engine.task import Task
 from joey.errors import NoModelError, UserError
-from joey.presentation.phrases import in_a_sentence, outcome
-from joey.presentation.text import sanitise
+from joey.presentation.phrases import describe_outcome, lower_first
+from joey.presentation.text import sanitize
 
 
 def run_headless(arguments: Namespace) -> ExitCode:
@@ -139,11 +139,11 @@ def _print_summary(
 ) -> None:
     """The last lines on standard error: what went wrong, what to do, what it cost."""
     if run.code != "needs_person" and run.exit_code != ExitCode.DONE:
-        progress.print_wrapped(f"joey: {in_a_sentence(run.reason)}")
+        progress.print_wrapped(f"joey: {lower_first(run.reason)}")
     if run.exit_code != ExitCode.DONE and is_stored:
         progress.print_wrapped(f"joey: to go on with this task: joey -r {short}")
     progress.print_wrapped(
-        f"joey: {outcome(run.code)} · {format_total_usage(run.usage)} · task {short}"
+        f"joey: {describe_outcome(run.code)} · {format_total_usage(run.usage)} · task {short}"
     )
 
 
@@ -205,7 +205,7 @@ class TextOutput:
     def finish(self, run: RunResult) -> None:
         if run.result is None:
             return
-        text = sanitise(run.result) if sys.stdout.isatty() else run.result
+        text = sanitize(run.result) if sys.stdout.isatty() else run.result
         write_stdout((text if text.endswith("\n") else f"{text}\n").encode("utf-8", "replace"))
 
 

@@ -28,10 +28,10 @@ from joey.presentation.slash_commands import (
     COMMANDS_BY_NAME,
     LISTED_COMMANDS,
     BuiltInCommand,
-    named,
-    parse,
+    match_command,
+    parse_command,
 )
-from joey.presentation.text import cells, one_line
+from joey.presentation.text import measure_width, to_one_line
 from joey.tui.host import PickerEntry, named_mode, withdraw_edits
 
 if TYPE_CHECKING:
@@ -148,8 +148,8 @@ class ReplCommands:
     ) -> None:
         lines = []
         for entry in entries[:MAX_LISTED_ENTRIES]:
-            label = f"  {one_line(entry.label, 70)}" if with_labels else ""
-            about = f"  {one_line(entry.about, 200)}" if entry.about else ""
+            label = f"  {to_one_line(entry.label, 70)}" if with_labels else ""
+            about = f"  {to_one_line(entry.about, 200)}" if entry.about else ""
             lines.append(f"{'*' if entry.is_current else ' '} {entry.key}{label}{about}")
         if len(entries) > MAX_LISTED_ENTRIES:
             lines.append(f"  and {len(entries) - MAX_LISTED_ENTRIES} more")
@@ -172,22 +172,24 @@ changed in them since."""
 
 def parse_repl_command(text: str) -> tuple[BuiltInCommand, str] | None:
     """The command that a line is, and the words behind it; None when it is words."""
-    match named(text):
-        case (command, rest) if command.in_lines or command.name in REWIND_COMMANDS:
+    match match_command(text):
+        case (command, rest) if command.arguments_hint or command.name in REWIND_COMMANDS:
             return command, rest
-    return parse(text)
+    return parse_command(text)
 
 
 def format_command_help() -> str:
-    heads = {command: f"/{command.name} {command.in_lines}".rstrip() for command in LISTED_COMMANDS}
+    heads = {
+        command: f"/{command.name} {command.arguments_hint}".rstrip() for command in LISTED_COMMANDS
+    }
     width = max(map(len, heads.values()))
-    lines = (f"  {head:{width}}  {command.about}" for command, head in heads.items())
+    lines = (f"  {head:{width}}  {command.summary}" for command, head in heads.items())
     return "\n".join((_HELP_TEXT, *lines))
 
 
 def explain_unavailable(command: BuiltInCommand, ask: AskOpened | None) -> str | None:
     """Why a command must wait while a task works or asks; None when it need not."""
-    if not command.at_rest:
+    if not command.requires_idle:
         return None
     first = "answer first" if ask is not None else "Ctrl-C stops it"
     return f"/{command.name} works when joey waits for your words; {first}"
@@ -203,8 +205,10 @@ def format_custom_command_help(names: dict[str, str]) -> str:
     """One line each, below a heading; empty when there are none."""
     if not names:
         return ""
-    width = min(24, max(map(cells, names)))
-    lines = (f"  /{name:{width}}  {one_line(about, 200)}".rstrip() for name, about in names.items())
+    width = min(24, max(map(measure_width, names)))
+    lines = (
+        f"  /{name:{width}}  {to_one_line(about, 200)}".rstrip() for name, about in names.items()
+    )
     return "\n".join(("Commands of this folder and yours:", *lines))
 
 
@@ -271,7 +275,7 @@ async def _rewind(task: Task, rest: list[str], print_line: PrintLine) -> None:
         _check_conflicts(await task.preview_rewind(target, files=True), f"/rewind {' '.join(rest)}")
     _print_changes(await task.rewind(target, files=files, force=force), rows, print_line)
     if said:
-        print_line(f"you had said: {one_line(str(said[0].get('text') or ''), 400)}")
+        print_line(f"you had said: {to_one_line(str(said[0].get('text') or ''), 400)}")
     print_line("rewound; /undo takes it back")
 
 
@@ -290,9 +294,9 @@ def _check_conflicts(changes: RewindPreview, command: str) -> None:
     if not changes.conflicts:
         return
     more = len(changes.conflicts) - MAX_LISTED_ITEMS
-    named = ", ".join(map(one_line, changes.conflicts[:MAX_LISTED_ITEMS])) + f" and {more} more" * (
-        more > 0
-    )
+    named = ", ".join(
+        map(to_one_line, changes.conflicts[:MAX_LISTED_ITEMS])
+    ) + f" and {more} more" * (more > 0)
     raise UserError(
         f"of the files that would be brought back somebody else has changed: {named}. Nothing was"
         f" done; `{command} force` gives up their changes (a checkpoint keeps them)"
@@ -319,7 +323,7 @@ async def condense(task: Task | None, instructions: str, renderer: TaskRenderer)
     try:
         renderer.render(await task.condense(instructions))
     except UserError as error:
-        renderer.print_note(f"not condensed: {one_line(str(error), 400)}")
+        renderer.print_note(f"not condensed: {to_one_line(str(error), 400)}")
 
 
 def begin_condensing(task: Task | None, instructions: str, renderer: TaskRenderer) -> None:
@@ -329,6 +333,6 @@ def begin_condensing(task: Task | None, instructions: str, renderer: TaskRendere
     try:
         task.start_condensing(instructions)
     except UserError as error:
-        renderer.print_note(f"not condensed: {one_line(str(error), 400)}")
+        renderer.print_note(f"not condensed: {to_one_line(str(error), 400)}")
     else:
         renderer.print_note("(joey condenses the conversation before its next step)")

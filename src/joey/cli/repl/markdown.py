@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from joey.presentation.text import MIN_WIDTH, cells
+from joey.presentation.text import MIN_WIDTH, measure_width
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -102,7 +102,7 @@ class MarkdownStreamRenderer:
             self._writer.hanging_indent = len(found[1]) + 2
         elif found := _NUMBERED_ITEM_RE.match(line):
             self._writer.write(found.group())
-            self._writer.hanging_indent = cells(found.group())
+            self._writer.hanging_indent = measure_width(found.group())
         elif found := _QUOTE_RE.match(line):
             self._writer.write("│ ", "dim")
             self._writer.hanging_indent = 2
@@ -211,7 +211,7 @@ class WrappingWriter:
             elif piece[0] in " \t":
                 self._end_word()
                 self._pending_spaces += piece.replace("\t", "    ")
-            elif cells(piece) > len(piece) and len(piece) == 1:
+            elif measure_width(piece) > len(piece) and len(piece) == 1:
                 self._end_word()
                 self._extend_word(piece, style)
                 self._end_word()
@@ -224,7 +224,7 @@ class WrappingWriter:
         self._write_styled(self._pending_spaces + text, style)
         self._pending_spaces = ""
         last = text.rpartition("\n")[2]
-        self._column = cells(last) if "\n" in text else self._column + cells(last)
+        self._column = measure_width(last) if "\n" in text else self._column + measure_width(last)
         self.line_count += text.count("\n")
 
     def end_line(self) -> None:
@@ -261,7 +261,7 @@ class WrappingWriter:
         self._drawn_cells = self._drawn_parts = 0
 
     def _draw_word(self) -> None:
-        size = sum(cells(text) for text, _ in self._word_parts)
+        size = sum(measure_width(text) for text, _ in self._word_parts)
         started = self._drawn_cells > 0
         gap = 0 if started else len(self._pending_spaces)
         too_long = self._is_terminal and self._column + gap + size > self._width

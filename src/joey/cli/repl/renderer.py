@@ -47,15 +47,25 @@ from joey.core.messages import CallPart, ReasoningPart, TextPart
 from joey.core.task import APPROVAL_ASKS
 from joey.presentation.phrases import (
     COMMAND_TOOL,
-    command_end,
+    describe_command_exit,
+    describe_condense,
     describe_error,
     describe_provider_error,
-    shrinkage,
-    waiting,
+    describe_retry,
 )
-from joey.presentation.questions import held_by, hint_of, question_of, why_asked
-from joey.presentation.text import MIN_WIDTH, one_line, sanitise
-from joey.presentation.tool_calls import CommandOutputPreview, card, is_custom, wrapped
+from joey.presentation.questions import (
+    describe_ask_reason,
+    describe_confinement,
+    format_answer_hint,
+    format_question,
+)
+from joey.presentation.text import MIN_WIDTH, sanitize, to_one_line
+from joey.presentation.tool_calls import (
+    CommandOutputPreview,
+    is_custom_tool_call,
+    render_card,
+    wrap_text,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -109,7 +119,8 @@ class TaskRenderer:
                 self.show_transient("condensing the conversation…")
             case RetryCountdown(seconds=seconds) if seconds:
                 self.show_transient(
-                    f"{waiting(event)}: {one_line(describe_provider_error(event.message))}"
+                    f"{describe_retry(event)}: "
+                    f"{to_one_line(describe_provider_error(event.message))}"
                 )
             case CommandOutputDelta():
                 self._append_output(event.output)
@@ -137,9 +148,9 @@ class TaskRenderer:
                 self.print_user_message(text)
             case TodosChanged():
                 marks = (f"  {_TODO_MARKS[todo.status]} {todo.content}" for todo in event.todos)
-                self.print(Text(sanitise("\n".join(marks))))
+                self.print(Text(sanitize("\n".join(marks))))
             case ContextCondensed() | ContextTruncated():
-                self.print_note(shrinkage(event))
+                self.print_note(describe_condense(event))
             case ModeSwitched(mode=mode):
                 self.print_note(f"now in {mode} mode")
             case TaskAborted() | TaskRewound():
@@ -152,22 +163,22 @@ class TaskRenderer:
 
     def print(self, content: Text, hanging_indent: int = 0) -> None:
         self._end_line()
-        text = wrapped(content, self._width, hanging_indent)
+        text = wrap_text(content, self._width, hanging_indent)
         self._console.print(text, highlight=False, soft_wrap=True)
 
     def print_note(self, text: str) -> None:
-        self.print(Text(sanitise(text), "dim"))
+        self.print(Text(sanitize(text), "dim"))
 
     def print_error(self, text: str) -> None:
-        self.print(Text(f"! {sanitise(text)}", "red"))
+        self.print(Text(f"! {sanitize(text)}", "red"))
 
     def print_user_message(self, text: str) -> None:
-        self.print(Text(f"\n› {sanitise(text)}", "bold"))
+        self.print(Text(f"\n› {sanitize(text)}", "bold"))
 
     def print_prompt(self, text: str) -> None:
         """Leave the cursor behind a question."""
         self._end_line()
-        hint = wrapped(Text.assemble((f"{text} ", "dim"), ("›", "bold")), self._width)
+        hint = wrap_text(Text.assemble((f"{text} ", "dim"), ("›", "bold")), self._width)
         self._console.print(hint, end=" ", highlight=False, soft_wrap=True)
 
     def end_prompt_line(self) -> None:
@@ -195,7 +206,7 @@ class TaskRenderer:
         if not self._console.is_terminal or self._console.is_dumb_terminal:
             return
         self._end_line()
-        note = Text(one_line(text, 4 * self._console.width), "dim")
+        note = Text(to_one_line(text, 4 * self._console.width), "dim")
         note.truncate(self._console.width - 1, overflow="ellipsis")
         self._console.print(note, end="", no_wrap=True, highlight=False)
         self._has_transient_line = True
@@ -207,16 +218,18 @@ class TaskRenderer:
             if ask.is_protected:
                 self.print(Text("  This file steers joey itself.", "yellow"))
             if ask.reason:
-                why = why_asked(ask.reason, ask.text if ask.tool == COMMAND_TOOL else "")
-                self.print_note(f"  asks because {one_line(why, 200)}")
+                why = describe_ask_reason(ask.reason, ask.text if ask.tool == COMMAND_TOOL else "")
+                self.print_note(f"  asks because {to_one_line(why, 200)}")
             if ask.sandbox is not None:
                 is_held = ask.sandbox in ("full", "landlock")
-                self.print(Text(f"  {held_by(ask.sandbox)}", "dim" if is_held else "yellow"))
+                self.print(
+                    Text(f"  {describe_confinement(ask.sandbox)}", "dim" if is_held else "yellow")
+                )
             if ask.always_rule:
-                self.print_note(f"  always: {one_line(ask.always_rule, MAX_RULE_CHARS)}")
-        if question := question_of(ask):
+                self.print_note(f"  always: {to_one_line(ask.always_rule, MAX_RULE_CHARS)}")
+        if question := format_question(ask):
             self.print(Text(f"\n{question}", "bold"))
-        self.print_prompt(hint_of(ask))
+        self.print_prompt(format_answer_hint(ask))
 
     @property
     def _width(self) -> int | None:
@@ -235,7 +248,7 @@ class TaskRenderer:
             self._console.out("")
         if event.ts not in self._text_streams:
             self._text_streams[event.ts] = MarkdownStreamRenderer(self._console)
-        self._text_streams[event.ts].feed(sanitise(event.delta))
+        self._text_streams[event.ts].feed(sanitize(event.delta))
 
     def _append_reasoning(self, event: RowDelta) -> None:
         """The beginning of a block, dimmed; the rest is folded away."""
@@ -245,7 +258,7 @@ class TaskRenderer:
         if self._current_row_ts != event.ts:
             self._end_line()
             self._current_row_ts = event.ts
-        for line in sanitise(event.delta).splitlines(keepends=True):
+        for line in sanitize(event.delta).splitlines(keepends=True):
             flow.write(line, "dim italic")
             if flow.line_count >= MAX_REASONING_LINES:
                 self._end_line()
@@ -261,7 +274,7 @@ class TaskRenderer:
                 case TextPart(text=text) if text.strip():
                     self._append_text(RowDelta(ts=placed.ts, delta=text))
                 case ReasoningPart(text=text) if text:
-                    self.print(Text(one_line(text, 400), "dim italic"))
+                    self.print(Text(to_one_line(text, 400), "dim italic"))
         self._end_line()
         self._displayed_text_rows.update(self._text_streams)
         self._text_streams.clear()
@@ -282,11 +295,13 @@ class TaskRenderer:
     # Tools
 
     def _print_call(self, event: ToolStarted | AskOpened, *, asked: bool) -> None:
-        if event.call_id and is_custom(event.text):
+        if event.call_id and is_custom_tool_call(event.text):
             self._custom_call_ids.add(event.call_id)
         # The lines of a command must not be taken for one line that was broken.
         deeper = 2 if event.tool == COMMAND_TOOL else 0
-        self.print(card(event.tool or "", event.text, event.path, event.diff, asked=asked), deeper)
+        self.print(
+            render_card(event.tool or "", event.text, event.path, event.diff, is_ask=asked), deeper
+        )
 
     def _append_output(self, output: str) -> None:
         self._command_output = self._command_output or CommandOutputPreview()
@@ -312,7 +327,7 @@ class TaskRenderer:
         elif event.call_id in self._custom_call_ids:
             self._custom_call_ids.discard(event.call_id)
             self._print_full_output(event.content)
-        elif event.tool == COMMAND_TOOL and (end := command_end(event)):
+        elif event.tool == COMMAND_TOOL and (end := describe_command_exit(event)):
             self.print_note(f"  {end}")
 
     def _record_answer(self, event: AskAnswered) -> None:
@@ -325,11 +340,11 @@ class TaskRenderer:
     def _render_row(self, event: RowAdded) -> None:
         match event.say:
             case "error":
-                self.print_error(one_line(describe_error(event.text), 400))
+                self.print_error(to_one_line(describe_error(event.text), 400))
             case "hook_message":
-                self.print_note(one_line(event.text, 400))
+                self.print_note(to_one_line(event.text, 400))
             case "rooignore_error":
-                self.print_error(f"{one_line(event.text)} is hidden by .rooignore")
+                self.print_error(f"{to_one_line(event.text)} is hidden by .rooignore")
             case "completion_result" if event.ts in self._displayed_text_rows:
                 self.print(Text("\n✓ answered", "bold green"))
             case "completion_result":
@@ -339,20 +354,20 @@ class TaskRenderer:
             case "mcp_server_response":
                 self._append_output(f"{event.text}\n")
             case "condense_context_error":
-                self.print_note(f"not condensed: {one_line(event.text, 400)}")
+                self.print_note(f"not condensed: {to_one_line(event.text, 400)}")
             case "api_req_retry_delayed":
-                self.print_note(one_line(describe_provider_error(event.text), 400))
+                self.print_note(to_one_line(describe_provider_error(event.text), 400))
 
     def _print_result(self, text: str) -> None:
         self.print(Text("\n✓ result", "bold green"))
         result = MarkdownStreamRenderer(self._console)
-        result.feed(sanitise(text))
+        result.feed(sanitize(text))
         result.pause()
 
 
 def _format_policy_answer(event: AskAnswered, by: str) -> str:
     """The answer of a policy, where a person would have typed theirs."""
-    return f"{sanitise(event.answer.text) or ('y' if event.answer.approves else 'n')} ({by})"
+    return f"{sanitize(event.answer.text) or ('y' if event.answer.approves else 'n')} ({by})"
 
 
 MAX_TITLE_CHARS = 70
@@ -410,7 +425,7 @@ class TaskTreeRenderer:
                 self._ensure_heading(child_id)
             case UserMessage(is_first=True, text=text) if session is not self._root:
                 self._headings[session.id] = (
-                    f"{self._ensure_heading(session.id)}: {one_line(text, MAX_TITLE_CHARS)}"
+                    f"{self._ensure_heading(session.id)}: {to_one_line(text, MAX_TITLE_CHARS)}"
                 )
             case TaskStarted() | TaskUnpaused():
                 self._active_task_ids.add(session.id)

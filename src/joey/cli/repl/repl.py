@@ -73,9 +73,9 @@ from joey.engine.bus import Subscription
 from joey.engine.engine import Engine
 from joey.engine.task import Task
 from joey.errors import UserError
-from joey.presentation.questions import answer_of
-from joey.presentation.slash_commands import INIT_PROMPT_PATH, BuiltInCommand, guess_at
-from joey.presentation.text import one_line
+from joey.presentation.questions import parse_answer
+from joey.presentation.slash_commands import INIT_PROMPT_PATH, BuiltInCommand, suggest_command
+from joey.presentation.text import to_one_line
 
 UNREAD_MESSAGE_TEXT = "joey has not read this; Enter sends it, other words take its place:"
 
@@ -283,7 +283,7 @@ class Repl:
             if line.strip() in EXIT_COMMANDS:
                 raise ExitRequested
             done = await self._handle_command_while_busy(line.strip(), ask)
-            answer = None if done else answer_of(ask, line)
+            answer = None if done else parse_answer(ask, line)
             if answer is not None:
                 await task.answer(ask.ts, answer)
                 return
@@ -296,7 +296,7 @@ class Repl:
         may_be_path = ask is not None and ask.ask is AskKind.FOLLOWUP
         if (named := parse_repl_command(text)) is not None:
             await self._run_command_while_busy(*named, ask)
-        elif guess := guess_at(text, self._commands.command_names, may_be_path=may_be_path):
+        elif guess := suggest_command(text, self._commands.command_names, may_be_path=may_be_path):
             self._renderer.print_note(guess)
         elif ask is not None and is_stray_command(text, ask):
             self._renderer.print_note(f"{text} is no answer to this; say what to do, or see /help")
@@ -350,7 +350,7 @@ class Repl:
         """Carry out a small command; what is to be said to the model is handed back."""
         named = parse_repl_command(text)
         if named is None:
-            if (guess := guess_at(text, self._commands.command_names)) is None:
+            if (guess := suggest_command(text, self._commands.command_names)) is None:
                 return text
             self._renderer.print_note(guess)
             return ""
@@ -454,13 +454,13 @@ def print_introduction(
     if earlier is None:
         return None
     short = shorten_task_id(earlier.id, engine.list_task_ids())
-    print_note(f"going on with task {short}: {one_line(earlier.title, 200)}")
+    print_note(f"going on with task {short}: {to_one_line(earlier.title, 200)}")
     records = open_store().read_records(earlier.id)
     if last_text := find_last_assistant_text(build_rows(records)):
-        print_note(f"it said last: {one_line(last_text, 400)}")
+        print_note(f"it said last: {to_one_line(last_text, 400)}")
     if not arguments.fork and (waiting := _join_queued_messages(records)):
         said = "these words of yours were not read yet, and go along with the next"
-        print_note(f"{said}: {one_line(waiting, 400)}")
+        print_note(f"{said}: {to_one_line(waiting, 400)}")
     return earlier.id
 
 

@@ -24,7 +24,7 @@ from joey.core.permissions.policy import SandboxStatus
 from joey.core.settings import Settings
 from joey.engine.task import Task
 from joey.ports import Mcp, SandboxLevel, TaskMetadata
-from joey.presentation.text import one_line, sanitise
+from joey.presentation.text import sanitize, to_one_line
 from joey.tui.host import ProviderOption
 
 _STATUS_MARKS = {
@@ -52,7 +52,7 @@ def render_doctor_card() -> Text:
 
 
 def _indent_text(text: str) -> str:
-    return sanitise(text).replace("\n", "\n    ")
+    return sanitize(text).replace("\n", "\n    ")
 
 
 def render_servers_card(workspace: Path, mcp: Mcp | None) -> Text:
@@ -64,14 +64,14 @@ def render_servers_card(workspace: Path, mcp: Mcp | None) -> Text:
         running = live.get(server.name)
         state = running.status if running is not None else server.state
         tools = f", {len(running.tools)} tools" if running is not None and running.tools else ""
-        text.append(f"\n  {one_line(server.name, 40)}", "cyan")
-        text.append(f"  {state}{tools}  {one_line(server.reached_by, 120)}", "dim")
+        text.append(f"\n  {to_one_line(server.name, 40)}", "cyan")
+        text.append(f"  {state}{tools}  {to_one_line(server.reached_by, 120)}", "dim")
         if running is not None and running.error:
-            text.append(f"\n    {one_line(running.error, 300)}", "red")
+            text.append(f"\n    {to_one_line(running.error, 300)}", "red")
     if not listed:
         text.append("\n  none; joey mcp add --help says how to add one", "dim")
     for problem in admin.problems:
-        text.append(f"\n  {sanitise(problem)}", "yellow")
+        text.append(f"\n  {sanitize(problem)}", "yellow")
     return text
 
 
@@ -84,15 +84,15 @@ def render_skills_card(workspace: Path) -> Text:
     }
     text = Text("Skills", "bold")
     for name, skill in sorted(found.items()):
-        text.append(f"\n  {one_line(name, 40)}", "cyan")
-        text.append(f"  {one_line(skill.description, 300)}", "dim")
+        text.append(f"\n  {to_one_line(name, 40)}", "cyan")
+        text.append(f"  {to_one_line(skill.description, 300)}", "dim")
     if not found:
         text.append("\n  none; they are folders with a SKILL.md below .roo/skills", "dim")
     text.append("\n\nCommands of your own", "bold")
     commands = customizations.list_commands()
     for command in commands:
-        text.append(f"\n  /{one_line(command.name, 40)}", "cyan")
-        text.append(f"  {one_line(command.description, 300)}", "dim")
+        text.append(f"\n  /{to_one_line(command.name, 40)}", "cyan")
+        text.append(f"  {to_one_line(command.description, 300)}", "dim")
     if not commands:
         text.append("\n  none; they are Markdown files below .roo/commands", "dim")
     return text
@@ -173,9 +173,9 @@ def render_permission_lines(judgements: Sequence[PermissionLine]) -> Text:
         if judged:
             text.append(f"{title}\n", "bold")
         for each in judged:
-            text.append(f"  {mark} ", colour).append(one_line(each.subject, MAX_RULE_CHARS))
+            text.append(f"  {mark} ", colour).append(to_one_line(each.subject, MAX_RULE_CHARS))
             said = f"{each.rule} ({each.source})" if each.source else each.rule
-            text.append(f"  {one_line(said, MAX_RULE_CHARS)}\n", "dim")
+            text.append(f"  {to_one_line(said, MAX_RULE_CHARS)}\n", "dim")
     return text
 
 
@@ -187,5 +187,5 @@ def _describe_sandbox(sandbox: SandboxStatus, settings: Settings, source: str) -
         case "none":
             return "Sandbox: none works here; joey doctor says why"
     hosts = settings.sandbox_network
-    network = hosts if isinstance(hosts, str) else one_line(", ".join(hosts), MAX_RULE_CHARS)
+    network = hosts if isinstance(hosts, str) else to_one_line(", ".join(hosts), MAX_RULE_CHARS)
     return f"Sandbox: {sandbox}; network: {network or 'off'}"

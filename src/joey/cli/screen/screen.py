@@ -26,7 +26,7 @@ from joey.cli.screen.host import LocalAppHost
 from joey.cli.signals import Interruption, handle_signals
 from joey.engine.engine import Engine
 from joey.engine.task import Task
-from joey.presentation.text import columns, wrap
+from joey.presentation.text import get_terminal_width, wrap
 from joey.system.files import make_private_directory
 from joey.tui.app import JoeyApp
 from joey.tui.startup import Startup
@@ -111,10 +111,10 @@ def _print_closing_summary(
 ) -> None:
     """The last lines: what ends with joey, what it cost, and how to go on."""
     for line in ended:
-        print(wrap(line, columns(sys.stdout)))
+        print(wrap(line, get_terminal_width(sys.stdout)))
     again = (
         ""
         if ephemeral
         else f" · to go on: joey -r {shorten_task_id(task.id, engine.list_task_ids())}"
     )
-    print(wrap(f"{format_total_usage(task.total_usage)}{again}", columns(sys.stdout)))
+    print(wrap(f"{format_total_usage(task.total_usage)}{again}", get_terminal_width(sys.stdout)))

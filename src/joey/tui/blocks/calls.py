@@ -15,18 +15,18 @@ from joey.core.events import ToolFinished
 from joey.core.history.ui import Row
 from joey.core.parsing.json_stream import JsonStream
 from joey.core.text import split_lines
-from joey.presentation.phrases import COMMAND_TOOL, command_end
-from joey.presentation.text import one_line, sanitise
+from joey.presentation.phrases import COMMAND_TOOL, describe_command_exit
+from joey.presentation.text import sanitize, to_one_line
 from joey.presentation.tool_calls import (
     MAX_ASK_DIFF_LINES,
     MAX_DIFF_LINES,
     OUTPUT_HEAD_LINES,
     OUTPUT_TAIL_LINES,
-    change_of,
+    decode_row,
+    extract_change,
     extract_subtask_message,
-    headline,
-    is_custom,
-    row_facts,
+    is_custom_tool_call,
+    render_headline,
 )
 from joey.tui.blocks.block import (
     CHUNK_LINES,
@@ -133,7 +133,7 @@ class CommandBlock(CallBlock):
         return 0, (self._row.text or "").count("\n") + 4
 
     def _above(self, *, whole: bool) -> list[BlockPart]:
-        first, *rest = sanitise(self._row.text or "").expandtabs(TAB_SIZE).split("\n")
+        first, *rest = sanitize(self._row.text or "").expandtabs(TAB_SIZE).split("\n")
         return [
             WrappedLine([("$ ", "mark bold"), (first, "bold")], 4),
             *(WrappedLine([("  ", ""), (line, "bold")], 4) for line in rest),
@@ -145,7 +145,7 @@ class CommandBlock(CallBlock):
             return
         content = self._row.result or ""
         found = _EXIT_CODE_RE.search(content[:400])
-        end = command_end(
+        end = describe_command_exit(
             ToolFinished(
                 ts=self._row.ts,
                 call_id="",
@@ -170,8 +170,8 @@ class ToolCallBlock(CallBlock):
         tool, text = row.tool or "", row.text or ""
         if tool == "update_todo_list":
             return [SingleLine(_todos(text))]
-        change = read_change(change_of(tool, text, row.diff))
-        first, *more = from_text(headline(tool or _named(text), text, row.path))
+        change = read_change(extract_change(tool, text, row.diff))
+        first, *more = from_text(render_headline(tool or _named(text), text, row.path))
         counts = _counts(change.added, change.removed) if change.lines else ()
         pieces: list[BlockPart] = [
             WrappedLine([*first, *counts], 2),
@@ -190,7 +190,7 @@ class ToolCallBlock(CallBlock):
     def _below(self, *, whole: bool) -> Iterator[BlockPart]:
         """Most results are for the model, and only shown when everything is."""
         result = self._row.result or ""
-        custom = is_custom(self._row.text or "")
+        custom = is_custom_tool_call(self._row.text or "")
         if result and self._output is None and not self._is_rejected() and (whole or custom):
             output = OutputLines(ended(result))
             yield from output.settled(whole=whole)
@@ -218,12 +218,12 @@ class StreamingCallBlock(Block):
     def open(self, *, whole: bool) -> Sequence[BlockPart]:
         arguments = self._arguments.parse_partial()
         if self._tool == COMMAND_TOOL:
-            command = one_line(_argument(arguments, "command"), 400)
+            command = to_one_line(_argument(arguments, "command"), 400)
             return [SingleLine([("$ ", "mark bold"), (f"{command}…", "bold")])]
-        about = one_line(
+        about = to_one_line(
             next(filter(None, (_argument(arguments, key) for key in _SUMMARY_ARGUMENTS)), ""), 160
         )
-        spans: list[Span] = [("● ", "mark"), (sanitise(self._tool), "bold")]
+        spans: list[Span] = [("● ", "mark"), (sanitize(self._tool), "bold")]
         spans += [(f" {about}", "path")] if about else []
         spans.append((f" … {self._lines} lines" if self._lines > 1 else " …", "muted"))
         return [SingleLine(spans)]
@@ -248,7 +248,7 @@ def _argument(arguments: dict[str, Any], key: str) -> str:
 
 def _named(text: str) -> str:
     """Rows that others wrote name their tool in their text alone."""
-    return str(row_facts(text).get("tool") or "tool")
+    return str(decode_row(text).get("tool") or "tool")
 
 
 def _counts(added: int, removed: int) -> Iterator[Span]:
@@ -259,7 +259,7 @@ def _counts(added: int, removed: int) -> Iterator[Span]:
 
 
 def _build_message_parts(text: str, *, whole: bool) -> list[BlockPart]:
-    lines = [line.expandtabs(TAB_SIZE) for line in split_lines(sanitise(text))]
+    lines = [line.expandtabs(TAB_SIZE) for line in split_lines(sanitize(text))]
     limit = (
         len(lines)
         if whole or len(lines) <= MAX_SUBTASK_MESSAGE_LINES + 1
@@ -271,13 +271,13 @@ def _build_message_parts(text: str, *, whole: bool) -> list[BlockPart]:
 
 def _todos(text: str) -> Spans:
     """One quiet line: how far the list is, and what is done now."""
-    listed = row_facts(text).get("todos")
+    listed = decode_row(text).get("todos")
     todos = [todo for todo in listed if isinstance(todo, dict)] if isinstance(listed, list) else []
     done = sum(todo.get("status") == "completed" for todo in todos)
     now = next((todo for todo in todos if todo.get("status") == "in_progress"), None)
     spans: list[Span] = [("☑ ", "mark"), (f"todo list: {done} of {len(todos)} done", "muted")]
     if now is not None:
-        spans.append((f" · now: {one_line(str(now.get('content') or ''), 160)}", "muted"))
+        spans.append((f" · now: {to_one_line(str(now.get('content') or ''), 160)}", "muted"))
     return spans
 
 
@@ -374,4 +374,4 @@ class OutputLines:
 
 
 def _clean(line: str) -> str:
-    return sanitise(line).expandtabs(TAB_SIZE)
+    return sanitize(line).expandtabs(TAB_SIZE)

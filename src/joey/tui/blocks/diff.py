@@ -10,7 +10,7 @@ from itertools import takewhile
 from msgspec import Struct
 
 from joey.core.text import split_lines
-from joey.presentation.text import sanitise
+from joey.presentation.text import sanitize
 from joey.tui.blocks.block import CHUNK_LINES, MIN_TEXT_COLUMNS
 from joey.tui.blocks.styled_text import TAB_SIZE, Span, Spans, chopped, chopped_height
 
@@ -49,7 +49,7 @@ class ParsedDiff(Struct, frozen=True):
 
 def read_change(text: str) -> ParsedDiff:
     """A unified diff, blocks of SEARCH and REPLACE, or the text of a new file."""
-    lines = [line.expandtabs(TAB_SIZE) for line in split_lines(sanitise(text))]
+    lines = [line.expandtabs(TAB_SIZE) for line in split_lines(sanitize(text))]
     if any(_HUNK_RE.match(line) for line in lines):
         return ParsedDiff(tuple(_unified(lines)))
     if "<<<<<<< SEARCH" in lines:

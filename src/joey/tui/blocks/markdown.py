@@ -14,7 +14,7 @@ from functools import partial
 
 from rich.cells import cell_len
 
-from joey.presentation.text import sanitise
+from joey.presentation.text import sanitize
 from joey.tui.blocks.block import (
     BLANK_LINE,
     CHUNK_LINES,
@@ -153,7 +153,7 @@ class MarkdownParser:
 
 
 def _clean(line: str) -> str:
-    return sanitise(line).expandtabs(TAB_SIZE)
+    return sanitize(line).expandtabs(TAB_SIZE)
 
 
 def _piece(line: str) -> BlockPart:

@@ -17,13 +17,13 @@ from joey.core.events import ContextCondensed, ContextTruncated
 from joey.core.history.ui import ApprovalState, Row
 from joey.presentation.phrases import (
     COMMAND_TOOL,
+    describe_condense,
     describe_error,
     describe_provider_error,
-    shrinkage,
 )
-from joey.presentation.questions import follow_up
-from joey.presentation.text import one_line
-from joey.presentation.tool_calls import row_facts
+from joey.presentation.questions import parse_follow_up
+from joey.presentation.text import to_one_line
+from joey.presentation.tool_calls import decode_row
 from joey.tui.blocks.block import Block
 from joey.tui.blocks.calls import CallBlock, CommandBlock, StreamingCallBlock, ToolCallBlock
 from joey.tui.blocks.text import (
@@ -79,7 +79,7 @@ def block_of(row: Row) -> Block | None:
         case "subtask_result" if text.strip():
             return result(text, " of the subtask")
         case "followup":
-            return question(follow_up(text).question)
+            return question(parse_follow_up(text).question)
         case "browser_action_result":
             return _page(text)
         case _:
@@ -100,19 +100,19 @@ def _build_status_block(row: Row, text: str) -> Block | None:
         case "error" | "diff_error" if text.strip():
             return error(_cut(describe_error(text)))
         case "rooignore_error" if text:
-            return error(f"{one_line(text)} is hidden by .rooignore")
+            return error(f"{to_one_line(text)} is hidden by .rooignore")
         case "hook_message" if text:
             return note(_cut(text))
         case "condense_context_error" if text:
             return note(f"not condensed: {_cut(text)}")
         case "api_req_retry_delayed" if text:
-            return note(one_line(describe_error(describe_provider_error(text)), 400))
+            return note(to_one_line(describe_error(describe_provider_error(text)), 400))
         case "condense_context" | "sliding_window_truncation":
             return _shrunk(row)
         case "api_req_failed" | "mistake_limit_reached" if text:
             return error(_cut(describe_error(text)))
         case "auto_approval_max_req_reached":
-            limit = row_facts(text)
+            limit = decode_row(text)
             return note(f"the limit of {limit.get('count')} {limit.get('type')} is reached")
         case _:
             return None
@@ -133,7 +133,7 @@ def _shrunk(row: Row) -> Block | None:
             tokens_after=details.new_context_tokens,
             cost=details.cost,
         )
-        return note(shrinkage(condensed))
+        return note(describe_condense(condensed))
     if (cut := row.context_truncation) is not None:
         truncated = ContextTruncated(
             ts=row.ts,
@@ -142,17 +142,17 @@ def _shrunk(row: Row) -> Block | None:
             tokens_before=cut.prev_context_tokens,
             tokens_after=cut.new_context_tokens,
         )
-        return note(shrinkage(truncated))
+        return note(describe_condense(truncated))
     return None
 
 
 def _page(text: str) -> Block | None:
     """Where a browser is, and the last words of its console."""
-    seen = row_facts(text)
-    where = one_line(str(seen.get("currentUrl") or ""), 200)
+    seen = decode_row(text)
+    where = to_one_line(str(seen.get("currentUrl") or ""), 200)
     logs = str(seen.get("logs") or "").strip()
     lines = [f"  page: {where}"] if where else []
-    lines += [f"  console: {one_line(logs, 400)}"] if logs else []
+    lines += [f"  console: {to_one_line(logs, 400)}"] if logs else []
     return note("\n".join(lines)) if lines else None
 
 

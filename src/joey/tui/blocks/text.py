@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from rich.text import Text
 
 from joey.core.parsing.json_stream import JsonStream
-from joey.presentation.text import one_line, sanitise
+from joey.presentation.text import sanitize, to_one_line
 from joey.tui.blocks.block import Block, BlockPart, SingleLine, WrappedLine
 from joey.tui.blocks.markdown import MarkdownParser
 from joey.tui.blocks.styled_text import TAB_SIZE, Spans, from_text, plain
@@ -47,7 +47,7 @@ class UserMessageBlock(Block):
         images = " ".join(["[image]"] * self._images)
         message = in_short(self._text).rstrip()
         text = f"{message}\n{images}" if message and images else message or images
-        lines = sanitise(text).expandtabs(TAB_SIZE).split("\n")
+        lines = sanitize(text).expandtabs(TAB_SIZE).split("\n")
         return [
             WrappedLine([("› " if n == 0 else "  ", "person bold"), (line, "person")], TEXT_INDENT)
             for n, line in enumerate(lines)
@@ -140,7 +140,7 @@ class TransientBlock(Block):
         self.grow()
 
     def open(self, *, whole: bool) -> Sequence[BlockPart]:
-        return [SingleLine([(one_line(self._text, 400), "muted")])] if self._text else ()
+        return [SingleLine([(to_one_line(self._text, 400), "muted")])] if self._text else ()
 
 
 class ModelThinkingBlock(Block):
@@ -183,7 +183,7 @@ class ModelThinkingBlock(Block):
             return [_thought(rest)] if rest else []
         if not self._text.strip():
             return ()
-        summary = one_line(self._text[:MAX_FOLDED_THINKING_CHARS], MAX_FOLDED_THINKING_CHARS)
+        summary = to_one_line(self._text[:MAX_FOLDED_THINKING_CHARS], MAX_FOLDED_THINKING_CHARS)
         return [
             SingleLine(
                 [("∴ ", "mark"), (f"{self._how_long()}: ", "muted"), (summary, "muted italic")]
@@ -203,7 +203,7 @@ class ModelThinkingBlock(Block):
 
 def _thought(line: str) -> BlockPart:
     return WrappedLine(
-        [("  ", ""), (sanitise(line).expandtabs(TAB_SIZE), "muted italic")], TEXT_INDENT
+        [("  ", ""), (sanitize(line).expandtabs(TAB_SIZE), "muted italic")], TEXT_INDENT
     )
 
 
@@ -227,14 +227,14 @@ def question(text: str) -> MarkdownBlock:
 
 def note(text: str) -> StaticBlock:
     """What joey itself says."""
-    lines = sanitise(text).expandtabs(TAB_SIZE).split("\n")
+    lines = sanitize(text).expandtabs(TAB_SIZE).split("\n")
     return StaticBlock(
         WrappedLine([(line, "muted")], len(line) - len(line.lstrip(" "))) for line in lines
     )
 
 
 def error(text: str) -> StaticBlock:
-    first, *rest = sanitise(text).expandtabs(TAB_SIZE).split("\n")
+    first, *rest = sanitize(text).expandtabs(TAB_SIZE).split("\n")
     return StaticBlock(
         [
             WrappedLine([("! ", "error bold"), (first, "error")], TEXT_INDENT),
@@ -271,7 +271,7 @@ def in_short(text: str) -> str:
     block = _FENCED_BLOCK_RE.fullmatch(rest.rstrip())
     if not message or block is None:
         return text
-    names = ", ".join(f"`{one_line(name, 60)}`" for name in _SHELL_COMMAND_RE.findall(block[2]))
+    names = ", ".join(f"`{to_one_line(name, 60)}`" for name in _SHELL_COMMAND_RE.findall(block[2]))
     return f"{message}\n(with the output of {names})" if names else text
 
 

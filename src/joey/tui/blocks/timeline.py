@@ -33,8 +33,8 @@ from joey.core.events import (
 )
 from joey.core.history.ui import Row, build_complete_row, build_row
 from joey.core.messages import CallPart, ReasoningPart
-from joey.presentation.phrases import describe_provider_error, waiting
-from joey.presentation.text import one_line
+from joey.presentation.phrases import describe_provider_error, describe_retry
+from joey.presentation.text import to_one_line
 from joey.tui.blocks.block import DEFAULT_MARGIN, Block
 from joey.tui.blocks.calls import CallBlock, CommandBlock, StreamingCallBlock, ended
 from joey.tui.blocks.row_blocks import TaskBlocks, as_row, block_of, kind_of
@@ -130,7 +130,7 @@ class Timeline:
     def _handle_lifecycle(self, who: str, task_blocks: TaskBlocks, event: Event) -> None:
         match event:
             case UserMessage(is_first=True) if who != self._root:
-                task_blocks.name = f"{task_blocks.name}: {one_line(event.text, MAX_TITLE_CHARS)}"
+                task_blocks.name = f"{task_blocks.name}: {to_one_line(event.text, MAX_TITLE_CHARS)}"
             case UserMessage(is_first=True):
                 first = Row(ts=event.ts, type="say", say="text", text=event.text)
                 self._show(who, first, UserMessageBlock(event.text, len(event.images)))
@@ -138,7 +138,7 @@ class Timeline:
                 self._ensure_task_blocks(child_id)
             case ModeSwitched(mode=mode):
                 if task_blocks.call is None or task_blocks.call.row.tool != "switch_mode":
-                    self._append_of(who, note(f"now in {one_line(mode)} mode"))
+                    self._append_of(who, note(f"now in {to_one_line(mode)} mode"))
             case TaskAborted():
                 self._drop_unfinished(task_blocks)
                 if who == self._root:
@@ -274,7 +274,9 @@ class Timeline:
 
     def _count_down(self, who: str, task_blocks: TaskBlocks, event: RetryCountdown) -> None:
         text = (
-            f"{waiting(event)}: {describe_provider_error(event.message)}" if event.seconds else ""
+            f"{describe_retry(event)}: {describe_provider_error(event.message)}"
+            if event.seconds
+            else ""
         )
         known = task_blocks.blocks.get(event.ts)
         if isinstance(known, TransientBlock):

@@ -19,7 +19,7 @@ from textual.reactive import reactive
 from textual.widget import Widget
 
 from joey.errors import JoeyError
-from joey.presentation.text import cells, one_line
+from joey.presentation.text import measure_width, to_one_line
 from joey.tui.host import CompletionItem, CompletionSource
 from joey.tui.widgets.choice_list import left_out
 from joey.tui.widgets.text_area import TextEntry
@@ -161,9 +161,11 @@ class CompletionList(Widget):
         rows = max(1, min(_MAX_VISIBLE_ROWS, self.app.size.height // 3))
         first = max(0, min(self.at - rows // 2, len(self.choices) - rows))
         shown = self.choices[first : first + rows]
-        room = min(width * 3 // 5, max((cells(choice.shown) for choice in shown), default=0))
+        room = min(
+            width * 3 // 5, max((measure_width(choice.shown) for choice in shown), default=0)
+        )
         title_style = self.get_component_rich_style("choices--title")
-        lines = [] if self.title is None else [Text(one_line(self.title, width), title_style)]
+        lines = [] if self.title is None else [Text(to_one_line(self.title, width), title_style)]
         lines += [
             self._line(choice, chosen=first + number == self.at, room=room, width=width)
             for number, choice in enumerate(shown)
@@ -175,12 +177,12 @@ class CompletionList(Widget):
 
     def _line(self, choice: CompletionChoice, *, chosen: bool, room: int, width: int) -> Text:
         line = Text("› " if chosen else "  ", no_wrap=True)
-        name = one_line(choice.shown, width)
+        name = to_one_line(choice.shown, width)
         if not choice.about:
             line.append(name)
         else:
-            line.append(f"{name}{' ' * (room - cells(name))}  ")
-            line.append(one_line(choice.about, width), "" if chosen else self._about)
+            line.append(f"{name}{' ' * (room - measure_width(name))}  ")
+            line.append(to_one_line(choice.about, width), "" if chosen else self._about)
         line.truncate(width, overflow="ellipsis")
         if chosen:
             line.pad_right(width - line.cell_len)

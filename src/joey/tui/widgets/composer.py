@@ -18,7 +18,7 @@ from textual.widget import Widget
 from textual.widgets import Static, TextArea
 
 from joey.client.images import MAX_IMAGES, ImageError, load_image
-from joey.presentation.text import one_line
+from joey.presentation.text import to_one_line
 from joey.tui.host import CompletionSource
 from joey.tui.widgets.clipboard import parse_dropped_images, read_clipboard_image
 from joey.tui.widgets.completion import Completer, CompletionList, CompletionRequest
@@ -138,7 +138,7 @@ class Composer(Widget):
 
     def say(self, hint: str) -> None:
         """A word below the text, until the next key."""
-        self._hint.update(one_line(hint, 400))
+        self._hint.update(to_one_line(hint, 400))
         self._hint.set_class(bool(hint), "-said")
 
     def _showable(self, text: str) -> str:

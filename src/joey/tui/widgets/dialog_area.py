@@ -19,7 +19,7 @@ from textual.containers import Vertical
 from textual.widget import Widget
 from textual.widgets import Input, Static, TextArea
 
-from joey.presentation.text import one_line
+from joey.presentation.text import to_one_line
 from joey.tui.host import PickerEntry
 from joey.tui.task_controller import PendingQuestion
 from joey.tui.widgets.choice_list import MOVE_STEPS_BY_KEY, ChoiceLine, ChoiceList
@@ -267,7 +267,9 @@ class ListPicker(Widget):
 
 def _lines(entries: Sequence[PickerEntry]) -> Iterator[ChoiceLine]:
     for entry in entries:
-        yield ChoiceLine(one_line(entry.label, 300), one_line(entry.about, 300), entry.is_current)
+        yield ChoiceLine(
+            to_one_line(entry.label, 300), to_one_line(entry.about, 300), entry.is_current
+        )
 
 
 def _fits(entry: PickerEntry, terms: Sequence[str]) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from joey.presentation.text import HIDDEN_CODE_POINTS, sanitise
+from joey.presentation.text import HIDDEN_CODE_POINTS, sanitize
 
 MARK_START, MARK_END = "\U0010fe00", "\U0010fe01"
 _FIRST_STAND_IN = 0x10FE10
@@ -50,7 +50,7 @@ def accepted(text: str) -> str:
     """Text as it may stand in a draft: lines end alike, and nothing commands a terminal."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     return (
-        text if _CHARACTERS_TO_ENCODE.isdisjoint(text) else sanitise(text.translate(_ENCODE_TABLE))
+        text if _CHARACTERS_TO_ENCODE.isdisjoint(text) else sanitize(text.translate(_ENCODE_TABLE))
     )
 
 

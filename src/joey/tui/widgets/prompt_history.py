@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Struct, field
 
 from joey.core.redaction import redact_log_line, redact_secrets
-from joey.presentation.text import one_line, sanitise
+from joey.presentation.text import sanitize, to_one_line
 from joey.system.files import make_private_directory
 from joey.tui.widgets.completion import CompletionChoice, CompletionList
 from joey.tui.widgets.draft import Draft, visible
@@ -211,8 +211,8 @@ def _time(entry: StoredPrompt) -> int:
 
 def _draft(entry: StoredPrompt) -> Draft:
     """Anybody may have written into the file."""
-    pasted = {number: sanitise(text) for number, text in entry.pasted.items()}
-    return Draft(sanitise(entry.text), pasted, {}, entry.shell)
+    pasted = {number: sanitize(text) for number, text in entry.pasted.items()}
+    return Draft(sanitize(entry.text), pasted, {}, entry.shell)
 
 
 def _read(path: Path, directory: str) -> Iterator[StoredPrompt]:
@@ -264,7 +264,7 @@ class HistorySearch:
         return chosen
 
     def type(self, text: str) -> None:
-        self._query += one_line(text)
+        self._query += to_one_line(text)
         self._search()
 
     def handle(self, key: str, character: str | None) -> bool:
@@ -303,4 +303,4 @@ class HistorySearch:
 
 
 def _shown(draft: Draft) -> str:
-    return f"{'! ' if draft.shell else ''}{one_line(visible(draft.text), 300)}"
+    return f"{'! ' if draft.shell else ''}{to_one_line(visible(draft.text), 300)}"

@@ -21,9 +21,14 @@ from textual.widgets import Input, Static
 from joey.core.events import AskOpened
 from joey.core.task import APPROVAL_ASKS, Answer, AskKind, Response
 from joey.presentation.phrases import COMMAND_TOOL
-from joey.presentation.questions import follow_up, held_by, question_of, why_asked
-from joey.presentation.text import cut, one_line, sanitise
-from joey.presentation.tool_calls import asked_change, card, changes_nothing
+from joey.presentation.questions import (
+    describe_ask_reason,
+    describe_confinement,
+    format_question,
+    parse_follow_up,
+)
+from joey.presentation.text import find_line_breaks, sanitize, to_one_line
+from joey.presentation.tool_calls import format_write_question, is_no_change, render_card
 from joey.tui.task_controller import PendingQuestion
 from joey.tui.widgets.choice_list import CURSOR_MARK, ChoiceLine, ChoiceList
 
@@ -208,7 +213,7 @@ class AnswerList(ChoiceList):
 
     def _pieces(self, row: int, width: int) -> list[str]:
         label = self._label(row)
-        _, places = cut(label, max(8, width - len(CURSOR_MARK)), CONTINUATION_INDENT)
+        _, places = find_line_breaks(label, max(8, width - len(CURSOR_MARK)), CONTINUATION_INDENT)
         first, *more = (label[start:end] for start, end in places)
         return [first, *(f"{' ' * CONTINUATION_INDENT}{piece}" for piece in more)]
 
@@ -251,12 +256,13 @@ def question_from(ask: AskOpened) -> QuestionView:
         return _approval(ask)
     match ask.ask:
         case AskKind.FOLLOWUP:
-            asked = follow_up(ask.text)
+            asked = parse_follow_up(ask.text)
             suggested = tuple(
                 AnswerChoice(
-                    one_line(one.shown, MAX_ANSWER_CHARS), Answer(Response.MESSAGE, text=one.answer)
+                    to_one_line(one.label, MAX_ANSWER_CHARS),
+                    Answer(Response.MESSAGE, text=one.answer),
                 )
-                for one in asked.suggest
+                for one in asked.suggestions
             )
             return QuestionView("Your answer", suggested, Text(), hint="or write your own below")
         case AskKind.COMPLETION_RESULT:
@@ -276,14 +282,17 @@ def question_from(ask: AskOpened) -> QuestionView:
                 AnswerChoice("stop", NO_ANSWER, "n", on_escape=True),
             )
             return QuestionView(
-                "It keeps going wrong", choices, Text(question_of(ask)), hint="or say how to go on"
+                "It keeps going wrong",
+                choices,
+                Text(format_question(ask)),
+                hint="or say how to go on",
             )
         case AskKind.LIMIT_REACHED:
             choices = (
                 AnswerChoice("go on", YES_ANSWER, "y"),
                 AnswerChoice("stop here", NO_ANSWER, "n", on_escape=True),
             )
-            return QuestionView("A limit is reached", choices, Text(question_of(ask)))
+            return QuestionView("A limit is reached", choices, Text(format_question(ask)))
         case AskKind.RESUME_TASK:
             choices = (
                 AnswerChoice("go on", YES_ANSWER, "y"),
@@ -298,13 +307,13 @@ def question_from(ask: AskOpened) -> QuestionView:
 def _approval(ask: AskOpened) -> QuestionView:
     choices = [AnswerChoice("yes", YES_ANSWER, "y", number=1)]
     if ask.always_rule:
-        rule = one_line(ask.always_rule, MAX_ANSWER_CHARS)
+        rule = to_one_line(ask.always_rule, MAX_ANSWER_CHARS)
         choices.append(AnswerChoice(f"always: {rule}", Answer(Response.YES, always=True), "a", 2))
     choices.append(AnswerChoice("no", NO_ANSWER, "n", number=3, on_escape=True))
     choices.append(AnswerChoice("no, and say what to do instead", None, number=4))
     is_command = ask.ask is AskKind.COMMAND
-    reason = why_asked(sanitise(ask.reason or ""), ask.text if is_command else "")
-    held = "" if ask.sandbox is None else held_by(ask.sandbox)
+    reason = describe_ask_reason(sanitize(ask.reason or ""), ask.text if is_command else "")
+    held = "" if ask.sandbox is None else describe_confinement(ask.sandbox)
     return QuestionView(
         _title(ask),
         tuple(choices),
@@ -327,8 +336,8 @@ def _title(ask: AskOpened) -> str:
         case AskKind.BROWSER_ACTION_LAUNCH:
             return "Use the browser?"
         case _:
-            if ask.path and (ask.diff or changes_nothing(ask.text)):
-                return asked_change(ask.text, ask.path)
+            if ask.path and (ask.diff or is_no_change(ask.text)):
+                return format_write_question(ask.text, ask.path)
             return "Allow this?"
 
 
@@ -336,7 +345,7 @@ def _brief(ask: AskOpened) -> Text:
     if ask.diff and ask.path:
         return Text()  # the change stands above
     tool = COMMAND_TOOL if ask.ask is AskKind.COMMAND else ask.tool or ""
-    whole = card(tool, ask.text, ask.path, None, asked=False)
+    whole = render_card(tool, ask.text, ask.path, None, is_ask=False)
     lines = whole.split("\n", allow_blank=True)
     if ask.ask is AskKind.TOOL:
         return lines[0]

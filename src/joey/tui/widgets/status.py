@@ -26,8 +26,8 @@ from joey.core.events import (
     ToolStarted,
 )
 from joey.core.task import Todo
-from joey.presentation.phrases import COMMAND_TOOL, waiting
-from joey.presentation.text import one_line
+from joey.presentation.phrases import COMMAND_TOOL, describe_retry
+from joey.presentation.text import to_one_line
 from joey.tui.host import QueuedUserMessage, StatusInfo
 
 RUNNING_COMMAND_ACTIVITY = "running the command"
@@ -43,13 +43,13 @@ def doing_of(event: Event) -> str | None:
         case RowOpened(say="reasoning"):
             return "thinking"
         case RowOpened(tool=str(tool)):
-            return f"preparing {one_line(tool, 30)}"
+            return f"preparing {to_one_line(tool, 30)}"
         case RowOpened():
             return "writing"
         case ToolStarted(tool=tool):
-            return RUNNING_COMMAND_ACTIVITY if tool == COMMAND_TOOL else one_line(tool, 30)
+            return RUNNING_COMMAND_ACTIVITY if tool == COMMAND_TOOL else to_one_line(tool, 30)
         case RetryCountdown():
-            return waiting(event)
+            return describe_retry(event)
         case TaskPaused():
             return "waiting for subtasks"
         case _:
@@ -150,16 +150,16 @@ class StatusLine(Widget):
         status = self._status_info
         if status is None:
             return
-        yield StatusPart(one_line(status.mode, 24), "bold", 7)
+        yield StatusPart(to_one_line(status.mode, 24), "bold", 7)
         if status.background:
             count = status.background
             yield StatusPart(f"{count} in the background", "cyan", 8, short=f"{count} behind")
-        model = one_line(status.model, 40)
+        model = to_one_line(status.model, 40)
         yield StatusPart(model, "", 6, short=model.rpartition("/")[2][:18])
-        directory = one_line(status.directory, 60)
+        directory = to_one_line(status.directory, 60)
         yield StatusPart(directory, "dim", 0, short=directory.rpartition("/")[2][:20])
         if status.branch:
-            yield StatusPart(f"⎇ {one_line(status.branch, 30)}", "dim", 1)
+            yield StatusPart(f"⎇ {to_one_line(status.branch, 30)}", "dim", 1)
         if status.window and self._usage.context_tokens:
             share = round(100 * self._usage.context_tokens / status.window)
             style, worth = ("yellow", 6) if share >= CONTEXT_WARNING_PERCENT else ("dim", 3)
@@ -242,7 +242,7 @@ class TodoList(Widget):
         for todo in self._todos[first : first + MAX_TODO_LINES]:
             mark, style = _TODO_STATUS_MARKS[todo.status]
             text_style = "dim" if todo.status != "in_progress" else "bold"
-            text.append(f"\n{mark} ", style).append(one_line(todo.content, 300), text_style)
+            text.append(f"\n{mark} ", style).append(to_one_line(todo.content, 300), text_style)
         left = len(self._todos) - first - MAX_TODO_LINES
         if left > 0:
             text.append(f"\n  … {left} more", "dim")
@@ -285,7 +285,7 @@ class QueuedMessageList(Widget):
     def render(self) -> Text:
         hint = UNQUEUE_HINT if self._is_read else SEND_OR_UNQUEUE_HINT
         lines = [
-            Text(f"↳ {one_line(each.text, 300)}") for each in self._messages[-MAX_MESSAGE_LINES:]
+            Text(f"↳ {to_one_line(each.text, 300)}") for each in self._messages[-MAX_MESSAGE_LINES:]
         ]
         if lines:
             lines[-1].truncate(
