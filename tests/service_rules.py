@@ -24,9 +24,9 @@ _PROFILE = Profile(name="checked", provider="anthropic", model="checked")
 
 def check_request(request: ModelRequest) -> None:
     """Raise AssertionError unless both services would take it."""
-    anthropic = AnthropicRequestBuilder(_PROFILE, _MODEL, legacy=False).body(request)
+    anthropic = AnthropicRequestBuilder(_PROFILE, _MODEL, legacy=False).build_body(request)
     check_anthropic(json.loads(b"".join(anthropic)))
-    openai = OpenAiRequestBuilder(_PROFILE, _MODEL, "localhost").body(request)
+    openai = OpenAiRequestBuilder(_PROFILE, _MODEL, "localhost").build_body(request)
     check_openai(json.loads(b"".join(openai)))
 
 

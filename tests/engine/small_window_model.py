@@ -74,7 +74,7 @@ class SmallWindowModel(ScriptedProvider):
 
     def size(self, request: ModelRequest) -> int:
         wire = AnthropicRequestBuilder(Profile(model="narrow"), self.model, legacy=False)
-        return int(len(b"".join(wire.body(request))) / self._bytes_per_token)
+        return int(len(b"".join(wire.build_body(request))) / self._bytes_per_token)
 
 
 def read(number: int) -> Turn:

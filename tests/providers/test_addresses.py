@@ -3,19 +3,19 @@ from __future__ import annotations
 import pytest
 
 from joey.errors import ConfigError
-from joey.providers.connection import parse_url, proxy_for
+from joey.providers.connection import find_proxy, parse_url
 
 
 def test_a_url_is_taken_apart() -> None:
     address = parse_url("https://Example.com/v1/messages?beta=true")
-    assert (address.host, address.port, address.secure) == ("Example.com", 443, True)
+    assert (address.host, address.port, address.is_secure) == ("Example.com", 443, True)
     assert (address.path, address.authority) == ("/v1/messages?beta=true", "Example.com")
 
 
 def test_a_url_may_name_a_port_and_an_ipv6_address() -> None:
     address = parse_url("http://[::1]:8080")
     assert (address.host, address.port, address.path) == ("::1", 8080, "/")
-    assert (address.shown, address.authority) == ("[::1]:8080", "[::1]:8080")
+    assert (address.host_and_port, address.authority) == ("[::1]:8080", "[::1]:8080")
 
 
 @pytest.mark.parametrize(
@@ -64,19 +64,19 @@ PROXY = "http://user:p%40ss@proxy.test:3128"
 def test_the_environment_chooses_the_proxy(
     url: str, environ: dict[str, str], goes_through: bool
 ) -> None:
-    proxy = proxy_for(parse_url(url), environ)
+    proxy = find_proxy(parse_url(url), environ)
     assert (proxy is not None) is goes_through
     if proxy is not None:
-        assert (proxy.shown, proxy.credentials) == ("proxy.test:3128", "user:p@ss")
+        assert (proxy.host_and_port, proxy.credentials) == ("proxy.test:3128", "user:p@ss")
 
 
 def test_a_proxy_may_be_written_without_a_scheme() -> None:
-    proxy = proxy_for(parse_url("http://api.test"), {"HTTP_PROXY": "proxy.test:8080"})
+    proxy = find_proxy(parse_url("http://api.test"), {"HTTP_PROXY": "proxy.test:8080"})
     assert proxy is not None
-    assert proxy.shown == "proxy.test:8080"
+    assert proxy.host_and_port == "proxy.test:8080"
 
 
 @pytest.mark.parametrize("value", ["socks5://proxy.test", "https://proxy.test", "http://"])
 def test_a_proxy_that_cannot_be_used_is_an_error_that_names_the_variable(value: str) -> None:
     with pytest.raises(ConfigError, match="HTTPS_PROXY"):
-        proxy_for(parse_url("https://api.test"), {"HTTPS_PROXY": value})
+        find_proxy(parse_url("https://api.test"), {"HTTPS_PROXY": value})

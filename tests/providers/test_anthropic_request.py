@@ -18,7 +18,7 @@ from joey.core.messages import (
 from joey.core.models import ModelInfo, ModelRequest
 from joey.core.settings import Profile
 from joey.providers.anthropic import AnthropicRequestBuilder
-from joey.providers.factory import model_of
+from joey.providers.factory import resolve_model
 from tests.providers.conversations import (
     CALL_ID,
     DETAILS,
@@ -41,8 +41,8 @@ SONNET = Profile(
 
 
 def body(profile: Profile, request: ModelRequest, *, legacy: bool = True) -> dict[str, Any]:
-    requests = AnthropicRequestBuilder(profile, model_of(profile), legacy=legacy)
-    parsed: dict[str, Any] = msgspec.json.decode(b"".join(requests.body(request)))
+    requests = AnthropicRequestBuilder(profile, resolve_model(profile), legacy=legacy)
+    parsed: dict[str, Any] = msgspec.json.decode(b"".join(requests.build_body(request)))
     return parsed
 
 
@@ -172,7 +172,7 @@ def test_a_result_with_an_image_carries_the_mark_itself() -> None:
 def test_a_model_without_a_cache_gets_no_marks() -> None:
     model = ModelInfo(id="plain", supports_prompt_cache=False)
     requests = AnthropicRequestBuilder(SONNET, model, legacy=True)
-    assert b"cache_control" not in b"".join(requests.body(native(second_turn())))
+    assert b"cache_control" not in b"".join(requests.build_body(native(second_turn())))
 
 
 def test_an_unknown_model_gets_marks() -> None:
@@ -220,7 +220,9 @@ def test_what_the_service_would_refuse_as_empty_is_left_out() -> None:
 def test_a_model_without_image_support_gets_text_for_images() -> None:
     model = ModelInfo(id="blind", supports_images=False)
     message = Message("user", (ToolResultBlock("t", [IMAGE_BLOCK]), IMAGE_BLOCK))
-    sent = b"".join(AnthropicRequestBuilder(SONNET, model, legacy=True).body(native([message])))
+    sent = b"".join(
+        AnthropicRequestBuilder(SONNET, model, legacy=True).build_body(native([message]))
+    )
     assert sent.count(b"takes no images") == 2
     assert b"base64" not in sent
 

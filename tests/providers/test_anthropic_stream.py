@@ -21,7 +21,7 @@ from joey.core.messages import (
 from joey.errors import ProviderError, ProviderFailure
 from joey.providers.anthropic import AnthropicStreamDecoder
 from joey.providers.errors import ServiceInfo
-from joey.providers.registry import lookup
+from joey.providers.registry import find_model_info
 from joey.providers.sse import SseReader
 from joey.testing import wire_format
 from joey.testing.script import (
@@ -81,7 +81,7 @@ async def test_the_output_reported_at_the_end_is_part_of_the_cost() -> None:
     totals = [
         chunk.usage for chunk in await chunks_of("anthropic", turn) if isinstance(chunk, UsageChunk)
     ]
-    model = lookup("anthropic", "claude-sonnet-4-5")
+    model = find_model_info("anthropic", "claude-sonnet-4-5")
     expected = (1000 * 3 + 500 * 15 + 2000 * 3.75 + 4000 * 0.3) / 1_000_000
     assert model.compute_cost(totals[-1]) == pytest.approx(expected)
 

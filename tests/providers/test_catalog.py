@@ -6,21 +6,21 @@ from msgspec import structs
 from joey.core.models import Prices
 from joey.core.settings import Profile
 from joey.errors import ConfigError
-from joey.providers.factory import make_provider, model_of
+from joey.providers.factory import make_provider, resolve_model
 from joey.providers.http import HttpClient
 from joey.providers.registry import (
     PROVIDER_SPECS,
     ApiProtocol,
     ProviderSpec,
-    endpoint,
-    find_kind,
-    lookup,
-    models_of,
+    build_endpoint_url,
+    find_model_info,
+    find_provider_spec,
+    list_model_ids,
 )
 
 
 def test_a_known_model_has_limits_abilities_and_prices() -> None:
-    info = lookup("anthropic", "claude-sonnet-4-5-20250929")
+    info = find_model_info("anthropic", "claude-sonnet-4-5-20250929")
     assert info.id == "claude-sonnet-4-5-20250929"
     assert (info.context_window, info.max_output_tokens) == (200_000, 64_000)
     assert info.is_known
@@ -45,16 +45,16 @@ def test_a_known_model_has_limits_abilities_and_prices() -> None:
 def test_makers_dates_and_variants_do_not_hide_a_model(
     provider: str, model: str, same_as: str
 ) -> None:
-    info = lookup(provider, model)
+    info = find_model_info(provider, model)
     assert info.is_known
-    assert structs.replace(info, id=same_as) == lookup("openai", same_as)
+    assert structs.replace(info, id=same_as) == find_model_info("openai", same_as)
 
 
 def test_every_listed_id_is_found_by_its_own_name() -> None:
     for provider in ("anthropic", "openai"):
-        assert models_of(provider)
-        for model in models_of(provider):
-            assert lookup(provider, model).is_known, model
+        assert list_model_ids(provider)
+        for model in list_model_ids(provider):
+            assert find_model_info(provider, model).is_known, model
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_every_listed_id_is_found_by_its_own_name() -> None:
     [("anthropic", 200_000, True), ("openai", 128_000, False), ("ollama", 32_768, False)],
 )
 def test_an_unknown_model_has_the_stated_defaults(provider: str, window: int, cache: bool) -> None:
-    info = lookup(provider, "somebody/new-model-9000")
+    info = find_model_info(provider, "somebody/new-model-9000")
     assert (info.is_known, info.context_window, info.supports_prompt_cache) == (
         False,
         window,
@@ -72,13 +72,13 @@ def test_an_unknown_model_has_the_stated_defaults(provider: str, window: int, ca
 
 
 def test_a_similar_name_is_not_the_same_model() -> None:
-    assert not lookup("openai", "gpt-5.5-pro").is_known
+    assert not find_model_info("openai", "gpt-5.5-pro").is_known
 
 
 def test_local_models_cost_nothing_and_know_whether_they_have_tools() -> None:
-    assert lookup("ollama", "qwen3-coder:30b").supports_native_tools
-    assert not lookup("ollama", "deepseek-r1:14b").supports_native_tools
-    assert lookup("ollama", "unheard-of").prices == Prices()
+    assert find_model_info("ollama", "qwen3-coder:30b").supports_native_tools
+    assert not find_model_info("ollama", "deepseek-r1:14b").supports_native_tools
+    assert find_model_info("ollama", "unheard-of").prices == Prices()
 
 
 @pytest.mark.requirement("tool:apply_patch:schema:offered")
@@ -114,14 +114,14 @@ def test_local_models_cost_nothing_and_know_whether_they_have_tools() -> None:
 def test_a_model_edits_with_the_tool_that_its_maker_taught_it(
     provider: str, model: str, tool: str
 ) -> None:
-    assert lookup(provider, model).preferred_edit_tool == tool
+    assert find_model_info(provider, model).preferred_edit_tool == tool
 
 
 def test_a_profile_overrides_what_the_catalogue_says() -> None:
     profile = Profile(
         model="claude-sonnet-4-5", context_window=50_000, max_tokens=1234, native_tools=False
     )
-    info = model_of(profile)
+    info = resolve_model(profile)
     assert (info.context_window, info.max_output_tokens, info.supports_native_tools) == (
         50_000,
         1234,
@@ -130,15 +130,15 @@ def test_a_profile_overrides_what_the_catalogue_says() -> None:
 
 
 def test_an_answer_gets_at_most_a_fifth_of_the_window() -> None:
-    assert model_of(Profile(model="claude-sonnet-4-5")).max_output_tokens == 40_000
-    assert model_of(Profile(model="claude-sonnet-5-5")).max_output_tokens == 128_000
+    assert resolve_model(Profile(model="claude-sonnet-4-5")).max_output_tokens == 40_000
+    assert resolve_model(Profile(model="claude-sonnet-5-5")).max_output_tokens == 128_000
 
 
 @pytest.mark.parametrize("kind", PROVIDER_SPECS, ids=lambda kind: kind.name)
 def test_every_provider_can_be_made(kind: ProviderSpec) -> None:
     profile = Profile(provider=kind.name, model="any")
     provider = make_provider(profile, HttpClient(environ={}))
-    assert provider.api_protocol == kind.wire.value
+    assert provider.api_protocol == kind.api_protocol.value
     assert provider.model.id == "any"
 
 
@@ -163,8 +163,8 @@ def test_a_base_url_that_is_none_is_refused_before_any_request() -> None:
 
 
 def test_old_names_of_providers_are_understood() -> None:
-    assert find_kind("openai-native").name == "openai"
-    assert find_kind(" Anthropic ").wire is ApiProtocol.ANTHROPIC
+    assert find_provider_spec("openai-native").name == "openai"
+    assert find_provider_spec(" Anthropic ").api_protocol is ApiProtocol.ANTHROPIC
 
 
 @pytest.mark.parametrize(
@@ -188,4 +188,4 @@ def test_old_names_of_providers_are_understood() -> None:
 def test_requests_go_to_the_endpoint_of_the_wire(
     provider: str, base_url: str | None, url: str
 ) -> None:
-    assert endpoint(find_kind(provider), base_url) == url
+    assert build_endpoint_url(find_provider_spec(provider), base_url) == url

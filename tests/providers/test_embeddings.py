@@ -62,7 +62,7 @@ async def serving(
 
     async with listening(handler) as port, asyncio.timeout(20):
         profile = structs.replace(PROFILE, base_url=f"http://127.0.0.1:{port}/v1")
-        embeddings = EmbeddingClient(profile, HttpClient(environ={}), first_wait=0.001)
+        embeddings = EmbeddingClient(profile, HttpClient(environ={}), first_retry_delay=0.001)
         yield embeddings, desk
         await embeddings.close()
 
@@ -147,7 +147,7 @@ async def test_nobody_there_is_reported_at_once() -> None:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
     profile = structs.replace(PROFILE, base_url=url)
-    embeddings = EmbeddingClient(profile, HttpClient(environ={}), first_wait=3600)
+    embeddings = EmbeddingClient(profile, HttpClient(environ={}), first_retry_delay=3600)
     async with asyncio.timeout(20):
         with pytest.raises(ProviderError):
             await embeddings.embed(["a"])

@@ -12,7 +12,13 @@ from msgspec import structs
 
 from joey.core.settings import ModelRoute, Profile
 from joey.errors import ProviderError, ProviderFailure
-from joey.providers.errors import ServiceInfo, is_overflow, refusal, retry_after, service_of
+from joey.providers.errors import (
+    ServiceInfo,
+    build_response_error,
+    build_service_info,
+    is_context_overflow,
+    parse_retry_after,
+)
 from joey.providers.factory import make_provider
 from joey.providers.http import HttpClient
 from joey.testing.script import Fail, Turn, disconnect, fail, say
@@ -66,10 +72,10 @@ async def test_a_wrong_key_says_where_to_put_the_right_one_and_is_not_repeated()
 
 
 async def test_a_missing_key_is_distinguished_from_a_wrong_one() -> None:
-    service = structs.replace(SERVICE, key=None)
-    assert "none is set. Set MY_KEY, or" in str(refusal(service, 401, {}, b""))
+    service = structs.replace(SERVICE, api_key=None)
+    assert "none is set. Set MY_KEY, or" in str(build_response_error(service, 401, {}, b""))
     local = structs.replace(service, key_variable=None)
-    assert "Set apiKey in the profile 'work'." in str(refusal(local, 401, {}, b""))
+    assert "Set apiKey in the profile 'work'." in str(build_response_error(local, 401, {}, b""))
 
 
 @pytest.mark.parametrize(
@@ -88,18 +94,18 @@ async def test_a_missing_key_is_distinguished_from_a_wrong_one() -> None:
 )
 def test_what_is_wrong_is_sought_where_it_was_said(route: ModelRoute, expected: str) -> None:
     profile = Profile(provider="openai", model="m", base_url="http://x/v1", api_key="k3y-secret")
-    service = service_of(profile, "http://x/v1/chat/completions", route)
-    assert expected in str(refusal(service, 404, {}, b""))
-    named = "or apiKey in the profile 'work'" in str(refusal(service, 401, {}, b""))
+    service = build_service_info(profile, "http://x/v1/chat/completions", route)
+    assert expected in str(build_response_error(service, 404, {}, b""))
+    named = "or apiKey in the profile 'work'" in str(build_response_error(service, 401, {}, b""))
     assert named is (route.profile == "work")
 
 
 def test_the_address_of_the_service_itself_is_not_to_blame() -> None:
     profile = Profile(provider="openai", model="m", api_key="k3y-secret")
-    service = service_of(
+    service = build_service_info(
         profile, "https://api.openai.com/v1/chat/completions", ModelRoute(profile="")
     )
-    message = str(refusal(service, 404, {}, b""))
+    message = str(build_response_error(service, 404, {}, b""))
     assert "Check the model (joey models lists them). (404)" in message
 
 
@@ -136,15 +142,15 @@ OTHERS = [
 @pytest.mark.requirement("providers:errors:overflow")
 @pytest.mark.parametrize("text", OVERFLOWS)
 def test_a_conversation_that_is_too_long_is_recognised(text: str) -> None:
-    assert is_overflow(text)
+    assert is_context_overflow(text)
     body = msgspec.json.encode({"error": {"message": text, "type": "invalid_request_error"}})
-    assert refusal(SERVICE, 400, {}, body).failure is ProviderFailure.CONTEXT_OVERFLOW
+    assert build_response_error(SERVICE, 400, {}, body).failure is ProviderFailure.CONTEXT_OVERFLOW
 
 
 @pytest.mark.parametrize("text", OTHERS)
 def test_other_refusals_are_not_taken_for_a_long_conversation(text: str) -> None:
     body = msgspec.json.encode({"error": {"message": text}})
-    assert refusal(SERVICE, 400, {}, body).failure is ProviderFailure.INVALID_REQUEST
+    assert build_response_error(SERVICE, 400, {}, body).failure is ProviderFailure.INVALID_REQUEST
 
 
 @pytest.mark.requirement("providers:errors:overflow")
@@ -173,21 +179,21 @@ def test_the_time_to_wait_is_read_in_all_its_forms() -> None:
     soon = datetime.now(UTC) + timedelta(seconds=90)
     google = b'[{"error":{"code":429,"details":[{"@type":"x/RetryInfo","retryDelay":"34.5s"}]}}]'
     nested = msgspec.json.encode({"error": {"metadata": {"raw": google.decode()}}})
-    assert retry_after({"retry-after": "12"}) == 12
-    assert retry_after({"retry-after": "1.5"}) == 1.5
-    assert retry_after({"retry-after-ms": "250", "retry-after": "12"}) == 0.25
-    assert retry_after({"retry-after": format_datetime(soon)}) == pytest.approx(90, abs=5)
-    assert retry_after({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}) == 0
-    assert retry_after({}, google) == 34.5
-    assert retry_after({}, nested) == 34.5
-    assert retry_after({"retry-after": "soon"}) is None
-    assert retry_after({"retry-after": "-5"}) is None
-    assert retry_after({}) is None
+    assert parse_retry_after({"retry-after": "12"}) == 12
+    assert parse_retry_after({"retry-after": "1.5"}) == 1.5
+    assert parse_retry_after({"retry-after-ms": "250", "retry-after": "12"}) == 0.25
+    assert parse_retry_after({"retry-after": format_datetime(soon)}) == pytest.approx(90, abs=5)
+    assert parse_retry_after({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}) == 0
+    assert parse_retry_after({}, google) == 34.5
+    assert parse_retry_after({}, nested) == 34.5
+    assert parse_retry_after({"retry-after": "soon"}) is None
+    assert parse_retry_after({"retry-after": "-5"}) is None
+    assert parse_retry_after({}) is None
 
 
 def test_google_answers_with_a_list() -> None:
     body = b'[{"error": {"code": 429, "message": "Resource exhausted", "status": "EXHAUSTED"}}]'
-    error = refusal(SERVICE, 429, {}, body)
+    error = build_response_error(SERVICE, 429, {}, body)
     assert (error.failure, error.code) == (ProviderFailure.RATE_LIMIT, "EXHAUSTED")
     assert "Resource exhausted" in str(error)
 
@@ -202,7 +208,7 @@ async def test_a_web_page_is_not_shown_to_the_user() -> None:
 
 
 def test_a_long_explanation_is_cut() -> None:
-    assert len(str(refusal(SERVICE, 400, {}, b"x" * 5000))) < 1000
+    assert len(str(build_response_error(SERVICE, 400, {}, b"x" * 5000))) < 1000
 
 
 @pytest.mark.parametrize("wire", ["anthropic", "openai"])
@@ -312,6 +318,6 @@ json_values = st.recursive(
     ),
 )
 def test_any_refusal_is_a_provider_error(status: int, body: bytes, headers: dict[str, str]) -> None:
-    error = refusal(SERVICE, status, headers, body)
+    error = build_response_error(SERVICE, status, headers, body)
     assert error.status == status
     assert error.retry_after is None or error.retry_after >= 0

@@ -154,7 +154,7 @@ async def test_silence_for_too_long_is_an_error(http: HttpClient, sent: bytes) -
     async with listening(handler) as port:
         with pytest.raises(ProviderError, match=r"sent nothing for 0\.05 seconds") as caught:
             async with await http.post(
-                f"http://127.0.0.1:{port}/", {}, [b""], silence=0.05
+                f"http://127.0.0.1:{port}/", {}, [b""], read_timeout=0.05
             ) as response:
                 await response.read_all(100)
     assert caught.value.failure is ProviderFailure.NETWORK
@@ -167,7 +167,7 @@ async def test_a_slow_reader_is_not_taken_for_a_silent_server(http: HttpClient) 
         await read_request(reader)
 
     async with listening(handler) as port:
-        response = await http.post(f"http://127.0.0.1:{port}/", {}, [b""], silence=0.5)
+        response = await http.post(f"http://127.0.0.1:{port}/", {}, [b""], read_timeout=0.5)
         async with response:
             await asyncio.sleep(0.75)  # longer than the silence, spent on something else
             assert await response.read() == b"o"

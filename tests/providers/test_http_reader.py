@@ -50,7 +50,7 @@ def split(data: bytes, places: list[int]) -> list[bytes]:
 def test_a_chunked_response_is_read_with_extensions_and_trailers() -> None:
     head, body, ended = read([CHUNKED])
     assert head is not None
-    assert (head.status, head.reason, head.keep_alive) == (200, "OK", True)
+    assert (head.status, head.reason, head.can_keep_alive) == (200, "OK", True)
     assert head.headers["content-type"] == "text/event-stream"
     assert (body.decode(), ended) == ("hello, wörl\r\nd!", True)
 
@@ -58,7 +58,7 @@ def test_a_chunked_response_is_read_with_extensions_and_trailers() -> None:
 def test_a_response_with_a_length_ends_with_its_last_byte() -> None:
     head, body, ended = read([LENGTH])
     assert head is not None
-    assert (head.status, head.keep_alive) == (404, False)
+    assert (head.status, head.can_keep_alive) == (404, False)
     assert (body, ended) == (b"hello world", True)
 
 
@@ -66,7 +66,7 @@ def test_a_response_without_a_length_ends_with_the_connection() -> None:
     assert read([UNTIL_CLOSE])[1:] == (b"all there is", False)
     head, body, ended = read([UNTIL_CLOSE], close=True)
     assert head is not None
-    assert (head.keep_alive, body, ended) == (False, b"all there is", True)
+    assert (head.can_keep_alive, body, ended) == (False, b"all there is", True)
 
 
 def test_interim_responses_are_passed_over() -> None:
@@ -174,6 +174,6 @@ def test_a_response_that_is_cut_off_anywhere_is_not_taken_for_whole(response: by
 
 def test_the_reader_knows_whether_an_answer_has_begun() -> None:
     reader = ResponseReader()
-    assert not reader.started
+    assert not reader.has_started
     reader.feed(b"H")
-    assert reader.started
+    assert reader.has_started

@@ -15,7 +15,7 @@ from joey.core.messages import (
 )
 from joey.core.models import ModelInfo, ModelRequest
 from joey.core.settings import Profile
-from joey.providers.factory import model_of
+from joey.providers.factory import resolve_model
 from joey.providers.openai import OpenAiRequestBuilder
 from tests.providers.conversations import (
     CALL_ID,
@@ -45,8 +45,8 @@ def body(
     model: ModelInfo | None = None,
     host: str = "model.test",
 ) -> dict[str, Any]:
-    requests = OpenAiRequestBuilder(profile, model or model_of(profile), host)
-    parsed: dict[str, Any] = msgspec.json.decode(b"".join(requests.body(request)))
+    requests = OpenAiRequestBuilder(profile, model or resolve_model(profile), host)
+    parsed: dict[str, Any] = msgspec.json.decode(b"".join(requests.build_body(request)))
     return parsed
 
 
@@ -274,9 +274,9 @@ def test_a_message_loses_its_mark_when_the_conversation_has_moved_on() -> None:
     model = ModelInfo(id="cached", supports_prompt_cache=True)
     requests = OpenAiRequestBuilder(QWEN, model, "model.test")
     messages = first_turn()
-    requests.body(xml(messages))
+    requests.build_body(xml(messages))
     messages += [Message("user", "two"), Message("user", "three")]
-    sent = msgspec.json.decode(b"".join(requests.body(xml(messages))))["messages"]
+    sent = msgspec.json.decode(b"".join(requests.build_body(xml(messages))))["messages"]
     assert ["cache_control" in message["content"][-1] for message in sent[1:]] == [
         False,
         True,

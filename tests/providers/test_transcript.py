@@ -46,7 +46,7 @@ def test_the_bytes_are_those_of_the_whole_conversation(steps: list[str], marks: 
                 messages = [message(number), *map(message, range(1, len(messages)))]
             case "empty":
                 messages.append(Message(role="assistant", content=(TextBlock(""),)))
-        assert b"".join(transcript.pieces(messages)) == expected(messages, marks)
+        assert b"".join(transcript.encode_conversation(messages)) == expected(messages, marks)
 
 
 def test_a_message_is_not_encoded_again_once_it_has_settled() -> None:
@@ -60,5 +60,5 @@ def test_a_message_is_not_encoded_again_once_it_has_settled() -> None:
     messages: list[Message] = []
     for number in range(200):
         messages.append(message(number))
-        transcript.pieces(messages)
+        transcript.encode_conversation(messages)
     assert max(times.values()) <= 5

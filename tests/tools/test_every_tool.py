@@ -171,11 +171,11 @@ def test_the_official_clients_take_every_tool() -> None:
     request = ModelRequest(system="s", messages=[Message("user", "hello")], tools=specs)
     model = ModelInfo(id="m")
     sent = json.loads(
-        b"".join(AnthropicRequestBuilder(Profile(), model, legacy=False).body(request))
+        b"".join(AnthropicRequestBuilder(Profile(), model, legacy=False).build_body(request))
     )
     TypeAdapter(list[anthropic.types.ToolParam]).validate_python(sent["tools"], strict=True)
     assert [tool["input_schema"] for tool in sent["tools"]] == [spec.parameters for spec in specs]
-    sent = json.loads(b"".join(OpenAiRequestBuilder(Profile(), model, "host").body(request)))
+    sent = json.loads(b"".join(OpenAiRequestBuilder(Profile(), model, "host").build_body(request)))
     kind = openai.types.chat.ChatCompletionFunctionToolParam
     TypeAdapter(list[kind]).validate_python(sent["tools"], strict=True)  # type: ignore[valid-type]
     for tool in sent["tools"]:

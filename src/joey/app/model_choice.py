@@ -26,7 +26,7 @@ from joey.config.profiles import (
 from joey.core.redaction import strip_url_credentials
 from joey.core.settings import ModelRoute, Profile, TaskSecrets
 from joey.errors import ConfigError, UntrustedAddressError
-from joey.providers.registry import PROVIDER_SPECS, find_kind
+from joey.providers.registry import PROVIDER_SPECS, find_provider_spec
 
 _TUNING_FIELDS = {
     field.name: field.encode_name
@@ -230,7 +230,7 @@ def _resolve_task_address(
     for profile in (*filter(None, (known,)), *profiles.profiles.values()):
         if profile.provider == provider and is_same_address(profile.base_url, previous.base_url):
             return ModelFlags(model=model, profile=profile.name), profiles
-    kind = find_kind(provider)
+    kind = find_provider_spec(provider)
     if any(
         is_same_address(own, previous.base_url) for own in (kind.base_url, find_base_url(kind, env))
     ):
@@ -302,7 +302,7 @@ def apply_client_fields(
         {**msgspec.to_builtins(known), **fields}, Profile, _CONFIGURATION_LABEL
     )
     tuning = {name: value for name, value in fields.items() if name in _TUNING_FIELDS.values()}
-    here = known.base_url or find_kind(given.provider).base_url
+    here = known.base_url or find_provider_spec(given.provider).base_url
     is_elsewhere = "baseUrl" in fields and not is_same_address(given.base_url, here)
     if is_elsewhere:
         # Nothing of the user's goes there.
@@ -334,7 +334,9 @@ def _choose_other_provider(
             profiles=profiles, env=env, kinds=PROVIDER_SPECS, provider=provider, model=model
         )
     except ConfigError:
-        find_kind(provider)  # one that does not exist is an error, whatever key the client gives
+        find_provider_spec(
+            provider
+        )  # one that does not exist is an error, whatever key the client gives
         chosen = Profile(name=name, provider=provider)
     return ModelChoice(chosen, build_stored_route(chosen, profiles, None, by_user=True))
 

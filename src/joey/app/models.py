@@ -23,17 +23,17 @@ from joey.config.profiles import choose_profile, find_base_url, load_profiles
 from joey.core.models import ModelInfo
 from joey.core.settings import Profile
 from joey.errors import ConfigError, ProviderError, ProviderFailure, UserError
-from joey.providers.anthropic import headers_for, wants_legacy
-from joey.providers.connection import HttpAddress, HttpConnection, connect, parse_url, proxy_for
+from joey.providers.anthropic import build_headers, should_use_legacy_api
+from joey.providers.connection import HttpAddress, HttpConnection, connect, find_proxy, parse_url
 from joey.providers.http_reader import ProtocolError, ResponseEnd, ResponseHead, ResponseReader
 from joey.providers.registry import (
     PROVIDER_SPECS,
     ApiProtocol,
     ProviderSpec,
-    endpoint,
-    find_kind,
-    lookup,
-    models_of,
+    build_endpoint_url,
+    find_model_info,
+    find_provider_spec,
+    list_model_ids,
 )
 
 REQUEST_TIMEOUT_S = 3.0
@@ -83,7 +83,7 @@ async def list_models(
     models = tuple(
         ListedModel(
             name,
-            lookup(profile.provider, name),
+            find_model_info(profile.provider, name),
             (
                 *((CATALOGUE_SOURCE,) if name in known else ()),
                 *((SERVER_SOURCE,) if name in offered else ()),
@@ -101,7 +101,7 @@ def resolve_profile(provider: str | None, home: Path, env: Mapping[str, str]) ->
     Raises:
         ConfigError
     """
-    name = None if provider is None else find_kind(provider).name
+    name = None if provider is None else find_provider_spec(provider).name
     profiles = load_profiles(home)
     choose = partial(
         choose_profile, profiles=profiles, env=env, kinds=PROVIDER_SPECS, provider=name
@@ -120,8 +120,8 @@ def resolve_profile(provider: str | None, home: Path, env: Mapping[str, str]) ->
 
 def list_catalogued_models(profile: Profile) -> tuple[str, ...]:
     """What the catalogue has for a provider, and what the profile names."""
-    usual = find_kind(profile.provider).default_model
-    named = (profile.model, usual, *models_of(profile.provider))
+    usual = find_provider_spec(profile.provider).default_model
+    named = (profile.model, usual, *list_model_ids(profile.provider))
     return tuple(dict.fromkeys(filter(None, named)))
 
 
@@ -148,9 +148,9 @@ async def request_models(
     Raises:
         ProviderError, ConfigError
     """
-    kind = find_kind(profile.provider)
-    url = endpoint(kind, profile.base_url)
-    if kind.wire is ApiProtocol.ANTHROPIC:
+    kind = find_provider_spec(profile.provider)
+    url = build_endpoint_url(kind, profile.base_url)
+    if kind.api_protocol is ApiProtocol.ANTHROPIC:
         url = f"{url.removesuffix('/messages')}/models?limit=100"
     else:
         url = f"{url.removesuffix('/chat/completions')}/models"
@@ -166,14 +166,14 @@ async def find_missing_endpoint(
     Raises:
         ProviderError, ConfigError
     """
-    url = endpoint(find_kind(profile.provider), profile.base_url)
+    url = build_endpoint_url(find_provider_spec(profile.provider), profile.base_url)
     status = (await http_get(url, env, seconds, _build_headers(profile))).status
     return url if status == HTTP_NOT_FOUND else None
 
 
 def _build_headers(profile: Profile) -> dict[str, str]:
-    if find_kind(profile.provider).wire is ApiProtocol.ANTHROPIC:
-        key = headers_for(profile.api_key, legacy=wants_legacy(profile))
+    if find_provider_spec(profile.provider).api_protocol is ApiProtocol.ANTHROPIC:
+        key = build_headers(profile.api_key, legacy=should_use_legacy_api(profile))
     else:
         key = {"authorization": f"Bearer {profile.api_key}"} if profile.api_key else {}
     return key | profile.headers
@@ -247,7 +247,7 @@ def list_known_providers() -> tuple[KnownProvider, ...]:
 
 
 def _list_known_models(kind: ProviderSpec) -> tuple[str, ...]:
-    names = dict.fromkeys((kind.default_model, *models_of(kind.name)))
+    names = dict.fromkeys((kind.default_model, *list_model_ids(kind.name)))
     return tuple(name for name in names if name)
 
 
@@ -278,8 +278,8 @@ async def http_get(
         ConfigError: the address, or a proxy's in the environment, is not one.
     """
     address = parse_url(url)
-    target = HttpAddress(address.host, address.port, address.secure)
-    proxy = proxy_for(target, env)
+    target = HttpAddress(address.host, address.port, address.is_secure)
+    proxy = find_proxy(target, env)
     try:
         async with asyncio.timeout(seconds):
             connection = await connect(target, proxy, ssl.create_default_context, seconds)
@@ -289,10 +289,10 @@ async def http_get(
             finally:
                 connection.abort()
     except TimeoutError as error:
-        text = f"{target.shown} did not answer within {seconds:g} seconds."
+        text = f"{target.host_and_port} did not answer within {seconds:g} seconds."
         raise ProviderError(text, failure=ProviderFailure.NETWORK) from error
     except (OSError, ProtocolError) as error:
-        text = f"{target.shown} does not answer like a web server ({error})."
+        text = f"{target.host_and_port} does not answer like a web server ({error})."
         raise ProviderError(text, failure=ProviderFailure.NETWORK) from error
 
 
@@ -321,7 +321,7 @@ def _encode_request(
 ) -> bytes:
     fields = {"Host": address.authority, "Accept": "application/json", **headers}
     path = address.path
-    if proxy is not None and not address.secure:
+    if proxy is not None and not address.is_secure:
         path = f"http://{address.authority}{path}"
         if proxy.proxy_authorization:
             fields["Proxy-Authorization"] = proxy.proxy_authorization

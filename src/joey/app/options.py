@@ -45,8 +45,8 @@ from joey.engine.asks import AnswerPolicy
 from joey.engine.engine import TaskOptions
 from joey.errors import ConfigError, WorkspaceError
 from joey.ports import TaskMetadata
-from joey.providers.factory import model_of
-from joey.providers.registry import find_kind
+from joey.providers.factory import resolve_model
+from joey.providers.registry import find_provider_spec
 from joey.storage.task_store import TaskSecretFiles
 
 ALLOW_EVERYTHING = "*"
@@ -179,9 +179,9 @@ def apply_permission_flags(
 
 def require_known_price(profile: Profile, limits: Limits) -> None:
     """A budget that cannot be kept is refused before anything is spent."""
-    if limits.max_cost is None or find_kind(profile.provider).is_local:
+    if limits.max_cost is None or find_provider_spec(profile.provider).is_local:
         return
-    if model_of(profile).prices is None:
+    if resolve_model(profile).prices is None:
         raise ConfigError(
             f"The price of {profile.model!r} is not known, so a budget cannot be kept. Limit the"
             " turns, the tokens or the time instead (--max-turns, --max-tokens, --max-wall-time)."

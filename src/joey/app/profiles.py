@@ -29,7 +29,7 @@ from joey.config.schema import ConfigKey, describe_profile_keys, find_key, parse
 from joey.core.redaction import remove_secrets
 from joey.core.settings import Profile
 from joey.errors import ConfigError, NoModelError
-from joey.providers.registry import PROVIDER_SPECS, ProviderSpec, find_kind
+from joey.providers.registry import PROVIDER_SPECS, ProviderSpec, find_provider_spec
 
 API_KEY_NAME = "apiKey"
 _SHOWN_KEY_CHARS = 4
@@ -105,7 +105,7 @@ class ProfileAdmin:
     def _build_values(
         self, effective: Profile, known: Profile | None, written: frozenset[str]
     ) -> Sequence[ProfileValue]:
-        kind = find_kind(effective.provider)
+        kind = find_provider_spec(effective.provider)
         values = []
         for key, field in zip(
             Profile.__struct_encode_fields__, Profile.__struct_fields__, strict=True
@@ -130,7 +130,7 @@ class ProfileAdmin:
             ConfigError: there is one of this name, or it could not be used.
         """
         self.check_new_profile(name, provider)
-        given = {"provider": find_kind(provider).name, **values}
+        given = {"provider": find_provider_spec(provider).name, **values}
         given = {key: value for key, value in given.items() if value}
         self._preferences.save_profile(name, given, activate=False, exists=False)
 
@@ -140,7 +140,7 @@ class ProfileAdmin:
             raise ConfigError(f"{name!r} cannot be the name of a profile.")
         if name in self._preferences.load_profiles().profiles:
             raise ConfigError(f"The profile '{name}' exists already.")
-        find_kind(provider)
+        find_provider_spec(provider)
 
     def set_value(self, name: str, key: str, values: Sequence[str]) -> Any:
         """Raises ConfigError; a key of a service is set by `set_api_key` alone."""
@@ -152,7 +152,7 @@ class ProfileAdmin:
             )
         value = parse_value(Profile, described, values)
         if described.name == "provider":
-            value = find_kind(str(value)).name
+            value = find_provider_spec(str(value)).name
         self._preferences.save_profile(name, {described.name: value}, activate=False, exists=True)
         return value
 
@@ -188,11 +188,14 @@ class ProfileAdmin:
 
     def needs_api_key(self, provider: str) -> bool:
         """Whether a profile of this provider could not be used without one. Raises ConfigError."""
-        return not self.is_local(provider) and find_api_key(find_kind(provider), self._env) is None
+        return (
+            not self.is_local(provider)
+            and find_api_key(find_provider_spec(provider), self._env) is None
+        )
 
     def is_local(self, provider: str) -> bool:
         """Whether it is a server of the person's own, without keys. Raises ConfigError."""
-        return find_kind(provider).is_local
+        return find_provider_spec(provider).is_local
 
     def _check_exists(self, name: str) -> None:
         known = self._preferences.load_profiles().profiles
@@ -267,7 +270,7 @@ def save_first_profile(
     """
     env = os.environ if env is None else env
     home = home or resolve_joey_home(env)
-    kind = find_kind(provider)
+    kind = find_provider_spec(provider)
     key = None if key is None else parse_pasted_key(key)
     given = {"provider": kind.name, "model": model, "baseUrl": base_url, "apiKey": key}
     values = {key: value for key, value in given.items() if value}
@@ -286,7 +289,7 @@ def save_server_profile(
     server: LocalServer, model: str | None = None, *, env: Mapping[str, str] | None = None
 ) -> Profile:
     """As `save_first_profile`, of a server that was found; by default with its first model."""
-    usual = find_kind(server.provider).base_url
+    usual = find_provider_spec(server.provider).base_url
     return save_first_profile(
         provider=server.provider,
         model=model or next(iter(server.models), ""),

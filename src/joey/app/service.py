@@ -28,8 +28,8 @@ from joey.core.settings import Limits, Profile, TaskSecrets
 from joey.engine.engine import TaskOptions
 from joey.errors import ConfigError
 from joey.ports import SandboxLevel, TaskMetadata
-from joey.providers.factory import model_of
-from joey.providers.registry import PROVIDER_SPECS, lookup, models_of
+from joey.providers.factory import resolve_model
+from joey.providers.registry import PROVIDER_SPECS, find_model_info, list_model_ids
 
 
 class Application:
@@ -121,13 +121,13 @@ class Application:
         profiles = self.preferences.load_profiles()
         active = profiles.profiles.get(profiles.active, Profile())
         name = provider or active.provider
-        ids = dict.fromkeys((active.model, *models_of(name)))
-        return {id: lookup(name, id) for id in ids if id}
+        ids = dict.fromkeys((active.model, *list_model_ids(name)))
+        return {id: find_model_info(name, id) for id in ids if id}
 
     def find_task_model(self, task: StoredModel) -> ModelInfo | None:
         """What is known of the model that a task at rest worked with."""
         profile = self.preferences.load_profiles().profiles.get(task.profile)
         if profile is not None and profile.model == task.model:
-            return model_of(profile)
+            return resolve_model(profile)
         known = bool(task.model) and any(task.provider == kind.name for kind in PROVIDER_SPECS)
-        return lookup(task.provider, task.model) if known else None
+        return find_model_info(task.provider, task.model) if known else None

@@ -69,14 +69,14 @@ def list_providers() -> list[Candidate]:
 def list_models(env: Mapping[str, str], provider: str | None) -> list[Candidate]:
     """Of the provider that is named, or else would be used; of a local one what it offers now."""
     from joey.config.profiles import choose_profile, load_profiles
-    from joey.providers.registry import PROVIDER_SPECS, find_kind, models_of
+    from joey.providers.registry import PROVIDER_SPECS, find_provider_spec, list_model_ids
 
     if provider is None:
         known = load_profiles(resolve_joey_home(env))
         active = known.profiles.get(known.active)
         chosen = active or choose_profile(profiles=known, env=env, kinds=PROVIDER_SPECS)
         provider = chosen.provider
-    kind = find_kind(provider)
+    kind = find_provider_spec(provider)
     if kind.is_local:
         import asyncio
 
@@ -86,7 +86,7 @@ def list_models(env: Mapping[str, str], provider: str | None) -> list[Candidate]
         return [
             (m, kind.name) for each in servers if each.provider == kind.name for m in each.models
         ]
-    named = dict.fromkeys(filter(None, (kind.default_model, *models_of(kind.name))))
+    named = dict.fromkeys(filter(None, (kind.default_model, *list_model_ids(kind.name))))
     return [(model, kind.name) for model in named]
 
 

@@ -37,9 +37,9 @@ from joey.core.models import ModelInfo, ModelRequest, ToolSpec
 from joey.core.settings import ModelRoute, Profile
 from joey.ports import Provider
 from joey.providers import errors
-from joey.providers.errors import ServiceInfo, service_of
+from joey.providers.errors import ServiceInfo, build_service_info
 from joey.providers.http import HttpClient
-from joey.providers.registry import endpoint, find_kind
+from joey.providers.registry import build_endpoint_url, find_provider_spec
 from joey.providers.request_encoder import ConversationEncoder
 from joey.providers.sse import ServerSentEvent
 from joey.providers.transport import SseTransport
@@ -53,14 +53,14 @@ class AnthropicProvider:
     def __init__(
         self, profile: Profile, model: ModelInfo, http: HttpClient, route: ModelRoute | None = None
     ) -> None:
-        kind = find_kind(profile.provider)
-        url = endpoint(kind, profile.base_url)
-        legacy = wants_legacy(profile)
+        kind = find_provider_spec(profile.provider)
+        url = build_endpoint_url(kind, profile.base_url)
+        legacy = should_use_legacy_api(profile)
         self._model = model
-        self._service = service_of(profile, url, route)
-        self._requests = AnthropicRequestBuilder(profile, model, legacy=legacy)
-        headers = headers_for(profile.api_key, legacy=legacy) | profile.headers
-        self._wire = SseTransport(http, url, headers, self._service, profile.request_timeout)
+        self._service = build_service_info(profile, url, route)
+        self._request_builder = AnthropicRequestBuilder(profile, model, legacy=legacy)
+        headers = build_headers(profile.api_key, legacy=legacy) | profile.headers
+        self._transport = SseTransport(http, url, headers, self._service, profile.request_timeout)
 
     @property
     def model(self) -> ModelInfo:
@@ -71,21 +71,21 @@ class AnthropicProvider:
         return "anthropic"
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
-        return self._wire.stream(
-            self._requests.body(request), AnthropicStreamDecoder(self._service)
+        return self._transport.stream(
+            self._request_builder.build_body(request), AnthropicStreamDecoder(self._service)
         )
 
     async def close(self) -> None:
-        await self._wire.close()
+        await self._transport.close()
 
 
-def wants_legacy(profile: Profile) -> bool:
+def should_use_legacy_api(profile: Profile) -> bool:
     if profile.legacy_headers is None:
         return profile.base_url is not None
     return profile.legacy_headers
 
 
-def headers_for(key: str | None, *, legacy: bool) -> dict[str, str]:
+def build_headers(key: str | None, *, legacy: bool) -> dict[str, str]:
     if legacy:
         headers = {"anthropic-version": LEGACY_API_VERSION, "anthropic-beta": LEGACY_BETA_HEADER}
         return headers | ({"x-api-key": key} if key else {})
@@ -93,12 +93,12 @@ def headers_for(key: str | None, *, legacy: bool) -> dict[str, str]:
     return headers | ({"authorization": f"Bearer {key}"} if key else {})
 
 
-_fits: type[Provider] = AnthropicProvider
+_protocol_check: type[Provider] = AnthropicProvider
 
 
 IMAGE_PLACEHOLDER = TextBlock("[An image was here; this model takes no images.]")
 
-_encode = msgspec.json.Encoder().encode
+_encode_json = msgspec.json.Encoder().encode
 _CACHE_CONTROL_JSON = b'"cache_control":{"type":"ephemeral"}'
 _MAX_CACHE_MARKS = 2
 _MIN_THINKING_TOKENS = 1024
@@ -116,24 +116,26 @@ class AnthropicRequestBuilder:
 
     def __init__(self, profile: Profile, model: ModelInfo, *, legacy: bool) -> None:
         self._model = model
-        self._legacy = legacy
-        self._opening = _encode(_parameters(profile, model, legacy=legacy))[:-1]
+        self._is_legacy = legacy
+        self._body_prefix = _encode_json(_build_parameters(profile, model, legacy=legacy))[:-1]
         marks = _MAX_CACHE_MARKS if model.supports_prompt_cache else 0
-        self._transcript = ConversationEncoder(self._encoded, marks, _is_users)
-        self._system: tuple[str, bytes] = ("", b"")
-        self._tools: tuple[tuple[ToolSpec, ...], bytes] = ((), b"")
+        self._conversation_encoder = ConversationEncoder(
+            self._encode_message, marks, _is_user_message
+        )
+        self._cached_system: tuple[str, bytes] = ("", b"")
+        self._cached_tools: tuple[tuple[ToolSpec, ...], bytes] = ((), b"")
 
-    def body(self, request: ModelRequest) -> list[bytes]:
+    def build_body(self, request: ModelRequest) -> list[bytes]:
         """In pieces, to be sent one after the other."""
-        system = self._encoded_system(request.system)
-        messages = self._transcript.pieces(request.messages)
-        parts = [self._opening, system, b',"messages":[', *messages, b"]"]
+        system = self._encode_system(request.system)
+        messages = self._conversation_encoder.encode_conversation(request.messages)
+        parts = [self._body_prefix, system, b',"messages":[', *messages, b"]"]
         if request.tools:
-            parts += [self._encoded_tools(request.tools), b',"tool_choice":{"type":"auto"}']
+            parts += [self._encode_tools(request.tools), b',"tool_choice":{"type":"auto"}']
         parts.append(b',"stream":true}')
         return parts
 
-    def _encoded(self, message: Message, *, mark: bool) -> bytes:
+    def _encode_message(self, message: Message, *, mark: bool) -> bytes:
         data = encode_message(message, images=self._model.supports_images)
         return (
             data.removesuffix(b"}]}") + b"," + _CACHE_CONTROL_JSON + b"}]}"
@@ -141,22 +143,22 @@ class AnthropicRequestBuilder:
             else data
         )
 
-    def _encoded_system(self, system: str) -> bytes:
-        if system != self._system[0]:
+    def _encode_system(self, system: str) -> bytes:
+        if system != self._cached_system[0]:
             mark = b"," + _CACHE_CONTROL_JSON if self._model.supports_prompt_cache else b""
-            text = _encode(system)
+            text = _encode_json(system)
             block = b',"system":[{"type":"text","text":' + text + mark + b"}]"
-            self._system = (system, block)
-        return self._system[1]
+            self._cached_system = (system, block)
+        return self._cached_system[1]
 
-    def _encoded_tools(self, tools: tuple[ToolSpec, ...]) -> bytes:
-        if tools is not self._tools[0]:
-            specs = [_tool(tool, eager=not self._legacy) for tool in tools]
-            self._tools = (tools, b',"tools":' + _encode(specs))
-        return self._tools[1]
+    def _encode_tools(self, tools: tuple[ToolSpec, ...]) -> bytes:
+        if tools is not self._cached_tools[0]:
+            specs = [_build_tool(tool, eager=not self._is_legacy) for tool in tools]
+            self._cached_tools = (tools, b',"tools":' + _encode_json(specs))
+        return self._cached_tools[1]
 
 
-def _is_users(message: Message) -> bool:
+def _is_user_message(message: Message) -> bool:
     return message.role == "user"
 
 
@@ -170,13 +172,13 @@ def encode_message(message: Message, *, images: bool = True) -> bytes:
         if not content.strip():
             return b""
         if message.role == "assistant":
-            return _encode(_RequestMessage(message.role, content))
+            return _encode_json(_RequestMessage(message.role, content))
         content = (TextBlock(content),)
-    blocks = [_fitting(block, images=images) for block in content if _is_sent(block)]
-    return _encode(_RequestMessage(message.role, blocks)) if blocks else b""
+    blocks = [_replace_images(block, images=images) for block in content if _is_sendable(block)]
+    return _encode_json(_RequestMessage(message.role, blocks)) if blocks else b""
 
 
-def _is_sent(block: Block) -> bool:
+def _is_sendable(block: Block) -> bool:
     """The service refuses empty text, and knows nothing of unsigned reasoning."""
     match block:
         case TextBlock():
@@ -187,7 +189,7 @@ def _is_sent(block: Block) -> bool:
             return True
 
 
-def _fitting(block: Block, *, images: bool) -> Block:
+def _replace_images(block: Block, *, images: bool) -> Block:
     if images:
         return block
     if isinstance(block, ImageBlock):
@@ -200,7 +202,7 @@ def _fitting(block: Block, *, images: bool) -> Block:
     return block
 
 
-def _tool(tool: ToolSpec, *, eager: bool) -> dict[str, Any]:
+def _build_tool(tool: ToolSpec, *, eager: bool) -> dict[str, Any]:
     """`eager` asks for arguments as they are written: what the beta header does on old servers,
     which in turn refuse a field that they do not know."""
     spec: dict[str, Any] = {
@@ -211,7 +213,7 @@ def _tool(tool: ToolSpec, *, eager: bool) -> dict[str, Any]:
     return spec | {"eager_input_streaming": True} if eager else spec
 
 
-def _parameters(profile: Profile, model: ModelInfo, *, legacy: bool) -> dict[str, Any]:
+def _build_parameters(profile: Profile, model: ModelInfo, *, legacy: bool) -> dict[str, Any]:
     """What stays the same from request to request."""
     max_tokens = profile.max_tokens or model.max_output_tokens
     thinking: dict[str, Any] | None = None
@@ -219,7 +221,7 @@ def _parameters(profile: Profile, model: ModelInfo, *, legacy: bool) -> dict[str
         if model.is_known and not model.supports_thinking:
             thinking = {"type": "adaptive"}
         else:
-            budget, max_tokens = _thinking_room(profile, max_tokens)
+            budget, max_tokens = _compute_thinking_budget(profile, max_tokens)
             thinking = {"type": "enabled", "budget_tokens": budget}
     parameters: dict[str, Any] = {"model": profile.model or model.id, "max_tokens": max_tokens}
     if legacy and model.supports_temperature and thinking is None:
@@ -231,7 +233,7 @@ def _parameters(profile: Profile, model: ModelInfo, *, legacy: bool) -> dict[str
     return parameters
 
 
-def _thinking_room(profile: Profile, max_tokens: int) -> tuple[int, int]:
+def _compute_thinking_budget(profile: Profile, max_tokens: int) -> tuple[int, int]:
     """A budget and a limit that leave room for the answer itself."""
     budget = max(_MIN_THINKING_TOKENS, profile.thinking_budget or 0)
     if profile.max_tokens is None:
@@ -282,7 +284,7 @@ class _StreamEvent(Struct):
     error: Any = None
 
 
-_decode = msgspec.json.Decoder(_StreamEvent).decode
+_decode_event = msgspec.json.Decoder(_StreamEvent).decode
 _KNOWN_EVENT_TYPES = frozenset(
     {
         "message_start",
@@ -301,10 +303,12 @@ class AnthropicStreamDecoder:
 
     def __init__(self, service: ServiceInfo) -> None:
         self._service = service
-        self._blocks: dict[int, _OpenBlock] = {}
-        self._last_kind: str | None = None
+        self._open_blocks: dict[int, _OpenBlock] = {}
+        self._last_block_type: str | None = None
         self._response_id: str | None = None
-        self._fresh = self._writes = self._reads = self._output = 0
+        self._uncached_input_tokens = self._cache_write_tokens = self._cache_read_tokens = (
+            self._output_tokens
+        ) = 0
         self.is_complete = False
 
     @property
@@ -312,64 +316,68 @@ class AnthropicStreamDecoder:
         return self.is_complete
 
     def feed(self, event: ServerSentEvent) -> Iterable[Chunk]:
-        said = self._parse(event)
+        said = self._parse_event(event)
         if said is None:
             return ()
         match said.type:
             case "content_block_delta":
-                return self._delta(said.index, said.delta) if said.delta else ()
+                return self._handle_delta(said.index, said.delta) if said.delta else ()
             case "content_block_start":
-                return self._start(said.index, said.content_block) if said.content_block else ()
+                return (
+                    self._start_block(said.index, said.content_block) if said.content_block else ()
+                )
             case "content_block_stop":
-                return self._stop(said.index)
+                return self._stop_block(said.index)
             case "message_start":
-                return self._opened(said.message) if said.message else ()
+                return self._start_message(said.message) if said.message else ()
             case "message_delta":
-                return self._summed_up(said)
+                return self._handle_message_delta(said)
             case "message_stop":
                 self.is_complete = True
                 return ()
             case "error":
-                raise errors.in_stream(self._service, said.error)
+                raise errors.build_stream_error(self._service, said.error)
             case _:
                 return ()
 
-    def _parse(self, event: ServerSentEvent) -> _StreamEvent | None:
+    def _parse_event(self, event: ServerSentEvent) -> _StreamEvent | None:
         """None for events that we do not know: the service may add kinds at any time."""
         try:
-            return _decode(event.data)
+            return _decode_event(event.data)
         except msgspec.ValidationError as error:
-            kind = _kind_of(event.data)
+            kind = _read_event_type(event.data)
             if kind not in _KNOWN_EVENT_TYPES:
                 return None
-            raise errors.malformed(self._service, f"an odd {kind} event") from error
+            raise errors.build_malformed_error(self._service, f"an odd {kind} event") from error
         except errors.JSON_DECODE_ERRORS as error:
             if event.event == "ping":
                 return None
-            raise errors.malformed(self._service, "an event that is not JSON") from error
+            raise errors.build_malformed_error(
+                self._service, "an event that is not JSON"
+            ) from error
 
-    def _delta(self, index: int, delta: _BlockDelta) -> Iterable[Chunk]:
+    def _handle_delta(self, index: int, delta: _BlockDelta) -> Iterable[Chunk]:
         match delta.type:
             case "text_delta":
                 return (TextChunk(delta.text),) if delta.text else ()
             case "input_json_delta":
                 if not delta.partial_json:
                     return ()
-                if (block := self._blocks.get(index)) is not None:
+                if (block := self._open_blocks.get(index)) is not None:
                     block.input = None
                 return (CallChunk(index, arguments=delta.partial_json),)
             case "thinking_delta":
                 return (ReasoningChunk(delta.thinking),) if delta.thinking else ()
             case "signature_delta":
-                if (block := self._blocks.get(index)) is not None:
+                if (block := self._open_blocks.get(index)) is not None:
                     block.signature += delta.signature or ""
                 return ()
             case _:
                 return ()
 
-    def _start(self, index: int, block: _ContentBlock) -> Iterable[Chunk]:
-        before, self._last_kind = self._last_kind, block.type
-        self._blocks[index] = _OpenBlock(block.type, block.signature or "", block.input)
+    def _start_block(self, index: int, block: _ContentBlock) -> Iterable[Chunk]:
+        before, self._last_block_type = self._last_block_type, block.type
+        self._open_blocks[index] = _OpenBlock(block.type, block.signature or "", block.input)
         match block.type:
             case "text":
                 # Two blocks of text in a row are two paragraphs; nothing else keeps them apart.
@@ -384,51 +392,51 @@ class AnthropicStreamDecoder:
             case _:
                 return ()
 
-    def _stop(self, index: int) -> Iterable[Chunk]:
-        block = self._blocks.pop(index, None)
+    def _stop_block(self, index: int) -> Iterable[Chunk]:
+        block = self._open_blocks.pop(index, None)
         if block is None:
             return ()
-        if block.kind == "thinking" and block.signature:
+        if block.block_type == "thinking" and block.signature:
             return (ReasoningChunk(signature=block.signature),)
-        if block.kind != "tool_use":
+        if block.block_type != "tool_use":
             return ()
         if block.input:  # some gateways give the whole input at the start, and no deltas
             whole = msgspec.json.encode(block.input).decode()
             return (CallChunk(index, arguments=whole), CallEndChunk(index))
         return (CallEndChunk(index),)
 
-    def _opened(self, message: _MessageStart) -> Iterable[Chunk]:
+    def _start_message(self, message: _MessageStart) -> Iterable[Chunk]:
         self._response_id = message.id
-        return self._count(message.usage)
+        return self._update_usage(message.usage)
 
-    def _summed_up(self, event: _StreamEvent) -> Iterable[Chunk]:
-        chunks = list(self._count(event.usage))
+    def _handle_message_delta(self, event: _StreamEvent) -> Iterable[Chunk]:
+        chunks = list(self._update_usage(event.usage))
         if event.delta is not None and event.delta.stop_reason:
             chunks.append(StopChunk(event.delta.stop_reason, self._response_id))
         return chunks
 
-    def _count(self, usage: _AnthropicUsage | None) -> Iterable[Chunk]:
+    def _update_usage(self, usage: _AnthropicUsage | None) -> Iterable[Chunk]:
         """Each figure is a total so far; one that is left out keeps its value."""
         if usage is None:
             return ()
         if usage.input_tokens is not None:
-            self._fresh = usage.input_tokens
+            self._uncached_input_tokens = usage.input_tokens
         if usage.output_tokens is not None:
-            self._output = usage.output_tokens
+            self._output_tokens = usage.output_tokens
         if usage.cache_creation_input_tokens is not None:
-            self._writes = usage.cache_creation_input_tokens
+            self._cache_write_tokens = usage.cache_creation_input_tokens
         if usage.cache_read_input_tokens is not None:
-            self._reads = usage.cache_read_input_tokens
+            self._cache_read_tokens = usage.cache_read_input_tokens
         total = Usage(
-            input=self._fresh + self._writes + self._reads,
-            output=self._output,
-            cache_writes=self._writes,
-            cache_reads=self._reads,
+            input=self._uncached_input_tokens + self._cache_write_tokens + self._cache_read_tokens,
+            output=self._output_tokens,
+            cache_writes=self._cache_write_tokens,
+            cache_reads=self._cache_read_tokens,
         )
         return (UsageChunk(total),)
 
 
-def _kind_of(data: bytes) -> str:
+def _read_event_type(data: bytes) -> str:
     try:
         body = msgspec.json.decode(data)
     except errors.JSON_DECODE_ERRORS:
@@ -440,6 +448,6 @@ def _kind_of(data: bytes) -> str:
 class _OpenBlock(Struct):
     """A content block between its start and its stop."""
 
-    kind: str | None
+    block_type: str | None
     signature: str
     input: Any

@@ -39,14 +39,14 @@ class HttpConnection(asyncio.Protocol):
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
-        self._received: list[bytes] = []
-        self._size = 0
-        self._paused = False
-        self._ended = False
+        self._received_chunks: list[bytes] = []
+        self._buffered_bytes = 0
+        self._is_paused = False
+        self._has_ended = False
         self._error: Exception | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._waiting_since = 0.0
-        self._timer: asyncio.TimerHandle | None = None
+        self._read_timeout_timer: asyncio.TimerHandle | None = None
         self.idle_since = 0.0
         """When the connection was put aside for another request."""
 
@@ -56,29 +56,33 @@ class HttpConnection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        self._received.append(data)
-        self._size += len(data)
-        if self._size > _MAX_BUFFERED_BYTES and self._transport is not None and not self._paused:
-            self._paused = True
+        self._received_chunks.append(data)
+        self._buffered_bytes += len(data)
+        if (
+            self._buffered_bytes > _MAX_BUFFERED_BYTES
+            and self._transport is not None
+            and not self._is_paused
+        ):
+            self._is_paused = True
             self._transport.pause_reading()
-        self._wake()
+        self._wake_reader()
 
     def eof_received(self) -> None:
-        self._ended = True
-        self._wake()
+        self._has_ended = True
+        self._wake_reader()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._ended = True
+        self._has_ended = True
         self._error = self._error or exc
-        self.unwatch()
-        self._wake()
+        self.clear_read_timeout()
+        self._wake_reader()
 
     # Called by the client ---------------------------------------------------------------------
 
     @property
     def is_usable(self) -> bool:
         """Still open, and silent since the last response ended."""
-        return not (self._ended or self._received or self._transport is None)
+        return not (self._has_ended or self._received_chunks or self._transport is None)
 
     def send(self, pieces: Sequence[bytes]) -> None:
         """All at once: each write by itself is a call of the system and perhaps a packet."""
@@ -90,12 +94,12 @@ class HttpConnection(asyncio.Protocol):
 
         Raises:
             OSError: the connection broke.
-            TimeoutError: nothing came for as long as `watch` allows.
+            TimeoutError: nothing came for as long as `set_read_timeout` allows.
         """
-        while not self._received:
+        while not self._received_chunks:
             if self._error is not None:
                 raise self._error
-            if self._ended:
+            if self._has_ended:
                 return b""
             self._waiter = self._loop.create_future()
             self._waiting_since = self._loop.time()
@@ -103,34 +107,38 @@ class HttpConnection(asyncio.Protocol):
                 await self._waiter
             finally:
                 self._waiter = None
-        data = self._received[0] if len(self._received) == 1 else b"".join(self._received)
-        self._received.clear()
-        self._size = 0
-        if self._paused and self._transport is not None:
-            self._paused = False
+        data = (
+            self._received_chunks[0]
+            if len(self._received_chunks) == 1
+            else b"".join(self._received_chunks)
+        )
+        self._received_chunks.clear()
+        self._buffered_bytes = 0
+        if self._is_paused and self._transport is not None:
+            self._is_paused = False
             self._transport.resume_reading()
         return data
 
-    def watch(self, silence: float) -> None:
+    def set_read_timeout(self, timeout: float) -> None:
         """From now on, waiting longer than this for the next bytes is an error."""
-        self.unwatch()
-        self._timer = self._loop.call_later(silence, self._check_silence, silence)
+        self.clear_read_timeout()
+        self._read_timeout_timer = self._loop.call_later(timeout, self._check_read_timeout, timeout)
 
-    def unwatch(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+    def clear_read_timeout(self) -> None:
+        if self._read_timeout_timer is not None:
+            self._read_timeout_timer.cancel()
+            self._read_timeout_timer = None
 
     def abort(self) -> None:
         """Let go of the socket now."""
-        self.unwatch()
-        self._ended = True
-        self._received.clear()
+        self.clear_read_timeout()
+        self._has_ended = True
+        self._received_chunks.clear()
         if self._transport is not None:
             self._transport.abort()
             self._transport = None
 
-    async def secure(self, context: ssl.SSLContext, hostname: str) -> None:
+    async def start_tls(self, context: ssl.SSLContext, hostname: str) -> None:
         """Speak TLS from here on (inside a tunnel)."""
         if self._transport is None:
             raise ConnectionResetError("the connection was closed")
@@ -138,25 +146,27 @@ class HttpConnection(asyncio.Protocol):
             self._transport, self, context, server_hostname=hostname
         )
 
-    def _wake(self) -> None:
+    def _wake_reader(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    def _check_silence(self, silence: float) -> None:
+    def _check_read_timeout(self, timeout: float) -> None:
         waited = self._loop.time() - self._waiting_since if self._waiter is not None else 0.0
-        if waited >= silence:
-            self._timer = None
+        if waited >= timeout:
+            self._read_timeout_timer = None
             self._error = TimeoutError()
-            self._wake()
+            self._wake_reader()
             return
-        self._timer = self._loop.call_later(silence - waited, self._check_silence, silence)
+        self._read_timeout_timer = self._loop.call_later(
+            timeout - waited, self._check_read_timeout, timeout
+        )
 
 
 async def connect(
     target: HttpAddress,
     proxy: HttpAddress | None,
     tls: Callable[[], ssl.SSLContext],
-    patience: float,
+    connect_timeout: float,
 ) -> HttpConnection:
     """Open a connection to `target`, through `proxy` if there is one.
 
@@ -166,17 +176,19 @@ async def connect(
     first = proxy or target
     opened: HttpConnection | None = None
     try:
-        async with asyncio.timeout(patience):
-            opened = await _open(first, tls() if target.secure and proxy is None else None)
-            if proxy is not None and target.secure:
-                await _tunnel(opened, target, proxy)
-                await opened.secure(tls(), target.host)
+        async with asyncio.timeout(connect_timeout):
+            opened = await _open_connection(
+                first, tls() if target.is_secure and proxy is None else None
+            )
+            if proxy is not None and target.is_secure:
+                await _open_tunnel(opened, target, proxy)
+                await opened.start_tls(tls(), target.host)
         return opened
     except BaseException as error:
         if opened is not None:
             opened.abort()
         if isinstance(error, OSError):  # TimeoutError and the errors of TLS among them
-            text = describe_failure(error, first, patience)
+            text = describe_failure(error, first, connect_timeout)
             code = (
                 UNREACHABLE_CODE
                 if _is_refused(error) or isinstance(error, socket.gaierror)
@@ -186,41 +198,41 @@ async def connect(
         raise
 
 
-async def _open(address: HttpAddress, context: ssl.SSLContext | None) -> HttpConnection:
+async def _open_connection(address: HttpAddress, context: ssl.SSLContext | None) -> HttpConnection:
     loop = asyncio.get_running_loop()
     _, connection = await loop.create_connection(
         HttpConnection,
         address.host,
         address.port,
         ssl=context,
-        happy_eyeballs_delay=None if _is_literal(address.host) else _HAPPY_EYEBALLS_DELAY_S,
+        happy_eyeballs_delay=None if _is_ip_literal(address.host) else _HAPPY_EYEBALLS_DELAY_S,
     )
     return connection
 
 
-def _is_literal(host: str) -> bool:
+def _is_ip_literal(host: str) -> bool:
     """One address, so nothing to race for; and asyncio's race loses a socket when cancelled."""
     return ":" in host or host.replace(".", "").isdigit()
 
 
-async def _tunnel(connection: HttpConnection, target: HttpAddress, proxy: HttpAddress) -> None:
-    lines = [f"CONNECT {target.shown} HTTP/1.1", f"Host: {target.shown}"]
+async def _open_tunnel(connection: HttpConnection, target: HttpAddress, proxy: HttpAddress) -> None:
+    lines = [f"CONNECT {target.host_and_port} HTTP/1.1", f"Host: {target.host_and_port}"]
     if proxy.proxy_authorization:
         lines.append(f"Proxy-Authorization: {proxy.proxy_authorization}")
     connection.send(["\r\n".join([*lines, "", ""]).encode("latin-1")])
-    head = await _tunnel_head(connection, proxy)
+    head = await _read_tunnel_response(connection, proxy)
     if 200 <= head.status < 300:
         return
     advice = " Check the user and password in the proxy's address." if head.status == 407 else ""
     raise ProviderError(
-        f"The proxy {proxy.shown} refused to connect to {target.shown}"
+        f"The proxy {proxy.host_and_port} refused to connect to {target.host_and_port}"
         f" ({head.status} {head.reason}).{advice}",
         failure=ProviderFailure.NETWORK,
         status=head.status,
     )
 
 
-async def _tunnel_head(connection: HttpConnection, proxy: HttpAddress) -> ResponseHead:
+async def _read_tunnel_response(connection: HttpConnection, proxy: HttpAddress) -> ResponseHead:
     """The answer to CONNECT has no body, whatever it says: the tunnel begins after its head."""
     received = b""
     while b"\r\n\r\n" not in received:
@@ -234,7 +246,7 @@ async def _tunnel_head(connection: HttpConnection, proxy: HttpAddress) -> Respon
         events = ResponseReader().feed(received[: received.find(b"\r\n\r\n") + 4])
     except ProtocolError as error:
         raise ProviderError(
-            f"{proxy.shown} does not answer like a proxy ({error}). Check HTTPS_PROXY.",
+            f"{proxy.host_and_port} does not answer like a proxy ({error}). Check HTTPS_PROXY.",
             failure=ProviderFailure.NETWORK,
         ) from error
     match events:
@@ -246,7 +258,7 @@ async def _tunnel_head(connection: HttpConnection, proxy: HttpAddress) -> Respon
 
 def describe_failure(error: OSError, address: HttpAddress, seconds: float) -> str:
     """Why there is no connection, for a person, with what to do about it."""
-    where = address.shown
+    where = address.host_and_port
     if isinstance(error, TimeoutError):
         return f"No connection to {where} within {seconds:g} seconds. Check the network."
     if isinstance(error, socket.gaierror):
@@ -289,21 +301,25 @@ class HttpAddress(Struct, frozen=True):
 
     host: str
     port: int
-    secure: bool
+    is_secure: bool
     path: str = "/"
     credentials: str | None = None
     """`user:password` of a proxy, decoded."""
 
     @property
-    def shown(self) -> str:
+    def host_and_port(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 
     @property
     def authority(self) -> str:
         """The value of the `Host` header: the port only where it is not the usual one."""
-        usual = 443 if self.secure else 80
-        return self.shown.removesuffix(f":{usual}") if self.port == usual else self.shown
+        usual = 443 if self.is_secure else 80
+        return (
+            self.host_and_port.removesuffix(f":{usual}")
+            if self.port == usual
+            else self.host_and_port
+        )
 
     @property
     def is_loopback(self) -> bool:
@@ -316,38 +332,39 @@ class HttpAddress(Struct, frozen=True):
         return "Basic " + b64encode(self.credentials.encode()).decode("ascii")
 
 
-def parse_url(url: str, what: str = "base URL") -> HttpAddress:
+def parse_url(url: str, setting_name: str = "base URL") -> HttpAddress:
     """Raises ConfigError naming the setting when this is not an `http` or `https` URL."""
     match = _URL_RE.fullmatch(url.strip())
     port = int(match["port"]) if match and match["port"] else None
     if match is None or not url.isascii() or (port is not None and not 0 < port < 65536):
         if "@" in url:  # what stands before it is a login, be it ever so badly written
             raise ConfigError(
-                f"The {what} is not an http:// or https:// address; in its password, write / as %2F"
+                f"The {setting_name} is not an http:// or https:// address; in its password, "
+                "write / as %2F"
                 " and @ as %40."
             )
-        raise ConfigError(f"The {what} {url!r} is not an http:// or https:// address.")
+        raise ConfigError(f"The {setting_name} {url!r} is not an http:// or https:// address.")
     secure = match["scheme"].lower() == "https"
     path = match["path"] or "/"
     return HttpAddress(
         host=match["host"].strip("[]"),
         port=port or (443 if secure else 80),
-        secure=secure,
+        is_secure=secure,
         path=path if path.startswith("/") else f"/{path}",
         credentials=_unquote(match["user"]) if match["user"] else None,
     )
 
 
-def proxy_for(target: HttpAddress, environ: Mapping[str, str]) -> HttpAddress | None:
+def find_proxy(target: HttpAddress, environ: Mapping[str, str]) -> HttpAddress | None:
     """The proxy to go through, or None to go straight."""
     if target.is_loopback:
         return None
-    scheme = "https" if target.secure else "http"
-    url = _variable(environ, f"{scheme}_proxy") or _variable(environ, "all_proxy")
-    if not url or _is_exempt(target, _variable(environ, "no_proxy")):
+    scheme = "https" if target.is_secure else "http"
+    url = _read_variable(environ, f"{scheme}_proxy") or _read_variable(environ, "all_proxy")
+    if not url or _is_proxy_exempt(target, _read_variable(environ, "no_proxy")):
         return None
     proxy = parse_url(url if "://" in url else f"http://{url}", f"proxy ({scheme.upper()}_PROXY)")
-    if proxy.secure:
+    if proxy.is_secure:
         raise ConfigError(
             f"The proxy ({scheme.upper()}_PROXY) is reached over https, which is not supported:"
             " give its http:// address."
@@ -355,11 +372,11 @@ def proxy_for(target: HttpAddress, environ: Mapping[str, str]) -> HttpAddress | 
     return proxy
 
 
-def _variable(environ: Mapping[str, str], name: str) -> str:
+def _read_variable(environ: Mapping[str, str], name: str) -> str:
     return environ.get(name) or environ.get(name.upper()) or ""
 
 
-def _is_exempt(target: HttpAddress, no_proxy: str) -> bool:
+def _is_proxy_exempt(target: HttpAddress, no_proxy: str) -> bool:
     host = target.host.lower()
     for entry in no_proxy.lower().replace(",", " ").split():
         if entry == "*":
@@ -370,12 +387,12 @@ def _is_exempt(target: HttpAddress, no_proxy: str) -> bool:
             if port != str(target.port):
                 continue
         name = name.strip("[]").removeprefix("*").removeprefix(".")
-        if host == name or host.endswith(f".{name}") or _in_network(host, name):
+        if host == name or host.endswith(f".{name}") or _is_in_network(host, name):
             return True
     return False
 
 
-def _in_network(host: str, network: str) -> bool:
+def _is_in_network(host: str, network: str) -> bool:
     if "/" not in network:
         return False
     from ipaddress import ip_address, ip_network

@@ -12,9 +12,9 @@ from joey.core.settings import Profile
 from joey.errors import UNREACHABLE_CODE, ConfigError, ProviderError, ProviderFailure
 from joey.ports import Embedder
 from joey.providers import errors
-from joey.providers.errors import service_of
+from joey.providers.errors import build_service_info
 from joey.providers.http import HttpClient
-from joey.providers.registry import ApiProtocol, endpoint, find_kind
+from joey.providers.registry import ApiProtocol, build_endpoint_url, find_provider_spec
 
 MAX_BATCH_TEXTS = 64
 MAX_BATCH_CHARS = 100_000
@@ -40,16 +40,16 @@ class _EmbeddingResponse(Struct, frozen=True):
     data: list[_EmbeddingItem]
 
 
-_decoder = msgspec.json.Decoder(_EmbeddingResponse)
+_response_decoder = msgspec.json.Decoder(_EmbeddingResponse)
 
 
 class EmbeddingClient:
     def __init__(
-        self, profile: Profile, http: HttpClient, first_wait: float = FIRST_RETRY_DELAY_S
+        self, profile: Profile, http: HttpClient, first_retry_delay: float = FIRST_RETRY_DELAY_S
     ) -> None:
         """Raises ConfigError when the profile cannot be used for this."""
-        kind = find_kind(profile.provider)
-        if kind.wire is not ApiProtocol.OPENAI:
+        kind = find_provider_spec(profile.provider)
+        if kind.api_protocol is not ApiProtocol.OPENAI:
             raise ConfigError(
                 f"The profile {profile.name!r} cannot be used for embeddings: {kind.name} makes"
                 " none. Name one whose provider speaks OpenAI's protocol, such as openai or ollama."
@@ -58,12 +58,14 @@ class EmbeddingClient:
             raise ConfigError(
                 f"The profile {profile.name!r} names no model. Give it one for embeddings."
             )
-        self._url = endpoint(kind, profile.base_url).removesuffix(_CHAT_PATH) + "/embeddings"
+        self._url = (
+            build_endpoint_url(kind, profile.base_url).removesuffix(_CHAT_PATH) + "/embeddings"
+        )
         self._model = profile.model
         self._http = http
-        self._first_wait = first_wait
-        self._silence = profile.request_timeout if profile.request_timeout > 0 else None
-        self._service = service_of(profile, self._url)
+        self._first_retry_delay = first_retry_delay
+        self._read_timeout = profile.request_timeout if profile.request_timeout > 0 else None
+        self._service = build_service_info(profile, self._url)
         key = {"authorization": f"Bearer {profile.api_key}"} if profile.api_key else {}
         own = {"content-type": "application/json", "accept": "application/json"}
         self._headers = {**own, "user-agent": "joey", **key, **profile.headers}
@@ -74,19 +76,19 @@ class EmbeddingClient:
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         vectors: list[list[float]] = []
-        for batch in _batches(texts):
-            vectors += await self._embed(batch)
+        for batch in _iter_batches(texts):
+            vectors += await self._embed_batch(batch)
         return vectors
 
     async def close(self) -> None:
         await self._http.close()
 
-    async def _embed(self, texts: Sequence[str]) -> list[list[float]]:
+    async def _embed_batch(self, texts: Sequence[str]) -> list[list[float]]:
         """One request, made again while waiting may help."""
-        wait = self._first_wait
+        wait = self._first_retry_delay
         for attempt in range(1, MAX_ATTEMPTS + 1):
             try:
-                return await self._request(texts)
+                return await self._send_request(texts)
             except ProviderError as error:
                 pause = wait if error.retry_after is None else error.retry_after
                 passing = error.failure in _RETRYABLE_FAILURES and error.code != UNREACHABLE_CODE
@@ -96,34 +98,36 @@ class EmbeddingClient:
             wait *= 2
         raise AssertionError("the last attempt returns or raises")
 
-    async def _request(self, texts: Sequence[str]) -> list[list[float]]:
+    async def _send_request(self, texts: Sequence[str]) -> list[list[float]]:
         body = {"model": self._model, "input": list(texts), "encoding_format": "float"}
         pieces = [msgspec.json.encode(body)]
-        with errors.discreet(self._service):
+        with errors.redact_errors(self._service):
             response = await self._http.post(
-                self._url, self._headers, pieces, silence=self._silence
+                self._url, self._headers, pieces, read_timeout=self._read_timeout
             )
             async with response:
                 if response.status != 200:
                     error_body = await response.read_all(errors.MAX_ERROR_BODY_BYTES)
-                    raise errors.refusal(
+                    raise errors.build_response_error(
                         self._service, response.status, response.headers, error_body
                     )
                 answer = await response.read_all(_MAX_RESPONSE_BYTES)
-        return await asyncio.to_thread(self._vectors, answer, len(texts))
+        return await asyncio.to_thread(self._decode_vectors, answer, len(texts))
 
-    def _vectors(self, answer: bytes, count: int) -> list[list[float]]:
+    def _decode_vectors(self, answer: bytes, count: int) -> list[list[float]]:
         try:
-            items = sorted(_decoder.decode(answer).data, key=lambda item: item.index)
+            items = sorted(_response_decoder.decode(answer).data, key=lambda item: item.index)
         except (msgspec.ValidationError, *errors.JSON_DECODE_ERRORS) as error:
-            raise errors.malformed(self._service, "something else than vectors") from error
+            raise errors.build_malformed_error(
+                self._service, "something else than vectors"
+            ) from error
         if len(items) != count:
             what = f"{len(items)} vectors for {count} texts"
-            raise errors.malformed(self._service, what)
+            raise errors.build_malformed_error(self._service, what)
         return [item.embedding for item in items]
 
 
-def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+def _iter_batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
     start = size = 0
     for number, text in enumerate(texts):
         full = number - start >= MAX_BATCH_TEXTS or size + len(text) > MAX_BATCH_CHARS
@@ -135,4 +139,4 @@ def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
         yield texts[start:]
 
 
-_fits: type[Embedder] = EmbeddingClient
+_protocol_check: type[Embedder] = EmbeddingClient

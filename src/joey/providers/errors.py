@@ -20,7 +20,7 @@ from joey.core.settings import ModelRoute, Profile
 from joey.core.text import compile_regex
 from joey.errors import ProviderError, ProviderFailure
 from joey.providers.connection import parse_url
-from joey.providers.registry import find_kind
+from joey.providers.registry import find_provider_spec
 
 MAX_ERROR_BODY_BYTES = 64 * 1024
 JSON_DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -76,29 +76,31 @@ _STATUS_BY_CODE: dict[str, int] = {
 class ServiceInfo(Struct, frozen=True):
     """Whom we talk to, as far as messages need it."""
 
-    name: str
+    provider_name: str
     """Of the provider: `anthropic`, `openai`…"""
     address: str
     """`host:port`."""
     model: str
-    profile: str
+    profile_name: str
     """Its name; empty when flags and variables did without one."""
-    key: str | None = None
+    api_key: str | None = None
     key_variable: str | None = None
-    headers: tuple[str, ...] = ()
+    header_values: tuple[str, ...] = ()
     """Values of the profile's own headers, any of which may be a key."""
     base_url: str = ""
     """Where it is, when that is not the provider's own address."""
     base_url_source: str = ""
     """The flag or variable that says so; empty: the profile."""
 
-    def without_secrets(self, text: str) -> str:
-        return redact_secrets(text, (*((self.key,) if self.key else ()), *self.headers))
+    def redact(self, text: str) -> str:
+        return redact_secrets(
+            text, (*((self.api_key,) if self.api_key else ()), *self.header_values)
+        )
 
 
-def service_of(profile: Profile, url: str, route: ModelRoute | None = None) -> ServiceInfo:
+def build_service_info(profile: Profile, url: str, route: ModelRoute | None = None) -> ServiceInfo:
     """Whom a profile leads to. `route` tells what of it came from flags and variables."""
-    kind = find_kind(profile.provider)
+    kind = find_provider_spec(profile.provider)
     route = route or profile.route
     source = ""
     if route.base_url is None and kind.base_url_variable:
@@ -106,15 +108,15 @@ def service_of(profile: Profile, url: str, route: ModelRoute | None = None) -> S
     elif not route.profile:
         source = "--base-url"
     return ServiceInfo(
-        name=kind.name,
-        address=parse_url(url).shown,
+        provider_name=kind.name,
+        address=parse_url(url).host_and_port,
         model=profile.model,
-        profile=route.profile,
+        profile_name=route.profile,
         base_url=profile.base_url or "",
         base_url_source=source,
-        key=profile.api_key,
+        api_key=profile.api_key,
         key_variable=kind.key_variable,
-        headers=tuple(profile.headers.values()),
+        header_values=tuple(profile.headers.values()),
     )
 
 
@@ -127,67 +129,71 @@ class _ErrorDetails(Struct, frozen=True):
 
 
 @contextmanager
-def discreet(service: ServiceInfo) -> Iterator[None]:
+def redact_errors(service: ServiceInfo) -> Iterator[None]:
     """For what quotes a service's words without knowing whom it talks to."""
     try:
         yield
     except ProviderError as error:
-        error.args = (service.without_secrets(str(error)),)
+        error.args = (service.redact(str(error)),)
         raise
 
 
-def refusal(
+def build_response_error(
     service: ServiceInfo, status: int, headers: Mapping[str, str], body: bytes
 ) -> ProviderError:
     """The error for an answer that is not a stream."""
-    said = _read_body(body, headers.get("content-type", ""))
+    said = _parse_error_body(body, headers.get("content-type", ""))
     if 300 <= status < 400:
-        return _redirected(service, status, headers.get("location", ""))
-    return _build(service, status, said, retry_after(headers, body))
+        return _build_redirect_error(service, status, headers.get("location", ""))
+    return _build_provider_error(service, status, said, parse_retry_after(headers, body))
 
 
-def in_stream(service: ServiceInfo, error: Any) -> ProviderError:
+def build_stream_error(service: ServiceInfo, error: Any) -> ProviderError:
     """The error for an `error` object that came in the middle of a stream."""
-    said = _read_error(error)
+    said = _parse_error_object(error)
     status = said.status or _STATUS_BY_CODE.get(said.code or "", 500)
-    return _build(service, status, said, _delay_in_text(msgspec.json.encode(error)))
+    return _build_provider_error(
+        service, status, said, _find_retry_delay(msgspec.json.encode(error))
+    )
 
 
-def malformed(service: ServiceInfo, what: str) -> ProviderError:
+def build_malformed_error(service: ServiceInfo, description: str) -> ProviderError:
     return ProviderError(
-        f"{service.name} ({service.address}) sent {service.without_secrets(what)}. Try again; if"
+        f"{service.provider_name} ({service.address}) sent {service.redact(description)}. Try "
+        "again; if"
         " it happens every time, check the base URL and the provider.",
         failure=ProviderFailure.MALFORMED_STREAM,
     )
 
 
-def cut_off(service: ServiceInfo) -> ProviderError:
+def build_truncated_error(service: ServiceInfo) -> ProviderError:
     return ProviderError(
-        f"{service.name} ({service.address}) ended the stream before the answer was complete."
+        f"{service.provider_name} ({service.address}) ended the stream before the answer was "
+        "complete."
         " Try again.",
         failure=ProviderFailure.NETWORK,
     )
 
 
-def retry_after(headers: Mapping[str, str], body: bytes = b"") -> float | None:
+def parse_retry_after(headers: Mapping[str, str], body: bytes = b"") -> float | None:
     """Seconds the service asks us to wait: milliseconds, seconds, a date, or Google's detail."""
-    if (milliseconds := _number(headers.get("retry-after-ms"))) is not None:
+    if (milliseconds := _parse_number(headers.get("retry-after-ms"))) is not None:
         return milliseconds / 1000
     value = headers.get("retry-after")
-    if (seconds := _number(value)) is not None:
+    if (seconds := _parse_number(value)) is not None:
         return seconds
-    if value and (seconds := _until(value)) is not None:
+    if value and (seconds := _compute_seconds_until(value)) is not None:
         return seconds
-    return _delay_in_text(body)
+    return _find_retry_delay(body)
 
 
-def _number(value: str | None) -> float | None:
+def _parse_number(value: str | None) -> float | None:
     if value is None or not re.fullmatch(r"\s*\d+(\.\d+)?\s*", value):
         return None
     return float(value)
 
 
-def _until(date: str) -> float | None:
+def _compute_seconds_until(date: str) -> float | None:
     from datetime import UTC, datetime
     from email.utils import parsedate_to_datetime
 
@@ -200,12 +206,12 @@ def _until(date: str) -> float | None:
     return max(0.0, (moment - datetime.now(UTC)).total_seconds())
 
 
-def _delay_in_text(body: bytes) -> float | None:
+def _find_retry_delay(body: bytes) -> float | None:
     match = _RETRY_DELAY_RE.search(body.decode("utf-8", "replace"))
     return float(match[1]) if match else None
 
 
-def _read_body(body: bytes, content_type: str) -> _ErrorDetails:
+def _parse_error_body(body: bytes, content_type: str) -> _ErrorDetails:
     try:
         parsed = msgspec.json.decode(body)
     except JSON_DECODE_ERRORS:
@@ -215,11 +221,11 @@ def _read_body(body: bytes, content_type: str) -> _ErrorDetails:
     if isinstance(parsed, list) and parsed:
         parsed = parsed[0]
     if isinstance(parsed, dict) and "error" in parsed:
-        return _read_error(parsed["error"])
-    return _read_error(parsed)
+        return _parse_error_object(parsed["error"])
+    return _parse_error_object(parsed)
 
 
-def _read_error(error: Any) -> _ErrorDetails:
+def _parse_error_object(error: Any) -> _ErrorDetails:
     if not isinstance(error, dict):
         return _ErrorDetails(error if isinstance(error, str) else "", None, None)
     message = error.get("message") or error.get("detail") or ""
@@ -233,22 +239,22 @@ def _read_error(error: Any) -> _ErrorDetails:
     )
 
 
-def _build(
+def _build_provider_error(
     service: ServiceInfo, status: int, said: _ErrorDetails, wait: float | None
 ) -> ProviderError:
     failure = _classify_failure(status, said)
     return ProviderError(
-        _wording(service, failure, status, said),
+        _format_error_message(service, failure, status, said),
         failure=failure,
         status=status,
-        code=said.code and service.without_secrets(said.code),
+        code=said.code and service.redact(said.code),
         retry_after=wait,
     )
 
 
 def _classify_failure(status: int, said: _ErrorDetails) -> ProviderFailure:
     text = f"{said.code or ''} {said.message}"
-    if status not in (401, 403, 404, 429) and is_overflow(text):
+    if status not in (401, 403, 404, 429) and is_context_overflow(text):
         return ProviderFailure.CONTEXT_OVERFLOW
     if status in (400, 403, 429) and _QUOTA_RE.search(text):
         return ProviderFailure.QUOTA
@@ -257,7 +263,7 @@ def _classify_failure(status: int, said: _ErrorDetails) -> ProviderFailure:
     return ProviderFailure.OVERLOAD if status >= 500 else ProviderFailure.INVALID_REQUEST
 
 
-def is_overflow(text: str) -> bool:
+def is_context_overflow(text: str) -> bool:
     """Whether a refusal speaks of a conversation that is too long for the model."""
     return (
         _CONTEXT_OVERFLOW_RE.search(text) is not None
@@ -265,20 +271,20 @@ def is_overflow(text: str) -> bool:
     )
 
 
-def _wording(
+def _format_error_message(
     service: ServiceInfo, failure: ProviderFailure, status: int, said: _ErrorDetails
 ) -> str:
-    who = f"{service.name} ({service.address})"
-    says = _shown(service, status, said)
+    who = f"{service.provider_name} ({service.address})"
+    says = _format_error_details(service, status, said)
     match failure:
-        case ProviderFailure.AUTH if service.key is None:
-            return f"{who} wants an API key, and none is set. {_where_to_put_key(service)} {says}"
+        case ProviderFailure.AUTH if service.api_key is None:
+            return f"{who} wants an API key, and none is set. {_format_key_hint(service)} {says}"
         case ProviderFailure.AUTH:
-            return f"{who} does not accept the API key. {_where_to_put_key(service)} {says}"
+            return f"{who} does not accept the API key. {_format_key_hint(service)} {says}"
         case ProviderFailure.NOT_FOUND:
             return (
                 f"{who} does not know the model {service.model!r}, or not this address. Check"
-                f" the model (joey models lists them){_and_address(service)}. {says}"
+                f" the model (joey models lists them){_format_address_hint(service)}. {says}"
             )
         case ProviderFailure.CONTEXT_OVERFLOW:
             return f"The conversation is longer than {service.model} can take. {says}"
@@ -292,39 +298,39 @@ def _wording(
             return f"{who} refused the request. {says}"
 
 
-def _and_address(service: ServiceInfo) -> str:
+def _format_address_hint(service: ServiceInfo) -> str:
     if not service.base_url:
         return ""
-    shown = service.without_secrets(str(remove_secrets(service.base_url)))
-    return f" and {_address_source(service)}, which is {shown}"
+    shown = service.redact(str(remove_secrets(service.base_url)))
+    return f" and {_describe_address_source(service)}, which is {shown}"
 
 
-def _address_source(service: ServiceInfo) -> str:
-    return service.base_url_source or f"the base URL of the profile {service.profile!r}"
+def _describe_address_source(service: ServiceInfo) -> str:
+    return service.base_url_source or f"the base URL of the profile {service.profile_name!r}"
 
 
-def _where_to_put_key(service: ServiceInfo) -> str:
-    if not service.profile:
+def _format_key_hint(service: ServiceInfo) -> str:
+    if not service.profile_name:
         return f"Set {service.key_variable or 'one with joey profiles add'}."
-    profile = f"apiKey in the profile {service.profile!r}"
+    profile = f"apiKey in the profile {service.profile_name!r}"
     if service.key_variable is None:
         return f"Set {profile}."
     return f"Set {service.key_variable}, or {profile}."
 
 
-def _shown(service: ServiceInfo, status: int, said: _ErrorDetails) -> str:
-    text = service.without_secrets(said.message)
+def _format_error_details(service: ServiceInfo, status: int, said: _ErrorDetails) -> str:
+    text = service.redact(said.message)
     if len(text) > _MAX_MESSAGE_CHARS:
         text = f"{text[:_MAX_MESSAGE_CHARS]}…"
-    code = f" {service.without_secrets(said.code)}" if said.code else ""
+    code = f" {service.redact(said.code)}" if said.code else ""
     return f"({status}{code}: {text})" if text else f"({status}{code})"
 
 
-def _redirected(service: ServiceInfo, status: int, location: str) -> ProviderError:
-    goal = f" It points to {service.without_secrets(location)}." if location else ""
+def _build_redirect_error(service: ServiceInfo, status: int, location: str) -> ProviderError:
+    goal = f" It points to {service.redact(location)}." if location else ""
     return ProviderError(
-        f"{service.name} ({service.address}) has moved ({status}).{goal} Set"
-        f" {_address_source(service)} to the address where it answers.",
+        f"{service.provider_name} ({service.address}) has moved ({status}).{goal} Set"
+        f" {_describe_address_source(service)} to the address where it answers.",
         failure=ProviderFailure.NOT_FOUND,
         status=status,
     )

@@ -15,7 +15,7 @@ from joey.core.settings import ModelRoute, Profile
 from joey.errors import ConfigError
 from joey.ports import Provider
 from joey.providers.http import HttpClient
-from joey.providers.registry import ApiProtocol, find_kind, lookup
+from joey.providers.registry import ApiProtocol, find_model_info, find_provider_spec
 
 _MAX_OUTPUT_SHARE = 0.2
 """Of the window, at most, for one answer: the rest belongs to the conversation."""
@@ -27,7 +27,7 @@ def make_provider(profile: Profile, http: HttpClient, route: ModelRoute | None =
     Raises:
         ConfigError: no such provider, no model named, or a base URL that is not one.
     """
-    kind = find_kind(profile.provider)
+    kind = find_provider_spec(profile.provider)
     if not (profile.model or kind.default_model):
         raise ConfigError(
             f"The profile {profile.name!r} names no model, and {kind.name} has no usual one."
@@ -35,8 +35,8 @@ def make_provider(profile: Profile, http: HttpClient, route: ModelRoute | None =
         )
     if not profile.model:
         profile = structs.replace(profile, model=kind.default_model)
-    model = model_of(profile)
-    if kind.wire is ApiProtocol.ANTHROPIC:
+    model = resolve_model(profile)
+    if kind.api_protocol is ApiProtocol.ANTHROPIC:
         from joey.providers.anthropic import AnthropicProvider
 
         return AnthropicProvider(profile, model, http, route)
@@ -45,10 +45,10 @@ def make_provider(profile: Profile, http: HttpClient, route: ModelRoute | None =
     return OpenAiProvider(profile, model, http, route)
 
 
-def model_of(profile: Profile) -> ModelInfo:
+def resolve_model(profile: Profile) -> ModelInfo:
     """The catalogue's entry with what the profile says about it; `max_output_tokens` is what a
     request will ask for."""
-    info = lookup(profile.provider, profile.model)
+    info = find_model_info(profile.provider, profile.model)
     window = profile.context_window or info.context_window
     usual = min(info.max_output_tokens, math.ceil(window * _MAX_OUTPUT_SHARE))
     return structs.replace(

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from joey.errors import ConfigError, ProviderError, ProviderFailure
-from joey.providers.connection import HttpAddress, HttpConnection, connect, parse_url, proxy_for
+from joey.providers.connection import HttpAddress, HttpConnection, connect, find_proxy, parse_url
 from joey.providers.http_reader import (
     ProtocolError,
     ResponseEnd,
@@ -49,8 +49,8 @@ class HttpClient:
     ) -> None:
         self._connect_timeout = connect_timeout
         self._environ = os.environ if environ is None else environ
-        self._tls = tls
-        self._idle: dict[_Origin, list[HttpConnection]] = {}
+        self._tls_context = tls
+        self._idle_connections: dict[_Origin, list[HttpConnection]] = {}
 
     async def post(
         self,
@@ -58,44 +58,44 @@ class HttpClient:
         headers: Mapping[str, str],
         body: Sequence[bytes],
         *,
-        silence: float | None = None,
+        read_timeout: float | None = None,
     ) -> HttpResponse:
         """Send a request, its body in pieces, and wait for the head of its answer.
 
-        `silence` is the number of seconds that the server may send nothing. Close the response,
-        or use it as a context manager, in every case.
+        `read_timeout` is the number of seconds that the server may send nothing. Close the
+        response, or use it as a context manager, in every case.
 
         Raises:
             ProviderError: no connection, or no HTTP answer on it.
             ConfigError: the URL, or a proxy's in the environment, is not one.
         """
         address = parse_url(url)
-        target = HttpAddress(address.host, address.port, address.secure)
-        proxy = proxy_for(target, self._environ)
+        target = HttpAddress(address.host, address.port, address.is_secure)
+        proxy = find_proxy(target, self._environ)
         origin = (target, proxy)
-        request = [_encode_head(address, proxy, headers, sum(map(len, body))), *body]
-        if (kept := self._take(origin)) is not None:
+        request = [_encode_request_head(address, proxy, headers, sum(map(len, body))), *body]
+        if (kept := self._take_idle_connection(origin)) is not None:
             try:
-                return await HttpResponse(self, origin, kept).start(request, silence)
+                return await HttpResponse(self, origin, kept).send_request(request, read_timeout)
             except _NoResponseError:
                 pass  # it died while it was idle: the server has not seen this request
-        connection = await connect(target, proxy, self._context, self._connect_timeout)
+        connection = await connect(target, proxy, self._get_tls_context, self._connect_timeout)
         try:
-            return await HttpResponse(self, origin, connection).start(request, silence)
+            return await HttpResponse(self, origin, connection).send_request(request, read_timeout)
         except _NoResponseError as error:
-            text = f"{target.shown} closed the connection without an answer. Try again."
+            text = f"{target.host_and_port} closed the connection without an answer. Try again."
             raise ProviderError(text, failure=ProviderFailure.NETWORK) from error
 
     async def close(self) -> None:
         """Close what is idle; requests under way go on."""
-        for connections in self._idle.values():
+        for connections in self._idle_connections.values():
             for connection in connections:
                 connection.abort()
-        self._idle.clear()
+        self._idle_connections.clear()
         await asyncio.sleep(0)  # the transports close in the loop's next round
 
-    def _take(self, origin: _Origin) -> HttpConnection | None:
-        connections = self._idle.get(origin, [])
+    def _take_idle_connection(self, origin: _Origin) -> HttpConnection | None:
+        connections = self._idle_connections.get(origin, [])
         oldest = asyncio.get_running_loop().time() - IDLE_TIMEOUT_S
         while connections:
             connection = connections.pop()
@@ -104,22 +104,22 @@ class HttpClient:
             connection.abort()
         return None
 
-    def _keep(self, origin: _Origin, connection: HttpConnection) -> None:
-        connections = self._idle.setdefault(origin, [])
+    def _keep_idle_connection(self, origin: _Origin, connection: HttpConnection) -> None:
+        connections = self._idle_connections.setdefault(origin, [])
         if not connection.is_usable or len(connections) >= MAX_IDLE_CONNECTIONS_PER_ORIGIN:
             connection.abort()
             return
-        connection.unwatch()
+        connection.clear_read_timeout()
         connection.idle_since = asyncio.get_running_loop().time()
         connections.append(connection)
 
-    def _context(self) -> ssl.SSLContext:
+    def _get_tls_context(self) -> ssl.SSLContext:
         """Made when the first secure connection needs it: reading the authorities is slow."""
-        if self._tls is None:
+        if self._tls_context is None:
             import ssl
 
-            self._tls = ssl.create_default_context()
-        return self._tls
+            self._tls_context = ssl.create_default_context()
+        return self._tls_context
 
 
 class _NoResponseError(Exception):
@@ -135,10 +135,10 @@ class HttpResponse:
         self._origin = origin
         self._connection: HttpConnection | None = connection
         self._reader = ResponseReader()
-        self._pending: list[bytes] = []
+        self._pending_chunks: list[bytes] = []
         self._head: ResponseHead | None = None
-        self._complete = False
-        self._silence: float | None = None
+        self._is_complete = False
+        self._read_timeout: float | None = None
 
     @property
     def status(self) -> int:
@@ -151,18 +151,18 @@ class HttpResponse:
     @property
     def address(self) -> str:
         """`host:port`, for messages."""
-        return self._origin[0].shown
+        return self._origin[0].host_and_port
 
-    async def start(self, request: Sequence[bytes], silence: float | None) -> Self:
+    async def send_request(self, request: Sequence[bytes], read_timeout: float | None) -> Self:
         connection = self._connection
         assert connection is not None
-        self._silence = silence
-        if silence is not None:
-            connection.watch(silence)
+        self._read_timeout = read_timeout
+        if read_timeout is not None:
+            connection.set_read_timeout(read_timeout)
         connection.send(request)
         try:
             while self._head is None:
-                await self._receive(connection)
+                await self._receive_events(connection)
         except BaseException:
             self.close()
             raise
@@ -174,12 +174,16 @@ class HttpResponse:
         Raises:
             ProviderError: the connection was lost or silent for too long.
         """
-        while not self._pending:
-            if self._complete or self._connection is None:
+        while not self._pending_chunks:
+            if self._is_complete or self._connection is None:
                 return b""
-            await self._receive(self._connection)
-        data = self._pending[0] if len(self._pending) == 1 else b"".join(self._pending)
-        self._pending.clear()
+            await self._receive_events(self._connection)
+        data = (
+            self._pending_chunks[0]
+            if len(self._pending_chunks) == 1
+            else b"".join(self._pending_chunks)
+        )
+        self._pending_chunks.clear()
         return data
 
     async def read_all(self, limit: int) -> bytes:
@@ -191,9 +195,9 @@ class HttpResponse:
             size += len(data)
         return b"".join(pieces)[:limit]
 
-    async def finish(self) -> None:
+    async def drain(self) -> None:
         """All that was wanted has been read; keep the connection if its end comes soon."""
-        if self._connection is None or self._complete:
+        if self._connection is None or self._is_complete:
             return
         try:
             async with asyncio.timeout(LINGER_TIMEOUT_S):
@@ -207,8 +211,8 @@ class HttpResponse:
         connection, self._connection = self._connection, None
         if connection is None:
             return
-        if self._complete and self._head is not None and self._head.keep_alive:
-            self._client._keep(self._origin, connection)
+        if self._is_complete and self._head is not None and self._head.can_keep_alive:
+            self._client._keep_idle_connection(self._origin, connection)
         else:
             connection.abort()
 
@@ -223,42 +227,42 @@ class HttpResponse:
     ) -> None:
         self.close()
 
-    async def _receive(self, connection: HttpConnection) -> None:
+    async def _receive_events(self, connection: HttpConnection) -> None:
         try:
             data = await connection.receive()
             events = self._reader.feed(data) if data else self._reader.close()
         except (OSError, ProtocolError) as error:
-            raise self._lost(error) from error
+            raise self._build_connection_error(error) from error
         for event in events:
             match event:
                 case bytes():
-                    self._pending.append(event)
+                    self._pending_chunks.append(event)
                 case ResponseHead():
                     self._head = event
                 case ResponseEnd():
-                    self._complete = True
+                    self._is_complete = True
 
-    def _lost(self, error: OSError | ProtocolError) -> Exception:
+    def _build_connection_error(self, error: OSError | ProtocolError) -> Exception:
         """What a failure means depends on how far the answer had come."""
-        where = self._origin[0].shown
+        where = self._origin[0].host_and_port
         if isinstance(error, TimeoutError):
-            text = f"{where} sent nothing for {self._silence:g} seconds. Try again."
+            text = f"{where} sent nothing for {self._read_timeout:g} seconds. Try again."
             return ProviderError(text, failure=ProviderFailure.NETWORK)
         if isinstance(error, ProtocolError) and not isinstance(error, TruncatedResponseError):
             text = f"{where} does not answer in HTTP/1.1 ({error}). Check the base URL."
             return ProviderError(text, failure=ProviderFailure.MALFORMED_STREAM)
-        if not self._reader.started:
+        if not self._reader.has_started:
             return _NoResponseError()
         text = f"The connection to {where} was lost in the middle of the answer. Try again."
         return ProviderError(text, failure=ProviderFailure.NETWORK)
 
 
-def _encode_head(
+def _encode_request_head(
     address: HttpAddress, proxy: HttpAddress | None, headers: Mapping[str, str], length: int
 ) -> bytes:
     fields = {"host": address.authority, "content-length": str(length)}
     path = address.path
-    if proxy is not None and not address.secure:
+    if proxy is not None and not address.is_secure:
         path = f"http://{address.authority}{path}"
         if proxy.proxy_authorization:
             fields["proxy-authorization"] = proxy.proxy_authorization

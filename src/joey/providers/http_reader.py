@@ -34,7 +34,7 @@ class ResponseHead(Struct, frozen=True):
     reason: str
     headers: dict[str, str]
     """Names in lower case; values of a repeated name are joined with commas."""
-    keep_alive: bool
+    can_keep_alive: bool
     """The peer is willing to answer another request on this connection."""
 
 
@@ -63,27 +63,27 @@ class ResponseReader:
 
     def __init__(self) -> None:
         self._state = _ParserState.HEAD
-        self._rest = b""
-        self._left = 0
+        self._buffer = b""
+        self._remaining_bytes = 0
 
     @property
-    def started(self) -> bool:
+    def has_started(self) -> bool:
         """At least one byte of the response has arrived."""
-        return self._state is not _ParserState.HEAD or bool(self._rest)
+        return self._state is not _ParserState.HEAD or bool(self._buffer)
 
     def feed(self, data: bytes) -> list[HttpEvent]:
         """What these bytes complete."""
         events: list[HttpEvent] = []
-        if self._rest:
-            data = self._rest + data
-            self._rest = b""
+        if self._buffer:
+            data = self._buffer + data
+            self._buffer = b""
         position = 0
         while position < len(data):
             if self._state is _ParserState.DONE:
                 raise ProtocolError("bytes after the end of the response")
-            taken = self._step(data, position, events)
+            taken = self._parse_step(data, position, events)
             if taken == position:
-                self._rest = data[position:]
+                self._buffer = data[position:]
                 break
             position = taken
         return events
@@ -101,24 +101,24 @@ class ResponseReader:
             case _:
                 raise TruncatedResponseError("the connection ended in the middle of the response")
 
-    def _step(self, data: bytes, position: int, events: list[HttpEvent]) -> int:
+    def _parse_step(self, data: bytes, position: int, events: list[HttpEvent]) -> int:
         """Take what is whole from `position` on and say where to continue (the same: wait)."""
         match self._state:
             case _ParserState.CHUNK_SIZE:
-                return self._whole_chunks(data, position, events)
+                return self._parse_complete_chunks(data, position, events)
             case _ParserState.CHUNK_DATA | _ParserState.FIXED_LENGTH:
-                return self._counted(data, position, events)
+                return self._parse_counted_body(data, position, events)
             case _ParserState.CHUNK_END:
-                return self._chunk_end(data, position)
+                return self._parse_chunk_end(data, position)
             case _ParserState.UNTIL_CLOSE:
                 events.append(data[position:])
                 return len(data)
             case _ParserState.TRAILERS:
-                return self._trailers(data, position, events)
+                return self._parse_trailers(data, position, events)
             case _:
-                return self._head(data, position, events)
+                return self._parse_response_head(data, position, events)
 
-    def _whole_chunks(self, data: bytes, position: int, events: list[HttpEvent]) -> int:
+    def _parse_complete_chunks(self, data: bytes, position: int, events: list[HttpEvent]) -> int:
         """Takes the usual case, many small whole chunks, without a step for each part of one."""
         size_at = position
         while True:
@@ -131,9 +131,9 @@ class ResponseReader:
                 break
             events.append(data[start:end])
             size_at = end + 2
-        return self._chunk_size(data, size_at) if size_at < len(data) else size_at
+        return self._parse_chunk_size(data, size_at) if size_at < len(data) else size_at
 
-    def _chunk_size(self, data: bytes, position: int) -> int:
+    def _parse_chunk_size(self, data: bytes, position: int) -> int:
         end = data.find(b"\r\n", position)
         if end < 0:
             if len(data) - position > MAX_CHUNK_SIZE_LINE_BYTES:
@@ -142,22 +142,22 @@ class ResponseReader:
         match = _CHUNK_SIZE_RE.fullmatch(data, position, end)
         if match is None:
             raise ProtocolError(f"not the size of a chunk: {data[position:end][:40]!r}")
-        self._left = int(match[1], 16)
-        self._state = _ParserState.CHUNK_DATA if self._left else _ParserState.TRAILERS
+        self._remaining_bytes = int(match[1], 16)
+        self._state = _ParserState.CHUNK_DATA if self._remaining_bytes else _ParserState.TRAILERS
         return end + 2
 
-    def _counted(self, data: bytes, position: int, events: list[HttpEvent]) -> int:
-        piece = data[position : position + self._left]
+    def _parse_counted_body(self, data: bytes, position: int, events: list[HttpEvent]) -> int:
+        piece = data[position : position + self._remaining_bytes]
         events.append(piece)
-        self._left -= len(piece)
-        if not self._left:
+        self._remaining_bytes -= len(piece)
+        if not self._remaining_bytes:
             if self._state is _ParserState.CHUNK_DATA:
                 self._state = _ParserState.CHUNK_END
             else:
                 self._finish(events)
         return position + len(piece)
 
-    def _chunk_end(self, data: bytes, position: int) -> int:
+    def _parse_chunk_end(self, data: bytes, position: int) -> int:
         if data.startswith(b"\r\n", position):
             self._state = _ParserState.CHUNK_SIZE
             return position + 2
@@ -165,7 +165,7 @@ class ResponseReader:
             raise ProtocolError("a chunk is longer than its size")
         return position
 
-    def _trailers(self, data: bytes, position: int, events: list[HttpEvent]) -> int:
+    def _parse_trailers(self, data: bytes, position: int, events: list[HttpEvent]) -> int:
         if data.startswith(b"\r\n", position):
             self._finish(events)
             return position + 2
@@ -181,28 +181,28 @@ class ResponseReader:
         self._state = _ParserState.DONE
         events.append(_RESPONSE_END)
 
-    def _head(self, data: bytes, position: int, events: list[HttpEvent]) -> int:
+    def _parse_response_head(self, data: bytes, position: int, events: list[HttpEvent]) -> int:
         end = data.find(b"\r\n\r\n", position)
         if (end if end >= 0 else len(data)) - position > MAX_HEAD_BYTES:
             raise ProtocolError("the head of the response is too long")
         if end < 0:
-            self._check_opening(data[position : position + 5])
+            self._check_http_prefix(data[position : position + 5])
             return position
         lines = data[position:end].split(b"\r\n")
         head = _parse_head(lines)
         if head.status >= 200:
             events.append(head)
-            self._frame(head, events)
+            self._choose_body_framing(head, events)
         elif head.status == 101:
             raise ProtocolError("the server switched to another protocol")
         return end + 4
 
-    def _check_opening(self, opening: bytes) -> None:
+    def _check_http_prefix(self, opening: bytes) -> None:
         """Say early that this is not HTTP, instead of waiting for the end of a head."""
         if not b"HTTP/".startswith(opening):
             raise ProtocolError(f"not an HTTP response: {opening!r}")
 
-    def _frame(self, head: ResponseHead, events: list[HttpEvent]) -> None:
+    def _choose_body_framing(self, head: ResponseHead, events: list[HttpEvent]) -> None:
         if head.status in _BODILESS_STATUSES:
             self._finish(events)
             return
@@ -212,9 +212,9 @@ class ResponseReader:
         elif coding:
             raise ProtocolError(f"unknown transfer encoding: {coding[:40]}")
         elif (length := head.headers.get("content-length")) is not None:
-            self._left = _content_length(length)
+            self._remaining_bytes = _parse_content_length(length)
             self._state = _ParserState.FIXED_LENGTH
-            if not self._left:
+            if not self._remaining_bytes:
                 self._finish(events)
         else:
             self._state = _ParserState.UNTIL_CLOSE
@@ -239,11 +239,12 @@ def _parse_head(lines: list[bytes]) -> ResponseHead:
         status=int(status_line[3]),
         reason=(status_line[4] or b"").decode("latin-1"),
         headers=headers,
-        keep_alive=framed and ("keep-alive" in tokens if not is_current else "close" not in tokens),
+        can_keep_alive=framed
+        and ("keep-alive" in tokens if not is_current else "close" not in tokens),
     )
 
 
-def _content_length(value: str) -> int:
+def _parse_content_length(value: str) -> int:
     lengths = {length.strip() for length in value.split(",")}
     length = lengths.pop()
     if lengths or not (length.isascii() and length.isdigit() and len(length) < 19):

@@ -35,9 +35,9 @@ from joey.core.settings import ModelRoute, Profile
 from joey.ports import Provider
 from joey.providers import errors
 from joey.providers.connection import parse_url
-from joey.providers.errors import ServiceInfo, service_of
+from joey.providers.errors import ServiceInfo, build_service_info
 from joey.providers.http import HttpClient
-from joey.providers.registry import endpoint, find_kind
+from joey.providers.registry import build_endpoint_url, find_provider_spec
 from joey.providers.request_encoder import ConversationEncoder
 from joey.providers.sse import ServerSentEvent
 from joey.providers.transport import SseTransport
@@ -47,14 +47,14 @@ class OpenAiProvider:
     def __init__(
         self, profile: Profile, model: ModelInfo, http: HttpClient, route: ModelRoute | None = None
     ) -> None:
-        kind = find_kind(profile.provider)
-        url = endpoint(kind, profile.base_url)
+        kind = find_provider_spec(profile.provider)
+        url = build_endpoint_url(kind, profile.base_url)
         address = parse_url(url)
         self._model = model
-        self._service = service_of(profile, url, route)
-        self._requests = OpenAiRequestBuilder(profile, model, address.host)
+        self._service = build_service_info(profile, url, route)
+        self._request_builder = OpenAiRequestBuilder(profile, model, address.host)
         headers = {"authorization": f"Bearer {profile.api_key}"} if profile.api_key else {}
-        self._wire = SseTransport(
+        self._transport = SseTransport(
             http, url, headers | profile.headers, self._service, profile.request_timeout
         )
 
@@ -67,16 +67,18 @@ class OpenAiProvider:
         return "openai"
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
-        return self._wire.stream(self._requests.body(request), OpenAiStreamDecoder(self._service))
+        return self._transport.stream(
+            self._request_builder.build_body(request), OpenAiStreamDecoder(self._service)
+        )
 
     async def close(self) -> None:
-        await self._wire.close()
+        await self._transport.close()
 
 
-_fits: type[Provider] = OpenAiProvider
+_protocol_check: type[Provider] = OpenAiProvider
 
 
-_encode = msgspec.json.Encoder().encode
+_encode_json = msgspec.json.Encoder().encode
 _CACHE_CONTROL = {"cache_control": {"type": "ephemeral"}}
 _MAX_CACHE_MARKS = 2
 _IMAGE_PLACEHOLDER = {"type": "text", "text": "[An image was here; this model takes no images.]"}
@@ -92,81 +94,86 @@ class OpenAiRequestBuilder:
         self._profile = profile
         self._model = model
         self._host = host
-        self._id = profile.model or model.id
-        self._is_developer = _DEVELOPER_ROLE_MODELS_RE.fullmatch(self._id) is not None
+        self._model_id = profile.model or model.id
+        self._uses_developer_role = _DEVELOPER_ROLE_MODELS_RE.fullmatch(self._model_id) is not None
         marks = _MAX_CACHE_MARKS if model.supports_prompt_cache else 0
-        self._transcript = ConversationEncoder(self._convert, marks, _has_user_content)
-        self._system: tuple[str | None, bytes] = (None, b"")
-        self._tools: tuple[tuple[ToolSpec, ...], bytes] = ((), b"")
+        self._conversation_encoder = ConversationEncoder(
+            self._encode_message, marks, _has_user_content
+        )
+        self._cached_system: tuple[str | None, bytes] = (None, b"")
+        self._cached_tools: tuple[tuple[ToolSpec, ...], bytes] = ((), b"")
 
-    def body(self, request: ModelRequest) -> list[bytes]:
+    def build_body(self, request: ModelRequest) -> list[bytes]:
         """In pieces, to be sent one after the other."""
-        messages = self._transcript.pieces(request.messages)
+        messages = self._conversation_encoder.encode_conversation(request.messages)
         if request.system:
             messages = [
-                self._encoded_system(request.system),
+                self._encode_system(request.system),
                 *([b",", *messages] if messages else []),
             ]
-        parts = [self._opening(), b',"messages":[', *messages, b'],"stream":true']
+        parts = [self._encode_body_prefix(), b',"messages":[', *messages, b'],"stream":true']
         if not _is_xai(self._host):
             parts.append(b',"stream_options":{"include_usage":true}')
         if self._profile.max_tokens:
             parts.append(b',"max_completion_tokens":%d' % self._profile.max_tokens)
-        if effort := self._effort(bool(request.tools)):
-            parts.append(b',"reasoning_effort":' + _encode(effort))
+        if effort := self._choose_reasoning_effort(bool(request.tools)):
+            parts.append(b',"reasoning_effort":' + _encode_json(effort))
         if request.tools:
             parts += [
-                self._encoded_tools(request.tools),
+                self._encode_tools(request.tools),
                 b',"tool_choice":"auto","parallel_tool_calls":true',
             ]
         parts.append(b"}")
         return parts
 
-    def _opening(self) -> bytes:
-        parameters: dict[str, Any] = {"model": self._id}
-        if self._model.supports_temperature and not self._is_developer:
+    def _encode_body_prefix(self) -> bytes:
+        parameters: dict[str, Any] = {"model": self._model_id}
+        if self._model.supports_temperature and not self._uses_developer_role:
             chosen = self._profile.temperature
             parameters["temperature"] = 0 if chosen is None else chosen
-        return _encode(parameters)[:-1]
+        return _encode_json(parameters)[:-1]
 
-    def _effort(self, with_tools: bool) -> str | None:
+    def _choose_reasoning_effort(self, with_tools: bool) -> str | None:
         if self._profile.reasoning_effort:
             return self._profile.reasoning_effort
         if (
             with_tools
             and self._host == "api.openai.com"
-            and _NO_REASONING_WITH_TOOLS_RE.fullmatch(self._id)
+            and _NO_REASONING_WITH_TOOLS_RE.fullmatch(self._model_id)
         ):
             return "none"
         return None
 
-    def _convert(self, message: Message, *, mark: bool) -> bytes:
+    def _encode_message(self, message: Message, *, mark: bool) -> bytes:
         wire = convert_message(message, self._model)
         if mark:
-            _mark_last_text(wire)
-        return b",".join(_encode(item) for item in wire)
+            _mark_last_text_for_cache(wire)
+        return b",".join(_encode_json(item) for item in wire)
 
-    def _encoded_system(self, system: str) -> bytes:
-        if system != self._system[0]:
+    def _encode_system(self, system: str) -> bytes:
+        if system != self._cached_system[0]:
             role, text = ("system", system)
-            if self._is_developer:
+            if self._uses_developer_role:
                 role, text = ("developer", f"Formatting re-enabled\n{system}")
             content: Any = text
             if self._model.supports_prompt_cache:
                 content = [{"type": "text", "text": text, **_CACHE_CONTROL}]
-            self._system = (system, _encode({"role": role, "content": content}))
-        return self._system[1]
+            self._cached_system = (system, _encode_json({"role": role, "content": content}))
+        return self._cached_system[1]
 
-    def _encoded_tools(self, tools: tuple[ToolSpec, ...]) -> bytes:
-        if tools is not self._tools[0]:
-            self._tools = (tools, b',"tools":' + _encode([_tool(tool) for tool in tools]))
-        return self._tools[1]
+    def _encode_tools(self, tools: tuple[ToolSpec, ...]) -> bytes:
+        if tools is not self._cached_tools[0]:
+            self._cached_tools = (
+                tools,
+                b',"tools":' + _encode_json([_build_tool(tool) for tool in tools]),
+            )
+        return self._cached_tools[1]
 
 
 def convert_message(message: Message, model: ModelInfo) -> list[dict[str, Any]]:
     """The messages on the wire for one of ours; none when nothing of it may be sent."""
     if message.role == "assistant":
-        return _assistant(message, model)
+        return _convert_assistant_message(message, model)
     content = message.content
     blocks = (TextBlock(content),) if isinstance(content, str) else content
     results: list[dict[str, Any]] = []
@@ -175,12 +182,12 @@ def convert_message(message: Message, model: ModelInfo) -> list[dict[str, Any]]:
     for block in blocks:
         match block:
             case ToolResultBlock():
-                results.append(_result(block))
-                images += _images_in(block, model)
+                results.append(_convert_tool_result(block))
+                images += _convert_result_images(block, model)
             case TextBlock() if block.text:
                 parts.append({"type": "text", "text": block.text})
             case ImageBlock():
-                parts.append(_image(block, model))
+                parts.append(_convert_image(block, model))
             case _:
                 pass  # a user's message has no other blocks
     if parts or images:
@@ -198,11 +205,11 @@ def _has_user_content(message: Message) -> bool:
     )
 
 
-def _assistant(message: Message, model: ModelInfo) -> list[dict[str, Any]]:
+def _convert_assistant_message(message: Message, model: ModelInfo) -> list[dict[str, Any]]:
     content = message.content
     blocks = (TextBlock(content),) if isinstance(content, str) else content
     text = "\n".join(block.text for block in blocks if isinstance(block, TextBlock))
-    calls = [_call(block) for block in blocks if isinstance(block, ToolUseBlock)]
+    calls = [_convert_tool_call(block) for block in blocks if isinstance(block, ToolUseBlock)]
     if not text and not calls:
         return []
     wire: dict[str, Any] = {"role": "assistant", "content": text}
@@ -219,13 +226,13 @@ def _assistant(message: Message, model: ModelInfo) -> list[dict[str, Any]]:
     return [wire]
 
 
-def _call(block: ToolUseBlock) -> dict[str, Any]:
-    arguments = _encode(block.input).decode()
+def _convert_tool_call(block: ToolUseBlock) -> dict[str, Any]:
+    arguments = _encode_json(block.input).decode()
     function = {"name": block.name, "arguments": arguments}
     return {"id": block.id, "type": "function", "function": function}
 
 
-def _result(block: ToolResultBlock) -> dict[str, Any]:
+def _convert_tool_result(block: ToolResultBlock) -> dict[str, Any]:
     text = block.content
     if not isinstance(text, str):
         text = "\n".join(part.text for part in text if isinstance(part, TextBlock))
@@ -234,20 +241,20 @@ def _result(block: ToolResultBlock) -> dict[str, Any]:
     return {"role": "tool", "tool_call_id": block.tool_use_id, "content": text or "(empty)"}
 
 
-def _images_in(block: ToolResultBlock, model: ModelInfo) -> list[dict[str, Any]]:
+def _convert_result_images(block: ToolResultBlock, model: ModelInfo) -> list[dict[str, Any]]:
     if isinstance(block.content, str):
         return []
-    return [_image(part, model) for part in block.content if isinstance(part, ImageBlock)]
+    return [_convert_image(part, model) for part in block.content if isinstance(part, ImageBlock)]
 
 
-def _image(block: ImageBlock, model: ModelInfo) -> dict[str, Any]:
+def _convert_image(block: ImageBlock, model: ModelInfo) -> dict[str, Any]:
     if not model.supports_images:
         return _IMAGE_PLACEHOLDER
     url = f"data:{block.source.media_type};base64,{block.source.data}"
     return {"type": "image_url", "image_url": {"url": url}}
 
 
-def _mark_last_text(wire: list[dict[str, Any]]) -> None:
+def _mark_last_text_for_cache(wire: list[dict[str, Any]]) -> None:
     """Marks the last text part; a message of images alone gets one to carry the mark."""
     for item in reversed(wire):
         if item["role"] != "user":
@@ -261,7 +268,7 @@ def _mark_last_text(wire: list[dict[str, Any]]) -> None:
         return
 
 
-def _tool(tool: ToolSpec) -> dict[str, Any]:
+def _build_tool(tool: ToolSpec) -> dict[str, Any]:
     function = {
         "name": tool.name,
         "description": tool.description,
@@ -328,7 +335,7 @@ class _StreamChunk(Struct):
     error: Any = None
 
 
-_decode = msgspec.json.Decoder(_StreamChunk).decode
+_decode_chunk = msgspec.json.Decoder(_StreamChunk).decode
 _LENGTH_FINISH_REASON = "length"
 """The reason that leaves the last call unfinished."""
 
@@ -338,58 +345,60 @@ class OpenAiStreamDecoder:
 
     def __init__(self, service: ServiceInfo) -> None:
         self._service = service
-        self._calls = _ToolCallIndexer()
-        self._details = _ReasoningDetailsMerger()
+        self._call_indexer = _ToolCallIndexer()
+        self._reasoning_merger = _ReasoningDetailsMerger()
         self.is_complete = False
         self.is_final = False
 
     def feed(self, event: ServerSentEvent) -> Iterable[Chunk]:
         if event.data == b"[DONE]":
             self.is_complete = self.is_final = True
-            return self._details.take()
-        said = self._parse(event)
+            return self._reasoning_merger.take_chunks()
+        said = self._parse_chunk(event)
         if said.error:
-            raise errors.in_stream(self._service, said.error)
+            raise errors.build_stream_error(self._service, said.error)
         chunks: list[Chunk] = []
         if said.choices:
             choice = said.choices[0]
             if (delta := choice.delta or choice.message) is not None:
-                self._delta(delta, chunks)
+                self._handle_delta(delta, chunks)
             if choice.finish_reason:
-                self._finish(choice.finish_reason, said.id, chunks)
+                self._handle_finish(choice.finish_reason, said.id, chunks)
         if said.usage is not None:
-            chunks.append(UsageChunk(_count(said.usage)))
+            chunks.append(UsageChunk(_convert_usage(said.usage)))
         return chunks
 
-    def _parse(self, event: ServerSentEvent) -> _StreamChunk:
+    def _parse_chunk(self, event: ServerSentEvent) -> _StreamChunk:
         if event.event == "error":
-            raise errors.in_stream(self._service, _error_object(event.data))
+            raise errors.build_stream_error(self._service, _parse_error_object(event.data))
         try:
-            return _decode(event.data)
+            return _decode_chunk(event.data)
         except msgspec.ValidationError as error:
-            raise errors.malformed(self._service, f"an odd chunk ({error})") from error
+            raise errors.build_malformed_error(self._service, f"an odd chunk ({error})") from error
         except errors.JSON_DECODE_ERRORS as error:
-            raise errors.malformed(self._service, "a chunk that is not JSON") from error
+            raise errors.build_malformed_error(self._service, "a chunk that is not JSON") from error
 
-    def _delta(self, delta: _ChoiceDelta, chunks: list[Chunk]) -> None:
+    def _handle_delta(self, delta: _ChoiceDelta, chunks: list[Chunk]) -> None:
         if details := delta.reasoning_details:
-            self._details.add(details)
+            self._reasoning_merger.add(details)
         thought = delta.reasoning_content or delta.reasoning
-        if thought or (details and (thought := _text_of(details))):
+        if thought or (details and (thought := _join_text_parts(details))):
             chunks.append(ReasoningChunk(thought))
         if content := delta.content:
             if not isinstance(content, str):
-                content = "".join(_text_of([part]) for part in content if isinstance(part, dict))
+                content = "".join(
+                    _join_text_parts([part]) for part in content if isinstance(part, dict)
+                )
             if content:
                 chunks.append(TextChunk(content))
         for call in delta.tool_calls or ():
-            chunks.append(self._calls.piece(call))
+            chunks.append(self._call_indexer.convert_delta(call))
 
-    def _finish(self, reason: str, response_id: str | None, chunks: list[Chunk]) -> None:
+    def _handle_finish(self, reason: str, response_id: str | None, chunks: list[Chunk]) -> None:
         self.is_complete = True
-        chunks += self._details.take()
+        chunks += self._reasoning_merger.take_chunks()
         if reason != _LENGTH_FINISH_REASON:
-            chunks += [CallEndChunk(index) for index in self._calls.close()]
+            chunks += [CallEndChunk(index) for index in self._call_indexer.take_open_indexes()]
         chunks.append(StopChunk(reason, response_id))
 
 
@@ -398,15 +407,15 @@ class _ToolCallIndexer:
     number out, and some give all calls the number 0 and tell them apart by id."""
 
     def __init__(self) -> None:
-        self._slots: dict[int, int] = {}
-        self._ids: dict[int, str | None] = {}
-        self._open: list[int] = []
+        self._index_by_number: dict[int, int] = {}
+        self._id_by_index: dict[int, str | None] = {}
+        self._open_indexes: list[int] = []
 
-    def piece(self, call: _ToolCallDelta) -> CallChunk:
+    def convert_delta(self, call: _ToolCallDelta) -> CallChunk:
         function = call.function or _FunctionDelta()
-        index = self._index(call, function)
+        index = self._resolve_index(call, function)
         if call.id:
-            self._ids[index] = call.id
+            self._id_by_index[index] = call.id
         arguments = function.arguments
         if isinstance(arguments, dict):
             arguments = msgspec.json.encode(arguments).decode()
@@ -414,28 +423,28 @@ class _ToolCallIndexer:
             index, id=call.id or None, name=function.name or None, arguments=arguments or None
         )
 
-    def close(self) -> list[int]:
-        ended, self._open = self._open, []
+    def take_open_indexes(self) -> list[int]:
+        ended, self._open_indexes = self._open_indexes, []
         return ended
 
-    def _index(self, call: _ToolCallDelta, function: _FunctionDelta) -> int:
+    def _resolve_index(self, call: _ToolCallDelta, function: _FunctionDelta) -> int:
         number = call.index
         if number is None:
-            is_known = not call.id or call.id in self._ids.values()
-            number = max(self._slots, default=0) if is_known else len(self._ids)
-        index = self._slots.get(number)
+            is_known = not call.id or call.id in self._id_by_index.values()
+            number = max(self._index_by_number, default=0) if is_known else len(self._id_by_index)
+        index = self._index_by_number.get(number)
         begins_another = (
             index is not None
             and call.id
             and function.name
-            and self._ids.get(index) not in (None, call.id)
+            and self._id_by_index.get(index) not in (None, call.id)
         )
         if index is None or begins_another:
-            taken = self._ids.keys()
+            taken = self._id_by_index.keys()
             index = number if number not in taken else max(taken) + 1
-            self._slots[number] = index
-            self._ids.setdefault(index, None)
-            self._open.append(index)
+            self._index_by_number[number] = index
+            self._id_by_index.setdefault(index, None)
+            self._open_indexes.append(index)
         return index
 
 
@@ -455,23 +464,23 @@ class _ReasoningDetailsMerger:
                 elif value is not None or name not in item:
                     item[name] = value
 
-    def take(self) -> list[Chunk]:
-        items = [item for item in self._items.values() if _is_whole(item)]
+    def take_chunks(self) -> list[Chunk]:
+        items = [item for item in self._items.values() if _is_complete_item(item)]
         self._items = {}
         return [ReasoningChunk(details=tuple(items))] if items else []
 
 
-def _is_whole(item: dict[str, Any]) -> bool:
+def _is_complete_item(item: dict[str, Any]) -> bool:
     return item.get("type") != "reasoning.encrypted" or bool(item.get("data"))
 
 
-def _text_of(parts: list[dict[str, Any]]) -> str:
+def _join_text_parts(parts: list[dict[str, Any]]) -> str:
     """The readable text in a list of parts, of reasoning or of content."""
     texts = [part.get("text") or part.get("summary") for part in parts]
     return "".join(text for text in texts if isinstance(text, str))
 
 
-def _count(usage: _OpenAiUsage) -> Usage:
+def _convert_usage(usage: _OpenAiUsage) -> Usage:
     details = usage.prompt_tokens_details or _PromptTokensDetails()
     cost = usage.cost
     if cost is not None and usage.cost_details is not None:
@@ -488,7 +497,7 @@ def _count(usage: _OpenAiUsage) -> Usage:
     )
 
 
-def _error_object(data: bytes) -> Any:
+def _parse_error_object(data: bytes) -> Any:
     try:
         parsed = msgspec.json.decode(data)
     except errors.JSON_DECODE_ERRORS:

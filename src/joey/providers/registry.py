@@ -37,7 +37,7 @@ class ApiProtocol(StrEnum):
 
 class ProviderSpec(Struct, frozen=True):
     name: str
-    wire: ApiProtocol
+    api_protocol: ApiProtocol
     base_url: str
     key_variables: tuple[str, ...] = ()
     """In order of preference; none where no key is needed."""
@@ -51,11 +51,11 @@ class ProviderSpec(Struct, frozen=True):
         return self.key_variables[0] if self.key_variables else None
 
 
-def _hosted(name: str, base_url: str, *keys: str, model: str = "") -> ProviderSpec:
+def _build_hosted_spec(name: str, base_url: str, *keys: str, model: str = "") -> ProviderSpec:
     return ProviderSpec(name, ApiProtocol.OPENAI, base_url, keys, default_model=model)
 
 
-def _local(name: str, port: int, variable: str | None = None) -> ProviderSpec:
+def _build_local_spec(name: str, port: int, variable: str | None = None) -> ProviderSpec:
     url = f"http://127.0.0.1:{port}/v1"
     return ProviderSpec(name, ApiProtocol.OPENAI, url, (), variable, is_local=True)
 
@@ -77,35 +77,37 @@ PROVIDER_SPECS: tuple[ProviderSpec, ...] = (
         "OPENAI_BASE_URL",
         default_model="gpt-6.1-sol",
     ),
-    _hosted(
+    _build_hosted_spec(
         "openrouter",
         "https://openrouter.ai/api/v1",
         "OPENROUTER_API_KEY",
         model="anthropic/claude-sonnet-5.5",
     ),
-    _local("ollama", 11434, "OLLAMA_HOST"),
-    _local("lmstudio", 1234),
-    _local("llamacpp", 8080),
-    _local("vllm", 8000),
-    _hosted(
+    _build_local_spec("ollama", 11434, "OLLAMA_HOST"),
+    _build_local_spec("lmstudio", 1234),
+    _build_local_spec("llamacpp", 8080),
+    _build_local_spec("vllm", 8000),
+    _build_hosted_spec(
         "deepseek", "https://api.deepseek.com/v1", "DEEPSEEK_API_KEY", model="deepseek-v4-flash"
     ),
-    _hosted(
+    _build_hosted_spec(
         "gemini",
         "https://generativelanguage.googleapis.com/v1beta/openai",
         "GEMINI_API_KEY",
         "GOOGLE_API_KEY",
         model="gemini-3.8-flash",
     ),
-    _hosted("xai", "https://api.x.ai/v1", "XAI_API_KEY", model="grok-4.7"),
-    _hosted("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY"),
-    _hosted("mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY"),
-    _hosted("together", "https://api.together.xyz/v1", "TOGETHER_API_KEY"),
-    _hosted("fireworks", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY"),
-    _hosted("cerebras", "https://api.cerebras.ai/v1", "CEREBRAS_API_KEY"),
-    _hosted("moonshot", "https://api.moonshot.ai/v1", "MOONSHOT_API_KEY", model="kimi-k3"),
-    _hosted("zai", "https://api.z.ai/api/paas/v4", "ZAI_API_KEY", model="glm-5.2"),
-    _hosted(
+    _build_hosted_spec("xai", "https://api.x.ai/v1", "XAI_API_KEY", model="grok-4.7"),
+    _build_hosted_spec("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY"),
+    _build_hosted_spec("mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY"),
+    _build_hosted_spec("together", "https://api.together.xyz/v1", "TOGETHER_API_KEY"),
+    _build_hosted_spec("fireworks", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY"),
+    _build_hosted_spec("cerebras", "https://api.cerebras.ai/v1", "CEREBRAS_API_KEY"),
+    _build_hosted_spec(
+        "moonshot", "https://api.moonshot.ai/v1", "MOONSHOT_API_KEY", model="kimi-k3"
+    ),
+    _build_hosted_spec("zai", "https://api.z.ai/api/paas/v4", "ZAI_API_KEY", model="glm-5.2"),
+    _build_hosted_spec(
         "qwen",
         "https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
         "DASHSCOPE_API_KEY",
@@ -125,7 +127,7 @@ PROVIDER_ALIASES = {
 _SPECS_BY_NAME = {kind.name: kind for kind in PROVIDER_SPECS}
 
 
-def find_kind(name: str) -> ProviderSpec:
+def find_provider_spec(name: str) -> ProviderSpec:
     """Raises ConfigError with the names that exist."""
     wanted = name.strip().lower()
     kind = _SPECS_BY_NAME.get(PROVIDER_ALIASES.get(wanted, wanted))
@@ -138,23 +140,23 @@ def find_kind(name: str) -> ProviderSpec:
     return kind
 
 
-def endpoint(kind: ProviderSpec, base_url: str | None) -> str:
+def build_endpoint_url(kind: ProviderSpec, base_url: str | None) -> str:
     """The full URL that requests go to."""
     base = (base_url or kind.base_url).strip().rstrip("/")
     if kind.name == "ollama" and base_url:
-        base = _ollama_base(base)
-    if kind.wire is ApiProtocol.ANTHROPIC:
-        return _extended(base, "/v1", "/messages")
-    return _extended(base, "", "/chat/completions")
+        base = _normalize_ollama_url(base)
+    if kind.api_protocol is ApiProtocol.ANTHROPIC:
+        return _append_api_path(base, "/v1", "/messages")
+    return _append_api_path(base, "", "/chat/completions")
 
 
-def _extended(base: str, version: str, path: str) -> str:
+def _append_api_path(base: str, version: str, path: str) -> str:
     if base.endswith(path):
         return base
     return f"{base}{path}" if base.endswith(version) else f"{base}{version}{path}"
 
 
-def _ollama_base(base: str) -> str:
+def _normalize_ollama_url(base: str) -> str:
     """`OLLAMA_HOST` is written for the server: perhaps no scheme, and the address it listens on."""
     scheme, _, rest = base.rpartition("://")
     rest = rest.replace("0.0.0.0", "127.0.0.1")
@@ -173,29 +175,29 @@ _MODEL_ID_SUFFIX_RE = compile_regex(
 class _ModelRow(Struct, frozen=True):
     """Window and output in thousands of tokens, then prices: input, output, cache read, write."""
 
-    window: int
-    output: int
+    window_kilotokens: int
+    output_kilotokens: int
     prices: tuple[float, ...] = ()
     flags: str = ""
     """Letters: c cache marks · t thinking budget · n no native tools · x no temperature ·
     b blind (no images) · r wants its reasoning back."""
 
-    def info(self, model: str) -> ModelInfo:
+    def to_model_info(self, model: str) -> ModelInfo:
         return ModelInfo(
             id=model,
-            context_window=self.window * 1000,
-            max_output_tokens=self.output * 1000,
+            context_window=self.window_kilotokens * 1000,
+            max_output_tokens=self.output_kilotokens * 1000,
             supports_images="b" not in self.flags,
             supports_native_tools="n" not in self.flags,
             supports_prompt_cache="c" in self.flags,
             supports_thinking="t" in self.flags,
             supports_temperature="x" not in self.flags,
             preserve_reasoning="r" in self.flags,
-            prices=_prices(*self.prices) if self.prices else None,
+            prices=_build_prices(*self.prices) if self.prices else None,
         )
 
 
-def _prices(fresh: float, output: float, read: float, write: float = 0.0) -> Prices:
+def _build_prices(fresh: float, output: float, read: float, write: float = 0.0) -> Prices:
     return Prices(input=fresh, output=output, cache_writes=write or fresh, cache_reads=read)
 
 
@@ -323,19 +325,21 @@ _EDIT_TOOL_BY_MODEL_RE = (
 _EDIT_TOOL_BY_PROVIDER = {"xai": "search_replace", "gemini": "edit"}
 
 
-def lookup(provider: str, model: str) -> ModelInfo:
+def find_model_info(provider: str, model: str) -> ModelInfo:
     """What is known of a model at a provider; the stated defaults when it is not listed.
 
     Raises:
         ConfigError: there is no such provider.
     """
-    kind = find_kind(provider)
-    return structs.replace(_listed(kind, model), preferred_edit_tool=_edit_tool(kind, model))
+    kind = find_provider_spec(provider)
+    return structs.replace(
+        _find_listed_model(kind, model), preferred_edit_tool=_choose_edit_tool(kind, model)
+    )
 
 
-def models_of(provider: str) -> tuple[str, ...]:
+def list_model_ids(provider: str) -> tuple[str, ...]:
     """Ids worth offering for a provider that has a list of its own."""
-    match find_kind(provider).name:
+    match find_provider_spec(provider).name:
         case "anthropic":
             return tuple(_CLAUDE_MODELS)
         case "openai":
@@ -344,16 +348,16 @@ def models_of(provider: str) -> tuple[str, ...]:
             return ()
 
 
-def _listed(kind: ProviderSpec, model: str) -> ModelInfo:
+def _find_listed_model(kind: ProviderSpec, model: str) -> ModelInfo:
     if kind.is_local:
         row = _LOCAL_MODELS.get(model.lower().rpartition("/")[2].partition(":")[0])
-        info = row.info(model) if row else _unlisted(kind, model)
+        info = row.to_model_info(model) if row else _build_default_model_info(kind, model)
         return structs.replace(info, prices=Prices())
-    row = _HOSTED_MODELS.get(_plain(model))
-    return row.info(model) if row else _unlisted(kind, model)
+    row = _HOSTED_MODELS.get(_normalize_model_id(model))
+    return row.to_model_info(model) if row else _build_default_model_info(kind, model)
 
 
-def _edit_tool(kind: ProviderSpec, model: str) -> str:
+def _choose_edit_tool(kind: ProviderSpec, model: str) -> str:
     name = model.lower()
     for pattern, tool in _EDIT_TOOL_BY_MODEL_RE:
         if pattern.search(name):
@@ -361,14 +365,14 @@ def _edit_tool(kind: ProviderSpec, model: str) -> str:
     return _EDIT_TOOL_BY_PROVIDER.get(kind.name, "apply_diff")
 
 
-def _plain(model: str) -> str:
+def _normalize_model_id(model: str) -> str:
     name = model.lower().rpartition("/")[2]
     name = _MODEL_ID_SUFFIX_RE.sub("", name)
     return name.replace(".", "-") if name.startswith("claude-") else name
 
 
-def _unlisted(kind: ProviderSpec, model: str) -> ModelInfo:
-    if kind.wire is ApiProtocol.ANTHROPIC:
+def _build_default_model_info(kind: ProviderSpec, model: str) -> ModelInfo:
+    if kind.api_protocol is ApiProtocol.ANTHROPIC:
         return ModelInfo(
             id=model,
             context_window=200_000,

@@ -25,42 +25,42 @@ class ConversationEncoder:
         self, encode: MessageEncoder, marks: int, takes_mark: Callable[[Message], bool]
     ) -> None:
         """`marks` is how many of the last messages that `takes_mark` names are marked."""
-        self._encode = encode
-        self._marks = marks
-        self._takes_mark = takes_mark
-        self._settled: tuple[Message, ...] = ()
-        self._blocks: list[bytes] = []
+        self._encode_message = encode
+        self._cache_mark_count = marks
+        self._can_carry_cache_mark = takes_mark
+        self._cached_messages: tuple[Message, ...] = ()
+        self._cached_blocks: list[bytes] = []
 
-    def pieces(self, messages: Sequence[Message]) -> list[bytes]:
+    def encode_conversation(self, messages: Sequence[Message]) -> list[bytes]:
         """The messages, separated by commas, in pieces to be joined with nothing between."""
         conversation = tuple(messages)
-        first_marked = self._first_marked(conversation)
-        self._settle(conversation[:first_marked])
-        pieces = self._blocks[:]
+        first_marked = self._find_first_marked(conversation)
+        self._cache_messages(conversation[:first_marked])
+        pieces = self._cached_blocks[:]
         for message in conversation[first_marked:]:
-            if data := self._encode(message, mark=self._takes_mark(message)):
+            if data := self._encode_message(message, mark=self._can_carry_cache_mark(message)):
                 pieces.append(b"," + data if pieces else data)
         return pieces
 
-    def _first_marked(self, messages: tuple[Message, ...]) -> int:
-        left = self._marks
+    def _find_first_marked(self, messages: tuple[Message, ...]) -> int:
+        left = self._cache_mark_count
         place = len(messages)
         while left and place:
             place -= 1
-            left -= self._takes_mark(messages[place])
-        return place if self._marks else len(messages)
+            left -= self._can_carry_cache_mark(messages[place])
+        return place if self._cache_mark_count else len(messages)
 
-    def _settle(self, messages: tuple[Message, ...]) -> None:
-        if messages[: len(self._settled)] != self._settled:
+    def _cache_messages(self, messages: tuple[Message, ...]) -> None:
+        if messages[: len(self._cached_messages)] != self._cached_messages:
             # Another conversation, or this one was rewound.
-            self._settled, self._blocks = (), []
-        for message in messages[len(self._settled) :]:
-            if data := self._encode(message, mark=False):
-                self._add(b"," + data if self._blocks else data)
-        self._settled = messages
+            self._cached_messages, self._cached_blocks = (), []
+        for message in messages[len(self._cached_messages) :]:
+            if data := self._encode_message(message, mark=False):
+                self._append_cached_block(b"," + data if self._cached_blocks else data)
+        self._cached_messages = messages
 
-    def _add(self, data: bytes) -> None:
-        blocks = self._blocks
+    def _append_cached_block(self, data: bytes) -> None:
+        blocks = self._cached_blocks
         blocks.append(data)
         while len(blocks) > 1 and len(blocks[-2]) < 2 * len(blocks[-1]):
             blocks[-2:] = [blocks[-2] + blocks[-1]]

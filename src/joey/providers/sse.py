@@ -25,37 +25,37 @@ class ServerSentEvent(Struct, frozen=True):
 
 class SseReader:
     def __init__(self) -> None:
-        self._opening: bytes | None = b""
+        self._possible_bom: bytes | None = b""
         """Bytes that may still turn out to be a byte order mark."""
         self._buffer = bytearray()
-        self._scanned = 0
-        self._lines: _SseLineReader | None = None
+        self._scanned_bytes = 0
+        self._line_reader: _SseLineReader | None = None
 
     def feed(self, data: bytes) -> list[ServerSentEvent]:
         """The events that these bytes complete."""
-        if self._opening is not None:
-            data = self._skip_mark(data)
-        if self._lines is not None:
-            return self._lines.feed(data)
+        if self._possible_bom is not None:
+            data = self._skip_bom(data)
+        if self._line_reader is not None:
+            return self._line_reader.feed(data)
         if b"\r" in data:
-            self._lines = _SseLineReader()
-            return self._lines.feed(bytes(self._buffer) + data)
-        return self._split(data)
+            self._line_reader = _SseLineReader()
+            return self._line_reader.feed(bytes(self._buffer) + data)
+        return self._split_blocks(data)
 
-    def _skip_mark(self, data: bytes) -> bytes:
-        data = (self._opening or b"") + data
+    def _skip_bom(self, data: bytes) -> bytes:
+        data = (self._possible_bom or b"") + data
         if len(data) < len(_UTF_8_BOM) and _UTF_8_BOM.startswith(data):
-            self._opening = data
+            self._possible_bom = data
             return b""
-        self._opening = None
+        self._possible_bom = None
         return data.removeprefix(_UTF_8_BOM)
 
-    def _split(self, data: bytes) -> list[ServerSentEvent]:
+    def _split_blocks(self, data: bytes) -> list[ServerSentEvent]:
         if self._buffer:
             self._buffer += data
-            end = self._buffer.rfind(b"\n\n", self._scanned)
+            end = self._buffer.rfind(b"\n\n", self._scanned_bytes)
             if end < 0:
-                self._scanned = max(0, len(self._buffer) - 1)
+                self._scanned_bytes = max(0, len(self._buffer) - 1)
                 return []
             data = bytes(self._buffer)
             self._buffer.clear()
@@ -65,7 +65,7 @@ class SseReader:
             self._buffer += data
         else:
             self._buffer += data[end + 2 :]
-        self._scanned = max(0, len(self._buffer) - 1)
+        self._scanned_bytes = max(0, len(self._buffer) - 1)
         if end < 0:
             return []
         events = []
@@ -86,29 +86,33 @@ def _parse_block(block: bytes) -> ServerSentEvent | None:
             return ServerSentEvent(name[7:].decode("utf-8", "replace"), rest[6:])
     fields = _EventBuilder()
     for line in block.split(b"\n"):
-        fields.add(line)
-    return fields.take()
+        fields.add_line(line)
+    return fields.take_event()
 
 
 class _EventBuilder:
     """The lines of one event, collected."""
 
     def __init__(self) -> None:
-        self._event = ""
-        self._data: list[bytes] = []
+        self._event_name = ""
+        self._data_lines: list[bytes] = []
 
-    def add(self, line: bytes) -> None:
+    def add_line(self, line: bytes) -> None:
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if name == b"data":
-            self._data.append(value)
+            self._data_lines.append(value)
         elif name == b"event":
-            self._event = value.decode("utf-8", "replace")
+            self._event_name = value.decode("utf-8", "replace")
 
-    def take(self) -> ServerSentEvent | None:
-        event = ServerSentEvent(self._event, b"\n".join(self._data)) if self._data else None
-        self._event = ""
-        self._data = []
+    def take_event(self) -> ServerSentEvent | None:
+        event = (
+            ServerSentEvent(self._event_name, b"\n".join(self._data_lines))
+            if self._data_lines
+            else None
+        )
+        self._event_name = ""
+        self._data_lines = []
         return event
 
 
@@ -116,29 +120,29 @@ class _SseLineReader:
     """Any mixture of line endings, at the price of a loop over the lines."""
 
     def __init__(self) -> None:
-        self._line: list[bytes] = []
-        self._after_cr = False
-        self._fields = _EventBuilder()
+        self._partial_line: list[bytes] = []
+        self._is_after_cr = False
+        self._event_builder = _EventBuilder()
 
     def feed(self, data: bytes) -> list[ServerSentEvent]:
         if not data:
             return []
-        if self._after_cr:
+        if self._is_after_cr:
             data = data.removeprefix(b"\n")
-            self._after_cr = False
+            self._is_after_cr = False
             if not data:
                 return []
-        self._after_cr = data.endswith(b"\r")
+        self._is_after_cr = data.endswith(b"\r")
         *lines, rest = _LINE_END_RE.split(data)
         events = []
         for piece in lines:
-            self._line.append(piece)
-            line = b"".join(self._line)
-            self._line = []
+            self._partial_line.append(piece)
+            line = b"".join(self._partial_line)
+            self._partial_line = []
             if line:
-                self._fields.add(line)
-            elif event := self._fields.take():
+                self._event_builder.add_line(line)
+            elif event := self._event_builder.take_event():
                 events.append(event)
         if rest:
-            self._line.append(rest)
+            self._partial_line.append(rest)
         return events

@@ -46,7 +46,7 @@ class SseTransport:
         url: str,
         headers: Mapping[str, str],
         service: ServiceInfo,
-        silence: float,
+        read_timeout: float,
     ) -> None:
         self._http = http
         self._url = url
@@ -57,35 +57,37 @@ class SseTransport:
             **{name.lower(): value for name, value in headers.items()},
         }
         self._service = service
-        self._silence = silence if silence > 0 else None
+        self._read_timeout = read_timeout if read_timeout > 0 else None
 
     async def stream(
         self, body: Sequence[bytes], decoder: StreamDecoder
     ) -> AsyncGenerator[Chunk, None]:
         """Closing the generator closes the socket."""
-        with errors.discreet(self._service):
-            response = await self._http.post(self._url, self._headers, body, silence=self._silence)
+        with errors.redact_errors(self._service):
+            response = await self._http.post(
+                self._url, self._headers, body, read_timeout=self._read_timeout
+            )
         async with response:
-            with errors.discreet(self._service):
-                await self._check(response)
+            with errors.redact_errors(self._service):
+                await self._check_response(response)
             reader = SseReader()
-            while data := await self._read(response, decoder):
+            while data := await self._read_chunk(response, decoder):
                 events = reader.feed(data)
                 for chunk in merge_chunks(
                     chunk for event in events for chunk in decoder.feed(event)
                 ):
                     yield chunk
                 if decoder.is_final:
-                    await response.finish()
+                    await response.drain()
                     return
             if not decoder.is_complete:
-                raise errors.cut_off(self._service)
+                raise errors.build_truncated_error(self._service)
 
     async def close(self) -> None:
         await self._http.close()
 
-    async def _read(self, response: HttpResponse, decoder: StreamDecoder) -> bytes:
-        with errors.discreet(self._service):
+    async def _read_chunk(self, response: HttpResponse, decoder: StreamDecoder) -> bytes:
+        with errors.redact_errors(self._service):
             try:
                 return await response.read()
             except ProviderError:
@@ -93,30 +95,32 @@ class SseTransport:
                     return b""  # the answer is whole: only what may follow it is lost
                 raise
 
-    async def _check(self, response: HttpResponse) -> None:
+    async def _check_response(self, response: HttpResponse) -> None:
         kind = response.headers.get("content-type", "")
         if response.status != 200:
-            raise await self._refusal(response)
+            raise await self._read_response_error(response)
         if response.headers.get("content-encoding", "identity") != "identity":
-            raise errors.malformed(self._service, "a compressed stream, which was not asked for")
+            raise errors.build_malformed_error(
+                self._service, "a compressed stream, which was not asked for"
+            )
         if "html" in kind:
-            raise errors.malformed(self._service, "a web page instead of a stream")
+            raise errors.build_malformed_error(self._service, "a web page instead of a stream")
         if "json" in kind:
-            raise self._document(await response.read_all(errors.MAX_ERROR_BODY_BYTES))
+            raise self._build_document_error(await response.read_all(errors.MAX_ERROR_BODY_BYTES))
 
-    async def _refusal(self, response: HttpResponse) -> ProviderError:
+    async def _read_response_error(self, response: HttpResponse) -> ProviderError:
         try:
             body = await response.read_all(errors.MAX_ERROR_BODY_BYTES)
         except ProviderError:
             body = b""  # the status says more than the loss of its explanation
-        return errors.refusal(self._service, response.status, response.headers, body)
+        return errors.build_response_error(self._service, response.status, response.headers, body)
 
-    def _document(self, body: bytes) -> ProviderError:
+    def _build_document_error(self, body: bytes) -> ProviderError:
         """Some gateways report failures with a status that means success."""
         try:
             parsed: Any = msgspec.json.decode(body)
         except errors.JSON_DECODE_ERRORS:
             parsed = None
         if isinstance(parsed, dict) and parsed.get("error"):
-            return errors.in_stream(self._service, parsed["error"])
-        return errors.malformed(self._service, "a JSON document instead of a stream")
+            return errors.build_stream_error(self._service, parsed["error"])
+        return errors.build_malformed_error(self._service, "a JSON document instead of a stream")
