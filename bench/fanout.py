@@ -204,7 +204,7 @@ async def serve_joey(lines: asyncio.StreamReader, clients: int) -> dict[str, Any
     from joey.app import Application, open_engine
     from joey.server.auth import Token
     from joey.server.hub import ServerHub
-    from joey.server.serve import ServeOptions, serving
+    from joey.server.serve import ServeOptions, run_server
     from joey.server.websocket import ConnectionLimits
     from joey.storage.memory_store import MemoryStore
 
@@ -212,8 +212,8 @@ async def serve_joey(lines: asyncio.StreamReader, clients: int) -> dict[str, Any
         setup = Application(workspace=Path(directory), home=Path(directory, "home"))
         engine = open_engine(home=setup.home)
         hub = ServerHub(engine, MemoryStore(), setup)
-        options = ServeOptions(port=0, limits=ConnectionLimits(connections=clients))
-        async with serving(hub, Token(AUTH_TOKEN), options) as listening:
+        options = ServeOptions(port=0, limits=ConnectionLimits(max_connections=clients))
+        async with run_server(hub, Token(AUTH_TOKEN), options) as listening:
             print(listening.port, flush=True)
             await lines.readline()
             meter = ResourceMeter()

@@ -11,7 +11,7 @@ from joey.app import Application, open_engine, open_store
 from joey.client.remote import RemoteEngine
 from joey.server.auth import Token
 from joey.server.hub import ServerHub
-from joey.server.serve import ServeOptions, serving
+from joey.server.serve import ServeOptions, run_server
 from joey.testing.script import Call, Turn, call
 from joey.testing.server import ModelServer
 
@@ -50,7 +50,7 @@ class ServerHarness:
         """`allow_remote`: a way that leads here has another address."""
         hub = self.hub()
         options = ServeOptions(port=port, allow_remote=True)
-        async with serving(hub, Token(TOKEN), options) as listening:
+        async with run_server(hub, Token(TOKEN), options) as listening:
             yield Server(hub, listening.port)
 
 

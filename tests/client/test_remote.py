@@ -268,15 +268,15 @@ async def test_a_server_on_its_way_down_is_waited_for(tmp_path: Path) -> None:
         await anext(_asks(task))
         way = CuttingProxy(server.port)
         async with way.serving() as url, await RemoteEngine.connect(url, TOKEN) as far:
-            server.hub.ready = False
+            server.hub.is_ready = False
             attaching = asyncio.create_task(far.attach(task.id))
-            while not server.hub.counters.commands["getMessages", "API_NOT_READY"]:
+            while not server.hub.counters.commands_by_outcome["getMessages", "API_NOT_READY"]:
                 await near.command("ping")
-            refused = server.hub.counters.refused
+            refused = server.hub.counters.refused_count
             way.cut()
-            while server.hub.counters.refused == refused:
+            while server.hub.counters.refused_count == refused:
                 await near.command("ping")
-            server.hub.ready = True
+            server.hub.is_ready = True
             session = await attaching
             assert session.pending is not None
 

@@ -50,7 +50,7 @@ async def stage(
             hub = place.hub()
 
             async def start(text: str, **configuration: Any) -> Session:
-                options = hub.setup.build_options(configuration=configuration)
+                options = hub.services.build_options(configuration=configuration)
                 return await hub.engine.start(text, options=options)
 
             try:

@@ -40,7 +40,7 @@ async def break_a_command(here: ServerFixture) -> None:
 
 async def announce_too_much(here: ServerFixture) -> None:
     payload = ModePayload(mode="x" * 100_000)
-    while not here.hub.counters.resyncs:
+    while not here.hub.counters.resync_count:
         here.hub.announce("modeChanged", payload)
 
 

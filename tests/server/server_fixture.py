@@ -16,7 +16,7 @@ from websockets.typing import Origin, Subprotocol
 from joey.app import Application, open_engine, open_store
 from joey.server.auth import Token
 from joey.server.hub import ServerHub
-from joey.server.serve import RunningServer, ServeOptions, serving
+from joey.server.serve import RunningServer, ServeOptions, run_server
 from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer, TurnSelector, by_conversation
 from tests.server.json_schema_check import find_violations
@@ -188,7 +188,7 @@ async def open_server(
         env |= {"PATH": "/usr/bin:/bin"}
         setup = Application(workspace=root / "work", home=root / "home", env=env)
         hub = ServerHub(open_engine(home=setup.home, env=env), open_store(setup.home), setup)
-        async with serving(hub, Token(TOKEN), options or ServeOptions(port=0)) as listening:
+        async with run_server(hub, Token(TOKEN), options or ServeOptions(port=0)) as listening:
             yield ServerFixture(hub, listening, model, root)
 
 

@@ -32,7 +32,7 @@ SENT = int(os.environ.get("JOEY_FUZZ", "4000"))
 PEERS = 4
 AT_ONCE = 50
 """Frames that are on their way before the first answer is read."""
-UNHURRIED = ServeOptions(port=0, limits=ConnectionLimits(frames_per_second=1e6, burst=10**6))
+UNHURRIED = ServeOptions(port=0, limits=ConnectionLimits(frames_per_second=1e6, burst_frames=10**6))
 
 pytestmark = pytest.mark.requirement("websocket:fuzz")
 

@@ -14,7 +14,7 @@ from joey.server.serve import ServeOptions
 from joey.server.websocket import ConnectionLimits
 from tests.server.server_fixture import TIMEOUT_S, TOKEN, ServerFixture, open_server
 
-SHORT = ServeOptions(port=0, limits=ConnectionLimits(heartbeat_seconds=1))
+SHORT = ServeOptions(port=0, limits=ConnectionLimits(heartbeat_interval_s=1))
 
 
 async def silence(here: ServerFixture) -> ClientProtocol:
@@ -43,4 +43,4 @@ async def test_a_peer_that_answers_no_ping_is_dropped_and_the_others_stay(tmp_pa
         assert silent.close_code == 1011
         assert await living.ask("ping")
         assert len(here.listening.connections) == 1
-        assert here.hub.counters.accepted == 2
+        assert here.hub.counters.accepted_count == 2

@@ -68,8 +68,8 @@ async def test_a_message_answers_an_approval_with_no(tmp_path: Path) -> None:
         await peer.event("taskAskResponded")
         await peer.event("taskCompleted")
         assert not (tmp_path / "work" / "note").exists()
-        assert hub.current is not None
-        assert "rather not" in str(hub.current.messages)
+        assert hub.current_task is not None
+        assert "rather not" in str(hub.current_task.messages)
 
 
 @pytest.mark.requirement("ipc:commands")
@@ -141,8 +141,8 @@ async def test_a_queued_message_can_be_taken_back(tmp_path: Path) -> None:
         assert queue == []
         gate.set()
         await peer.event("taskCompleted")
-        assert hub.current is not None
-        assert "and this" not in str(hub.current.messages)
+        assert hub.current_task is not None
+        assert "and this" not in str(hub.current_task.messages)
 
 
 @pytest.mark.requirement("ipc:answers")

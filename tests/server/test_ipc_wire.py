@@ -26,7 +26,7 @@ from joey.server.ipc_protocol import (
     decode_command,
     encode_ack,
     encode_event,
-    roo_events,
+    to_roo_events,
 )
 
 ZERO = {"totalTokensIn": 0, "totalTokensOut": 0, "totalCost": 0, "contextTokens": 0}
@@ -198,14 +198,14 @@ def test_a_form_feed_in_the_text_does_not_end_the_frame() -> None:
 def test_events_become_the_tuples_that_roo_declares(
     name: str, payload: dict[str, Any], expected: list[Any]
 ) -> None:
-    assert roo_events(name, "t", payload) == expected
+    assert to_roo_events(name, "t", payload) == expected
 
 
 def test_tools_that_roo_does_not_know_are_counted_together() -> None:
     tally = {"attempts": 2, "failures": 1}
-    [(_, (_, _, tools))] = roo_events(
+    [(_, (_, _, tools))] = to_roo_events(
         "taskTokenUsageUpdated", "t", {"usage": {}, "toolUsage": {"fly": tally, "swim": tally}}
     )
     assert tools == {"custom_tool": {"attempts": 4, "failures": 2}}
-    failed = roo_events("taskToolFailed", "t", {"toolName": "fly", "error": "no wings"})
+    failed = to_roo_events("taskToolFailed", "t", {"toolName": "fly", "error": "no wings"})
     assert failed == [("taskToolFailed", ("t", "custom_tool", "no wings"))]

@@ -18,8 +18,8 @@ from joey.testing.script import Turn, pause, say
 from tests.server.server_fixture import TOKEN, Peer, ServerFixture, done, open_server
 
 WRONG = "not-the-token-0123456789"
-QUICK = ServeOptions(port=0, limits=ConnectionLimits(failed_auth_seconds=0))
-IMPATIENT = ServeOptions(port=0, limits=ConnectionLimits(auth_seconds=0.1, failed_auth_seconds=0))
+QUICK = ServeOptions(port=0, limits=ConnectionLimits(failed_auth_delay_s=0))
+IMPATIENT = ServeOptions(port=0, limits=ConnectionLimits(auth_timeout_s=0.1, failed_auth_delay_s=0))
 ROUTES = ("/", "/health", "/metrics", "/schema.json", "/assets/index.js")
 
 
@@ -79,8 +79,8 @@ async def test_a_wrong_token_is_refused_in_each_of_them(tmp_path: Path) -> None:
                     await peer.frame()
                 assert closed.value.rcvd is not None
                 assert closed.value.rcvd.code == 4401
-        assert here.hub.counters.refused == 5
-        assert here.hub.counters.accepted == 0
+        assert here.hub.counters.refused_count == 5
+        assert here.hub.counters.accepted_count == 0
 
 
 async def test_whoever_says_nothing_is_not_kept(tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ async def test_health_is_for_all_and_numbers_are_for_those_with_the_token(tmp_pa
 
 
 async def test_too_many_connections_are_refused_and_the_others_stay(tmp_path: Path) -> None:
-    options = ServeOptions(port=0, limits=ConnectionLimits(connections=2))
+    options = ServeOptions(port=0, limits=ConnectionLimits(max_connections=2))
     async with open_server(tmp_path, options=options) as here, here.peer() as peer:
         async with here.peer():
             assert await refused(here) == 503

@@ -21,7 +21,7 @@ from joey.app import Application, open_engine, open_store
 from joey.errors import ConfigError
 from joey.server.auth import Token, find_token
 from joey.server.hub import ServerHub
-from joey.server.serve import ServeOptions, serving
+from joey.server.serve import ServeOptions, run_server
 from joey.testing.script import Turn, pause, say
 from joey.testing.server import ModelServer, by_conversation
 from tests.server.binary import Served
@@ -124,7 +124,7 @@ async def test_of_two_that_begin_on_one_port_at_once_one_serves_and_one_is_refus
 
     async def serve() -> None:
         hub = ServerHub(open_engine(home=setup.home, env={}), open_store(setup.home), setup)
-        async with serving(hub, Token(TOKEN), ServeOptions(port=unused_tcp_port)):
+        async with run_server(hub, Token(TOKEN), ServeOptions(port=unused_tcp_port)):
             await over.wait()
 
     both = {asyncio.create_task(serve()), asyncio.create_task(serve())}
@@ -173,5 +173,5 @@ def test_a_token_that_is_short_or_open_to_others_is_refused(tmp_path: Path) -> N
     with pytest.raises(ConfigError, match="chmod 600"):
         find_token(tmp_path, {}, file)
     file.chmod(0o600)
-    assert find_token(tmp_path, {}, file).fits(TOKEN)
-    assert not find_token(tmp_path, {}, file).fits(f"{TOKEN}x")
+    assert find_token(tmp_path, {}, file).matches(TOKEN)
+    assert not find_token(tmp_path, {}, file).matches(f"{TOKEN}x")

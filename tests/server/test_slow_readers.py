@@ -42,7 +42,7 @@ class Pipe:
         if self._last is not None and self.sent_texts[-1:] == [self._last]:
             self.can_write, self._last = False, None
 
-    def cut(self, code: int, reason: str) -> None:
+    def force_close(self, code: int, reason: str) -> None:
         self.cut_with = code
         self.was_cut.set()
 
@@ -54,7 +54,7 @@ class Pipe:
 class Open(StoredTask, frozen=True):
     """A task with two rows that have not ended."""
 
-    def growing(self) -> list[EventFrame]:
+    def build_partial_frames(self) -> list[EventFrame]:
         return [frame("growing", self.seq, ts=8), frame("growing too", self.seq, ts=9)]
 
 
@@ -93,14 +93,14 @@ async def test_whoever_lags_is_asked_to_subscribe_again_and_then_misses_nothing(
     pipe.can_write = False
     for each in frames[1:]:
         box.send_event(Broadcast(each))
-    box.respond(build_success("1", "ping", Pong(pong=1)))
+    box.send_response(build_success("1", "ping", Pong(pong=1)))
     pipe.can_write = True
     box.flush()
     assert [f.get("eventName", "response") for f in pipe.sent] == ["message", "resync", "response"]
     assert pipe.sent[1]["payload"] == {"taskId": "t"}
     box.send_event(Broadcast(frame("unheard", count + 1)))
     assert len(pipe.sent) == 3, "nothing of the task until it is subscribed to again"
-    box.respond(build_success("2", "ping", Pong(pong=1)), (source, "t", 1))
+    box.send_response(build_success("2", "ping", Pong(pong=1)), (source, "t", 1))
     assert pipe.sent[3]["requestId"] == "2"
     texts = [f["payload"]["message"]["text"] for f in pipe.sent[4:]]
     assert texts == [str(n) for n in range(2, count + 1)]
@@ -115,7 +115,7 @@ async def test_a_long_task_is_read_back_no_faster_than_it_is_read() -> None:
     source = StoredTask(frames, list(range(1, 5001)), 5000)
     box = outbox(pipe, source)
     pipe.can_write = False
-    box.respond(build_success("1", "ping", Pong(pong=1)), (source, "t", 0))
+    box.send_response(build_success("1", "ping", Pong(pong=1)), (source, "t", 0))
     assert pipe.sent == []
     pipe.can_write = True
     box.flush()
@@ -127,7 +127,7 @@ async def test_what_grows_is_sent_after_a_task_was_read_back_and_before_it_grows
     source = Open([frame(str(n), n, ts=n) for n in range(1, 4)], [1, 2, 3], 3)
     box = outbox(pipe, source)
     pipe.can_write = False
-    box.respond(build_success("1", "ping", Pong(pong=1)), (source, "t", 1))
+    box.send_response(build_success("1", "ping", Pong(pong=1)), (source, "t", 1))
     box.send_event(Broadcast(frame("unheard", 3, ts=9), row=9))
     pipe.can_write = True
     box.flush()
@@ -142,7 +142,7 @@ async def test_what_grows_waits_for_a_slow_reader_and_is_sent_as_it_looks_then()
     source = Open([], [], 0)
     box = outbox(pipe, source)
     pipe.shut_after("growing")
-    box.respond(build_success("1", "ping", Pong(pong=1)), (source, "t", 0))
+    box.send_response(build_success("1", "ping", Pong(pong=1)), (source, "t", 0))
     assert pipe.sent_texts == ["growing"]
     box.send_event(Broadcast(frame("growing on too", 0, ts=9), row=9))
     pipe.can_write = True
@@ -162,7 +162,7 @@ async def test_whoever_does_not_even_read_that_is_cut() -> None:
 
 
 async def test_a_client_that_never_reads_is_cut_and_disturbs_nobody(tmp_path: Path) -> None:
-    options = ServeOptions(port=0, limits=ConnectionLimits(drain_seconds=0.1))
+    options = ServeOptions(port=0, limits=ConnectionLimits(drain_timeout_s=0.1))
     async with open_server(tmp_path, options=options) as here, here.peer() as reader:
         deaf = socket.socket()
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -179,6 +179,6 @@ async def test_a_client_that_never_reads_is_cut_and_disturbs_nobody(tmp_path: Pa
                     here.hub.announce("modeChanged", payload)
                     sent += 1
                     await reader.event("modeChanged", since=sent - 1)
-            assert here.hub.counters.resyncs == 1
+            assert here.hub.counters.resync_count == 1
             assert len(reader.events) == sent
             silent.transport.abort()

@@ -103,8 +103,8 @@ async def test_no_command_at_all_takes_an_empty_id_in_its_frame(tmp_path: Path) 
 
 async def test_a_frame_that_names_two_tasks_is_refused(tmp_path: Path) -> None:
     async with asking(tmp_path) as (here, peer):
-        assert here.hub.current is not None
-        current = here.hub.current.id
+        assert here.hub.current_task is not None
+        current = here.hub.current_task.id
         await peer.ask("getTask", f"task_{current}", taskId=current)
         with pytest.raises(CommandFailedError, match=r"INVALID_PARAMETER.*taskId"):
             await peer.ask("pressPrimaryButton", "another", taskId=current)
@@ -152,8 +152,8 @@ async def test_what_is_no_id_stops_nothing_over_ipc(
         peer.send("GetModes")
         await peer.event("modesResponse")
         assert len([each for each in caplog.records if "is dropped" in each.message]) == sent_count
-        assert hub.current is not None
-        assert hub.current.pending is not None
+        assert hub.current_task is not None
+        assert hub.current_task.pending is not None
 
 
 @pytest.mark.parametrize("no_id", ["", None, 7])

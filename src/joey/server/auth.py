@@ -1,8 +1,8 @@
-"""Authentication of clients: the token, and the `Host` and `Origin` checks.
+"""Authentication of clients: the token, and the `Host` and `SettingOrigin` checks.
 
 The token is a secret between the server and its clients. The other two checks keep out web pages
 that a browser on this machine shows: pages that got here by DNS rebinding (`Host`), and pages from
-other sites (`Origin`). They precede everything else, on every request.
+other sites (`SettingOrigin`). They precede everything else, on every request.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Token:
     def __init__(self, value: str) -> None:
         self.value = value
 
-    def fits(self, given: str) -> bool:
+    def matches(self, given: str) -> bool:
         return hmac.compare_digest(self.value.encode(), given.encode("utf-8", "replace"))
 
     def __repr__(self) -> str:
@@ -48,18 +48,18 @@ def find_token(home: Path, env: Mapping[str, str], file: Path | None = None) -> 
         ConfigError
     """
     if value := env.get(TOKEN_ENV_VAR, "").strip():
-        return _checked(value, TOKEN_ENV_VAR)
+        return _validate_token(value, TOKEN_ENV_VAR)
     if file is not None:
-        return _checked(_read(file), str(file))
-    kept = home / TOKEN_FILE_NAME
-    if kept.exists():
-        return _checked(_read(kept), str(kept))
+        return _validate_token(_read_token_file(file), str(file))
+    stored = home / TOKEN_FILE_NAME
+    if stored.exists():
+        return _validate_token(_read_token_file(stored), str(stored))
     token = secrets.token_urlsafe(32)
-    _keep(kept, token)
+    _write_token_file(stored, token)
     return Token(token)
 
 
-def _checked(value: str, where: str) -> Token:
+def _validate_token(value: str, where: str) -> Token:
     if len(value) < MIN_TOKEN_CHARS or not value.isascii() or not value.isprintable():
         raise ConfigError(
             f"The token in {where} is not usable: take at least {MIN_TOKEN_CHARS} printable ASCII"
@@ -68,7 +68,7 @@ def _checked(value: str, where: str) -> Token:
     return Token(value)
 
 
-def _read(file: Path) -> str:
+def _read_token_file(file: Path) -> str:
     try:
         if file.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
             raise ConfigError(f"Others may read the token in {file}. Close it: chmod 600 {file}")
@@ -77,7 +77,7 @@ def _read(file: Path) -> str:
         raise ConfigError(f"The token in {file} cannot be read: {error}.") from error
 
 
-def _keep(file: Path, token: str) -> None:
+def _write_token_file(file: Path, token: str) -> None:
     try:
         make_private_directory(file.parent)
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -91,33 +91,33 @@ def _keep(file: Path, token: str) -> None:
 class OriginPolicy(Struct, frozen=True):
     """Which addresses and pages are expected."""
 
-    hosts: frozenset[str]
+    allowed_hosts: frozenset[str]
     """As in the header: name or address, and the port unless it is the usual one."""
-    origins: frozenset[str]
+    allowed_origins: frozenset[str]
     """Pages from elsewhere that were allowed by name."""
     scheme: str = "http"
-    any_address: bool = False
+    allows_any_ip_address: bool = False
     """Beyond loopback a client may come by any address; rebinding needs a name."""
 
-    def refuses(self, headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+    def find_refusal_reason(self, headers: Iterable[tuple[bytes, bytes]]) -> str | None:
         """Why a request is not let in; None when it is."""
         found: dict[bytes, list[str]] = {b"host": [], b"origin": []}
         for name, value in headers:
             if name in found:
                 found[name].append(value.decode("latin-1").strip().lower())
         hosts, origins = found[b"host"], found[b"origin"]
-        if len(hosts) != 1 or not self._knows(hosts[0]):
+        if len(hosts) != 1 or not self._is_allowed_host(hosts[0]):
             return "This Host is not one of this server's."
         if not origins:
             return None
         if len(origins) == 1 and (
-            origins[0] in self.origins or origins[0] == f"{self.scheme}://{hosts[0]}"
+            origins[0] in self.allowed_origins or origins[0] == f"{self.scheme}://{hosts[0]}"
         ):
             return None
         return "This Origin is not allowed; see joey serve --allow-origin."
 
-    def _knows(self, host: str) -> bool:
-        return host in self.hosts or (self.any_address and _is_address(host))
+    def _is_allowed_host(self, host: str) -> bool:
+        return host in self.allowed_hosts or (self.allows_any_ip_address and _is_ip_address(host))
 
 
 def build_origin_policy(
@@ -129,21 +129,21 @@ def build_origin_policy(
     hosts = {f"{name}:{port}".lower() for name in names}
     if port == usual:
         hosts |= {name.lower() for name in names}
-    allowed = {_origin(origin) for origin in origins}
+    allowed = {_parse_origin(origin) for origin in origins}
     hosts |= {urlsplit(origin).netloc for origin in allowed}
     return OriginPolicy(
         frozenset(hosts), frozenset(allowed), "https" if tls else "http", any_address
     )
 
 
-def _origin(text: str) -> str:
+def _parse_origin(text: str) -> str:
     parts = urlsplit(text.strip().lower().rstrip("/"))
     if parts.scheme not in ("http", "https") or not parts.netloc or parts.path or parts.query:
         raise ConfigError(f"{text!r} is not an origin such as https://joey.example.org")
     return f"{parts.scheme}://{parts.netloc}"
 
 
-def _is_address(host: str) -> bool:
+def _is_ip_address(host: str) -> bool:
     name = host.rpartition("]")[0].removeprefix("[") or host.partition(":")[0]
     try:
         ipaddress.ip_address(name)
@@ -152,7 +152,7 @@ def _is_address(host: str) -> bool:
     return True
 
 
-def offered_token(headers: Mapping[str, str], subprotocols: Iterable[str]) -> str | None:
+def extract_token(headers: Mapping[str, str], subprotocols: Iterable[str]) -> str | None:
     """The token that came with a request, by either of the two ways."""
     scheme, _, value = headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer" and value.strip():

@@ -35,21 +35,21 @@ from joey.engine.task import Task
 class Broadcast:
     def __init__(self, frame: EventFrame, row: int | None = None) -> None:
         self.frame = frame
-        self.row = row
+        self.row_ts = row
         """The growing row that it shows; a later one of the same row may take its place."""
 
     @cached_property
-    def data(self) -> bytes:
+    def json_bytes(self) -> bytes:
         """JSON."""
         return encode_frame(self.frame)
 
     @cached_property
     def packet(self) -> bytes:
         """As it travels: a server's frames are not masked, so they are the same for everybody."""
-        return text_packet(self.data)
+        return encode_text_packet(self.json_bytes)
 
 
-def text_packet(data: bytes) -> bytes:
+def encode_text_packet(data: bytes) -> bytes:
     """A WebSocket text frame."""
     return Frame(Opcode.TEXT, data).serialize(mask=False)
 
@@ -69,89 +69,91 @@ class TaskFeed:
         self.task = task
         self.frames: list[EventFrame] = []
         """Everything durable that was told, in order."""
-        self._seqs: list[int] = []
+        self._frame_seqs: list[int] = []
         self._encoder = FrameEncoder(task.id)
         self._broadcast = broadcast
-        self._due: dict[int, float] = {}
-        self._growing: dict[int, asyncio.TimerHandle] = {}
+        self._next_update_times: dict[int, float] = {}
+        self._update_timers: dict[int, asyncio.TimerHandle] = {}
         self._subscription = task.subscribe(0)
-        self._reader: asyncio.Task[None] | None = None
+        self._reader_task: asyncio.Task[None] | None = None
 
     @property
     def seq(self) -> int:
         """The last record that was told."""
         return self._encoder.seq
 
-    def start(self, ended: Callable[[], None]) -> None:
-        """Tell from now on; `ended` is called when the task was closed and all is told."""
-        self._reader = asyncio.create_task(self._read(), name=f"joey-feed-{self.task.id}")
-        self._reader.add_done_callback(lambda _: ended())
+    def start(self, on_end: Callable[[], None]) -> None:
+        """Tell from now on; `on_end` is called when the task was closed and all is told."""
+        self._reader_task = asyncio.create_task(
+            self._read_events(), name=f"joey-feed-{self.task.id}"
+        )
+        self._reader_task.add_done_callback(lambda _: on_end())
 
     async def close(self) -> None:
         """Tell what is left and stop. The task must have been closed before."""
-        if self._reader is not None:
-            await self._reader
+        if self._reader_task is not None:
+            await self._reader_task
         self._subscription.close()
 
-    def after(self, seq: int) -> int:
+    def find_index_after(self, seq: int) -> int:
         """The position in `frames` of the first one that `seq` does not cover."""
-        return bisect.bisect_right(self._seqs, seq)
+        return bisect.bisect_right(self._frame_seqs, seq)
 
-    def growing(self) -> Sequence[EventFrame]:
+    def build_partial_frames(self) -> Sequence[EventFrame]:
         """The rows that still grow, as they look now."""
         return self._encoder.encode_open_rows()
 
-    async def _read(self) -> None:
+    async def _read_events(self) -> None:
         async for numbered in self._subscription:
             try:
-                self._take(numbered)
+                self._handle(numbered)
             except Exception:
                 log.exception("task %s: an event could not be told", self.task.id)
-        for timer in self._growing.values():
+        for timer in self._update_timers.values():
             timer.cancel()
 
-    def _take(self, numbered: NumberedEvent) -> None:
+    def _handle(self, numbered: NumberedEvent) -> None:
         event = numbered.event
         if type(event) not in TRANSIENT_EVENTS:
-            self._take_durable(numbered)
+            self._handle_durable(numbered)
             return
         for change in self._encoder.apply_transient(event):
-            self._grow(change)
+            self._schedule_row_update(change)
         if isinstance(event, RetryCountdown):
             self._broadcast(Broadcast(self._encoder.encode_countdown(event)))
 
-    def _take_durable(self, numbered: NumberedEvent) -> None:
+    def _handle_durable(self, numbered: NumberedEvent) -> None:
         for frame in self._encoder.encode(numbered.seq, numbered.event):
             self.frames.append(frame)
             # A frame that is not the last of its record counts as told when its record is.
-            self._seqs.append(numbered.seq)
+            self._frame_seqs.append(numbered.seq)
             if isinstance(frame.payload, MessagePayload):
-                self._settle(get_row_ts(frame.payload))
+                self._cancel_row_update(get_row_ts(frame.payload))
             if numbered.seq > self.task.bus.opened_at_seq:
                 self._broadcast(Broadcast(frame))
 
-    def _grow(self, change: RowChange) -> None:
+    def _schedule_row_update(self, change: RowChange) -> None:
         now = asyncio.get_running_loop().time()
-        if change.action == "created" or now >= self._due.get(change.ts, 0.0):
-            self._show(change)
-        elif change.ts not in self._growing:
-            self._growing[change.ts] = asyncio.get_running_loop().call_at(
-                self._due[change.ts], self._show, change
+        if change.action == "created" or now >= self._next_update_times.get(change.ts, 0.0):
+            self._broadcast_row(change)
+        elif change.ts not in self._update_timers:
+            self._update_timers[change.ts] = asyncio.get_running_loop().call_at(
+                self._next_update_times[change.ts], self._broadcast_row, change
             )
 
-    def _show(self, change: RowChange) -> None:
-        self._settle(change.ts)
+    def _broadcast_row(self, change: RowChange) -> None:
+        self._cancel_row_update(change.ts)
         frame = self._encoder.encode_row(change)
         if frame is None:
             return
         broadcast = Broadcast(frame, change.ts)
-        wait = ROW_UPDATE_INTERVAL_S * (1 + len(broadcast.data) / BYTES_PER_EXTRA_INTERVAL)
-        self._due[change.ts] = asyncio.get_running_loop().time() + wait
+        wait = ROW_UPDATE_INTERVAL_S * (1 + len(broadcast.json_bytes) / BYTES_PER_EXTRA_INTERVAL)
+        self._next_update_times[change.ts] = asyncio.get_running_loop().time() + wait
         self._broadcast(broadcast)
 
-    def _settle(self, ts: int) -> None:
-        self._due.pop(ts, None)
-        if timer := self._growing.pop(ts, None):
+    def _cancel_row_update(self, ts: int) -> None:
+        self._next_update_times.pop(ts, None)
+        if timer := self._update_timers.pop(ts, None):
             timer.cancel()
 
 
@@ -168,7 +170,7 @@ class ClientTransport(Protocol):
 
     def write(self, packet: bytes) -> None: ...
 
-    def cut(self, code: int, reason: str) -> None: ...
+    def force_close(self, code: int, reason: str) -> None: ...
 
 
 class ReplaySource(Protocol):
@@ -177,12 +179,12 @@ class ReplaySource(Protocol):
     @property
     def frames(self) -> Sequence[EventFrame]: ...
 
-    def after(self, seq: int) -> int: ...
+    def find_index_after(self, seq: int) -> int: ...
 
     @property
     def seq(self) -> int: ...
 
-    def growing(self) -> Sequence[EventFrame]:
+    def build_partial_frames(self) -> Sequence[EventFrame]:
         """Rows that have not ended, as they look now."""
         ...
 
@@ -192,11 +194,11 @@ class _ReplayCursor:
 
     def __init__(self, source: ReplaySource, since: int) -> None:
         self.source = source
-        self.position = source.after(since)
+        self.position = source.find_index_after(since)
         self.replay = ReplayNormalizer()
-        self.begun = False
+        self.is_started = False
 
-    def next(self) -> EventFrame | None:
+    def read_next(self) -> EventFrame | None:
         if self.position >= len(self.source.frames):
             return None
         frame = self.source.frames[self.position]
@@ -205,18 +207,18 @@ class _ReplayCursor:
 
 
 class _QueuedPacket:
-    __slots__ = ("broadcast", "packet", "reading")
+    __slots__ = ("broadcast", "cursor", "packet")
 
     def __init__(
         self,
         packet: bytes | None,
         broadcast: Broadcast | None = None,
-        reading: _ReplayCursor | None = None,
+        cursor: _ReplayCursor | None = None,
     ) -> None:
         self.packet = packet
         """None when another item took its place."""
         self.broadcast = broadcast
-        self.reading = reading
+        self.cursor = cursor
 
 
 SourceFinder = Callable[[str], ReplaySource | None]
@@ -225,175 +227,182 @@ SourceFinder = Callable[[str], ReplaySource | None]
 class SendQueue:
     def __init__(
         self,
-        link: ClientTransport,
+        transport: ClientTransport,
         find_source: SourceFinder,
         on_resync: Callable[[], None],
-        drain_seconds: float,
+        drain_timeout_s: float,
     ) -> None:
-        self._link = link
-        self._drain_seconds = drain_seconds
+        self._transport = transport
+        self._drain_timeout_s = drain_timeout_s
         self._find_source = find_source
         self._on_resync = on_resync
         self._queue: deque[_QueuedPacket] = deque()
-        self._growing: dict[tuple[str | None, int], _QueuedPacket] = {}
-        self._readings: dict[str, _ReplayCursor] = {}
-        self._muted: set[str | None] = set()
-        self._events = 0
-        self._event_bytes = 0
-        self._response_bytes = 0
-        self._room = asyncio.Event()
-        self._room.set()
-        self._deadline: asyncio.TimerHandle | None = None
+        self._queued_row_updates: dict[tuple[str | None, int], _QueuedPacket] = {}
+        self._replay_cursors: dict[str, _ReplayCursor] = {}
+        self._muted_task_ids: set[str | None] = set()
+        self._queued_event_count = 0
+        self._queued_event_bytes = 0
+        self._queued_response_bytes = 0
+        self._has_capacity = asyncio.Event()
+        self._has_capacity.set()
+        self._drain_timer: asyncio.TimerHandle | None = None
 
     # What is put in ---------------------------------------------------------------------------
 
     def send_event(self, broadcast: Broadcast) -> None:
         """An event for everybody."""
         task_id = broadcast.frame.task_id
-        if task_id in self._muted or task_id in self._readings:
+        if task_id in self._muted_task_ids or task_id in self._replay_cursors:
             return
-        self._put(broadcast)
+        self._write_or_queue(broadcast)
         if self._queue:
             self.flush()
 
-    def _put(self, broadcast: Broadcast) -> None:
-        if not self._queue and self._link.can_write:
-            self._link.write(broadcast.packet)
+    def _write_or_queue(self, broadcast: Broadcast) -> None:
+        if not self._queue and self._transport.can_write:
+            self._transport.write(broadcast.packet)
             return
         item = _QueuedPacket(broadcast.packet, broadcast)
-        if broadcast.row is not None:
-            self._replace(broadcast.frame.task_id, broadcast.row, item)
+        if broadcast.row_ts is not None:
+            self._supersede_row_update(broadcast.frame.task_id, broadcast.row_ts, item)
         self._queue.append(item)
-        self._events += 1
-        self._event_bytes += len(broadcast.packet)
-        if self._events > MAX_QUEUED_EVENTS or self._event_bytes > MAX_QUEUED_BYTES:
-            self._drop_events()
+        self._queued_event_count += 1
+        self._queued_event_bytes += len(broadcast.packet)
+        if (
+            self._queued_event_count > MAX_QUEUED_EVENTS
+            or self._queued_event_bytes > MAX_QUEUED_BYTES
+        ):
+            self._drop_queued_events()
 
-    def respond(
-        self, response: ResponseFrame, reading: tuple[ReplaySource, str, int] | None = None
+    def send_response(
+        self, response: ResponseFrame, replay: tuple[ReplaySource, str, int] | None = None
     ) -> None:
         """The answer to a command; then, when asked for, a task from an earlier number on."""
-        packet = text_packet(encode_frame(response))
+        packet = encode_text_packet(encode_frame(response))
         started = None
-        if reading is not None:
-            source, task_id, since = reading
-            started = self._readings[task_id] = _ReplayCursor(source, since)
-            self._muted.discard(task_id)
-        self._queue.append(_QueuedPacket(packet, reading=started))
-        self._response_bytes += len(packet)
-        if self._response_bytes > MAX_QUEUED_BYTES:
-            self._room.clear()
+        if replay is not None:
+            source, task_id, since = replay
+            started = self._replay_cursors[task_id] = _ReplayCursor(source, since)
+            self._muted_task_ids.discard(task_id)
+        self._queue.append(_QueuedPacket(packet, cursor=started))
+        self._queued_response_bytes += len(packet)
+        if self._queued_response_bytes > MAX_QUEUED_BYTES:
+            self._has_capacity.clear()
         self.flush()
 
-    async def room(self) -> None:
+    async def wait_for_capacity(self) -> None:
         """Return when the client has taken enough of what it asked for."""
-        await self._room.wait()
+        await self._has_capacity.wait()
 
     def close(self) -> None:
         self._queue.clear()
-        self._readings.clear()
-        self._room.set()
-        if self._deadline is not None:
-            self._deadline.cancel()
+        self._replay_cursors.clear()
+        self._has_capacity.set()
+        if self._drain_timer is not None:
+            self._drain_timer.cancel()
 
     # What is taken out ------------------------------------------------------------------------
 
     def flush(self) -> None:
-        while self._link.can_write:
-            sent = self._send_queued()
-            read = self._send_read_back()
+        while self._transport.can_write:
+            sent = self._send_next_queued()
+            read = self._send_next_replayed()
             if not sent and not read:
                 break
         if self._queue:
             return
         # What belongs to no task cannot be subscribed to: it is heard again from here on.
-        self._muted.discard(None)
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
+        self._muted_task_ids.discard(None)
+        if self._drain_timer is not None:
+            self._drain_timer.cancel()
+            self._drain_timer = None
 
-    def _send_queued(self) -> bool:
+    def _send_next_queued(self) -> bool:
         while self._queue:
             item = self._queue.popleft()
             if item.packet is None:
                 continue
-            self._forget(item)
-            self._link.write(item.packet)
-            if item.reading is not None:
-                item.reading.begun = True
+            self._subtract_from_totals(item)
+            self._transport.write(item.packet)
+            if item.cursor is not None:
+                item.cursor.is_started = True
             return True
         return False
 
-    def _send_read_back(self) -> bool:
-        for task_id, reading in list(self._readings.items()):
-            if not reading.begun or not self._link.can_write:
+    def _send_next_replayed(self) -> bool:
+        for task_id, cursor in list(self._replay_cursors.items()):
+            if not cursor.is_started or not self._transport.can_write:
                 continue
-            frame = reading.next()
+            frame = cursor.read_next()
             if frame is None:
-                self._end_reading(task_id, reading)
+                self._finish_replay(task_id, cursor)
             else:
-                self._link.write(text_packet(encode_frame(frame)))
+                self._transport.write(encode_text_packet(encode_frame(frame)))
             return True
         return False
 
-    def _end_reading(self, task_id: str, reading: _ReplayCursor) -> None:
+    def _finish_replay(self, task_id: str, cursor: _ReplayCursor) -> None:
         """From here on live; a task that was opened while it was read back goes on from there."""
         live = self._find_source(task_id)
-        if live is None or live is reading.source:
-            del self._readings[task_id]
-            for frame in reading.source.growing():
-                self._put(Broadcast(reading.replay.normalize(frame), get_row_ts(frame.payload)))
+        if live is None or live is cursor.source:
+            del self._replay_cursors[task_id]
+            for frame in cursor.source.build_partial_frames():
+                self._write_or_queue(
+                    Broadcast(cursor.replay.normalize(frame), get_row_ts(frame.payload))
+                )
             return
-        reading.position = live.after(reading.source.seq)
-        reading.source = live
+        cursor.position = live.find_index_after(cursor.source.seq)
+        cursor.source = live
 
-    def _forget(self, item: _QueuedPacket) -> None:
+    def _subtract_from_totals(self, item: _QueuedPacket) -> None:
         assert item.packet is not None
         if item.broadcast is None:
-            self._response_bytes -= len(item.packet)
-            if self._response_bytes <= MAX_QUEUED_BYTES:
-                self._room.set()
+            self._queued_response_bytes -= len(item.packet)
+            if self._queued_response_bytes <= MAX_QUEUED_BYTES:
+                self._has_capacity.set()
             return
-        self._events -= 1
-        self._event_bytes -= len(item.packet)
-        row = item.broadcast.row
+        self._queued_event_count -= 1
+        self._queued_event_bytes -= len(item.packet)
+        row = item.broadcast.row_ts
         if row is not None:
-            self._growing.pop((item.broadcast.frame.task_id, row), None)
+            self._queued_row_updates.pop((item.broadcast.frame.task_id, row), None)
 
-    def _replace(self, task_id: str | None, row: int, item: _QueuedPacket) -> None:
+    def _supersede_row_update(self, task_id: str | None, row: int, item: _QueuedPacket) -> None:
         """The row as it looked before need not be sent any more. The new look is put at the end:
         it must not overtake what was told before it."""
-        before = self._growing.get((task_id, row))
+        before = self._queued_row_updates.get((task_id, row))
         if before is not None:
-            self._forget(before)
+            self._subtract_from_totals(before)
             before.packet = None
-        self._growing[task_id, row] = item
+        self._queued_row_updates[task_id, row] = item
 
-    def _drop_events(self) -> None:
+    def _drop_queued_events(self) -> None:
         dropped = {
             item.broadcast.frame.task_id
             for item in self._queue
             if item.packet is not None and item.broadcast is not None
         }
         self._queue = deque(item for item in self._queue if item.broadcast is None)
-        self._growing.clear()
-        self._events = self._event_bytes = 0
+        self._queued_row_updates.clear()
+        self._queued_event_count = self._queued_event_bytes = 0
         self._on_resync()
         for task_id in sorted(dropped, key=str):
-            self._muted.add(task_id)
+            self._muted_task_ids.add(task_id)
             frame = EventFrame(
                 event_name="resync",
                 task_id=task_id,
                 payload=ResyncPayload(task_id=task_id),
                 seq=0,
             )
-            packet = text_packet(encode_frame(frame))
+            packet = encode_text_packet(encode_frame(frame))
             self._queue.append(_QueuedPacket(packet))
-            self._response_bytes += len(packet)
-        if self._deadline is None:
-            self._deadline = asyncio.get_running_loop().call_later(
-                self._drain_seconds, self._give_up
+            self._queued_response_bytes += len(packet)
+        if self._drain_timer is None:
+            self._drain_timer = asyncio.get_running_loop().call_later(
+                self._drain_timeout_s, self._disconnect_slow_client
             )
 
-    def _give_up(self) -> None:
-        self._link.cut(TRY_AGAIN_LATER_CLOSE_CODE, "too slow: connect again and subscribe")
+    def _disconnect_slow_client(self) -> None:
+        self._transport.force_close(
+            TRY_AGAIN_LATER_CLOSE_CODE, "too slow: connect again and subscribe"
+        )

@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from joey import __version__
 from joey.core.wire.schema import build_wire_schema
-from joey.server.auth import OriginPolicy, offered_token
+from joey.server.auth import OriginPolicy, extract_token
 from joey.server.websocket import Connections
 
 log = logging.getLogger(__name__)
@@ -33,13 +33,13 @@ log = logging.getLogger(__name__)
 def make_application(connections: Connections, origin_policy: OriginPolicy) -> ASGIApp:
     pages = HttpEndpoints(connections)
     routes = [
-        Route("/", pages.index),
-        Route("/assets/{path:path}", pages.asset),
-        Route("/health", pages.health),
-        Route("/metrics", pages.metrics),
-        Route("/schema.json", pages.schema),
-        WebSocketRoute("/ws", connections.serve),
-        WebSocketRoute("/", connections.serve),
+        Route("/", pages.get_index),
+        Route("/assets/{path:path}", pages.get_asset),
+        Route("/health", pages.get_health),
+        Route("/metrics", pages.get_metrics),
+        Route("/schema.json", pages.get_schema),
+        WebSocketRoute("/ws", connections.serve_websocket),
+        WebSocketRoute("/", connections.serve_websocket),
     ]
     return SecurityMiddleware(Starlette(routes=routes), origin_policy, connections)
 
@@ -59,12 +59,12 @@ class SecurityMiddleware:
             await self._application(scope, receive, send)
             return
         if scope["type"] == "http":
-            send = _with_headers(send)
-        reason = self._origin_policy.refuses(scope["headers"])
+            send = _add_security_headers(send)
+        reason = self._origin_policy.find_refusal_reason(scope["headers"])
         if reason is None:
             await self._application(scope, receive, send)
             return
-        self._counters.refused += 1
+        self._counters.refused_count += 1
         log.info("refused", extra={"reason": reason, "path": scope["path"][:100]})
         if scope["type"] == "http":
             await PlainTextResponse(f"{reason}\n", 403)(scope, receive, send)
@@ -72,7 +72,7 @@ class SecurityMiddleware:
             await send({"type": "websocket.close", "code": 1008})
 
 
-def _with_headers(send: Send) -> Send:
+def _add_security_headers(send: Send) -> Send:
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
@@ -107,67 +107,67 @@ class HttpEndpoints:
         self._connections = connections
         self._hub = connections.hub
 
-    def index(self, request: Request) -> Response:
-        data = _asset("index.html")
+    def get_index(self, request: Request) -> Response:
+        data = _read_asset("index.html")
         if data is None:
             return PlainTextResponse(MISSING_WEB_PAGE_TEXT)
         headers = {"cache-control": "no-cache"}
         return Response(data, media_type="text/html; charset=utf-8", headers=headers)
 
-    def asset(self, request: Request) -> Response:
+    def get_asset(self, request: Request) -> Response:
         path = f"assets/{request.path_params['path']}"
-        data = _asset(path)
+        data = _read_asset(path)
         if data is None:
             return PlainTextResponse("There is nothing here.\n", 404)
         kind = mimetypes.guess_type(path)[0] or "application/octet-stream"
         return Response(data, media_type=kind, headers={"cache-control": "no-cache"})
 
-    def health(self, request: Request) -> Response:
+    def get_health(self, request: Request) -> Response:
         """Anybody may know that it is alive; how busy it is, only who has the token."""
         status: dict[str, object] = {
-            "status": "ok" if self._hub.ready else "stopping",
+            "status": "ok" if self._hub.is_ready else "stopping",
             "version": __version__,
         }
-        if self._knows_token(request):
+        if self._has_valid_token(request):
             status["tasks"] = len(self._hub.engine.tasks)
             status["connections"] = len(self._connections)
-        return _json(status)
+        return _make_json_response(status)
 
-    def metrics(self, request: Request) -> Response:
-        if not self._knows_token(request):
+    def get_metrics(self, request: Request) -> Response:
+        if not self._has_valid_token(request):
             return PlainTextResponse("Say the token: Authorization: Bearer …\n", 401)
-        text = self._hub.counters.metrics(
+        text = self._hub.counters.render_metrics(
             tasks=len(self._hub.engine.tasks), connections=len(self._connections)
         )
         return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
-    def schema(self, request: Request) -> Response:
-        return Response(_schema(), media_type="application/schema+json")
+    def get_schema(self, request: Request) -> Response:
+        return Response(_encode_wire_schema(), media_type="application/schema+json")
 
-    def _knows_token(self, request: Request) -> bool:
-        offered = offered_token(request.headers, ())
-        return offered is not None and self._connections.token.fits(offered)
+    def _has_valid_token(self, request: Request) -> bool:
+        offered = extract_token(request.headers, ())
+        return offered is not None and self._connections.token.matches(offered)
 
 
-def has_page() -> bool:
+def has_web_page() -> bool:
     """Whether the page was built into this copy."""
-    return _asset("index.html") is not None
+    return _read_asset("index.html") is not None
 
 
 @cache
-def _schema() -> bytes:
+def _encode_wire_schema() -> bytes:
     return msgspec.json.encode(build_wire_schema())
 
 
-def _json(value: object) -> Response:
+def _make_json_response(value: object) -> Response:
     return Response(msgspec.json.encode(value), media_type="application/json")
 
 
-def _asset(path: str) -> bytes | None:
+def _read_asset(path: str) -> bytes | None:
     """A file of the page, which came with this package. Steps go down only."""
-    place: Traversable = files("joey.server") / "web"
+    resource: Traversable = files("joey.server") / "web"
     for step in path.split("/"):
         if step in ("", ".", "..") or "\\" in step or "\0" in step:
             return None
-        place = place / step
-    return place.read_bytes() if place.is_file() else None
+        resource = resource / step
+    return resource.read_bytes() if resource.is_file() else None

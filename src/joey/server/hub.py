@@ -1,7 +1,7 @@
 """The hub of the server: one engine, one feed per open task, and all listeners.
 
-Front ends of every kind (WebSocket, IPC) give it commands with `run` and subscribe with `listen`.
-It knows no sockets. `ServerCounters` holds its metrics.
+Front ends of every kind (WebSocket, IPC) give it commands with `run_command` and subscribe with
+`add_listener`. It knows no sockets. `ServerCounters` holds its metrics.
 
 `ServerServices` and `PreferenceStore` are the services that it needs from the application.
 """
@@ -40,7 +40,13 @@ from joey.engine.task import Task
 from joey.errors import JoeyError, TaskNotFoundError
 from joey.ports import Store, TaskMetadata
 from joey.server.commands import HANDLERS
-from joey.server.commands.call import CommandCall, CommandClient, CommandError, invalid, not_found
+from joey.server.commands.call import (
+    CommandCall,
+    CommandClient,
+    CommandError,
+    make_argument_error,
+    make_not_found_error,
+)
 from joey.server.feed import Broadcast, ReplaySource, TaskFeed
 
 IDLE_TASK_RELEASE_S = 300.0
@@ -55,41 +61,41 @@ class StoredTask(Struct, frozen=True):
     """A task that is not open here, as its journal tells it."""
 
     frames: Sequence[EventFrame]
-    seqs: Sequence[int]
+    frame_seqs: Sequence[int]
     seq: int
 
-    def after(self, seq: int) -> int:
-        return bisect.bisect_right(self.seqs, seq)
+    def find_index_after(self, seq: int) -> int:
+        return bisect.bisect_right(self.frame_seqs, seq)
 
-    def growing(self) -> Sequence[EventFrame]:
+    def build_partial_frames(self) -> Sequence[EventFrame]:
         return ()
 
 
 class ServerHub:
-    def __init__(self, engine: Engine, store: Store, setup: ServerServices) -> None:
+    def __init__(self, engine: Engine, store: Store, services: ServerServices) -> None:
         self.engine = engine
         self.store = store
-        self.setup = setup
+        self.services = services
         self.counters = ServerCounters()
-        self.ready = True
+        self.is_ready = True
         self._feeds: dict[str, TaskFeed] = {}
         self._listeners: set[BroadcastListener] = set()
-        self._focus: list[str] = []
+        self._focus_order: list[str] = []
         """Open tasks, the current one last."""
-        self._releases: set[asyncio.Task[None]] = set()
+        self._pending_releases: set[asyncio.Task[None]] = set()
         engine.on_subtask = self._ensure_feed
 
     # Listening --------------------------------------------------------------------------------
 
-    def listen(self, listener: BroadcastListener) -> None:
+    def add_listener(self, listener: BroadcastListener) -> None:
         """From now on `listener` hears every event of every task; it must not wait."""
         self._listeners.add(listener)
 
-    def unlisten(self, listener: BroadcastListener) -> None:
+    def remove_listener(self, listener: BroadcastListener) -> None:
         self._listeners.discard(listener)
 
     def broadcast(self, broadcast_event: Broadcast) -> None:
-        self.counters.events += 1
+        self.counters.event_count += 1
         for listener in list(self._listeners):
             listener(broadcast_event)
 
@@ -99,7 +105,7 @@ class ServerHub:
             Broadcast(EventFrame(event_name=name, task_id=task_id, payload=payload, seq=0))
         )
 
-    def feed(self, task_id: str) -> TaskFeed | None:
+    def find_feed(self, task_id: str) -> TaskFeed | None:
         return self._feeds.get(task_id)
 
     @property
@@ -114,22 +120,24 @@ class ServerHub:
         """Run a command that came over the wire; whatever happens, there is a response."""
         name, request_id = command.spec.name, command.request_id
         try:
-            data = await self._handle(name, CommandCall(command.task_id, command.arguments, client))
+            data = await self._dispatch(
+                name, CommandCall(command.task_id, command.arguments, client)
+            )
         except CommandError as error:
-            return self._failed(name, request_id, error.code, error.message)
+            return self._make_failure(name, request_id, error.code, error.message)
         except TaskNotFoundError:
-            message = not_found(command.task_id or "").message
-            return self._failed(name, request_id, ErrorCode.TASK_NOT_FOUND, message)
+            message = make_not_found_error(command.task_id or "").message
+            return self._make_failure(name, request_id, ErrorCode.TASK_NOT_FOUND, message)
         except JoeyError as error:
-            return self._failed(name, request_id, ErrorCode.EXECUTION_ERROR, str(error))
+            return self._make_failure(name, request_id, ErrorCode.EXECUTION_ERROR, str(error))
         except Exception:
             log.exception("command failed by a defect", extra={"command": name})
             message = "The server made a mistake; its log says more."
-            return self._failed(name, request_id, ErrorCode.SERVER_ERROR, message)
-        self.counters.commands[name, "success"] += 1
+            return self._make_failure(name, request_id, ErrorCode.SERVER_ERROR, message)
+        self.counters.commands_by_outcome[name, "success"] += 1
         return build_success(request_id, name, data)
 
-    async def run(
+    async def run_command(
         self, name: str, arguments: dict[str, Any] | None = None, task_id: str | None = None
     ) -> Any:
         """Run a command from within: its data.
@@ -138,27 +146,29 @@ class ServerHub:
             CommandError, JoeyError
         """
         checked = msgspec.convert(arguments or {}, COMMANDS[name].arguments_type)
-        return await self._handle(name, CommandCall(task_id, checked))
+        return await self._dispatch(name, CommandCall(task_id, checked))
 
-    async def _handle(self, name: str, call: CommandCall) -> Struct:
-        if not self.ready and name not in ("isReady", "ping"):
+    async def _dispatch(self, name: str, call: CommandCall) -> Struct:
+        if not self.is_ready and name not in ("isReady", "ping"):
             raise CommandError(ErrorCode.API_NOT_READY, "The server is shutting down.")
         return await HANDLERS[name](self, call)
 
-    def _failed(self, name: str, request_id: str, code: ErrorCode, message: str) -> ResponseFrame:
-        self.counters.commands[name, code.value] += 1
+    def _make_failure(
+        self, name: str, request_id: str, code: ErrorCode, message: str
+    ) -> ResponseFrame:
+        self.counters.commands_by_outcome[name, code.value] += 1
         return build_failure(request_id, name, code, message)
 
     # Tasks ------------------------------------------------------------------------------------
 
-    async def start(
+    async def start_task(
         self, text: str, images: tuple[str, ...], options: TaskOptions, task_id: str | None
     ) -> Task:
         task = await self.engine.start(text, images=images, options=options, task_id=task_id)
-        self._watch(task)
+        self._focus_and_feed(task)
         return task
 
-    async def resume(
+    async def resume_task(
         self,
         task_id: str,
         text: str | None = None,
@@ -173,25 +183,25 @@ class ServerHub:
         `options` say otherwise.
         """
         task = await self.engine.resume(task_id, text, images=images, queue=queue, options=options)
-        self._watch(task)
+        self._focus_and_feed(task)
         return task
 
-    async def open(self, task_id: str) -> Task:
+    async def load_task(self, task_id: str) -> Task:
         """A task as it was left, not set to work; others may have it again after a while."""
         task = await self.engine.open(task_id)
         self._ensure_feed(task)
         return task
 
-    async def fork(
+    async def fork_task(
         self, task_id: str, row_ts: int | None, *, keep: bool, options: TaskOptions
     ) -> Task:
         """A new task, at rest, with the history of another."""
         task = await self.engine.fork(task_id, row_ts, keep=keep, options=options)
-        self._watch(task)
+        self._focus_and_feed(task)
         self.announce("taskCreated", build_created_payload(task.recorder.projection), task.id)
         return task
 
-    def _watch(self, task: Task) -> None:
+    def _focus_and_feed(self, task: Task) -> None:
         self.focus(task.id)
         self._ensure_feed(task)
 
@@ -199,58 +209,60 @@ class ServerHub:
         feed = self._feeds.get(task.id)
         if feed is None or feed.task is not task:
             feed = self._feeds[task.id] = TaskFeed(task, self.broadcast)
-            feed.start(lambda: self._forget(task))
-            self._linger(task)
+            feed.start(lambda: self._remove_feed(task))
+            self._schedule_idle_check(task)
 
-    def _forget(self, task: Task) -> None:
+    def _remove_feed(self, task: Task) -> None:
         """The task was closed, and its last event is told."""
         feed = self._feeds.get(task.id)
         if feed is not None and feed.task is task:
             del self._feeds[task.id]
-            if task.id in self._focus:
-                self._focus.remove(task.id)
+            if task.id in self._focus_order:
+                self._focus_order.remove(task.id)
 
     def focus(self, task_id: str) -> None:
-        if task_id in self._focus:
-            self._focus.remove(task_id)
-        self._focus.append(task_id)
+        if task_id in self._focus_order:
+            self._focus_order.remove(task_id)
+        self._focus_order.append(task_id)
 
     @property
-    def current(self) -> Task | None:
+    def current_task(self) -> Task | None:
         """The open task that was started or resumed last. While it waits for subtasks, one of
         them: one that asks, else one that works."""
         opened = [
-            task for each in reversed(self._focus) if (task := self.engine.find_open_task(each))
+            task
+            for each in reversed(self._focus_order)
+            if (task := self.engine.find_open_task(each))
         ]
         # A subtask that has returned is over, though its parent still waits for others.
         focused = next(
-            (task for task in opened if _is_at_work(task) or not task.has_waiting_parent), None
+            (task for task in opened if _is_working(task) or not task.has_waiting_parent), None
         )
         if focused is None:
             return None
-        working = list(self._working(focused))
+        working = list(self._iter_working_tasks(focused))
         return next((task for task in working if task.pending is not None), working[0])
 
-    def _working(self, task: Task) -> Iterator[Task]:
+    def _iter_working_tasks(self, task: Task) -> Iterator[Task]:
         """Those in a tree that do not wait for others."""
         found = [self.engine.find_open_task(child_id) for child_id in task.pending_subtasks]
-        below = [child for child in found if child is not None and _is_at_work(child)]
+        below = [child for child in found if child is not None and _is_working(child)]
         if not below:
             yield task
         for child in below:
-            yield from self._working(child)
+            yield from self._iter_working_tasks(child)
 
-    def task_id(self, call: CommandCall) -> str:
+    def resolve_task_id(self, call: CommandCall) -> str:
         """The task that a command is about: the one it names, else the current one."""
         if call.task_id is not None:
             return call.task_id
-        if self.current is None:
-            raise invalid("taskId", "missing, and there is no current task.")
-        return self.current.id
+        if self.current_task is None:
+            raise make_argument_error("taskId", "missing, and there is no current task.")
+        return self.current_task.id
 
-    def open_task(self, call: CommandCall) -> Task | None:
+    def find_open_task(self, call: CommandCall) -> Task | None:
         """The task that a command is about, when it is open here."""
-        return self.engine.find_open_task(self.task_id(call))
+        return self.engine.find_open_task(self.resolve_task_id(call))
 
     async def find_replay_source(self, task_id: str) -> ReplaySource:
         """The frames of a task, open or not.
@@ -260,10 +272,10 @@ class ServerHub:
         """
         if feed := self._feeds.get(task_id):
             return feed
-        stored = await asyncio.to_thread(self._read, task_id)
+        stored = await asyncio.to_thread(self._read_stored_task, task_id)
         return self._feeds.get(task_id) or stored
 
-    def _read(self, task_id: str) -> StoredTask:
+    def _read_stored_task(self, task_id: str) -> StoredTask:
         records = self.store.read_records(task_id)
         frames: list[EventFrame] = []
         seqs: list[int] = []
@@ -274,81 +286,81 @@ class ServerHub:
             seqs += [record.seq] * len(fresh)
         return StoredTask(frames, seqs, encoder.seq)
 
-    async def release(self, task: Task) -> None:
+    async def release_task(self, task: Task) -> None:
         """Stop a task and let go of it; its last events are told."""
-        if task.id in self._focus:
-            self._focus.remove(task.id)
+        if task.id in self._focus_order:
+            self._focus_order.remove(task.id)
         await self.engine.release(task)
         feed = self._feeds.get(task.id)
         if feed is not None and feed.task is task:
             await feed.close()
-            self._forget(task)
+            self._remove_feed(task)
 
-    def _linger(self, task: Task) -> None:
+    def _schedule_idle_check(self, task: Task) -> None:
         # A task that is closed before then is not kept in memory by its timer.
-        look = partial(self._look_after, weakref.ref(task), task.bus.seq)
-        asyncio.get_running_loop().call_later(IDLE_TASK_RELEASE_S, look)
+        check = partial(self._release_if_idle, weakref.ref(task), task.bus.seq)
+        asyncio.get_running_loop().call_later(IDLE_TASK_RELEASE_S, check)
 
-    def _look_after(self, found: weakref.ref[Task], seq: int) -> None:
+    def _release_if_idle(self, found: weakref.ref[Task], seq: int) -> None:
         task = found()
         feed = self._feeds.get(task.id) if task is not None else None
-        if task is None or feed is None or feed.task is not task or not self.ready:
+        if task is None or feed is None or feed.task is not task or not self.is_ready:
             return
         idle = task.state in IDLE_STATES and not task.is_running and task.bus.seq == seq
-        is_wanted = (
+        is_in_use = (
             task.has_waiting_parent
-            or task is self.current
+            or task is self.current_task
             or task.runtime.terminal.background_commands
         )
-        if idle and not is_wanted:
-            release = asyncio.create_task(self.release(task))
-            self._releases.add(release)
-            release.add_done_callback(self._releases.discard)
+        if idle and not is_in_use:
+            release = asyncio.create_task(self.release_task(task))
+            self._pending_releases.add(release)
+            release.add_done_callback(self._pending_releases.discard)
         else:
-            self._linger(task)
+            self._schedule_idle_check(task)
 
     async def close(self) -> None:
         """Stop all tasks so that they can be resumed, and tell their last events."""
-        self.ready = False
-        self._focus.clear()
+        self.is_ready = False
+        self._focus_order.clear()
         await self.engine.close()
         feeds, self._feeds = list(self._feeds.values()), {}
         await asyncio.gather(*(feed.close() for feed in feeds))
 
 
-def _is_at_work(task: Task) -> bool:
+def _is_working(task: Task) -> bool:
     """A task that is over may still be saving its last words."""
     return task.is_running and task.state not in IDLE_STATES
 
 
 class ServerCounters:
     def __init__(self) -> None:
-        self.commands: Counter[tuple[str, str]] = Counter()
+        self.commands_by_outcome: Counter[tuple[str, str]] = Counter()
         """By name and outcome."""
-        self.events = 0
-        self.resyncs = 0
-        self.refused = 0
-        self.accepted = 0
+        self.event_count = 0
+        self.resync_count = 0
+        self.refused_count = 0
+        self.accepted_count = 0
 
-    def metrics(self, **gauges: int) -> str:
+    def render_metrics(self, **gauges: int) -> str:
         """In the text format of Prometheus."""
         lines = [
-            *_metric("joey_events_total", "counter", {"": self.events}),
-            *_metric("joey_resyncs_total", "counter", {"": self.resyncs}),
-            *_metric("joey_refused_total", "counter", {"": self.refused}),
-            *_metric("joey_accepted_total", "counter", {"": self.accepted}),
+            *_format_metric("joey_events_total", "counter", {"": self.event_count}),
+            *_format_metric("joey_resyncs_total", "counter", {"": self.resync_count}),
+            *_format_metric("joey_refused_total", "counter", {"": self.refused_count}),
+            *_format_metric("joey_accepted_total", "counter", {"": self.accepted_count}),
         ]
         for name, value in gauges.items():
-            lines += _metric(f"joey_{name}", "gauge", {"": value})
+            lines += _format_metric(f"joey_{name}", "gauge", {"": value})
         by_name = {
             f'{{command="{name}",outcome="{outcome}"}}': count
-            for (name, outcome), count in sorted(self.commands.items())
+            for (name, outcome), count in sorted(self.commands_by_outcome.items())
         }
-        lines += _metric("joey_commands_total", "counter", by_name)
+        lines += _format_metric("joey_commands_total", "counter", by_name)
         return "\n".join([*lines, ""])
 
 
-def _metric(name: str, kind: str, values: Mapping[str, int]) -> Iterator[str]:
+def _format_metric(name: str, kind: str, values: Mapping[str, int]) -> Iterator[str]:
     yield f"# TYPE {name} {kind}"
     for labels, value in values.items():
         yield f"{name}{labels} {value}"

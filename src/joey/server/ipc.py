@@ -42,7 +42,7 @@ from joey.server.ipc_protocol import (
     decode_command,
     encode_ack,
     encode_event,
-    roo_events,
+    to_roo_events,
 )
 from joey.system.files import make_private_directory
 
@@ -65,109 +65,114 @@ async def serve_ipc(hub: ServerHub, path: Path) -> AsyncIterator[None]:
     Raises:
         ConfigError: the socket cannot be made there.
     """
-    listener, made = await asyncio.to_thread(bind, path)
+    listener, inode = await asyncio.to_thread(bind_socket, path)
     clients = IpcClients(hub)
-    server = await asyncio.start_unix_server(clients.welcome, sock=listener)
-    hub.listen(clients.handle)
+    server = await asyncio.start_unix_server(clients.serve_client, sock=listener)
+    hub.add_listener(clients.handle)
     try:
         yield
     finally:
-        hub.unlisten(clients.handle)
+        hub.remove_listener(clients.handle)
         server.close()
         await clients.close()
-        remove(path, made)
+        remove_socket(path, inode)
 
 
 class IpcClients:
     def __init__(self, hub: ServerHub) -> None:
         self._hub = hub
-        self._focused: str | None = None
+        self._focused_task_id: str | None = None
         """The task that clients think of as the current one."""
-        self._clients: dict[str, asyncio.StreamWriter] = {}
-        self._talks: set[asyncio.Task[None]] = set()
+        self._client_writers: dict[str, asyncio.StreamWriter] = {}
+        self._connection_tasks: set[asyncio.Task[None]] = set()
 
     def handle(self, broadcast: Broadcast) -> None:
         """Tell everybody what Roo's clients know of."""
         frame = broadcast.frame
-        if self._clients and frame.task_id is not None:
+        if self._client_writers and frame.task_id is not None:
             payload = msgspec.to_builtins(frame.payload)
-            for name, values in roo_events(frame.event_name, frame.task_id, payload):
+            for name, values in to_roo_events(frame.event_name, frame.task_id, payload):
                 self._send_event(name, *values)
         self._send_focus_change()
 
     def _send_focus_change(self) -> None:
         """A task was opened, resumed or closed: another may be the current one now."""
-        current = self._hub.current
-        before, self._focused = self._focused, current.id if current is not None else None
-        if before == self._focused:
+        current = self._hub.current_task
+        before, self._focused_task_id = (
+            self._focused_task_id,
+            current.id if current is not None else None,
+        )
+        if before == self._focused_task_id:
             return
         if before is not None:
             self._send_event("taskUnfocused", before)
-        if self._focused is not None:
-            self._send_event("taskFocused", self._focused)
+        if self._focused_task_id is not None:
+            self._send_event("taskFocused", self._focused_task_id)
 
     def _send_event(self, name: str, *payload: Any) -> None:
         data = encode_event(name, payload)
-        for client_id in list(self._clients):
-            self._write(client_id, data)
+        for client_id in list(self._client_writers):
+            self._write_to_client(client_id, data)
 
-    def _write(self, client_id: str, data: bytes) -> None:
-        writer = self._clients.get(client_id)
+    def _write_to_client(self, client_id: str, data: bytes) -> None:
+        writer = self._client_writers.get(client_id)
         if writer is None:
             return
         writer.write(data)
         transport: Any = writer.transport
         if transport.get_write_buffer_size() > MAX_UNREAD_BYTES:
             log.warning("the IPC client %s does not read; it is cut", client_id)
-            del self._clients[client_id]
+            del self._client_writers[client_id]
             transport.abort()
 
-    async def welcome(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        talk = asyncio.current_task()
-        assert talk is not None
-        self._talks.add(talk)
+    async def serve_client(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        connection_task = asyncio.current_task()
+        assert connection_task is not None
+        self._connection_tasks.add(connection_task)
         client_id = secrets.token_hex(6)
         try:
-            if len(self._clients) >= MAX_CLIENTS:
+            if len(self._client_writers) >= MAX_CLIENTS:
                 log.warning("an IPC client was turned away: there are %s already", MAX_CLIENTS)
                 return
-            self._clients[client_id] = writer
-            self._write(client_id, encode_ack(client_id, os.getpid(), os.getppid()))
-            await self._talk(client_id, reader)
+            self._client_writers[client_id] = writer
+            self._write_to_client(client_id, encode_ack(client_id, os.getpid(), os.getppid()))
+            await self._read_commands(client_id, reader)
         except ConnectionError as error:
             log.info("the IPC client %s is gone: %s", client_id, error)
         except FrameTooLargeError as error:
             log.warning("the IPC client %s is cut: %s", client_id, error)
         finally:
-            self._clients.pop(client_id, None)
-            self._talks.discard(talk)
+            self._client_writers.pop(client_id, None)
+            self._connection_tasks.discard(connection_task)
             writer.close()
 
     async def close(self) -> None:
-        for writer in self._clients.values():
+        for writer in self._client_writers.values():
             writer.transport.abort()
-        if self._talks:
-            await asyncio.wait(self._talks, timeout=SHUTDOWN_TIMEOUT_S)
+        if self._connection_tasks:
+            await asyncio.wait(self._connection_tasks, timeout=SHUTDOWN_TIMEOUT_S)
 
     # What a client says
 
-    async def _talk(self, client_id: str, reader: asyncio.StreamReader) -> None:
+    async def _read_commands(self, client_id: str, reader: asyncio.StreamReader) -> None:
         frames = IpcFrameParser()
         while data := await reader.read(READ_CHUNK_BYTES):
             for frame in frames.feed(data):
-                await self._obey(client_id, frame)
+                await self._handle_frame(client_id, frame)
 
-    async def _obey(self, client_id: str, frame: bytes) -> None:
+    async def _handle_frame(self, client_id: str, frame: bytes) -> None:
         try:
-            await self._run(client_id, decode_command(frame))
+            await self._run_command(client_id, decode_command(frame))
         except (ValueError, CommandError, JoeyError) as error:
             log.warning("a command of the IPC client %s is dropped: %s", client_id, error)
             return
         except Exception:
             log.exception("a command of the IPC client %s failed by a defect", client_id)
 
-    async def _run(self, client_id: str, command: IpcCommand) -> None:
-        run = self._hub.run
+    async def _run_command(self, client_id: str, command: IpcCommand) -> None:
+        run = self._hub.run_command
         match command:
             case StartNewTask(data=new):
                 arguments = {
@@ -176,26 +181,26 @@ class IpcClients:
                 }
                 await run("startNewTask", arguments | {"images": list(new.images)})
             case CancelTask(data=task_id):
-                await run("cancelCurrentTask", task_id=_or_current(task_id))
+                await run("cancelCurrentTask", task_id=_to_hub_task_id(task_id))
             case CloseTask(data=task_id):
                 # Roo closes its whole window; a server stays.
-                await run("clearCurrentTask", task_id=_or_current(task_id))
+                await run("clearCurrentTask", task_id=_to_hub_task_id(task_id))
                 self._send_focus_change()
             case ResumeTask(data=task_id):
                 await run("resumeTask", task_id=task_id)
             case SendMessage(data=message):
                 if message.text.strip() or message.images:
-                    said = {"message": message.text, "images": list(message.images)}
-                    await run("sendMessage", said)
+                    message_arguments = {"message": message.text, "images": list(message.images)}
+                    await run("sendMessage", message_arguments)
             case DeleteQueuedMessage(data=message_id):
                 await run("editQueue", {"id": message_id, "remove": True})
             case GetCommands() | GetModes() | GetModels():
-                name, payload = await self._look_up(command)
-                self._write(client_id, encode_event(name, (payload,)))
+                name, payload = await self._answer_query(command)
+                self._write_to_client(client_id, encode_event(name, (payload,)))
 
-    async def _look_up(self, question: GetCommands | GetModes | GetModels) -> tuple[str, Any]:
+    async def _answer_query(self, question: GetCommands | GetModes | GetModels) -> tuple[str, Any]:
         """The event that answers; clients wait for it, so there is one in any case."""
-        run = self._hub.run
+        run = self._hub.run_command
         name, payload = _EMPTY_RESPONSES[type(question)]
         try:
             match question:
@@ -206,7 +211,7 @@ class IpcClients:
                     payload = [{"slug": mode.slug, "name": mode.name} for mode in modes]
                 case GetModels():
                     models = (await run("getModels")).models
-                    payload = {name: _model(info) for name, info in models.items()}
+                    payload = {name: _encode_model(info) for name, info in models.items()}
         except (CommandError, JoeyError) as error:
             log.warning("an IPC client is answered with nothing (%s): %s", name, error)
         return name, payload
@@ -219,12 +224,12 @@ _EMPTY_RESPONSES: dict[type, tuple[str, Any]] = {
 }
 
 
-def _or_current(task_id: str | UnsetType) -> str | None:
+def _to_hub_task_id(task_id: str | UnsetType) -> str | None:
     """The id as the hub takes it: None means the current task."""
     return None if task_id is UNSET else task_id
 
 
-def _model(info: ModelInfo) -> dict[str, Any]:
+def _encode_model(info: ModelInfo) -> dict[str, Any]:
     """A model in Roo's words."""
     encoded: dict[str, Any] = {
         "contextWindow": info.context_window,
@@ -242,7 +247,7 @@ def _model(info: ModelInfo) -> dict[str, Any]:
     return encoded
 
 
-def bind(path: Path) -> tuple[socket.socket, int]:
+def bind_socket(path: Path) -> tuple[socket.socket, int]:
     """A socket at `path` for its owner alone, and the number of its file. Nobody can connect
     before it listens.
 
@@ -252,33 +257,35 @@ def bind(path: Path) -> tuple[socket.socket, int]:
     try:
         make_private_directory(path.parent)
         _check_directory(path.parent)
-        _clear(path)
-        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        _remove_stale_socket(path)
+        bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     except OSError as error:
-        raise _unusable(path, error.strerror or str(error)) from error
+        raise _make_socket_error(path, error.strerror or str(error)) from error
     try:
-        made.bind(str(path))
+        bound.bind(str(path))
         path.chmod(0o600)
     except OSError as error:
-        made.close()
-        raise _unusable(path, error.strerror or str(error)) from error
-    return made, path.lstat().st_ino
+        bound.close()
+        raise _make_socket_error(path, error.strerror or str(error)) from error
+    return bound, path.lstat().st_ino
 
 
 def _check_directory(directory: Path) -> None:
     mode = directory.stat().st_mode
     if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-        raise _unusable(directory, "everybody may write there, and could put another in its place")
+        raise _make_socket_error(
+            directory, "everybody may write there, and could put another in its place"
+        )
 
 
-def _clear(path: Path) -> None:
+def _remove_stale_socket(path: Path) -> None:
     """Remove what a server left that is no more; a live one keeps its place."""
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(mode):
-        raise _unusable(path, "there is a file of that name, which is no socket")
+        raise _make_socket_error(path, "there is a file of that name, which is no socket")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(1.0)
         try:
@@ -286,15 +293,15 @@ def _clear(path: Path) -> None:
         except ConnectionRefusedError:
             path.unlink(missing_ok=True)
             return
-    raise _unusable(path, "another program listens there")
+    raise _make_socket_error(path, "another program listens there")
 
 
-def remove(path: Path, made: int) -> None:
+def remove_socket(path: Path, inode: int) -> None:
     """Remove our socket file, unless it is not ours any more."""
     with suppress(FileNotFoundError):  # newer versions of asyncio do it themselves
-        if path.lstat().st_ino == made:
+        if path.lstat().st_ino == inode:
             path.unlink()
 
 
-def _unusable(path: Path, reason: str) -> ConfigError:
+def _make_socket_error(path: Path, reason: str) -> ConfigError:
     return ConfigError(f"The IPC socket {path} cannot be used: {reason}.")

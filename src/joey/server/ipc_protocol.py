@@ -29,8 +29,8 @@ class IpcFrameParser:
     """Bytes in, frames out, however the bytes were cut."""
 
     def __init__(self, limit: int = MAX_FRAME_BYTES) -> None:
-        self._limit = limit
-        self._rest = bytearray()
+        self._max_bytes = limit
+        self._buffer = bytearray()
 
     def feed(self, data: bytes) -> list[bytes]:
         """The frames that these bytes complete.
@@ -41,16 +41,16 @@ class IpcFrameParser:
         *ends, rest = data.split(FORM_FEED)
         frames = []
         for end in ends:
-            self._add(end)
-            frames.append(bytes(self._rest))
-            self._rest.clear()
-        self._add(rest)
+            self._append_bytes(end)
+            frames.append(bytes(self._buffer))
+            self._buffer.clear()
+        self._append_bytes(rest)
         return frames
 
-    def _add(self, piece: bytes) -> None:
-        self._rest += piece
-        if len(self._rest) > self._limit:
-            raise FrameTooLargeError(f"a frame is larger than {self._limit} bytes")
+    def _append_bytes(self, piece: bytes) -> None:
+        self._buffer += piece
+        if len(self._buffer) > self._max_bytes:
+            raise FrameTooLargeError(f"a frame is larger than {self._max_bytes} bytes")
 
 
 # What clients say -----------------------------------------------------------------------------
@@ -134,13 +134,13 @@ class _Envelope(Struct, frozen=True):
     data: _ClientMessage
 
 
-_decode = msgspec.json.Decoder(_Envelope).decode
+_decode_envelope = msgspec.json.Decoder(_Envelope).decode
 
 
 def decode_command(frame: bytes) -> IpcCommand:
     """Raises ValueError, with the reason, for whatever is no command."""
     try:
-        return _decode(frame).data.data
+        return _decode_envelope(frame).data.data
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
 
@@ -151,15 +151,15 @@ def decode_command(frame: bytes) -> IpcCommand:
 def encode_ack(client_id: str, pid: int, ppid: int) -> bytes:
     """The first frame that a client gets."""
     data = {"clientId": client_id, "pid": pid, "ppid": ppid}
-    return _encode({"type": "Ack", "origin": "server", "data": data})
+    return _encode_envelope({"type": "Ack", "origin": "server", "data": data})
 
 
 def encode_event(name: str, payload: tuple[Any, ...]) -> bytes:
     data = {"eventName": name, "payload": payload}
-    return _encode({"type": "TaskEvent", "origin": "server", "data": data})
+    return _encode_envelope({"type": "TaskEvent", "origin": "server", "data": data})
 
 
-def _encode(message: dict[str, Any]) -> bytes:
+def _encode_envelope(message: dict[str, Any]) -> bytes:
     return msgspec.json.encode({"type": "message", "data": message}) + FORM_FEED
 
 
@@ -210,7 +210,7 @@ _ROO_TOOL_NAMES = frozenset(
 )
 
 
-def roo_events(
+def to_roo_events(
     name: str, task_id: str, payload: Mapping[str, Any]
 ) -> list[tuple[str, tuple[Any, ...]]]:
     """What Roo's clients are told of one event of the WebSocket API: names and tuples."""
@@ -219,9 +219,9 @@ def roo_events(
             return [(name, ({"taskId": task_id, **payload},))]
         case "taskCompleted":
             subtask = {"isSubtask": bool(payload.get("isSubtask"))}
-            return [(name, (task_id, *_usages(payload), subtask))]
+            return [(name, (task_id, *_to_roo_usage(payload), subtask))]
         case "taskTokenUsageUpdated":
-            return [(name, (task_id, *_usages(payload)))]
+            return [(name, (task_id, *_to_roo_usage(payload)))]
         case "taskSpawned" | "taskDelegated" | "taskDelegationResumed":
             return [(name, (task_id, payload["childTaskId"]))]
         case "taskDelegationCompleted":
@@ -231,7 +231,9 @@ def roo_events(
         case "queuedMessagesUpdated":
             return [(name, (task_id, payload["queue"]))]
         case "taskToolFailed":
-            return [(name, (task_id, _tool(payload["toolName"]), str(payload["error"])))]
+            return [
+                (name, (task_id, _to_roo_tool_name(payload["toolName"]), str(payload["error"])))
+            ]
         case "taskFailed":
             # Roo has no other word for a run that ended without a result.
             return [("taskAborted", (task_id,))]
@@ -241,16 +243,16 @@ def roo_events(
             return []
 
 
-def _usages(payload: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _to_roo_usage(payload: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     tools: dict[str, dict[str, int]] = {}
     for name, tally in payload.get("toolUsage", {}).items():
-        sums = tools.setdefault(_tool(name), {"attempts": 0, "failures": 0})
+        sums = tools.setdefault(_to_roo_tool_name(name), {"attempts": 0, "failures": 0})
         for what in sums:
             sums[what] += tally.get(what, 0)
     return _ZERO_USAGE | payload["usage"], tools
 
 
-def _tool(name: str) -> str:
+def _to_roo_tool_name(name: str) -> str:
     if name.startswith("mcp--"):
         return "use_mcp_tool"
     return name if name in _ROO_TOOL_NAMES else _CUSTOM_TOOL

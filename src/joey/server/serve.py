@@ -58,18 +58,18 @@ class RunningServer(Struct, frozen=True):
     connections: Connections
 
     @property
-    def address(self) -> str:
+    def base_url(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'https' if self.tls else 'http'}://{host}:{self.port}"
 
     @property
-    def link(self) -> str:
+    def browser_url(self) -> str:
         """For a browser: what follows the # stays in it."""
-        return f"{self.address}/#token={self.token.value}"
+        return f"{self.base_url}/#token={self.token.value}"
 
 
 @asynccontextmanager
-async def serving(
+async def run_server(
     hub: ServerHub, token: Token, options: ServeOptions
 ) -> AsyncIterator[RunningServer]:
     """Listens while inside. Afterwards all tasks are stopped and everybody was told.
@@ -77,9 +77,9 @@ async def serving(
     Raises:
         ConfigError: the address is not allowed, not there, or taken.
     """
-    check_address(options)
+    check_listen_options(options)
     tls = options.tls_cert is not None
-    bound = _bind(options)
+    bound = _bind_socket(options)
     host, port = bound.getsockname()[:2]
     connections = Connections(hub, token, options.limits)
     origin_policy = build_origin_policy(
@@ -95,8 +95,8 @@ async def serving(
         ws=WebSocketProtocol,
         ws_max_size=MAX_FRAME_BYTES,
         ws_per_message_deflate=False,
-        ws_ping_interval=options.limits.heartbeat_seconds,
-        ws_ping_timeout=options.limits.heartbeat_seconds,
+        ws_ping_interval=options.limits.heartbeat_interval_s,
+        ws_ping_timeout=options.limits.heartbeat_interval_s,
         lifespan="off",
         log_config=None,
         access_log=False,
@@ -115,7 +115,7 @@ async def serving(
     server = _UvicornServer(config)
     running = asyncio.create_task(server.serve([bound]), name="joey-server")
     try:
-        await server.is_up.wait()
+        await server.startup_done.wait()
         yield RunningServer(host, port, tls, token, connections)
     finally:
         await hub.close()
@@ -129,7 +129,7 @@ class _UvicornServer(uvicorn.Server):
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
-        self.is_up = asyncio.Event()
+        self.startup_done = asyncio.Event()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -137,10 +137,10 @@ class _UvicornServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        self.is_up.set()
+        self.startup_done.set()
 
 
-def check_address(options: ServeOptions) -> None:
+def check_listen_options(options: ServeOptions) -> None:
     """Raises ConfigError."""
     if (options.tls_cert is None) != (options.tls_key is None):
         raise ConfigError("--tls-cert and --tls-key belong together.")
@@ -159,7 +159,7 @@ def _is_loopback(host: str) -> bool:
     return all(ipaddress.ip_address(str(entry[4][0])).is_loopback for entry in found)
 
 
-def _bind(options: ServeOptions) -> socket.socket:
+def _bind_socket(options: ServeOptions) -> socket.socket:
     try:
         found = socket.getaddrinfo(options.host, options.port, type=socket.SOCK_STREAM)
         family, kind, _, _, address = found[0]
@@ -187,34 +187,36 @@ MAX_LOG_TEXT_CHARS = 10_000
 
 
 class JsonLogFormatter(logging.Formatter):
-    def __init__(self, blot: Callable[[str], str] = redact_secrets) -> None:
+    def __init__(self, redactor: Callable[[str], str] = redact_secrets) -> None:
         super().__init__()
-        self._blot = blot
+        self._redactor = redactor
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "from": record.name,
-            "message": self._clean(record.getMessage()[:MAX_LOG_TEXT_CHARS]),
+            "message": self._redact_text(record.getMessage()[:MAX_LOG_TEXT_CHARS]),
         }
         for name in LOG_FIELDS:
             value = getattr(record, name, None)
             if value is not None:
-                line[name] = self._clean(value) if isinstance(value, str) else value
+                line[name] = self._redact_text(value) if isinstance(value, str) else value
         if record.exc_info is not None:
             text = "".join(traceback.format_exception(*record.exc_info))
-            line["error"] = self._clean(text)[-MAX_LOG_TEXT_CHARS:]
+            line["error"] = self._redact_text(text)[-MAX_LOG_TEXT_CHARS:]
         return msgspec.json.encode(line).decode()
 
-    def _clean(self, text: str) -> str:
-        return redact_log_line(text, self._blot)
+    def _redact_text(self, text: str) -> str:
+        return redact_log_line(text, self._redactor)
 
 
-def log_to(stream: TextIO, level: int, blot: Callable[[str], str] = redact_secrets) -> None:
+def configure_logging(
+    stream: TextIO, level: int, redactor: Callable[[str], str] = redact_secrets
+) -> None:
     """Everything that joey logs from here on; of its libraries only what went wrong."""
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(JsonLogFormatter(blot))
+    handler.setFormatter(JsonLogFormatter(redactor))
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(logging.WARNING)

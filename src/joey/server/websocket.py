@@ -35,7 +35,7 @@ from joey.core.wire.frames import (
     build_success,
     parse_frame,
 )
-from joey.server.auth import TOKEN_SUBPROTOCOL_PREFIX, Token, offered_token
+from joey.server.auth import TOKEN_SUBPROTOCOL_PREFIX, Token, extract_token
 from joey.server.feed import ReplaySource, SendQueue
 from joey.server.hub import ServerHub
 
@@ -44,7 +44,7 @@ GOING_AWAY_CLOSE_CODE = 1001
 BINARY_FRAME_ERROR = "Frames are text, not binary."
 
 log = logging.getLogger(__name__)
-_numbers = itertools.count(1)
+_connection_numbers = itertools.count(1)
 
 
 class Connections:
@@ -54,96 +54,98 @@ class Connections:
         self.hub = hub
         self.token = token
         self.limits = limits
-        self._open: set[ClientConnection] = set()
+        self._open_connections: set[ClientConnection] = set()
 
     def __len__(self) -> int:
-        return len(self._open)
+        return len(self._open_connections)
 
-    async def serve(self, websocket: WebSocket) -> None:
+    async def serve_websocket(self, websocket: WebSocket) -> None:
         """A request for an upgrade that came by a known address from a known page."""
-        offered = offered_token(websocket.headers, websocket.scope["subprotocols"])
-        if offered is not None and not self.token.fits(offered):
-            self.hub.counters.refused += 1
+        offered = extract_token(websocket.headers, websocket.scope["subprotocols"])
+        if offered is not None and not self.token.matches(offered):
+            self.hub.counters.refused_count += 1
             log.info("refused", extra={"reason": "token"})
-            await asyncio.sleep(self.limits.failed_auth_seconds)
-            await _deny(websocket, 401, "The token is wrong.")
+            await asyncio.sleep(self.limits.failed_auth_delay_s)
+            await _reject_upgrade(websocket, 401, "The token is wrong.")
             return
-        if (reason := self._full()) is not None:
-            self.hub.counters.refused += 1
+        if (reason := self._find_refusal_reason()) is not None:
+            self.hub.counters.refused_count += 1
             log.warning("refused", extra={"reason": reason})
-            await _deny(websocket, 503, reason)
+            await _reject_upgrade(websocket, 503, reason)
             return
         chosen = f"{TOKEN_SUBPROTOCOL_PREFIX}{offered}"
         subprotocol = chosen if chosen in websocket.scope["subprotocols"] else None
         socket: WebSocketProtocol = websocket.scope["extensions"][SOCKET_SCOPE_EXTENSION]
         connection = ClientConnection(self, websocket, socket)
-        self._open.add(connection)
+        self._open_connections.add(connection)
         try:
             await websocket.accept(subprotocol)
             await connection.run(authenticated=offered is not None)
         except WebSocketDisconnect:
             pass
         finally:
-            self._open.discard(connection)
+            self._open_connections.discard(connection)
             connection.close()
 
-    def _full(self) -> str | None:
+    def _find_refusal_reason(self) -> str | None:
         """Why nobody else is let in at the moment."""
-        if not self.hub.ready:
+        if not self.hub.is_ready:
             return "The server is shutting down."
-        if len(self._open) >= self.limits.connections:
+        if len(self._open_connections) >= self.limits.max_connections:
             return "There are too many connections."
         return None
 
     def close(self) -> None:
         """Say goodbye to everybody."""
-        for connection in list(self._open):
-            connection.leave(GOING_AWAY_CLOSE_CODE, "the server stops")
+        for connection in list(self._open_connections):
+            connection.disconnect(GOING_AWAY_CLOSE_CODE, "the server stops")
 
 
 class ClientConnection:
-    def __init__(self, all_: Connections, websocket: WebSocket, socket: WebSocketProtocol) -> None:
-        self.name = f"ws-{next(_numbers)}"
-        self._hub = all_.hub
-        self._token = all_.token
-        self._limits = all_.limits
+    def __init__(
+        self, connections: Connections, websocket: WebSocket, socket: WebSocketProtocol
+    ) -> None:
+        self.name = f"ws-{next(_connection_numbers)}"
+        self._hub = connections.hub
+        self._token = connections.token
+        self._limits = connections.limits
         self._websocket = websocket
         self._socket = socket
-        self._outbox = SendQueue(
-            socket, self._hub.feed, self._count_resync, all_.limits.drain_seconds
+        self._send_queue = SendQueue(
+            socket, self._hub.find_feed, self._count_resync, connections.limits.drain_timeout_s
         )
-        self._reading: tuple[ReplaySource, str, int] | None = None
-        socket.on_writable = self._outbox.flush
+        self._requested_replay: tuple[ReplaySource, str, int] | None = None
+        socket.on_writable = self._send_queue.flush
 
     async def run(self, *, authenticated: bool) -> None:
         if not authenticated and not await self._authenticate():
             return
-        self._hub.counters.accepted += 1
+        self._hub.counters.accepted_count += 1
         log.info("connected", extra={"client": self.name})
-        welcome = await self._welcome()
-        self._hub.listen(self._outbox.send_event)
-        self._outbox.respond(build_success("welcome", "welcome", welcome))
-        rate = RateLimiter(self._limits.frames_per_second, self._limits.burst)
+        welcome = await self._build_welcome()
+        self._hub.add_listener(self._send_queue.send_event)
+        self._send_queue.send_response(build_success("welcome", "welcome", welcome))
+        rate = RateLimiter(self._limits.frames_per_second, self._limits.burst_frames)
         while True:
-            frame = await self._receive()
-            await rate.take()
-            await self._outbox.room()
-            await self._answer(frame)
+            frame = await self._receive_frame()
+            await rate.acquire()
+            await self._send_queue.wait_for_capacity()
+            await self._handle_frame(frame)
 
-    def read_back(self, task_id: str, source: ReplaySource, since: int) -> None:
-        self._reading = (source, task_id, since)
+    def schedule_replay(self, task_id: str, source: ReplaySource, since: int) -> None:
+        self._requested_replay = (source, task_id, since)
 
-    def leave(self, code: int, reason: str) -> None:
-        self._outbox.flush()
-        self._socket.cut(code, reason)
+    def disconnect(self, code: int, reason: str) -> None:
+        self._send_queue.flush()
+        self._socket.force_close(code, reason)
 
     def close(self) -> None:
-        self._hub.unlisten(self._outbox.send_event)
+        self._hub.remove_listener(self._send_queue.send_event)
         self._socket.on_writable = None
-        self._outbox.close()
+        self._send_queue.close()
         log.info("disconnected", extra={"client": self.name})
 
-    async def _receive(self) -> ParsedCommand | AuthFrame | WireError:
+    async def _receive_frame(self) -> ParsedCommand | AuthFrame | WireError:
         message = await self._websocket.receive()
         if message["type"] != "websocket.receive":
             raise WebSocketDisconnect(message.get("code", 1005))
@@ -155,38 +157,38 @@ class ClientConnection:
     async def _authenticate(self) -> bool:
         """The first frame has to be the token."""
         try:
-            async with asyncio.timeout(self._limits.auth_seconds):
-                frame = await self._receive()
+            async with asyncio.timeout(self._limits.auth_timeout_s):
+                frame = await self._receive_frame()
         except TimeoutError:
             frame = WireError(ErrorCode.PERMISSION_DENIED, "No token came.")
-        if isinstance(frame, AuthFrame) and self._token.fits(frame.token):
-            self._outbox.respond(build_success("auth", "auth", Done()))
+        if isinstance(frame, AuthFrame) and self._token.matches(frame.token):
+            self._send_queue.send_response(build_success("auth", "auth", Done()))
             return True
-        self._hub.counters.refused += 1
+        self._hub.counters.refused_count += 1
         log.info("refused", extra={"client": self.name, "reason": "token"})
-        await asyncio.sleep(self._limits.failed_auth_seconds)
-        self._outbox.respond(_denied(frame))
-        self.leave(WRONG_TOKEN_CLOSE_CODE, "the token is missing or wrong")
+        await asyncio.sleep(self._limits.failed_auth_delay_s)
+        self._send_queue.send_response(_make_denial(frame))
+        self.disconnect(WRONG_TOKEN_CLOSE_CODE, "the token is missing or wrong")
         return False
 
-    async def _answer(self, frame: ParsedCommand | AuthFrame | WireError) -> None:
+    async def _handle_frame(self, frame: ParsedCommand | AuthFrame | WireError) -> None:
         match frame:
             case WireError():
                 log.info("misunderstood", extra={"client": self.name, "code": frame.code.value})
-                self._outbox.respond(frame.response)
+                self._send_queue.send_response(frame.response)
             case AuthFrame(token):
-                if self._token.fits(token):
-                    self._outbox.respond(build_success("auth", "auth", Done()))
+                if self._token.matches(token):
+                    self._send_queue.send_response(build_success("auth", "auth", Done()))
                 else:
-                    self._outbox.respond(_denied(frame))
+                    self._send_queue.send_response(_make_denial(frame))
             case ParsedCommand():
-                await self._execute(frame)
+                await self._execute_command(frame)
 
-    async def _execute(self, command: ParsedCommand) -> None:
+    async def _execute_command(self, command: ParsedCommand) -> None:
         started = time.perf_counter()
         response = await self._hub.execute(command, self)
-        reading, self._reading = self._reading, None
-        self._outbox.respond(response, reading)
+        reading, self._requested_replay = self._requested_replay, None
+        self._send_queue.send_response(response, reading)
         log.log(
             logging.DEBUG if response.status == "success" else logging.INFO,
             "command",
@@ -200,22 +202,22 @@ class ClientConnection:
             },
         )
 
-    async def _welcome(self) -> Welcome:
+    async def _build_welcome(self) -> Welcome:
         return Welcome(
             version=__version__,
             protocol=PROTOCOL_VERSION,
             capabilities=list(COMMANDS),
-            sandbox=await self._hub.setup.probe_sandbox_level(),
-            workspace=str(self._hub.setup.workspace),
-            home=str(self._hub.setup.home),
+            sandbox=await self._hub.services.probe_sandbox_level(),
+            workspace=str(self._hub.services.workspace),
+            home=str(self._hub.services.home),
         )
 
     def _count_resync(self) -> None:
-        self._hub.counters.resyncs += 1
+        self._hub.counters.resync_count += 1
         log.warning("lagging", extra={"client": self.name})
 
 
-def _denied(frame: ParsedCommand | AuthFrame | WireError) -> ResponseFrame:
+def _make_denial(frame: ParsedCommand | AuthFrame | WireError) -> ResponseFrame:
     message = "The token is missing or wrong."
     if isinstance(frame, ParsedCommand):
         return build_failure(
@@ -224,22 +226,22 @@ def _denied(frame: ParsedCommand | AuthFrame | WireError) -> ResponseFrame:
     return build_failure("auth", "auth", ErrorCode.PERMISSION_DENIED, message)
 
 
-async def _deny(websocket: WebSocket, status: int, message: str) -> None:
+async def _reject_upgrade(websocket: WebSocket, status: int, message: str) -> None:
     await websocket.send_denial_response(PlainTextResponse(f"{message}\n", status))
 
 
 class ConnectionLimits(Struct, frozen=True):
-    connections: int = 256
-    auth_seconds: float = 10.0
+    max_connections: int = 256
+    auth_timeout_s: float = 10.0
     """To say the token in, when it did not come with the request."""
-    failed_auth_seconds: float = 0.5
+    failed_auth_delay_s: float = 0.5
     """That a wrong token has to wait for its answer."""
-    drain_seconds: float = 10.0
+    drain_timeout_s: float = 10.0
     """That a client which lost events may take to read that it did."""
-    heartbeat_seconds: float = 20.0
+    heartbeat_interval_s: float = 20.0
     """Between two pings, and for the answer to one."""
     frames_per_second: float = 50.0
-    burst: int = 200
+    burst_frames: int = 200
     """Frames that a client may send at once."""
 
 
@@ -249,16 +251,18 @@ class RateLimiter:
     def __init__(self, per_second: float, burst: int) -> None:
         self._per_second = per_second
         self._burst = float(burst)
-        self._left = float(burst)
-        self._last = asyncio.get_running_loop().time()
+        self._available_tokens = float(burst)
+        self._last_refill = asyncio.get_running_loop().time()
 
-    async def take(self) -> None:
+    async def acquire(self) -> None:
         now = asyncio.get_running_loop().time()
-        self._left = min(self._burst, self._left + (now - self._last) * self._per_second)
-        self._last = now
-        self._left -= 1
-        if self._left < 0:
-            await asyncio.sleep(-self._left / self._per_second)
+        self._available_tokens = min(
+            self._burst, self._available_tokens + (now - self._last_refill) * self._per_second
+        )
+        self._last_refill = now
+        self._available_tokens -= 1
+        if self._available_tokens < 0:
+            await asyncio.sleep(-self._available_tokens / self._per_second)
 
 
 SOCKET_SCOPE_EXTENSION = "joey.socket"
@@ -300,7 +304,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     def write(self, packet: bytes) -> None:
         self.transport.write(packet)
 
-    def cut(self, code: int, reason: str) -> None:
+    def force_close(self, code: int, reason: str) -> None:
         """Close without waiting for the client to read what is on its way."""
         if not self.is_closing:
             try:
@@ -327,13 +331,13 @@ class HandshakeProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._deadline = self.loop.call_later(HANDSHAKE_TIMEOUT_S, transport.abort)
+        self._handshake_timer = self.loop.call_later(HANDSHAKE_TIMEOUT_S, transport.abort)
 
     def handle_events(self) -> None:
         super().handle_events()
         if self.scope is not None or self.transport.get_protocol() is not self:
-            self._deadline.cancel()
+            self._handshake_timer.cancel()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._deadline.cancel()
+        self._handshake_timer.cancel()
         super().connection_lost(exc)

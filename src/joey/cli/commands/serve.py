@@ -17,9 +17,15 @@ from joey.cli.exit_codes import ExitCode
 from joey.cli.launch import resolve_workspace_argument
 from joey.cli.signals import handle_signals
 from joey.server.auth import find_token
-from joey.server.http import has_page
+from joey.server.http import has_web_page
 from joey.server.hub import ServerHub
-from joey.server.serve import RunningServer, ServeOptions, check_address, log_to, serving
+from joey.server.serve import (
+    RunningServer,
+    ServeOptions,
+    check_listen_options,
+    configure_logging,
+    run_server,
+)
 from joey.server.websocket import ConnectionLimits
 
 IPC_SOCKET_VARIABLE = "ROO_CODE_IPC_SOCKET_PATH"
@@ -32,13 +38,15 @@ def run_serve(arguments: Namespace) -> ExitCode:
 
 async def _serve_until_stopped(arguments: Namespace) -> ExitCode:
     options = _build_options(arguments)
-    check_address(options)
+    check_listen_options(options)
     setup = Application(workspace=resolve_workspace_argument(arguments))
     file = Path(arguments.token_file) if arguments.token_file else None
     token = find_token(setup.home, os.environ, file)
     KNOWN_SECRETS.add(token.value)
     KNOWN_SECRETS.add_environment(os.environ)
-    log_to(sys.stderr, logging.DEBUG if arguments.debug else logging.INFO, KNOWN_SECRETS.redact)
+    configure_logging(
+        sys.stderr, logging.DEBUG if arguments.debug else logging.INFO, KNOWN_SECRETS.redact
+    )
     hub = ServerHub(open_engine(home=setup.home), open_store(setup.home), setup)
     try:
         with handle_signals(signal.SIGINT, signal.SIGTERM) as interruption:
@@ -47,7 +55,7 @@ async def _serve_until_stopped(arguments: Namespace) -> ExitCode:
                     from joey.server.ipc import serve_ipc
 
                     await open_.enter_async_context(serve_ipc(hub, Path(path)))
-                listening = await open_.enter_async_context(serving(hub, token, options))
+                listening = await open_.enter_async_context(run_server(hub, token, options))
                 _print_address(listening)
                 await asyncio.get_running_loop().create_future()
     except asyncio.CancelledError:
@@ -61,7 +69,7 @@ def _build_options(arguments: Namespace) -> ServeOptions:
         host=arguments.host,
         port=arguments.port,
         allow_remote=arguments.allow_remote,
-        limits=ConnectionLimits(connections=arguments.max_connections),
+        limits=ConnectionLimits(max_connections=arguments.max_connections),
         allow_origins=tuple(arguments.allow_origin),
         tls_cert=Path(arguments.tls_cert) if arguments.tls_cert else None,
         tls_key=Path(arguments.tls_key) if arguments.tls_key else None,
@@ -70,16 +78,16 @@ def _build_options(arguments: Namespace) -> ServeOptions:
 
 def _print_address(listening: RunningServer) -> None:
     """The first line of stdout is the link, for people and for programs that start us."""
-    print(listening.link, flush=True)
+    print(listening.browser_url, flush=True)
     browser = (
         "Open the link above in a browser, or connect"
-        if has_page()
+        if has_web_page()
         else "The web page was not built into this copy: run `make web` in joey's source."
         " Programs connect"
     )
     print(
-        f"joey: listening on {listening.address}. {browser} to"
-        f" {listening.address.replace('http', 'ws', 1)}/ws. Ctrl-C stops.",
+        f"joey: listening on {listening.base_url}. {browser} to"
+        f" {listening.base_url.replace('http', 'ws', 1)}/ws. Ctrl-C stops.",
         file=sys.stderr,
         flush=True,
     )

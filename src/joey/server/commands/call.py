@@ -15,7 +15,7 @@ class CommandClient(Protocol):
 
     name: str
 
-    def read_back(self, task_id: str, source: ReplaySource, since: int) -> None:
+    def schedule_replay(self, task_id: str, source: ReplaySource, since: int) -> None:
         """After the response, tell this task from an earlier number on."""
         ...
 
@@ -35,13 +35,13 @@ class CommandError(Exception):
         self.message = message
 
 
-def invalid(argument: str, problem: str) -> CommandError:
+def make_argument_error(argument: str, problem: str) -> CommandError:
     return CommandError(ErrorCode.INVALID_PARAMETER, f"`{argument}`: {problem}")
 
 
-def not_found(task_id: str) -> CommandError:
+def make_not_found_error(task_id: str) -> CommandError:
     return CommandError(ErrorCode.TASK_NOT_FOUND, f"Task with ID '{task_id}' not found")
 
 
-def failed(message: str) -> CommandError:
+def make_execution_error(message: str) -> CommandError:
     return CommandError(ErrorCode.EXECUTION_ERROR, message)

@@ -44,8 +44,8 @@ from joey.core.wire.events import FailedPayload, to_usage_totals
 from joey.engine.task import Task
 from joey.errors import ConfigError, StoreError, TaskNotFoundError
 from joey.ports import Store, TaskMetadata
-from joey.server.commands.call import CommandCall, not_found
-from joey.server.commands.tasks import is_known
+from joey.server.commands.call import CommandCall, make_not_found_error
+from joey.server.commands.tasks import is_known_task
 
 if TYPE_CHECKING:
     from joey.server.hub import ServerHub
@@ -55,118 +55,133 @@ log = logging.getLogger(__name__)
 
 
 async def is_task_in_history(hub: ServerHub, call: CommandCall) -> InHistory:
-    return InHistory(in_history=await is_known(hub, hub.task_id(call)))
+    return InHistory(in_history=await is_known_task(hub, hub.resolve_task_id(call)))
 
 
 async def get_messages(hub: ServerHub, call: CommandCall) -> Messages:
-    if task := hub.open_task(call):
+    if task := hub.find_open_task(call):
         return Messages(messages=list(task.rows), seq=task.bus.seq)
-    read = await _read(hub, call)
+    read = await _load_encoder(hub, call)
     return Messages(messages=list(read.ui.rows), seq=read.seq)
 
 
 async def get_token_usage(hub: ServerHub, call: CommandCall) -> UsageData:
-    if task := hub.open_task(call):
+    if task := hub.find_open_task(call):
         return UsageData(usage=to_usage_totals(task.usage))
-    return UsageData(usage=to_usage_totals((await _read(hub, call)).projection.usage))
+    return UsageData(usage=to_usage_totals((await _load_encoder(hub, call)).projection.usage))
 
 
 async def get_todos(hub: ServerHub, call: CommandCall) -> Todos:
-    if task := hub.open_task(call):
+    if task := hub.find_open_task(call):
         return Todos(todos=list(task.recorder.projection.todos))
-    return Todos(todos=list((await _read(hub, call)).projection.todos))
+    return Todos(todos=list((await _load_encoder(hub, call)).projection.todos))
 
 
 async def get_events(hub: ServerHub, call: CommandCall) -> Events:
-    asked: GetEvents = call.arguments
-    source = await hub.find_replay_source(hub.task_id(call))
+    arguments: GetEvents = call.arguments
+    source = await hub.find_replay_source(hub.resolve_task_id(call))
     replay = ReplayNormalizer()
-    end = len(source.frames) if asked.until is None else source.after(asked.until)
-    frames = [replay.normalize(frame) for frame in source.frames[source.after(asked.since) : end]]
+    end = (
+        len(source.frames) if arguments.until is None else source.find_index_after(arguments.until)
+    )
+    frames = [
+        replay.normalize(frame)
+        for frame in source.frames[source.find_index_after(arguments.since) : end]
+    ]
     return Events(events=frames, seq=source.seq)
 
 
 async def subscribe(hub: ServerHub, call: CommandCall) -> Subscribed:
-    asked: Since = call.arguments
+    arguments: Since = call.arguments
     if call.task_id is None:
         return Subscribed(tasks={feed.task.id: feed.seq for feed in hub.feeds})
     source = await hub.find_replay_source(call.task_id)
     if call.client is not None:
-        call.client.read_back(call.task_id, source, asked.since)
+        call.client.schedule_replay(call.task_id, source, arguments.since)
     return Subscribed(task_id=call.task_id, seq=source.seq)
 
 
 async def get_task(hub: ServerHub, call: CommandCall) -> TaskData:
-    task_id = hub.task_id(call)
-    for metadata in await _all(hub):
+    task_id = hub.resolve_task_id(call)
+    for metadata in await _list_all_tasks(hub):
         if metadata.id == task_id:
-            return TaskData(task=await _whole_info(hub, metadata, call))
-    raise not_found(task_id)
+            return TaskData(task=await _build_detailed_info(hub, metadata, call))
+    raise make_not_found_error(task_id)
 
 
 async def list_tasks(hub: ServerHub, call: CommandCall) -> TaskList:
-    asked: ListTasks = call.arguments
-    tasks = _of_workspace(await _all(hub), asked.workspace)
-    page = tasks[asked.offset : asked.offset + asked.limit]
-    return TaskList(tasks=[_info(hub, task) for task in page], total=len(tasks))
+    arguments: ListTasks = call.arguments
+    tasks = _filter_by_workspace(await _list_all_tasks(hub), arguments.workspace)
+    page = tasks[arguments.offset : arguments.offset + arguments.limit]
+    return TaskList(tasks=[_build_task_info(hub, task) for task in page], total=len(tasks))
 
 
 async def search_tasks(hub: ServerHub, call: CommandCall) -> FoundTasks:
     """Tasks that have all the words in their title, id or conversation."""
-    asked: SearchTasks = call.arguments
-    tasks = _of_workspace(await _all(hub), asked.workspace)
-    search = TaskSearch(asked.query, hub.store, {task.id: task.rows for task in hub.engine.tasks})
-    found = await asyncio.to_thread(search.run, tasks, asked.limit)
-    return FoundTasks(tasks=[_info(hub, task) for task in found])
+    arguments: SearchTasks = call.arguments
+    tasks = _filter_by_workspace(await _list_all_tasks(hub), arguments.workspace)
+    search = TaskSearch(
+        arguments.query, hub.store, {task.id: task.rows for task in hub.engine.tasks}
+    )
+    found = await asyncio.to_thread(search.run, tasks, arguments.limit)
+    return FoundTasks(tasks=[_build_task_info(hub, task) for task in found])
 
 
-async def _read(hub: ServerHub, call: CommandCall) -> FrameEncoder:
-    task_id = hub.task_id(call)
+async def _load_encoder(hub: ServerHub, call: CommandCall) -> FrameEncoder:
+    task_id = hub.resolve_task_id(call)
     records = await asyncio.to_thread(hub.store.read_records, task_id)
     encoder, _ = await asyncio.to_thread(encode_records, task_id, records)
     return encoder
 
 
-async def _all(hub: ServerHub) -> list[TaskMetadata]:
+async def _list_all_tasks(hub: ServerHub) -> list[TaskMetadata]:
     """All tasks, the latest first; open ones as they are now."""
     known = {task.id: task for task in await asyncio.to_thread(hub.engine.history)}
     known |= {task.id: task.recorder.build_metadata() for task in hub.engine.tasks}
     return sorted(known.values(), key=lambda task: (task.updated, task.id), reverse=True)
 
 
-def _of_workspace(tasks: Sequence[TaskMetadata], workspace: str | None) -> Sequence[TaskMetadata]:
+def _filter_by_workspace(
+    tasks: Sequence[TaskMetadata], workspace: str | None
+) -> Sequence[TaskMetadata]:
     if workspace is None:
         return tasks
-    wanted = Path(workspace).expanduser()
-    return [task for task in tasks if task.workspace and Path(task.workspace) == wanted]
+    directory = Path(workspace).expanduser()
+    return [task for task in tasks if task.workspace and Path(task.workspace) == directory]
 
 
-async def _whole_info(hub: ServerHub, metadata: TaskMetadata, call: CommandCall) -> TaskInfo:
+async def _build_detailed_info(
+    hub: ServerHub, metadata: TaskMetadata, call: CommandCall
+) -> TaskInfo:
     """With what a list does not say: what waits, what failed, and the room of a task at rest."""
-    info = _info(hub, metadata)
+    info = _build_task_info(hub, metadata)
     task = hub.engine.find_open_task(metadata.id)
-    facts = task.recorder.projection if task is not None else (await _read(hub, call)).projection
+    facts = (
+        task.recorder.projection
+        if task is not None
+        else (await _load_encoder(hub, call)).projection
+    )
     failure = facts.failure if facts.state is TaskState.FAILED else None
     return structs.replace(
         info,
         context_tokens=facts.usage.context_tokens,
-        context_window=info.context_window or _window(hub, metadata),
+        context_window=info.context_window or _find_context_window(hub, metadata),
         queue=list_queued_messages(facts),
         failure=FailedPayload(code=failure.code, message=failure.message) if failure else None,
         waits_for=facts.pending_subtasks if task is not None else (),
     )
 
 
-def _window(hub: ServerHub, metadata: TaskMetadata) -> int | None:
+def _find_context_window(hub: ServerHub, metadata: TaskMetadata) -> int | None:
     try:
-        model = hub.setup.find_task_model(metadata)
+        model = hub.services.find_task_model(metadata)
     except ConfigError as error:
         log.info("task %s: its model is not known: %s", metadata.id, error)
         return None
     return model.context_window if model is not None else None
 
 
-def _info(hub: ServerHub, metadata: TaskMetadata) -> TaskInfo:
+def _build_task_info(hub: ServerHub, metadata: TaskMetadata) -> TaskInfo:
     task = hub.engine.find_open_task(metadata.id)
     return TaskInfo(
         id=metadata.id,
@@ -176,7 +191,9 @@ def _info(hub: ServerHub, metadata: TaskMetadata) -> TaskInfo:
         protocol=str(metadata.protocol),
         profile=metadata.profile,
         model=metadata.model,
-        status=str(metadata.status) if task is not None else _status_at_rest(hub, metadata),
+        status=str(metadata.status)
+        if task is not None
+        else _resolve_closed_task_status(hub, metadata),
         created=metadata.created,
         updated=metadata.updated,
         tokens_in=metadata.tokens_in,
@@ -188,11 +205,11 @@ def _info(hub: ServerHub, metadata: TaskMetadata) -> TaskInfo:
         parent_id=metadata.parent_id,
         context_tokens=task.usage.context_tokens if task else None,
         context_window=task.provider.model.context_window if task else None,
-        ask=_pending(task) if task else None,
+        ask=_build_pending_ask(task) if task else None,
     )
 
 
-def _status_at_rest(hub: ServerHub, metadata: TaskMetadata) -> str:
+def _resolve_closed_task_status(hub: ServerHub, metadata: TaskMetadata) -> str:
     """Of a task that is not open here: what a process that is gone left unfinished is aborted."""
     try:
         state = TaskState(metadata.status)
@@ -201,15 +218,15 @@ def _status_at_rest(hub: ServerHub, metadata: TaskMetadata) -> str:
     if state in IDLE_STATES and state is not TaskState.CREATED:
         return str(state)
     try:
-        held = hub.store.is_locked(metadata.id)
+        is_locked = hub.store.is_locked(metadata.id)
     except TaskNotFoundError:
-        held = False  # deleted a moment ago, or nothing but its metadata was ever there
-    if not held:
+        is_locked = False  # deleted a moment ago, or nothing but its metadata was ever there
+    if not is_locked:
         return str(TaskState.ABORTED)
     return str(TaskState.RUNNING if state is TaskState.CREATED else state)
 
 
-def _pending(task: Task) -> PendingAsk | None:
+def _build_pending_ask(task: Task) -> PendingAsk | None:
     pending = task.pending
     return PendingAsk(ts=pending.ts, ask=pending.ask.value) if pending is not None else None
 
@@ -242,7 +259,7 @@ class _RowText(Struct, frozen=True):
     path: str | None = None
 
 
-_rows = msgspec.json.Decoder(list[_RowText])
+_rows_decoder = msgspec.json.Decoder(list[_RowText])
 
 
 class TaskSearch:
@@ -255,8 +272,8 @@ class TaskSearch:
         """`open_rows` are the conversations of tasks that are not on disk as they are now."""
         self._terms = frozenset(query.casefold().split())
         self._store = store
-        self._open = open_rows
-        self._left = MAX_SEARCH_BYTES
+        self._open_rows = open_rows
+        self._remaining_bytes = MAX_SEARCH_BYTES
 
     def run(self, tasks: Iterable[TaskMetadata], limit: int) -> list[TaskMetadata]:
         """At most `limit` of these tasks. Takes its time: call it in a thread."""
@@ -264,16 +281,16 @@ class TaskSearch:
         for task in tasks:
             if len(found) == limit:
                 break
-            if self._fits(task):
+            if self._is_match(task):
                 found.append(task)
         return found
 
-    def _fits(self, task: TaskMetadata) -> bool:
+    def _is_match(self, task: TaskMetadata) -> bool:
         title = f"{task.title}\n{task.id}".casefold()
         missing = {word for word in self._terms if word not in title}
         if not missing:
             return True
-        for row in self._conversation(task.id):
+        for row in self._load_rows(task.id):
             if row.say in _UNSEARCHED_ROW_KINDS:
                 continue
             text = f"{row.text or ''}\n{row.path or ''}".casefold()
@@ -282,13 +299,15 @@ class TaskSearch:
                 return True
         return False
 
-    def _conversation(self, task_id: str) -> Sequence[_RowText]:
-        if (rows := self._open.get(task_id)) is not None:
+    def _load_rows(self, task_id: str) -> Sequence[_RowText]:
+        if (rows := self._open_rows.get(task_id)) is not None:
             return msgspec.convert(rows, list[_RowText], from_attributes=True, strict=False)
         try:
-            data = self._store.read_rows(task_id, min(MAX_SEARCHED_TASK_BYTES, self._left))
-            self._left -= len(data)
-            return _rows.decode(data) if data else ()
+            data = self._store.read_rows(
+                task_id, min(MAX_SEARCHED_TASK_BYTES, self._remaining_bytes)
+            )
+            self._remaining_bytes -= len(data)
+            return _rows_decoder.decode(data) if data else ()
         except (StoreError, TaskNotFoundError, msgspec.DecodeError, UnicodeDecodeError) as error:
             log.info("task %s is not searched: %s", task_id, error)
             return ()

@@ -20,73 +20,83 @@ from joey.core.wire.commands import (
 )
 from joey.core.wire.events import ModePayload
 from joey.engine.task import Task
-from joey.server.commands.call import CommandCall, failed, invalid, not_found
-from joey.server.commands.tasks import is_known
+from joey.server.commands.call import (
+    CommandCall,
+    make_argument_error,
+    make_execution_error,
+    make_not_found_error,
+)
+from joey.server.commands.tasks import is_known_task
 
 if TYPE_CHECKING:
     from joey.server.hub import ServerHub
 
 
 async def send_message(hub: ServerHub, call: CommandCall) -> Done:
-    said: SendMessage = call.arguments
-    text, images = (said.message or "").strip(), said.images or ()
+    arguments: SendMessage = call.arguments
+    text, images = (arguments.message or "").strip(), arguments.images or ()
     if not text and not images:
-        raise invalid("arguments.message", "there is nothing to send.")
-    await hub.resume(hub.task_id(call), text, images, queue=said.queue)
+        raise make_argument_error("arguments.message", "there is nothing to send.")
+    await hub.resume_task(hub.resolve_task_id(call), text, images, queue=arguments.queue)
     return Done()
 
 
-async def press_primary(hub: ServerHub, call: CommandCall) -> Done:
-    return await _press(hub, call, Response.YES)
+async def press_primary_button(hub: ServerHub, call: CommandCall) -> Done:
+    return await _answer_pending_ask(hub, call, Response.YES)
 
 
-async def press_secondary(hub: ServerHub, call: CommandCall) -> Done:
-    return await _press(hub, call, Response.NO)
+async def press_secondary_button(hub: ServerHub, call: CommandCall) -> Done:
+    return await _answer_pending_ask(hub, call, Response.NO)
 
 
-async def _press(hub: ServerHub, call: CommandCall, response: Response) -> Done:
-    task = await _open(hub, call)
+async def _answer_pending_ask(hub: ServerHub, call: CommandCall, response: Response) -> Done:
+    task = await _require_open_task(hub, call)
     pending = task.pending
     answer = Answer(response, text=call.arguments.text or "")
     if pending is None or not await task.answer(pending.ts, answer):
-        raise failed(f"Task '{task.id}' is not waiting for an answer.")
+        raise make_execution_error(f"Task '{task.id}' is not waiting for an answer.")
     return Done()
 
 
 async def respond(hub: ServerHub, call: CommandCall) -> Accepted:
     """The first answer to a question counts; a later one is not accepted."""
-    asked: Respond = call.arguments
-    task = hub.open_task(call)
+    arguments: Respond = call.arguments
+    task = hub.find_open_task(call)
     if task is None:
-        await _check_known(hub, call)
+        await _ensure_task_exists(hub, call)
         return Accepted(accepted=False)
-    if asked.always and not _offers_rule(task, asked):
-        raise invalid("arguments.always", "there is no rule to add with this answer.")
+    if arguments.always and not _can_add_rule(task, arguments):
+        raise make_argument_error("arguments.always", "there is no rule to add with this answer.")
     answer = Answer(
-        asked.response, text=asked.text or "", images=asked.images or (), always=asked.always
+        arguments.response,
+        text=arguments.text or "",
+        images=arguments.images or (),
+        always=arguments.always,
     )
-    return Accepted(accepted=await task.answer(asked.ask_ts, answer))
+    return Accepted(accepted=await task.answer(arguments.ask_ts, answer))
 
 
-def _offers_rule(task: Task, asked: Respond) -> bool:
+def _can_add_rule(task: Task, arguments: Respond) -> bool:
     """Of a question that is not open any more nothing is said here."""
     pending = task.pending
-    is_open = pending is not None and pending.ts == asked.ask_ts
-    return asked.response is Response.YES and not (is_open and pending and not pending.always_rule)
+    is_open = pending is not None and pending.ts == arguments.ask_ts
+    return arguments.response is Response.YES and not (
+        is_open and pending and not pending.always_rule
+    )
 
 
 async def edit_queue(hub: ServerHub, call: CommandCall) -> Done:
-    asked: EditQueue = call.arguments
-    if asked.remove == (asked.text is not None):
-        raise invalid("arguments", "give either a new `text`, or `remove: true`.")
-    task = await _open(hub, call)
-    queued = task.recorder.projection.queue.get(asked.id)
+    arguments: EditQueue = call.arguments
+    if arguments.remove == (arguments.text is not None):
+        raise make_argument_error("arguments", "give either a new `text`, or `remove: true`.")
+    task = await _require_open_task(hub, call)
+    queued = task.recorder.projection.queue.get(arguments.id)
     if queued is None:
-        raise failed(f"No message '{asked.id}' is waiting any more.")
-    if asked.text is None:
+        raise make_execution_error(f"No message '{arguments.id}' is waiting any more.")
+    if arguments.text is None:
         task.publish(MessageUnqueued(ts=task.next_ts(), id=queued.id))
     else:
-        text = replace_lone_surrogates(asked.text)
+        text = replace_lone_surrogates(arguments.text)
         task.publish(
             MessageQueued(ts=task.next_ts(), id=queued.id, text=text, images=queued.images)
         )
@@ -96,51 +106,51 @@ async def edit_queue(hub: ServerHub, call: CommandCall) -> Done:
 
 async def condense_task(hub: ServerHub, call: CommandCall) -> Done:
     """Answered when it is begun; a row tells how it went."""
-    asked: CondenseTask = call.arguments
-    task = await hub.open(hub.task_id(call))
-    task.start_condensing(asked.instructions or "")
+    arguments: CondenseTask = call.arguments
+    task = await hub.load_task(hub.resolve_task_id(call))
+    task.start_condensing(arguments.instructions or "")
     return Done()
 
 
 async def switch_mode(hub: ServerHub, call: CommandCall) -> Done:
     """Of a task; without one, the mode that new tasks start in."""
-    asked: SwitchMode = call.arguments
-    if call.task_id is None and hub.current is None:
-        _check_mode(asked.mode, await asyncio.to_thread(hub.setup.list_modes))
-        hub.setup.preferences.update_settings({"mode": asked.mode})
-        hub.announce("modeChanged", ModePayload(mode=asked.mode))
+    arguments: SwitchMode = call.arguments
+    if call.task_id is None and hub.current_task is None:
+        _check_mode(arguments.mode, await asyncio.to_thread(hub.services.list_modes))
+        hub.services.preferences.update_settings({"mode": arguments.mode})
+        hub.announce("modeChanged", ModePayload(mode=arguments.mode))
         return Done()
-    task = await _open(hub, call)
-    _check_mode(asked.mode, task.runtime.modes)
-    if task.mode.slug != asked.mode:
-        task.publish(ModeSwitched(ts=task.next_ts(), mode=asked.mode))
+    task = await _require_open_task(hub, call)
+    _check_mode(arguments.mode, task.runtime.modes)
+    if task.mode.slug != arguments.mode:
+        task.publish(ModeSwitched(ts=task.next_ts(), mode=arguments.mode))
         await task.recorder.commit()
     return Done()
 
 
 def _check_mode(slug: str, modes: tuple[Mode, ...]) -> None:
     if slug not in {mode.slug for mode in modes}:
-        raise invalid("arguments.mode", f"there is no mode '{slug}'.")
+        raise make_argument_error("arguments.mode", f"there is no mode '{slug}'.")
 
 
-async def _open(hub: ServerHub, call: CommandCall) -> Task:
-    task = hub.open_task(call)
+async def _require_open_task(hub: ServerHub, call: CommandCall) -> Task:
+    task = hub.find_open_task(call)
     if task is None:
-        await _check_known(hub, call)
-        raise failed(f"Task '{call.task_id}' is not open; resume it first.")
+        await _ensure_task_exists(hub, call)
+        raise make_execution_error(f"Task '{call.task_id}' is not open; resume it first.")
     return task
 
 
-async def _check_known(hub: ServerHub, call: CommandCall) -> None:
-    task_id = hub.task_id(call)
-    if not await is_known(hub, task_id):
-        raise not_found(task_id)
+async def _ensure_task_exists(hub: ServerHub, call: CommandCall) -> None:
+    task_id = hub.resolve_task_id(call)
+    if not await is_known_task(hub, task_id):
+        raise make_not_found_error(task_id)
 
 
 HANDLERS = {
     "sendMessage": send_message,
-    "pressPrimaryButton": press_primary,
-    "pressSecondaryButton": press_secondary,
+    "pressPrimaryButton": press_primary_button,
+    "pressSecondaryButton": press_secondary_button,
     "respond": respond,
     "editQueue": edit_queue,
     "condenseTask": condense_task,

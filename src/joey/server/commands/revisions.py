@@ -30,63 +30,65 @@ from joey.engine.checkpoints import (
 )
 from joey.engine.engine import TaskOptions
 from joey.errors import CheckpointError
-from joey.server.commands.call import CommandCall, failed, invalid
+from joey.server.commands.call import CommandCall, make_argument_error, make_execution_error
 
 if TYPE_CHECKING:
     from joey.server.hub import ServerHub
 
 
 async def rewind_task(hub: ServerHub, call: CommandCall) -> Revised:
-    asked: RewindTask = call.arguments
-    task = await hub.open(hub.task_id(call))
-    where = {"keep": asked.keep, "files": asked.files}
-    if asked.preview:
-        return Revised(done=False, changes=await task.preview_rewind(asked.message_ts, **where))
-    changes = await task.rewind(asked.message_ts, **where, force=asked.force)
+    arguments: RewindTask = call.arguments
+    task = await hub.load_task(hub.resolve_task_id(call))
+    where = {"keep": arguments.keep, "files": arguments.files}
+    if arguments.preview:
+        return Revised(done=False, changes=await task.preview_rewind(arguments.message_ts, **where))
+    changes = await task.rewind(arguments.message_ts, **where, force=arguments.force)
     return Revised(done=True, changes=changes)
 
 
 async def undo_rewind(hub: ServerHub, call: CommandCall) -> Revised:
-    asked: UndoRewind = call.arguments
-    task = await hub.open(hub.task_id(call))
-    if asked.preview:
+    arguments: UndoRewind = call.arguments
+    task = await hub.load_task(hub.resolve_task_id(call))
+    if arguments.preview:
         return Revised(done=False, changes=await task.preview_undo())
-    return Revised(done=True, changes=await task.undo_rewind(force=asked.force))
+    return Revised(done=True, changes=await task.undo_rewind(force=arguments.force))
 
 
 async def edit_message(hub: ServerHub, call: CommandCall) -> Revised:
-    asked: EditMessage = call.arguments
-    if not asked.text.strip() and not asked.images:
-        raise invalid("arguments.text", "there is nothing to say.")
-    task = await hub.open(hub.task_id(call))
-    changes = await task.edit(asked.message_ts, asked.text, asked.images or ())
+    arguments: EditMessage = call.arguments
+    if not arguments.text.strip() and not arguments.images:
+        raise make_argument_error("arguments.text", "there is nothing to say.")
+    task = await hub.load_task(hub.resolve_task_id(call))
+    changes = await task.edit(arguments.message_ts, arguments.text, arguments.images or ())
     return Revised(done=True, changes=changes)
 
 
 async def fork_task(hub: ServerHub, call: CommandCall) -> Forked:
-    asked: ForkTask = call.arguments
-    options = _with_profile(hub, asked.profile)
-    source = hub.task_id(call)
-    task = await hub.fork(source, asked.message_ts, keep=asked.keep, options=options)
-    if (asked.text or "").strip() or asked.images:
-        await task.send(asked.text or "", asked.images or ())
+    arguments: ForkTask = call.arguments
+    options = _build_profile_options(hub, arguments.profile)
+    source = hub.resolve_task_id(call)
+    task = await hub.fork_task(source, arguments.message_ts, keep=arguments.keep, options=options)
+    if (arguments.text or "").strip() or arguments.images:
+        await task.send(arguments.text or "", arguments.images or ())
     return Forked(task_id=task.id)
 
 
-def _with_profile(hub: ServerHub, name: str | None) -> TaskOptions:
+def _build_profile_options(hub: ServerHub, name: str | None) -> TaskOptions:
     """Another model; the folder stays that of the task."""
     if name is None:
         return TaskOptions()
-    if name not in hub.setup.preferences.load_profiles().profiles:
-        raise invalid("arguments.profile", f"there is no profile '{name}'.")
-    options = hub.setup.build_options(profile=name)
+    if name not in hub.services.preferences.load_profiles().profiles:
+        raise make_argument_error("arguments.profile", f"there is no profile '{name}'.")
+    options = hub.services.build_options(profile=name)
     return structs.replace(options, workspace=None, protocol=None)
 
 
 async def get_checkpoints(hub: ServerHub, call: CommandCall) -> CheckpointList:
-    task = hub.open_task(call)
+    task = hub.find_open_task(call)
     if task is None:
-        path = find_live_branch(await asyncio.to_thread(hub.store.read_records, hub.task_id(call)))
+        path = find_live_branch(
+            await asyncio.to_thread(hub.store.read_records, hub.resolve_task_id(call))
+        )
     else:
         path = task.recorder.live_branch
     saved = (record.event for record in path if isinstance(record.event, CheckpointSaved))
@@ -104,24 +106,24 @@ async def get_checkpoints(hub: ServerHub, call: CommandCall) -> CheckpointList:
 
 
 async def diff_checkpoint(hub: ServerHub, call: CommandCall) -> FileDiffs:
-    asked: DiffCheckpoint = call.arguments
-    task = await hub.open(hub.task_id(call))
-    for checkpoint in filter(None, (asked.checkpoint, asked.to)):
+    arguments: DiffCheckpoint = call.arguments
+    task = await hub.load_task(hub.resolve_task_id(call))
+    for checkpoint in filter(None, (arguments.checkpoint, arguments.to)):
         find_checkpoint_seq(task, checkpoint)
     try:
         return FileDiffs(
-            files=list(await require_checkpoints(task).diff(asked.checkpoint, asked.to))
+            files=list(await require_checkpoints(task).diff(arguments.checkpoint, arguments.to))
         )
     except CheckpointError as error:
-        raise failed(str(error)) from error
+        raise make_execution_error(str(error)) from error
 
 
 async def restore_files(hub: ServerHub, call: CommandCall) -> Revised:
-    asked: RestoreCheckpoint = call.arguments
-    task = await hub.open(hub.task_id(call))
-    if asked.preview:
-        return Revised(done=False, changes=await preview_restore(task, asked.checkpoint))
-    changes = await restore_checkpoint(task, asked.checkpoint, force=asked.force)
+    arguments: RestoreCheckpoint = call.arguments
+    task = await hub.load_task(hub.resolve_task_id(call))
+    if arguments.preview:
+        return Revised(done=False, changes=await preview_restore(task, arguments.checkpoint))
+    changes = await restore_checkpoint(task, arguments.checkpoint, force=arguments.force)
     return Revised(done=True, changes=changes)
 
 

@@ -27,105 +27,116 @@ from joey.core.wire.events import Empty
 from joey.engine.engine import TaskOptions
 from joey.errors import ConfigError, TaskNotFoundError, WorkspaceError
 from joey.ports import RunningCommand
-from joey.server.commands.call import CommandCall, failed, invalid, not_found
+from joey.server.commands.call import (
+    CommandCall,
+    make_argument_error,
+    make_execution_error,
+    make_not_found_error,
+)
 
 if TYPE_CHECKING:
     from joey.server.hub import ServerHub
 
 
 async def start_new_task(hub: ServerHub, call: CommandCall) -> TaskStartedData:
-    asked: StartNewTask = call.arguments
-    text, images = asked.text or "", asked.images or ()
+    arguments: StartNewTask = call.arguments
+    text, images = arguments.text or "", arguments.images or ()
     if not text.strip() and not images:
-        raise invalid("arguments.text", "say what is to be done.")
-    workspace = Path(asked.workspace) if asked.workspace else None
-    known = hub.setup.preferences.load_profiles().profiles
-    if asked.profile is not None and asked.profile not in known:
-        raise invalid("arguments.profile", f"there is no profile '{asked.profile}'.")
+        raise make_argument_error("arguments.text", "say what is to be done.")
+    workspace = Path(arguments.workspace) if arguments.workspace else None
+    known = hub.services.preferences.load_profiles().profiles
+    if arguments.profile is not None and arguments.profile not in known:
+        raise make_argument_error(
+            "arguments.profile", f"there is no profile '{arguments.profile}'."
+        )
     try:
-        if asked.mode is not None:
-            modes = await asyncio.to_thread(hub.setup.list_modes, workspace)
-            if asked.mode not in {mode.slug for mode in modes}:
-                raise invalid("arguments.mode", f"there is no mode '{asked.mode}'.")
-        options = hub.setup.build_options(
+        if arguments.mode is not None:
+            modes = await asyncio.to_thread(hub.services.list_modes, workspace)
+            if arguments.mode not in {mode.slug for mode in modes}:
+                raise make_argument_error("arguments.mode", f"there is no mode '{arguments.mode}'.")
+        options = hub.services.build_options(
             workspace=workspace,
-            mode=asked.mode,
-            profile=asked.profile,
-            configuration=asked.configuration,
-            limits=asked.limits or Limits(),
+            mode=arguments.mode,
+            profile=arguments.profile,
+            configuration=arguments.configuration,
+            limits=arguments.limits or Limits(),
         )
     except WorkspaceError as error:
-        raise invalid("arguments.workspace", str(error)) from error
+        raise make_argument_error("arguments.workspace", str(error)) from error
     except ConfigError as error:
-        if not asked.configuration and asked.limits is None:
+        if not arguments.configuration and arguments.limits is None:
             raise
-        raise invalid("arguments.configuration", str(error)) from error
-    task_id = None if asked.task_id is UNSET else asked.task_id
-    task = await hub.start(text, images, options, task_id)
+        raise make_argument_error("arguments.configuration", str(error)) from error
+    task_id = None if arguments.task_id is UNSET else arguments.task_id
+    task = await hub.start_task(text, images, options, task_id)
     return TaskStartedData(task_id=task.id)
 
 
 async def resume_task(hub: ServerHub, call: CommandCall) -> Done:
-    asked: ResumeTask = call.arguments
-    task_id = hub.task_id(call)
+    arguments: ResumeTask = call.arguments
+    task_id = hub.resolve_task_id(call)
     options = None
-    if asked.configuration:
-        options = await _reconfigured(hub, task_id, asked.configuration)
-    await hub.resume(task_id, options=options)
+    if arguments.configuration:
+        options = await _build_resume_options(hub, task_id, arguments.configuration)
+    await hub.resume_task(task_id, options=options)
     return Done()
 
 
-async def _reconfigured(hub: ServerHub, task_id: str, configuration: dict[str, Any]) -> TaskOptions:
+async def _build_resume_options(
+    hub: ServerHub, task_id: str, configuration: dict[str, Any]
+) -> TaskOptions:
     """Options for a task with other settings; one that is open here is closed for it."""
     known = await asyncio.to_thread(hub.engine.history)
     metadata = next((task for task in known if task.id == task_id), None)
     if metadata is None:
-        raise not_found(task_id)
+        raise make_not_found_error(task_id)
     task = hub.engine.find_open_task(task_id)
     if task is not None and task.is_running:
-        raise failed(f"Task '{task_id}' is at work: cancel it before you change its configuration.")
+        raise make_execution_error(
+            f"Task '{task_id}' is at work: cancel it before you change its configuration."
+        )
     try:
-        options = hub.setup.build_resume_options(
+        options = hub.services.build_resume_options(
             metadata, hub.engine.load_secrets(task_id), configuration
         )
     except ConfigError as error:
-        raise invalid("arguments.configuration", str(error)) from error
+        raise make_argument_error("arguments.configuration", str(error)) from error
     if task is not None:
-        await hub.release(task)
+        await hub.release_task(task)
     return options
 
 
 async def cancel_task(hub: ServerHub, call: CommandCall) -> Done:
-    task_id = hub.task_id(call)
+    task_id = hub.resolve_task_id(call)
     task = hub.engine.find_open_task(task_id)
-    if task is None and not await is_known(hub, task_id):
-        raise not_found(task_id)
+    if task is None and not await is_known_task(hub, task_id):
+        raise make_not_found_error(task_id)
     if task is not None:
         await task.cancel()
     return Done()
 
 
 async def cancel_current_task(hub: ServerHub, call: CommandCall) -> Done:
-    if call.task_id is None and hub.current is None:
+    if call.task_id is None and hub.current_task is None:
         return Done()
     return await cancel_task(hub, call)
 
 
 async def clear_current_task(hub: ServerHub, call: CommandCall) -> Done:
-    if call.task_id is None and hub.current is None:
+    if call.task_id is None and hub.current_task is None:
         return Done()
-    task_id = hub.task_id(call)
+    task_id = hub.resolve_task_id(call)
     if task := hub.engine.find_open_task(task_id):
-        await hub.release(task)
-    elif not await is_known(hub, task_id):
-        raise not_found(task_id)
+        await hub.release_task(task)
+    elif not await is_known_task(hub, task_id):
+        raise make_not_found_error(task_id)
     return Done()
 
 
 async def get_current_task_stack(hub: ServerHub, call: CommandCall) -> TaskStack:
     """The current task below its parents."""
     stack: list[str] = []
-    task = hub.current
+    task = hub.current_task
     while task is not None and task.id not in stack:
         stack.insert(0, task.id)
         parent = task.recorder.projection.parent_id
@@ -134,27 +145,27 @@ async def get_current_task_stack(hub: ServerHub, call: CommandCall) -> TaskStack
 
 
 async def delete_task(hub: ServerHub, call: CommandCall) -> Done:
-    task_id = hub.task_id(call)
+    task_id = hub.resolve_task_id(call)
     if task := hub.engine.find_open_task(task_id):
-        await hub.release(task)
+        await hub.release_task(task)
     try:
         await asyncio.to_thread(hub.store.delete, task_id)
     except TaskNotFoundError as error:
-        raise not_found(task_id) from error
-    await hub.setup.remove_task_worktree(task_id)
+        raise make_not_found_error(task_id) from error
+    await hub.services.remove_task_worktree(task_id)
     hub.announce("taskDeleted", Empty(), task_id)
     return Done()
 
 
 async def is_ready(hub: ServerHub, call: CommandCall) -> Ready:
-    return Ready(ready=hub.ready)
+    return Ready(ready=hub.is_ready)
 
 
 async def ping(hub: ServerHub, call: CommandCall) -> Pong:
     return Pong(pong=time.time_ns() // 1_000_000)
 
 
-async def is_known(hub: ServerHub, task_id: str) -> bool:
+async def is_known_task(hub: ServerHub, task_id: str) -> bool:
     if hub.engine.find_open_task(task_id) is not None:
         return True
     known = await asyncio.to_thread(hub.engine.history)
@@ -184,23 +195,25 @@ async def get_processes(hub: ServerHub, call: CommandCall) -> Processes:
                 cwd=str(running.cwd),
                 running=running.exit is None,
             )
-            for task_id, running in _running(hub, call)
+            for task_id, running in _iter_running_commands(hub, call)
         ]
     )
 
 
 async def kill_process(hub: ServerHub, call: CommandCall) -> Done:
-    asked: KillProcess = call.arguments
-    for _, running in _running(hub, call):
-        if running.pid == asked.pid:
+    arguments: KillProcess = call.arguments
+    for _, running in _iter_running_commands(hub, call):
+        if running.pid == arguments.pid:
             await running.kill()
             return Done()
-    raise failed(f"No task has left a process {asked.pid} running.")
+    raise make_execution_error(f"No task has left a process {arguments.pid} running.")
 
 
-def _running(hub: ServerHub, call: CommandCall) -> Iterator[tuple[str, RunningCommand]]:
+def _iter_running_commands(
+    hub: ServerHub, call: CommandCall
+) -> Iterator[tuple[str, RunningCommand]]:
     if call.task_id is not None and hub.engine.find_open_task(call.task_id) is None:
-        raise not_found(call.task_id)
+        raise make_not_found_error(call.task_id)
     for task in hub.engine.tasks:
         if call.task_id in (None, task.id):
             for running in task.runtime.terminal.background_commands:
