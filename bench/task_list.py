@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 
 from bench.tables import table, verdict
 from joey.ports.storage import TaskQuery
-from joey.storage.task_index import SqliteTaskIndex, forget_task
+from joey.storage.task_index import SqliteTaskIndex, remove_indexed_task
 from joey.storage.task_list import list_tasks
 
 TASK_COUNT = 5_000
@@ -87,7 +87,7 @@ def run(home: Path, count: int) -> None:
     row("whole `joey tasks --help`", lambda: command(home, "tasks", "--help"))
     put(tasks, count)
     row("first page after a new folder", lambda: find(home, TaskQuery()))
-    row("forgetting a deleted task", lambda: forget_task(home, f"task_{count // 2:013x}"))
+    row("forgetting a deleted task", lambda: remove_indexed_task(home, f"task_{count // 2:013x}"))
     size = (home / "index.sqlite").stat().st_size
     table(f"{count:,} tasks, and an index of {size / 1e6:.1f} MB", rows)
 

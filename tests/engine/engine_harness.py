@@ -156,7 +156,7 @@ def slow_disk(task: Task) -> Iterator[None]:
     """Until the end of this, the files of the task are being written."""
     log = task.recorder.task_log
     assert isinstance(log, JsonFileLog)
-    with log._writing:
+    with log._write_lock:
         yield
 
 

@@ -23,12 +23,12 @@ from joey.errors import StoreError
 from joey.storage.roo_import import (
     ForeignTask,
     TaskLocation,
-    disk_is_full,
+    find_foreign_tasks,
+    find_task_locations,
+    find_task_locations_under,
     import_task,
-    known_places,
-    look_at,
-    places_under,
-    tasks_of,
+    inspect_task,
+    is_caused_by_full_disk,
 )
 from joey.storage.task_store import JsonFileStore
 from joey.testing.script import Turn, call, say
@@ -52,7 +52,9 @@ def fill(tasks: Path, *names: str) -> None:
 def imported(tmp_path: Path, form: str) -> JsonFileStore:
     if not (tmp_path / "theirs").exists():
         ALL_FORMS[form](tmp_path / "theirs" / form)
-    (task,) = tasks_of(places_under(tmp_path / "theirs"), tmp_path / "home" / "tasks")
+    (task,) = find_foreign_tasks(
+        find_task_locations_under(tmp_path / "theirs"), tmp_path / "home" / "tasks"
+    )
     import_task(task, tmp_path / "home" / "tasks")
     return JsonFileStore(tmp_path / "home")
 
@@ -79,10 +81,10 @@ def test_storage_is_found_for_every_editor_and_platform(
     tmp_path: Path, storage: str, program: str
 ) -> None:
     fill(tmp_path / storage / "tasks", "t1")
-    (place,) = known_places(tmp_path, {}, tmp_path / "mnt")
+    (place,) = find_task_locations(tmp_path, {}, tmp_path / "mnt")
     assert place == TaskLocation(program, tmp_path / storage / "tasks")
-    (task,) = tasks_of([place], tmp_path / "own")
-    assert (task.program, task.id, task.changed) == (program, "t1", START + 7000)
+    (task,) = find_foreign_tasks([place], tmp_path / "own")
+    assert (task.program, task.id, task.modified_ms) == (program, "t1", START + 7000)
 
 
 @pytest.mark.requirement("adoption:places")
@@ -99,8 +101,8 @@ def test_storage_of_windows_of_other_directories_and_of_settings_is_found(tmp_pa
         encoding="utf-8",
     )
     env = {"XDG_CONFIG_HOME": str(tmp_path / "config")}
-    places = known_places(tmp_path, env, tmp_path / "mnt")
-    assert {place.tasks for place in places} == {windows, config, moved}
+    places = find_task_locations(tmp_path, env, tmp_path / "mnt")
+    assert {place.tasks_directory for place in places} == {windows, config, moved}
     assert {place.program for place in places} == {"Roo Code"}
 
 
@@ -111,17 +113,20 @@ def test_a_path_may_be_a_task_its_directory_or_one_above(tmp_path: Path) -> None
     (tasks / "notes").mkdir()
     own = tmp_path / "own"
     for path in (tmp_path, tasks.parent, tasks):
-        assert {task.id for task in tasks_of(places_under(path), own)} == {"t1", "t2"}
-    (alone,) = tasks_of(places_under(tasks / "t2"), own)
+        assert {task.id for task in find_foreign_tasks(find_task_locations_under(path), own)} == {
+            "t1",
+            "t2",
+        }
+    (alone,) = find_foreign_tasks(find_task_locations_under(tasks / "t2"), own)
     assert (alone.id, alone.program) == ("t2", "Zoo Code")
-    assert tasks_of(places_under(tasks), own=tasks) == []
-    assert places_under(tmp_path / "own") == []
+    assert find_foreign_tasks(find_task_locations_under(tasks), own_tasks=tasks) == []
+    assert find_task_locations_under(tmp_path / "own") == []
 
 
 def test_a_loop_of_links_is_not_followed(tmp_path: Path) -> None:
     fill(tmp_path / "a" / "tasks", "t1")
     (tmp_path / "a" / "again").symlink_to(tmp_path, target_is_directory=True)
-    assert len(places_under(tmp_path)) == 1
+    assert len(find_task_locations_under(tmp_path)) == 1
 
 
 @pytest.mark.requirement("adoption:copied", "adoption:unaltered")
@@ -211,7 +216,7 @@ def test_a_directory_that_joey_wrote_is_imported_with_its_journal(tmp_path: Path
         log.directory, roo_task_directories.rows(), roo_task_directories.native()
     )
     own = tmp_path / "home" / "tasks"
-    (task,) = tasks_of(places_under(tmp_path / "elsewhere"), own)
+    (task,) = find_foreign_tasks(find_task_locations_under(tmp_path / "elsewhere"), own)
     import_task(task, own)
     before = JsonFileStore(tmp_path / "elsewhere").read_records("ours")
     assert JsonFileStore(tmp_path / "home").read_records("ours") == before
@@ -232,7 +237,7 @@ def test_the_lock_of_an_older_task_is_found_in_the_editors_database(tmp_path: Pa
         database.execute("INSERT INTO ItemTable VALUES ('RooVeterinaryInc.roo-cline', ?)", (state,))
     database.close()
     before = look(storage.parent)
-    (task,) = tasks_of(places_under(storage), tmp_path / "home" / "tasks")
+    (task,) = find_foreign_tasks(find_task_locations_under(storage), tmp_path / "home" / "tasks")
     import_task(task, tmp_path / "home" / "tasks")
     assert look(storage.parent) == before
     (listed,) = JsonFileStore(tmp_path / "home").list_tasks()
@@ -257,7 +262,7 @@ def test_other_lists_of_tasks_are_read_too(tmp_path: Path, where: str) -> None:
     (tmp_path / where).parent.mkdir(exist_ok=True)
     (tmp_path / where).write_text(json.dumps(lists[where]), encoding="utf-8")
     own = tmp_path / "home" / "tasks"
-    (task,) = tasks_of(places_under(tmp_path / "tasks"), own)
+    (task,) = find_foreign_tasks(find_task_locations_under(tmp_path / "tasks"), own)
     import_task(task, own)
     (listed,) = JsonFileStore(tmp_path / "home").list_tasks()
     assert (listed.title, listed.workspace, listed.updated) == ("Known", "/home/ann/cline", START)
@@ -268,9 +273,9 @@ def test_other_lists_of_tasks_are_read_too(tmp_path: Path, where: str) -> None:
 def test_a_damaged_task_is_reported_and_leaves_nothing_behind(tmp_path: Path) -> None:
     own = tmp_path / "home" / "tasks"
     roo_task_directories.write(tmp_path / "theirs" / "bad", b"{", b"null")
-    (task,) = tasks_of(places_under(tmp_path / "theirs"), own)
-    seen = look_at(task, own)
-    assert (seen.state, seen.rows) == ("damaged", 0)
+    (task,) = find_foreign_tasks(find_task_locations_under(tmp_path / "theirs"), own)
+    seen = inspect_task(task, own)
+    assert (seen.state, seen.row_count) == ("damaged", 0)
     assert "neither" in seen.problem
     with pytest.raises(StoreError, match="cannot be opened"):
         import_task(task, own)
@@ -282,8 +287,8 @@ def test_a_task_that_is_there_already_is_not_touched(tmp_path: Path) -> None:
     fill(tmp_path / "theirs", "t1")
     fill(own, "t1")
     before = look(own)
-    (task,) = tasks_of(places_under(tmp_path / "theirs"), own)
-    assert look_at(task, own).state == "imported"
+    (task,) = find_foreign_tasks(find_task_locations_under(tmp_path / "theirs"), own)
+    assert inspect_task(task, own).state == "imported"
     with pytest.raises(StoreError, match="already"):
         import_task(task, own)
     assert look(own) == before
@@ -300,16 +305,16 @@ def test_what_is_lost_of_a_task_that_opens_is_reported(
     tmp_path: Path, form: str, problem: str
 ) -> None:
     FORMS[form](tmp_path / "theirs" / "t1")
-    (task,) = tasks_of(places_under(tmp_path / "theirs"), tmp_path / "own")
-    seen = look_at(task, tmp_path / "own")
+    (task,) = find_foreign_tasks(find_task_locations_under(tmp_path / "theirs"), tmp_path / "own")
+    seen = inspect_task(task, tmp_path / "own")
     assert (seen.state, seen.problem) == ("incomplete", problem)
 
 
 def test_a_full_disk_is_no_fault_of_the_task() -> None:
     error = StoreError("full")
     error.__cause__ = OSError(errno.ENOSPC, "No space left on device")
-    assert disk_is_full(error)
-    assert not disk_is_full(StoreError("broken"))
+    assert is_caused_by_full_disk(error)
+    assert not is_caused_by_full_disk(StoreError("broken"))
 
 
 def test_a_copy_can_be_deleted_and_the_original_stays(tmp_path: Path) -> None:
@@ -321,9 +326,9 @@ def test_a_copy_can_be_deleted_and_the_original_stays(tmp_path: Path) -> None:
 
 def test_a_directory_whose_name_cannot_be_an_id_is_damaged(tmp_path: Path) -> None:
     fill(tmp_path / "theirs", "what is this")
-    (task,) = tasks_of(places_under(tmp_path / "theirs"), tmp_path / "own")
+    (task,) = find_foreign_tasks(find_task_locations_under(tmp_path / "theirs"), tmp_path / "own")
     assert isinstance(task, ForeignTask)
-    assert look_at(task, tmp_path / "own").state == "damaged"
+    assert inspect_task(task, tmp_path / "own").state == "damaged"
     with pytest.raises(StoreError, match="id"):
         import_task(task, tmp_path / "own")
 

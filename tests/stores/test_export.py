@@ -30,8 +30,8 @@ from joey.core.messages import TextBlock, TextPart
 from joey.core.rewind import FoldedHistory
 from joey.errors import StoreError
 from joey.ports import TaskMetadata
-from joey.storage.roo_directory import roo_files, write_roo_directory
-from joey.storage.roo_import import import_task, places_under, tasks_of
+from joey.storage.roo_directory import encode_roo_files, write_roo_directory
+from joey.storage.roo_import import find_foreign_tasks, find_task_locations_under, import_task
 from joey.storage.task_store import JsonFileStore
 from tests.stores import roo_task_directories
 from tests.stores.records import created
@@ -62,7 +62,9 @@ def test_what_is_exported_comes_back_the_same(tmp_path: Path, form: str) -> None
     assert isinstance(record.event, TaskImported)
     task = msgspec.structs.replace(task, protocol=record.event.protocol.value)
     write_roo_directory(task, [record], tmp_path / "out")
-    (found,) = tasks_of(places_under(tmp_path / "out"), tmp_path / "b" / "tasks")
+    (found,) = find_foreign_tasks(
+        find_task_locations_under(tmp_path / "out"), tmp_path / "b" / "tasks"
+    )
     import_task(found, tmp_path / "b" / "tasks")
     assert content(JsonFileStore(tmp_path / "b").read_records(form)) == content([record])
 
@@ -156,7 +158,7 @@ def test_secrets_are_left_out_and_altered_thinking_is_no_longer_signed(tmp_path:
     )
     store = JsonFileStore(tmp_path)
     (task,) = store.list_tasks()
-    files = roo_files(task, store.read_records("t1"))
+    files = encode_roo_files(task, store.read_records("t1"))
     assert not any(b"hunter2" in data for data in files.values())
     block, call = json.loads(files["api_conversation_history.json"])[1]["content"]
     assert "signature" not in block
@@ -218,4 +220,4 @@ def test_summaries_cuts_and_checkpoints_are_exported_as_roo_writes_them(tmp_path
 def test_an_empty_task_is_not_exported() -> None:
     records: list[Record] = []
     with pytest.raises(StoreError, match="empty"):
-        roo_files(TaskMetadata(id="none"), records)
+        encode_roo_files(TaskMetadata(id="none"), records)

@@ -19,7 +19,7 @@ import pytest
 from joey.core.settings import TaskSecrets
 from joey.errors import StoreError, TaskLockedError
 from joey.ports import TaskMetadata
-from joey.storage.task_directory import LockOwner, process_start
+from joey.storage.task_directory import LockOwner, read_process_start_ticks
 from joey.storage.task_store import JsonFileStore
 from joey.system.files import read_regular
 from tests.stores.records import TASK, created, said
@@ -195,8 +195,8 @@ def test_a_lock_whose_holder_left_a_process_behind_says_so(tmp_path: Path) -> No
 def test_the_start_of_a_process_is_known_while_it_lives() -> None:
     if not Path("/proc/self/stat").exists():
         pytest.skip("no /proc on this system")
-    assert process_start(os.getpid()) == process_start(os.getpid())
-    assert process_start(2**22 + 1) is None
+    assert read_process_start_ticks(os.getpid()) == read_process_start_ticks(os.getpid())
+    assert read_process_start_ticks(2**22 + 1) is None
 
 
 def test_a_pipe_in_place_of_a_file_does_not_block(tmp_path: Path) -> None:

@@ -17,11 +17,11 @@ from joey.config.settings import SETTINGS_FILE
 from joey.content.browser import find_chromium
 from joey.errors import UserError
 from joey.providers.registry import PROVIDER_SPECS
-from joey.storage.cleanup import StoreHealth, look_over, tidy
-from joey.storage.task_directory import INDEX_FILE, clean_id
-from joey.storage.task_list import list_ids
+from joey.storage.cleanup import StoreHealth, check_store, clean_up_store
+from joey.storage.task_directory import INDEX_FILE, normalize_task_id
+from joey.storage.task_list import list_task_ids
 
-__all__ = ["FoundKey", "StoreHealth", "find_chromium", "tidy"]
+__all__ = ["FoundKey", "StoreHealth", "clean_up_store", "find_chromium"]
 
 _PRIVATE_FILES = (
     PROFILES_FILE,
@@ -131,7 +131,7 @@ def make_private(found: Sequence[FileExposure]) -> Iterator[str]:
 
 def inspect_store(home: Path) -> StoreHealth:
     """Raises OSError."""
-    return look_over(home / "tasks")
+    return check_store(home / "tasks")
 
 
 def find_orphaned_worktrees(home: Path) -> list[Path]:
@@ -139,8 +139,10 @@ def find_orphaned_worktrees(home: Path) -> list[Path]:
     directory = resolve_worktrees_directory(home)
     if not directory.is_dir():
         return []
-    known = set(list_ids(home / "tasks"))
-    return [path for path in sorted(directory.iterdir()) if clean_id(path.name) not in known]
+    known = set(list_task_ids(home / "tasks"))
+    return [
+        path for path in sorted(directory.iterdir()) if normalize_task_id(path.name) not in known
+    ]
 
 
 def check_index(home: Path) -> str:

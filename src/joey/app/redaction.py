@@ -40,7 +40,7 @@ def learn_all_secrets(
             KNOWN_SECRETS.add(profile.api_key, *profile.headers.values())
     except ConfigError:
         pass  # whoever wants to use the profiles is told what is wrong with them
-    for secrets in TaskSecretFiles(home).all():
+    for secrets in TaskSecretFiles(home).load_all():
         KNOWN_SECRETS.add(secrets.api_key, *secrets.headers.values())
     with suppress(OSError, UnicodeDecodeError):  # no server has run here
         KNOWN_SECRETS.add((home / _SERVER_TOKEN_FILE).read_text(encoding="utf-8").strip())

@@ -23,9 +23,9 @@ SHORT_ID_CHARS = 13
 
 def list_tasks(env: Mapping[str, str], start: str, workspace: Path) -> list[Candidate]:
     """Those of this folder, or all where it has none."""
-    from joey.storage.task_directory import recent_tasks
+    from joey.storage.task_directory import list_recent_tasks
 
-    found = recent_tasks(resolve_joey_home(env) / "tasks", start, MAX_TASKS)
+    found = list_recent_tasks(resolve_joey_home(env) / "tasks", start, MAX_TASKS)
     here = [task for task in found if task.workspace == str(workspace)] or found
     shorts = [task.id[:SHORT_ID_CHARS] for task in found]
     return [(_shorten_id(task.id, shorts, start), task.title) for task in here]

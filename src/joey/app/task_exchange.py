@@ -12,12 +12,12 @@ from joey.storage.roo_directory import write_roo_directory
 from joey.storage.roo_import import (
     ForeignTask,
     ImportCandidate,
-    disk_is_full,
+    find_foreign_tasks,
+    find_task_locations,
+    find_task_locations_under,
     import_task,
-    known_places,
-    look_at,
-    places_under,
-    tasks_of,
+    inspect_task,
+    is_caused_by_full_disk,
 )
 from joey.storage.task_store import JsonFileStore
 
@@ -25,7 +25,7 @@ __all__ = [
     "ForeignTask",
     "ImportCandidate",
     "TaskExchange",
-    "disk_is_full",
+    "is_caused_by_full_disk",
     "write_roo_directory",
 ]
 
@@ -35,7 +35,7 @@ class TaskExchange:
 
     def __init__(self, home: Path | None = None, env: Mapping[str, str] | None = None) -> None:
         self._env = os.environ if env is None else env
-        self._tasks_directory = JsonFileStore(home or resolve_joey_home(self._env)).tasks
+        self._tasks_directory = JsonFileStore(home or resolve_joey_home(self._env)).tasks_directory
 
     def find_tasks(self, paths: Sequence[Path], *, everywhere: bool) -> list[ForeignTask]:
         """The tasks under these paths, and with `everywhere` all that this machine has.
@@ -45,7 +45,7 @@ class TaskExchange:
         """
         places = []
         for path in paths:
-            under = places_under(path)
+            under = find_task_locations_under(path)
             if not under:
                 raise StoreError(
                     f"there is no task in {path}: a folder of a task holds ui_messages.json or"
@@ -54,12 +54,12 @@ class TaskExchange:
             places += under
         if everywhere:
             home = Path(self._env.get("HOME") or Path.home())
-            places += known_places(home, self._env)
+            places += find_task_locations(home, self._env)
         seen = dict.fromkeys(places)
-        return tasks_of(seen, self._tasks_directory)
+        return find_foreign_tasks(seen, self._tasks_directory)
 
     def inspect_task(self, task: ForeignTask) -> ImportCandidate:
-        return look_at(task, self._tasks_directory)
+        return inspect_task(task, self._tasks_directory)
 
     def import_task(self, task: ForeignTask) -> Path:
         """Raises StoreError."""

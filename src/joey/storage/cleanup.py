@@ -20,11 +20,11 @@ from joey.storage.task_directory import (
     LOCK_FILE,
     METADATA_FILE,
     TaskLock,
-    clean_id,
     has_history,
-    is_held,
+    is_locked,
+    normalize_task_id,
 )
-from joey.storage.task_store import abandoned_stages
+from joey.storage.task_store import find_abandoned_staging_directories
 from joey.system.files import read_regular
 
 MAX_CHECKED_TASKS = 2_000
@@ -33,52 +33,56 @@ _JOURNAL_HEAD_BYTES = 64 * 1024
 
 
 class StoreHealth(Struct, frozen=True):
-    tasks: int = 0
-    stale: tuple[Path, ...] = ()
+    task_count: int = 0
+    stale_locks: tuple[Path, ...] = ()
     """Folders whose lock names a process that is gone."""
-    leftovers: tuple[Path, ...] = ()
+    unfinished_copies: tuple[Path, ...] = ()
     """Copies that were never finished."""
-    broken: tuple[tuple[str, str], ...] = ()
+    broken_tasks: tuple[tuple[str, str], ...] = ()
     """Names of folders, and what is wrong with each."""
-    damaged: tuple[Path, ...] = ()
+    unreadable_journal_parts: tuple[Path, ...] = ()
     """Parts of journals that could not be read, and were moved aside."""
 
 
-def look_over(tasks: Path) -> StoreHealth:
+def check_store(tasks: Path) -> StoreHealth:
     """Raises OSError."""
     if not tasks.is_dir():
         return StoreHealth()
     with os.scandir(tasks) as entries:
-        names = sorted((each.name for each in entries if clean_id(each.name)), reverse=True)
+        names = sorted(
+            (each.name for each in entries if normalize_task_id(each.name)), reverse=True
+        )
     directories = [tasks / name for name in names[:MAX_CHECKED_TASKS] if (tasks / name).is_dir()]
     return StoreHealth(
-        tasks=len(names),
-        stale=tuple(directory for directory in directories if _is_stale(directory)),
-        leftovers=tuple(abandoned_stages(tasks)),
-        broken=tuple(
+        task_count=len(names),
+        stale_locks=tuple(directory for directory in directories if _has_stale_lock(directory)),
+        unfinished_copies=tuple(find_abandoned_staging_directories(tasks)),
+        broken_tasks=tuple(
             (directory.name, why) for directory in directories for why in _find_problems(directory)
         ),
-        damaged=tuple(path for each in directories for path in each.glob("journal.unreadable-*")),
+        unreadable_journal_parts=tuple(
+            path for each in directories for path in each.glob("journal.unreadable-*")
+        ),
     )
 
 
-def tidy(state: StoreHealth) -> Iterator[str]:
+def clean_up_store(state: StoreHealth) -> Iterator[str]:
     """Remove what is nobody's any more; a sentence about each thing."""
-    for directory in state.stale:
+    for directory in state.stale_locks:
         try:
             TaskLock.acquire(directory, directory.name).release()
         except StoreError as error:
             yield f"the lock of {directory.name} was left: {error}"
         else:
             yield f"the lock of {directory.name} is released"
-    for path in state.leftovers:
+    for path in state.unfinished_copies:
         shutil.rmtree(path, ignore_errors=True)
         yield f"{path} is {'still there' if path.exists() else 'removed'}"
 
 
-def _is_stale(directory: Path) -> bool:
+def _has_stale_lock(directory: Path) -> bool:
     try:
-        return (directory / LOCK_FILE).stat().st_size > 0 and not is_held(directory)
+        return (directory / LOCK_FILE).stat().st_size > 0 and not is_locked(directory)
     except (OSError, StoreError):
         return False
 

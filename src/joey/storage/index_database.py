@@ -33,7 +33,7 @@ from msgspec import Struct
 from joey.errors import StoreError
 from joey.ports import TaskMetadata
 from joey.ports.storage import IndexProgressCallback
-from joey.storage.index_text import conversation_text, storable
+from joey.storage.index_text import read_conversation_text, to_storable_text
 from joey.storage.task_directory import (
     HISTORY_ITEM_FILE,
     INDEX_FILE,
@@ -41,7 +41,7 @@ from joey.storage.task_directory import (
     METADATA_FILE,
     UI_HISTORY_FILE,
 )
-from joey.storage.task_list import describe, parse_task_id
+from joey.storage.task_list import parse_task_id, summarize_task
 from joey.system.files import PRIVATE_FILE_MODE
 
 SCHEMA_VERSION = 1
@@ -89,33 +89,33 @@ class SchemaMismatchError(Exception):
 
 
 def is_busy(error: sqlite3.Error) -> bool:
-    return _code(error) in _BUSY_CODES
+    return _get_primary_error_code(error) in _BUSY_CODES
 
 
 class IndexFile:
     """One connection, opened when it is first needed."""
 
-    def __init__(self, home: Path, patience: float) -> None:
-        """`patience`: seconds to wait for another process that is just writing."""
+    def __init__(self, home: Path, busy_timeout_s: float) -> None:
+        """`busy_timeout_s`: seconds to wait for another process that is just writing."""
         self.path = home / INDEX_FILE
-        self.notices: list[str] = []
-        self._patience = patience
-        self._open: sqlite3.Connection | None = None
+        self.warnings: list[str] = []
+        self._busy_timeout_s = busy_timeout_s
+        self._connection: sqlite3.Connection | None = None
         self._inode = 0
-        self._thrown_away = False
-        self._scratch = False
+        self._was_deleted = False
+        self._is_temporary = False
 
     @property
     def connection(self) -> sqlite3.Connection:
         """Raises sqlite3.Error, OSError or SchemaMismatchError; `recover` says what to do then."""
-        if self._open is None:
-            self._open = self._make_scratch() if self._scratch else self._open_file()
-        return self._open
+        if self._connection is None:
+            self._connection = self._open_temporary() if self._is_temporary else self._open_file()
+        return self._connection
 
     def close(self) -> None:
-        if self._open is not None:
-            self._open.close()
-            self._open = None
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
     def recover(self, error: Exception) -> None:
         """Do something about a failure, so that what failed can be tried again.
@@ -124,66 +124,69 @@ class IndexFile:
             StoreError: nothing is left to be tried.
         """
         self.close()
-        if self._scratch:
+        if self._is_temporary:
             raise StoreError(f"the tasks cannot be indexed: {error}") from error
-        damaged = isinstance(error, SchemaMismatchError) or _code(error) in _CORRUPTION_CODES
-        if damaged and not self._thrown_away:
-            self._thrown_away = True
-            self._throw_away()
+        damaged = (
+            isinstance(error, SchemaMismatchError)
+            or _get_primary_error_code(error) in _CORRUPTION_CODES
+        )
+        if damaged and not self._was_deleted:
+            self._was_deleted = True
+            self._delete_file()
             what = (
                 "is of another version" if isinstance(error, SchemaMismatchError) else "was damaged"
             )
-            self.notices.append(f"the index of tasks ({self.path}) {what}, and is made anew")
+            self.warnings.append(f"the index of tasks ({self.path}) {what}, and is made anew")
             return
-        self._scratch = True
+        self._is_temporary = True
         if not isinstance(error, FileNotFoundError):
             reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-            self.notices.append(
+            self.warnings.append(
                 f"the index of tasks ({self.path}) cannot be used: {reason}; every task folder is"
                 " read instead"
             )
 
     def _open_file(self) -> sqlite3.Connection:
-        with _only_one(self.path.parent):
+        with _lock_home(self.path.parent):
             _make_private_file(self.path)
             self._inode = self.path.stat().st_ino
-            connection = _connect(str(self.path), self._patience)
+            connection = _connect(str(self.path), self._busy_timeout_s)
             try:
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA synchronous = NORMAL")
                 connection.execute("PRAGMA secure_delete = ON")
-                _lay_out(connection)
+                _ensure_schema(connection)
             except BaseException:
                 connection.close()
                 raise
         return connection
 
-    def _make_scratch(self) -> sqlite3.Connection:
+    def _open_temporary(self) -> sqlite3.Connection:
         # Without a name SQLite keeps it in memory, and in an unlinked file when it gets large.
-        connection = _connect("", self._patience)
+        connection = _connect("", self._busy_timeout_s)
         connection.executescript(_SCHEMA_SQL)
         return connection
 
-    def _throw_away(self) -> None:
+    def _delete_file(self) -> None:
         """Remove the file that was found damaged, unless somebody has replaced it meanwhile."""
         try:
-            with _only_one(self.path.parent):
+            with _lock_home(self.path.parent):
                 if self._inode in (0, self.path.stat().st_ino):
                     for suffix in ("-wal", "-shm", ""):
                         Path(f"{self.path}{suffix}").unlink(missing_ok=True)
         except OSError:
-            self._scratch = True
+            self._is_temporary = True
 
 
-def _connect(path: str, patience: float) -> sqlite3.Connection:
+def _connect(path: str, busy_timeout_s: float) -> sqlite3.Connection:
     connection = sqlite3.connect(
-        path, timeout=patience, isolation_level=None, check_same_thread=False
+        path, timeout=busy_timeout_s, isolation_level=None, check_same_thread=False
     )
     connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
     return connection
 
 
-def _lay_out(connection: sqlite3.Connection) -> None:
+def _ensure_schema(connection: sqlite3.Connection) -> None:
     (layout,) = connection.execute("PRAGMA user_version").fetchone()
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     if (layout, application) == (SCHEMA_VERSION, _SQLITE_APPLICATION_ID):
@@ -210,7 +213,7 @@ def _make_private_file(path: Path) -> None:
 
 
 @contextmanager
-def _only_one(home: Path) -> Iterator[None]:
+def _lock_home(home: Path) -> Iterator[None]:
     descriptor = os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -219,7 +222,7 @@ def _only_one(home: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _code(error: Exception) -> int | None:
+def _get_primary_error_code(error: Exception) -> int | None:
     code = getattr(error, "sqlite_errorcode", None)
     return None if code is None else code & _PRIMARY_CODE_MASK
 
@@ -238,11 +241,11 @@ _log = logging.getLogger(__name__)
 class IndexedFingerprint(Struct, frozen=True, array_like=True):
     """What the index remembers of a folder, to tell whether it has changed."""
 
-    number: int
+    row_id: int
     directory_name: str
-    own: bool
-    mark: str
-    said: str
+    has_own_metadata: bool
+    fingerprint: str
+    conversation_fingerprint: str
 
 
 FINGERPRINT_COLUMNS = "number, folder, own, mark, said"
@@ -253,9 +256,9 @@ class IndexEntry(Struct, frozen=True):
 
     directory_name: str
     metadata: TaskMetadata
-    own: bool
-    mark: str
-    said: str
+    has_own_metadata: bool
+    fingerprint: str
+    conversation_fingerprint: str
 
 
 class IndexSync:
@@ -266,28 +269,28 @@ class IndexSync:
         progress: IndexProgressCallback | None = None,
     ) -> None:
         self._connection = connection
-        self._tasks = str(tasks)
-        self._progress = progress
+        self._tasks_directory = str(tasks)
+        self._on_progress = progress
 
-    def bring_up_to_date(self, *, refresh: bool = False) -> None:
+    def update(self, *, refresh: bool = False) -> None:
         """Raises sqlite3.Error, OSError."""
         now = time.time_ns()
-        checked = self._fact("checked")
+        checked = self._read_scan_time("checked")
         try:
-            if refresh or checked is None or self._is_due(now, checked):
-                self._look_at_all(now)
-            elif self._fact("listed") != (changed := self._changed()):
-                self._look_for_names(now, changed)
+            if refresh or checked is None or self._is_full_scan_due(now, checked):
+                self._scan_all(now)
+            elif self._read_scan_time("listed") != (changed := self._read_tasks_mtime()):
+                self._scan_names(now, changed)
         except sqlite3.OperationalError as error:
             if checked is None or not is_busy(error):
                 raise
             _log.info("another process is writing the index of tasks; it is read as it is")
 
-    def look_again(self, known: Iterable[IndexedFingerprint]) -> bool:
+    def refresh_changed(self, known: Iterable[IndexedFingerprint]) -> bool:
         """Whether one of these folders has changed; then the index has what is in it now."""
-        stale = [row.directory_name for row in known if not self._is_true(row)]
+        stale = [row.directory_name for row in known if not self._is_current(row)]
         if stale:
-            self._read(stale)
+            self._index_directories(stale)
         return bool(stale)
 
     def index_conversations(self, where: str, values: Sequence[object]) -> None:
@@ -296,20 +299,22 @@ class IndexSync:
         missing = self._connection.execute(sql, values).fetchall()
         done = 0
         while done < len(missing):
-            texts = self._texts(missing[done : done + _BATCH_SIZE])
+            texts = self._read_conversations(missing[done : done + _BATCH_SIZE])
             with transaction(self._connection):
                 for number, said, text in texts:
                     self._store_conversation(number, said, text)
             done += len(texts)
             self._report_progress(done, len(missing))
 
-    def _texts(self, rows: Sequence[tuple[int, str, str]]) -> list[tuple[int, str, str]]:
+    def _read_conversations(
+        self, rows: Sequence[tuple[int, str, str]]
+    ) -> list[tuple[int, str, str]]:
         """The conversations of the first of these tasks: as many as one transaction should hold,
         so that others who want to write do not wait for long."""
         texts: list[tuple[int, str, str]] = []
         room = _MAX_BATCH_TEXT_CHARS
         for number, directory, said in rows:
-            text = conversation_text(Path(self._tasks, directory))
+            text = read_conversation_text(Path(self._tasks_directory, directory))
             texts.append((number, said, text))
             room -= len(text)
             if room <= 0:
@@ -325,120 +330,134 @@ class IndexSync:
         self._connection.execute("DELETE FROM words WHERE rowid = ?", (number,))
         self._connection.execute(
             "INSERT INTO words (rowid, title, said) VALUES (?, ?, ?)",
-            (number, storable(title), text),
+            (number, to_storable_text(title), text),
         )
         self._connection.execute("UPDATE tasks SET searched = ? WHERE number = ?", (said, number))
 
-    def _is_due(self, now: int, checked: int) -> bool:
+    def _is_full_scan_due(self, now: int, checked: int) -> bool:
         if not 0 <= now - checked <= FULL_SCAN_INTERVAL_S * 1_000_000_000:
             return True
         (count,) = self._connection.execute("SELECT count(*) FROM tasks").fetchone()
         return bool(count <= ALWAYS_SCAN_MAX_TASKS)
 
-    def _look_at_all(self, now: int) -> None:
+    def _scan_all(self, now: int) -> None:
         # What is known is read first: what is not in the listing after that is really gone.
-        known = {row.directory_name: row for row in self._known()}
-        changed, names = self._changed(), self._names()
+        known = {row.directory_name: row for row in self._load_fingerprints()}
+        changed, names = self._read_tasks_mtime(), self._list_directory_names()
         gone = known.keys() - names
         stale = (
             name
             for name in sorted(names)
-            if parse_task_id(name) and not (name in known and self._is_true(known[name]))
+            if parse_task_id(name) and not (name in known and self._is_current(known[name]))
         )
-        self._read(stale, len(names - known.keys()))
+        self._index_directories(stale, len(names - known.keys()))
         with transaction(self._connection):
-            forget(self._connection, gone)
-            self._remember(checked=now, listed=changed if now - changed > _MTIME_SETTLED_NS else 0)
+            delete_entries(self._connection, gone)
+            self._write_scan_times(
+                checked=now, listed=changed if now - changed > _MTIME_SETTLED_NS else 0
+            )
 
-    def _look_for_names(self, now: int, changed: int) -> None:
+    def _scan_names(self, now: int, changed: int) -> None:
         known = {directory for (directory,) in self._connection.execute("SELECT folder FROM tasks")}
-        names = self._names()
-        self._read(name for name in names - known if parse_task_id(name))
+        names = self._list_directory_names()
+        self._index_directories(name for name in names - known if parse_task_id(name))
         with transaction(self._connection):
-            forget(self._connection, known - names)
-            self._remember(listed=changed if now - changed > _MTIME_SETTLED_NS else 0)
+            delete_entries(self._connection, known - names)
+            self._write_scan_times(listed=changed if now - changed > _MTIME_SETTLED_NS else 0)
 
-    def _read(self, names: Iterable[str], expected: int = 0) -> None:
+    def _index_directories(self, names: Iterable[str], expected: int = 0) -> None:
         """Bring what these folders hold into the index."""
         done = 0
         names = iter(names)
         while batch := list(islice(names, _BATCH_SIZE)):
-            rows = {name: self._describe(name) for name in batch}
+            rows = {name: self._build_entry(name) for name in batch}
             with transaction(self._connection):
-                forget(self._connection, (name for name, row in rows.items() if row is None))
+                delete_entries(
+                    self._connection, (name for name, row in rows.items() if row is None)
+                )
                 for row in rows.values():
                     if row is not None:
-                        put(self._connection, row)
+                        upsert_entry(self._connection, row)
             done += len(batch)
             self._report_progress(done, max(done, expected))
 
-    def _describe(self, name: str) -> IndexEntry | None:
-        path = f"{self._tasks}/{name}"
-        mark, said = stamp(f"{path}/{METADATA_FILE}"), stamp(f"{path}/{UI_HISTORY_FILE}")
-        described = describe(name, path) if mark else None
-        if described is None or not described.own:
-            mark = _mark(path)
-            described = describe(name, path)
+    def _build_entry(self, name: str) -> IndexEntry | None:
+        path = f"{self._tasks_directory}/{name}"
+        mark, said = (
+            fingerprint_file(f"{path}/{METADATA_FILE}"),
+            fingerprint_file(f"{path}/{UI_HISTORY_FILE}"),
+        )
+        described = summarize_task(name, path) if mark else None
+        if described is None or not described.has_own_metadata:
+            mark = _fingerprint_directory(path)
+            described = summarize_task(name, path)
         if described is None:
             return None
-        return IndexEntry(name, described.metadata, described.own, mark, said)
+        return IndexEntry(name, described.metadata, described.has_own_metadata, mark, said)
 
-    def _is_true(self, row: IndexedFingerprint) -> bool:
-        path = f"{self._tasks}/{row.directory_name}"
-        mark = stamp(f"{path}/{METADATA_FILE}") if row.own else _mark(path)
-        return mark == row.mark and stamp(f"{path}/{UI_HISTORY_FILE}") == row.said
+    def _is_current(self, row: IndexedFingerprint) -> bool:
+        path = f"{self._tasks_directory}/{row.directory_name}"
+        mark = (
+            fingerprint_file(f"{path}/{METADATA_FILE}")
+            if row.has_own_metadata
+            else _fingerprint_directory(path)
+        )
+        return (
+            mark == row.fingerprint
+            and fingerprint_file(f"{path}/{UI_HISTORY_FILE}") == row.conversation_fingerprint
+        )
 
-    def _known(self) -> Iterator[IndexedFingerprint]:
+    def _load_fingerprints(self) -> Iterator[IndexedFingerprint]:
         return (
             IndexedFingerprint(*row)
             for row in self._connection.execute(f"SELECT {FINGERPRINT_COLUMNS} FROM tasks")
         )
 
-    def _names(self) -> set[str]:
+    def _list_directory_names(self) -> set[str]:
         try:
-            with os.scandir(self._tasks) as entries:
+            with os.scandir(self._tasks_directory) as entries:
                 return {entry.name for entry in entries}
         except FileNotFoundError:
             return set()
 
-    def _changed(self) -> int:
+    def _read_tasks_mtime(self) -> int:
         try:
-            return Path(self._tasks).stat().st_mtime_ns
+            return Path(self._tasks_directory).stat().st_mtime_ns
         except FileNotFoundError:
             return 0
 
-    def _fact(self, name: str) -> int | None:
+    def _read_scan_time(self, name: str) -> int | None:
         sql = "SELECT value FROM facts WHERE name = ?"
         row = self._connection.execute(sql, (name,)).fetchone()
         return None if row is None else int(row[0])
 
-    def _remember(self, **facts: int) -> None:
+    def _write_scan_times(self, **facts: int) -> None:
         sql = "INSERT OR REPLACE INTO facts VALUES (?, ?)"
         self._connection.executemany(sql, facts.items())
 
     def _report_progress(self, done: int, total: int) -> None:
-        if self._progress is not None:
-            self._progress(done, total)
+        if self._on_progress is not None:
+            self._on_progress(done, total)
 
 
-def put(connection: sqlite3.Connection, row: IndexEntry) -> None:
+def upsert_entry(connection: sqlite3.Connection, row: IndexEntry) -> None:
     """Within a transaction. What the words of a task were is looked at again."""
     task = row.metadata
     place = str(Path(task.workspace)) if task.workspace else ""
     updated = min(task.updated, _MAX_SQLITE_INTEGER)
     values = (row.directory_name, task.id, place, task.parent_id, task.status, updated)
-    flags = (row.directory_name == task.id, row.own)
+    flags = (row.directory_name == task.id, row.has_own_metadata)
     connection.execute(
         "INSERT INTO tasks (folder, id, place, parent, status, updated, bare, own, mark, said,"
         " about) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (folder) DO UPDATE SET (id, place, parent, status, updated, own, mark, said,"
         " about, searched) = (excluded.id, excluded.place, excluded.parent, excluded.status,"
         " excluded.updated, excluded.own, excluded.mark, excluded.said, excluded.about, NULL)",
-        (*values, *flags, row.mark, row.said, msgspec.json.encode(task)),
+        (*values, *flags, row.fingerprint, row.conversation_fingerprint, msgspec.json.encode(task)),
     )
 
 
-def forget(connection: sqlite3.Connection, directories: Iterable[str]) -> None:
+def delete_entries(connection: sqlite3.Connection, directories: Iterable[str]) -> None:
     """Within a transaction."""
     for directory in directories:
         numbers = connection.execute("SELECT number FROM tasks WHERE folder = ?", (directory,))
@@ -459,7 +478,7 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("COMMIT")
 
 
-def stamp(path: str) -> str:
+def fingerprint_file(path: str) -> str:
     """What tells a file from what it was before: empty when there is none."""
     try:
         # Making a Path would take longer than the look.
@@ -469,7 +488,9 @@ def stamp(path: str) -> str:
     return f"{found.st_mtime_ns}:{found.st_size}:{found.st_ino}"
 
 
-def _mark(path: str) -> str:
+def _fingerprint_directory(path: str) -> str:
     """For a folder that is described by whatever there is in it."""
     files = (METADATA_FILE, HISTORY_ITEM_FILE, JOURNAL_FILE, UI_HISTORY_FILE)
-    return " ".join([stamp(path), *(stamp(f"{path}/{name}") for name in files)])
+    return " ".join(
+        [fingerprint_file(path), *(fingerprint_file(f"{path}/{name}") for name in files)]
+    )

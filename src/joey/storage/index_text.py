@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from joey.ports.storage import HIGHLIGHT_MARKS
-from joey.storage.roo_files import decode_loosely, text_of
+from joey.storage.roo_files import decode_lenient_json, get_text
 from joey.storage.task_directory import UI_HISTORY_FILE
 from joey.system.files import read_regular
 
@@ -58,25 +58,27 @@ class _SearchableRow(Struct, frozen=True):
     path: str | None = None
 
 
-_rows = msgspec.json.Decoder(list[_SearchableRow])
+_rows_decoder = msgspec.json.Decoder(list[_SearchableRow])
 
 
-def match_expression(query: str) -> str | None:
+def build_match_expression(query: str) -> str | None:
     """What SQLite is to match, in its own syntax: all of the words; None when there is none."""
-    return " ".join(f'"{text}"{"*" if begins else ""}' for text, begins in _terms(query)) or None
+    return (
+        " ".join(f'"{text}"{"*" if begins else ""}' for text, begins in _parse_terms(query)) or None
+    )
 
 
-def _terms(query: str) -> list[tuple[str, bool]]:
+def _parse_terms(query: str) -> list[tuple[str, bool]]:
     """Each word and phrase, and whether it may be only the beginning of one."""
     terms: list[tuple[str, bool]] = []
     for phrase, star, word in _QUERY_TERM_RE.findall(query):
         bare = (phrase or word.rstrip("*"))[:_MAX_TERM_CHARS].replace("\0", " ")
         if any(char.isalnum() for char in bare):
-            terms.append((taken_apart(bare), bool(star) or word.endswith("*")))
+            terms.append((insert_cjk_breaks(bare), bool(star) or word.endswith("*")))
     return terms[:_MAX_QUERY_TERMS]
 
 
-def taken_apart(text: str) -> str:
+def insert_cjk_breaks(text: str) -> str:
     return (
         text
         if text.isascii()
@@ -84,12 +86,12 @@ def taken_apart(text: str) -> str:
     )
 
 
-def snippet_of(text: str, query: str) -> str:
+def build_snippet(text: str, query: str) -> str:
     """The part of a text that shows the most of the words; empty when none is in it.
 
     SQLite's own snippets take minutes where a word is said a hundred thousand times.
     """
-    hits = list(islice(_hits(text, query), _MAX_HITS))
+    hits = list(islice(_find_hits(text, query), _MAX_HITS))
     if not hits:
         return ""
 
@@ -134,20 +136,20 @@ class _QueryHit(Struct, frozen=True):
     word: str
 
 
-def _hits(text: str, query: str) -> Iterator[_QueryHit]:
+def _find_hits(text: str, query: str) -> Iterator[_QueryHit]:
     exact: set[str] = set()
     beginnings: tuple[str, ...] = ()
-    for term, begins in _terms(query):
-        *whole, last = [_folded(word) for word in _WORD_RE.findall(term)] or [""]
+    for term, begins in _parse_terms(query):
+        *whole, last = [_normalize_word(word) for word in _WORD_RE.findall(term)] or [""]
         exact |= {*whole, last}
         beginnings += (last,) if begins and last else ()
     for match in _WORD_RE.finditer(text):
-        word = _folded(match[0])
+        word = _normalize_word(match[0])
         if word in exact or word.startswith(beginnings):
             yield _QueryHit(match.start(), match.end(), word)
 
 
-def _folded(word: str) -> str:
+def _normalize_word(word: str) -> str:
     """As SQLite compares words: without case and accents."""
     if word.isascii():
         return word.lower()
@@ -155,32 +157,32 @@ def _folded(word: str) -> str:
     return "".join(letters).casefold()
 
 
-def conversation_text(directory: Path) -> str:
+def read_conversation_text(directory: Path) -> str:
     """The beginning of what was said in a task; empty when it cannot be read."""
     try:
         data = read_regular(directory / UI_HISTORY_FILE, _MAX_READ_BYTES) or b""
-        rows = _decode(_whole_rows(data)) if data else ()
+        rows = _decode_rows(_drop_partial_row(data)) if data else ()
     except (OSError, ValueError, RecursionError) as error:
         _log.info("the conversation in %s cannot be searched: %s", directory, error)
         return ""
     pieces: list[str] = []
     room = MAX_SEARCHABLE_CHARS
-    for piece in _pieces(rows):
+    for piece in _iter_searchable_texts(rows):
         pieces.append(piece[:room])
         room -= len(piece) + 1
         if room <= 0:
             break
-    return storable("\n".join(filter(None, pieces)))
+    return to_storable_text("\n".join(filter(None, pieces)))
 
 
-def storable(text: str) -> str:
+def to_storable_text(text: str) -> str:
     """The text as it is kept: without what stands for highlights, and without half of a surrogate
     pair, which is no UTF-8."""
     clean = text.translate(_HIGHLIGHT_REMOVAL_TABLE)
-    return taken_apart(clean.encode("utf-8", "replace").decode("utf-8"))
+    return insert_cjk_breaks(clean.encode("utf-8", "replace").decode("utf-8"))
 
 
-def _whole_rows(data: bytes) -> bytes:
+def _drop_partial_row(data: bytes) -> bytes:
     """A JSON array of the rows that are there as a whole, when only its beginning was read."""
     if len(data) < _MAX_READ_BYTES:
         return data
@@ -188,27 +190,27 @@ def _whole_rows(data: bytes) -> bytes:
     return data[: data.rfind(b'{"ts":')].rstrip().removesuffix(b",") + b"]"
 
 
-def _decode(data: bytes) -> Iterable[_SearchableRow]:
+def _decode_rows(data: bytes) -> Iterable[_SearchableRow]:
     try:
-        return _rows.decode(data)
+        return _rows_decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        value = decode_loosely(data)
+        value = decode_lenient_json(data)
     rows = [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
     return [
-        _SearchableRow(text_of(row, "text"), text_of(row, "say"), text_of(row, "path"))
+        _SearchableRow(get_text(row, "text"), get_text(row, "say"), get_text(row, "path"))
         for row in rows
     ]
 
 
-def _pieces(rows: Iterable[_SearchableRow]) -> Iterator[str]:
+def _iter_searchable_texts(rows: Iterable[_SearchableRow]) -> Iterator[str]:
     for row in rows:
         if row.say in _UNSEARCHED_SAY_KINDS:
             continue
-        yield from _strings(_unpacked(row.text or ""))
+        yield from _iter_strings(_parse_tool_text(row.text or ""))
         yield row.path or ""
 
 
-def _unpacked(text: str) -> Any:
+def _parse_tool_text(text: str) -> Any:
     """What a row of a tool says is JSON."""
     try:
         return msgspec.json.decode(text) if text.startswith("{") else text
@@ -216,14 +218,14 @@ def _unpacked(text: str) -> Any:
         return text
 
 
-def _strings(value: Any) -> Iterator[str]:
+def _iter_strings(value: Any) -> Iterator[str]:
     """Every text within a value that was JSON."""
     match value:
         case str():
             yield value
         case dict():
             for part in (value[name] for name in value if name != _UNSEARCHED_KEY):
-                yield from _strings(part)
+                yield from _iter_strings(part)
         case list():
             for part in value:
-                yield from _strings(part)
+                yield from _iter_strings(part)

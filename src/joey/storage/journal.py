@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from joey.core.events import Record
 from joey.errors import StoreError, TaskStateError
@@ -40,7 +40,7 @@ _encoder = msgspec.json.Encoder()
 
 
 class _EventTag(Struct):
-    event: str
+    event_type: str = field(name="event")
 
 
 class _RecordHeader(Struct):
@@ -63,7 +63,7 @@ def encode_record(record: Record) -> bytes:
 
 
 @cache
-def _decoder() -> msgspec.json.Decoder[Record]:
+def _get_decoder() -> msgspec.json.Decoder[Record]:
     """Made on need: a new task reads no journal, and it takes its time."""
     return msgspec.json.Decoder(Record)
 
@@ -75,7 +75,7 @@ def decode_journal(data: bytes) -> tuple[list[Record], int]:
         StoreError: a whole line is of a kind that this version does not know.
     """
     records: list[Record] = []
-    decoder = _decoder()
+    decoder = _get_decoder()
     view = memoryview(data)
     start, last = 0, 0
     while (end := data.find(b"\n", start)) >= 0:
@@ -83,7 +83,7 @@ def decode_journal(data: bytes) -> tuple[list[Record], int]:
         try:
             record = decoder.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            _refuse_newer(line, error)
+            _raise_if_newer(line, error)
             break
         if record.seq <= last:
             break
@@ -92,14 +92,14 @@ def decode_journal(data: bytes) -> tuple[list[Record], int]:
     return records, start
 
 
-def _refuse_newer(line: memoryview, error: Exception) -> None:
+def _raise_if_newer(line: memoryview, error: Exception) -> None:
     """Raise if a line that was not understood is whole: then it is not damage to be cut off."""
     try:
         seen = msgspec.json.decode(line, type=_RecordHeader)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return
     raise StoreError(
-        f"record {seen.seq} ({seen.event.event}) of this task was written by a newer joey:"
+        f"record {seen.seq} ({seen.event.event_type}) of this task was written by a newer joey:"
         f" {error}. Update joey to open it; nothing was changed."
     ) from error
 
@@ -107,29 +107,29 @@ def _refuse_newer(line: memoryview, error: Exception) -> None:
 class Journal:
     """An open journal. Its owner holds the task's lock."""
 
-    def __init__(self, path: Path, records: list[Record], size: int, *, fresh: bool) -> None:
+    def __init__(self, path: Path, records: list[Record], size: int, *, create: bool) -> None:
         flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW
-        if fresh:
+        if create:
             flags |= os.O_CREAT | os.O_EXCL
         self._directory = path.parent
         self._descriptor = os.open(path, flags, PRIVATE_FILE_MODE)
         os.fchmod(self._descriptor, PRIVATE_FILE_MODE)
-        self._size = size
+        self._size_bytes = size
         self._last_seq = records[-1].seq if records else 0
-        self._synced = 0
+        self._synced_bytes = 0
         self._unsynced_directories = (
             (self._directory.parent.parent, self._directory.parent, self._directory)
-            if fresh
+            if create
             else ()
         )
-        self._syncing: asyncio.Task[None] | None = None
-        self._broken: str | None = None
+        self._sync_task: asyncio.Task[None] | None = None
+        self._failure_reason: str | None = None
         self._closed = False
 
     @classmethod
     def create(cls, directory: Path) -> Journal:
         try:
-            return cls(directory / JOURNAL_FILE, [], 0, fresh=True)
+            return cls(directory / JOURNAL_FILE, [], 0, create=True)
         except OSError as error:
             raise storage_error("could not start a journal", directory, error) from error
 
@@ -143,23 +143,23 @@ class Journal:
                 raise StoreError(f"{path} is not a file. Move it away and try again.")
             records, size = decode_journal(data)
             if size < len(data):
-                _move_tail_aside(directory, data[size:], len(records))
+                _save_unreadable_tail(directory, data[size:], len(records))
                 os.truncate(path, size)
-            return cls(path, records, size, fresh=False), records
+            return cls(path, records, size, create=False), records
         except OSError as error:
             raise storage_error("could not open the journal", directory, error) from error
 
     @classmethod
-    def of_record(cls, directory: Path, record: Record) -> Journal:
+    def open_with_record(cls, directory: Path, record: Record) -> Journal:
         """Go on with a journal of which this record is known to be all."""
         path = directory / JOURNAL_FILE
         try:
-            return cls(path, [record], path.stat().st_size, fresh=False)
+            return cls(path, [record], path.stat().st_size, create=False)
         except OSError as error:
             raise storage_error("could not open the journal", directory, error) from error
 
     @staticmethod
-    def peek(directory: Path) -> list[Record]:
+    def read_records(directory: Path) -> list[Record]:
         """What can be read of the journal now, by somebody who does not own it."""
         try:
             return decode_journal(read_regular(directory / JOURNAL_FILE) or b"")[0]
@@ -179,21 +179,21 @@ class Journal:
         try:
             write_fully(self._descriptor, line)
         except OSError as error:
-            self._cut_back()
+            self._truncate_partial_line()
             raise storage_error("could not write the journal", self._directory, error) from error
-        self._size += len(line)
+        self._size_bytes += len(line)
         self._last_seq = record.seq
 
     async def sync(self) -> None:
         """Return when everything appended so far is on disk. Callers share the work."""
-        target = self._size
-        while self._synced < target:
+        target = self._size_bytes
+        while self._synced_bytes < target:
             self._check_usable()
-            if self._syncing is None:
+            if self._sync_task is None:
                 # A copy: closing the journal meanwhile cannot give its number to another file.
                 copy = os.dup(self._descriptor)
-                self._syncing = asyncio.create_task(self._sync_once(copy))
-            await asyncio.shield(self._syncing)
+                self._sync_task = asyncio.create_task(self._sync_once(copy))
+            await asyncio.shield(self._sync_task)
 
     def close(self) -> None:
         if not self._closed:
@@ -201,30 +201,34 @@ class Journal:
             os.close(self._descriptor)
 
     async def _sync_once(self, copy: int) -> None:
-        size = self._size
+        size = self._size_bytes
         try:
             await asyncio.to_thread(_sync_to_disk, copy, self._unsynced_directories)
         except OSError as error:
             # The system forgets what it failed to write: a later sync would succeed and lie.
-            self._broken = str(storage_error("could not save the journal", self._directory, error))
+            self._failure_reason = str(
+                storage_error("could not save the journal", self._directory, error)
+            )
         else:
-            self._synced = size
+            self._synced_bytes = size
             self._unsynced_directories = ()
         finally:
-            self._syncing = None
+            self._sync_task = None
 
-    def _cut_back(self) -> None:
+    def _truncate_partial_line(self) -> None:
         """Remove the beginning of a line that could not be finished."""
         try:
-            os.ftruncate(self._descriptor, self._size)
+            os.ftruncate(self._descriptor, self._size_bytes)
         except OSError as error:
-            self._broken = str(storage_error("could not mend the journal", self._directory, error))
+            self._failure_reason = str(
+                storage_error("could not mend the journal", self._directory, error)
+            )
 
     def _check_usable(self) -> None:
         if self._closed:
             raise TaskStateError(f"the journal in {self._directory} is closed")
-        if self._broken is not None:
-            raise StoreError(self._broken)
+        if self._failure_reason is not None:
+            raise StoreError(self._failure_reason)
 
 
 def _sync_to_disk(descriptor: int, directories: tuple[Path, ...]) -> None:
@@ -237,7 +241,7 @@ def _sync_to_disk(descriptor: int, directories: tuple[Path, ...]) -> None:
         os.close(descriptor)
 
 
-def _move_tail_aside(directory: Path, tail: bytes, good: int) -> None:
+def _save_unreadable_tail(directory: Path, tail: bytes, good: int) -> None:
     if b"\n" not in tail:
         path = keep_aside(directory, "journal.torn-", tail)
         _log.warning("cut an unfinished line off the journal; kept as %s", path)

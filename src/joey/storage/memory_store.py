@@ -17,8 +17,12 @@ from joey.core.settings import TaskSecrets
 from joey.errors import StoreError, TaskLockedError, TaskNotFoundError, TaskStateError
 from joey.ports import Store, TaskLog, TaskMetadata
 from joey.storage.journal import decode_journal, encode_record
-from joey.storage.task_directory import COMMAND_OUTPUT_DIRECTORY, TASK_DIRECTORY_PREFIX, clean_id
-from joey.storage.task_list import metadata_of_records, newest_first
+from joey.storage.task_directory import (
+    COMMAND_OUTPUT_DIRECTORY,
+    TASK_DIRECTORY_PREFIX,
+    normalize_task_id,
+)
+from joey.storage.task_list import build_metadata_from_records, sort_newest_first
 from joey.system.files import make_private_directory
 
 
@@ -28,10 +32,10 @@ class MemoryTask:
     def __init__(self) -> None:
         self.journal = bytearray()
         self.last_seq = 0
-        self.ui: tuple[bytes, ...] = ()
-        self.api: tuple[bytes, ...] = ()
+        self.ui_history: tuple[bytes, ...] = ()
+        self.api_history: tuple[bytes, ...] = ()
         self.metadata: TaskMetadata | None = None
-        self.held = False
+        self.is_locked = False
 
     @property
     def records(self) -> Sequence[Record]:
@@ -43,7 +47,7 @@ class MemoryLog:
         self.directory = directory
         self._task = task
         self._closed = False
-        task.held = True
+        task.is_locked = True
 
     def append(self, record: Record) -> None:
         self._check_open()
@@ -62,13 +66,13 @@ class MemoryLog:
         self, ui: Iterable[bytes], api: Iterable[bytes], metadata: TaskMetadata
     ) -> None:
         self._check_open()
-        self._task.ui, self._task.api = tuple(ui), tuple(api)
+        self._task.ui_history, self._task.api_history = tuple(ui), tuple(api)
         self._task.metadata = metadata
 
     def close(self) -> None:
         if not self._closed:
             self._closed = True
-            self._task.held = False
+            self._task.is_locked = False
 
     def _check_open(self) -> None:
         if self._closed:
@@ -82,10 +86,10 @@ class MemoryStore:
     def __init__(self) -> None:
         self.tasks: dict[str, MemoryTask] = {}
         self._secrets: dict[str, TaskSecrets] = {}
-        self._scratch: Path | None = None
+        self._temporary_directory: Path | None = None
 
     def create(self, task_id: str) -> MemoryLog:
-        bare = clean_id(task_id)
+        bare = normalize_task_id(task_id)
         if bare is None:
             raise StoreError(
                 f"{task_id!r} cannot be the id of a task: use up to 128 letters, digits, - and _"
@@ -114,33 +118,33 @@ class MemoryStore:
         self._secrets[task_id.removeprefix(TASK_DIRECTORY_PREFIX)] = secrets
 
     def open(self, task_id: str) -> tuple[MemoryLog, Sequence[Record]]:
-        bare = clean_id(task_id)
+        bare = normalize_task_id(task_id)
         task = None if bare is None else self.tasks.get(bare)
         if bare is None or task is None:
             raise TaskNotFoundError(f"there is no task {task_id!r}")
-        if task.held:
+        if task.is_locked:
             raise TaskLockedError(f"task {bare} is already open in this process.")
         if not task.journal:
             raise StoreError(f"task {bare} has nothing to resume: nothing was recorded.")
         return MemoryLog(self._ensure_task_directory(bare), task), task.records
 
     def read_records(self, task_id: str) -> Sequence[Record]:
-        bare = clean_id(task_id)
+        bare = normalize_task_id(task_id)
         if bare is None or bare not in self.tasks:
             raise TaskNotFoundError(f"there is no task {task_id!r}")
         return self.tasks[bare].records
 
     def read_rows(self, task_id: str, limit: int) -> bytes:
-        bare = clean_id(task_id)
+        bare = normalize_task_id(task_id)
         if bare is None or bare not in self.tasks:
             raise TaskNotFoundError(f"there is no task {task_id!r}")
-        ui = self.tasks[bare].ui
+        ui = self.tasks[bare].ui_history
         data = b"[" + b",".join(ui) + b"]" if ui else b""
         return data if len(data) <= limit else b""
 
     def list_tasks(self) -> Sequence[TaskMetadata]:
-        return newest_first(
-            task.metadata or metadata_of_records(task_id, task.records)
+        return sort_newest_first(
+            task.metadata or build_metadata_from_records(task_id, task.records)
             for task_id, task in self.tasks.items()
         )
 
@@ -148,28 +152,28 @@ class MemoryStore:
         return tuple(self.tasks)
 
     def is_locked(self, task_id: str) -> bool:
-        bare = clean_id(task_id)
+        bare = normalize_task_id(task_id)
         if bare is None or bare not in self.tasks:
             raise TaskNotFoundError(f"there is no task {task_id!r}")
-        return self.tasks[bare].held
+        return self.tasks[bare].is_locked
 
     def delete(self, task_id: str) -> None:
-        bare = clean_id(task_id)
+        bare = normalize_task_id(task_id)
         if bare is None or bare not in self.tasks:
             raise TaskNotFoundError(f"there is no task {task_id!r}")
-        if self.tasks[bare].held:
+        if self.tasks[bare].is_locked:
             raise TaskLockedError(f"task {bare} is open in this process.")
         del self.tasks[bare]
         self._secrets.pop(bare, None)
 
     def _ensure_task_directory(self, task_id: str) -> Path:
-        if self._scratch is None:
-            self._scratch = Path(tempfile.mkdtemp(prefix="joey-"))
-            weakref.finalize(self, shutil.rmtree, self._scratch, ignore_errors=True)
-        directory = self._scratch / task_id
+        if self._temporary_directory is None:
+            self._temporary_directory = Path(tempfile.mkdtemp(prefix="joey-"))
+            weakref.finalize(self, shutil.rmtree, self._temporary_directory, ignore_errors=True)
+        directory = self._temporary_directory / task_id
         make_private_directory(directory / COMMAND_OUTPUT_DIRECTORY)
         return directory
 
 
-_log_fits: type[TaskLog] = MemoryLog
-_store_fits: type[Store] = MemoryStore
+_log_protocol_check: type[TaskLog] = MemoryLog
+_store_protocol_check: type[Store] = MemoryStore

@@ -34,7 +34,7 @@ from joey.core.messages import (
 )
 from joey.core.prompts.environment import strip_environment
 from joey.core.text import compile_regex
-from joey.storage.roo_files import RooRow, whole_number
+from joey.storage.roo_files import RooRow, to_integer
 
 _log = logging.getLogger(__name__)
 _CONDENSE_AND_TRUNCATION_KEYS = frozenset(
@@ -56,10 +56,12 @@ def convert_messages(rows: list[Any], deleted: range = range(0)) -> list[Message
     found = [row for row in kept if isinstance(row, dict)]
     if len(found) < len(kept):
         _log.warning("%s entries of the history are no messages", len(kept) - len(found))
-    return _hidden_by_later([message for message in map(_message, found) if message is not None])
+    return _clear_invalid_parents(
+        [message for message in map(_convert_message, found) if message is not None]
+    )
 
 
-def _hidden_by_later(messages: list[Message]) -> list[Message]:
+def _clear_invalid_parents(messages: list[Message]) -> list[Message]:
     """What hides a message always comes after it; anything else that a tag names hides nothing.
 
     So the end of a history is always visible, whatever the file says.
@@ -79,20 +81,20 @@ def _hidden_by_later(messages: list[Message]) -> list[Message]:
     return messages
 
 
-def _message(row: dict[str, Any]) -> Message | None:
+def _convert_message(row: dict[str, Any]) -> Message | None:
     role, content = row.get("role"), row.get("content")
     if role not in ("user", "assistant"):
         _log.warning("a message with the role %r was left out", role)
         return None
     if not isinstance(content, str):
         blocks = content if isinstance(content, list) else []
-        content = tuple(filter(None, map(_block, blocks)))
+        content = tuple(filter(None, map(_convert_block, blocks)))
         if not _INVALID_BLOCK_TYPES[role].isdisjoint(map(type, content)):
-            content = tuple(_fitting(role, content))
+            content = tuple(_replace_invalid_blocks(role, content))
     if not content or (isinstance(content, str) and not content.strip()):
         return None
     details, plain = row.get("reasoning_details"), row.get("reasoning_content")
-    identity, ts = row.get("id"), whole_number(row.get("ts"))
+    identity, ts = row.get("id"), to_integer(row.get("ts"))
     message = Message(
         role=role,
         content=content,
@@ -101,29 +103,35 @@ def _message(row: dict[str, Any]) -> Message | None:
         reasoning_details=tuple(details) if isinstance(details, list) and details else UNSET,
         reasoning_content=plain if isinstance(plain, str) and plain else UNSET,
     )
-    return message if _CONDENSE_AND_TRUNCATION_KEYS.isdisjoint(row) else _tagged(message, row)
+    return (
+        message
+        if _CONDENSE_AND_TRUNCATION_KEYS.isdisjoint(row)
+        else _add_condense_and_truncation_fields(message, row)
+    )
 
 
-def _tagged(message: Message, row: dict[str, Any]) -> Message:
+def _add_condense_and_truncation_fields(message: Message, row: dict[str, Any]) -> Message:
     """The message with what it hides, and what it is hidden by."""
     return structs.replace(
         message,
         is_summary=bool(row.get("isSummary")),
-        condense_id=_name(row, "condenseId") if row.get("isSummary") else UNSET,
-        condense_parent=_name(row, "condenseParent"),
+        condense_id=_read_optional_id(row, "condenseId") if row.get("isSummary") else UNSET,
+        condense_parent=_read_optional_id(row, "condenseParent"),
         is_truncation_marker=bool(row.get("isTruncationMarker")),
-        truncation_id=_name(row, "truncationId") if row.get("isTruncationMarker") else UNSET,
-        truncation_parent=_name(row, "truncationParent"),
-        max_shown_chars=whole_number(row.get("shownLength")) or UNSET,
+        truncation_id=_read_optional_id(row, "truncationId")
+        if row.get("isTruncationMarker")
+        else UNSET,
+        truncation_parent=_read_optional_id(row, "truncationParent"),
+        max_shown_chars=to_integer(row.get("shownLength")) or UNSET,
     )
 
 
-def _name(row: dict[str, Any], key: str) -> str | UnsetType:
+def _read_optional_id(row: dict[str, Any], key: str) -> str | UnsetType:
     value = row.get(key)
     return value if isinstance(value, str) and value else UNSET
 
 
-def _fitting(role: str, blocks: tuple[Block, ...]) -> Iterator[Block]:
+def _replace_invalid_blocks(role: str, blocks: tuple[Block, ...]) -> Iterator[Block]:
     for block in blocks:
         if type(block) not in _INVALID_BLOCK_TYPES[role]:
             yield block
@@ -133,53 +141,53 @@ def _fitting(role: str, blocks: tuple[Block, ...]) -> Iterator[Block]:
             _log.warning("a thought among the words of a person was left out")
 
 
-def _block(raw: Any) -> Block | None:
+def _convert_block(raw: Any) -> Block | None:
     if not isinstance(raw, dict):
-        return _text({"text": raw})
+        return _convert_text({"text": raw})
     kind = raw.get("type")
     if isinstance(kind, str) and (made := _BLOCK_CONVERTERS.get(kind)) is not None:
         return made(raw)
-    if (block := _text(raw)) is None and not isinstance(raw.get("text"), str):
+    if (block := _convert_text(raw)) is None and not isinstance(raw.get("text"), str):
         _log.warning("a block of the kind %r was left out", kind)
     return block
 
 
-def _text(raw: dict[str, Any]) -> TextBlock | None:
+def _convert_text(raw: dict[str, Any]) -> TextBlock | None:
     text = raw.get("text")
     return TextBlock(text) if isinstance(text, str) and text.strip() else None
 
 
-def _thinking(raw: dict[str, Any]) -> Block | None:
+def _convert_thinking(raw: dict[str, Any]) -> Block | None:
     text, signature = raw.get("thinking"), raw.get("signature")
     if not isinstance(text, str):
-        return _text(raw)
+        return _convert_text(raw)
     if isinstance(signature, str) and signature:
         return ThinkingBlock(thinking=text, signature=signature)
     return ReasoningBlock(text=text)
 
 
-def _redacted(raw: dict[str, Any]) -> Block | None:
+def _convert_redacted_thinking(raw: dict[str, Any]) -> Block | None:
     data = raw.get("data")
-    return RedactedThinkingBlock(data) if isinstance(data, str) else _text(raw)
+    return RedactedThinkingBlock(data) if isinstance(data, str) else _convert_text(raw)
 
 
-def _tool_use(raw: dict[str, Any]) -> Block | None:
+def _convert_tool_use(raw: dict[str, Any]) -> Block | None:
     name, given = raw.get("name"), raw.get("input")
     if not isinstance(name, str):
-        return _text(raw)
+        return _convert_text(raw)
     arguments = given if isinstance(given, dict) else {}
     return ToolUseBlock(id=str(raw.get("id") or ""), name=name, input=arguments)
 
 
-def _tool_result(raw: dict[str, Any]) -> Block:
+def _convert_tool_result(raw: dict[str, Any]) -> Block:
     return ToolResultBlock(
         tool_use_id=str(raw.get("tool_use_id") or ""),
-        content=_result_content(raw.get("content")),
+        content=_convert_result_content(raw.get("content")),
         is_error=raw.get("is_error") is True,
     )
 
 
-def _image(raw: dict[str, Any]) -> ImageBlock | TextBlock | None:
+def _convert_image(raw: dict[str, Any]) -> ImageBlock | TextBlock | None:
     match raw.get("source"):
         case {"media_type": str(media_type), "data": str(data)}:
             return ImageBlock(ImageSource(media_type=media_type, data=data))
@@ -189,7 +197,7 @@ def _image(raw: dict[str, Any]) -> ImageBlock | TextBlock | None:
     return None
 
 
-def _reasoning(raw: dict[str, Any]) -> ReasoningBlock:
+def _convert_reasoning(raw: dict[str, Any]) -> ReasoningBlock:
     text, summary = raw.get("text"), raw.get("summary")
     encrypted, identity = raw.get("encrypted_content"), raw.get("id")
     return ReasoningBlock(
@@ -200,14 +208,14 @@ def _reasoning(raw: dict[str, Any]) -> ReasoningBlock:
     )
 
 
-def _result_content(raw: Any) -> str | list[TextBlock | ImageBlock]:
+def _convert_result_content(raw: Any) -> str | list[TextBlock | ImageBlock]:
     if isinstance(raw, str):
         return raw
-    blocks = map(_block, raw) if isinstance(raw, list) else ()
+    blocks = map(_convert_block, raw) if isinstance(raw, list) else ()
     return [block for block in blocks if isinstance(block, TextBlock | ImageBlock)]
 
 
-def texts(messages: Iterable[Message], role: str) -> Iterator[str]:
+def iter_texts(messages: Iterable[Message], role: str) -> Iterator[str]:
     """Every text that one side said, in order."""
     for message in messages:
         if message.role == role:
@@ -217,13 +225,13 @@ def texts(messages: Iterable[Message], role: str) -> Iterator[str]:
 
 
 _BLOCK_CONVERTERS: dict[str, Callable[[dict[str, Any]], Block | None]] = {
-    "text": _text,
-    "image": _image,
-    "thinking": _thinking,
-    "redacted_thinking": _redacted,
-    "reasoning": _reasoning,
-    "tool_use": _tool_use,
-    "tool_result": _tool_result,
+    "text": _convert_text,
+    "image": _convert_image,
+    "thinking": _convert_thinking,
+    "redacted_thinking": _convert_redacted_thinking,
+    "reasoning": _convert_reasoning,
+    "tool_use": _convert_tool_use,
+    "tool_result": _convert_tool_result,
     # Means something to the model that signed it and to nobody else.
     "thoughtSignature": lambda raw: None,
 }
@@ -244,10 +252,10 @@ def convert_rows(raw: list[Any]) -> list[RooRow]:
     rows = [row for row in raw if isinstance(row, dict) and row.get("type") in ("ask", "say")]
     if len(rows) < len(raw):
         _log.warning("%s entries of the UI history are no rows", len(raw) - len(rows))
-    return _number(_without_loose_ends(rows))
+    return _assign_row_timestamps(_trim_unfinished_rows(rows))
 
 
-def take_deleted_range(rows: list[RooRow]) -> range:
+def pop_deleted_range(rows: list[RooRow]) -> range:
     """The places of API messages that Cline no longer sends, after the latest row that tells.
 
     The rows forget them: they are places in Cline's file, and mean nothing in any other.
@@ -263,11 +271,11 @@ def take_deleted_range(rows: list[RooRow]) -> range:
     return deleted
 
 
-def messages_from_rows(rows: list[RooRow]) -> list[Any]:
+def build_messages_from_rows(rows: list[RooRow]) -> list[Any]:
     """What the two sides said, as plain messages: the best there is without the API history."""
     messages: list[Any] = []
     for place, row in enumerate(rows):
-        text = _spoken(row)
+        text = _extract_spoken_text(row)
         if not text:
             continue
         user = place == 0 or row.get("say") == "user_feedback"
@@ -277,38 +285,38 @@ def messages_from_rows(rows: list[RooRow]) -> list[Any]:
     return messages
 
 
-def rows_from_messages(messages: list[Message]) -> list[RooRow]:
+def build_rows_from_messages(messages: list[Message]) -> list[RooRow]:
     """Rows for what was said and called: the best there is without the UI history."""
     rows: list[RooRow] = []
     for message in messages:
-        for row in _rows_of(message, first=not rows):
+        for row in _convert_message_to_rows(message, first=not rows):
             rows.append(row | ({"ts": message.ts} if isinstance(message.ts, int) else {}))
-    return _number(rows)
+    return _assign_row_timestamps(rows)
 
 
-def _without_loose_ends(rows: list[RooRow]) -> list[RooRow]:
+def _trim_unfinished_rows(rows: list[RooRow]) -> list[RooRow]:
     rows = list(rows)
     while rows and rows[-1].get("ask") in _RESUME_ASKS:
         rows.pop()
     while rows and rows[-1].get("say") == "reasoning":
         rows.pop()
     requests = [place for place, row in enumerate(rows) if row.get("say") == "api_req_started"]
-    if requests and not _has_ended(rows[requests[-1]]):
+    if requests and not _is_request_finished(rows[requests[-1]]):
         del rows[requests[-1]]
     return rows
 
 
-def _has_ended(request: RooRow) -> bool:
-    facts = _json_text(request)
+def _is_request_finished(request: RooRow) -> bool:
+    facts = _parse_json_text(request)
     return facts.get("cost") is not None or facts.get("cancelReason") is not None
 
 
-def _number(rows: list[RooRow]) -> list[RooRow]:
+def _assign_row_timestamps(rows: list[RooRow]) -> list[RooRow]:
     last = 0
     numbered: list[RooRow] = []
     for row in rows:
         stamp = row.get("ts")
-        last = max(whole_number(stamp) or 0, last + 1)
+        last = max(to_integer(stamp) or 0, last + 1)
         if type(stamp) is int and stamp == last and not row.get("partial"):
             numbered.append(row)
         else:
@@ -317,15 +325,15 @@ def _number(rows: list[RooRow]) -> list[RooRow]:
     return numbered
 
 
-def _spoken(row: RooRow) -> str:
+def _extract_spoken_text(row: RooRow) -> str:
     text = row.get("text")
     if not isinstance(text, str):
         return ""
     match row:
         case {"ask": "followup"}:
-            return str(_json_text(row).get("question") or text).strip()
+            return str(_parse_json_text(row).get("question") or text).strip()
         case {"ask": "plan_mode_respond"}:
-            return str(_json_text(row).get("response") or text).strip()
+            return str(_parse_json_text(row).get("response") or text).strip()
         case {"say": "task" | "text" | "user_feedback" | "completion_result"}:
             return text.strip()
         case {"ask": "request_limit_reached"}:
@@ -333,7 +341,7 @@ def _spoken(row: RooRow) -> str:
     return ""
 
 
-def _json_text(row: RooRow) -> dict[str, Any]:
+def _parse_json_text(row: RooRow) -> dict[str, Any]:
     """The JSON object that some kinds of row carry as their text; empty if it is not one."""
     try:
         value = json.loads(row.get("text") or "{}")
@@ -342,9 +350,9 @@ def _json_text(row: RooRow) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _rows_of(message: Message, first: bool) -> Iterator[RooRow]:
+def _convert_message_to_rows(message: Message, first: bool) -> Iterator[RooRow]:
     if message.is_summary or message.is_truncation_marker:
-        yield _hiding_row(message)
+        yield _build_condense_or_truncation_row(message)
         return
     if message.role == "user":
         for user_text in _extract_user_texts(message):
@@ -359,10 +367,10 @@ def _rows_of(message: Message, first: bool) -> Iterator[RooRow]:
                 result = str(arguments.get("result", ""))
                 yield {"type": "say", "say": "completion_result", "text": result}
             case ToolUseBlock(name=name, input=arguments):
-                yield _tool_row(name, arguments)
+                yield _build_tool_row(name, arguments)
 
 
-def _hiding_row(message: Message) -> RooRow:
+def _build_condense_or_truncation_row(message: Message) -> RooRow:
     """The row that a rewind has to take away for what is hidden to come back."""
     if message.is_truncation_marker:
         truncation = {"truncationId": message.truncation_id or "", "messagesRemoved": 0}
@@ -392,7 +400,7 @@ def _extract_user_texts(message: Message) -> Iterator[str]:
             yield text
 
 
-def _tool_row(name: str, arguments: dict[str, Any]) -> RooRow:
+def _build_tool_row(name: str, arguments: dict[str, Any]) -> RooRow:
     row: RooRow = {"type": "say", "say": "tool", "tool": name, "approvalState": "approved"}
     shown: RooRow = {"tool": name}
     if isinstance(path := arguments.get("path"), str):
@@ -400,7 +408,7 @@ def _tool_row(name: str, arguments: dict[str, Any]) -> RooRow:
     return row | {"text": json.dumps(shown, ensure_ascii=False)}
 
 
-def stamped(messages: list[Message], rows: list[RooRow]) -> list[Message]:
+def assign_message_timestamps(messages: list[Message], rows: list[RooRow]) -> list[Message]:
     """The messages, each with a time: its own, or else that of the one before it.
 
     Where none has one, or all are later than every row, times are made from the rows.
@@ -409,7 +417,9 @@ def stamped(messages: list[Message], rows: list[RooRow]) -> list[Message]:
     if len(own) == len(messages) and min(own) <= rows[-1]["ts"]:
         return messages
     if not own or min(own) > rows[-1]["ts"]:
-        return [structs.replace(m, ts=ts) for m, ts in _by_requests(messages, rows)]
+        return [
+            structs.replace(m, ts=ts) for m, ts in _derive_timestamps_from_requests(messages, rows)
+        ]
     known: list[Message] = []
     last = rows[0]["ts"]
     for message in messages:
@@ -421,7 +431,9 @@ def stamped(messages: list[Message], rows: list[RooRow]) -> list[Message]:
     return known
 
 
-def _by_requests(messages: list[Message], rows: list[RooRow]) -> Iterator[tuple[Message, int]]:
+def _derive_timestamps_from_requests(
+    messages: list[Message], rows: list[RooRow]
+) -> Iterator[tuple[Message, int]]:
     """A request carries a message of the person; the reply ends before the next request."""
     end = rows[-1]["ts"]
     requests = [row["ts"] for row in rows if row.get("say") == "api_req_started"]
@@ -429,12 +441,12 @@ def _by_requests(messages: list[Message], rows: list[RooRow]) -> Iterator[tuple[
     for message in messages:
         if message.role == "user":
             number += before == "assistant"
-            ts = rows[0]["ts"] if number <= 0 else _at(requests, number, end)
+            ts = rows[0]["ts"] if number <= 0 else _get_request_timestamp(requests, number, end)
         else:
-            ts = _at(requests, max(number, 0) + 1, end + 1) - 1
+            ts = _get_request_timestamp(requests, max(number, 0) + 1, end + 1) - 1
         before = message.role
         yield message, ts
 
 
-def _at(requests: list[int], number: int, end: int) -> int:
+def _get_request_timestamp(requests: list[int], number: int, end: int) -> int:
     return requests[number] if number < len(requests) else end

@@ -34,15 +34,21 @@ from joey.errors import StoreError
 from joey.ports import TaskMetadata
 from joey.storage.journal import Journal, encode_record
 from joey.storage.roo_conversion import (
+    assign_message_timestamps,
+    build_messages_from_rows,
+    build_rows_from_messages,
     convert_messages,
     convert_rows,
-    messages_from_rows,
-    rows_from_messages,
-    stamped,
-    take_deleted_range,
-    texts,
+    iter_texts,
+    pop_deleted_range,
 )
-from joey.storage.roo_files import RooRow, family_of, read_array, read_object, text_of
+from joey.storage.roo_files import (
+    RooRow,
+    get_text,
+    parse_parent_and_children,
+    read_json_array,
+    read_json_object,
+)
 from joey.storage.task_directory import (
     API_HISTORY_FILE,
     HISTORY_ITEM_FILE,
@@ -73,16 +79,18 @@ _XML_RESULT_RE = compile_regex(r"\[\w+[^\n]*\] Result:")
 class RooHistories(Struct, frozen=True):
     rows: list[RooRow]
     messages: list[Message]
-    lost: str | None = None
+    rebuilt_file: str | None = None
     """The file that could not be used and was made up for from the other one."""
-    broken: tuple[str, ...] = ()
+    truncated_files: tuple[str, ...] = ()
     """Files of which only the beginning could be used."""
 
     @property
     def problem(self) -> str:
         """What is missing, in words; empty when nothing is."""
-        lost = [f"{self.lost} cannot be used"] if self.lost else []
-        return "; ".join([*lost, *(f"{name} is cut off or damaged" for name in self.broken)])
+        lost = [f"{self.rebuilt_file} cannot be used"] if self.rebuilt_file else []
+        return "; ".join(
+            [*lost, *(f"{name} is cut off or damaged" for name in self.truncated_files)]
+        )
 
 
 class RooTaskInfo(Struct, frozen=True):
@@ -95,31 +103,31 @@ class RooTaskInfo(Struct, frozen=True):
     child_ids: tuple[str, ...]
 
 
-def adopt(directory: Path, record: Record) -> Journal:
+def adopt_task(directory: Path, record: Record) -> Journal:
     """Begin the journal of a folder that has none, or none that can be read; the caller locks.
 
     Raises:
         StoreError: the folder cannot be written.
     """
     for name in (UI_HISTORY_FILE, API_HISTORY_FILE):
-        _back_up(directory, name)
+        _back_up_file(directory, name)
     replace_files(directory, {JOURNAL_FILE: encode_record(record)})
     _log.info("adopted the task in %s", directory)
-    return Journal.of_record(directory, record)
+    return Journal.open_with_record(directory, record)
 
 
-def record_of_histories(directory: Path, task_id: str) -> Record:
+def read_adoption_record(directory: Path, task_id: str) -> Record:
     """What the first record of the journal would be; changes nothing.
 
     Raises:
         StoreError: neither history can be used.
     """
-    return adoption_record(directory, task_id, read_histories(directory, task_id))
+    return build_adoption_record(directory, task_id, read_histories(directory, task_id))
 
 
-def adoption_record(directory: Path, task_id: str, histories: RooHistories) -> Record:
+def build_adoption_record(directory: Path, task_id: str, histories: RooHistories) -> Record:
     rows, messages = histories.rows, histories.messages
-    facts = _find_facts(directory, messages)
+    facts = _collect_task_info(directory, messages)
     stamps = [row["ts"] for row in rows] + [m.ts for m in messages if isinstance(m.ts, int)]
     event = TaskImported(
         ts=max(stamps) + 1,
@@ -138,23 +146,23 @@ def adoption_record(directory: Path, task_id: str, histories: RooHistories) -> R
 def read_histories(directory: Path, task_id: str) -> RooHistories:
     """Both histories, the one made from the other where only one can be used."""
     ui, api, lost = (
-        read_array(directory, UI_HISTORY_FILE),
-        read_array(directory, API_HISTORY_FILE),
+        read_json_array(directory, UI_HISTORY_FILE),
+        read_json_array(directory, API_HISTORY_FILE),
         None,
     )
     rows = convert_rows(ui.values)
-    messages = convert_messages(api.values, take_deleted_range(rows))
+    messages = convert_messages(api.values, pop_deleted_range(rows))
     if not rows or not messages:
         # Claude Dev called its UI history so; Roo looks for an API history under that name.
-        old = read_array(directory, LEGACY_HISTORY_FILE).values
+        old = read_json_array(directory, LEGACY_HISTORY_FILE).values
         rows = rows or convert_rows([row for row in old if not _is_message(row)])
         messages = messages or convert_messages([row for row in old if _is_message(row)])
     if not messages and rows:
         lost = API_HISTORY_FILE
-        messages = convert_messages(messages_from_rows(rows))
+        messages = convert_messages(build_messages_from_rows(rows))
     if not rows and messages:
         lost = UI_HISTORY_FILE
-        rows = rows_from_messages(messages)
+        rows = build_rows_from_messages(messages)
     if not rows or not messages:
         raise StoreError(
             f"task {task_id} cannot be opened: neither {UI_HISTORY_FILE} nor {API_HISTORY_FILE} "
@@ -164,9 +172,11 @@ def read_histories(directory: Path, task_id: str) -> RooHistories:
     if lost is not None:
         other = UI_HISTORY_FILE if lost == API_HISTORY_FILE else API_HISTORY_FILE
         _log.warning("task %s: no usable %s; rebuilt from %s", task_id, lost, other)
-    messages = stamped(messages, rows)
+    messages = assign_message_timestamps(messages, rows)
     broken = tuple(
-        name for name, array in ((UI_HISTORY_FILE, ui), (API_HISTORY_FILE, api)) if not array.whole
+        name
+        for name, array in ((UI_HISTORY_FILE, ui), (API_HISTORY_FILE, api))
+        if not array.is_complete
     )
     return RooHistories(rows, messages, lost, broken)
 
@@ -175,44 +185,50 @@ def _is_message(row: Any) -> bool:
     return isinstance(row, dict) and "role" in row
 
 
-def _find_facts(directory: Path, messages: list[Message]) -> RooTaskInfo:
-    known = read_object(directory / METADATA_FILE) | read_object(directory / HISTORY_ITEM_FILE)
-    said = list(texts(messages, "user"))
-    parent_id, child_ids = family_of(known)
+def _collect_task_info(directory: Path, messages: list[Message]) -> RooTaskInfo:
+    known = read_json_object(directory / METADATA_FILE) | read_json_object(
+        directory / HISTORY_ITEM_FILE
+    )
+    said = list(iter_texts(messages, "user"))
+    parent_id, child_ids = parse_parent_and_children(known)
     return RooTaskInfo(
-        workspace=workspace_of(known) or _search(_WORKSPACE_RE, said) or "",
-        mode=text_of(known, "mode") or _search(_MODE_SLUG_RE, reversed(said)) or DEFAULT_MODE,
-        protocol=_find_protocol(known, messages, said),
+        workspace=get_item_workspace(known) or _search_texts(_WORKSPACE_RE, said) or "",
+        mode=get_text(known, "mode")
+        or _search_texts(_MODE_SLUG_RE, reversed(said))
+        or DEFAULT_MODE,
+        protocol=_determine_protocol(known, messages, said),
         parent_id=parent_id,
         child_ids=child_ids,
     )
 
 
-def workspace_of(item: dict[str, Any]) -> str:
+def get_item_workspace(item: dict[str, Any]) -> str:
     """Where a task worked, in the words of Roo's history item or of Cline's."""
-    return text_of(item, "workspace") or text_of(item, "cwdOnTaskInitialization")
+    return get_text(item, "workspace") or get_text(item, "cwdOnTaskInitialization")
 
 
-def _find_protocol(known: dict[str, Any], messages: list[Message], said: list[str]) -> ToolProtocol:
+def _determine_protocol(
+    known: dict[str, Any], messages: list[Message], said: list[str]
+) -> ToolProtocol:
     """Roo's lock, else what the calls say, else what the texts around them say, else native."""
-    stated = text_of(known, "toolProtocol") or text_of(known, "protocol")
+    stated = get_text(known, "toolProtocol") or get_text(known, "protocol")
     if stated in list(ToolProtocol):
         return ToolProtocol(stated)
     if (detected := detect_protocol(messages)) is not None:
         return detected
-    if written := _search(_TOOL_FORMAT_RE, reversed(said)):
+    if written := _search_texts(_TOOL_FORMAT_RE, reversed(said)):
         return ToolProtocol(written)
     spoke_xml = any(_XML_RESULT_RE.match(text) for text in said) or any(
-        _XML_FINAL_CALL_RE.search(text) for text in texts(messages, "assistant")
+        _XML_FINAL_CALL_RE.search(text) for text in iter_texts(messages, "assistant")
     )
     return ToolProtocol.XML if spoke_xml else ToolProtocol.NATIVE
 
 
-def _search(pattern: re.Pattern[str], said: Iterable[str]) -> str | None:
+def _search_texts(pattern: re.Pattern[str], said: Iterable[str]) -> str | None:
     return next((match[1] for text in said if (match := pattern.search(text))), None)
 
 
-def _back_up(directory: Path, name: str) -> None:
+def _back_up_file(directory: Path, name: str) -> None:
     """Keep a copy of an original; one kept earlier is never overwritten."""
     stem = name.removesuffix(".json")
     try:
@@ -234,16 +250,16 @@ def write_roo_directory(
     parent: Path,
     *,
     force: bool = False,
-    blot: Callable[[str], str] = redact_secrets,
+    redactor: Callable[[str], str] = redact_secrets,
 ) -> Path:
-    """Write `<parent>/<id>/` with the four files of a task of Roo's; where it is. `blot` takes
+    """Write `<parent>/<id>/` with the four files of a task of Roo's; where it is. `redactor` takes
     secrets out of what was said.
 
     Raises:
         StoreError: there is something of that name, or it cannot be written.
     """
     directory = parent / task.id
-    files = roo_files(task, records, blot)
+    files = encode_roo_files(task, records, redactor)
     try:
         if directory.exists() and not force and any(directory.iterdir()):
             raise StoreError(f"{directory} is there already. Use --force to replace its files.")
@@ -254,21 +270,21 @@ def write_roo_directory(
     return directory
 
 
-def roo_files(
-    task: TaskMetadata, records: Sequence[Record], blot: Callable[[str], str] = redact_secrets
+def encode_roo_files(
+    task: TaskMetadata, records: Sequence[Record], redactor: Callable[[str], str] = redact_secrets
 ) -> dict[str, bytes]:
     """The files of a task, by name.
 
     Raises:
         StoreError: the task has no rows yet.
     """
-    rows, messages = _histories(records, blot)
+    rows, messages = _build_histories(records, redactor)
     if not rows:
         raise StoreError(f"task {task.id} is empty: there is nothing to export")
     encode = msgspec.json.encode
     ui, api = encode(rows), encode(messages)
-    item = _history_item(task, rows) | {"size": len(ui) + len(api)}
-    metadata = {"files_in_context": remove_secrets(list(task.files_in_context), blot)}
+    item = _build_history_item(task, rows) | {"size": len(ui) + len(api)}
+    metadata = {"files_in_context": remove_secrets(list(task.files_in_context), redactor)}
     return {
         UI_HISTORY_FILE: ui,
         API_HISTORY_FILE: api,
@@ -277,8 +293,8 @@ def roo_files(
     }
 
 
-def _histories(
-    records: Sequence[Record], blot: Callable[[str], str]
+def _build_histories(
+    records: Sequence[Record], redactor: Callable[[str], str]
 ) -> tuple[list[dict[str, Any]], list[Any]]:
     first = records[0].event if records else None
     ui = UiHistory()
@@ -286,15 +302,15 @@ def _histories(
     for record in find_live_branch(records):
         ui.apply(record.event)
         api.apply(record.event)
-    rows = convert_rows([remove_secrets(msgspec.to_builtins(row), blot) for row in ui.rows])
+    rows = convert_rows([remove_secrets(msgspec.to_builtins(row), redactor) for row in ui.rows])
     return rows, [
-        _redact_message(msgspec.to_builtins(message), blot) for message in api.list_stored()
+        _redact_message(msgspec.to_builtins(message), redactor) for message in api.list_stored()
     ]
 
 
-def _redact_message(message: dict[str, Any], blot: Callable[[str], str]) -> dict[str, Any]:
+def _redact_message(message: dict[str, Any], redactor: Callable[[str], str]) -> dict[str, Any]:
     """A message without secrets. Thinking that had one is no longer what was signed."""
-    result: dict[str, Any] = remove_secrets(message, blot)
+    result: dict[str, Any] = remove_secrets(message, redactor)
     if isinstance(message["content"], str):
         return result
     for block, original in zip(result["content"], message["content"], strict=True):
@@ -303,7 +319,7 @@ def _redact_message(message: dict[str, Any], blot: Callable[[str], str]) -> dict
     return result
 
 
-def _history_item(task: TaskMetadata, rows: list[dict[str, Any]]) -> dict[str, Any]:
+def _build_history_item(task: TaskMetadata, rows: list[dict[str, Any]]) -> dict[str, Any]:
     """What Roo's list of tasks shows; fields without a value are left out."""
     item = {
         "id": task.id,
@@ -312,7 +328,7 @@ def _history_item(task: TaskMetadata, rows: list[dict[str, Any]]) -> dict[str, A
         "number": 1,
         "ts": rows[-1]["ts"],
         "task": str(rows[0].get("text") or "").strip(),
-        **item_usage(rows),
+        **build_usage_fields(rows),
         "workspace": task.workspace,
         "mode": task.mode,
         "toolProtocol": task.protocol,
@@ -321,7 +337,7 @@ def _history_item(task: TaskMetadata, rows: list[dict[str, Any]]) -> dict[str, A
     return {name: value for name, value in item.items() if value not in (None, "", [])}
 
 
-def item_usage(rows: Iterable[dict[str, Any]]) -> dict[str, int | float]:
+def build_usage_fields(rows: Iterable[dict[str, Any]]) -> dict[str, int | float]:
     usage = sum_row_usage(rows)
     return {
         "tokensIn": usage.total_tokens_in,

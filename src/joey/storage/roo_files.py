@@ -34,56 +34,56 @@ _WHITESPACE_RE = compile_regex(r"[ \t\r\n]*")
 
 class JsonArray(Struct, frozen=True):
     values: list[Any] = []
-    whole: bool = True
+    is_complete: bool = True
     """False: the file is broken, and these are the elements before the break."""
 
 
-def read_array(directory: Path, name: str) -> JsonArray:
+def read_json_array(directory: Path, name: str) -> JsonArray:
     """The JSON array of that name; empty when there is nothing to be had.
 
     Roo saves by writing `.<name>.new_…`, moving the old file to `.<name>.bak_…` and the new one
     into its place; when that was cut short, one of the two is the best there is. Without a whole
     file, the elements at the beginning of a broken one are taken.
     """
-    paths = [directory / name, *leftovers(directory, name)]
+    paths = [directory / name, *find_interrupted_saves(directory, name)]
     for path in paths:
-        value = read_value(path)
+        value = read_json_value(path)
         if isinstance(value, list) and value:
             return JsonArray(value)
         if value is not None:
             _log.warning("%s holds no list of messages", path)
     for path in paths:
-        if whole := _whole_elements(path):
+        if whole := _read_intact_elements(path):
             _log.warning("%s is broken; its first %s entries are used", path, len(whole))
-            return JsonArray(whole, whole=False)
+            return JsonArray(whole, is_complete=False)
     return JsonArray()
 
 
-def leftovers(directory: Path, name: str) -> list[Path]:
+def find_interrupted_saves(directory: Path, name: str) -> list[Path]:
     """What interrupted saves of a file have left beside it, the newest first."""
     paths = [*directory.glob(f".{name}.bak_*"), *directory.glob(f".{name}.new_*")]
     return sorted(paths, key=os.path.getmtime, reverse=True)
 
 
-def read_object(path: Path) -> dict[str, Any]:
+def read_json_object(path: Path) -> dict[str, Any]:
     """The JSON object in a file; an empty one when it is missing or something else."""
-    value = read_value(path)
+    value = read_json_value(path)
     return value if isinstance(value, dict) else {}
 
 
-def whole_number(value: Any) -> int | None:
+def to_integer(value: Any) -> int | None:
     """A count or a time as JavaScript may have written it; None for anything else."""
     if not isinstance(value, int | float) or not 0 <= value < _MAX_SAFE_INTEGER:
         return None
     return int(value)
 
 
-def text_of(item: dict[str, Any], key: str) -> str:
+def get_text(item: dict[str, Any], key: str) -> str:
     value = item.get(key)
     return value if isinstance(value, str) else ""
 
 
-def decode_loosely(data: bytes) -> Any:
+def decode_lenient_json(data: bytes) -> Any:
     """JSON as JavaScript writes it, or as editors save it again: half of a surrogate pair, a
     byte-order mark and UTF-16 are no errors.
 
@@ -93,51 +93,51 @@ def decode_loosely(data: bytes) -> Any:
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        value = json.loads(text_in(data), parse_constant=lambda _: None)
+        value = json.loads(decode_text(data), parse_constant=lambda _: None)
         valid = json.dumps(value, ensure_ascii=False).encode(errors="replace")
         return msgspec.json.decode(valid)
 
 
-def _whole_elements(path: Path) -> list[Any]:
+def _read_intact_elements(path: Path) -> list[Any]:
     """The elements of a JSON array up to the first that is cut off or damaged."""
     try:
         data = read_regular(path)
     except OSError:
         return []  # told before, when the whole file was tried
-    text = text_in(data or b"")
-    place = _after_space(text, 0)
+    text = decode_text(data or b"")
+    place = _skip_whitespace(text, 0)
     elements: list[Any] = []
     decoder = json.JSONDecoder(parse_constant=lambda _: None)
     while text.startswith("," if elements else "[", place):
         try:
-            element, place = decoder.raw_decode(text, _after_space(text, place + 1))
+            element, place = decoder.raw_decode(text, _skip_whitespace(text, place + 1))
         except (ValueError, RecursionError):
             break
         elements.append(element)
-        place = _after_space(text, place)
+        place = _skip_whitespace(text, place)
     try:
-        value = decode_loosely(json.dumps(elements).encode())
+        value = decode_lenient_json(json.dumps(elements).encode())
     except (ValueError, RecursionError):
         return []
     return value if isinstance(value, list) else []
 
 
-def text_in(data: bytes, errors: str = "replace") -> str:
+def decode_text(data: bytes, errors: str = "replace") -> str:
     """What is written in a file, whatever an editor has made of its encoding."""
     encoding = "utf-16" if data.startswith(_UTF16_BOMS) else "utf-8-sig"
     return data.decode(encoding, errors)
 
 
-def _after_space(text: str, place: int) -> int:
+def _skip_whitespace(text: str, place: int) -> int:
     match = _WHITESPACE_RE.match(text, place)
     return match.end() if match else place
 
 
-def read_value(path: Path) -> Any:
+def read_json_value(path: Path) -> Any:
     """The JSON in a file; None when it is missing or cannot be read."""
     try:
         data = read_regular(path)
-        return None if data is None else decode_loosely(data)
+        return None if data is None else decode_lenient_json(data)
     except (OSError, ValueError, RecursionError) as error:
         _log.warning("%s cannot be read: %s", path, error)
         return None
@@ -146,14 +146,14 @@ def read_value(path: Path) -> Any:
 HistoryItem = dict[str, Any]
 
 
-def listed_items(tasks: Path) -> dict[str, HistoryItem]:
+def load_history_items(tasks: Path) -> dict[str, HistoryItem]:
     """The items of a folder of tasks, by id, from every list there is; the surest list wins."""
     storage = tasks.parent
     lists = [
-        _editors_list(storage.parent / "state.vscdb", storage.name),
-        read_object(storage / "global-state.json").get("taskHistory"),
-        read_value(storage / "state" / "taskHistory.json"),
-        read_object(tasks / "_index.json").get("entries"),
+        _read_editor_task_history(storage.parent / "state.vscdb", storage.name),
+        read_json_object(storage / "global-state.json").get("taskHistory"),
+        read_json_value(storage / "state" / "taskHistory.json"),
+        read_json_object(tasks / "_index.json").get("entries"),
     ]
     items: dict[str, HistoryItem] = {}
     for each in lists:
@@ -163,20 +163,20 @@ def listed_items(tasks: Path) -> dict[str, HistoryItem]:
     return items
 
 
-def item_of(directory: Path, listed: dict[str, HistoryItem]) -> HistoryItem:
+def load_history_item(directory: Path, listed: dict[str, HistoryItem]) -> HistoryItem:
     """All that is known of one task."""
-    return listed.get(directory.name, {}) | read_object(directory / HISTORY_ITEM_FILE)
+    return listed.get(directory.name, {}) | read_json_object(directory / HISTORY_ITEM_FILE)
 
 
-def family_of(item: HistoryItem) -> tuple[str | None, tuple[str, ...]]:
+def parse_parent_and_children(item: HistoryItem) -> tuple[str | None, tuple[str, ...]]:
     """The ids of the task above and of those below, in Roo's words or in joey's."""
-    parent = text_of(item, "parentTaskId") or text_of(item, "parentId") or None
+    parent = get_text(item, "parentTaskId") or get_text(item, "parentId") or None
     children = item.get("childIds")
     named = children if isinstance(children, list) else []
     return parent, tuple(name for name in named if isinstance(name, str))
 
 
-def _editors_list(database: Path, extension: str) -> Any:
+def _read_editor_task_history(database: Path, extension: str) -> Any:
     """What the editor keeps for an extension; its database is opened so that nothing is written."""
     if not database.is_file():
         return None
@@ -191,7 +191,7 @@ def _editors_list(database: Path, extension: str) -> Any:
         finally:
             connection.close()
         value = row[0] if row else "{}"
-        state = decode_loosely(value if isinstance(value, bytes) else str(value).encode())
+        state = decode_lenient_json(value if isinstance(value, bytes) else str(value).encode())
     except (sqlite3.Error, ValueError, RecursionError) as error:
         _log.warning("%s cannot be read: %s", database, error)
         return None

@@ -20,20 +20,25 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from joey.core.events import TaskImported
 from joey.errors import StoreError
-from joey.storage.roo_directory import RooHistories, adoption_record, item_usage, read_histories
+from joey.storage.roo_directory import (
+    RooHistories,
+    build_adoption_record,
+    build_usage_fields,
+    read_histories,
+)
 from joey.storage.roo_files import (
     HistoryItem,
+    find_interrupted_saves,
+    get_text,
     is_finished,
-    item_of,
-    leftovers,
-    listed_items,
-    read_array,
-    text_of,
-    whole_number,
+    load_history_item,
+    load_history_items,
+    read_json_array,
+    to_integer,
 )
 from joey.storage.task_directory import (
     API_HISTORY_FILE,
@@ -45,9 +50,9 @@ from joey.storage.task_directory import (
     METADATA_FILE,
     UI_HISTORY_FILE,
     build_task_directory_path,
-    clean_id,
     find_task_directory,
     has_snapshots,
+    normalize_task_id,
 )
 from joey.storage.task_store import TaskSecretFiles
 from joey.system.files import PRIVATE_FILE_MODE, is_full, make_private_directory, storage_error
@@ -69,16 +74,16 @@ class ForeignTask(Struct, frozen=True):
     program: str
     directory: Path
     id: str
-    item: HistoryItem
+    history_item: HistoryItem
 
     @property
-    def changed(self) -> int:
+    def modified_ms(self) -> int:
         """Milliseconds; what the program says, else what the files say."""
-        if ts := whole_number(self.item.get("ts")):
+        if ts := to_integer(self.history_item.get("ts")):
             return ts
         return max(
             (
-                _modified(self.directory / name)
+                _read_mtime_ms(self.directory / name)
                 for name in (UI_HISTORY_FILE, API_HISTORY_FILE, LEGACY_HISTORY_FILE)
             ),
             default=0,
@@ -89,107 +94,110 @@ class ImportCandidate(Struct, frozen=True, rename="camel", omit_defaults=True):
     """What a person is told about a foreign task."""
 
     program: str
-    place: str
+    location: str = field(name="place")
     id: str
-    changed: int
+    modified_ms: int = field(name="changed")
     title: str
-    rows: int
+    row_count: int = field(name="rows")
     state: str
     """`ready`; `incomplete`: it opens, but something of it is lost; `damaged`: it does not open;
     `imported`: joey has a task of that id. After an import it says `imported` or `skipped`."""
     problem: str = ""
 
 
-def tasks_of(places: Iterable[TaskLocation], own: Path) -> list[ForeignTask]:
-    """Every task in these places, the latest first; `own` are joey's tasks, and none of them."""
+def find_foreign_tasks(locations: Iterable[TaskLocation], own_tasks: Path) -> list[ForeignTask]:
+    """Every task in these places, the latest first; `own_tasks` are joey's tasks, and none of
+    them."""
     found: list[ForeignTask] = []
-    for place in places:
-        if place.tasks.resolve() == own.resolve():
+    for place in locations:
+        if place.tasks_directory.resolve() == own_tasks.resolve():
             continue
-        items = listed_items(place.tasks)
+        items = load_history_items(place.tasks_directory)
         for directory in place.list_task_directories():
-            task_id = clean_id(directory.name) or directory.name
-            found.append(ForeignTask(place.program, directory, task_id, item_of(directory, items)))
-    return sorted(found, key=lambda task: (task.changed, task.id), reverse=True)
+            task_id = normalize_task_id(directory.name) or directory.name
+            found.append(
+                ForeignTask(place.program, directory, task_id, load_history_item(directory, items))
+            )
+    return sorted(found, key=lambda task: (task.modified_ms, task.id), reverse=True)
 
 
-def look_at(task: ForeignTask, own: Path) -> ImportCandidate:
+def inspect_task(task: ForeignTask, own_tasks: Path) -> ImportCandidate:
     """Whether a task would open; changes nothing."""
-    rows, title, state, problem = 0, text_of(task.item, "task"), "ready", ""
+    rows, title, state, problem = 0, get_text(task.history_item, "task"), "ready", ""
     try:
         histories = read_histories(task.directory, task.id)
     except (StoreError, OSError) as error:
         state, problem = "damaged", str(error)
     else:
-        rows, title = len(histories.rows), title or text_of(histories.rows[0], "text")
+        rows, title = len(histories.rows), title or get_text(histories.rows[0], "text")
         if problem := histories.problem:
             state = "incomplete"
-    if clean_id(task.directory.name) is None:
+    if normalize_task_id(task.directory.name) is None:
         state, problem = "damaged", f"{task.directory.name!r} cannot be the id of a task"
-    elif find_task_directory(own, task.id) is not None:
+    elif find_task_directory(own_tasks, task.id) is not None:
         state, problem = "imported", ""
     place = str(task.directory.parent)
     return ImportCandidate(
-        task.program, place, task.id, task.changed, title.strip(), rows, state, problem
+        task.program, place, task.id, task.modified_ms, title.strip(), rows, state, problem
     )
 
 
-def import_task(task: ForeignTask, own: Path) -> Path:
+def import_task(task: ForeignTask, own_tasks: Path) -> Path:
     """Copy a task to where joey keeps its tasks; where it is now.
 
     Raises:
         StoreError: it cannot be opened, or is there already, or the disk is full.
     """
-    if clean_id(task.directory.name) is None:
+    if normalize_task_id(task.directory.name) is None:
         raise StoreError(f"{task.directory.name!r} cannot be the id of a task")
-    if find_task_directory(own, task.id) is not None:
+    if find_task_directory(own_tasks, task.id) is not None:
         raise StoreError(f"task {task.id} is there already")
     try:
-        make_private_directory(own)
-        stage = Path(tempfile.mkdtemp(prefix=_STAGING_PREFIX, dir=own))
+        make_private_directory(own_tasks)
+        stage = Path(tempfile.mkdtemp(prefix=_STAGING_PREFIX, dir=own_tasks))
     except OSError as error:
-        raise storage_error(f"could not import task {task.id}", own, error) from error
+        raise storage_error(f"could not import task {task.id}", own_tasks, error) from error
     try:
-        _fill(stage, task)
-        TaskSecretFiles(own.parent).delete(task.id)  # of another task that had this id
-        target = build_task_directory_path(own, task.id)
+        _fill_staging_directory(stage, task)
+        TaskSecretFiles(own_tasks.parent).delete(task.id)  # of another task that had this id
+        target = build_task_directory_path(own_tasks, task.id)
         stage.rename(target)
     except OSError as error:
-        raise storage_error(f"could not import task {task.id}", own, error) from error
+        raise storage_error(f"could not import task {task.id}", own_tasks, error) from error
     finally:
         shutil.rmtree(stage, ignore_errors=True)
     return target
 
 
-def disk_is_full(error: StoreError) -> bool:
+def is_caused_by_full_disk(error: StoreError) -> bool:
     """Whether going on with other tasks is of no use."""
     return isinstance(error.__cause__, OSError) and is_full(error.__cause__)
 
 
-def _fill(stage: Path, task: ForeignTask) -> None:
+def _fill_staging_directory(stage: Path, task: ForeignTask) -> None:
     for name in _COPIED_FILES:
-        _copy(task.directory / name, stage / name)
+        _copy_file(task.directory / name, stage / name)
     for name in (UI_HISTORY_FILE, API_HISTORY_FILE):
-        for path in leftovers(task.directory, name):
-            _copy(path, stage / path.name)
+        for path in find_interrupted_saves(task.directory, name):
+            _copy_file(path, stage / path.name)
     output = stage / COMMAND_OUTPUT_DIRECTORY
     make_private_directory(output)
     for path in sorted((task.directory / COMMAND_OUTPUT_DIRECTORY).glob("*.txt")):
         if not path.is_symlink():
-            _copy(path, output / path.name)
+            _copy_file(path, output / path.name)
     if not has_snapshots(stage):
-        _promote_leftovers(stage)
-    _write_json(stage / HISTORY_ITEM_FILE, task.item)
+        _promote_interrupted_saves(stage)
+    _write_json(stage / HISTORY_ITEM_FILE, task.history_item)
     histories = read_histories(stage, task.id)
-    item = _whole_item(stage, task, histories)
+    item = _complete_history_item(stage, task, histories)
     _write_json(stage / HISTORY_ITEM_FILE, item)
     source = {"program": task.program, "from": str(task.directory), "at": int(time.time() * 1000)}
     _write_json(stage / IMPORT_MARKER_FILE, source)
-    changed = whole_number(item.get("ts")) or task.changed
+    changed = to_integer(item.get("ts")) or task.modified_ms
     os.utime(stage, (changed / 1000, changed / 1000))
 
 
-def _copy(source: Path, target: Path) -> None:
+def _copy_file(source: Path, target: Path) -> None:
     """Copy a regular file with its time, readable by its owner alone."""
     if not source.is_file():
         return
@@ -200,30 +208,32 @@ def _copy(source: Path, target: Path) -> None:
     os.utime(target, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
-def _promote_leftovers(stage: Path) -> None:
+def _promote_interrupted_saves(stage: Path) -> None:
     """Give what a save has left its proper name, when nothing else has one."""
     for name in (UI_HISTORY_FILE, API_HISTORY_FILE):
-        if leftovers(stage, name) and (rows := read_array(stage, name).values):
+        if find_interrupted_saves(stage, name) and (rows := read_json_array(stage, name).values):
             _write_json(stage / name, rows)
 
 
-def _whole_item(stage: Path, task: ForeignTask, histories: RooHistories) -> dict[str, Any]:
+def _complete_history_item(
+    stage: Path, task: ForeignTask, histories: RooHistories
+) -> dict[str, Any]:
     """The task's history item, with what it lacks found in the histories.
 
     Lists of tasks, their folders and the protocol of older tasks depend on it.
     """
-    event = adoption_record(stage, task.id, histories).event
+    event = build_adoption_record(stage, task.id, histories).event
     assert isinstance(event, TaskImported)
     found = {
         "number": 1,
         "ts": event.rows[-1]["ts"],
-        "task": text_of(event.rows[0], "text").strip(),
-        **item_usage(event.rows),
+        "task": get_text(event.rows[0], "text").strip(),
+        **build_usage_fields(event.rows),
         "workspace": event.workspace,
         "mode": event.mode,
         "toolProtocol": event.protocol.value,
     }
-    stated = {name: value for name, value in task.item.items() if value not in (None, "")}
+    stated = {name: value for name, value in task.history_item.items() if value not in (None, "")}
     if is_finished(event.rows) and stated.get("status") != "delegated":
         stated["status"] = "completed"  # Roo itself says so of subtasks alone
     return {**found, **stated, "id": task.id}
@@ -234,7 +244,7 @@ def _write_json(path: Path, value: Any) -> None:
     path.chmod(PRIVATE_FILE_MODE)
 
 
-def _modified(path: Path) -> int:
+def _read_mtime_ms(path: Path) -> int:
     try:
         return path.stat().st_mtime_ns // 1_000_000
     except OSError:
@@ -259,8 +269,8 @@ _MAX_SEARCH_DEPTH = 8
 
 class SourceProgram(Struct, frozen=True):
     name: str
-    extensions: tuple[str, ...]
-    setting: str = ""
+    extension_ids: tuple[str, ...]
+    storage_path_setting: str = ""
     """The editor's setting that moves its storage."""
 
 
@@ -268,13 +278,21 @@ class TaskLocation(Struct, frozen=True):
     """A folder whose folders are tasks, or one of them alone."""
 
     program: str
-    tasks: Path
-    only: str | None = None
+    tasks_directory: Path
+    only_task_name: str | None = None
 
     def list_task_directories(self) -> list[Path]:
         """The folders of tasks in it; what cannot be looked at is left out."""
-        names = [self.only] if self.only is not None else _subfolders(self.tasks)
-        return [self.tasks / name for name in names if holds_task(self.tasks / name)]
+        names = (
+            [self.only_task_name]
+            if self.only_task_name is not None
+            else _list_subdirectories(self.tasks_directory)
+        )
+        return [
+            self.tasks_directory / name
+            for name in names
+            if has_task_files(self.tasks_directory / name)
+        ]
 
 
 ROO_CLI_NAME = "Roo Code CLI"
@@ -290,30 +308,30 @@ SOURCE_PROGRAMS = (
 )
 
 
-def known_places(
+def find_task_locations(
     home: Path, env: Mapping[str, str], windows_drives: Path = Path("/mnt")
 ) -> list[TaskLocation]:
     """The places on this machine that hold tasks, each once, the editors' first."""
     found: dict[Path, TaskLocation] = {}
-    for place in _possible_places(home, env, windows_drives):
-        if place.tasks.is_dir():
-            found.setdefault(place.tasks.resolve(), place)
+    for place in _iter_candidate_locations(home, env, windows_drives):
+        if place.tasks_directory.is_dir():
+            found.setdefault(place.tasks_directory.resolve(), place)
     return list(found.values())
 
 
-def places_under(path: Path) -> list[TaskLocation]:
+def find_task_locations_under(path: Path) -> list[TaskLocation]:
     """What a person means by a path: a task, a folder of tasks, or anything above such a folder."""
-    if holds_task(path):
-        return [TaskLocation(_program_of(path), path.parent, path.name)]
+    if has_task_files(path):
+        return [TaskLocation(_guess_program(path), path.parent, path.name)]
     places: list[TaskLocation] = []
     level, seen = [path], 0
     for _ in range(_MAX_SEARCH_DEPTH):
         deeper: list[Path] = []
         for directory in level:
-            children = [directory / name for name in _subfolders(directory)]
+            children = [directory / name for name in _list_subdirectories(directory)]
             seen += len(children)
-            if any(map(holds_task, children)):
-                places.append(TaskLocation(_program_of(directory), directory))
+            if any(map(has_task_files, children)):
+                places.append(TaskLocation(_guess_program(directory), directory))
             else:
                 deeper += children
             if seen > _MAX_SEARCHED_DIRECTORIES:
@@ -323,7 +341,7 @@ def places_under(path: Path) -> list[TaskLocation]:
     return places
 
 
-def holds_task(directory: Path) -> bool:
+def has_task_files(directory: Path) -> bool:
     """Whether there is a history in a folder, or what an interrupted save has left of one."""
     try:
         names = os.listdir(directory)  # noqa: PTH208 - names are all that is needed
@@ -335,16 +353,18 @@ def holds_task(directory: Path) -> bool:
     )
 
 
-def _possible_places(home: Path, env: Mapping[str, str], drives: Path) -> Iterator[TaskLocation]:
+def _iter_candidate_locations(
+    home: Path, env: Mapping[str, str], drives: Path
+) -> Iterator[TaskLocation]:
     for user in _iter_editor_user_directories(home, env, drives):
         for storage in (user / "globalStorage", *user.glob("profiles/*/globalStorage")):
-            names = {name.lower(): name for name in _subfolders(storage)}
+            names = {name.lower(): name for name in _list_subdirectories(storage)}
             for program in SOURCE_PROGRAMS:
-                for extension in program.extensions:
+                for extension in program.extension_ids:
                     name = names.get(extension, extension)
                     yield TaskLocation(program.name, storage / name / TASKS_DIRECTORY)
         for settings in (user / "settings.json", *user.glob("profiles/*/settings.json")):
-            yield from _moved_places(settings, home)
+            yield from _iter_custom_storage_locations(settings, home)
     yield TaskLocation(ROO_CLI_NAME, home / ".vscode-mock" / "global-storage" / TASKS_DIRECTORY)
     cline = env.get("CLINE_DIR") or str(home / ".cline")
     yield TaskLocation(CLINE_CLI_NAME, Path(cline) / "data" / TASKS_DIRECTORY)
@@ -369,15 +389,17 @@ def _iter_editor_user_directories(
         yield Path(portable) / "user-data" / "User"
 
 
-def _moved_places(settings: Path, home: Path) -> Iterator[TaskLocation]:
+def _iter_custom_storage_locations(settings: Path, home: Path) -> Iterator[TaskLocation]:
     """Editors' settings are JSON with comments; one string of it is all that is wanted."""
     try:
         text = settings.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return
     for program in SOURCE_PROGRAMS:
-        pattern = rf'^[^/\n]*"{re.escape(program.setting)}"\s*:\s*("(?:[^"\\\n]|\\.)*")'
-        match = re.search(pattern, text, re.MULTILINE) if program.setting else None
+        pattern = (
+            rf'^[^/\n]*"{re.escape(program.storage_path_setting)}"\s*:\s*("(?:[^"\\\n]|\\.)*")'
+        )
+        match = re.search(pattern, text, re.MULTILINE) if program.storage_path_setting else None
         try:
             moved = json.loads(match[1]) if match else ""
         except ValueError:
@@ -387,17 +409,17 @@ def _moved_places(settings: Path, home: Path) -> Iterator[TaskLocation]:
             yield TaskLocation(program.name, path / TASKS_DIRECTORY)
 
 
-def _program_of(path: Path) -> str:
+def _guess_program(path: Path) -> str:
     parts = {part.lower() for part in path.parts}
     for program in SOURCE_PROGRAMS:
-        if parts.intersection(program.extensions):
+        if parts.intersection(program.extension_ids):
             return program.name
     if ".vscode-mock" in parts:
         return ROO_CLI_NAME
     return CLINE_CLI_NAME if ".cline" in parts else ""
 
 
-def _subfolders(directory: Path) -> list[str]:
+def _list_subdirectories(directory: Path) -> list[str]:
     """Names of folders that are no links; nothing where it may not be looked at."""
     try:
         with os.scandir(directory) as entries:

@@ -14,8 +14,8 @@ anybody. The content of the file only serves the message to the process that com
 stays when the lock is released; removing it would let two processes lock two files of the same
 name.
 
-Shell completion finds the latest tasks by the names of their directories (`recent_tasks`), which
-is quicker than any index. So this module must not import the rest of the store.
+Shell completion finds the latest tasks by the names of their directories (`list_recent_tasks`),
+which is quicker than any index. So this module must not import the rest of the store.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _HISTORY_FILES = (UI_HISTORY_FILE, API_HISTORY_FILE, LEGACY_HISTORY_FILE)
 _TASK_ID_RE = compile_regex(r"[A-Za-z0-9_-]{1,128}", re.ASCII)
 
 
-def clean_id(task_id: str) -> str | None:
+def normalize_task_id(task_id: str) -> str | None:
     """The id without the folder's prefix; None when it cannot be the name of a folder of ours."""
     bare = task_id.removeprefix(TASK_DIRECTORY_PREFIX)
     return bare if _TASK_ID_RE.fullmatch(bare) else None
@@ -96,20 +96,20 @@ class _RecentTaskMetadata(Struct, frozen=True):
     workspace: str = ""
 
 
-def recent_tasks(tasks: Path, start: str, most: int) -> list[RecentTask]:
+def list_recent_tasks(tasks: Path, id_prefix: str, limit: int) -> list[RecentTask]:
     """Those whose ids begin like this, the latest first: ids begin with the time."""
     try:
         with os.scandir(tasks) as entries:
             names = [entry.name for entry in entries]
     except OSError:
         return []
-    wanted = start.removeprefix(TASK_DIRECTORY_PREFIX)
-    ids = {bare: name for name in sorted(names) if (bare := clean_id(name)) is not None}
+    wanted = id_prefix.removeprefix(TASK_DIRECTORY_PREFIX)
+    ids = {bare: name for name in sorted(names) if (bare := normalize_task_id(name)) is not None}
     found = sorted((each for each in ids if each.startswith(wanted)), reverse=True)
-    return [_described(tasks / ids[each], each) for each in found[:most]]
+    return [_read_recent_task(tasks / ids[each], each) for each in found[:limit]]
 
 
-def _described(directory: Path, task_id: str) -> RecentTask:
+def _read_recent_task(directory: Path, task_id: str) -> RecentTask:
     try:
         with (directory / METADATA_FILE).open("rb") as file:
             about = msgspec.json.decode(file.read(_MAX_METADATA_BYTES), type=_RecentTaskMetadata)
@@ -147,15 +147,15 @@ class TaskLock:
             raise storage_error(f"could not lock task {task_id}", directory, error) from error
         try:
             os.fchmod(descriptor, PRIVATE_FILE_MODE)
-            _lock(descriptor)
+            _acquire_flock(descriptor)
         except BlockingIOError as error:
-            holder = _read_holder(descriptor)
+            holder = _read_lock_owner(descriptor)
             os.close(descriptor)
-            raise TaskLockedError(_describe(task_id, holder)) from error
+            raise TaskLockedError(_format_locked_message(task_id, holder)) from error
         except OSError as error:
             os.close(descriptor)
             raise storage_error(f"could not lock task {task_id}", directory, error) from error
-        _sign(descriptor, directory)
+        _write_lock_owner(descriptor, directory)
         return cls(descriptor)
 
     def release(self) -> None:
@@ -166,7 +166,7 @@ class TaskLock:
         os.close(descriptor)
 
 
-def _lock(descriptor: int) -> None:
+def _acquire_flock(descriptor: int) -> None:
     """Raises BlockingIOError when somebody else has it.
 
     A process that was killed while it started another leaves the lock in that one's hands until
@@ -176,8 +176,8 @@ def _lock(descriptor: int) -> None:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = _read_holder(descriptor)
-            if holder is None or not _has_ended(holder):
+            holder = _read_lock_owner(descriptor)
+            if holder is None or not _is_owner_dead(holder):
                 raise
             time.sleep(_LOCK_RETRY_DELAY_S)
         else:
@@ -185,11 +185,11 @@ def _lock(descriptor: int) -> None:
     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def _has_ended(holder: LockOwner) -> bool:
-    return holder.started is not None and process_start(holder.pid) != holder.started
+def _is_owner_dead(holder: LockOwner) -> bool:
+    return holder.started is not None and read_process_start_ticks(holder.pid) != holder.started
 
 
-def is_held(directory: Path) -> bool:
+def is_locked(directory: Path) -> bool:
     """Whether a living process has the task.
 
     The lock is tried only where somebody has signed and not signed off, so that nobody who comes
@@ -211,10 +211,12 @@ def is_held(directory: Path) -> bool:
     return False
 
 
-def _sign(descriptor: int, directory: Path) -> None:
+def _write_lock_owner(descriptor: int, directory: Path) -> None:
     """Say who we are; on a full disk the lock holds without it."""
     pid = os.getpid()
-    holder = LockOwner(pid=pid, since=time.time_ns() // 1_000_000, started=process_start(pid))
+    holder = LockOwner(
+        pid=pid, since=time.time_ns() // 1_000_000, started=read_process_start_ticks(pid)
+    )
     try:
         os.ftruncate(descriptor, 0)
         write_fully(descriptor, msgspec.json.encode(holder))
@@ -222,7 +224,7 @@ def _sign(descriptor: int, directory: Path) -> None:
         _log.warning("could not write who holds the lock in %s: %s", directory, error)
 
 
-def process_start(pid: int) -> int | None:
+def read_process_start_ticks(pid: int) -> int | None:
     """Clock ticks from boot to the start of a process; None when it is gone or cannot be seen."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
@@ -233,7 +235,7 @@ def process_start(pid: int) -> int | None:
     return int(fields[19])
 
 
-def _read_holder(descriptor: int) -> LockOwner | None:
+def _read_lock_owner(descriptor: int) -> LockOwner | None:
     try:
         return msgspec.json.decode(os.pread(descriptor, 4096, 0), type=LockOwner)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
@@ -241,13 +243,13 @@ def _read_holder(descriptor: int) -> LockOwner | None:
         return None
 
 
-def _describe(task_id: str, holder: LockOwner | None) -> str:
+def _format_locked_message(task_id: str, holder: LockOwner | None) -> str:
     if holder is None:
         return f"task {task_id} is open in another process. Close it there and try again."
     since = datetime.fromtimestamp(holder.since / 1000).astimezone().isoformat(" ", "seconds")
     if holder.pid == os.getpid():
         return f"task {task_id} is already open in this process (since {since})."
-    if _has_ended(holder):
+    if _is_owner_dead(holder):
         return (
             f"task {task_id} is open in a process left behind by process {holder.pid}, which took"
             f" it at {since} and has ended. Stop that process and try again."

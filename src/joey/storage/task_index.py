@@ -24,20 +24,20 @@ from joey.storage.index_database import (
     IndexFile,
     IndexSync,
     SchemaMismatchError,
-    forget,
-    put,
-    stamp,
+    delete_entries,
+    fingerprint_file,
     transaction,
+    upsert_entry,
 )
-from joey.storage.index_text import match_expression, snippet_of
+from joey.storage.index_text import build_match_expression, build_snippet
 from joey.storage.task_directory import (
     METADATA_FILE,
     TASK_DIRECTORY_PREFIX,
     UI_HISTORY_FILE,
     WORKTREES_DIRECTORY,
-    is_held,
+    is_locked,
 )
-from joey.storage.task_list import newest_first
+from joey.storage.task_list import sort_newest_first
 
 SHORT_ID_CHARS = 13
 """Characters of an id that are shown: of ours, those that hold the time."""
@@ -63,7 +63,7 @@ _NOT_DUPLICATE_CONDITION = (
 )
 _ALL_TASKS_SOURCE = "tasks"
 _MATCHING_TASKS_SOURCE = "words CROSS JOIN tasks ON tasks.number = words.rowid"
-_about = msgspec.json.Decoder(TaskMetadata)
+_metadata_decoder = msgspec.json.Decoder(TaskMetadata)
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
@@ -72,23 +72,25 @@ class SqliteTaskIndex:
     """One connection, for one thread at a time."""
 
     def __init__(self, home: Path, progress: IndexProgressCallback | None = None) -> None:
-        self._tasks = home / "tasks"
-        self._worktrees = home.resolve() / WORKTREES_DIRECTORY
-        self._file = IndexFile(home, _BUSY_TIMEOUT_S)
-        self._progress = progress
+        self._tasks_directory = home / "tasks"
+        self._worktrees_directory = home.resolve() / WORKTREES_DIRECTORY
+        self._index_file = IndexFile(home, _BUSY_TIMEOUT_S)
+        self._on_progress = progress
 
     @property
     def warnings(self) -> Sequence[str]:
-        return self._file.notices
+        return self._index_file.warnings
 
     def close(self) -> None:
-        self._file.close()
+        self._index_file.close()
 
     def find(self, query: TaskQuery, *, refresh: bool = False) -> TaskPage:
-        expression = None if query.text is None else match_expression(query.text)
+        expression = None if query.text is None else build_match_expression(query.text)
         if query.text is not None and expression is None:
             return TaskPage((), 0)
-        return self._try(lambda connection: self._find(connection, query, expression, refresh))
+        return self._run_with_recovery(
+            lambda connection: self._find_page(connection, query, expression, refresh)
+        )
 
     def find_by_prefix(self, id_prefix: str) -> Sequence[TaskMetadata]:
         id_prefix = id_prefix.removeprefix(TASK_DIRECTORY_PREFIX)
@@ -96,20 +98,24 @@ class SqliteTaskIndex:
             f"id >= ? AND substr(id, 1, ?) = ? AND {_NOT_DUPLICATE_CONDITION} ORDER BY id LIMIT ?"
         )
         values = (id_prefix, len(id_prefix), id_prefix, _MAX_PREFIX_MATCHES)
-        return self._try(lambda connection: self._current(connection, where, values))
+        return self._run_with_recovery(
+            lambda connection: self._query_current(connection, where, values)
+        )
 
     def list_descendants(self, task_id: str) -> Sequence[TaskMetadata]:
-        return self._try(lambda connection: self._below(connection, task_id))
+        return self._run_with_recovery(
+            lambda connection: self._find_descendants(connection, task_id)
+        )
 
     def shorten_id(self, task_id: str) -> str:
-        return self._try(lambda connection: _short_id(connection, task_id))
+        return self._run_with_recovery(lambda connection: _compute_short_id(connection, task_id))
 
-    def _find(
+    def _find_page(
         self, connection: sqlite3.Connection, query: TaskQuery, match: str | None, refresh: bool
     ) -> TaskPage:
-        upkeep = self._upkeep(connection)
-        upkeep.bring_up_to_date(refresh=refresh)
-        where, values = _conditions(query, self._places(connection, query.workspace))
+        upkeep = self._create_index_sync(connection)
+        upkeep.update(refresh=refresh)
+        where, values = _build_conditions(query, self._find_workspaces(connection, query.workspace))
         source, wanted = (
             (_ALL_TASKS_SOURCE, where)
             if match is None
@@ -126,32 +132,34 @@ class SqliteTaskIndex:
             if match is not None:
                 upkeep.index_conversations(where, values)
             rows = connection.execute(page, (*bound, query.limit)).fetchall()
-            if not upkeep.look_again(IndexedFingerprint(*row[:5]) for row in rows):
+            if not upkeep.refresh_changed(IndexedFingerprint(*row[:5]) for row in rows):
                 break
         count = f"SELECT count(*) FROM {source} WHERE {wanted}"
         (total,) = connection.execute(count, bound).fetchone()
         found: list[FoundTask] = []
         for row in rows:
-            task = _about.decode(row[5])
-            snippet = _snippet(connection, row[0], query.text)
-            found.append(FoundTask(task, _short_id(connection, task.id), snippet))
+            task = _metadata_decoder.decode(row[5])
+            snippet = _read_snippet(connection, row[0], query.text)
+            found.append(FoundTask(task, _compute_short_id(connection, task.id), snippet))
         return TaskPage(tuple(found), total)
 
-    def _places(self, connection: sqlite3.Connection, workspace: str | None) -> list[str]:
+    def _find_workspaces(self, connection: sqlite3.Connection, workspace: str | None) -> list[str]:
         """A workspace, and the worktrees in which subtasks of its tasks work."""
         if workspace is None:
             return []
         wanted = str(Path(workspace))
-        trees = f"{self._worktrees}/"
+        trees = f"{self._worktrees_directory}/"
         sql = "SELECT id, parent, place FROM tasks WHERE place >= ? AND place < ?"
-        apart = connection.execute(sql, (trees, f"{self._worktrees}0")).fetchall()  # 0 follows /
+        apart = connection.execute(
+            sql, (trees, f"{self._worktrees_directory}0")
+        ).fetchall()  # 0 follows /
         found = {wanted: None}
         for _, parent, place in apart:
-            if self._root_place(connection, parent, trees) == wanted:
+            if self._find_root_workspace(connection, parent, trees) == wanted:
                 found[place] = None
         return list(found)[:_MAX_WORKSPACES]
 
-    def _root_place(
+    def _find_root_workspace(
         self, connection: sqlite3.Connection, parent: str | None, trees: str
     ) -> str | None:
         """Where the task works that a subtask in a worktree belongs to."""
@@ -165,18 +173,18 @@ class SqliteTaskIndex:
             parent = row[0]
         return None
 
-    def _current(
+    def _query_current(
         self, connection: sqlite3.Connection, where: str, values: Sequence[object]
     ) -> list[TaskMetadata]:
         """Tasks by a condition; every folder is looked at before nothing is found."""
-        upkeep = self._upkeep(connection)
+        upkeep = self._create_index_sync(connection)
         for refresh in (False, True):
-            upkeep.bring_up_to_date(refresh=refresh)
-            if rows := self._verified(connection, upkeep, where, values):
+            upkeep.update(refresh=refresh)
+            if rows := self._query_verified(connection, upkeep, where, values):
                 return rows
         return []
 
-    def _verified(
+    def _query_verified(
         self,
         connection: sqlite3.Connection,
         upkeep: IndexSync,
@@ -187,13 +195,15 @@ class SqliteTaskIndex:
         rows: list[tuple[int, str, bool, str, str, bytes]] = []
         for _ in range(_MAX_REFRESH_ROUNDS):
             rows = connection.execute(sql, values).fetchall()
-            if not upkeep.look_again(IndexedFingerprint(*row[:5]) for row in rows):
+            if not upkeep.refresh_changed(IndexedFingerprint(*row[:5]) for row in rows):
                 break
-        return [_about.decode(row[5]) for row in rows]
+        return [_metadata_decoder.decode(row[5]) for row in rows]
 
-    def _below(self, connection: sqlite3.Connection, task_id: str) -> Sequence[TaskMetadata]:
-        upkeep = self._upkeep(connection)
-        upkeep.bring_up_to_date()
+    def _find_descendants(
+        self, connection: sqlite3.Connection, task_id: str
+    ) -> Sequence[TaskMetadata]:
+        upkeep = self._create_index_sync(connection)
+        upkeep.update()
         found: dict[str, TaskMetadata] = {}
         named: dict[str, None] = {task_id: None}
         looked: set[str] = set()
@@ -201,68 +211,73 @@ class SqliteTaskIndex:
             for each in wanted:
                 looked.add(each)
                 where = f"(id = ? OR parent = ?) AND {_NOT_DUPLICATE_CONDITION}"
-                for task in self._verified(connection, upkeep, where, (each, each)):
+                for task in self._query_verified(connection, upkeep, where, (each, each)):
                     found[task.id] = task
                     named |= dict.fromkeys((task.id, *task.child_ids))
         found.pop(task_id, None)
-        return newest_first(found.values())
+        return sort_newest_first(found.values())
 
-    def _upkeep(self, connection: sqlite3.Connection) -> IndexSync:
-        connection.create_function("held", 1, self._is_held)
-        return IndexSync(connection, self._tasks, self._progress)
+    def _create_index_sync(self, connection: sqlite3.Connection) -> IndexSync:
+        connection.create_function("held", 1, self._is_locked)
+        return IndexSync(connection, self._tasks_directory, self._on_progress)
 
-    def _is_held(self, directory: str) -> bool:
+    def _is_locked(self, directory: str) -> bool:
         try:
-            return is_held(self._tasks / directory)
+            return is_locked(self._tasks_directory / directory)
         except StoreError as error:
             _log.warning("%s", error)
             return False
 
-    def _try(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def _run_with_recovery(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Do it again with another file when this one cannot be used."""
         while True:
             try:
-                return work(self._file.connection)
+                return work(self._index_file.connection)
             except (sqlite3.Error, OSError, SchemaMismatchError) as error:
-                self._file.recover(error)
+                self._index_file.recover(error)
 
 
-def note_task(home: Path, directory: str, metadata: TaskMetadata) -> None:
+def update_indexed_task(home: Path, directory: str, metadata: TaskMetadata) -> None:
     """Report what was just written of a task. An index that cannot be written is left alone: it
     finds out by itself, later."""
     path = f"{home}/tasks/{directory}"
-    mark, said = stamp(f"{path}/{METADATA_FILE}"), stamp(f"{path}/{UI_HISTORY_FILE}")
-    row = IndexEntry(directory, metadata, own=True, mark=mark, said=said)
+    mark, said = (
+        fingerprint_file(f"{path}/{METADATA_FILE}"),
+        fingerprint_file(f"{path}/{UI_HISTORY_FILE}"),
+    )
+    row = IndexEntry(
+        directory, metadata, has_own_metadata=True, fingerprint=mark, conversation_fingerprint=said
+    )
 
     def write(connection: sqlite3.Connection) -> None:
         with transaction(connection):
-            put(connection, row)
+            upsert_entry(connection, row)
 
-    _report(home, write)
+    _write_to_index(home, write)
 
 
-def forget_task(home: Path, directory: str) -> None:
+def remove_indexed_task(home: Path, directory: str) -> None:
     """Remove everything that the index knows of a task from the disk."""
 
     def write(connection: sqlite3.Connection) -> None:
         sql = "SELECT searched FROM tasks WHERE folder = ?"
         known = connection.execute(sql, (directory,)).fetchone()
         with transaction(connection):
-            forget(connection, (directory,))
+            delete_entries(connection, (directory,))
         if known is not None and known[0] is not None:
             # Deleted words stay in the full-text table until its parts are merged.
             connection.execute("INSERT INTO words (words) VALUES ('optimize')")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
-    _report(home, write, _BUSY_TIMEOUT_S)
+    _write_to_index(home, write, _BUSY_TIMEOUT_S)
 
 
-def _report(
+def _write_to_index(
     home: Path,
     write: Callable[[sqlite3.Connection], None],
-    patience: float = _SNAPSHOT_BUSY_TIMEOUT_S,
+    busy_timeout_s: float = _SNAPSHOT_BUSY_TIMEOUT_S,
 ) -> None:
-    file = IndexFile(home, patience)
+    file = IndexFile(home, busy_timeout_s)
     try:
         write(file.connection)
     except (sqlite3.Error, OSError, SchemaMismatchError) as error:
@@ -271,7 +286,7 @@ def _report(
         file.close()
 
 
-def _conditions(query: TaskQuery, places: Sequence[str]) -> tuple[str, tuple[object, ...]]:
+def _build_conditions(query: TaskQuery, places: Sequence[str]) -> tuple[str, tuple[object, ...]]:
     wanted: list[tuple[str, tuple[object, ...]]] = [(_NOT_DUPLICATE_CONDITION, ())]
     if len(places) == 1:
         wanted.append(("place = ?", tuple(places)))
@@ -287,15 +302,15 @@ def _conditions(query: TaskQuery, places: Sequence[str]) -> tuple[str, tuple[obj
     return " AND ".join(condition for condition, _ in wanted), values
 
 
-def _snippet(connection: sqlite3.Connection, number: int, query: str | None) -> str:
+def _read_snippet(connection: sqlite3.Connection, number: int, query: str | None) -> str:
     if query is None:
         return ""
     sql = "SELECT said FROM words WHERE rowid = ?"
     row = connection.execute(sql, (number,)).fetchone()
-    return "" if row is None else snippet_of(row[0], query)
+    return "" if row is None else build_snippet(row[0], query)
 
 
-def _short_id(connection: sqlite3.Connection, task_id: str) -> str:
+def _compute_short_id(connection: sqlite3.Connection, task_id: str) -> str:
     """Only the ids next to it in the alphabet can begin like it for longer."""
     before = "SELECT id FROM tasks WHERE id < ? ORDER BY id DESC LIMIT 1"
     after = "SELECT id FROM tasks WHERE id > ? ORDER BY id LIMIT 1"
@@ -307,4 +322,4 @@ def _short_id(connection: sqlite3.Connection, task_id: str) -> str:
     return task_id[:size]
 
 
-_fits: type[TaskIndex] = SqliteTaskIndex
+_protocol_check: type[TaskIndex] = SqliteTaskIndex

@@ -41,12 +41,12 @@ from joey.storage.task_directory import (
     UI_HISTORY_FILE,
     TaskLock,
     build_task_directory_path,
-    clean_id,
     find_task_directory,
     has_snapshots,
-    is_held,
+    is_locked,
+    normalize_task_id,
 )
-from joey.storage.task_list import list_ids, list_tasks
+from joey.storage.task_list import list_task_ids, list_tasks
 from joey.system.files import (
     PRIVATE_FILE_MODE,
     make_private,
@@ -68,26 +68,26 @@ class JsonFileLog:
         self.directory = directory
         self._journal = journal
         self._lock = lock
-        self._writing = threading.Lock()
+        self._write_lock = threading.Lock()
         """Held by the thread that replaces the snapshot files."""
-        self._asked = 0
-        self._written = 0
+        self._last_requested_snapshot = 0
+        self._last_written_snapshot = 0
         """Snapshots are counted, so that none replaces one that was asked for later."""
         self._closed = False
 
     def append(self, record: Record) -> None:
         if isinstance(self._journal, Record):
             self._check_open()
-            _prepare(self.directory)
-            from joey.storage.roo_directory import adopt  # only tasks of others come to this
+            _prepare_directory(self.directory)
+            from joey.storage.roo_directory import adopt_task  # only tasks of others come to this
 
-            self._journal = adopt(self.directory, self._journal)
+            self._journal = adopt_task(self.directory, self._journal)
         self._journal.append(record)
 
     def read_records(self) -> Sequence[Record]:
         if isinstance(self._journal, Record):
             return [self._journal]
-        return Journal.peek(self.directory)
+        return Journal.read_records(self.directory)
 
     async def sync(self) -> None:
         if isinstance(self._journal, Journal):
@@ -98,11 +98,17 @@ class JsonFileLog:
     ) -> None:
         if isinstance(self._journal, Record):
             return
-        self._asked += 1
-        await asyncio.to_thread(self._replace, self._asked, _fixed(ui), _fixed(api), metadata)
+        self._last_requested_snapshot += 1
+        await asyncio.to_thread(
+            self._replace_snapshot_files,
+            self._last_requested_snapshot,
+            _freeze_elements(ui),
+            _freeze_elements(api),
+            metadata,
+        )
 
     def close(self) -> None:
-        with self._writing:
+        with self._write_lock:
             if self._closed:
                 return
             self._closed = True
@@ -114,38 +120,38 @@ class JsonFileLog:
         if self._closed:
             raise TaskStateError(f"the task in {self.directory} is closed")
 
-    def _replace(
+    def _replace_snapshot_files(
         self, number: int, ui: Iterable[bytes], api: Iterable[bytes], metadata: TaskMetadata
     ) -> None:
-        with self._writing:
+        with self._write_lock:
             self._check_open()
-            if number < self._written:
+            if number < self._last_written_snapshot:
                 return
             files: dict[str, bytes | Iterable[bytes]] = {
-                UI_HISTORY_FILE: _array(ui),
-                API_HISTORY_FILE: _array(api),
+                UI_HISTORY_FILE: _encode_json_array(ui),
+                API_HISTORY_FILE: _encode_json_array(api),
             }
             replace_files(self.directory, files | {METADATA_FILE: msgspec.json.encode(metadata)})
-            self._written = number
-            _note(self.directory, metadata)
+            self._last_written_snapshot = number
+            _update_index(self.directory, metadata)
 
 
 class JsonFileStore:
     """All tasks under `<home>/tasks`."""
 
     def __init__(self, home: Path) -> None:
-        self.tasks = home / "tasks"
-        self._secrets = TaskSecretFiles(home)
+        self.tasks_directory = home / "tasks"
+        self._secret_files = TaskSecretFiles(home)
 
     def create(self, task_id: str) -> JsonFileLog:
-        bare = clean_id(task_id)
+        bare = normalize_task_id(task_id)
         if bare is None:
             raise StoreError(
                 f"{task_id!r} cannot be the id of a task: use up to 128 letters, digits, - and _"
             )
-        directory = build_task_directory_path(self.tasks, bare)
-        found = self._find(bare)
-        if found is not None and (found != directory or not _is_blank(directory)):
+        directory = build_task_directory_path(self.tasks_directory, bare)
+        found = self._find_directory(bare)
+        if found is not None and (found != directory or not _is_empty_task(directory)):
             raise StoreError(f"task {bare} exists already. Resume it, or choose another id.")
         try:
             make_private_directory(directory)
@@ -153,7 +159,7 @@ class JsonFileStore:
             raise storage_error(f"could not start task {bare}", directory, error) from error
         lock = TaskLock.acquire(directory, bare)
         try:
-            _prepare(directory)
+            _prepare_directory(directory)
             journal = Journal.create(directory) if found is None else Journal.open(directory)[0]
             return JsonFileLog(directory, journal, lock)
         except BaseException:
@@ -161,38 +167,38 @@ class JsonFileStore:
             raise
 
     def create_with_records(self, task_id: str, records: Sequence[Record], source_id: str) -> None:
-        directory = build_task_directory_path(self.tasks, task_id)
-        if clean_id(task_id) != task_id or directory.exists():
+        directory = build_task_directory_path(self.tasks_directory, task_id)
+        if normalize_task_id(task_id) != task_id or directory.exists():
             raise StoreError(f"task {task_id} exists already, or cannot have this id.")
-        bare, source = self._existing(source_id)
-        if (secrets := self._secrets.load(bare)) is not None:
-            self._secrets.save(task_id, secrets)
+        bare, source = self._require_task_directory(source_id)
+        if (secrets := self._secret_files.load(bare)) is not None:
+            self._secret_files.save(task_id, secrets)
         create_task_directory(directory, records, source)
 
     def load_secrets(self, task_id: str) -> TaskSecrets | None:
-        return self._secrets.load(task_id)
+        return self._secret_files.load(task_id)
 
     def save_secrets(self, task_id: str, secrets: TaskSecrets) -> None:
-        if secrets != self._secrets.load(task_id):
-            self._secrets.save(task_id, secrets)
+        if secrets != self._secret_files.load(task_id):
+            self._secret_files.save(task_id, secrets)
 
     def open(self, task_id: str) -> tuple[JsonFileLog, Sequence[Record]]:
-        bare, directory = self._existing(task_id)
+        bare, directory = self._require_task_directory(task_id)
         lock = TaskLock.acquire(directory, bare)
         try:
             remove_leftovers(directory)
-            journal, records = _read(directory, bare)
+            journal, records = _open_journal(directory, bare)
         except BaseException:
             lock.release()
             raise
         return JsonFileLog(directory, journal, lock), records
 
     def read_records(self, task_id: str) -> Sequence[Record]:
-        bare, directory = self._existing(task_id)
-        return Journal.peek(directory) or [_adopted(directory, bare)]
+        bare, directory = self._require_task_directory(task_id)
+        return Journal.read_records(directory) or [_read_adoption_record(directory, bare)]
 
     def read_rows(self, task_id: str, limit: int) -> bytes:
-        bare, directory = self._existing(task_id)
+        bare, directory = self._require_task_directory(task_id)
         try:
             data = read_regular(directory / UI_HISTORY_FILE, limit + 1) or b""
         except OSError as error:
@@ -200,23 +206,23 @@ class JsonFileStore:
         return data if len(data) <= limit else b""
 
     def list_tasks(self) -> Sequence[TaskMetadata]:
-        return list_tasks(self.tasks)
+        return list_tasks(self.tasks_directory)
 
     def list_ids(self) -> Sequence[str]:
-        return list_ids(self.tasks)
+        return list_task_ids(self.tasks_directory)
 
     def is_locked(self, task_id: str) -> bool:
-        _, directory = self._existing(task_id)
-        return is_held(directory)
+        _, directory = self._require_task_directory(task_id)
+        return is_locked(directory)
 
     def delete(self, task_id: str) -> None:
-        bare, directory = self._existing(task_id)
+        bare, directory = self._require_task_directory(task_id)
         ours = (directory / JOURNAL_FILE).exists() or (directory / IMPORT_MARKER_FILE).exists()
-        if directory != build_task_directory_path(self.tasks, bare) or not ours:
+        if directory != build_task_directory_path(self.tasks_directory, bare) or not ours:
             raise StoreError(f"{directory} was not written by joey, and stays as it is.")
         lock = TaskLock.acquire(directory, bare)
         try:
-            self._secrets.delete(bare)
+            self._secret_files.delete(bare)
             # The journal goes first: without it nothing of the folder can be taken for a task.
             (directory / JOURNAL_FILE).unlink(missing_ok=True)
             for name in (UI_HISTORY_FILE, API_HISTORY_FILE, METADATA_FILE):
@@ -226,26 +232,28 @@ class JsonFileStore:
             raise storage_error(f"could not delete task {bare}", directory, error) from error
         finally:
             lock.release()
-        if _has_index(self.tasks):
-            from joey.storage.task_index import forget_task
+        if _has_index(self.tasks_directory):
+            from joey.storage.task_index import remove_indexed_task
 
-            forget_task(self.tasks.parent, directory.name)
+            remove_indexed_task(self.tasks_directory.parent, directory.name)
 
-    def _existing(self, task_id: str) -> tuple[str, Path]:
-        bare = clean_id(task_id)
-        directory = None if bare is None else self._find(bare)
+    def _require_task_directory(self, task_id: str) -> tuple[str, Path]:
+        bare = normalize_task_id(task_id)
+        directory = None if bare is None else self._find_directory(bare)
         if bare is None or directory is None:
-            raise TaskNotFoundError(f"there is no task {task_id!r} in {self.tasks}")
+            raise TaskNotFoundError(f"there is no task {task_id!r} in {self.tasks_directory}")
         return bare, directory
 
-    def _find(self, task_id: str) -> Path | None:
+    def _find_directory(self, task_id: str) -> Path | None:
         try:
-            return find_task_directory(self.tasks, task_id)
+            return find_task_directory(self.tasks_directory, task_id)
         except OSError as error:
-            raise storage_error(f"could not look for task {task_id}", self.tasks, error) from error
+            raise storage_error(
+                f"could not look for task {task_id}", self.tasks_directory, error
+            ) from error
 
 
-def _prepare(directory: Path) -> None:
+def _prepare_directory(directory: Path) -> None:
     """Make a folder into one that tasks can work with."""
     try:
         make_private(directory)
@@ -254,10 +262,10 @@ def _prepare(directory: Path) -> None:
         raise storage_error("could not use the folder of a task", directory, error) from error
 
 
-def _read(directory: Path, task_id: str) -> tuple[Journal | Record, list[Record]]:
+def _open_journal(directory: Path, task_id: str) -> tuple[Journal | Record, list[Record]]:
     """The journal and what is in it; where there is none to speak of, what it would begin with."""
     if (directory / JOURNAL_FILE).exists():
-        _prepare(directory)
+        _prepare_directory(directory)
         journal, records = Journal.open(directory)
         if records:
             return journal, records
@@ -268,41 +276,41 @@ def _read(directory: Path, task_id: str) -> tuple[Journal | Record, list[Record]
                 "can be"
                 " read. Whatever was in it is kept beside it."
             )
-    record = _adopted(directory, task_id)
+    record = _read_adoption_record(directory, task_id)
     return record, [record]
 
 
-def _adopted(directory: Path, task_id: str) -> Record:
+def _read_adoption_record(directory: Path, task_id: str) -> Record:
     """The first record of a task that another program began; few are, so it is loaded late."""
-    from joey.storage.roo_directory import record_of_histories
+    from joey.storage.roo_directory import read_adoption_record
 
-    return record_of_histories(directory, task_id)
+    return read_adoption_record(directory, task_id)
 
 
-def _note(directory: Path, metadata: TaskMetadata) -> None:
+def _update_index(directory: Path, metadata: TaskMetadata) -> None:
     """Tell the index of tasks, where there is one."""
     if _has_index(directory.parent):
         # SQLite takes its time to load, and most runs never come here.
-        from joey.storage.task_index import note_task
+        from joey.storage.task_index import update_indexed_task
 
-        note_task(directory.parent.parent, directory.name, metadata)
+        update_indexed_task(directory.parent.parent, directory.name, metadata)
 
 
 def _has_index(tasks: Path) -> bool:
     return (tasks.parent / INDEX_FILE).is_file()
 
 
-def _is_blank(directory: Path) -> bool:
+def _is_empty_task(directory: Path) -> bool:
     """Somebody began to make a task there, and died before the first record was whole."""
-    return not has_snapshots(directory) and not Journal.peek(directory)
+    return not has_snapshots(directory) and not Journal.read_records(directory)
 
 
-def _fixed(elements: Iterable[bytes]) -> Iterable[bytes]:
+def _freeze_elements(elements: Iterable[bytes]) -> Iterable[bytes]:
     """The caller may go on adding to a list of its own while the thread reads it."""
     return elements if isinstance(elements, Iterator) else tuple(elements)
 
 
-def _array(elements: Iterable[bytes]) -> Iterator[bytes]:
+def _encode_json_array(elements: Iterable[bytes]) -> Iterator[bytes]:
     """A JSON array of them, a line each."""
     before = b"["
     for element in elements:
@@ -312,8 +320,8 @@ def _array(elements: Iterable[bytes]) -> Iterator[bytes]:
     yield b"[]\n" if before == b"[" else b"]\n"
 
 
-_log_fits: type[TaskLog] = JsonFileLog
-_store_fits: type[Store] = JsonFileStore
+_log_protocol_check: type[TaskLog] = JsonFileLog
+_store_protocol_check: type[Store] = JsonFileStore
 
 
 _STAGING_PREFIX = ".fork-"
@@ -326,14 +334,16 @@ def create_task_directory(directory: Path, records: Sequence[Record], source: Pa
     tasks = directory.parent
     try:
         make_private_directory(tasks)
-        for left in abandoned_stages(tasks):
+        for left in find_abandoned_staging_directories(tasks):
             shutil.rmtree(left, ignore_errors=True)
         stage = Path(tempfile.mkdtemp(prefix=_STAGING_PREFIX, dir=tasks))
     except OSError as error:
         raise storage_error(f"could not make {directory.name}", tasks, error) from error
     try:
-        with _held(stage):
-            _copy_output(source / COMMAND_OUTPUT_DIRECTORY, stage / COMMAND_OUTPUT_DIRECTORY)
+        with _lock_directory(stage):
+            _copy_command_output(
+                source / COMMAND_OUTPUT_DIRECTORY, stage / COMMAND_OUTPUT_DIRECTORY
+            )
             replace_files(stage, {JOURNAL_FILE: b"".join(map(encode_record, records))})
             stage.rename(directory)
             sync_directory(tasks)
@@ -343,7 +353,7 @@ def create_task_directory(directory: Path, records: Sequence[Record], source: Pa
         shutil.rmtree(stage, ignore_errors=True)
 
 
-def abandoned_stages(tasks: Path) -> list[Path]:
+def find_abandoned_staging_directories(tasks: Path) -> list[Path]:
     """Folders of tasks that were never finished, whose makers are gone."""
     return [path for path in tasks.glob(f"{_STAGING_PREFIX}*") if _is_abandoned(path)]
 
@@ -352,14 +362,14 @@ def _is_abandoned(path: Path) -> bool:
     try:
         if time.time() - path.stat().st_mtime < _MIN_ABANDONED_AGE_S:
             return False
-        with _held(path):
+        with _lock_directory(path):
             return True
     except OSError:
         return False  # somebody has it, or it is gone
 
 
 @contextmanager
-def _held(directory: Path) -> Iterator[None]:
+def _lock_directory(directory: Path) -> Iterator[None]:
     """Raises BlockingIOError when another process holds it."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
@@ -369,7 +379,7 @@ def _held(directory: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _copy_output(source: Path, target: Path) -> None:
+def _copy_command_output(source: Path, target: Path) -> None:
     make_private_directory(target)
     for path in sorted(source.glob("*.txt")):
         if path.is_file() and not path.is_symlink():
@@ -381,7 +391,7 @@ SECRETS_DIRECTORY = "task-secrets"
 _SECRET_FILE_SUFFIX = ".secret.json"
 _NEW_TASK_GRACE_S = 60.0
 """Seconds within which the folder of a new task may still be missing."""
-_decoder = msgspec.json.Decoder(TaskSecrets)
+_secrets_decoder = msgspec.json.Decoder(TaskSecrets)
 
 
 class TaskSecretFiles:
@@ -389,13 +399,13 @@ class TaskSecretFiles:
 
     def __init__(self, home: Path) -> None:
         self._directory = home / SECRETS_DIRECTORY
-        self._tasks = home / "tasks"
+        self._tasks_directory = home / "tasks"
 
     def load(self, task_id: str) -> TaskSecrets | None:
-        path = self._path(task_id)
+        path = self._build_path(task_id)
         try:
             data = read_regular(path)
-            return None if data is None else _decoder.decode(data)
+            return None if data is None else _secrets_decoder.decode(data)
         except OSError as error:
             raise storage_error(f"could not read {path.name}", self._directory, error) from error
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -404,15 +414,15 @@ class TaskSecretFiles:
                 " file, and name the model with --profile, --provider or --base-url."
             ) from error
 
-    def all(self) -> Iterator[TaskSecrets]:
+    def load_all(self) -> Iterator[TaskSecrets]:
         """Those of all tasks, as far as they can be read."""
-        for path in self._files():
+        for path in self._list_files():
             with suppress(StoreError):
-                if (secrets := self.load(_task_id(path))) is not None:
+                if (secrets := self.load(_parse_task_id(path))) is not None:
                     yield secrets
 
     def save(self, task_id: str, secrets: TaskSecrets) -> None:
-        path = self._path(task_id)
+        path = self._build_path(task_id)
         try:
             make_private_directory(self._directory)
             self._remove_orphans()
@@ -421,25 +431,31 @@ class TaskSecretFiles:
         replace_files(self._directory, {path.name: msgspec.json.encode(secrets)})
 
     def delete(self, task_id: str) -> None:
-        path = self._path(task_id)
+        path = self._build_path(task_id)
         try:
             path.unlink(missing_ok=True)
         except OSError as error:
             raise storage_error(f"could not delete {path.name}", self._directory, error) from error
 
-    def _path(self, task_id: str) -> Path:
-        return self._directory / f"{TASK_DIRECTORY_PREFIX}{clean_id(task_id)}{_SECRET_FILE_SUFFIX}"
+    def _build_path(self, task_id: str) -> Path:
+        return (
+            self._directory
+            / f"{TASK_DIRECTORY_PREFIX}{normalize_task_id(task_id)}{_SECRET_FILE_SUFFIX}"
+        )
 
     def _remove_orphans(self) -> None:
         """Files of tasks whose folders were removed by hand, or never made."""
-        for path in self._files():
+        for path in self._list_files():
             age = time.time() - path.stat().st_mtime
-            if age > _NEW_TASK_GRACE_S and find_task_directory(self._tasks, _task_id(path)) is None:
+            if (
+                age > _NEW_TASK_GRACE_S
+                and find_task_directory(self._tasks_directory, _parse_task_id(path)) is None
+            ):
                 path.unlink(missing_ok=True)
 
-    def _files(self) -> Iterator[Path]:
+    def _list_files(self) -> Iterator[Path]:
         return self._directory.glob(f"{TASK_DIRECTORY_PREFIX}*{_SECRET_FILE_SUFFIX}")
 
 
-def _task_id(path: Path) -> str:
+def _parse_task_id(path: Path) -> str:
     return path.name.removeprefix(TASK_DIRECTORY_PREFIX).removesuffix(_SECRET_FILE_SUFFIX)

@@ -265,11 +265,15 @@ def repair_privacy() -> Iterator[str]:
 
 def check_tasks() -> Finding:
     state = doctor.inspect_store(_resolve_home())
-    problems = [f"{name}: {why}" for name, why in state.broken]
-    problems += [f"{path} could not be read and was moved aside" for path in state.damaged]
-    untidy = [f"{directory.name} was left by a process that is gone" for directory in state.stale]
-    untidy += [f"{path.name} is a copy that was never finished" for path in state.leftovers]
-    count = f"{state.tasks:,} tasks"
+    problems = [f"{name}: {why}" for name, why in state.broken_tasks]
+    problems += [
+        f"{path} could not be read and was moved aside" for path in state.unreadable_journal_parts
+    ]
+    untidy = [
+        f"{directory.name} was left by a process that is gone" for directory in state.stale_locks
+    ]
+    untidy += [f"{path.name} is a copy that was never finished" for path in state.unfinished_copies]
+    count = f"{state.task_count:,} tasks"
     if problems:
         advice = "Such tasks cannot go on, or lost a part: joey tasks delete ID, or keep them."
         return Finding(
@@ -281,7 +285,7 @@ def check_tasks() -> Finding:
 
 
 def repair_tasks() -> Iterator[str]:
-    yield from doctor.tidy(doctor.inspect_store(_resolve_home()))
+    yield from doctor.clean_up_store(doctor.inspect_store(_resolve_home()))
 
 
 def check_leftovers() -> Finding:

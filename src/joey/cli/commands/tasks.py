@@ -339,7 +339,7 @@ def _export_directory(store: Store, task: TaskMetadata, arguments: Namespace) ->
         records,
         Path(arguments.output),
         force=arguments.force,
-        blot=learn_all_secrets().redact,
+        redactor=learn_all_secrets().redact,
     )
     write_stdout(f"{directory}\n".encode())
 

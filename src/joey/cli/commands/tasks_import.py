@@ -13,7 +13,12 @@ from pathlib import Path
 import msgspec
 from msgspec import structs
 
-from joey.app.task_exchange import ForeignTask, ImportCandidate, TaskExchange, disk_is_full
+from joey.app.task_exchange import (
+    ForeignTask,
+    ImportCandidate,
+    TaskExchange,
+    is_caused_by_full_disk,
+)
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.output import format_table, write_stdout
 from joey.errors import StoreError
@@ -61,7 +66,7 @@ def _filter_tasks(found: Sequence[ForeignTask], arguments: Namespace) -> list[Fo
         task
         for task in found
         if (not starts or task.id.startswith(starts))
-        and (arguments.since is None or task.changed >= arguments.since)
+        and (arguments.since is None or task.modified_ms >= arguments.since)
     ]
 
 
@@ -72,7 +77,7 @@ def _import_task(exchange: TaskExchange, task: ForeignTask) -> ImportCandidate:
     try:
         exchange.import_task(task)
     except StoreError as error:
-        if disk_is_full(error):
+        if is_caused_by_full_disk(error):
             raise
         return structs.replace(seen, state="damaged", problem=str(error))
     return structs.replace(seen, state="imported")
@@ -97,13 +102,21 @@ def _format_candidates(candidates: Sequence[ImportCandidate], width: int | None)
     lines = format_table(
         [_COLUMN_HEADINGS, *map(_format_cells, candidates)], width, fixed_columns={1, 2, 3, 4}
     )
-    locations = dict.fromkeys(f"{each.program or 'tasks'}: {each.place}" for each in candidates)
+    locations = dict.fromkeys(f"{each.program or 'tasks'}: {each.location}" for each in candidates)
     return [*(to_one_line(location, 400) for location in locations), "", *lines]
 
 
 def _format_cells(seen: ImportCandidate) -> tuple[str, ...]:
-    changed = datetime.fromtimestamp(seen.changed / 1000).astimezone().strftime("%Y-%m-%d %H:%M")
-    facts = (seen.program or "-", to_one_line(seen.id, 40), changed, str(seen.rows), seen.state)
+    changed = (
+        datetime.fromtimestamp(seen.modified_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M")
+    )
+    facts = (
+        seen.program or "-",
+        to_one_line(seen.id, 40),
+        changed,
+        str(seen.row_count),
+        seen.state,
+    )
     return (*facts, to_one_line(seen.title, 1000))
 
 
