@@ -21,7 +21,7 @@ from joey.errors import StoreError, TaskLockedError
 from joey.ports import TaskMetadata
 from joey.storage.task_directory import LockOwner, read_process_start_ticks
 from joey.storage.task_store import JsonFileStore
-from joey.system.files import read_regular
+from joey.system.files import read_regular_file
 from tests.stores.records import TASK, created, said
 
 SNAPSHOT = ("ui_messages.json", "api_conversation_history.json", "task_metadata.json")
@@ -201,9 +201,9 @@ def test_the_start_of_a_process_is_known_while_it_lives() -> None:
 
 def test_a_pipe_in_place_of_a_file_does_not_block(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    assert read_regular(tmp_path / "pipe") is None
-    assert read_regular(tmp_path) is None
-    assert read_regular(tmp_path / "nothing") is None
+    assert read_regular_file(tmp_path / "pipe") is None
+    assert read_regular_file(tmp_path) is None
+    assert read_regular_file(tmp_path / "nothing") is None
 
 
 def test_a_failed_open_leaves_the_task_unlocked(tmp_path: Path) -> None:

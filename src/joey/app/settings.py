@@ -33,7 +33,7 @@ from joey.config.settings import (
 from joey.config.untrusted_files import UntrustedFileReader
 from joey.core.settings import Settings
 from joey.errors import ConfigError
-from joey.system.files import changing
+from joey.system.files import lock_for_update
 from joey.workspace.files import LocalFiles
 
 __all__ = ["ConfigKey", "SettingOrigin", "SettingState", "SettingsAdmin"]
@@ -120,7 +120,7 @@ class SettingsAdmin:
             raise ConfigError(
                 f"`{key.name}` is no list ({key.type_description}); set it to a value instead."
             )
-        with changing(self.path):
+        with lock_for_update(self.path):
             document = read_document(self.path) or {}
             current = check_value(Settings, key, document.get(key.name, []))
             known: list[Any] = current if isinstance(current, list) else []
@@ -143,7 +143,7 @@ class SettingsAdmin:
         exact = name if name in document else self.find_key(name).name
         if exact not in document:
             return False
-        with changing(self.path):
+        with lock_for_update(self.path):
             document = read_document(self.path) or {}
             # Not checked as a whole: this is how one gets rid of what is wrong, bit by bit.
             write_document(self.path, {k: v for k, v in document.items() if k != exact})
@@ -177,7 +177,7 @@ class SettingsAdmin:
             ConfigError
         """
         self.check_text(text)
-        with changing(self.path):
+        with lock_for_update(self.path):
             if self.read_text() != before:
                 raise ConfigError(f"{self.path} was changed by somebody else in the meantime.")
             write_text(self.path, text)

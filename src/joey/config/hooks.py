@@ -16,7 +16,7 @@ import msgspec
 from joey.config.untrusted_files import ROO_DIRECTORY, ConfigScopes, UntrustedFileReader
 from joey.core.hooks import Hook
 from joey.ports.extensions import ProjectHooks, TrustItem
-from joey.system.files import file_digest
+from joey.system.files import compute_file_digest
 
 HOOKS_FILE = "hooks.json"
 HOOKS_DIRECTORY = "hooks"
@@ -147,7 +147,7 @@ def _compute_digest(path: Path, workspace: Path) -> bytes | None:
     try:
         real = Path(os.path.realpath(path))
         if real.is_relative_to(workspace):
-            return file_digest(real)
+            return compute_file_digest(real)
         return b"link to " + os.fsencode(real) if real.is_file() else None
     except (OSError, ValueError):
         return None

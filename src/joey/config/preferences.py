@@ -26,7 +26,7 @@ from joey.core.permissions.policy import PersistentRule, add_rule, enables_only_
 from joey.core.settings import Profile, Settings
 from joey.errors import ConfigError
 from joey.ports.extensions import RuleStore
-from joey.system.files import changing
+from joey.system.files import lock_for_update
 
 _PROVIDER_SPECIFIC_KEYS = ("apiKey", "baseUrl", "model", "headers")
 """What means nothing to another provider, or must not go to one."""
@@ -67,7 +67,7 @@ class ConfigStore:
     def update_settings_with(self, compute_values: Callable[[], dict[str, Any]]) -> None:
         """The same with values that `compute_values` gives; nobody else changes the settings
         meanwhile."""
-        with changing(self._settings_file):
+        with lock_for_update(self._settings_file):
             values = compute_values()
             self.merge_settings(
                 {name: value for name, value in values.items() if value is not None}
@@ -113,7 +113,7 @@ class ConfigStore:
         Raises:
             ConfigError: a value does not fit, or `exists` says otherwise than the file.
         """
-        with changing(self._profiles_file):
+        with lock_for_update(self._profiles_file):
             document, group, active = self._read_profiles_document()
             known = document[group].get(name)
             if exists is not None and exists != (known is not None):
@@ -130,13 +130,13 @@ class ConfigStore:
             write_document(self._profiles_file, document)
 
     def activate_profile(self, name: str) -> None:
-        with changing(self._profiles_file):
+        with lock_for_update(self._profiles_file):
             self.get_profile_entry(name)
             document, _, active = self._read_profiles_document()
             write_document(self._profiles_file, {**document, active: name})
 
     def delete_profile(self, name: str) -> None:
-        with changing(self._profiles_file):
+        with lock_for_update(self._profiles_file):
             self.get_profile_entry(name)
             document, group, active = self._read_profiles_document()
             left = {other: entry for other, entry in document[group].items() if other != name}

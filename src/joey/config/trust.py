@@ -14,7 +14,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from joey.config.files import convert_document, read_document, write_document
-from joey.system.files import changing
+from joey.system.files import lock_for_update
 
 TRUST_FILE = "trust.json"
 
@@ -54,7 +54,7 @@ class TrustStore:
     def grant(self, workspace: Path, items: Mapping[str, bytes]) -> None:
         """Agree to this and to nothing else in this workspace."""
         digests = {name: _compute_digest(content) for name, content in items.items()}
-        with changing(self.path):
+        with lock_for_update(self.path):
             self._save({**self._load(), _canonicalize_path(workspace): digests})
 
     def revoke(self, workspace: Path) -> bool:
@@ -62,7 +62,7 @@ class TrustStore:
         place = _canonicalize_path(workspace)
         if place not in self._load():
             return False
-        with changing(self.path):
+        with lock_for_update(self.path):
             self._save({each: agreed for each, agreed in self._load().items() if each != place})
         return True
 

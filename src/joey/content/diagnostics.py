@@ -24,7 +24,7 @@ from joey.core.diagnostics import Diagnostic, parse_report
 from joey.core.settings import Settings
 from joey.errors import ConfigError, ToolError
 from joey.ports import Diagnostics, Files, ResolvedPath
-from joey.system.subprocess import begun, drain
+from joey.system.subprocess import await_start, drain
 
 _MAX_FILE_BYTES = 1024 * 1024
 _MAX_OUTPUT_BYTES = 1024 * 1024
@@ -141,7 +141,7 @@ class LocalDiagnostics:
 
     async def _capture_output(self, command: list[str]) -> str:
         try:
-            process = await begun(
+            process = await await_start(
                 asyncio.create_subprocess_exec(
                     *command,
                     cwd=self._files.root,

@@ -24,7 +24,7 @@ from msgspec import Struct
 from joey.content.worker import MAX_CPU_S, REFUSED_EXIT_CODE
 from joey.errors import ToolError
 from joey.ports import Documents, Files, PageFetcher, ResolvedPath
-from joey.system.subprocess import begun, end
+from joey.system.subprocess import await_start, kill_and_drain
 
 _WORKER_TIMEOUT_S = MAX_CPU_S + 10
 
@@ -47,14 +47,14 @@ async def run_isolated(
         cwd="/",
         start_new_session=True,
     )
-    process = await begun(starting)
+    process = await await_start(starting)
     try:
         async with asyncio.timeout(timeout_s):
             answer, _ = await process.communicate(data)
     except TimeoutError as error:
         raise ToolError(f"it took longer than {timeout_s:g} s to make sense of it.") from error
     finally:
-        await end(process)
+        await kill_and_drain(process)
     match process.returncode:
         case 0:
             return answer

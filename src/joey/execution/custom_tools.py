@@ -29,7 +29,7 @@ from joey.core.text import compile_regex
 from joey.errors import ToolError
 from joey.ports import CustomToolInfo, CustomTools
 from joey.ports.extensions import TrustItem
-from joey.system.subprocess import begun, drain
+from joey.system.subprocess import await_start, drain
 
 TOOLS_DIRECTORY = ".roo/tools"
 
@@ -166,7 +166,7 @@ class LocalCustomTools:
     ) -> _RunnerReply:
         marker = f"tool-{secrets.token_hex(8)}"
         try:
-            process = await begun(
+            process = await await_start(
                 asyncio.create_subprocess_exec(
                     # What stands in `__pycache__` may be something else than what was trusted.
                     *(sys.executable, "-I", "-B", "-X", f"pycache_prefix={os.devnull}"),

@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from joey.core.hooks import Hook, HookExit, HookInput, HookReport, build_report, merge_reports
 from joey.ports.extensions import Hooks, ProjectHooks
-from joey.system.subprocess import begun
+from joey.system.subprocess import await_start
 
 HookTrustCheck = Callable[[Mapping[str, bytes]], bool]
 """Whether the person has agreed to these things of the project, byte for byte."""
@@ -129,7 +129,7 @@ async def run_hook(hook: Hook, stdin_data: bytes, environment: HookEnvironment) 
     }
     listener = _HookProcessProtocol()
     try:
-        transport, _ = await begun(
+        transport, _ = await await_start(
             asyncio.get_running_loop().subprocess_exec(
                 lambda: listener,
                 *(*environment.shell, hook.command),

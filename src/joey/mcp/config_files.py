@@ -24,7 +24,7 @@ from joey.mcp.config import (
     apply_default_cwd,
     parse_servers,
 )
-from joey.system.files import FileFingerprint, make_private_directory, stamp
+from joey.system.files import FileFingerprint, make_private_directory, read_fingerprint
 
 MAX_FILE_BYTES = 1024 * 1024
 EXTRA_SERVERS_PATH = Path("given")
@@ -127,10 +127,10 @@ class ConfigFiles:
         changed = [
             path
             for path in self._list_source_paths()
-            if self._fingerprints.get(path) != stamp(path)
+            if self._fingerprints.get(path) != read_fingerprint(path)
         ]
         for path in changed:
-            self._fingerprints[path] = stamp(path)
+            self._fingerprints[path] = read_fingerprint(path)
             self._load_file(path)
         has_new, self._has_new_extra_servers = self._has_new_extra_servers, False
         return has_new or bool(changed)

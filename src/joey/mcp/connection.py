@@ -24,7 +24,7 @@ from joey.mcp.config import ServerConfig, redact_secrets
 from joey.mcp.login import Credentials
 from joey.mcp.process import ErrorContext, StderrTail, describe_error, is_connection_closed
 from joey.mcp.trust import ToolPins, list_trust_items
-from joey.system.files import FileFingerprint, stamp
+from joey.system.files import FileFingerprint, read_fingerprint
 
 if TYPE_CHECKING:
     from joey.mcp.session import McpSession
@@ -386,7 +386,10 @@ class McpConnection:
     def _read_watched_fingerprints(self) -> tuple[FileFingerprint, ...]:
         entry, root = self.config.entry, self._context.workspace
         watched = [*entry.watch_paths, *(arg for arg in entry.args if _BUILD_OUTPUT_PATH in arg)]
-        return (stamp(self._credentials.path), *(stamp(root / path) for path in watched))
+        return (
+            read_fingerprint(self._credentials.path),
+            *(read_fingerprint(root / path) for path in watched),
+        )
 
 
 _LIBRARY_LOGGERS = ("mcp", "client", "httpx2", "httpcore2")

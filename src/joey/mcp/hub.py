@@ -19,7 +19,7 @@ from joey.mcp.config_files import ConfigFiles
 from joey.mcp.connection import HubContext, McpConnection
 from joey.mcp.leases import HubConfig
 from joey.mcp.trust import ToolPins
-from joey.system.files import FileFingerprint, stamp
+from joey.system.files import FileFingerprint, read_fingerprint
 
 
 class Hub:
@@ -30,7 +30,7 @@ class Hub:
         self.lease_count = 0
         self._config_files = ConfigFiles(config.home, workspace, config.env, extra_servers)
         self._trust_file = config.trust_file
-        self._trust_fingerprint: FileFingerprint = stamp(config.trust_file)
+        self._trust_fingerprint: FileFingerprint = read_fingerprint(config.trust_file)
         self._context = HubContext(
             home=config.home,
             workspace=workspace,
@@ -58,7 +58,7 @@ class Hub:
         """Notice what changed on disk; start `only_server` this server, or all."""
         if self._config_files.refresh():
             self._reconcile_connections(only_server)
-        if (fingerprint := stamp(self._trust_file)) != self._trust_fingerprint:
+        if (fingerprint := read_fingerprint(self._trust_file)) != self._trust_fingerprint:
             self._trust_fingerprint = fingerprint
             for connection in self._connections.values():
                 connection.recheck_trust()

@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from joey.errors import UserError
 from joey.mcp.config_files import write_json_atomically
-from joey.system.files import FileFingerprint, stamp
+from joey.system.files import FileFingerprint, read_fingerprint
 
 CREDENTIALS_DIRECTORY = "mcp-auth"
 
@@ -42,7 +42,7 @@ class Credentials:
     def update(self, **values: Any) -> None:
         """Raises ConfigError."""
         write_json_atomically(self.path, {**self.load(), **values, "url": self.url})
-        self.own_write_fingerprint = stamp(self.path)
+        self.own_write_fingerprint = read_fingerprint(self.path)
 
     def discard(self) -> bool:
         """Whether there was anything to forget."""

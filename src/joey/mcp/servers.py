@@ -26,7 +26,7 @@ from joey.mcp.login import Credentials, open_callback_server
 from joey.mcp.process import ErrorContext, StderrTail, describe_error, find_first_cause
 from joey.mcp.trust import list_trust_items
 from joey.ports.extensions import TrustItem
-from joey.system.files import changing
+from joey.system.files import lock_for_update
 
 _HIDES_USER_SERVER_TEXT = (
     "takes the place of your own server of this name, and what your settings allow it"
@@ -230,7 +230,7 @@ class ServerAdmin:
 
     def _lock_config(self) -> AbstractContextManager[None]:
         """Of the project's file, too: its folder is not ours to make."""
-        return changing(self._get_config_path(project=False))
+        return lock_for_update(self._get_config_path(project=False))
 
     def _get_config_path(self, project: bool) -> Path:
         return self._list_config_paths(project)[0]

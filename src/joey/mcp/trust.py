@@ -27,7 +27,7 @@ from joey.mcp.config import ServerConfig, find_variables
 from joey.mcp.config_files import write_json_atomically
 from joey.mcp.process import build_environment, find_program, resolve_cwd
 from joey.ports.extensions import TrustItem
-from joey.system.files import changing, file_digest
+from joey.system.files import compute_file_digest, lock_for_update
 
 _CODE_LOADING_VARIABLES = frozenset(
     """
@@ -147,7 +147,7 @@ def _digest_outside_link(path: Path) -> bytes | None:
 def _digest_file(path: Path) -> bytes | None:
     """Of a regular file; None when it is anything else."""
     try:
-        return file_digest(path)
+        return compute_file_digest(path)
     except OSError:
         return None
 
@@ -185,7 +185,7 @@ class ToolPins:
     ) -> ToolDigests:
         """What is known of a server's tools from now on; of others it stays."""
         try:
-            with changing(self._path):
+            with lock_for_update(self._path):
                 known = self._load_pins()
                 pinned = change(known.get(_build_server_key(config), {}))
                 self._save_pins({**known, _build_server_key(config): pinned})

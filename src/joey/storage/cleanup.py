@@ -25,7 +25,7 @@ from joey.storage.task_directory import (
     normalize_task_id,
 )
 from joey.storage.task_store import find_abandoned_staging_directories
-from joey.system.files import read_regular
+from joey.system.files import read_regular_file
 
 MAX_CHECKED_TASKS = 2_000
 """Folders that are looked into, the latest first."""
@@ -93,7 +93,7 @@ def _find_problems(directory: Path) -> Iterator[str]:
             if any(directory.iterdir()) and not (directory / METADATA_FILE).exists():
                 yield "there is no history in it"
             return
-        head = read_regular(directory / JOURNAL_FILE, _JOURNAL_HEAD_BYTES)
+        head = read_regular_file(directory / JOURNAL_FILE, _JOURNAL_HEAD_BYTES)
         if head is not None and not head.strip():
             yield "its journal is empty"
         elif head is not None and b"\n" in head and not decode_journal(head)[0]:

@@ -22,7 +22,7 @@ from msgspec import Struct
 from joey.ports.storage import HIGHLIGHT_MARKS
 from joey.storage.roo_files import decode_lenient_json, get_text
 from joey.storage.task_directory import UI_HISTORY_FILE
-from joey.system.files import read_regular
+from joey.system.files import read_regular_file
 
 MAX_SEARCHABLE_CHARS = 1024 * 1024
 _MAX_READ_BYTES = 8 * 1024 * 1024
@@ -160,7 +160,7 @@ def _normalize_word(word: str) -> str:
 def read_conversation_text(directory: Path) -> str:
     """The beginning of what was said in a task; empty when it cannot be read."""
     try:
-        data = read_regular(directory / UI_HISTORY_FILE, _MAX_READ_BYTES) or b""
+        data = read_regular_file(directory / UI_HISTORY_FILE, _MAX_READ_BYTES) or b""
         rows = _decode_rows(_drop_partial_row(data)) if data else ()
     except (OSError, ValueError, RecursionError) as error:
         _log.info("the conversation in %s cannot be searched: %s", directory, error)

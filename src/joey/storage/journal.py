@@ -28,9 +28,9 @@ from joey.errors import StoreError, TaskStateError
 from joey.storage.task_directory import JOURNAL_FILE
 from joey.system.files import (
     PRIVATE_FILE_MODE,
-    keep_aside,
-    read_regular,
-    storage_error,
+    build_storage_error,
+    read_regular_file,
+    save_numbered_copy,
     sync_directory,
     write_fully,
 )
@@ -131,14 +131,14 @@ class Journal:
         try:
             return cls(directory / JOURNAL_FILE, [], 0, create=True)
         except OSError as error:
-            raise storage_error("could not start a journal", directory, error) from error
+            raise build_storage_error("could not start a journal", directory, error) from error
 
     @classmethod
     def open(cls, directory: Path) -> tuple[Journal, list[Record]]:
         """Read the journal, moving aside what cannot be read."""
         path = directory / JOURNAL_FILE
         try:
-            data = read_regular(path)
+            data = read_regular_file(path)
             if data is None:
                 raise StoreError(f"{path} is not a file. Move it away and try again.")
             records, size = decode_journal(data)
@@ -147,7 +147,7 @@ class Journal:
                 os.truncate(path, size)
             return cls(path, records, size, create=False), records
         except OSError as error:
-            raise storage_error("could not open the journal", directory, error) from error
+            raise build_storage_error("could not open the journal", directory, error) from error
 
     @classmethod
     def open_with_record(cls, directory: Path, record: Record) -> Journal:
@@ -156,15 +156,15 @@ class Journal:
         try:
             return cls(path, [record], path.stat().st_size, create=False)
         except OSError as error:
-            raise storage_error("could not open the journal", directory, error) from error
+            raise build_storage_error("could not open the journal", directory, error) from error
 
     @staticmethod
     def read_records(directory: Path) -> list[Record]:
         """What can be read of the journal now, by somebody who does not own it."""
         try:
-            return decode_journal(read_regular(directory / JOURNAL_FILE) or b"")[0]
+            return decode_journal(read_regular_file(directory / JOURNAL_FILE) or b"")[0]
         except OSError as error:
-            raise storage_error("could not read the journal", directory, error) from error
+            raise build_storage_error("could not read the journal", directory, error) from error
 
     def append(self, record: Record) -> None:
         """Write one line.
@@ -180,7 +180,9 @@ class Journal:
             write_fully(self._descriptor, line)
         except OSError as error:
             self._truncate_partial_line()
-            raise storage_error("could not write the journal", self._directory, error) from error
+            raise build_storage_error(
+                "could not write the journal", self._directory, error
+            ) from error
         self._size_bytes += len(line)
         self._last_seq = record.seq
 
@@ -207,7 +209,7 @@ class Journal:
         except OSError as error:
             # The system forgets what it failed to write: a later sync would succeed and lie.
             self._failure_reason = str(
-                storage_error("could not save the journal", self._directory, error)
+                build_storage_error("could not save the journal", self._directory, error)
             )
         else:
             self._synced_bytes = size
@@ -221,7 +223,7 @@ class Journal:
             os.ftruncate(self._descriptor, self._size_bytes)
         except OSError as error:
             self._failure_reason = str(
-                storage_error("could not mend the journal", self._directory, error)
+                build_storage_error("could not mend the journal", self._directory, error)
             )
 
     def _check_usable(self) -> None:
@@ -243,10 +245,10 @@ def _sync_to_disk(descriptor: int, directories: tuple[Path, ...]) -> None:
 
 def _save_unreadable_tail(directory: Path, tail: bytes, good: int) -> None:
     if b"\n" not in tail:
-        path = keep_aside(directory, "journal.torn-", tail)
+        path = save_numbered_copy(directory, "journal.torn-", tail)
         _log.warning("cut an unfinished line off the journal; kept as %s", path)
         return
-    path = keep_aside(directory, "journal.unreadable-", tail)
+    path = save_numbered_copy(directory, "journal.unreadable-", tail)
     _log.warning(
         "the journal cannot be read after record line %s; the rest (%s bytes) is kept as %s",
         good,

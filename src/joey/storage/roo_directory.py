@@ -58,11 +58,11 @@ from joey.storage.task_directory import (
     UI_HISTORY_FILE,
 )
 from joey.system.files import (
-    keep_aside,
+    build_storage_error,
     make_private_directory,
-    read_regular,
+    read_regular_file,
     replace_files,
-    storage_error,
+    save_numbered_copy,
 )
 
 _log = logging.getLogger(__name__)
@@ -232,16 +232,16 @@ def _back_up_file(directory: Path, name: str) -> None:
     """Keep a copy of an original; one kept earlier is never overwritten."""
     stem = name.removesuffix(".json")
     try:
-        original = read_regular(directory / name)
-        earlier = read_regular(directory / f"{stem}.roo.json")
+        original = read_regular_file(directory / name)
+        earlier = read_regular_file(directory / f"{stem}.roo.json")
     except OSError as error:
-        raise storage_error(f"could not back up {name}", directory, error) from error
+        raise build_storage_error(f"could not back up {name}", directory, error) from error
     if original is None or original == earlier:
         return
     if earlier is None:
         replace_files(directory, {f"{stem}.roo.json": original})
     else:
-        keep_aside(directory, f"{stem}.roo-", original, ".json")
+        save_numbered_copy(directory, f"{stem}.roo-", original, ".json")
 
 
 def write_roo_directory(
@@ -265,7 +265,7 @@ def write_roo_directory(
             raise StoreError(f"{directory} is there already. Use --force to replace its files.")
         make_private_directory(directory)
     except OSError as error:
-        raise storage_error(f"could not export task {task.id}", directory, error) from error
+        raise build_storage_error(f"could not export task {task.id}", directory, error) from error
     replace_files(directory, files)
     return directory
 

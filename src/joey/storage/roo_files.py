@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from joey.core.text import compile_regex
 from joey.storage.task_directory import HISTORY_ITEM_FILE
-from joey.system.files import read_regular
+from joey.system.files import read_regular_file
 
 _log = logging.getLogger(__name__)
 _MAX_SAFE_INTEGER = 2**53
@@ -101,7 +101,7 @@ def decode_lenient_json(data: bytes) -> Any:
 def _read_intact_elements(path: Path) -> list[Any]:
     """The elements of a JSON array up to the first that is cut off or damaged."""
     try:
-        data = read_regular(path)
+        data = read_regular_file(path)
     except OSError:
         return []  # told before, when the whole file was tried
     text = decode_text(data or b"")
@@ -136,7 +136,7 @@ def _skip_whitespace(text: str, place: int) -> int:
 def read_json_value(path: Path) -> Any:
     """The JSON in a file; None when it is missing or cannot be read."""
     try:
-        data = read_regular(path)
+        data = read_regular_file(path)
         return None if data is None else decode_lenient_json(data)
     except (OSError, ValueError, RecursionError) as error:
         _log.warning("%s cannot be read: %s", path, error)

@@ -55,7 +55,12 @@ from joey.storage.task_directory import (
     normalize_task_id,
 )
 from joey.storage.task_store import TaskSecretFiles
-from joey.system.files import PRIVATE_FILE_MODE, is_full, make_private_directory, storage_error
+from joey.system.files import (
+    PRIVATE_FILE_MODE,
+    build_storage_error,
+    is_disk_full,
+    make_private_directory,
+)
 
 _STAGING_PREFIX = ".import-"
 _COPIED_FILES = (
@@ -156,14 +161,14 @@ def import_task(task: ForeignTask, own_tasks: Path) -> Path:
         make_private_directory(own_tasks)
         stage = Path(tempfile.mkdtemp(prefix=_STAGING_PREFIX, dir=own_tasks))
     except OSError as error:
-        raise storage_error(f"could not import task {task.id}", own_tasks, error) from error
+        raise build_storage_error(f"could not import task {task.id}", own_tasks, error) from error
     try:
         _fill_staging_directory(stage, task)
         TaskSecretFiles(own_tasks.parent).delete(task.id)  # of another task that had this id
         target = build_task_directory_path(own_tasks, task.id)
         stage.rename(target)
     except OSError as error:
-        raise storage_error(f"could not import task {task.id}", own_tasks, error) from error
+        raise build_storage_error(f"could not import task {task.id}", own_tasks, error) from error
     finally:
         shutil.rmtree(stage, ignore_errors=True)
     return target
@@ -171,7 +176,7 @@ def import_task(task: ForeignTask, own_tasks: Path) -> Path:
 
 def is_caused_by_full_disk(error: StoreError) -> bool:
     """Whether going on with other tasks is of no use."""
-    return isinstance(error.__cause__, OSError) and is_full(error.__cause__)
+    return isinstance(error.__cause__, OSError) and is_disk_full(error.__cause__)
 
 
 def _fill_staging_directory(stage: Path, task: ForeignTask) -> None:

@@ -33,7 +33,7 @@ from msgspec import Struct
 
 from joey.core.text import compile_regex
 from joey.errors import TaskLockedError
-from joey.system.files import PRIVATE_FILE_MODE, storage_error, write_fully
+from joey.system.files import PRIVATE_FILE_MODE, build_storage_error, write_fully
 
 JOURNAL_FILE = "journal.jsonl"
 UI_HISTORY_FILE = "ui_messages.json"
@@ -144,7 +144,7 @@ class TaskLock:
                 directory / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, PRIVATE_FILE_MODE
             )
         except OSError as error:
-            raise storage_error(f"could not lock task {task_id}", directory, error) from error
+            raise build_storage_error(f"could not lock task {task_id}", directory, error) from error
         try:
             os.fchmod(descriptor, PRIVATE_FILE_MODE)
             _acquire_flock(descriptor)
@@ -154,7 +154,7 @@ class TaskLock:
             raise TaskLockedError(_format_locked_message(task_id, holder)) from error
         except OSError as error:
             os.close(descriptor)
-            raise storage_error(f"could not lock task {task_id}", directory, error) from error
+            raise build_storage_error(f"could not lock task {task_id}", directory, error) from error
         _write_lock_owner(descriptor, directory)
         return cls(descriptor)
 
@@ -200,7 +200,7 @@ def is_locked(directory: Path) -> bool:
     except FileNotFoundError:
         return False
     except OSError as error:
-        raise storage_error("could not look who holds the task", directory, error) from error
+        raise build_storage_error("could not look who holds the task", directory, error) from error
     try:
         if os.fstat(descriptor).st_size:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)

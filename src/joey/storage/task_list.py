@@ -41,7 +41,7 @@ from joey.storage.task_directory import (
     has_history,
     normalize_task_id,
 )
-from joey.system.files import read_regular
+from joey.system.files import read_regular_file
 
 _log = logging.getLogger(__name__)
 _metadata_decoder = msgspec.json.Decoder(TaskMetadata)
@@ -146,7 +146,7 @@ def summarize_task(name: str, path: str) -> TaskSummary | None:
         return None
     directory = Path(path)
     try:
-        data = read_regular(f"{path}/{METADATA_FILE}")
+        data = read_regular_file(f"{path}/{METADATA_FILE}")
         if data is not None and (known := _decode_metadata(data)) is not None:
             own = known if known.id == task_id else structs.replace(known, id=task_id)
             return TaskSummary(own, has_own_metadata=True)
@@ -168,9 +168,9 @@ def _decode_metadata(data: bytes) -> TaskMetadata | None:
 def _read_metadata_from_files(directory: Path, task_id: str) -> TaskMetadata | None:
     if item := read_json_object(directory / HISTORY_ITEM_FILE):
         return _convert_history_item(task_id, item)
-    if (head := read_regular(directory / JOURNAL_FILE, _HEAD_BYTES)) is not None:
+    if (head := read_regular_file(directory / JOURNAL_FILE, _HEAD_BYTES)) is not None:
         return _read_metadata_from_journal(directory, task_id, head)
-    first = _decode_first_row(read_regular(directory / UI_HISTORY_FILE, _HEAD_BYTES) or b"")
+    first = _decode_first_row(read_regular_file(directory / UI_HISTORY_FILE, _HEAD_BYTES) or b"")
     changed = int(directory.stat().st_mtime * 1000)
     return TaskMetadata(
         id=task_id,

@@ -49,12 +49,12 @@ from joey.storage.task_directory import (
 from joey.storage.task_list import list_task_ids, list_tasks
 from joey.system.files import (
     PRIVATE_FILE_MODE,
-    make_private,
+    build_storage_error,
+    ensure_directory_private,
     make_private_directory,
-    read_regular,
-    remove_leftovers,
+    read_regular_file,
+    remove_temp_files,
     replace_files,
-    storage_error,
     sync_directory,
 )
 
@@ -156,7 +156,7 @@ class JsonFileStore:
         try:
             make_private_directory(directory)
         except OSError as error:
-            raise storage_error(f"could not start task {bare}", directory, error) from error
+            raise build_storage_error(f"could not start task {bare}", directory, error) from error
         lock = TaskLock.acquire(directory, bare)
         try:
             _prepare_directory(directory)
@@ -186,7 +186,7 @@ class JsonFileStore:
         bare, directory = self._require_task_directory(task_id)
         lock = TaskLock.acquire(directory, bare)
         try:
-            remove_leftovers(directory)
+            remove_temp_files(directory)
             journal, records = _open_journal(directory, bare)
         except BaseException:
             lock.release()
@@ -200,9 +200,9 @@ class JsonFileStore:
     def read_rows(self, task_id: str, limit: int) -> bytes:
         bare, directory = self._require_task_directory(task_id)
         try:
-            data = read_regular(directory / UI_HISTORY_FILE, limit + 1) or b""
+            data = read_regular_file(directory / UI_HISTORY_FILE, limit + 1) or b""
         except OSError as error:
-            raise storage_error(f"could not read task {bare}", directory, error) from error
+            raise build_storage_error(f"could not read task {bare}", directory, error) from error
         return data if len(data) <= limit else b""
 
     def list_tasks(self) -> Sequence[TaskMetadata]:
@@ -229,7 +229,7 @@ class JsonFileStore:
                 (directory / name).unlink(missing_ok=True)
             shutil.rmtree(directory)
         except OSError as error:
-            raise storage_error(f"could not delete task {bare}", directory, error) from error
+            raise build_storage_error(f"could not delete task {bare}", directory, error) from error
         finally:
             lock.release()
         if _has_index(self.tasks_directory):
@@ -248,7 +248,7 @@ class JsonFileStore:
         try:
             return find_task_directory(self.tasks_directory, task_id)
         except OSError as error:
-            raise storage_error(
+            raise build_storage_error(
                 f"could not look for task {task_id}", self.tasks_directory, error
             ) from error
 
@@ -256,10 +256,10 @@ class JsonFileStore:
 def _prepare_directory(directory: Path) -> None:
     """Make a folder into one that tasks can work with."""
     try:
-        make_private(directory)
+        ensure_directory_private(directory)
         make_private_directory(directory / COMMAND_OUTPUT_DIRECTORY)
     except OSError as error:
-        raise storage_error("could not use the folder of a task", directory, error) from error
+        raise build_storage_error("could not use the folder of a task", directory, error) from error
 
 
 def _open_journal(directory: Path, task_id: str) -> tuple[Journal | Record, list[Record]]:
@@ -338,7 +338,7 @@ def create_task_directory(directory: Path, records: Sequence[Record], source: Pa
             shutil.rmtree(left, ignore_errors=True)
         stage = Path(tempfile.mkdtemp(prefix=_STAGING_PREFIX, dir=tasks))
     except OSError as error:
-        raise storage_error(f"could not make {directory.name}", tasks, error) from error
+        raise build_storage_error(f"could not make {directory.name}", tasks, error) from error
     try:
         with _lock_directory(stage):
             _copy_command_output(
@@ -348,7 +348,7 @@ def create_task_directory(directory: Path, records: Sequence[Record], source: Pa
             stage.rename(directory)
             sync_directory(tasks)
     except OSError as error:
-        raise storage_error(f"could not make {directory.name}", tasks, error) from error
+        raise build_storage_error(f"could not make {directory.name}", tasks, error) from error
     finally:
         shutil.rmtree(stage, ignore_errors=True)
 
@@ -404,10 +404,12 @@ class TaskSecretFiles:
     def load(self, task_id: str) -> TaskSecrets | None:
         path = self._build_path(task_id)
         try:
-            data = read_regular(path)
+            data = read_regular_file(path)
             return None if data is None else _secrets_decoder.decode(data)
         except OSError as error:
-            raise storage_error(f"could not read {path.name}", self._directory, error) from error
+            raise build_storage_error(
+                f"could not read {path.name}", self._directory, error
+            ) from error
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise StoreError(
                 f"{path} is damaged, so that the key of task {task_id} is not known. Delete the"
@@ -427,7 +429,9 @@ class TaskSecretFiles:
             make_private_directory(self._directory)
             self._remove_orphans()
         except OSError as error:
-            raise storage_error(f"could not write {path.name}", self._directory, error) from error
+            raise build_storage_error(
+                f"could not write {path.name}", self._directory, error
+            ) from error
         replace_files(self._directory, {path.name: msgspec.json.encode(secrets)})
 
     def delete(self, task_id: str) -> None:
@@ -435,7 +439,9 @@ class TaskSecretFiles:
         try:
             path.unlink(missing_ok=True)
         except OSError as error:
-            raise storage_error(f"could not delete {path.name}", self._directory, error) from error
+            raise build_storage_error(
+                f"could not delete {path.name}", self._directory, error
+            ) from error
 
     def _build_path(self, task_id: str) -> Path:
         return (

@@ -2,10 +2,10 @@
 
 `mkdir` with a mode obeys the umask, and with `parents` it creates the missing parents as open as
 the umask allows; `make_private_directory` creates each of them 0700. `replace_files` touches no
-file before all new ones are safe on disk, so a reader never sees half of one. `changing` locks the
-directory of a file while a process reads it, changes what it read, and writes it; other threads and
-other processes wait. `file_digest` identifies a file's content: trust in a file ends when its
-digest changes.
+file before all new ones are safe on disk, so a reader never sees half of one. `lock_for_update`
+locks the directory of a file while a process reads it, changes what it read, and writes it; other
+threads and other processes wait. `compute_file_digest` identifies a file's content: trust in a file
+ends when its digest changes.
 """
 
 from __future__ import annotations
@@ -51,21 +51,21 @@ _WRITE_BUFFER_BYTES = 256 * 1024
 _DISK_FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
-def storage_error(what: str, directory: Path, error: OSError) -> StoreError:
+def build_storage_error(action: str, directory: Path, error: OSError) -> StoreError:
     """`error` in words for the person, with what to do about it."""
     reason = error.strerror or str(error)
-    if is_full(error):
+    if is_disk_full(error):
         advice = "Free some space there and try again; what was recorded before is intact."
     else:
         advice = "Check that the folder is there and that you may read and write it."
-    return StoreError(f"{what} in {directory}: {reason}. {advice}")
+    return StoreError(f"{action} in {directory}: {reason}. {advice}")
 
 
-def is_full(error: OSError) -> bool:
+def is_disk_full(error: OSError) -> bool:
     return error.errno in _DISK_FULL_ERRNOS
 
 
-def make_private(directory: Path) -> None:
+def ensure_directory_private(directory: Path) -> None:
     """Close a folder that was there before to everybody else."""
     if stat.S_IMODE(directory.stat().st_mode) != PRIVATE_DIRECTORY_MODE:
         directory.chmod(PRIVATE_DIRECTORY_MODE)
@@ -80,7 +80,7 @@ def sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
-def read_regular(path: Path | str, limit: int = -1) -> bytes | None:
+def read_regular_file(path: Path | str, limit: int = -1) -> bytes | None:
     """The bytes of a regular file, at most `limit`; None when there is no such file.
 
     A pipe or a folder of that name counts as no file, and never blocks.
@@ -111,19 +111,19 @@ def replace_files(directory: Path, contents: Mapping[str, bytes | Iterable[bytes
         for name, data in contents.items():
             descriptor, path = tempfile.mkstemp(_TEMP_SUFFIX, _TEMP_PREFIX, directory)
             temporary[Path(path)] = directory / name
-            _fill(descriptor, data)
+            _write_and_sync(descriptor, data)
         for new, target in temporary.items():
             new.replace(target)
         sync_directory(directory)
     except OSError as error:
         names = ", ".join(contents)
-        raise storage_error(f"could not write {names}", directory, error) from error
+        raise build_storage_error(f"could not write {names}", directory, error) from error
     finally:
         for new in temporary:
             new.unlink(missing_ok=True)
 
 
-def keep_aside(directory: Path, stem: str, data: bytes, suffix: str = "") -> Path:
+def save_numbered_copy(directory: Path, stem: str, data: bytes, suffix: str = "") -> Path:
     """Keep `data` in `directory` under the first free name `<stem><n><suffix>`."""
     numbered = (directory / f"{stem}{number}{suffix}" for number in itertools.count(1))
     path = next(path for path in numbered if not path.exists())
@@ -131,7 +131,7 @@ def keep_aside(directory: Path, stem: str, data: bytes, suffix: str = "") -> Pat
     return path
 
 
-def remove_leftovers(directory: Path) -> None:
+def remove_temp_files(directory: Path) -> None:
     """Remove temporary files of a process that died before it could."""
     for path in directory.glob(f"{_TEMP_PREFIX}*{_TEMP_SUFFIX}"):
         path.unlink(missing_ok=True)
@@ -144,17 +144,17 @@ def write_fully(descriptor: int, data: bytes) -> None:
         rest = rest[os.write(descriptor, rest) :]
 
 
-def _fill(descriptor: int, data: bytes | Iterable[bytes]) -> None:
+def _write_and_sync(descriptor: int, data: bytes | Iterable[bytes]) -> None:
     try:
         os.fchmod(descriptor, PRIVATE_FILE_MODE)
-        for piece in (data,) if isinstance(data, bytes) else _gathered(data):
+        for piece in (data,) if isinstance(data, bytes) else _iter_buffered(data):
             write_fully(descriptor, piece)
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
 
-def _gathered(pieces: Iterable[bytes]) -> Iterator[bytes]:
+def _iter_buffered(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """Small pieces in fewer, larger ones."""
     waiting = bytearray()
     for piece in pieces:
@@ -170,7 +170,7 @@ _LOCK_POLL_INTERVAL_S = 0.01
 
 
 @contextmanager
-def changing(path: Path) -> Iterator[None]:
+def lock_for_update(path: Path) -> Iterator[None]:
     """One process at a time reads a file, changes what it read, and writes it.
 
     Raises:
@@ -182,13 +182,13 @@ def changing(path: Path) -> Iterator[None]:
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {error.strerror}.") from error
     try:
-        _lock(descriptor, path)
+        _acquire_lock(descriptor, path)
         yield
     finally:
         os.close(descriptor)
 
 
-def _lock(descriptor: int, path: Path) -> None:
+def _acquire_lock(descriptor: int, path: Path) -> None:
     deadline = time.monotonic() + _LOCK_TIMEOUT_S
     while True:
         try:
@@ -206,7 +206,7 @@ _READ_CHUNK_BYTES = 1024 * 1024
 _MAX_HASHED_BYTES = 64 * 1024 * 1024
 
 
-def file_digest(path: Path) -> bytes | None:
+def compute_file_digest(path: Path) -> bytes | None:
     """Of the content of a regular file; None for anything else.
 
     A file that is very long, or that cannot be read, is known by its length and its times: the
@@ -220,10 +220,10 @@ def file_digest(path: Path) -> bytes | None:
         return None
     if found.st_size > _MAX_HASHED_BYTES or not os.access(path, os.R_OK):
         return f"{found.st_size} bytes of {found.st_mtime_ns}, {found.st_ctime_ns}".encode()
-    return _hashed(path)
+    return _hash_file(path)
 
 
-def _hashed(path: Path) -> bytes | None:
+def _hash_file(path: Path) -> bytes | None:
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -239,7 +239,7 @@ def _hashed(path: Path) -> bytes | None:
 FileFingerprint = tuple[int, int, int] | None
 
 
-def stamp(path: Path | str) -> FileFingerprint:
+def read_fingerprint(path: Path | str) -> FileFingerprint:
     """What changes whenever a file is written; None when there is none."""
     try:
         found = os.stat(path)  # noqa: PTH116 (runs before every request)

@@ -18,7 +18,7 @@ from msgspec import Struct, field
 
 from joey.core.edits.text_replace import MAX_MATCHES, CharSpan, collect_matches
 from joey.errors import ToolError
-from joey.system.subprocess import begun, end
+from joey.system.subprocess import await_start, kill_and_drain
 from joey.tools.file_edit import computed, printable
 
 LINE_SEARCH_TIMEOUT_S = 10.0
@@ -130,10 +130,10 @@ async def ask_script(script: Path, request: bytes, seconds: float) -> bytes | No
     starting = asyncio.create_subprocess_exec(
         sys.executable, "-I", "-S", str(script), stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env={}
     )
-    process = await begun(starting)
+    process = await await_start(starting)
     try:
         async with asyncio.timeout(seconds):
             printed, _ = await process.communicate(request)
     finally:
-        await end(process)
+        await kill_and_drain(process)
     return printed if process.returncode == 0 else None

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from joey.errors import ToolError
-from joey.system.subprocess import begun, end
+from joey.system.subprocess import await_start, kill_and_drain
 from joey.workspace.blocking_files import FILES_OPENED_BY_RIPGREP
 
 _COMMON_ARGUMENTS = (
@@ -72,7 +72,7 @@ async def records(
         if code > 1 and complaint and not printed:
             raise RipgrepError(complaint)
     finally:
-        await end(process)
+        await kill_and_drain(process)
 
 
 def command(arguments: Sequence[str]) -> list[str]:
@@ -119,7 +119,7 @@ async def _start(arguments: Sequence[str]) -> asyncio.subprocess.Process:
             env=surroundings(),
             start_new_session=True,
         )
-        return await begun(starting)
+        return await await_start(starting)
     except (OSError, ValueError) as error:  # too long, or with characters that cannot be passed
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise RipgrepError(f"it cannot be started with these arguments: {reason}") from error

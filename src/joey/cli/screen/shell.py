@@ -17,7 +17,7 @@ from pathlib import Path
 
 from joey.core.terminal_text import format_size
 from joey.errors import UserError
-from joey.system.subprocess import begun
+from joey.system.subprocess import await_start
 
 READ_SIZE_BYTES = 8192
 TERMINATE_GRACE_S = 1.0
@@ -33,7 +33,7 @@ async def run_in_shell(
     """
     shell = env.get("SHELL") or "/bin/sh"
     try:
-        process = await begun(
+        process = await await_start(
             asyncio.create_subprocess_exec(
                 *(shell, "-c", command),
                 cwd=directory,

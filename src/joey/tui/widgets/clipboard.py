@@ -21,7 +21,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from joey.client.images import MAX_IMAGE_BYTES, MAX_IMAGES, ImageError, encode_image
-from joey.system.subprocess import begun, drain
+from joey.system.subprocess import await_start, drain
 
 _CLIPBOARD_TIMEOUT_S = 5.0
 _POWERSHELL_SCRIPT = (
@@ -84,7 +84,7 @@ async def _printed(command: list[str]) -> bytes:
         starting = asyncio.create_subprocess_exec(
             *command, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, start_new_session=True
         )
-        process = await begun(starting)
+        process = await await_start(starting)
     except OSError as error:
         raise ImageError(f"{command[0]} cannot be run: {error.strerror}") from error
     assert process.stdout is not None

@@ -20,7 +20,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from joey.errors import ToolError
-from joey.system.subprocess import begun, drain
+from joey.system.subprocess import await_start, drain
 from joey.workspace.blocking_files import FILES_OPENED_BY_GIT, BlockingFileError, unobstructed
 
 _LOW_PRIORITY_NICENESS = 10
@@ -113,7 +113,7 @@ async def _start(run: GitInvocation) -> Process:
             pass_fds=tuple(run.held),
             umask=0o077,
         )
-        process = await begun(starting)
+        process = await await_start(starting)
     except OSError as error:
         raise GitError(f"git cannot be run: {error.strerror or error}") from error
     if run.gentle:
