@@ -27,7 +27,7 @@ from joey.core.events import RequestStarted
 from joey.core.settings import Profile, Settings
 from joey.core.task import TaskState
 from joey.engine.engine import TaskOptions
-from joey.testing.server import ModelServer, RequestTally, StrictModel, read_in_turn
+from joey.testing.server import ModelServer, RequestTally, StrictModel, make_file_reading_turns
 
 TURN_COUNT = 5_000
 WINDOW_TOKENS = 32_000
@@ -67,15 +67,17 @@ def _figures(outcomes: Sequence[LongTaskFigures]) -> list[list[str]]:
 
     slower = max(each.late_turn / each.early_turn for each in outcomes)
     larger = max(each.late_memory / each.early_memory for each in outcomes)
-    refused = sum(each.tally.too_long for each in outcomes)
+    refused = sum(each.tally.refused_requests for each in outcomes)
     done = all(each.completed for each in outcomes)
-    lost = sum(each.tally.summaries - 1 - each.tally.nested for each in outcomes)
+    lost = sum(each.tally.summaries - 1 - each.tally.nested_summaries for each in outcomes)
     return [
         row("turns", [f"{each.tally.turns:,}" for each in outcomes], "ok" if done else "miss"),
         row("summaries", [f"{each.tally.summaries:,}" for each in outcomes]),
         row("not of the one before", [f"{lost}", ""], verdict(lost, 0)),
-        row("longest request", [f"{each.tally.biggest:,}" for each in outcomes]),
-        row("too long", [f"{each.tally.too_long}" for each in outcomes], verdict(refused, 0)),
+        row("longest request", [f"{each.tally.max_request_tokens:,}" for each in outcomes]),
+        row(
+            "too long", [f"{each.tally.refused_requests}" for each in outcomes], verdict(refused, 0)
+        ),
         row("CPU ms a turn, early", [f"{each.early_turn:.2f}" for each in outcomes]),
         row(
             "at the end",
@@ -100,7 +102,7 @@ def measure(turns: int, bytes_per_token: float) -> LongTaskFigures:
 
 
 async def run(turns: int, bytes_per_token: float) -> LongTaskFigures:
-    model = StrictModel(read_in_turn(FILE_COUNT, turns), WINDOW_TOKENS, bytes_per_token)
+    model = StrictModel(make_file_reading_turns(FILE_COUNT, turns), WINDOW_TOKENS, bytes_per_token)
     server = ModelServer(model)
     server.on_request = lambda _: server.requests.clear()
     stamps: list[float] = []

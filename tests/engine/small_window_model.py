@@ -52,7 +52,7 @@ class SmallWindowModel(ScriptedProvider):
         """The requests that were not for summaries."""
         return [request for request in self.requests if request.system != CONDENSE_SYSTEM_PROMPT]
 
-    def _next(self, request: ModelRequest) -> ScriptedTurn:
+    def _take_next_turn(self, request: ModelRequest) -> ScriptedTurn:
         check_request(request)
         tokens = self.size(request)
         if tokens > self.window:

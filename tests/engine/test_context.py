@@ -336,10 +336,10 @@ async def test_another_engine_goes_on_from_the_summary(shop: EngineHarness) -> N
 
 async def test_a_model_that_begins_anew_after_each_summary_is_stopped(shop: EngineHarness) -> None:
     class Forgetful(SmallWindowModel):
-        def _next(self, request: ModelRequest) -> ScriptedTurn:
+        def _take_next_turn(self, request: ModelRequest) -> ScriptedTurn:
             replies = sum(message.role == "assistant" for message in request.messages)
             self.left = [read(replies)]
-            return super()._next(request)
+            return super()._take_next_turn(request)
 
     shop.provider = narrow = Forgetful([])
     task = await shop.start(policy=Unattended())

@@ -140,7 +140,7 @@ class AnyAnswer(ScriptedProvider):
     def model(self) -> ModelInfo:
         return structs.replace(self._model, context_window=self.window)
 
-    def _next(self, request: ModelRequest) -> ScriptedTurn:
+    def _take_next_turn(self, request: ModelRequest) -> ScriptedTurn:
         check_request(request)
         if not request.tools and "attempt_completion" not in request.system:
             return Turn(say(f"Summary {len(self.requests)}: words were said."))

@@ -265,8 +265,8 @@ def test_however_the_bytes_are_split_the_chunks_say_the_same(places: list[int], 
     turn = Turn(
         think("Größe", "sig", size), say("Wörter 🦘", size), call("x", {"a": "ü\n"}, chunk=size)
     )
-    body = wire_format.opening(turn, "anthropic", 1, "m") + b"".join(
-        frame for frame in wire_format.frames(turn, "anthropic") if isinstance(frame, bytes)
+    body = wire_format.encode_opening_event(turn, "anthropic", 1, "m") + b"".join(
+        frame for frame in wire_format.build_playback(turn, "anthropic") if isinstance(frame, bytes)
     )
     data = b"".join(line for line in body.split(b"\r\n") if line.startswith(b"event"))
     edges = [0, *sorted(place % (len(data) + 1) for place in places), len(data)]

@@ -37,7 +37,7 @@ from joey.testing.script import (
     think,
     usage,
 )
-from joey.testing.wire_format import chunked
+from joey.testing.wire_format import encode_http_chunk
 from tests.providers.provider_connection import (
     MODEL_REQUEST,
     PROFILES,
@@ -372,7 +372,7 @@ async def test_a_connection_whose_body_ends_a_little_late_is_kept() -> None:
         connections += 1
         while True:
             await read_request(reader)
-            writer.write(HEAD + chunked(ANSWER))
+            writer.write(HEAD + encode_http_chunk(ANSWER))
             await asyncio.sleep(0.01)  # so that it travels alone
             writer.write(b"0\r\n\r\n")
 
@@ -388,7 +388,7 @@ async def test_a_body_that_never_ends_does_not_hold_up_its_answer() -> None:
         nonlocal connections
         connections += 1
         await read_request(reader)
-        writer.write(HEAD + chunked(ANSWER))
+        writer.write(HEAD + encode_http_chunk(ANSWER))
         assert await reader.read() == b""
 
     async with asyncio.timeout(60), listening(handler) as port:

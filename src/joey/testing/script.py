@@ -136,7 +136,7 @@ Step = FileStep | Gate
 class Turn:
     """One answer of the model. Calls without an id get one that no other turn uses."""
 
-    _ids = itertools.count(1)
+    _call_ids = itertools.count(1)
 
     def __init__(
         self, *steps: Step, coalesce: bool = False, pace: float | None = None, done: bool = True
@@ -144,11 +144,11 @@ class Turn:
         """`coalesce` lets a server write all that it can at once, instead of piece by piece;
         `pace` is a number of pieces a second; without `done` OpenAI's closing mark is left out.
         """
-        self.steps = tuple(_with_id(step, self._ids) for step in steps)
+        self.steps = tuple(_assign_call_id(step, self._call_ids) for step in steps)
         self.coalesce = coalesce
         self.pace = pace
         self.done = done
-        self.kept: dict[str, Any] = {}
+        self.encoded_playback: dict[str, Any] = {}
         """What a server has encoded of it, by wire: a turn may be played thousands of times."""
 
     @property
@@ -222,14 +222,14 @@ def raw(content: bytes | str) -> Raw:
     return Raw(text=content) if isinstance(content, str) else Raw(data=content)
 
 
-def pieces(text: str, size: int | None) -> list[str]:
+def split_text(text: str, size: int | None) -> list[str]:
     """The text as it is streamed; no empty pieces."""
     if size is None:
         return [text] if text else []
     return [text[start : start + size] for start in range(0, len(text), size)]
 
 
-def _with_id(step: Step, ids: itertools.count[int]) -> Step:
+def _assign_call_id(step: Step, ids: itertools.count[int]) -> Step:
     if isinstance(step, Call) and step.id is None:
         return structs.replace(step, id=f"toolu_{next(ids):06}")
     return step
@@ -254,10 +254,10 @@ def read_script(path: Path) -> tuple[list[Turn], bool]:
         msgspec.ValidationError: naming the place that is not as it should be.
     """
     script = msgspec.json.decode(path.read_bytes(), type=_FileScript)
-    return [_turn(turn) for turn in script.turns], script.each
+    return [_build_turn(turn) for turn in script.turns], script.each
 
 
-def _turn(turn: list[FileStep] | _FileTurn) -> Turn:
+def _build_turn(turn: list[FileStep] | _FileTurn) -> Turn:
     if isinstance(turn, list):
         return Turn(*turn)
     return Turn(*turn.steps, coalesce=turn.coalesce, pace=turn.pace, done=turn.done)

@@ -32,7 +32,7 @@ from joey.testing.script import (
     Think,
     Tokens,
     Turn,
-    pieces,
+    split_text,
 )
 
 ScriptItem = Step | Chunk | Exception
@@ -82,10 +82,10 @@ class ScriptedProvider:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
         self.requests.append(request)
-        turn = self._next(request)
+        turn = self._take_next_turn(request)
         self.open_streams += 1
         try:
-            for item in _items(turn):
+            for item in _iter_items(turn):
                 match item:
                     case Exception():
                         raise item
@@ -94,7 +94,7 @@ class ScriptedProvider:
                     case Gate():
                         await item.event.wait()
                     case _:
-                        for chunk in _chunks(item):
+                        for chunk in _build_chunks(item):
                             yield chunk
         finally:
             self.open_streams -= 1
@@ -102,7 +102,7 @@ class ScriptedProvider:
     async def close(self) -> None:
         self.is_closed = True
 
-    def _next(self, request: ModelRequest) -> ScriptedTurn:
+    def _take_next_turn(self, request: ModelRequest) -> ScriptedTurn:
         number = len(self.requests)
         if number > len(self._turns):
             last = request.messages[-1].content if request.messages else ""
@@ -114,7 +114,7 @@ class ScriptedProvider:
         return turn(request) if callable(turn) else turn
 
 
-def _items(turn: ScriptedTurn) -> Iterable[ScriptItem]:
+def _iter_items(turn: ScriptedTurn) -> Iterable[ScriptItem]:
     """A turn's steps with calls numbered and the usual ending; a bare list as it is."""
     if not isinstance(turn, Turn):
         yield from turn
@@ -122,24 +122,24 @@ def _items(turn: ScriptedTurn) -> Iterable[ScriptItem]:
     for index, step in enumerate(turn.steps):
         match step:
             case Call():
-                yield from _call(step, index)
+                yield from _iter_call_chunks(step, index)
             case Tokens() | Stop():
                 continue
             case Disconnect():
                 yield ProviderError("The connection was lost.", failure=ProviderFailure.NETWORK)
             case _:
                 yield step
-    yield _usage(turn.tokens)
+    yield _build_usage_chunk(turn.tokens)
     yield StopChunk(turn.stop or ("tool_use" if turn.calls else "end_turn"))
 
 
-def _chunks(item: Step | Chunk) -> Iterable[Chunk]:
+def _build_chunks(item: Step | Chunk) -> Iterable[Chunk]:
     match item:
         case Say():
-            return [TextChunk(piece) for piece in pieces(item.text, item.chunk)]
+            return [TextChunk(piece) for piece in split_text(item.text, item.chunk)]
         case Think():
             thoughts: list[Chunk] = [
-                ReasoningChunk(piece) for piece in pieces(item.text, item.chunk)
+                ReasoningChunk(piece) for piece in split_text(item.text, item.chunk)
             ]
             if item.signature is not None:
                 thoughts.append(ReasoningChunk(signature=item.signature))
@@ -147,13 +147,13 @@ def _chunks(item: Step | Chunk) -> Iterable[Chunk]:
         case Redacted():
             return [ReasoningChunk(redacted=item.data)]
         case Call():
-            return list(_call(item, 0))
+            return list(_iter_call_chunks(item, 0))
         case Tokens():
-            return [_usage(item)]
+            return [_build_usage_chunk(item)]
         case Stop():
             return [StopChunk(item.reason)]
         case Fail():
-            raise _failure(item)
+            raise _build_provider_error(item)
         case Disconnect():
             raise ProviderError("The connection was lost.", failure=ProviderFailure.NETWORK)
         case Raw() | Pause() | Gate():
@@ -162,14 +162,14 @@ def _chunks(item: Step | Chunk) -> Iterable[Chunk]:
             return [item]
 
 
-def _call(step: Call, index: int) -> Iterable[CallChunk | CallEndChunk]:
+def _iter_call_chunks(step: Call, index: int) -> Iterable[CallChunk | CallEndChunk]:
     yield CallChunk(index, id=step.id, name=step.name)
-    for piece in pieces(step.arguments, step.chunk):
+    for piece in split_text(step.arguments, step.chunk):
         yield CallChunk(index, arguments=piece)
     yield CallEndChunk(index)
 
 
-def _usage(tokens: Tokens) -> UsageChunk:
+def _build_usage_chunk(tokens: Tokens) -> UsageChunk:
     return UsageChunk(
         Usage(
             input=tokens.input + tokens.cache_writes + tokens.cache_reads,
@@ -180,7 +180,7 @@ def _usage(tokens: Tokens) -> UsageChunk:
     )
 
 
-def _failure(step: Fail) -> ProviderError:
+def _build_provider_error(step: Fail) -> ProviderError:
     failure = _FAILURE_BY_STATUS.get(step.status, ProviderFailure.OVERLOAD)
     if step.code == "context_length_exceeded" or "prompt is too long" in step.message:
         failure = ProviderFailure.CONTEXT_OVERFLOW
@@ -193,4 +193,4 @@ def _failure(step: Fail) -> ProviderError:
     )
 
 
-_fits: type[Provider] = ScriptedProvider
+_protocol_check: type[Provider] = ScriptedProvider

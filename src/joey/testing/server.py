@@ -82,7 +82,7 @@ def by_conversation(turns: Sequence[Turn | TurnSelector]) -> TurnSelector:
         messages = request.body["messages"] if isinstance(request.body, dict) else []
         number = sum(1 for message in messages if message.get("role") == "assistant")
         if number >= len(turns):
-            return _script_ended(len(turns), number + 1)
+            return _build_script_ended_turn(len(turns), number + 1)
         turn = turns[number]
         return turn if isinstance(turn, Turn) else turn(request)
 
@@ -95,11 +95,13 @@ class ModelServer:
     def __init__(
         self, turns: Sequence[Turn | TurnSelector] | TurnSelector, *, port: int = 0
     ) -> None:
-        self._select = turns if callable(turns) else self._in_order(list(turns))
+        self._select_turn = (
+            turns if callable(turns) else self._make_sequential_selector(list(turns))
+        )
         self._port = port
         self._server: asyncio.Server | None = None
         self._connections: set[_ClientConnection] = set()
-        self._changed = asyncio.Event()
+        self._state_changed = asyncio.Event()
         self.requests: list[Request] = []
         self.connections_made = 0
         self.on_request: Callable[[Request], None] | None = None
@@ -142,22 +144,22 @@ class ModelServer:
 
     async def wait_for_connections(self, count: int) -> None:
         """Return when exactly so many connections are open."""
-        await self._wait(lambda: self.open_connections == count)
+        await self._wait_until(lambda: self.open_connections == count)
 
     async def wait_for_requests(self, count: int) -> None:
         """Return when at least so many requests have arrived."""
-        await self._wait(lambda: len(self.requests) >= count)
+        await self._wait_until(lambda: len(self.requests) >= count)
 
-    async def _wait(self, is_so: Callable[[], bool]) -> None:
+    async def _wait_until(self, is_so: Callable[[], bool]) -> None:
         while not is_so():
-            self._changed.clear()
-            await self._changed.wait()
+            self._state_changed.clear()
+            await self._state_changed.wait()
 
-    def _in_order(self, turns: list[Turn | TurnSelector]) -> TurnSelector:
+    def _make_sequential_selector(self, turns: list[Turn | TurnSelector]) -> TurnSelector:
         def select(request: Request) -> Turn:
             number = len(self.requests)
             if number > len(turns):
-                return _script_ended(len(turns), number)
+                return _build_script_ended_turn(len(turns), number)
             turn = turns[number - 1]
             return turn if isinstance(turn, Turn) else turn(request)
 
@@ -165,22 +167,22 @@ class ModelServer:
 
     # Called by connections --------------------------------------------------------------------
 
-    def _opened(self, connection: _ClientConnection) -> int:
+    def _add_connection(self, connection: _ClientConnection) -> int:
         self._connections.add(connection)
         self.connections_made += 1
-        self._changed.set()
+        self._state_changed.set()
         return self.connections_made
 
-    def _closed(self, connection: _ClientConnection) -> None:
+    def _remove_connection(self, connection: _ClientConnection) -> None:
         self._connections.discard(connection)
-        self._changed.set()
+        self._state_changed.set()
 
-    def _received(self, request: Request) -> Turn:
+    def _record_request(self, request: Request) -> Turn:
         self.requests.append(request)
-        self._changed.set()
+        self._state_changed.set()
         if self.on_request is not None:
             self.on_request(request)
-        return self._select(request)
+        return self._select_turn(request)
 
 
 class _ClientConnection(asyncio.Protocol):
@@ -190,26 +192,26 @@ class _ClientConnection(asyncio.Protocol):
         self._server = server
         self._transport: asyncio.Transport | None = None
         self._buffer = bytearray()
-        self._wanted = 0
+        self._expected_bytes = 0
         self._task: asyncio.Task[None] | None = None
-        self._may_write = asyncio.Event()
-        self._may_write.set()
-        self._number = 0
+        self._can_write = asyncio.Event()
+        self._can_write.set()
+        self._connection_number = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._number = self._server._opened(self)
+        self._connection_number = self._server._add_connection(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._task is not None:
             self._task.cancel()
-        self._server._closed(self)
+        self._server._remove_connection(self)
 
     def pause_writing(self) -> None:
-        self._may_write.clear()
+        self._can_write.clear()
 
     def resume_writing(self) -> None:
-        self._may_write.set()
+        self._can_write.set()
 
     def drop(self) -> None:
         if self._transport is not None:
@@ -217,59 +219,63 @@ class _ClientConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data
-        if len(self._buffer) >= self._wanted and (self._task is None or self._task.done()):
-            self._take_request()
+        if len(self._buffer) >= self._expected_bytes and (self._task is None or self._task.done()):
+            self._start_next_request()
 
-    def _take_request(self) -> None:
+    def _start_next_request(self) -> None:
         end = self._buffer.find(b"\r\n\r\n")
         if end < 0:
             return
-        path, headers = _parse_head(bytes(self._buffer[:end]))
-        self._wanted = end + 4 + int(headers.get("content-length", "0"))
-        if len(self._buffer) < self._wanted:
+        path, headers = _parse_request_head(bytes(self._buffer[:end]))
+        self._expected_bytes = end + 4 + int(headers.get("content-length", "0"))
+        if len(self._buffer) < self._expected_bytes:
             return
-        raw = bytes(self._buffer[end + 4 : self._wanted])
-        del self._buffer[: self._wanted]
-        self._wanted = 0
-        request = _request(path, headers, raw, self._number)
-        self._task = asyncio.get_running_loop().create_task(self._answer(request))
-        self._task.add_done_callback(self._take_next)
+        raw = bytes(self._buffer[end + 4 : self._expected_bytes])
+        del self._buffer[: self._expected_bytes]
+        self._expected_bytes = 0
+        request = _build_request(path, headers, raw, self._connection_number)
+        self._task = asyncio.get_running_loop().create_task(self._answer_request(request))
+        self._task.add_done_callback(self._continue_after_answer)
 
-    def _take_next(self, answered: asyncio.Task[None]) -> None:
+    def _continue_after_answer(self, answered: asyncio.Task[None]) -> None:
         """A request that came while the one before was still being answered."""
         if self._buffer and not answered.cancelled():
-            self._take_request()
+            self._start_next_request()
 
-    async def _answer(self, request: Request) -> None:
+    async def _answer_request(self, request: Request) -> None:
         if not request.wire or not isinstance(request.body, dict):
-            await self._refuse(Fail(404, f"There is nothing at {request.path}."), request.wire)
+            await self._send_error(Fail(404, f"There is nothing at {request.path}."), request.wire)
             return
         try:
-            turn = self._server._received(request)
+            turn = self._server._record_request(request)
         except Exception as error:
             turn = Turn(Fail(400, f"The script cannot answer this: {error!r}"))
         if request.body.get("stream") is not True:
-            await self._refuse(Fail(400, "This server only streams."), request.wire)
+            await self._send_error(Fail(400, "This server only streams."), request.wire)
             return
-        await self._play(turn, request)
+        await self._play_turn(turn, request)
         if self._server.on_answered is not None:
             self._server.on_answered(request)
 
-    async def _play(self, turn: Turn, request: Request) -> None:
+    async def _play_turn(self, turn: Turn, request: Request) -> None:
         model = str(request.body.get("model", ""))
         number = len(self._server.requests)
-        first = _RESPONSE_HEAD + wire_format.opening(turn, request.wire, number, model)
+        first = _RESPONSE_HEAD + wire_format.encode_opening_event(turn, request.wire, number, model)
         started = time.perf_counter()
         written = 0
-        for frame in wire_format.frames(turn, request.wire):
+        for frame in wire_format.build_playback(turn, request.wire):
             if not isinstance(frame, bytes):
                 if isinstance(frame, Fail):
-                    await self._refuse(frame, request.wire)
+                    await self._send_error(frame, request.wire)
                     return
                 if isinstance(frame, Disconnect):
-                    self._hang_up(frame, first)
+                    self._disconnect(frame, first)
                     return
-                await (asyncio.sleep(frame.seconds) if isinstance(frame, Pause) else _open(frame))
+                await (
+                    asyncio.sleep(frame.seconds)
+                    if isinstance(frame, Pause)
+                    else _wait_for_gate(frame)
+                )
                 continue
             await self._write(first + frame)
             first = b""
@@ -286,10 +292,10 @@ class _ClientConnection(asyncio.Protocol):
             await asyncio.get_running_loop().create_future()  # the loss cancels this task
             return
         self._transport.write(data)
-        if not self._may_write.is_set():
-            await self._may_write.wait()
+        if not self._can_write.is_set():
+            await self._can_write.wait()
 
-    def _hang_up(self, step: Disconnect, unsent: bytes) -> None:
+    def _disconnect(self, step: Disconnect, unsent: bytes) -> None:
         if self._transport is None:
             return
         if step.clean:
@@ -297,8 +303,8 @@ class _ClientConnection(asyncio.Protocol):
         else:
             self._transport.close()
 
-    async def _refuse(self, step: Fail, wire: str) -> None:
-        body = wire_format.error_body(step, wire)
+    async def _send_error(self, step: Fail, wire: str) -> None:
+        body = wire_format.encode_error_body(step, wire)
         fields = {"content-type": "application/json", **step.headers}
         if step.retry_after is not None:
             fields["retry-after"] = f"{step.retry_after:g}"
@@ -307,11 +313,11 @@ class _ClientConnection(asyncio.Protocol):
         await self._write("\r\n".join([*lines, "", ""]).encode("latin-1") + body)
 
 
-async def _open(gate: Gate) -> None:
+async def _wait_for_gate(gate: Gate) -> None:
     await gate.event.wait()
 
 
-def _parse_head(head: bytes) -> tuple[str, dict[str, str]]:
+def _parse_request_head(head: bytes) -> tuple[str, dict[str, str]]:
     request_line, *lines = head.decode("latin-1").split("\r\n")
     headers = {}
     for line in lines:
@@ -321,7 +327,7 @@ def _parse_head(head: bytes) -> tuple[str, dict[str, str]]:
     return path, headers
 
 
-def _request(path: str, headers: dict[str, str], raw: bytes, connection: int) -> Request:
+def _build_request(path: str, headers: dict[str, str], raw: bytes, connection: int) -> Request:
     try:
         body = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -335,7 +341,7 @@ def _request(path: str, headers: dict[str, str], raw: bytes, connection: int) ->
     return Request(path, headers, body, raw, time.perf_counter(), connection, wire)
 
 
-def _script_ended(length: int, number: int) -> Turn:
+def _build_script_ended_turn(length: int, number: int) -> Turn:
     message = f"The script has {length} turns, and this is request {number}."
     return Turn(Fail(400, message, code="script_ended"))
 
@@ -351,14 +357,14 @@ async def _serve(script: Path, port: int, requests: Path | None) -> None:
     turns, each = read_script(script)
     server = ModelServer(by_conversation(turns) if each else turns, port=port)
     if requests is not None:
-        server.on_request = lambda request: _log(request, requests)
+        server.on_request = lambda request: _append_request(request, requests)
     async with server:
         sys.stdout.write(f"{server.url}\n")
         sys.stdout.flush()
         await stopped.wait()
 
 
-def _log(request: Request, path: Path) -> None:
+def _append_request(request: Request, path: Path) -> None:
     entry = {"path": request.path, "headers": request.headers, "body": request.body}
     with path.open("ab") as file:
         file.write(msgspec.json.encode(entry) + b"\n")
@@ -394,10 +400,10 @@ class RequestTally(Struct):
 
     turns: int = 0
     summaries: int = 0
-    nested: int = 0
+    nested_summaries: int = 0
     """Summaries of a conversation that began with the one before."""
-    biggest: int = 0
-    too_long: int = 0
+    max_request_tokens: int = 0
+    refused_requests: int = 0
 
 
 class StrictModel:
@@ -405,33 +411,35 @@ class StrictModel:
         self, turns: Callable[[int], Turn], window: int, bytes_per_token: float = 4.0
     ) -> None:
         """`turns` makes the answer to the n-th request, from 0 on; summaries do not count."""
-        self._turns = turns
-        self._window = window
+        self._make_turn = turns
+        self._window_tokens = window
         self._bytes_per_token = bytes_per_token
         self.tally = RequestTally()
 
     def __call__(self, request: Request) -> Turn:
         tally = self.tally
         tokens = math.ceil(len(request.raw) / self._bytes_per_token)
-        tally.biggest = max(tally.biggest, tokens)
-        if tokens > self._window:
-            tally.too_long += 1
-            return Turn(fail(400, f"prompt is too long: {tokens} tokens > {self._window} maximum"))
-        if is_for_summary(request):
-            tally.nested += f"Summary number {tally.summaries}.".encode() in request.raw
+        tally.max_request_tokens = max(tally.max_request_tokens, tokens)
+        if tokens > self._window_tokens:
+            tally.refused_requests += 1
+            return Turn(
+                fail(400, f"prompt is too long: {tokens} tokens > {self._window_tokens} maximum")
+            )
+        if is_summary_request(request):
+            tally.nested_summaries += f"Summary number {tally.summaries}.".encode() in request.raw
             tally.summaries += 1
             turn = Turn(say(f"Summary number {tally.summaries}. Files were read."))
         else:
-            turn = self._turns(tally.turns)
+            turn = self._make_turn(tally.turns)
             tally.turns += 1
         return Turn(*turn.steps, usage(input=tokens, output=_OUTPUT_TOKENS), coalesce=True)
 
 
-def is_for_summary(request: Request) -> bool:
+def is_summary_request(request: Request) -> bool:
     return CONDENSE_SYSTEM_PROMPT[:40].encode() in request.raw
 
 
-def read_in_turn(files: int, turns: int) -> Callable[[int], Turn]:
+def make_file_reading_turns(files: int, turns: int) -> Callable[[int], Turn]:
     """Reads one file after the other for so many turns, then is done."""
 
     def turn(number: int) -> Turn:

@@ -25,7 +25,7 @@ from joey.testing.script import (
     Think,
     Tokens,
     Turn,
-    pieces,
+    split_text,
 )
 
 ANTHROPIC = "anthropic"
@@ -34,49 +34,49 @@ OPENAI = "openai"
 ControlStep = Pause | Gate | Disconnect | Fail
 PlaybackItem = bytes | ControlStep
 
-_encode = msgspec.json.Encoder().encode
+_encode_json = msgspec.json.Encoder().encode
 _LAST_HTTP_CHUNK = b"0\r\n\r\n"
 
 
-def frames(turn: Turn, wire: str) -> list[PlaybackItem]:
+def build_playback(turn: Turn, wire: str) -> list[PlaybackItem]:
     """What to play for a turn, after the opening event and including the end of the body."""
-    kept = turn.kept.get(wire)
+    kept = turn.encoded_playback.get(wire)
     if kept is None:
-        events = _anthropic(turn) if wire == ANTHROPIC else _openai(turn)
-        kept = turn.kept[wire] = _framed(list(events), coalesce=turn.coalesce)
+        events = _iter_anthropic_events(turn) if wire == ANTHROPIC else _iter_openai_events(turn)
+        kept = turn.encoded_playback[wire] = _add_http_framing(list(events), coalesce=turn.coalesce)
     result: list[PlaybackItem] = kept
     return result
 
 
-def opening(turn: Turn, wire: str, number: int, model: str) -> bytes:
+def encode_opening_event(turn: Turn, wire: str, number: int, model: str) -> bytes:
     """The first event of an answer; it alone differs from one answer to the next."""
     if wire == ANTHROPIC:
-        return chunked(_message_start(turn.tokens, f"msg_{number:06}", model))
+        return encode_http_chunk(_encode_message_start(turn.tokens, f"msg_{number:06}", model))
     delta: dict[str, Any] = {"role": "assistant", "content": ""}
-    return chunked(_openai_chunk(delta, id=f"chatcmpl-{number:06}", model=model))
+    return encode_http_chunk(_encode_openai_chunk(delta, id=f"chatcmpl-{number:06}", model=model))
 
 
-def error_body(step: Fail, wire: str) -> bytes:
+def encode_error_body(step: Fail, wire: str) -> bytes:
     if step.body is not None:
         return step.body.encode()
-    return _encode(_error(step, wire))
+    return _encode_json(_build_error(step, wire))
 
 
-def chunked(data: bytes) -> bytes:
+def encode_http_chunk(data: bytes) -> bytes:
     """One chunk of an HTTP/1.1 body."""
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
-def _framed(events: list[PlaybackItem], *, coalesce: bool) -> list[PlaybackItem]:
+def _add_http_framing(events: list[PlaybackItem], *, coalesce: bool) -> list[PlaybackItem]:
     """Frames for HTTP; the end of the body travels with the last bytes."""
     result: list[PlaybackItem] = []
     for event in events:
         if not isinstance(event, bytes):
             result.append(event)
         elif coalesce and result and isinstance(result[-1], bytes):
-            result[-1] += chunked(event)
+            result[-1] += encode_http_chunk(event)
         else:
-            result.append(chunked(event))
+            result.append(encode_http_chunk(event))
         if isinstance(event, Disconnect):
             break
     else:
@@ -91,7 +91,7 @@ def _is_before_output(turn: Turn, position: int) -> bool:
     return all(isinstance(step, ControlStep) for step in turn.steps[:position])
 
 
-def _error(step: Fail, wire: str) -> dict[str, Any]:
+def _build_error(step: Fail, wire: str) -> dict[str, Any]:
     if wire == ANTHROPIC:
         kind = step.code or _ANTHROPIC_ERROR_TYPES.get(step.status, "api_error")
         return {"type": "error", "error": {"type": kind, "message": step.message}}
@@ -115,17 +115,17 @@ _ANTHROPIC_ERROR_TYPES = {
 # Anthropic ------------------------------------------------------------------------------------
 
 
-def _anthropic(turn: Turn) -> Iterator[PlaybackItem]:
+def _iter_anthropic_events(turn: Turn) -> Iterator[PlaybackItem]:
     index = 0
     for position, step in enumerate(turn.steps):
         match step:
             case Say() | Think() | Redacted() | Call():
-                yield from _anthropic_block(step, index)
+                yield from _iter_anthropic_block_events(step, index)
                 index += 1
             case Raw():
                 yield step.content
             case Fail() if not _is_before_output(turn, position):
-                yield _event("error", _error(step, ANTHROPIC))
+                yield _encode_sse_event("error", _build_error(step, ANTHROPIC))
                 yield Disconnect(clean=True)
                 return
             case Tokens() | Stop():
@@ -135,23 +135,27 @@ def _anthropic(turn: Turn) -> Iterator[PlaybackItem]:
     reason = turn.stop or ("tool_use" if turn.calls else "end_turn")
     delta = {"stop_reason": reason, "stop_sequence": None}
     usage = {"output_tokens": turn.tokens.output}
-    yield _event("message_delta", {"type": "message_delta", "delta": delta, "usage": usage})
-    yield _event("message_stop", {"type": "message_stop"})
+    yield _encode_sse_event(
+        "message_delta", {"type": "message_delta", "delta": delta, "usage": usage}
+    )
+    yield _encode_sse_event("message_stop", {"type": "message_stop"})
 
 
-def _anthropic_block(step: Say | Think | Redacted | Call, index: int) -> Iterator[bytes]:
+def _iter_anthropic_block_events(
+    step: Say | Think | Redacted | Call, index: int
+) -> Iterator[bytes]:
     deltas: list[dict[str, Any]] = []
     match step:
         case Say():
             start: dict[str, Any] = {"type": "text", "text": ""}
             deltas = [
-                {"type": "text_delta", "text": text} for text in pieces(step.text, step.chunk)
+                {"type": "text_delta", "text": text} for text in split_text(step.text, step.chunk)
             ]
         case Think():
             start = {"type": "thinking", "thinking": "", "signature": ""}
             deltas = [
                 {"type": "thinking_delta", "thinking": text}
-                for text in pieces(step.text, step.chunk)
+                for text in split_text(step.text, step.chunk)
             ]
             if step.signature is not None:
                 deltas.append({"type": "signature_delta", "signature": step.signature})
@@ -161,17 +165,17 @@ def _anthropic_block(step: Say | Think | Redacted | Call, index: int) -> Iterato
             start = {"type": "tool_use", "id": step.id, "name": step.name, "input": {}}
             deltas = [
                 {"type": "input_json_delta", "partial_json": text}
-                for text in pieces(step.arguments, step.chunk)
+                for text in split_text(step.arguments, step.chunk)
             ]
     body = {"type": "content_block_start", "index": index, "content_block": start}
-    yield _event("content_block_start", body)
+    yield _encode_sse_event("content_block_start", body)
     for delta in deltas:
         body = {"type": "content_block_delta", "index": index, "delta": delta}
-        yield _event("content_block_delta", body)
-    yield _event("content_block_stop", {"type": "content_block_stop", "index": index})
+        yield _encode_sse_event("content_block_delta", body)
+    yield _encode_sse_event("content_block_stop", {"type": "content_block_stop", "index": index})
 
 
-def _message_start(tokens: Tokens, message_id: str, model: str) -> bytes:
+def _encode_message_start(tokens: Tokens, message_id: str, model: str) -> bytes:
     message: dict[str, Any] = {
         "id": message_id,
         "type": "message",
@@ -187,58 +191,58 @@ def _message_start(tokens: Tokens, message_id: str, model: str) -> bytes:
             "output_tokens": 1,
         },
     }
-    return _event("message_start", {"type": "message_start", "message": message})
+    return _encode_sse_event("message_start", {"type": "message_start", "message": message})
 
 
-def _event(name: str, body: dict[str, Any]) -> bytes:
-    return b"event: %b\ndata: %b\n\n" % (name.encode(), _encode(body))
+def _encode_sse_event(name: str, body: dict[str, Any]) -> bytes:
+    return b"event: %b\ndata: %b\n\n" % (name.encode(), _encode_json(body))
 
 
 # OpenAI ---------------------------------------------------------------------------------------
 
 
-def _openai(turn: Turn) -> Iterator[PlaybackItem]:
+def _iter_openai_events(turn: Turn) -> Iterator[PlaybackItem]:
     index = 0
     for position, step in enumerate(turn.steps):
         match step:
             case Say():
-                for text in pieces(step.text, step.chunk):
-                    yield _openai_chunk({"content": text})
+                for text in split_text(step.text, step.chunk):
+                    yield _encode_openai_chunk({"content": text})
             case Think():
-                for text in pieces(step.text, step.chunk):
-                    yield _openai_chunk({"reasoning_content": text})
+                for text in split_text(step.text, step.chunk):
+                    yield _encode_openai_chunk({"reasoning_content": text})
             case Redacted():
                 detail = {"type": "reasoning.encrypted", "data": step.data, "index": 0}
-                yield _openai_chunk({"reasoning_details": [detail]})
+                yield _encode_openai_chunk({"reasoning_details": [detail]})
             case Call():
-                yield from _openai_call(step, index)
+                yield from _iter_openai_call_chunks(step, index)
                 index += 1
             case Raw():
                 yield step.content
             case Fail() if not _is_before_output(turn, position):
-                yield b"data: %b\n\n" % _encode(_error(step, OPENAI))
+                yield b"data: %b\n\n" % _encode_json(_build_error(step, OPENAI))
                 yield Disconnect(clean=True)
                 return
             case Tokens() | Stop():
                 continue
             case _:
                 yield step
-    yield _openai_chunk({}, finish=turn.stop or ("tool_calls" if turn.calls else "stop"))
-    yield _openai_usage(turn.tokens)
+    yield _encode_openai_chunk({}, finish=turn.stop or ("tool_calls" if turn.calls else "stop"))
+    yield _encode_openai_usage(turn.tokens)
     if turn.done:
         yield b"data: [DONE]\n\n"
 
 
-def _openai_call(step: Call, index: int) -> Iterator[bytes]:
+def _iter_openai_call_chunks(step: Call, index: int) -> Iterator[bytes]:
     function = {"name": step.name, "arguments": ""}
     head = {"index": index, "id": step.id, "type": "function", "function": function}
-    yield _openai_chunk({"tool_calls": [head]})
-    for text in pieces(step.arguments, step.chunk):
+    yield _encode_openai_chunk({"tool_calls": [head]})
+    for text in split_text(step.arguments, step.chunk):
         piece = {"index": index, "function": {"arguments": text}}
-        yield _openai_chunk({"tool_calls": [piece]})
+        yield _encode_openai_chunk({"tool_calls": [piece]})
 
 
-def _openai_usage(tokens: Tokens) -> bytes:
+def _encode_openai_usage(tokens: Tokens) -> bytes:
     prompt = tokens.input + tokens.cache_writes + tokens.cache_reads
     usage = {
         "prompt_tokens": prompt,
@@ -249,15 +253,15 @@ def _openai_usage(tokens: Tokens) -> bytes:
             "cache_write_tokens": tokens.cache_writes,
         },
     }
-    return _openai_event({"choices": [], "usage": usage})
+    return _encode_openai_event({"choices": [], "usage": usage})
 
 
-def _openai_chunk(delta: dict[str, Any], finish: str | None = None, **fields: str) -> bytes:
+def _encode_openai_chunk(delta: dict[str, Any], finish: str | None = None, **fields: str) -> bytes:
     choice = {"index": 0, "delta": delta, "finish_reason": finish}
-    return _openai_event({"choices": [choice], **fields})
+    return _encode_openai_event({"choices": [choice], **fields})
 
 
-def _openai_event(fields: dict[str, Any]) -> bytes:
+def _encode_openai_event(fields: dict[str, Any]) -> bytes:
     body = {
         "id": "chatcmpl-scripted",
         "object": "chat.completion.chunk",
@@ -265,4 +269,4 @@ def _openai_event(fields: dict[str, Any]) -> bytes:
         "model": "scripted",
         **fields,
     }
-    return b"data: %b\n\n" % _encode(body)
+    return b"data: %b\n\n" % _encode_json(body)
