@@ -16,7 +16,7 @@ from joey.core.edits import patch
 from joey.core.edits.patch_parser import UpdateFile, parse_patch
 from joey.core.edits.search_replace import AppliedBlocks, apply_blocks
 from joey.core.models import ModelInfo
-from joey.tools.file_edit import similarity
+from joey.tools.file_edit import compute_similarity
 from joey.tools.text_edit import ReplaceFailure, ReplaceSuccess, find_and_replace
 
 LINE_COUNT = 10_000
@@ -92,7 +92,7 @@ def exact_blocks(lines: list[str], *, hints: bool) -> Callable[[], object]:
     )
 
     def work() -> None:
-        outcome = apply_blocks(text, diff, similarity=similarity)
+        outcome = apply_blocks(text, diff, similarity=compute_similarity)
         assert isinstance(outcome, AppliedBlocks)
         assert outcome.applied_count == BLOCK_COUNT
 
@@ -102,7 +102,7 @@ def exact_blocks(lines: list[str], *, hints: bool) -> Callable[[], object]:
 def fuzzy_miss(lines: list[str]) -> Callable[[], object]:
     """A block in which every line with words is a little different."""
     text, diff = "\n".join(lines), block(_altered(lines), "pass")
-    return lambda: apply_blocks(text, diff, similarity=similarity)
+    return lambda: apply_blocks(text, diff, similarity=compute_similarity)
 
 
 def chunks(lines: list[str], *, wrong: str = "") -> Callable[[], object]:
@@ -119,7 +119,7 @@ def chunks(lines: list[str], *, wrong: str = "") -> Callable[[], object]:
         assert isinstance(hunks, tuple)
         (hunk,) = hunks
         assert isinstance(hunk, UpdateFile)
-        outcome = patch.apply_chunks(text, hunk.chunks, similarity=similarity)
+        outcome = patch.apply_chunks(text, hunk.chunks, similarity=compute_similarity)
         assert isinstance(outcome, patch.FailedPatch if wrong else str)
 
     return work
@@ -144,7 +144,7 @@ def missed_edit(lines: list[str]) -> Callable[[], object]:
     def work() -> None:
         outcome = find_and_replace(text, old, "pass", MODEL, tolerant=True)
         assert isinstance(outcome, ReplaceFailure)
-        assert outcome.failure.evidence
+        assert outcome.explanation.evidence
 
     return work
 

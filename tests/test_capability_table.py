@@ -29,7 +29,7 @@ from joey.core.wire.commands import COMMANDS as WIRE_COMMANDS
 from joey.server.auth import build_origin_policy
 from joey.server.http import SecurityMiddleware, make_application
 from joey.server.ipc_protocol import IpcCommand
-from joey.tools.registry import default_tools
+from joey.tools.registry import build_default_tools
 from joey.workspace.files import LocalFiles
 from tests import capability_table, run_capabilities
 from tests.capability_table import Key, Web
@@ -79,7 +79,7 @@ def names_of(kind: type[Struct]) -> set[str]:
 @pytest.mark.parametrize(
     ("table", "there"),
     [
-        (capability_table.TOOLS, {tool.name for tool in default_tools()} | {"mcp", "custom"}),
+        (capability_table.TOOLS, {tool.name for tool in build_default_tools()} | {"mcp", "custom"}),
         (capability_table.WEBSOCKET, set(WIRE_COMMANDS)),
         (capability_table.IPC, tags(IpcCommand)),
         (capability_table.COMMANDS, {*leaves(), "(a prompt)"}),

@@ -16,7 +16,7 @@ import pytest
 from msgspec.structs import fields
 
 from joey.core.settings import Settings
-from joey.tools.registry import default_tools
+from joey.tools.registry import build_default_tools
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [
@@ -120,7 +120,7 @@ def test_links_and_make_targets_of_a_document_exist(document: Path) -> None:
 def test_every_tool_is_documented_with_its_parameters() -> None:
     text = (ROOT / "docs" / "tools.md").read_text(encoding="utf-8")
     rows = {line.split("`")[1]: line for line in text.splitlines() if line.startswith("| `")}
-    for tool in default_tools():
+    for tool in build_default_tools():
         names = [field.encode_name for field in fields(tool.params)]
         missing = [name for name in names if f"`{name}`" not in rows.get(tool.name, "")]
         assert not missing, f"docs/tools.md does not tell {missing} of {tool.name}"

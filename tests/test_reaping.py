@@ -17,7 +17,7 @@ from joey.execution.processes import kill_marked_processes
 from joey.mcp.config import ServerEntry
 from joey.mcp.process import StderrTail
 from joey.mcp.transports import open_stdio_streams
-from joey.tools.regex_client import ask_script
+from joey.tools.regex_client import run_worker_script
 
 SLEEP = "import time\ntime.sleep(60)\n"
 
@@ -63,7 +63,7 @@ async def test_a_script_that_takes_too_long(tmp_path: Path, polled: list[object]
     script = tmp_path / "script.py"
     script.write_text(SLEEP, encoding="utf-8")
     with pytest.raises(TimeoutError):
-        await ask_script(script, b"", 0.1)
+        await run_worker_script(script, b"", 0.1)
     assert polled == []
 
 

@@ -12,7 +12,7 @@ import pytest
 from joey.core.models import ToolProtocol
 from joey.tools.custom_tool import CustomTool
 from joey.tools.mcp_tool import McpServerTool
-from joey.tools.registry import default_tools
+from joey.tools.registry import build_default_tools
 from tests.document_tables import hold
 from tests.requirements import REQUIREMENTS
 from tests.tools.tool_examples import ALWAYS, EXAMPLES, FACETS, Example
@@ -21,7 +21,7 @@ DOCUMENT = Path(__file__).parent.parent / "docs" / "tools.md"
 BEGIN = "<!-- begin: made by tests/test_tool_table.py -->\n"
 END = "<!-- end: made by tests/test_tool_table.py -->\n"
 
-OURS = {tool.name: tool for tool in default_tools()}
+OURS = {tool.name: tool for tool in build_default_tools()}
 KINDS = [*OURS, "mcp", "custom"]
 GROUPS = {
     **{name: tool.group for name, tool in OURS.items()},

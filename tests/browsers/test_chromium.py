@@ -23,7 +23,7 @@ from joey.ports import BrowserStep, Capabilities, ToolContext
 from joey.testing.script import Turn, call
 from joey.tools.base import Access, AvailabilityContext, Outcome
 from joey.tools.browser_action import BrowserAction
-from joey.tools.registry import Registry, default_tools
+from joey.tools.registry import Registry, build_default_tools
 from tests.engine.engine_harness import EngineHarness, asked, finish, wait_for_event
 from tests.tools.test_registry import MODEL, mode
 from tests.tools.test_xml_calls import only_call
@@ -242,10 +242,10 @@ async def test_a_task_opens_a_page_once_the_user_agrees(
 
 @pytest.mark.requirement("tool:browser_action:schema:offered")
 def test_it_is_offered_where_there_is_a_browser_and_it_is_not_switched_off() -> None:
-    registry = Registry(default_tools())
+    registry = Registry(build_default_tools())
 
     def offered(settings: Settings, extras: Capabilities) -> bool:
-        specs = registry.specs(mode("code"), AvailabilityContext(settings, MODEL, extras))
+        specs = registry.list_specs(mode("code"), AvailabilityContext(settings, MODEL, extras))
         return "browser_action" in {spec.name for spec in specs}
 
     assert offered(Settings(), Capabilities(browser=Nothing()))

@@ -22,7 +22,7 @@ from joey.ports import Capabilities, Provider, Store
 from joey.storage.task_store import JsonFileLog, JsonFileStore
 from joey.testing.script import Call, Turn, call
 from joey.testing.scripted import ScriptedProvider, ScriptedTurn
-from joey.tools.registry import Registry, default_tools
+from joey.tools.registry import Registry, build_default_tools
 from joey.workspace.environment import LocalEnvironment
 from joey.workspace.files import LocalFiles
 from joey.workspace.search import LocalSearch
@@ -69,7 +69,7 @@ class EngineHarness:
         self.engine = self.new_engine()
 
     def new_engine(self, store: Store | None = None) -> Engine:
-        registry = Registry(default_tools())
+        registry = Registry(build_default_tools())
 
         def make_runtime(options: TaskOptions) -> TaskRuntime:
             files = LocalFiles(options.workspace or self.root)

@@ -13,7 +13,7 @@ from joey.engine.asks import Unattended
 from joey.engine.outcomes import Completed
 from joey.testing.script import Turn, call
 from joey.tools.read_file import ReadFile
-from joey.tools.registry import default_tools
+from joey.tools.registry import build_default_tools
 from tests.engine.engine_harness import (
     EngineHarness,
     asked,
@@ -64,7 +64,7 @@ async def test_calls_beside_a_wrong_one_still_run(workshop: EngineHarness) -> No
     assert '"status":"error"' in malformed
     assert not (workshop.root / "a.txt").exists()
     assert "launch_rocket" in unknown
-    assert all(tool.name in unknown for tool in default_tools())
+    assert all(tool.name in unknown for tool in build_default_tools())
     assert "b.txt" in written
     assert (workshop.root / "b.txt").read_text() == "whole"
 

@@ -14,7 +14,7 @@ from joey.errors import ToolError
 from joey.execution.custom_tools import list_tool_trust_items
 from joey.ports import CustomToolInfo
 from joey.tools.custom_tool import CustomTool
-from joey.tools.registry import Registry, ToolSetCache, default_tools
+from joey.tools.registry import Registry, ToolSetCache, build_default_tools
 from tests.extensions.test_custom_tools import ToolHarness, is_gone
 
 HARMLESS = '"""Good."""\nimport _beside\ndef run(): return _beside.WORDS'
@@ -129,9 +129,9 @@ async def test_a_description_that_no_provider_would_take_is_refused(
 
 @pytest.mark.parametrize("name", ["read_file", "write_file", "search_and_replace"])
 def test_a_tool_cannot_take_the_place_of_one_of_ours(name: str) -> None:
-    registry = Registry(default_tools())
+    registry = Registry(build_default_tools())
     mine = (CustomToolInfo(name, "Mine.", {"type": "object"}, "tools/mine.py"),)
-    box = ToolSetCache().of(registry, (), mine)
+    box = ToolSetCache().get_or_create(registry, (), mine)
     assert not isinstance(box.find(name), CustomTool)
 
 

@@ -50,7 +50,7 @@ from joey.storage.task_directory import LockOwner
 from joey.storage.task_store import JsonFileStore
 from joey.testing.script import Turn, call, fail, pause, redacted, say, think, usage
 from joey.testing.server import ModelServer, Request, by_conversation
-from joey.tools.registry import default_tools
+from joey.tools.registry import build_default_tools
 from joey.tui.widgets.prompt_history import StoredPrompt as PromptEntry
 
 __all__ = [
@@ -170,7 +170,7 @@ def tools() -> dict[str, dict[str, Any]]:
             "parameters": tool.spec.parameters,
             "strict": tool.spec.strict,
         }
-        for tool in default_tools()
+        for tool in build_default_tools()
     }
 
 

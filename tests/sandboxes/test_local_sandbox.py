@@ -36,7 +36,7 @@ from joey.execution.terminal import LocalTerminal
 from joey.ports import SandboxLevel, SandboxReport
 from joey.testing.script import Turn, call
 from joey.tools.base import Outcome
-from joey.tools.execute_command import explained
+from joey.tools.execute_command import add_sandbox_note
 from tests.engine.engine_harness import EngineHarness, asked, finish
 
 
@@ -210,7 +210,7 @@ async def test_the_second_flag_and_the_setting_count(
 def test_the_model_is_informed_when_the_sandbox_may_be_the_reason(
     text: str, code: int, level: SandboxLevel, is_mentioned: bool
 ) -> None:
-    outcome = explained(Outcome(text, exit_code=code), SandboxReport(level), Settings())
+    outcome = add_sandbox_note(Outcome(text, exit_code=code), SandboxReport(level), Settings())
     assert ("ran in a sandbox" in outcome.text) is is_mentioned
 
 

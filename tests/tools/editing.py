@@ -34,4 +34,6 @@ async def expect_error(tool: AnyTool, ctx: ToolContext, arguments: dict[str, Any
 
 def is_offered(tool: AnyTool, edit_tool: Any = "auto", model: str = "apply_diff") -> bool:
     info = ModelInfo(id="m", preferred_edit_tool=model)
-    return tool.offered(AvailabilityContext(Settings(edit_tool=edit_tool), info, Capabilities()))
+    return tool.is_available(
+        AvailabilityContext(Settings(edit_tool=edit_tool), info, Capabilities())
+    )

@@ -16,11 +16,11 @@ from joey.errors import ArgumentError, IgnoredPathError, ToolError
 from joey.ports import Capabilities, ToolContext
 from joey.tools.apply_patch import ApplyPatch, PreparedPatch
 from joey.tools.base import Access, AvailabilityContext, Claim, Outcome
-from joey.tools.registry import Registry, default_tools
+from joey.tools.registry import Registry, build_default_tools
 from tests.tools.tool_context import make_context
 
 tool = ApplyPatch()
-registry = Registry(default_tools())
+registry = Registry(build_default_tools())
 CODE = "def one():\n    return 1\n\n\ndef two():\n    return 2\n"
 ONE = ("*** Update File: a.py", "-    return 1", "+    return 11")
 
@@ -92,7 +92,7 @@ def test_it_is_offered_instead_of_the_other_edit_tools(
     offer = AvailabilityContext(
         Settings(edit_tool=chosen), ModelInfo(id="m", preferred_edit_tool=model), Capabilities()
     )
-    offered = [spec.name for spec in registry.specs(mode, offer)]
+    offered = [spec.name for spec in registry.list_specs(mode, offer)]
     assert [name for name in offered if name in ("apply_diff", "apply_patch", "write_to_file")] == (
         names
     )
@@ -116,7 +116,7 @@ def only_call(protocol: ToolProtocol, text: str) -> ToolCall:
     """The call that a model makes, its stream cut into small pieces."""
     assembler = ReplyAssembler(
         protocol=protocol,
-        tools=registry.xml_tools(),
+        tools=registry.collect_xml_tags(),
         taken_ids=lambda call_id: False,
         make_id=lambda: "call",
     )
@@ -423,13 +423,13 @@ async def test_a_mode_that_may_edit_some_files_may_not_change_others_by_a_patch(
     (work / "link.md").symlink_to("a.py")
     prepared = await prepare(ctx, *lines)
     with pytest.raises(ToolError, match=FORBIDDEN):
-        registry.check_places(tool, architect(), prepared.claims)
+        registry.check_claimed_paths(tool, architect(), prepared.claims)
 
 
 async def test_a_mode_may_patch_the_files_that_match(ctx: ToolContext) -> None:
     lines = ("*** Add File: plan.md", "+*** Add File: x.py")
     registry.check_allowed(tool, architect(), Settings(), {"patch": patch(*lines)})
-    registry.check_places(tool, architect(), (await prepare(ctx, *lines)).claims)
+    registry.check_claimed_paths(tool, architect(), (await prepare(ctx, *lines)).claims)
 
 
 # What fails

@@ -6,7 +6,7 @@ import pytest
 from msgspec import Meta, Struct
 
 from joey.errors import ArgumentError
-from joey.tools.base import Tool, convert
+from joey.tools.base import Tool, convert_arguments
 from joey.tools.execute_command import ExecuteCommand
 from joey.tools.write_to_file import WriteToFile
 
@@ -28,7 +28,7 @@ class Params(Struct, frozen=True):
 
 
 def converted(**arguments: Any) -> Params:
-    return convert(arguments, Params, "a_tool")
+    return convert_arguments(arguments, Params, "a_tool")
 
 
 @pytest.mark.requirement("tools:lenient-arguments")
@@ -68,16 +68,16 @@ def test_unknown_arguments_are_passed_over() -> None:
 
 def test_another_name_is_understood_unless_the_real_one_is_there() -> None:
     aliases = {"file": "path"}
-    assert convert({"file": "a"}, Params, "t", aliases) == Params("a")
-    assert convert({"file": "a", "path": "b"}, Params, "t", aliases) == Params("b")
-    assert convert({"file": "a", "path": None}, Params, "t", aliases) == Params("a")
+    assert convert_arguments({"file": "a"}, Params, "t", aliases) == Params("a")
+    assert convert_arguments({"file": "a", "path": "b"}, Params, "t", aliases) == Params("b")
+    assert convert_arguments({"file": "a", "path": None}, Params, "t", aliases) == Params("a")
 
 
 @pytest.mark.requirement("tools:missing-parameter")
 @pytest.mark.parametrize("arguments", [{}, {"path": None}, {"file": "x"}])
 def test_a_missing_parameter_is_named(arguments: dict[str, Any]) -> None:
     with pytest.raises(ArgumentError, match="'path' of a_tool") as caught:
-        convert(arguments, Params, "a_tool")
+        convert_arguments(arguments, Params, "a_tool")
     assert caught.value.parameter == "path"
 
 

@@ -15,8 +15,8 @@ from joey.core.settings import Settings
 from joey.errors import ArgumentError, IgnoredPathError, ToolError
 from joey.ports import Capabilities, CodeSearchHit, CodeSearchResult, ToolContext
 from joey.tools.base import Access, AvailabilityContext, Claim, Outcome
-from joey.tools.codebase_search import CodebaseSearch, render
-from joey.tools.registry import Registry, default_tools
+from joey.tools.codebase_search import CodebaseSearch, render_results
+from joey.tools.registry import Registry, build_default_tools
 from joey.workspace.files import LocalFiles
 from joey.workspace.listing import every_file
 from tests.tools.tool_context import make_context
@@ -47,7 +47,7 @@ async def test_hits_are_shown_with_path_score_lines_and_text(ctx: ToolContext) -
         "File path: src/a.py\nScore: 1.00\nLines: 2-3\n"
         "Code Chunk:\ndef find_needle():\n    return 1"
     )
-    ((say, text),) = outcome.said
+    ((say, text),) = outcome.rows
     assert say == "codebase_search_result"
     assert json.loads(text) == {
         "tool": "codebaseSearch",
@@ -93,10 +93,10 @@ async def test_a_directory_that_does_not_exist_is_an_error(ctx: ToolContext) -> 
 
 def test_a_note_follows_the_results() -> None:
     hit = CodeSearchHit("a.py", 0.5, 1, 1, "x")
-    assert render("q", CodeSearchResult((hit,), "Be careful.")).endswith(
+    assert render_results("q", CodeSearchResult((hit,), "Be careful.")).endswith(
         "Code Chunk:\nx\n\nBe careful."
     )
-    assert render("q", CodeSearchResult((), "Be careful.")).endswith('"q".\n\nBe careful.')
+    assert render_results("q", CodeSearchResult((), "Be careful.")).endswith('"q".\n\nBe careful.')
 
 
 @pytest.mark.requirement("tool:codebase_search:approval")
@@ -150,12 +150,12 @@ def test_a_missing_query_is_named(arguments: dict[str, Any]) -> None:
 async def test_it_is_offered_where_there_is_an_index_whether_it_is_filled_or_not(
     ctx: ToolContext,
 ) -> None:
-    registry = Registry(default_tools())
+    registry = Registry(build_default_tools())
     mode = BUILT_IN_MODES[0]
 
     def names(settings: Settings, extras: Capabilities) -> set[str]:
         offer = AvailabilityContext(settings, ModelInfo(id="any"), extras)
-        return {spec.name for spec in registry.specs(mode, offer)}
+        return {spec.name for spec in registry.list_specs(mode, offer)}
 
     on, off = Settings(), Settings(codebase_index_enabled=False)
     assert ctx.capabilities.code_index is not None

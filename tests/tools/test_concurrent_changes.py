@@ -11,11 +11,11 @@ import pytest
 from joey.core.models import ToolProtocol
 from joey.errors import ToolError
 from joey.ports import ToolContext
-from joey.tools.registry import Registry, default_tools
+from joey.tools.registry import Registry, build_default_tools
 from tests.tools.editing import CODE, carry_out, expect_error, prepare
 from tests.tools.tool_context import make_context
 
-registry = Registry(default_tools())
+registry = Registry(build_default_tools())
 THEIRS = CODE + "theirs = 3\n"
 BLOCK = "<<<<<<< SEARCH\n    return 1\n=======\n    return 11\n>>>>>>> REPLACE"
 STRINGS = {"file_path": "a.py", "old_string": "return 1", "new_string": "return 11"}

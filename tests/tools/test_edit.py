@@ -66,7 +66,7 @@ def test_it_is_offered_to_models_that_know_it_best_and_where_the_user_wants_it()
 @pytest.mark.parametrize("replace_all", [True, "true"])
 def test_a_native_call_is_understood(replace_all: object) -> None:
     request = tool.parse(arguments("a", "b", replace_all=replace_all))
-    assert request.wanted == StringReplacement("a.py", "a", "b", replace_all=True)
+    assert request.replacement == StringReplacement("a.py", "a", "b", replace_all=True)
     assert tool.parse({"path": "a.py", "old_string": " ", "new_string": ""}).path == "a.py"
 
 
@@ -87,7 +87,7 @@ def test_a_call_in_xml_keeps_its_indentation() -> None:
 def test_the_older_forms_are_understood() -> None:
     operations = '[{"search": "a", "replace": ""}, {"search": "b", "replace": "c"}]'
     several = BatchReplacement("a.py", (ReplaceOperation("a", ""), ReplaceOperation("b", "c")))
-    assert tool.parse({"path": "a.py", "operations": operations}).wanted == several
+    assert tool.parse({"path": "a.py", "operations": operations}).replacement == several
     assert (
         parsed(
             f"<search_and_replace><path>a.py</path><operations>{operations}</operations>"

@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from joey.core.models import ModelInfo
-from joey.tools.registry import Registry, default_tools
+from joey.tools.registry import Registry, build_default_tools
 from tests.tools.editing import carry_out
 from tests.tools.tool_context import make_context
 
-registry = Registry(default_tools())
+registry = Registry(build_default_tools())
 
 LINE_TEXTS = st.sampled_from(
     ["alpha", "beta(x)", "  gamma = 1", "\tif y:", "$1 \\1 $&", "é ü", "a  b", "x"]

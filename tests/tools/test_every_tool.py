@@ -46,7 +46,7 @@ from joey.providers.openai import OpenAiRequestBuilder
 from joey.testing.script import Call, Turn, say
 from joey.tools.custom_tool import CustomTool
 from joey.tools.mcp_tool import McpServerTool
-from joey.tools.registry import AnyTool, Registry, default_tools
+from joey.tools.registry import AnyTool, Registry, build_default_tools
 from tests.engine.engine_harness import EngineHarness, check_history, durable, finish, settled
 from tests.requirements import REQUIREMENTS
 from tests.tools.tool_examples import (
@@ -64,7 +64,7 @@ from tests.tools.tool_examples import (
 from tests.tools.tool_workspace import CHROMIUM, build_capabilities, furnish
 from tests.tools.weather_server import DESCRIPTION, SCHEMA
 
-OURS = {tool.name: tool for tool in default_tools()}
+OURS = {tool.name: tool for tool in build_default_tools()}
 """The tools that joey itself brings; the others are described by their authors."""
 SHOUT = CustomToolInfo(
     "shout",
@@ -83,7 +83,7 @@ TOOLS: dict[str, AnyTool] = {
     "custom": CustomTool(SHOUT),
 }
 REGISTRY = Registry(TOOLS.values())
-XML_TOOLS = REGISTRY.xml_tools()
+XML_TOOLS = REGISTRY.collect_xml_tags()
 SHELL_TERMS = {"cd"}
 
 

@@ -15,7 +15,7 @@ from joey.errors import ArgumentError, ToolError
 from joey.execution.terminal import LocalTerminal
 from joey.ports import ToolContext
 from joey.tools.base import Access, LiveOutput, Outcome
-from joey.tools.execute_command import ExecuteCommand, time_limit
+from joey.tools.execute_command import ExecuteCommand, get_kill_timeout
 from tests.terminals.processes import Listener, is_alive
 from tests.tools.tool_context import ROW_TS, make_context
 
@@ -46,7 +46,7 @@ async def test_a_success_reports_directory_exit_code_and_output(
         "Output:\nhello\n"
     )
     assert not outcome.is_error
-    assert outcome.said == (("command_output", "hello\n"),)
+    assert outcome.rows == (("command_output", "hello\n"),)
 
 
 @pytest.mark.requirement("tool:execute_command:success")
@@ -76,7 +76,7 @@ async def test_a_signal_is_named(
 async def test_a_silent_command_is_reported_too(tmp_path: Path, terminal: LocalTerminal) -> None:
     outcome = await run(make_context(tmp_path, terminal), command="true")
     assert outcome.text.endswith("Exit code: 0\nOutput:\n")
-    assert outcome.said == ()
+    assert outcome.rows == ()
 
 
 async def test_the_ask_shows_the_command_and_the_claim_carries_it(tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ async def test_the_users_limit_kills_and_is_an_error(
     assert outcome.is_error
     assert "longer than the 2 s that the user allows" in outcome.text
     assert f"Output:\npids: {pid}\n" in outcome.text
-    assert [kind for kind, _ in outcome.said] == ["command_output", "error"]
+    assert [kind for kind, _ in outcome.rows] == ["command_output", "error"]
     assert not is_alive(pid)
     assert not terminal.background_commands
     assert not any(ctx.artifacts_directory.iterdir())
@@ -278,11 +278,11 @@ def test_the_limit_spares_commands_on_the_list_word_by_word(
 ) -> None:
     exempt = ("", "npm install", "make")
     settings = Settings(command_execution_timeout=30, command_timeout_allowlist=exempt)
-    assert time_limit(command, settings) == limit
+    assert get_kill_timeout(command, settings) == limit
 
 
 def test_without_a_limit_nothing_is_killed() -> None:
-    assert time_limit("make", Settings(command_execution_timeout=0)) is None
+    assert get_kill_timeout("make", Settings(command_execution_timeout=0)) is None
 
 
 async def test_a_spared_command_outlives_the_limit(tmp_path: Path, terminal: LocalTerminal) -> None:
@@ -326,9 +326,9 @@ async def test_a_flood_is_streamed_in_few_bounded_pieces() -> None:
     pieces: list[str] = []
     live = LiveOutput(pieces.append)
     for number in range(10_000):
-        live.feed(f"line {number}\n")
+        live.write(f"line {number}\n")
     live.close()
-    live.feed("too late")
+    live.write("too late")
     assert len(pieces) == 2
     assert pieces[0] == "line 0\n"
     assert "characters omitted" in pieces[1]

@@ -83,7 +83,7 @@ async def test_a_image_is_made_and_written(
     server.answer = make_image_answer(URI)
     outcome, _ = await make(tmp_path, url, prompt="a kangaroo", path="art/roo")
     assert outcome.text == "The picture is in art/roo.png."
-    assert outcome.said == (("image", URI),)
+    assert outcome.rows == (("image", URI),)
     assert (tmp_path / "work/art/roo.png").read_bytes() == PNG
     path, body = server.asked[0]
     assert path == "/v1/chat/completions"

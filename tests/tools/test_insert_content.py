@@ -14,7 +14,7 @@ from joey.errors import ArgumentError, IgnoredPathError, ToolError
 from joey.ports import Capabilities, ToolContext
 from joey.tools.base import Access, AvailabilityContext, Claim, Outcome
 from joey.tools.insert_content import InsertContent, InsertContentParams, PreparedInsertion
-from joey.tools.registry import Registry, default_tools
+from joey.tools.registry import Registry, build_default_tools
 from tests.tools.tool_context import make_context
 
 tool = InsertContent()
@@ -48,7 +48,7 @@ async def insert(
 @pytest.mark.parametrize("chosen", ["auto", "apply_diff", "apply_patch", "edit"])
 def test_it_is_never_offered_and_has_a_schema_all_the_same(chosen: Any) -> None:
     offer = AvailabilityContext(Settings(edit_tool=chosen), ModelInfo(id="m"), Capabilities())
-    assert not tool.offered(offer)
+    assert not tool.is_available(offer)
     assert tool.spec.parameters["required"] == ["path", "line", "content"]
     assert tool.spec.parameters["properties"]["line"]["type"] == "integer"
 
@@ -70,7 +70,7 @@ def test_a_path_may_have_the_name_that_other_tools_give_it() -> None:
 def test_an_xml_call_keeps_the_indentation_of_its_content() -> None:
     assembler = ReplyAssembler(
         protocol=ToolProtocol.XML,
-        tools=Registry(default_tools()).xml_tools(),
+        tools=Registry(build_default_tools()).collect_xml_tags(),
         taken_ids=lambda call_id: False,
         make_id=lambda: "call",
     )

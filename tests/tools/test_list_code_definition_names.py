@@ -135,8 +135,8 @@ def test_it_is_offered_where_definitions_can_be_found_and_understood_in_xml() ->
     def offer(**extras: Any) -> AvailabilityContext:
         return AvailabilityContext(Settings(), ModelInfo(id="test"), Capabilities(**extras))
 
-    assert tool.offered(offer(outlines=OutlineExtractor()))
-    assert not tool.offered(offer())
+    assert tool.is_available(offer(outlines=OutlineExtractor()))
+    assert not tool.is_available(offer())
     call = "<list_code_definition_names>\n<path>src</path>\n</list_code_definition_names>"
     assert parsed(call).path == "src"
     with pytest.raises(ArgumentError) as caught:

@@ -16,8 +16,8 @@ from joey.core.settings import Settings
 from joey.errors import ToolError
 from joey.ports import Capabilities
 from joey.tools.base import AvailabilityContext
-from joey.tools.mcp_tool import server_tools
-from joey.tools.registry import Registry, ToolSet, ToolSetCache, default_tools
+from joey.tools.mcp_tool import iter_server_tools
+from joey.tools.registry import Registry, ToolSet, ToolSetCache, build_default_tools
 from tests.tools.mcp_servers import WEATHER
 
 OFFERED = re.compile(r"mcp--[A-Za-z_][A-Za-z0-9_-]*")
@@ -52,7 +52,7 @@ def test_whatever_a_server_is_called_its_tools_can_be_offered(server: str, tool:
 
 
 def toolbox(*servers: McpServer) -> ToolSet:
-    return ToolSet(Registry(default_tools()), servers or (WEATHER,))
+    return ToolSet(Registry(build_default_tools()), servers or (WEATHER,))
 
 
 @pytest.mark.requirement("tool:mcp:native:mangled-names", "mcp:names")
@@ -94,16 +94,16 @@ def test_of_two_tools_that_get_the_same_name_the_first_is_offered() -> None:
     servers = (
         McpServer("one", tools=(McpTool(f"{long}a", "first"), McpTool(f"{long}b", "second"))),
     )
-    (tool,) = server_tools(servers)
+    (tool,) = iter_server_tools(servers)
     assert tool.description == "first"
 
 
 @pytest.mark.requirement("tool:mcp:schema:stable")
 def test_the_same_tools_give_the_same_box_whatever_else_changes() -> None:
-    boxes, registry = ToolSetCache(), Registry(default_tools())
+    boxes, registry = ToolSetCache(), Registry(build_default_tools())
     servers = (WEATHER,)
-    box = boxes.of(registry, servers)
-    assert boxes.of(registry, servers) is box
+    box = boxes.get_or_create(registry, servers)
+    assert boxes.get_or_create(registry, servers) is box
     away = McpServer(
         name="weather",
         status="disconnected",
@@ -113,19 +113,19 @@ def test_the_same_tools_give_the_same_box_whatever_else_changes() -> None:
         tools=WEATHER.tools,
         resources=WEATHER.resources,
     )
-    assert boxes.of(registry, (away,)) is box
-    assert boxes.of(registry, (McpServer("other", tools=(McpTool("x"),)),)) is not box
-    assert boxes.of(registry, ()) is registry
+    assert boxes.get_or_create(registry, (away,)) is box
+    assert boxes.get_or_create(registry, (McpServer("other", tools=(McpTool("x"),)),)) is not box
+    assert boxes.get_or_create(registry, ()) is registry
     for number in range(200):
-        boxes.of(registry, (McpServer(f"s{number}", tools=(McpTool("x"),)),))
-    again = boxes.of(registry, servers)
+        boxes.get_or_create(registry, (McpServer(f"s{number}", tools=(McpTool("x"),)),))
+    again = boxes.get_or_create(registry, servers)
     code, offer = (
         find_mode("code"),
         AvailabilityContext(Settings(), ModelInfo(id="m"), Capabilities()),
     )
     assert code is not None
-    assert again.specs(code, offer) == box.specs(code, offer)
-    assert again.specs(code, offer) is again.specs(code, offer)
+    assert again.list_specs(code, offer) == box.list_specs(code, offer)
+    assert again.list_specs(code, offer) is again.list_specs(code, offer)
 
 
 NOTHING: dict[str, Any] = {"type": "object", "properties": {}}

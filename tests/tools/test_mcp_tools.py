@@ -20,7 +20,7 @@ from joey.ports import Capabilities, ToolContext
 from joey.tools.access_mcp_resource import AccessMcpResource
 from joey.tools.base import AvailabilityContext
 from joey.tools.mcp_tool import McpServerTool
-from joey.tools.registry import Registry, ToolSet, default_tools
+from joey.tools.registry import Registry, ToolSet, build_default_tools
 from joey.tools.use_mcp_tool import UseMcpTool
 from tests.tools.mcp_servers import WEATHER, StaticMcpServers
 from tests.tools.tool_context import make_context
@@ -217,11 +217,11 @@ async def test_without_servers_every_call_says_that_they_are_switched_off(tmp_pa
 
 def offered(protocol: ToolProtocol, mode: str = "code", *servers: McpServer) -> list[str]:
     mcp = StaticMcpServers(*servers)
-    box = ToolSet(Registry(default_tools()), mcp.servers)
+    box = ToolSet(Registry(build_default_tools()), mcp.servers)
     chosen = find_mode(mode)
     assert chosen is not None
     offer = AvailabilityContext(Settings(), ModelInfo(id="m"), Capabilities(mcp=mcp), protocol)
-    return [spec.name for spec in box.specs(chosen, offer) if "mcp" in spec.name]
+    return [spec.name for spec in box.list_specs(chosen, offer) if "mcp" in spec.name]
 
 
 @pytest.mark.requirement("tool:use_mcp_tool:schema:offered")

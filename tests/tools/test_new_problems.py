@@ -13,11 +13,11 @@ from joey.content.diagnostics import LocalDiagnostics
 from joey.core.models import ToolProtocol
 from joey.core.settings import Settings
 from joey.ports import Capabilities, ToolContext
-from joey.tools.registry import Registry, default_tools
+from joey.tools.registry import Registry, build_default_tools
 from joey.workspace.files import LocalFiles
 from tests.tools.tool_context import make_context
 
-registry = Registry(default_tools())
+registry = Registry(build_default_tools())
 BROKEN = "def f(:\n"
 TITLE = "New problems detected after saving the file:"
 

@@ -176,7 +176,7 @@ async def test_an_expression_that_is_none_is_looked_for_as_it_is_written(
     path.write_bytes(b"abc\r\nx\n42\nA(C)\n")
     found = await search_lines(path, pattern, 1000)
     assert [number for number, _ in found.lines] == numbers
-    assert found.total == len(numbers)
+    assert found.match_count == len(numbers)
 
 
 async def test_a_search_without_a_match_says_so(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ async def test_a_first_match_longer_than_the_limit_is_cut(tmp_path: Path) -> Non
     path.write_bytes(b"abc" * 1000 + b"\nabc\n")
     found = await search_lines(path, "abc", 10)
     assert found.lines == ((1, "abcabcabca"),)
-    assert found.total == 2
+    assert found.match_count == 2
 
 
 async def test_a_search_over_a_file_without_newlines_stays_small(tmp_path: Path) -> None:
@@ -219,4 +219,4 @@ async def test_an_expression_that_never_ends_is_stopped(tmp_path: Path) -> None:
 async def test_any_text_can_be_searched_for(tmp_path: Path, pattern: str) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"text\n")
-    assert (await search_lines(path, pattern, 1000)).total == 0
+    assert (await search_lines(path, pattern, 1000)).match_count == 0

@@ -313,7 +313,7 @@ async def test_a_hidden_file_is_refused_and_reported(ctx: ToolContext, work: Pat
     assert "File: secret\nError: secret is hidden by .rooignore" in result.text
     assert "1 | fine" in result.text
     assert result.is_error
-    assert result.said == (("rooignore_error", "secret"),)
+    assert result.rows == (("rooignore_error", "secret"),)
     with pytest.raises(IgnoredPathError) as caught:
         await outcome({"path": "secret"}, ctx)
     assert caught.value.path == "secret"

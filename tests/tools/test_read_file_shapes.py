@@ -14,7 +14,7 @@ from joey.errors import ArgumentError
 from joey.ports import ToolContext
 from joey.tools.base import Outcome
 from joey.tools.file_view import FileReadRequest
-from joey.tools.line_reader import BlockRequest, block_around
+from joey.tools.line_reader import BlockRequest, find_block
 from joey.tools.read_file import ReadFile
 from tests.tools.test_xml_calls import parsed
 from tests.tools.tool_context import make_context
@@ -69,7 +69,7 @@ def block(anchor: int, **fields: Any) -> BlockRequest:
     [
         ({"path": "a", "mode": "slice"}, FileReadRequest("a")),
         ({"path": "a", "mode": "slice", "indentation": {"anchor_line": 3}}, FileReadRequest("a")),
-        ({"path": "a", "offset": 5}, FileReadRequest("a", ((5, 2004),), pages=True)),
+        ({"path": "a", "offset": 5}, FileReadRequest("a", ((5, 2004),), is_paged=True)),
         (
             {"path": "a", "mode": "slice", "offset": 5, "limit": 2},
             FileReadRequest("a", ((5, 6),), True),
@@ -77,7 +77,7 @@ def block(anchor: int, **fields: Any) -> BlockRequest:
         ({"path": "a", "mode": None, "offset": None, "limit": None}, FileReadRequest("a")),
         (
             {"files": [{"path": "a", "offset": 5, "limit": 2}, {"path": "b"}]},
-            (FileReadRequest("a", ((5, 6),), pages=True), FileReadRequest("b")),
+            (FileReadRequest("a", ((5, 6),), is_paged=True), FileReadRequest("b")),
         ),
         (
             {"files": [{"path": "a", "start_line": 2, "end_line": 3}]},
@@ -138,7 +138,7 @@ def test_every_form_is_understood(
     [
         (
             "<path>a</path><mode>slice</mode><offset>5</offset><limit>2</limit>",
-            FileReadRequest("a", ((5, 6),), pages=True),
+            FileReadRequest("a", ((5, 6),), is_paged=True),
         ),
         (
             "<path>a</path><mode>indentation</mode><indentation><anchor_line>7</anchor_line>"
@@ -157,7 +157,7 @@ def test_every_form_is_understood(
         ),
         (
             "<args><file><path>a</path><offset>5</offset><limit>2</limit></file></args>",
-            FileReadRequest("a", ((5, 6),), pages=True),
+            FileReadRequest("a", ((5, 6),), is_paged=True),
         ),
     ],
 )
@@ -225,16 +225,16 @@ async def test_the_row_says_where_the_lines_begin(ctx: ToolContext) -> None:
 def test_a_block_goes_as_far_as_its_indentation(
     anchor: int, fields: dict[str, Any], span: tuple[int, int]
 ) -> None:
-    first, last = block_around(SHOP.splitlines(), anchor - 1, block(anchor, **fields))
+    first, last = find_block(SHOP.splitlines(), anchor - 1, block(anchor, **fields))
     assert (first + 1, last + 1) == span
 
 
 def test_a_block_in_braces_ends_with_its_brace() -> None:
     lines = ["a {", "\tb {", "\t\tc", "\t}", "\td {", "\t\te", "\t}", "}", "f {", "}"]
-    assert block_around(lines, 2, block(3, max_levels=1)) == (1, 3)
-    assert block_around(lines, 2, block(3)) == (0, 7)
-    assert block_around(lines, 7, block(8)) == (0, 8)
-    assert block_around(lines, 2, block(3, max_levels=1, include_siblings=True)) == (1, 6)
+    assert find_block(lines, 2, block(3, max_levels=1)) == (1, 3)
+    assert find_block(lines, 2, block(3)) == (0, 7)
+    assert find_block(lines, 7, block(8)) == (0, 8)
+    assert find_block(lines, 2, block(3, max_levels=1, include_siblings=True)) == (1, 6)
 
 
 @given(
@@ -251,7 +251,7 @@ def test_a_block_has_its_line_and_no_more_than_is_wanted(
         max_lines=data.draw(st.integers(1, 10)),
         include_siblings=data.draw(st.booleans()),
     )
-    first, last = block_around(lines, anchor, wanted)
+    first, last = find_block(lines, anchor, wanted)
     assert 0 <= first <= anchor <= last < len(lines)
     assert last - first + 1 <= wanted.max_lines
 

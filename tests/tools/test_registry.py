@@ -12,10 +12,10 @@ from joey.core.settings import Settings
 from joey.errors import ToolError
 from joey.ports import Capabilities
 from joey.tools.base import AvailabilityContext
-from joey.tools.registry import Registry, default_tools
+from joey.tools.registry import Registry, build_default_tools
 from joey.workspace.files import LocalFiles
 
-registry = Registry(default_tools())
+registry = Registry(build_default_tools())
 MODEL = ModelInfo(id="test")
 
 READ = ["read_file", "search_files", "list_files"]
@@ -36,7 +36,7 @@ def offer(**settings: Any) -> AvailabilityContext:
 
 
 def offered(slug: str, **settings: Any) -> list[str]:
-    return [spec.name for spec in registry.specs(mode(slug), offer(**settings))]
+    return [spec.name for spec in registry.list_specs(mode(slug), offer(**settings))]
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_an_unknown_tool_is_answered_with_the_list() -> None:
 
 
 def test_xml_tags_are_known_for_every_name_and_include_old_ones() -> None:
-    tags = registry.xml_tools()
+    tags = registry.collect_xml_tags()
     assert set(registry.names) <= set(tags)
     assert tags["write_file"] == tags["write_to_file"]
     assert {"path", "content", "file_text", "line_count"} <= tags["write_to_file"]
@@ -178,11 +178,15 @@ def test_a_link_with_an_allowed_name_does_not_lead_to_a_forbidden_file(tmp_path:
     files = LocalFiles(tmp_path)
     tool = registry.find("write_to_file")
     with pytest.raises(ToolError, match=r"not app\.py"):
-        registry.check_places(
+        registry.check_claimed_paths(
             tool, mode("architect"), [Claim(Access.WRITE, files.resolve("notes.md"))]
         )
-    registry.check_places(tool, mode("architect"), [Claim(Access.WRITE, files.resolve("new.md"))])
-    registry.check_places(tool, mode("architect"), [Claim(Access.READ, files.resolve("app.py"))])
+    registry.check_claimed_paths(
+        tool, mode("architect"), [Claim(Access.WRITE, files.resolve("new.md"))]
+    )
+    registry.check_claimed_paths(
+        tool, mode("architect"), [Claim(Access.READ, files.resolve("app.py"))]
+    )
 
 
 def test_every_built_in_mode_can_ask_and_finish() -> None:

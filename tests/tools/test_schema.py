@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from msgspec import Meta, Struct
 
-from joey.tools.base import native_schema
-from joey.tools.registry import default_tools
+from joey.tools.base import build_native_schema
+from joey.tools.registry import build_default_tools
 
 
 class Part(Struct, frozen=True):
@@ -25,7 +25,7 @@ class Params(Struct, frozen=True):
 
 
 def test_a_schema_has_every_property_required_and_optional_ones_nullable() -> None:
-    assert native_schema(Params) == {
+    assert build_native_schema(Params) == {
         "type": "object",
         "properties": {
             "parts": {
@@ -59,7 +59,9 @@ def test_a_schema_has_every_property_required_and_optional_ones_nullable() -> No
 
 
 def test_a_schema_is_the_same_every_time() -> None:
-    assert msgspec.json.encode(native_schema(Params)) == msgspec.json.encode(native_schema(Params))
+    assert msgspec.json.encode(build_native_schema(Params)) == msgspec.json.encode(
+        build_native_schema(Params)
+    )
 
 
 def test_a_type_without_a_schema_is_a_mistake_of_the_tool() -> None:
@@ -67,13 +69,13 @@ def test_a_type_without_a_schema_is_a_mistake_of_the_tool() -> None:
         value: int | str
 
     with pytest.raises(TypeError, match="no schema"):
-        native_schema(Odd)
+        build_native_schema(Odd)
 
 
 @pytest.mark.requirement("tools:schemas")
 def test_every_tool_has_a_closed_schema_with_all_parameters_described() -> None:
-    for tool in default_tools():
-        schema = native_schema(tool.params)
+    for tool in build_default_tools():
+        schema = build_native_schema(tool.params)
         assert list(open_objects(schema)) == []
         for name, parameter in schema["properties"].items():
             assert parameter.get("description"), f"{tool.name}.{name}"

@@ -10,7 +10,7 @@ from joey.core.models import ModelInfo, ToolProtocol
 from joey.errors import ArgumentError, ToolError
 from joey.ports import ToolContext
 from joey.tools.base import Access, Claim
-from joey.tools.file_edit import load_original, write_result
+from joey.tools.file_edit import format_write_result, load_original
 from joey.tools.write_to_file import PreparedWrite, WriteToFile, WriteToFileParams
 from tests.tools.editing import is_offered
 from tests.tools.test_xml_calls import parsed
@@ -68,10 +68,10 @@ async def test_in_xml_the_result_is_an_element(tmp_path: Path) -> None:
 @pytest.mark.requirement("tool:write_to_file:success:problems")
 async def test_problems_that_a_change_brought_are_part_of_the_result(ctx: ToolContext) -> None:
     original = await load_original(ctx, ctx.files.resolve("a.py"))
-    native = write_result(original, ToolProtocol.NATIVE, problems="a.py\n- 1 < 2")
+    native = format_write_result(original, ToolProtocol.NATIVE, problems="a.py\n- 1 < 2")
     assert list(msgspec.json.decode(native)) == ["path", "operation", "notice", "problems"]
     assert msgspec.json.decode(native)["problems"] == "a.py\n- 1 < 2"
-    xml = write_result(original, ToolProtocol.XML, problems="a.py\n- 1 < 2")
+    xml = format_write_result(original, ToolProtocol.XML, problems="a.py\n- 1 < 2")
     assert "</operation>\n<problems>a.py\n- 1 &lt; 2</problems>\n<notice>" in xml
 
 

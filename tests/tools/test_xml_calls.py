@@ -9,15 +9,15 @@ from joey.core.models import ToolProtocol
 from joey.core.parsing.assembler import ReplyAssembler
 from joey.tools.apply_diff import FileDiffRequest
 from joey.tools.file_view import FileReadRequest
-from joey.tools.registry import Registry, default_tools
+from joey.tools.registry import Registry, build_default_tools
 
-registry = Registry(default_tools())
+registry = Registry(build_default_tools())
 
 
 def only_call(text: str) -> ToolCall:
     assembler = ReplyAssembler(
         protocol=ToolProtocol.XML,
-        tools=registry.xml_tools(),
+        tools=registry.collect_xml_tags(),
         taken_ids=lambda call_id: False,
         make_id=lambda: "call",
     )

@@ -33,10 +33,10 @@ def make_context(root: Path, terminal: LocalTerminal | None = None, **changes: A
         "modes": BUILT_IN_MODES,
         "mode": mode,
         "todos": (),
-        "artifacts": root / "task" / "command-output",
+        "artifacts_directory": root / "task" / "command-output",
         "call_id": "call_1",
         "row_ts": ROW_TS,
-        "output_ts": ROW_TS + 1,
+        "output_row_ts": ROW_TS + 1,
         "on_output": lambda text: None,
     }
     return ToolContext(**given | changes)

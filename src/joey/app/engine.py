@@ -18,7 +18,7 @@ from joey.ports.storage import IndexProgressCallback, TaskIndex
 from joey.storage.memory_store import MemoryStore
 from joey.storage.task_directory import WORKTREES_DIRECTORY
 from joey.storage.task_store import JsonFileStore
-from joey.tools.registry import Registry, default_tools
+from joey.tools.registry import Registry, build_default_tools
 from joey.workspace.checkpoints.pool import CheckpointStorePool
 from joey.workspace.environment import SystemClock
 from joey.workspace.git.worktrees import GitWorktrees
@@ -37,7 +37,7 @@ def open_engine(
     env = os.environ if env is None else env
     home = home or resolve_joey_home(env)
     store: Store = MemoryStore() if ephemeral else open_store(home, env)
-    registry = Registry(default_tools())
+    registry = Registry(build_default_tools())
     servers = McpServerPool(home, env)
     indexes = CodeIndexPool(home, env, kept=not ephemeral)
     checkpoints = CheckpointStorePool(home, kept=not ephemeral)

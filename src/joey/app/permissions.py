@@ -34,8 +34,8 @@ from joey.errors import DeniedError, IgnoredPathError, StoreError, ToolError, Us
 from joey.execution.bash_grammar import BashGrammar
 from joey.execution.terminal import LocalTerminal
 from joey.ports import ResolvedPath, Store, TaskMetadata, ToolContext
-from joey.tools.file_edit import locate
-from joey.tools.registry import AnyTool, Registry, default_tools, paths_in
+from joey.tools.file_edit import resolve_editable_path
+from joey.tools.registry import AnyTool, Registry, build_default_tools, iter_argument_paths
 from joey.workspace.files import LocalFiles
 from joey.workspace.search import LocalSearch
 
@@ -103,7 +103,7 @@ class PermissionExplainer:
         if flags.no_sandbox:
             flagged = structs.replace(flagged, sandbox="off")
         self.settings = apply_project_restrictions(LocalFiles(directory), home, env, flagged)
-        self._registry = Registry(default_tools())
+        self._registry = Registry(build_default_tools())
         self._shell = BashGrammar()
         scope = build_file_scope(flags, home, env)
         self._context = _build_context(directory, home, env, self.settings, scope, mode)
@@ -132,7 +132,7 @@ class PermissionExplainer:
         try:
             tool = self._find_allowed_tool("write_to_file", {"path": path})
             claims = (Claim(Access.WRITE, path=self.resolve_path(path)),)
-            self._registry.check_places(tool, self._context.mode, claims)
+            self._registry.check_claimed_paths(tool, self._context.mode, claims)
             await self._check_regular_file(self.resolve_path(path))
         except ToolError as error:
             return explain_error(error)
@@ -150,12 +150,12 @@ class PermissionExplainer:
 
     def resolve_path(self, path: str) -> ResolvedPath:
         """Raises ToolError."""
-        return locate(self._context, path)
+        return resolve_editable_path(self._context, path)
 
     async def _prepare_claims(self, name: str, arguments: dict[str, Any]) -> tuple[Claim, ...]:
         tool = self._find_allowed_tool(name, arguments)
         prepared = await tool.prepare(tool.parse(arguments), self._context)
-        self._registry.check_places(tool, self._context.mode, prepared.claims)
+        self._registry.check_claimed_paths(tool, self._context.mode, prepared.claims)
         claims: tuple[Claim, ...] = tuple(prepared.claims)
         return claims
 
@@ -260,7 +260,7 @@ class PermissionAudit:
         self._env = os.environ if env is None else env
         self._home = home
         self._store: Store = open_store(home, self._env)
-        self._registry = Registry(default_tools())
+        self._registry = Registry(build_default_tools())
         self._explainers: dict[tuple[str, str], PermissionExplainer | None] = {}
 
     def list_latest(self, count: int, workspace: Path | None = None) -> list[TaskMetadata]:
@@ -327,7 +327,9 @@ class PermissionAudit:
             return (Claim(_SWITCH_ONLY_TOOLS[name], subject=subject),)
         if name in _READ_TOOLS or name in _EDIT_TOOLS:
             access = Access.READ if name in _READ_TOOLS else Access.WRITE
-            paths = dict.fromkeys(paths_in(each.call.input)) or {each.entry.path or ".": None}
+            paths = dict.fromkeys(iter_argument_paths(each.call.input)) or {
+                each.entry.path or ".": None
+            }
             return tuple(Claim(access, path=explainer.resolve_path(path)) for path in paths)
         return _build_external_claims(each)
 

@@ -103,7 +103,7 @@ async def _prepare_call(
         await _refuse_repeated_call(task, row_call, tool, verdict)
     context = build_tool_context(task, row_call.call.id, row_call.row_ts)
     prepared = await tool.prepare(params, context)
-    registry.check_places(tool, task.mode, prepared.claims)
+    registry.check_claimed_paths(tool, task.mode, prepared.claims)
     return tool, prepared, context
 
 

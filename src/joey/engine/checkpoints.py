@@ -348,7 +348,7 @@ class InterruptedCalls:
 
     def _can_change_files(self, tool: str) -> bool:
         try:
-            return not self._task.runtime.tool_set.find(tool).parallel
+            return not self._task.runtime.tool_set.find(tool).can_run_in_parallel
         except ToolError:
             return True
 

@@ -51,7 +51,7 @@ from joey.engine.limits import RetryBudget, wait_with_countdown
 from joey.engine.runtime import build_prompt
 from joey.errors import CondenseError, ProviderError, ProviderFailure, StoreError, ToolError
 from joey.ports import Provider
-from joey.tools.list_code_definition_names import definition_list, definitions_in
+from joey.tools.list_code_definition_names import format_definitions, parse_definitions
 
 if TYPE_CHECKING:
     from joey.engine.task import Task
@@ -245,11 +245,11 @@ async def _collect_outlines(task: Task, remaining_chars: int) -> list[str]:
         if not outlines.supports(resolved.path.name):
             continue
         try:
-            definitions = await definitions_in(resolved, outlines, task.runtime.files)
+            definitions = await parse_definitions(resolved, outlines, task.runtime.files)
         except ToolError:
             continue  # the name stays in the list of files
         if definitions:
-            found.append(definition_list(resolved.display_path, definitions))
+            found.append(format_definitions(resolved.display_path, definitions))
             remaining_chars -= len(found[-1])
     return found
 

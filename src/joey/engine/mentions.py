@@ -30,7 +30,7 @@ from joey.core.prompts import replies
 from joey.engine.runtime import build_tool_context
 from joey.errors import ToolError
 from joey.ports import Repository, ResolvedPath, ToolContext
-from joey.tools.file_view import FileReadRequest, FileView, FileViewer, render
+from joey.tools.file_view import FileReadRequest, FileView, FileViewer, render_views
 
 if TYPE_CHECKING:
     from joey.engine.task import Task
@@ -180,7 +180,7 @@ class _MentionFetcher:
         files = [name for name in names if not name.endswith("/")][:MAX_FILES_PER_DIRECTORY]
         entries = [await self._read_directory_file(path, name) for name in files]
         head = f"[read_file for folder '{path}']\nFolder listing:\n" + "\n".join(tree)
-        readable = [entry for entry in entries if entry.binary is None and entry.error is None]
+        readable = [entry for entry in entries if entry.binary_kind is None and entry.error is None]
         if not readable:
             return [TextBlock(head)]
         return _build_file_blocks(f"{head}\n\n--- File Contents ---", readable)
@@ -232,8 +232,15 @@ class _MentionFetcher:
 
 
 def _build_file_blocks(head: str, entries: list[FileView]) -> list[UserBlock]:
-    text = TextBlock(f"{head}\n{render(entries, ToolProtocol.NATIVE)}")
-    return [text, *(build_image_block(entry.image) for entry in entries if entry.image is not None)]
+    text = TextBlock(f"{head}\n{render_views(entries, ToolProtocol.NATIVE)}")
+    return [
+        text,
+        *(
+            build_image_block(entry.image_data_uri)
+            for entry in entries
+            if entry.image_data_uri is not None
+        ),
+    ]
 
 
 def _build_tagged_block(tag: str, text: str, **attributes: str) -> TextBlock:

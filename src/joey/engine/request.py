@@ -115,7 +115,9 @@ class ReplyStream:
         runtime, projection = task.runtime, task.recorder.projection
         self.assembler = ReplyAssembler(
             protocol=projection.protocol,
-            tools=runtime.tool_set.xml_tools() if projection.protocol is ToolProtocol.XML else {},
+            tools=runtime.tool_set.collect_xml_tags()
+            if projection.protocol is ToolProtocol.XML
+            else {},
             taken_ids=task.recorder.api_history.has_call,
             understand_text_calls=runtime.settings.understand_text_calls,
             make_id=lambda: f"call_{task.next_ts()}",

@@ -132,14 +132,14 @@ class TaskRuntime(Struct, frozen=True, kw_only=True):
         offer = AvailabilityContext(
             self.settings, self.select_provider(mode).model, self.capabilities, protocol
         )
-        return self.tool_set.specs(mode, offer)
+        return self.tool_set.list_specs(mode, offer)
 
     @property
     def tool_set(self) -> Registry:
         """All tools as things stand now: the same object until other tools are offered."""
         mcp, custom = self.capabilities.mcp, self.capabilities.custom_tools
         servers = () if mcp is None else mcp.servers
-        return self.tool_set_cache.of(
+        return self.tool_set_cache.get_or_create(
             self.tool_registry, servers, () if custom is None else custom.tools
         )
 

@@ -124,7 +124,7 @@ class Subtasks:
             mode=delegate.mode,
             message=delegate.message,
             todos=delegate.todos,
-            has_worktree=delegate.worktree,
+            has_worktree=delegate.use_worktree,
         )
         task.publish(spawned)
         return spawned

@@ -109,9 +109,9 @@ class ToolCallRunner:
             if approved is None:
                 self._skip_if_rejected(row_call)
                 continue
-            if not approved.tool.parallel and not _is_delegating_batch(waiting):
+            if not approved.tool.can_run_in_parallel and not _is_delegating_batch(waiting):
                 await self._run_parallel(waiting)
-            if approved.tool.parallel or approved.tool.delegates:
+            if approved.tool.can_run_in_parallel or approved.tool.starts_subtask:
                 waiting.append((row_call, approved))
                 continue
             await self._checkpoint_guard.save_before_call(
@@ -154,7 +154,7 @@ class ToolCallRunner:
 
     def _is_delegating_call(self, row_call: RowCall) -> bool:
         try:
-            return self._task.runtime.tool_set.find(row_call.call.name).delegates
+            return self._task.runtime.tool_set.find(row_call.call.name).starts_subtask
         except ToolError:
             return False
 
@@ -267,7 +267,7 @@ class ToolCallRunner:
             self._fail_call(row_call, outcome, approved.answer)
             return
         task = self._task
-        for say, text in outcome.said:
+        for say, text in outcome.rows:
             ts = approved.context.output_row_ts if say == "command_output" else task.next_ts()
             task.publish(RowAdded(ts=ts, say=say, text=text))
         self._has_failure = self._has_failure or outcome.is_error
@@ -332,7 +332,7 @@ class ToolCallRunner:
 
 
 def _is_delegating_batch(waiting: Sequence[tuple[RowCall, ApprovedCall]]) -> bool:
-    return bool(waiting) and waiting[-1][1].tool.delegates
+    return bool(waiting) and waiting[-1][1].tool.starts_subtask
 
 
 def _build_defect_error(call: ToolCall, error: Exception) -> ToolError:

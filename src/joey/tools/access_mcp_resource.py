@@ -19,10 +19,10 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
-    convert,
-    missing,
+    build_missing_error,
+    convert_arguments,
 )
-from joey.tools.mcp_tool import find_server, servers_of
+from joey.tools.mcp_tool import find_server, require_mcp
 
 
 class AccessMcpResourceParams(Struct, frozen=True):
@@ -31,7 +31,7 @@ class AccessMcpResourceParams(Struct, frozen=True):
 
 
 class PreparedResourceRead(PreparedToolCall, frozen=True, kw_only=True):
-    server: str
+    server_name: str
     uri: str
 
 
@@ -40,28 +40,28 @@ class AccessMcpResource(Tool[AccessMcpResourceParams, PreparedResourceRead]):
     group: ClassVar[ToolGroup] = ToolGroup.MCP
     params: ClassVar[type[Struct]] = AccessMcpResourceParams
 
-    def offered(self, offer: AvailabilityContext) -> bool:
-        mcp = offer.capabilities.mcp
+    def is_available(self, context: AvailabilityContext) -> bool:
+        mcp = context.capabilities.mcp
         return mcp is not None and any(server.resources for server in mcp.servers)
 
     def parse(self, arguments: dict[str, Any]) -> AccessMcpResourceParams:
-        params = convert(arguments, AccessMcpResourceParams, self.name)
+        params = convert_arguments(arguments, AccessMcpResourceParams, self.name)
         for parameter in ("server_name", "uri"):
             if not getattr(params, parameter).strip():
-                raise missing(self.name, parameter)
+                raise build_missing_error(self.name, parameter)
         return params
 
     async def prepare(
         self, params: AccessMcpResourceParams, ctx: ToolContext
     ) -> PreparedResourceRead:
-        server = find_server(params.server_name.strip(), servers_of(ctx).servers, ctx)
+        server = find_server(params.server_name.strip(), require_mcp(ctx).servers, ctx)
         uri = params.uri.strip()
         return PreparedResourceRead(
             # `alwaysAllowMcp` alone covers resources: no list of a server names them.
             claims=(Claim(Access.MCP, subject=f"{server.name}/{uri}", is_always_allowed=True),),
             row={"type": "access_mcp_resource", "serverName": server.name, "uri": uri},
             ask=AskKind.USE_MCP_SERVER,
-            server=server.name,
+            server_name=server.name,
             uri=uri,
         )
 
@@ -69,7 +69,7 @@ class AccessMcpResource(Tool[AccessMcpResourceParams, PreparedResourceRead]):
         self, prepared: PreparedResourceRead, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
         ctx.add_row("mcp_server_request_started", "")
-        found = await servers_of(ctx).read_resource(prepared.server, prepared.uri)
+        found = await require_mcp(ctx).read_resource(prepared.server_name, prepared.uri)
         ctx.add_row("mcp_server_response", found.text, found.images)
         return Outcome(found.text, images=found.images)
 

@@ -30,21 +30,21 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
-    convert,
-    missing,
+    build_missing_error,
+    convert_arguments,
 )
 from joey.tools.file_edit import (
     OriginalFile,
-    computed,
-    edit_facts,
-    editable_text,
+    build_edit_row_fields,
+    build_patch,
+    compute_similarity,
+    format_write_result,
     load_original,
-    locate,
-    make_patch,
-    printable,
-    save,
-    similarity,
-    write_result,
+    replace_surrogates,
+    require_editable_text,
+    resolve_editable_path,
+    run_in_thread_if_large,
+    save_file,
 )
 
 
@@ -77,17 +77,17 @@ class PlannedEdit(Struct, frozen=True):
 
     request: FileDiffRequest
     original: OriginalFile
-    applied: AppliedBlocks
-    data: bytes
+    applied_blocks: AppliedBlocks
+    new_bytes: bytes
     patch: UnifiedDiff
 
     @property
-    def place(self) -> ResolvedPath:
-        return self.original.place
+    def resolved_path(self) -> ResolvedPath:
+        return self.original.resolved_path
 
     @property
-    def changes(self) -> int:
-        return self.applied.total_count
+    def change_count(self) -> int:
+        return self.applied_blocks.total_count
 
 
 class WithheldDiffFailure(Struct, frozen=True):
@@ -97,10 +97,10 @@ class WithheldDiffFailure(Struct, frozen=True):
     """
 
     request: FileDiffRequest
-    place: ResolvedPath
+    resolved_path: ResolvedPath
     reason: str
     patch: ClassVar[UnifiedDiff] = UnifiedDiff("", DiffStats(0, 0))
-    changes: ClassVar[int] = 0
+    change_count: ClassVar[int] = 0
 
 
 FilePlan = PlannedEdit | WithheldDiffFailure
@@ -119,8 +119,8 @@ class ApplyDiff(Tool[DiffRequest, PreparedDiff]):
     strict: ClassVar[bool] = False
     xml_params: ClassVar[tuple[str, ...]] = ("args", "file", "file_path")
 
-    def offered(self, offer: AvailabilityContext) -> bool:
-        return offer.edit_tool == self.name
+    def is_available(self, context: AvailabilityContext) -> bool:
+        return context.edit_tool == self.name
 
     def parse(self, arguments: dict[str, Any]) -> DiffRequest:
         return parse_request(arguments, self.name)
@@ -131,12 +131,12 @@ class ApplyDiff(Tool[DiffRequest, PreparedDiff]):
         requests: dict[Path, tuple[FileDiffRequest, ResolvedPath]] = {}
         for request in params.files:
             try:
-                _add(requests, request, locate(ctx, request.path))
+                _merge_request(requests, request, resolve_editable_path(ctx, request.path))
             except ToolError as error:
                 failures.append(error)
         for request, place in requests.values():
             try:
-                plans.append(await _plan(request, place, ctx))
+                plans.append(await _plan_file(request, place, ctx))
             except ToolError as error:
                 failures.append(error)
         if len(params.files) == 1 and failures:
@@ -145,9 +145,9 @@ class ApplyDiff(Tool[DiffRequest, PreparedDiff]):
             raise ToolError("\n\n".join(map(str, failures)))
         single = plans[0] if len(plans) == 1 else None
         return PreparedDiff(
-            claims=tuple(Claim(Access.WRITE, path=plan.place) for plan in plans),
-            row=_single_row(single) if single else _batch_row(plans),
-            path=single.place.display_path if single else None,
+            claims=tuple(Claim(Access.WRITE, path=plan.resolved_path) for plan in plans),
+            row=_build_single_row(single) if single else _build_batch_row(plans),
+            path=single.resolved_path.display_path if single else None,
             diff="\n".join(plan.patch.text for plan in plans),
             plans=tuple(plans),
             failures=tuple(map(str, failures)),
@@ -158,7 +158,7 @@ class ApplyDiff(Tool[DiffRequest, PreparedDiff]):
         failures = list(prepared.failures)
         for plan in prepared.plans:
             try:
-                results.append(await _carry_out(plan, ctx))
+                results.append(await _execute_plan(plan, ctx))
             except ToolError as error:
                 failures.append(str(error))
         if not results:
@@ -174,7 +174,7 @@ class ApplyDiff(Tool[DiffRequest, PreparedDiff]):
         return f"[{self.name} for '{first.path}'{more}]"
 
 
-def _add(
+def _merge_request(
     requests: dict[Path, tuple[FileDiffRequest, ResolvedPath]],
     request: FileDiffRequest,
     place: ResolvedPath,
@@ -186,55 +186,56 @@ def _add(
     requests[place.path] = (request, place)
 
 
-async def _plan(request: FileDiffRequest, place: ResolvedPath, ctx: ToolContext) -> FilePlan:
+async def _plan_file(request: FileDiffRequest, place: ResolvedPath, ctx: ToolContext) -> FilePlan:
     try:
-        return await _planned_edit(request, place, ctx)
+        return await _plan_edit(request, place, ctx)
     except ToolError as error:
         if place.is_inside:
             raise
         return WithheldDiffFailure(request, place, str(error))
 
 
-async def _planned_edit(
+async def _plan_edit(
     request: FileDiffRequest, place: ResolvedPath, ctx: ToolContext
 ) -> PlannedEdit:
     original = await load_original(ctx, place)
-    text = editable_text(original, "apply_diff")
+    text = require_editable_text(original, "apply_diff")
     size = len(text) + len(request.diff)
-    outcome = await computed(size, lambda: _apply(text, request.diff, ctx.model))
+    outcome = await run_in_thread_if_large(size, lambda: _apply_diff(text, request.diff, ctx.model))
     if isinstance(outcome, FailedBlocks):
         raise ToolError(
-            f"Unable to apply diff to file: {place.path}\n\n{_details(outcome.failures, place)}"
+            "Unable to apply diff to file: "
+            f"{place.path}\n\n{_format_failures(outcome.failures, place)}"
         )
     return PlannedEdit(
         request=request,
         original=original,
-        applied=outcome,
-        data=original.encode(outcome.text),
-        patch=await make_patch(original, outcome.text),
+        applied_blocks=outcome,
+        new_bytes=original.encode(outcome.text),
+        patch=await build_patch(original, outcome.text),
     )
 
 
-async def _carry_out(plan: FilePlan, ctx: ToolContext) -> str:
+async def _execute_plan(plan: FilePlan, ctx: ToolContext) -> str:
     if isinstance(plan, WithheldDiffFailure):
         raise ToolError(plan.reason)
-    problems = await save(ctx, plan.original, plan.data)
-    return _result(plan, ctx, problems)
+    problems = await save_file(ctx, plan.original, plan.new_bytes)
+    return _format_result(plan, ctx, problems)
 
 
-def _apply(text: str, diff: str, model: ModelInfo) -> AppliedBlocks | FailedBlocks:
+def _apply_diff(text: str, diff: str, model: ModelInfo) -> AppliedBlocks | FailedBlocks:
     """Apply as written; if nothing fits, without the entities that some models put in."""
-    outcome = apply_blocks(text, diff, similarity=similarity)
+    outcome = apply_blocks(text, diff, similarity=compute_similarity)
     if isinstance(outcome, AppliedBlocks) or "claude" in model.id.lower():
         return outcome
     unescaped = unescape_entities(diff)
     if unescaped == diff:
         return outcome
-    second = apply_blocks(text, unescaped, similarity=similarity)
+    second = apply_blocks(text, unescaped, similarity=compute_similarity)
     return second if isinstance(second, AppliedBlocks) else outcome
 
 
-def _details(failures: Sequence[EditFailure], place: ResolvedPath) -> str:
+def _format_failures(failures: Sequence[EditFailure], place: ResolvedPath) -> str:
     """Why blocks failed. A file outside of the workspace that may be changed is still not read."""
     parts = [
         f"{failure.summary}\n\n{failure.evidence}"
@@ -244,40 +245,40 @@ def _details(failures: Sequence[EditFailure], place: ResolvedPath) -> str:
     ]
     if len(failures) > _MAX_SHOWN_FAILURES:
         parts.append(f"{len(failures) - _MAX_SHOWN_FAILURES} more blocks failed.")
-    text = printable("\n\n".join(parts))
+    text = replace_surrogates("\n\n".join(parts))
     return f"<error_details>\n{text}\n</error_details>"
 
 
-def _result(edit: PlannedEdit, ctx: ToolContext, problems: str) -> str:
-    applied, place = edit.applied, edit.place
-    result = write_result(edit.original, ctx.protocol, problems=problems)
+def _format_result(edit: PlannedEdit, ctx: ToolContext, problems: str) -> str:
+    applied, place = edit.applied_blocks, edit.resolved_path
+    result = format_write_result(edit.original, ctx.protocol, problems=problems)
     if applied.failures:
         result = (
             f"{len(applied.failures)} of {applied.total_count} blocks could not be applied to"
             f" {place.path}; the others were. Read the file again and apply these anew.\n"
-            f"{_details(applied.failures, place)}\n\n{result}"
+            f"{_format_failures(applied.failures, place)}\n\n{result}"
         )
     if len(_SEARCH_MARKER_RE.findall(edit.request.diff)) == 1:
         result += _BATCH_HINT
     return result
 
 
-def _single_row(plan: FilePlan) -> dict[str, Any]:
-    facts = edit_facts(plan.place, plan.patch)
+def _build_single_row(plan: FilePlan) -> dict[str, Any]:
+    facts = build_edit_row_fields(plan.resolved_path, plan.patch)
     return {"tool": "appliedDiff", "diff": plan.request.diff, **facts}
 
 
-def _batch_row(plans: Sequence[FilePlan]) -> dict[str, Any]:
+def _build_batch_row(plans: Sequence[FilePlan]) -> dict[str, Any]:
     return {
         "tool": "appliedDiff",
-        "batchDiffs": [_batch_item(plan) for plan in plans],
-        "isProtected": any(plan.place.is_protected for plan in plans),
-        "isOutsideWorkspace": any(not plan.place.is_inside for plan in plans),
+        "batchDiffs": [_build_batch_item(plan) for plan in plans],
+        "isProtected": any(plan.resolved_path.is_protected for plan in plans),
+        "isOutsideWorkspace": any(not plan.resolved_path.is_inside for plan in plans),
     }
 
 
-def _batch_item(plan: FilePlan) -> dict[str, Any]:
-    path, changes = plan.place.display_path, plan.changes
+def _build_batch_item(plan: FilePlan) -> dict[str, Any]:
+    path, changes = plan.resolved_path.display_path, plan.change_count
     return {
         "path": path,
         "changeCount": changes,
@@ -302,14 +303,14 @@ def parse_request(arguments: Mapping[str, Any], tool: str) -> DiffRequest:
     wrapped = any(arguments.get(key) for key in _WRAPPER_PARAMETERS)
     named = arguments.get("path") or arguments.get("file_path")
     if not wrapped or (named and arguments.get("diff")):
-        single = convert(arguments, FileDiffRequest, tool, {"file_path": "path"})
+        single = convert_arguments(arguments, FileDiffRequest, tool, {"file_path": "path"})
         if not single.path.strip():
-            raise missing(tool, "path")
+            raise build_missing_error(tool, "path")
         if not single.diff.strip():
-            raise missing(tool, "diff")
+            raise build_missing_error(tool, "diff")
         diffs[single.path] = [single.diff]
     for key in _WRAPPER_PARAMETERS:
-        for path, diff in _diffs(_elements(key, arguments.get(key))):
+        for path, diff in _iter_diffs(_parse_elements(key, arguments.get(key))):
             diffs.setdefault(path, []).append(diff)
     if not diffs:
         raise ArgumentError(
@@ -321,36 +322,38 @@ def parse_request(arguments: Mapping[str, Any], tool: str) -> DiffRequest:
     )
 
 
-def _elements(key: str, given: Any) -> Any:
+def _parse_elements(key: str, given: Any) -> Any:
     if key == "args" and not isinstance(given, list):
         return parse_args_xml(given) if isinstance(given, str) else given
     return parse_args_xml(f"<file>{given}</file>") if isinstance(given, str) else {"file": given}
 
 
-def _diffs(elements: Any) -> Iterator[tuple[str, str]]:
+def _iter_diffs(elements: Any) -> Iterator[tuple[str, str]]:
     files = elements.get("file", ()) if isinstance(elements, dict) else ()
-    for file in _listed(files):
-        if not isinstance(file, dict) or not isinstance(path := _first(file, "path"), str):
+    for file in _as_list(files):
+        if not isinstance(file, dict) or not isinstance(
+            path := _get_first_value(file, "path"), str
+        ):
             continue
-        for diff in _listed(file.get("diff", ())):
-            text = diff if isinstance(diff, str) else _first(diff, "content")
+        for diff in _as_list(file.get("diff", ())):
+            text = diff if isinstance(diff, str) else _get_first_value(diff, "content")
             if isinstance(text, str) and text:
-                yield path, _with_start_line(text, diff)
+                yield path, _insert_start_line(text, diff)
 
 
-def _with_start_line(text: str, diff: Any) -> str:
+def _insert_start_line(text: str, diff: Any) -> str:
     """A start line beside the content, put where a block has it."""
-    line = _first(diff, "start_line") if isinstance(diff, dict) else None
+    line = _get_first_value(diff, "start_line") if isinstance(diff, dict) else None
     line = str(line) if isinstance(line, int) else line
     if not isinstance(line, str) or not line.isdecimal() or ":start_line:" in text:
         return text
     return _SEARCH_LINE_RE.sub(lambda match: f"{match[0]}:start_line:{line}\n", text, count=1)
 
 
-def _first(element: Any, name: str) -> Any:
-    values = _listed(element.get(name, ())) if isinstance(element, dict) else []
+def _get_first_value(element: Any, name: str) -> Any:
+    values = _as_list(element.get(name, ())) if isinstance(element, dict) else []
     return values[0] if values else None
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else [value]

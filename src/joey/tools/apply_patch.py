@@ -36,22 +36,22 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
-    convert,
-    missing,
+    build_missing_error,
+    convert_arguments,
 )
 from joey.tools.file_edit import (
     OriginalFile,
+    build_edit_row_fields,
+    build_patch,
     check_unchanged,
-    computed,
-    edit_facts,
+    compute_similarity,
+    format_write_result,
     load_original,
-    locate,
-    make_patch,
-    printable,
-    remove,
-    save,
-    similarity,
-    write_result,
+    remove_file,
+    replace_surrogates,
+    resolve_editable_path,
+    run_in_thread_if_large,
+    save_file,
 )
 
 
@@ -68,14 +68,14 @@ class ApplyPatchParams(Struct, frozen=True):
 class _FilePreview(Struct, frozen=True):
     """A file as the person who decides sees it."""
 
-    place: ResolvedPath
+    resolved_path: ResolvedPath
     patch: UnifiedDiff
-    changes: int
+    change_count: int
 
 
 class PreparedPatch(PreparedToolCall, frozen=True, kw_only=True):
     drafts: tuple[FileDraft, ...]
-    withheld: tuple[str, ...] = ()
+    withheld_failures: tuple[str, ...] = ()
     """Why the patch cannot be carried out, where that tells about files outside of the workspace:
     not for the model to know before somebody has allowed it to work there."""
 
@@ -86,61 +86,71 @@ class ApplyPatch(Tool[ApplyPatchParams, PreparedPatch]):
     params: ClassVar[type[Struct]] = ApplyPatchParams
     strict: ClassVar[bool] = False
 
-    def offered(self, offer: AvailabilityContext) -> bool:
-        return offer.edit_tool == self.name
+    def is_available(self, context: AvailabilityContext) -> bool:
+        return context.edit_tool == self.name
 
     def parse(self, arguments: dict[str, Any]) -> ApplyPatchParams:
-        params = convert(arguments, ApplyPatchParams, self.name, {"input": "patch"})
+        params = convert_arguments(arguments, ApplyPatchParams, self.name, {"input": "patch"})
         if not params.patch.strip():
-            raise missing(self.name, "patch")
+            raise build_missing_error(self.name, "patch")
         return params
 
     async def prepare(self, params: ApplyPatchParams, ctx: ToolContext) -> PreparedPatch:
-        hunks = await computed(len(params.patch), lambda: parse_patch(params.patch))
+        hunks = await run_in_thread_if_large(len(params.patch), lambda: parse_patch(params.patch))
         if isinstance(hunks, InvalidPatch):
             raise ToolError(f"Invalid patch format: {hunks.message}")
         if not hunks:
             raise ToolError("No file operations found in patch.")
         plan = await plan_patch(hunks, ctx)
-        if reportable := [failure.reason for failure in plan.failures if failure.inside]:
-            raise _failed(reportable)
-        shown = [await _shown(place, plan) for place in plan.places]
+        if reportable := [
+            failure.reason for failure in plan.failures if failure.is_inside_workspace
+        ]:
+            raise _build_patch_error(reportable)
+        shown = [await _build_preview(place, plan) for place in plan.resolved_paths]
         return PreparedPatch(
-            claims=tuple(Claim(Access.WRITE, path=place) for place in plan.places),
-            row=_single_row(shown[0]) if len(shown) == 1 else _batch_row(shown),
-            path=shown[0].place.display_path if len(shown) == 1 else None,
-            diff=shown[0].patch.text if len(shown) == 1 else "\n".join(map(_headed, shown)),
+            claims=tuple(Claim(Access.WRITE, path=place) for place in plan.resolved_paths),
+            row=_build_single_row(shown[0]) if len(shown) == 1 else _build_batch_row(shown),
+            path=shown[0].resolved_path.display_path if len(shown) == 1 else None,
+            diff=shown[0].patch.text
+            if len(shown) == 1
+            else "\n".join(map(_add_file_header, shown)),
             drafts=plan.drafts,
-            withheld=tuple(failure.reason for failure in plan.failures),
+            withheld_failures=tuple(failure.reason for failure in plan.failures),
         )
 
     async def run(
         self, prepared: PreparedPatch, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
-        if prepared.withheld:
-            raise _failed(prepared.withheld)
+        if prepared.withheld_failures:
+            raise _build_patch_error(prepared.withheld_failures)
         for draft in prepared.drafts:
             await check_unchanged(ctx, draft.original)
         # What is moved is in its new place before it leaves the old one.
-        pending = sorted(prepared.drafts, key=lambda draft: draft.data is None)
+        pending = sorted(prepared.drafts, key=lambda draft: draft.new_bytes is None)
         results: list[str] = []
         for number, draft in enumerate(pending):
             try:
-                results.append(await _carry_out(draft, ctx))
+                results.append(await _write_draft(draft, ctx))
             except ToolError as error:
                 if not any(done.is_changed for done in pending[:number]):
                     raise
-                left = [draft.place.original for draft in pending[number + 1 :] if draft.is_changed]
-                return Outcome("\n\n".join([*results, _stopped(error, left)]), is_error=True)
+                left = [
+                    draft.resolved_path.original
+                    for draft in pending[number + 1 :]
+                    if draft.is_changed
+                ]
+                return Outcome(
+                    "\n\n".join([*results, _format_partial_failure(error, left)]), is_error=True
+                )
         return Outcome("\n\n".join(results))
 
 
-def _failed(reasons: Sequence[str]) -> ToolError:
+def _build_patch_error(reasons: Sequence[str]) -> ToolError:
     listed = "\n\n".join(reasons)
     return ToolError(f"Failed to process patch: nothing was written.\n\n{listed}")
 
 
-def _stopped(error: ToolError, left: Sequence[str]) -> str:
+def _format_partial_failure(error: ToolError, left: Sequence[str]) -> str:
     rest = f" These were not changed either: {', '.join(left)}." if left else ""
     return (
         f"The patch was carried out in part: what is told above is done, then this failed: {error}"
@@ -148,60 +158,60 @@ def _stopped(error: ToolError, left: Sequence[str]) -> str:
     )
 
 
-async def _carry_out(draft: FileDraft, ctx: ToolContext) -> str:
-    path = draft.place.original
+async def _write_draft(draft: FileDraft, ctx: ToolContext) -> str:
+    path = draft.resolved_path.original
     if not draft.is_changed:
         return f"No changes needed for '{path}'"
-    if draft.data is not None:
-        like = draft.source.place if draft.source is not None else None
-        problems = await save(ctx, draft.original, draft.data, like)
-        return write_result(draft.original, ctx.protocol, problems=problems)
-    await remove(ctx, draft.original)
+    if draft.new_bytes is not None:
+        like = draft.moved_from.resolved_path if draft.moved_from is not None else None
+        problems = await save_file(ctx, draft.original, draft.new_bytes, like)
+        return format_write_result(draft.original, ctx.protocol, problems=problems)
+    await remove_file(ctx, draft.original)
     if draft.moved_to is not None:
         return f"Successfully moved {path} to {draft.moved_to.original}"
     return f"Successfully deleted {path}"
 
 
-async def _shown(place: ResolvedPath, plan: PatchPlan) -> _FilePreview:
-    draft = next((draft for draft in plan.drafts if draft.place.path == place.path), None)
+async def _build_preview(place: ResolvedPath, plan: PatchPlan) -> _FilePreview:
+    draft = next((draft for draft in plan.drafts if draft.resolved_path.path == place.path), None)
     if draft is None:
         return _FilePreview(place, UnifiedDiff("", DiffStats(0, 0)), 0)
-    return _FilePreview(place, await _patch(draft), max(1, draft.changes))
+    return _FilePreview(place, await _build_file_patch(draft), max(1, draft.change_count))
 
 
-async def _patch(draft: FileDraft) -> UnifiedDiff:
+async def _build_file_patch(draft: FileDraft) -> UnifiedDiff:
     """The change of one file, in words where there are no lines to show."""
-    path = draft.place.display_path
+    path = draft.resolved_path.display_path
     if draft.moved_to is not None:
         return UnifiedDiff(
             f"{path} will be moved to {draft.moved_to.display_path}.", DiffStats(0, 0)
         )
-    if draft.data is None:
+    if draft.new_bytes is None:
         count = 0 if draft.original.is_binary else len(split_lines(draft.original.text))
         return UnifiedDiff(f"{path} will be deleted.", DiffStats(0, count))
-    base = draft.original if draft.source is None else draft.source
-    if draft.data == base.data:
+    base = draft.original if draft.moved_from is None else draft.moved_from
+    if draft.new_bytes == base.data:
         return UnifiedDiff("", DiffStats(0, 0))
-    text = OriginalFile(draft.place, draft.data).text
-    return await make_patch(OriginalFile(draft.place, base.data), text)
+    text = OriginalFile(draft.resolved_path, draft.new_bytes).text
+    return await build_patch(OriginalFile(draft.resolved_path, base.data), text)
 
 
-def _single_row(shown: _FilePreview) -> dict[str, Any]:
-    facts = edit_facts(shown.place, shown.patch)
+def _build_single_row(shown: _FilePreview) -> dict[str, Any]:
+    facts = build_edit_row_fields(shown.resolved_path, shown.patch)
     return {"tool": "appliedDiff", "diff": shown.patch.text, **facts}
 
 
-def _batch_row(files: Sequence[_FilePreview]) -> dict[str, Any]:
+def _build_batch_row(files: Sequence[_FilePreview]) -> dict[str, Any]:
     return {
         "tool": "appliedDiff",
-        "batchDiffs": [_batch_item(shown) for shown in files],
-        "isProtected": any(shown.place.is_protected for shown in files),
-        "isOutsideWorkspace": any(not shown.place.is_inside for shown in files),
+        "batchDiffs": [_build_batch_item(shown) for shown in files],
+        "isProtected": any(shown.resolved_path.is_protected for shown in files),
+        "isOutsideWorkspace": any(not shown.resolved_path.is_inside for shown in files),
     }
 
 
-def _batch_item(shown: _FilePreview) -> dict[str, Any]:
-    path, changes, stats = shown.place.display_path, shown.changes, shown.patch.stats
+def _build_batch_item(shown: _FilePreview) -> dict[str, Any]:
+    path, changes, stats = shown.resolved_path.display_path, shown.change_count, shown.patch.stats
     return {
         "path": path,
         "changeCount": changes,
@@ -212,12 +222,12 @@ def _batch_item(shown: _FilePreview) -> dict[str, Any]:
     }
 
 
-def _headed(shown: _FilePreview) -> str:
+def _add_file_header(shown: _FilePreview) -> str:
     """A patch that says which file it is of."""
     text = shown.patch.text
     if text and not text.startswith("@@"):
         return text
-    path = shown.place.display_path
+    path = shown.resolved_path.display_path
     return f"--- {path}\n+++ {path}\n{text}"
 
 
@@ -225,29 +235,29 @@ class FileDraft(Struct):
     """A file that a patch names, while the hunks are laid on it."""
 
     original: OriginalFile
-    data: bytes | None
+    new_bytes: bytes | None
     """What it shall be; None: no such file."""
-    source: OriginalFile | None = None
+    moved_from: OriginalFile | None = None
     moved_to: ResolvedPath | None = None
-    changes: int = 0
+    change_count: int = 0
 
     @property
-    def place(self) -> ResolvedPath:
-        return self.original.place
+    def resolved_path(self) -> ResolvedPath:
+        return self.original.resolved_path
 
     @property
     def is_changed(self) -> bool:
-        return self.data != self.original.data
+        return self.new_bytes != self.original.data
 
 
 class HunkFailure(Struct, frozen=True):
     reason: str
-    inside: bool
+    is_inside_workspace: bool
     """All files of the hunk are of the workspace, so that it may be told at once."""
 
 
 class PatchPlan(Struct, frozen=True):
-    places: tuple[ResolvedPath, ...]
+    resolved_paths: tuple[ResolvedPath, ...]
     """Every file that the patch names, targets of moves included, each once."""
     drafts: tuple[FileDraft, ...]
     failures: tuple[HunkFailure, ...]
@@ -260,14 +270,14 @@ async def plan_patch(hunks: Sequence[FileOperation], ctx: ToolContext) -> PatchP
     """
     places: dict[str, ResolvedPath] = {}
     for hunk in hunks:
-        for path in _paths(hunk):
-            places[path] = locate(ctx, path)
-    outside = _outside(hunks, places)
+        for path in _list_paths(hunk):
+            places[path] = resolve_editable_path(ctx, path)
+    outside = _find_outside_paths(hunks, places)
     planner = _PatchPlanner(ctx, places, outside)
     failures: list[HunkFailure] = []
     for hunk in hunks:
         try:
-            await planner.lay(hunk)
+            await planner.apply_hunk(hunk)
         except ToolError as error:
             inside = places[hunk.path].path not in outside
             failures.append(HunkFailure(str(error), inside))
@@ -275,11 +285,13 @@ async def plan_patch(hunks: Sequence[FileOperation], ctx: ToolContext) -> PatchP
     return PatchPlan(tuple(reversed(unique.values())), planner.drafts, tuple(failures))
 
 
-def _outside(hunks: Sequence[FileOperation], places: dict[str, ResolvedPath]) -> frozenset[Path]:
+def _find_outside_paths(
+    hunks: Sequence[FileOperation], places: dict[str, ResolvedPath]
+) -> frozenset[Path]:
     """Files outside of the workspace, and those that are moved there or, maybe, come from there."""
     outside: set[Path] = set()
     for hunk in hunks:
-        named = [places[path] for path in _paths(hunk)]
+        named = [places[path] for path in _list_paths(hunk)]
         if any(not place.is_inside or place.path in outside for place in named):
             outside |= {place.path for place in named}
     return frozenset(outside)
@@ -290,28 +302,28 @@ class _PatchPlanner:
         self, ctx: ToolContext, places: dict[str, ResolvedPath], outside: frozenset[Path]
     ) -> None:
         self._ctx = ctx
-        self._places = places
-        self._outside = outside
+        self._resolved_paths = places
+        self._outside_paths = outside
         self._drafts: dict[str, FileDraft] = {}
 
     @property
     def drafts(self) -> tuple[FileDraft, ...]:
         return tuple(self._drafts.values())
 
-    async def lay(self, hunk: FileOperation) -> None:
+    async def apply_hunk(self, hunk: FileOperation) -> None:
         """
         Raises:
             ToolError: the hunk does not fit what is there.
         """
-        draft = await self._draft(hunk.path)
+        draft = await self._load_draft(hunk.path)
         match hunk:
             case AddFile(path, content):
-                if draft.data is not None:
+                if draft.new_bytes is not None:
                     raise ToolError(
                         f"{path}: the file exists already. Change it with `*** Update File:`, or"
                         " delete it in the same patch first."
                     )
-                draft.data, draft.moved_to = draft.original.encode(content), None
+                draft.new_bytes, draft.moved_to = draft.original.encode(content), None
             case DeleteFile(path):
                 _check_exists(draft, path, "deleted")
                 if draft.original.is_stale:
@@ -319,75 +331,76 @@ class _PatchPlanner:
                         f"{path}: it was changed by somebody else since you last saw it, and their"
                         " changes would be lost. Read the file again before you delete it."
                     )
-                draft.data = None
+                draft.new_bytes = None
             case UpdateFile(path, chunks, target):
                 _check_exists(draft, path, "updated")
-                draft.data = await self._updated(draft, path, chunks)
+                draft.new_bytes = await self._update_content(draft, path, chunks)
                 if target is not None:
-                    await self._move(draft, target)
-        draft.changes += max(1, len(hunk.chunks)) if isinstance(hunk, UpdateFile) else 1
+                    await self._move_draft(draft, target)
+        draft.change_count += max(1, len(hunk.chunks)) if isinstance(hunk, UpdateFile) else 1
 
-    async def _draft(self, path: str) -> FileDraft:
-        place = self._places[path]
+    async def _load_draft(self, path: str) -> FileDraft:
+        place = self._resolved_paths[path]
         key = str(place.path)
         if key not in self._drafts:
             original = await load_original(self._ctx, place)
             self._drafts[key] = FileDraft(original, original.data)
         return self._drafts[key]
 
-    async def _move(self, draft: FileDraft, target: str) -> None:
-        goal = await self._draft(target)
+    async def _move_draft(self, draft: FileDraft, target: str) -> None:
+        goal = await self._load_draft(target)
         if goal is draft:
             return
-        if goal.data is not None:
+        if goal.new_bytes is not None:
             raise ToolError(
-                f"{draft.place.original}: it cannot be moved to {target}, where there is a file"
+                f"{draft.resolved_path.original}: it cannot be moved to {target}, where there "
+                "is a file"
                 " already."
             )
-        goal.data, draft.data = draft.data, None
-        goal.source, draft.source = draft.source or draft.original, None
-        goal.changes = draft.changes + 1
-        draft.moved_to = goal.place
+        goal.new_bytes, draft.new_bytes = draft.new_bytes, None
+        goal.moved_from, draft.moved_from = draft.moved_from or draft.original, None
+        goal.change_count = draft.change_count + 1
+        draft.moved_to = goal.resolved_path
 
-    async def _updated(
+    async def _update_content(
         self, draft: FileDraft, path: str, chunks: Sequence[PatchChunk]
     ) -> bytes | None:
         if not chunks:
-            return draft.data
-        current = OriginalFile(draft.place, draft.data)
+            return draft.new_bytes
+        current = OriginalFile(draft.resolved_path, draft.new_bytes)
         if current.is_binary:
             raise ToolError(f"{path}: this is a binary file, and only text can be updated.")
         text = current.text
-        outcome = await computed(len(text), lambda: self._applied(text, chunks))
+        outcome = await run_in_thread_if_large(len(text), lambda: self._apply_chunks(text, chunks))
         if isinstance(outcome, FailedPatch):
-            quoted = draft.place.path not in self._outside
-            raise ToolError(_missed(path, outcome, quoted=quoted))
+            quoted = draft.resolved_path.path not in self._outside_paths
+            raise ToolError(_format_missed_chunks(path, outcome, quoted=quoted))
         return current.encode(outcome)
 
-    def _applied(self, text: str, chunks: Sequence[PatchChunk]) -> str | FailedPatch:
+    def _apply_chunks(self, text: str, chunks: Sequence[PatchChunk]) -> str | FailedPatch:
         """Apply as written; if that fails, without the entities that some models put in."""
-        outcome = apply_chunks(text, chunks, similarity=similarity)
+        outcome = apply_chunks(text, chunks, similarity=compute_similarity)
         if isinstance(outcome, str) or "claude" in self._ctx.model.id.lower():
             return outcome
-        unescaped = [_unescaped(chunk) for chunk in chunks]
+        unescaped = [_unescape_chunk(chunk) for chunk in chunks]
         if unescaped == list(chunks):
             return outcome
-        second = apply_chunks(text, unescaped, similarity=similarity)
+        second = apply_chunks(text, unescaped, similarity=compute_similarity)
         return second if isinstance(second, str) else outcome
 
 
-def _paths(hunk: FileOperation) -> tuple[str, ...]:
+def _list_paths(hunk: FileOperation) -> tuple[str, ...]:
     if isinstance(hunk, UpdateFile) and hunk.move_to is not None:
         return (hunk.path, hunk.move_to)
     return (hunk.path,)
 
 
 def _check_exists(draft: FileDraft, path: str, verb: str) -> None:
-    if draft.data is None:
+    if draft.new_bytes is None:
         raise ToolError(f"{path}: there is no such file, so it cannot be {verb}. Check the path.")
 
 
-def _missed(path: str, missed: FailedPatch, *, quoted: bool) -> str:
+def _format_missed_chunks(path: str, missed: FailedPatch, *, quoted: bool) -> str:
     """Why chunks do not fit. A file outside of the workspace that may be changed is not read."""
     parts = [
         f"{failure.summary}\n\n{failure.evidence}"
@@ -397,11 +410,11 @@ def _missed(path: str, missed: FailedPatch, *, quoted: bool) -> str:
     ]
     if len(parts) == MAX_FAILED_CHUNKS:
         parts.append("The chunks behind these were not tried.")
-    text = printable("\n\n".join(parts))
+    text = replace_surrogates("\n\n".join(parts))
     return f"{path}: the patch does not fit the file.\n<error_details>\n{text}\n</error_details>"
 
 
-def _unescaped(chunk: PatchChunk) -> PatchChunk:
+def _unescape_chunk(chunk: PatchChunk) -> PatchChunk:
     return structs.replace(
         chunk,
         context_lines=tuple(map(unescape_entities, chunk.context_lines)),

@@ -21,9 +21,9 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
-    convert,
+    build_missing_error,
+    convert_arguments,
     decode_json,
-    missing,
 )
 
 _OPENING_TAG_RE = compile_regex(r"<suggest(\s[^<>]*+)?>")
@@ -47,7 +47,7 @@ class AskFollowupQuestionParams(Struct, frozen=True):
 
 
 class PreparedQuestion(PreparedToolCall, frozen=True, kw_only=True):
-    modes: dict[str, str]
+    modes_by_answer: dict[str, str]
     """Modes to go on in, by the suggested answers that lead there."""
 
 
@@ -57,12 +57,12 @@ class AskFollowupQuestion(Tool[AskFollowupQuestionParams, PreparedQuestion]):
     params: ClassVar[type[Struct]] = AskFollowupQuestionParams
 
     def parse(self, arguments: dict[str, Any]) -> AskFollowupQuestionParams:
-        suggestions = _suggestions(arguments.get("follow_up"))
-        params = convert(
+        suggestions = _normalize_suggestions(arguments.get("follow_up"))
+        params = convert_arguments(
             {**arguments, "follow_up": suggestions}, AskFollowupQuestionParams, self.name
         )
         if not params.question.strip():
-            raise missing(self.name, "question")
+            raise build_missing_error(self.name, "question")
         return params
 
     async def prepare(
@@ -76,9 +76,9 @@ class AskFollowupQuestion(Tool[AskFollowupQuestionParams, PreparedQuestion]):
         return PreparedQuestion(
             claims=(Claim(Access.QUESTION),),
             row={},
-            row_text=_json({"question": params.question, "suggest": suggest}),
+            row_text=_encode_json({"question": params.question, "suggest": suggest}),
             ask=AskKind.FOLLOWUP,
-            modes={item["answer"]: item["mode"] for item in suggest if "mode" in item},
+            modes_by_answer={item["answer"]: item["mode"] for item in suggest if "mode" in item},
         )
 
     async def run(
@@ -88,7 +88,7 @@ class AskFollowupQuestion(Tool[AskFollowupQuestionParams, PreparedQuestion]):
             raise ToolError("Nobody answered the question; go on with what you know.")
         tag = "answer" if ctx.protocol is ToolProtocol.XML else "user_message"
         # Who picks an answer for want of a person does not pick a mode with it.
-        mode = prepared.modes.get(answer.text) if answer.by == "person" else None
+        mode = prepared.modes_by_answer.get(answer.text) if answer.by == "person" else None
         return Outcome(
             f"<{tag}>\n{answer.text}\n</{tag}>",
             images=answer.images,
@@ -96,30 +96,30 @@ class AskFollowupQuestion(Tool[AskFollowupQuestionParams, PreparedQuestion]):
         )
 
 
-def _json(value: object) -> str:
+def _encode_json(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _suggestions(given: object) -> object:
+def _normalize_suggestions(given: object) -> object:
     """Suggestions in any of the ways that models write them, as a list of objects."""
     match given:
         case None:
             return []
         case str() if isinstance(decoded := decode_json(given), list | dict):
-            return _suggestions(decoded)
+            return _normalize_suggestions(decoded)
         case str() if "<suggest" in given:
-            return list(_from_tags(given))
+            return list(_parse_suggest_tags(given))
         case str():
             return [{"text": line.strip()} for line in given.splitlines() if line.strip()]
         case {"suggest": inner}:
-            return _suggestions(inner if isinstance(inner, list) else [inner])
+            return _normalize_suggestions(inner if isinstance(inner, list) else [inner])
         case list():
-            return [_suggestion(item) for item in given]
+            return [_normalize_suggestion(item) for item in given]
         case _:
             return given
 
 
-def _suggestion(item: object) -> object:
+def _normalize_suggestion(item: object) -> object:
     match item:
         case str():
             return {"text": item}
@@ -128,7 +128,7 @@ def _suggestion(item: object) -> object:
     return item
 
 
-def _from_tags(given: str) -> Iterator[dict[str, str]]:
+def _parse_suggest_tags(given: str) -> Iterator[dict[str, str]]:
     end = 0
     while opening := _OPENING_TAG_RE.search(given, end):
         stop = given.find(_CLOSING_TAG, opening.end())

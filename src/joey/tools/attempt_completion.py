@@ -19,8 +19,8 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
-    convert,
-    missing,
+    build_missing_error,
+    convert_arguments,
 )
 
 
@@ -44,9 +44,9 @@ class AttemptCompletion(Tool[AttemptCompletionParams, PreparedCompletion]):
 
     def parse(self, arguments: dict[str, Any]) -> AttemptCompletionParams:
         known = {key: value for key, value in arguments.items() if key != "command"}
-        params = convert(known, AttemptCompletionParams, self.name)
+        params = convert_arguments(known, AttemptCompletionParams, self.name)
         if not params.result.strip():
-            raise missing(self.name, "result")
+            raise build_missing_error(self.name, "result")
         return params
 
     async def prepare(

@@ -2,8 +2,8 @@
 
 Between the two the policy judges the claims and, where necessary, the user is asked. A tool never
 reaches the engine: a request to the task itself is returned as a directive. The text that one call
-may return is limited by the model's context window (`text_budget`). Output of a running call is
-passed on at a limited rate (`LiveOutput`).
+may return is limited by the model's context window (`compute_text_budget`). Output of a running
+call is passed on at a limited rate (`LiveOutput`).
 
 The JSON schema of the parameters has the strict form that providers can enforce: every property is
 listed as required and nothing else is allowed; a parameter with a default may be null instead.
@@ -70,7 +70,7 @@ class StartSubtask(Struct, frozen=True):
     mode: str
     message: str
     todos: tuple[Todo, ...] = ()
-    worktree: bool = False
+    use_worktree: bool = False
     """In a git worktree of its own."""
 
 
@@ -87,7 +87,7 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
     directive: Directive | None = None
     exit_code: int | None = None
     """Of a command that ended."""
-    said: tuple[tuple[str, str], ...] = ()
+    rows: tuple[tuple[str, str], ...] = ()
     """Rows for the person: (say kind, text)."""
 
 
@@ -118,24 +118,24 @@ class Tool(ABC, Generic[ParamsT, PreparedT]):
     group: ClassVar[ToolGroup]
     params: ClassVar[type[Struct]]
     """The native arguments; its fields, their docs and defaults make the schema."""
-    parallel: ClassVar[bool] = False
+    can_run_in_parallel: ClassVar[bool] = False
     """Only reads, so it may run beside its neighbours."""
-    delegates: ClassVar[bool] = False
+    starts_subtask: ClassVar[bool] = False
     """Hands its work to a subtask, which may run beside those of its neighbours."""
     strict: ClassVar[bool] = True
     xml_params: ClassVar[tuple[str, ...]] = ()
     """Tags beside the fields of `params` that XML calls may use: old names and wrappers."""
 
-    def offered(self, offer: AvailabilityContext) -> bool:
+    def is_available(self, context: AvailabilityContext) -> bool:
         """Whether it is of use here. What is not offered is still understood when called."""
         return True
 
     @property
     def spec(self) -> ToolSpec:
         """The tool as a model is told of it."""
-        return _spec(self)
+        return _build_spec(self)
 
-    def spec_for(self, offer: AvailabilityContext) -> ToolSpec:
+    def select_spec(self, context: AvailabilityContext) -> ToolSpec:
         """The same, for tools that can do more in some places: one object for each that it may be,
         so that its bytes can be kept."""
         return self.spec
@@ -143,7 +143,7 @@ class Tool(ABC, Generic[ParamsT, PreparedT]):
     @property
     def xml_tags(self) -> frozenset[str]:
         """Tags that may stand inside of the tool's own in an XML call."""
-        return _xml_tags(self)
+        return _collect_xml_tags(self)
 
     @abstractmethod
     def parse(self, arguments: dict[str, Any]) -> ParamsT:
@@ -174,32 +174,32 @@ class Tool(ABC, Generic[ParamsT, PreparedT]):
     @property
     def description(self) -> str:
         """What the model is told about the tool: the Markdown file beside its module."""
-        return _description(self.name)[0]
+        return _load_description(self.name)[0]
 
     @property
     def xml_usage(self) -> str | None:
         """A hand-written example of the call as XML, where one made from the schema won't do."""
-        return _description(self.name)[1]
+        return _load_description(self.name)[1]
 
 
 @cache
-def _spec(tool: Tool[Any, Any]) -> ToolSpec:
+def _build_spec(tool: Tool[Any, Any]) -> ToolSpec:
     """The same object for the same tool, so that its bytes can be kept."""
     return ToolSpec(
         name=tool.name,
         description=tool.description,
-        parameters=native_schema(tool.params),
+        parameters=build_native_schema(tool.params),
         strict=tool.strict,
     )
 
 
 @cache
-def _xml_tags(tool: Tool[Any, Any]) -> frozenset[str]:
+def _collect_xml_tags(tool: Tool[Any, Any]) -> frozenset[str]:
     return frozenset({field.encode_name for field in fields(tool.params)} | set(tool.xml_params))
 
 
 @cache
-def _description(name: str) -> tuple[str, str | None]:
+def _load_description(name: str) -> tuple[str, str | None]:
     """The Markdown file of a tool, cut in two at the line ``---xml---`` if it has one."""
     text = Path(__file__).with_name(f"{name}.md").read_text(encoding="utf-8")
     description, marker, usage = text.partition("\n---xml---\n")
@@ -211,15 +211,15 @@ _MAX_BUDGET_BYTES = 1024 * 1024
 _BYTES_PER_TOKEN = 3
 
 
-def text_budget(model: ModelInfo) -> int:
+def compute_text_budget(model: ModelInfo) -> int:
     """Bytes of text that one call may return: three fifths of the window beside the answer."""
     tokens = (model.context_window - model.max_output_tokens) * 3 // 5
     return max(_MIN_BUDGET_BYTES, min(_MAX_BUDGET_BYTES, tokens * _BYTES_PER_TOKEN))
 
 
-def within_budget(text: str, model: ModelInfo, note: str) -> str:
+def truncate_to_budget(text: str, model: ModelInfo, note: str) -> str:
     """As many lines of a text as one call may return, with a note if that is not all."""
-    data, budget = text.encode(errors="replace"), text_budget(model)
+    data, budget = text.encode(errors="replace"), compute_text_budget(model)
     if len(data) <= budget:
         return text
     return data[: data.rfind(b"\n", 0, budget)].decode(errors="replace") + f"\n\n{note}"
@@ -234,37 +234,41 @@ class LiveOutput:
 
     def __init__(self, sink: Callable[[str], None]) -> None:
         self._sink = sink
-        self._pending = ""
-        self._dropped = 0
+        self._pending_text = ""
+        self._dropped_chars = 0
         self._timer: asyncio.TimerHandle | None = None
-        self._closed = False
+        self._is_closed = False
 
-    def feed(self, text: str) -> None:
-        if self._closed:
+    def write(self, text: str) -> None:
+        if self._is_closed:
             return
-        kept = (self._pending + text)[-_MAX_PENDING_CHARS:]
-        self._dropped += len(self._pending) + len(text) - len(kept)
-        self._pending = kept
+        kept = (self._pending_text + text)[-_MAX_PENDING_CHARS:]
+        self._dropped_chars += len(self._pending_text) + len(text) - len(kept)
+        self._pending_text = kept
         if self._timer is None:
-            self._pass_on()
+            self._flush_periodically()
 
     def close(self) -> None:
         """Pass on the rest; what comes later is told with the next request."""
-        self._closed = True
+        self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
-        if self._pending:
+        if self._pending_text:
             self._flush()
 
-    def _pass_on(self) -> None:
+    def _flush_periodically(self) -> None:
         self._timer = None
-        if self._pending:
-            self._timer = asyncio.get_running_loop().call_later(_OUTPUT_INTERVAL_S, self._pass_on)
+        if self._pending_text:
+            self._timer = asyncio.get_running_loop().call_later(
+                _OUTPUT_INTERVAL_S, self._flush_periodically
+            )
             self._flush()
 
     def _flush(self) -> None:
-        note = f"\n[...{self._dropped} characters omitted...]\n" if self._dropped else ""
-        text, self._pending, self._dropped = note + self._pending, "", 0
+        note = (
+            f"\n[...{self._dropped_chars} characters omitted...]\n" if self._dropped_chars else ""
+        )
+        text, self._pending_text, self._dropped_chars = note + self._pending_text, "", 0
         self._sink(text)
 
 
@@ -274,7 +278,7 @@ _TEXT_BODY_PARAMETERS = frozenset({"content", "diff", "result"})
 """Here JSON is a text like any other: some models send `package.json` as an object."""
 
 
-def convert(
+def convert_arguments(
     arguments: Mapping[str, Any],
     kind: type[StructT],
     tool: str,
@@ -292,28 +296,28 @@ def convert(
         if alias in given and name not in given:
             given[name] = given[alias]
     values: dict[str, Any] = {}
-    for field in _fields(kind):
+    for field in _get_fields(kind):
         if field.encode_name in given:
-            _set(values, field, given[field.encode_name], tool)
+            _set_field(values, field, given[field.encode_name], tool)
         elif field.required:
-            raise missing(tool, field.encode_name)
+            raise build_missing_error(tool, field.encode_name)
     return kind(**values)
 
 
-def missing(tool: str, parameter: str) -> ArgumentError:
+def build_missing_error(tool: str, parameter: str) -> ArgumentError:
     return ArgumentError(
         f"Missing value for required parameter '{parameter}' of {tool}.", parameter
     )
 
 
 @cache
-def _fields(kind: type[Struct]) -> tuple[FieldInfo, ...]:
+def _get_fields(kind: type[Struct]) -> tuple[FieldInfo, ...]:
     return msgspec.structs.fields(kind)
 
 
-def _set(values: dict[str, Any], field: FieldInfo, value: Any, tool: str) -> None:
+def _set_field(values: dict[str, Any], field: FieldInfo, value: Any, tool: str) -> None:
     problem: msgspec.ValidationError | None = None
-    for reading in _readings(value, is_body=field.encode_name in _TEXT_BODY_PARAMETERS):
+    for reading in _iter_interpretations(value, is_body=field.encode_name in _TEXT_BODY_PARAMETERS):
         try:
             values[field.name] = msgspec.convert(reading, field.type, strict=False)
         except msgspec.ValidationError as error:
@@ -327,7 +331,7 @@ def _set(values: dict[str, Any], field: FieldInfo, value: Any, tool: str) -> Non
     ) from problem
 
 
-def _readings(value: Any, *, is_body: bool) -> Iterator[Any]:
+def _iter_interpretations(value: Any, *, is_body: bool) -> Iterator[Any]:
     """What a value may have been meant to be, the most literal first."""
     yield value
     match value:
@@ -358,9 +362,9 @@ def decode_json(text: str) -> Any:
 _JSON_TYPE_NAMES: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
 
-def native_schema(params: type[Struct]) -> dict[str, Any]:
+def build_native_schema(params: type[Struct]) -> dict[str, Any]:
     """The schema of an object with the fields of `params`; the same every time."""
-    properties = {field.encode_name: _property(field) for field in fields(params)}
+    properties = {field.encode_name: _build_property_schema(field) for field in fields(params)}
     return {
         "type": "object",
         "properties": properties,
@@ -369,33 +373,33 @@ def native_schema(params: type[Struct]) -> dict[str, Any]:
     }
 
 
-def _property(field: FieldInfo) -> dict[str, Any]:
-    schema = _schema(field.type)
+def _build_property_schema(field: FieldInfo) -> dict[str, Any]:
+    schema = _build_type_schema(field.type)
     if not field.required:
         _allow_null(schema)
     return schema
 
 
-def _schema(kind: Any) -> dict[str, Any]:
+def _build_type_schema(kind: Any) -> dict[str, Any]:
     parts = get_args(kind)
     match get_origin(kind):
         case None if kind in _JSON_TYPE_NAMES:
             return {"type": _JSON_TYPE_NAMES[kind]}
         case None if isinstance(kind, type) and issubclass(kind, Struct):
-            return native_schema(kind)
+            return build_native_schema(kind)
         case typing.Annotated:
-            return _with_notes(*parts)
+            return _build_annotated_schema(*parts)
         case typing.Literal:
             return {"type": "string", "enum": sorted(parts)}
         case types.UnionType | typing.Union:
-            return _nullable_union(kind, parts)
+            return _build_nullable_schema(kind, parts)
         case array if array is list or array is tuple:
-            return _array(parts)
+            return _build_array_schema(parts)
     raise TypeError(f"no schema for a parameter of type {kind}")
 
 
-def _with_notes(kind: Any, *notes: Meta) -> dict[str, Any]:
-    schema = _schema(kind)
+def _build_annotated_schema(kind: Any, *notes: Meta) -> dict[str, Any]:
+    schema = _build_type_schema(kind)
     for note in notes:
         if note.min_length and "items" in schema:
             schema["minItems"] = note.min_length
@@ -405,20 +409,20 @@ def _with_notes(kind: Any, *notes: Meta) -> dict[str, Any]:
     return schema
 
 
-def _array(parts: tuple[Any, ...]) -> dict[str, Any]:
+def _build_array_schema(parts: tuple[Any, ...]) -> dict[str, Any]:
     """Of any length, but for a tuple that names each of its parts."""
-    schema: dict[str, Any] = {"type": "array", "items": _schema(parts[0])}
+    schema: dict[str, Any] = {"type": "array", "items": _build_type_schema(parts[0])}
     if len(parts) > 1 and parts[1] is not ...:
         schema |= {"minItems": len(parts), "maxItems": len(parts)}
     return schema
 
 
-def _nullable_union(kind: Any, parts: tuple[Any, ...]) -> dict[str, Any]:
+def _build_nullable_schema(kind: Any, parts: tuple[Any, ...]) -> dict[str, Any]:
     """`X | None`; other unions would need a schema that not every provider takes."""
     others = [each for each in parts if each is not types.NoneType]
     if len(others) != 1:
         raise TypeError(f"no schema for a parameter of the types {kind}")
-    schema = _schema(others[0])
+    schema = _build_type_schema(others[0])
     _allow_null(schema)
     return schema
 

@@ -23,8 +23,8 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
-    convert,
-    missing,
+    build_missing_error,
+    convert_arguments,
 )
 
 _COORDINATE_RE = compile_regex(
@@ -70,7 +70,7 @@ class BrowserActionParams(Struct, frozen=True):
 
 class PreparedBrowserStep(PreparedToolCall, frozen=True, kw_only=True):
     step: BrowserStep
-    target: ResolvedPath | None = None
+    screenshot_path: ResolvedPath | None = None
 
 
 class BrowserAction(Tool[BrowserActionParams, PreparedBrowserStep]):
@@ -79,40 +79,42 @@ class BrowserAction(Tool[BrowserActionParams, PreparedBrowserStep]):
     params: ClassVar[type[Struct]] = BrowserActionParams
     strict: ClassVar[bool] = False
 
-    def offered(self, offer: AvailabilityContext) -> bool:
+    def is_available(self, context: AvailabilityContext) -> bool:
         return (
-            offer.capabilities.browser is not None
-            and offer.settings.browser_tool_enabled
-            and offer.model.supports_images
+            context.capabilities.browser is not None
+            and context.settings.browser_tool_enabled
+            and context.model.supports_images
         )
 
     def parse(self, arguments: dict[str, Any]) -> BrowserActionParams:
-        params = convert(arguments, BrowserActionParams, self.name)
+        params = convert_arguments(arguments, BrowserActionParams, self.name)
         needed = _REQUIRED_PARAMETERS.get(params.action)
         if needed is not None and not getattr(params, needed):
-            raise missing(self.name, needed)
+            raise build_missing_error(self.name, needed)
         return params
 
     async def prepare(self, params: BrowserActionParams, ctx: ToolContext) -> PreparedBrowserStep:
-        browser = _browser(ctx)
+        browser = _require_browser(ctx)
         if params.action == "launch":
-            return _launch(params.url or "", ctx)
+            return _prepare_launch(params.url or "", ctx)
         if not browser.is_open and params.action != "close":
             raise ToolError("No page is open: begin with the action launch and a url.")
         if params.action == "screenshot":
-            return _screenshot(params.path or "", ctx)
-        step = _step(params, browser.viewport)
-        return PreparedBrowserStep(claims=(Claim(Access.NONE),), row=_row(params, step), step=step)
+            return _prepare_screenshot(params.path or "", ctx)
+        step = _build_step(params, browser.viewport)
+        return PreparedBrowserStep(
+            claims=(Claim(Access.NONE),), row=_build_row(params, step), step=step
+        )
 
     async def run(
         self, prepared: PreparedBrowserStep, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
-        browser = _browser(ctx)
+        browser = _require_browser(ctx)
         look = await browser.perform(prepared.step)
         if prepared.step.action == "close":
             return Outcome("The browser is closed. Other tools can be used now.")
-        if prepared.target is not None:
-            await ctx.files.write(prepared.target, _bytes_of(look.screenshot))
+        if prepared.screenshot_path is not None:
+            await ctx.files.write(prepared.screenshot_path, _decode_data_uri(look.screenshot))
         seen = {
             "screenshot": look.screenshot,
             "logs": look.console,
@@ -122,13 +124,13 @@ class BrowserAction(Tool[BrowserActionParams, PreparedBrowserStep]):
         return Outcome(
             _format_result(prepared, look, browser.viewport),
             images=(look.screenshot,) if look.screenshot and ctx.model.supports_images else (),
-            said=(("browser_action_result", msgspec.json.encode(seen).decode()),),
+            rows=(("browser_action_result", msgspec.json.encode(seen).decode()),),
         )
 
 
-def _launch(url: str, ctx: ToolContext) -> PreparedBrowserStep:
+def _prepare_launch(url: str, ctx: ToolContext) -> PreparedBrowserStep:
     """A file is shown only where it may also be read."""
-    parts = _parts(url)
+    parts = _split_url(url)
     claims: tuple[Claim, ...] = ()
     match parts.scheme:
         case "http" | "https" if parts.hostname:
@@ -154,7 +156,7 @@ def _launch(url: str, ctx: ToolContext) -> PreparedBrowserStep:
     )
 
 
-def _parts(url: str) -> SplitResult:
+def _split_url(url: str) -> SplitResult:
     """Raises ArgumentError: it is none, or browsers read it otherwise than it looks."""
     if _DECEPTIVE_URL_CHARS_RE.search(url):
         raise ArgumentError(f"The address {url!r} has characters that no address has.")
@@ -164,7 +166,7 @@ def _parts(url: str) -> SplitResult:
         raise ArgumentError(f"{url!r} is not an address: {error}.") from error
 
 
-def _screenshot(path: str, ctx: ToolContext) -> PreparedBrowserStep:
+def _prepare_screenshot(path: str, ctx: ToolContext) -> PreparedBrowserStep:
     place = ctx.files.resolve(path)
     format = _SCREENSHOT_FORMATS.get(PurePath(path).suffix.lower())
     if format is None:
@@ -190,14 +192,14 @@ def _screenshot(path: str, ctx: ToolContext) -> PreparedBrowserStep:
         },
         path=place.display_path,
         step=BrowserStep("screenshot", text=format),
-        target=place,
+        screenshot_path=place,
     )
 
 
-def _step(params: BrowserActionParams, viewport: tuple[int, int]) -> BrowserStep:
+def _build_step(params: BrowserActionParams, viewport: tuple[int, int]) -> BrowserStep:
     match params.action:
         case "click" | "hover":
-            x, y = _point(params.coordinate or "", viewport)
+            x, y = _parse_point(params.coordinate or "", viewport)
             return BrowserStep(params.action, x=x, y=y)
         case "resize":
             found = _SIZE_RE.fullmatch(params.size or "")
@@ -210,7 +212,7 @@ def _step(params: BrowserActionParams, viewport: tuple[int, int]) -> BrowserStep
     return BrowserStep(params.action, text=params.text or "")
 
 
-def _point(given: str, viewport: tuple[int, int]) -> tuple[int, int]:
+def _parse_point(given: str, viewport: tuple[int, int]) -> tuple[int, int]:
     """A point of the picture as a point of the page."""
     found = _COORDINATE_RE.fullmatch(given)
     if found is None:
@@ -224,7 +226,7 @@ def _point(given: str, viewport: tuple[int, int]) -> tuple[int, int]:
     return x, y
 
 
-def _row(params: BrowserActionParams, step: BrowserStep) -> dict[str, Any]:
+def _build_row(params: BrowserActionParams, step: BrowserStep) -> dict[str, Any]:
     row: dict[str, Any] = {"tool": "browserAction", "action": params.action}
     if params.action in ("click", "hover"):
         row["coordinate"] = f"{step.x},{step.y}"
@@ -238,8 +240,8 @@ def _format_result(
 ) -> str:
     width, height = viewport
     did = (
-        f"Screenshot saved to: {prepared.target.display_path}"
-        if prepared.target is not None
+        f"Screenshot saved to: {prepared.screenshot_path.display_path}"
+        if prepared.screenshot_path is not None
         else f"The step {prepared.step.action} was carried out; the picture shows the page now."
     )
     cursor = f"{look.cursor[0]},{look.cursor[1]}" if look.cursor else "not on the page yet"
@@ -255,13 +257,13 @@ def _format_result(
     )
 
 
-def _browser(ctx: ToolContext) -> Browser:
+def _require_browser(ctx: ToolContext) -> Browser:
     if ctx.capabilities.browser is None:
         raise ToolError("There is no browser here: Chromium and Playwright are needed for it.")
     return ctx.capabilities.browser
 
 
-def _bytes_of(uri: str | None) -> bytes:
+def _decode_data_uri(uri: str | None) -> bytes:
     if uri is None:
         raise ToolError("The browser gave no picture.")
     return base64.b64decode(uri.partition(",")[2])

@@ -18,9 +18,9 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
-    convert,
-    missing,
-    text_budget,
+    build_missing_error,
+    compute_text_budget,
+    convert_arguments,
 )
 
 MAX_HITS = 12
@@ -42,22 +42,24 @@ class CodebaseSearchParams(Struct, frozen=True):
 
 class PreparedCodeSearch(PreparedToolCall, frozen=True, kw_only=True):
     query: str
-    place: ResolvedPath
+    resolved_path: ResolvedPath
 
 
 class CodebaseSearch(Tool[CodebaseSearchParams, PreparedCodeSearch]):
     name: ClassVar[str] = "codebase_search"
     group: ClassVar[ToolGroup] = ToolGroup.READ
     params: ClassVar[type[Struct]] = CodebaseSearchParams
-    parallel: ClassVar[bool] = True
+    can_run_in_parallel: ClassVar[bool] = True
 
-    def offered(self, offer: AvailabilityContext) -> bool:
-        return offer.capabilities.code_index is not None and offer.settings.codebase_index_enabled
+    def is_available(self, context: AvailabilityContext) -> bool:
+        return (
+            context.capabilities.code_index is not None and context.settings.codebase_index_enabled
+        )
 
     def parse(self, arguments: dict[str, Any]) -> CodebaseSearchParams:
-        params = convert(arguments, CodebaseSearchParams, self.name)
+        params = convert_arguments(arguments, CodebaseSearchParams, self.name)
         if not params.query.strip():
-            raise missing(self.name, "query")
+            raise build_missing_error(self.name, "query")
         path = (params.path or "").strip()
         return CodebaseSearchParams(params.query, None if path.lower() in _NULL_SPELLINGS else path)
 
@@ -84,7 +86,7 @@ class CodebaseSearch(Tool[CodebaseSearchParams, PreparedCodeSearch]):
             },
             path=shown,
             query=params.query,
-            place=place,
+            resolved_path=place,
         )
 
     async def run(
@@ -93,40 +95,40 @@ class CodebaseSearch(Tool[CodebaseSearchParams, PreparedCodeSearch]):
         index = ctx.capabilities.code_index
         if index is None or not ctx.settings.codebase_index_enabled:
             raise ToolError("There is no code index here. Use search_files.")
-        found = await index.search(prepared.query, prepared.place, MAX_HITS)
-        found = _fitting(found, text_budget(ctx.model))
+        found = await index.search(prepared.query, prepared.resolved_path, MAX_HITS)
+        found = _truncate_hits(found, compute_text_budget(ctx.model))
         return Outcome(
-            render(prepared.query, found),
-            said=((RESULT_ROW_KIND, _row(prepared.query, found.hits)),),
+            render_results(prepared.query, found),
+            rows=((RESULT_ROW_KIND, _encode_row(prepared.query, found.hits)),),
         )
 
 
-def _fitting(found: CodeSearchResult, budget: int) -> CodeSearchResult:
+def _truncate_hits(found: CodeSearchResult, budget: int) -> CodeSearchResult:
     """The best hits, as many as one call may return."""
     for kept, hit in enumerate(found.hits):
-        budget -= len(_hit(hit).encode(errors="replace")) + 2
+        budget -= len(_format_hit(hit).encode(errors="replace")) + 2
         if budget < 0 and kept:
             note = f"({len(found.hits) - kept} more hits do not fit into one result.)"
             return CodeSearchResult(found.hits[:kept], f"{found.note} {note}".strip())
     return found
 
 
-def render(query: str, found: CodeSearchResult) -> str:
+def render_results(query: str, found: CodeSearchResult) -> str:
     """What the model reads."""
     note = f"\n\n{found.note}" if found.note else ""
     if not found.hits:
         return f'Nothing in the workspace seems to be about "{query}".{note}'
-    return f"Query: {query}\nResults:\n\n" + "\n\n".join(map(_hit, found.hits)) + note
+    return f"Query: {query}\nResults:\n\n" + "\n\n".join(map(_format_hit, found.hits)) + note
 
 
-def _hit(hit: CodeSearchHit) -> str:
+def _format_hit(hit: CodeSearchHit) -> str:
     return (
         f"File path: {hit.path}\nScore: {hit.score:.2f}\nLines: {hit.start}-{hit.end}\n"
         f"Code Chunk:\n{hit.text}"
     )
 
 
-def _row(query: str, hits: tuple[CodeSearchHit, ...]) -> str:
+def _encode_row(query: str, hits: tuple[CodeSearchHit, ...]) -> str:
     results = [
         {
             "filePath": hit.path,

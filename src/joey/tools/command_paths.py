@@ -56,20 +56,20 @@ class PathLookupCache:
 
     def __init__(self, files: Files) -> None:
         self.files = files
-        self._known: dict[str, ResolvedPath | None] = {}
+        self._cache: dict[str, ResolvedPath | None] = {}
 
-    def find(self, directory: Path, name: str) -> ResolvedPath | None:
+    def resolve(self, directory: Path, name: str) -> ResolvedPath | None:
         """None when no file has such a name."""
         path = os.path.join(directory, name)  # noqa: PTH118 (asked often)
-        if path not in self._known:
+        if path not in self._cache:
             try:
-                self._known[path] = self.files.resolve(path)
+                self._cache[path] = self.files.resolve(path)
             except ToolError:
-                self._known[path] = None
-        return self._known[path]
+                self._cache[path] = None
+        return self._cache[path]
 
 
-async def hidden_reads(command: str, cwd: Path, lookups: PathLookupCache) -> list[Claim]:
+async def find_hidden_reads(command: str, cwd: Path, lookups: PathLookupCache) -> list[Claim]:
     """A claim for each hidden file that the command plainly reads, so that it is refused."""
     if not lookups.files.can_hide_files():
         return []
@@ -82,11 +82,11 @@ async def hidden_reads(command: str, cwd: Path, lookups: PathLookupCache) -> lis
         name = normalize_program_name(program)
         if name not in _READER_PROGRAMS and name not in DIRECTORY_CHANGE_COMMANDS:
             continue
-        count += sum(map(_steps, words)) * len(directories)
+        count += sum(map(_count_path_parts, words)) * len(directories)
         if count > _MAX_LOOKUPS:
             return [Claim(Access.READ)]
         for directory, word in [(directory, word) for directory in directories for word in words]:
-            place = lookups.find(directory, word)
+            place = lookups.resolve(directory, word)
             if place is None:
                 continue
             if name in DIRECTORY_CHANGE_COMMANDS:
@@ -96,7 +96,7 @@ async def hidden_reads(command: str, cwd: Path, lookups: PathLookupCache) -> lis
     return list(claims.values())
 
 
-async def reached_outside(
+async def find_outside_claims(
     command: str, cwd: ResolvedPath, allowed: Sequence[str], lookups: PathLookupCache
 ) -> list[Claim]:
     """A claim for each place outside the workspace that a word leads to.
@@ -107,7 +107,7 @@ async def reached_outside(
         return []
     reach = _CommandPathTracker(cwd.path, lookups)
     for words, granted in count_granted_words(command, allowed):
-        await reach.follow(words, granted, command)
+        await reach.track_command(words, granted, command)
     return list(reach.claims.values())
 
 
@@ -120,44 +120,44 @@ class _CommandPathTracker:
         self._files = lookups.files
         # All that the line has been in: `cd` may fail, or happen in a part of a pipeline only.
         self._directories = {cwd: None}
-        self._count = 0
+        self._lookup_count = 0
 
-    async def follow(self, words: Words, granted: int, command: str) -> None:
+    async def track_command(self, words: Words, granted: int, command: str) -> None:
         program = normalize_program_name(words[0])
         reads = is_read_only(words, granted)
         if not reads:
-            self._claim_protected(
-                [self._lookups.find(directory, ".") for directory in self._directories]
+            self._claim_protected_paths(
+                [self._lookups.resolve(directory, ".") for directory in self._directories]
             )
         for word in list_path_words(words, max(granted, 1)):
-            for directory, name in self._candidates(word):
-                place = self._lookups.find(directory, name)
+            for directory, name in self._iter_candidates(word):
+                place = self._lookups.resolve(directory, name)
                 if place is None or len(self.claims) >= _MAX_CLAIMS:
                     continue
                 if granted and place.is_ignored and await _is_readable(place, self._files):
                     self.claims[Access.READ, place.path] = Claim(Access.READ, place)
-                elif await self._is_outside(directory / name, place):
+                elif await self._is_outside_workspace(directory / name, place):
                     access = Access.READ if reads else Access.EXECUTE
                     self.claims[access, place.path] = Claim(access, place, command)
                 elif not reads:
-                    self._claim_protected([place])
-                    if await self._is_tree(program, word, words, place):
-                        self._claim_tree(place)
-        await self._claim_values(words, granted, command)
+                    self._claim_protected_paths([place])
+                    if await self._is_tree_change(program, word, words, place):
+                        self._claim_directory_tree(place)
+        await self._claim_option_values(words, granted, command)
         if program == "git":
-            await self._claim_repositories()
+            await self._claim_nested_repositories()
         if program in DIRECTORY_CHANGE_COMMANDS:
-            self._enter(words[1:])
+            self._enter_directories(words[1:])
 
-    async def _claim_values(self, words: Words, granted: int, command: str) -> None:
+    async def _claim_option_values(self, words: Words, granted: int, command: str) -> None:
         """What passes for the value of an option is text, unless there is such a file outside."""
         for word in list_option_value_words(words, max(granted, 1)):
-            for directory, name in self._candidates(word) if len(word) > 1 else ():
-                place = self._lookups.find(directory, name)
-                if place is not None and await self._is_outside(directory / name, place):
+            for directory, name in self._iter_candidates(word) if len(word) > 1 else ():
+                place = self._lookups.resolve(directory, name)
+                if place is not None and await self._is_outside_workspace(directory / name, place):
                     self.claims[Access.EXECUTE, place.path] = Claim(Access.EXECUTE, place, command)
 
-    async def _claim_repositories(self) -> None:
+    async def _claim_nested_repositories(self) -> None:
         """git does what the settings of the repository say that it finds itself in, and a folder
         of the workspace may be made to look like one."""
         root = self._files.root
@@ -165,25 +165,29 @@ class _CommandPathTracker:
             for inner in (directory, *directory.parents):
                 if inner == root or not inner.is_relative_to(root):
                     break
-                found = (self._lookups.find(inner, name) for name in (".git", "HEAD"))
+                found = (self._lookups.resolve(inner, name) for name in (".git", "HEAD"))
                 places = [place for place in found if place is not None]
                 if any(kind.exists for kind in await self._files.stat_all(places)):
                     shown = f"{places[0].display_path} (a repository of its own)"
                     owned = structs.replace(places[0], display_path=shown, is_protected=True)
                     self.claims[Access.WRITE, inner] = Claim(Access.WRITE, owned)
 
-    def _enter(self, words: Words) -> None:
-        places = [self._lookups.find(*each) for word in words for each in self._candidates(word)]
+    def _enter_directories(self, words: Words) -> None:
+        places = [
+            self._lookups.resolve(*each) for word in words for each in self._iter_candidates(word)
+        ]
         self._directories |= {place.path: None for place in places if place is not None}
 
-    def _claim_protected(self, places: Sequence[ResolvedPath | None]) -> None:
+    def _claim_protected_paths(self, places: Sequence[ResolvedPath | None]) -> None:
         for place in places:
             if place is not None and place.is_protected:
                 self.claims[Access.WRITE, place.path] = Claim(Access.WRITE, place)
 
-    async def _is_tree(self, program: str, word: str, words: Words, place: ResolvedPath) -> bool:
+    async def _is_tree_change(
+        self, program: str, word: str, words: Words, place: ResolvedPath
+    ) -> bool:
         """Whether all that is in a folder would be moved, copied, changed or deleted."""
-        takes = program in _TREE_COPY_PROGRAMS and (word != words[-1] or _names_target(words))
+        takes = program in _TREE_COPY_PROGRAMS and (word != words[-1] or _has_target_option(words))
         if not takes and program not in _TREE_CHANGE_PROGRAMS:
             return False
         try:
@@ -191,26 +195,28 @@ class _CommandPathTracker:
         except ToolError:
             return True  # Not to be told what a place is does not make it harmless.
 
-    def _claim_tree(self, place: ResolvedPath) -> None:
+    def _claim_directory_tree(self, place: ResolvedPath) -> None:
         """What is in it may be protected, and to look through all of it would take too long."""
         shown = f"{place.display_path} and all that is in it"
         whole = structs.replace(place, display_path=shown, is_protected=True)
         self.claims[Access.WRITE, place.path] = Claim(Access.WRITE, whole)
 
-    def _candidates(self, word: str) -> Iterator[tuple[Path, str]]:
+    def _iter_candidates(self, word: str) -> Iterator[tuple[Path, str]]:
         """What the word may name, seen from each folder; when there is too much, nothing."""
-        names = dict.fromkeys(_names(word))
-        self._count += sum(map(_steps, names)) * len(self._directories)
-        if self._count > _MAX_LOOKUPS:
+        names = dict.fromkeys(_iter_possible_paths(word))
+        self._lookup_count += sum(map(_count_path_parts, names)) * len(self._directories)
+        if self._lookup_count > _MAX_LOOKUPS:
             self.claims[Access.READ, None] = Claim(Access.READ)
             return
         yield from ((directory, name) for directory in tuple(self._directories) for name in names)
 
-    async def _is_outside(self, path: Path, place: ResolvedPath) -> bool:
+    async def _is_outside_workspace(self, path: Path, place: ResolvedPath) -> bool:
         if place.is_inside or place.path == _DEV_NULL:
             return False
         # What a link leads to need not exist: a program may create it.
-        return _seems_inside(path, self._files.root) or await _is_readable(place, self._files)
+        return _is_lexically_inside(path, self._files.root) or await _is_readable(
+            place, self._files
+        )
 
 
 async def _is_readable(place: ResolvedPath, files: Files) -> bool:
@@ -221,19 +227,19 @@ async def _is_readable(place: ResolvedPath, files: Files) -> bool:
 
 
 @lru_cache(maxsize=1)
-def _names_target(words: Words) -> bool:
+def _has_target_option(words: Words) -> bool:
     return any(option.startswith("-") and "t" in option for option in words[1:])
 
 
-def _steps(name: str) -> int:
+def _count_path_parts(name: str) -> int:
     return name.count("/") + 1
 
 
-def _seems_inside(path: Path, root: Path) -> bool:
+def _is_lexically_inside(path: Path, root: Path) -> bool:
     return Path(os.path.normpath(path)).is_relative_to(root)
 
 
-def _names(word: str) -> Iterator[str]:
+def _iter_possible_paths(word: str) -> Iterator[str]:
     """The word and those of its ends that may be a value: `--file=x`, `-fx`, `key:x`."""
     if word:
         yield word

@@ -12,7 +12,15 @@ from joey.core.modes import ToolGroup
 from joey.core.task import Answer
 from joey.errors import ToolError
 from joey.ports import CustomToolInfo, ToolContext
-from joey.tools.base import Access, Claim, Outcome, PreparedToolCall, Tool, decode_json, missing
+from joey.tools.base import (
+    Access,
+    Claim,
+    Outcome,
+    PreparedToolCall,
+    Tool,
+    build_missing_error,
+    decode_json,
+)
 
 
 class CustomToolCall(Struct, frozen=True):
@@ -30,7 +38,7 @@ class CustomTool(Tool[CustomToolCall, PreparedCustomToolCall]):
     def __init__(self, info: CustomToolInfo) -> None:
         self._info = info
         self._spec = ToolSpec(info.name, info.description, info.schema, strict=False)
-        self._properties: dict[str, Any] = info.schema.get("properties", {})
+        self._schema_properties: dict[str, Any] = info.schema.get("properties", {})
 
     @property
     def name(self) -> str:  # type: ignore[override]  # each instance is another tool
@@ -42,7 +50,7 @@ class CustomTool(Tool[CustomToolCall, PreparedCustomToolCall]):
 
     @property
     def xml_tags(self) -> frozenset[str]:
-        return frozenset(self._properties)
+        return frozenset(self._schema_properties)
 
     @property
     def xml_usage(self) -> str | None:
@@ -51,13 +59,13 @@ class CustomTool(Tool[CustomToolCall, PreparedCustomToolCall]):
     def parse(self, arguments: dict[str, Any]) -> CustomToolCall:
         """Strings of an XML call become what the schema asks for."""
         given = {
-            name: _as_wanted(value, self._properties.get(name, {}))
+            name: _coerce_to_schema(value, self._schema_properties.get(name, {}))
             for name, value in arguments.items()
-            if name in self._properties
+            if name in self._schema_properties
         }
         for name in self._info.schema.get("required", ()):
-            if given.get(name) is None and not _is_optional(self._properties.get(name, {})):
-                raise missing(self.name, name)
+            if given.get(name) is None and not _is_nullable(self._schema_properties.get(name, {})):
+                raise build_missing_error(self.name, name)
         return CustomToolCall(given)
 
     async def prepare(self, params: CustomToolCall, ctx: ToolContext) -> PreparedCustomToolCall:
@@ -85,12 +93,12 @@ class CustomTool(Tool[CustomToolCall, PreparedCustomToolCall]):
         return f"[{self.name}]"
 
 
-def _is_optional(schema: dict[str, Any]) -> bool:
+def _is_nullable(schema: dict[str, Any]) -> bool:
     kind = schema.get("type")
     return isinstance(kind, list) and "null" in kind
 
 
-def _as_wanted(value: Any, schema: dict[str, Any]) -> Any:
+def _coerce_to_schema(value: Any, schema: dict[str, Any]) -> Any:
     kinds = schema.get("type")
     wanted = set(kinds if isinstance(kinds, list) else [kinds])
     if not isinstance(value, str) or "string" in wanted or None in wanted:

@@ -14,19 +14,19 @@ from msgspec import Meta, Struct
 from joey.core.edits.text_replace import CharSpan, NormalizedText, explain_wrong_count
 from joey.errors import ArgumentError, ToolError
 from joey.ports import ResolvedPath, ToolContext
-from joey.tools.base import convert, missing
-from joey.tools.file_edit import OriginalFile, computed, editable_text
+from joey.tools.base import build_missing_error, convert_arguments
+from joey.tools.file_edit import OriginalFile, require_editable_text, run_in_thread_if_large
 from joey.tools.regex_client import find_pattern
 from joey.tools.text_edit import (
     NoTextChange,
     ReplaceFailure,
     TextChange,
     TextEditTool,
-    explained,
+    explain_no_match,
     find_and_replace,
     format_part_failure,
+    format_replace_failure,
     refuse_identical,
-    why_missed,
 )
 
 
@@ -65,7 +65,7 @@ class PatternReplacement(Struct, frozen=True):
 
 class EditRequest(Struct, frozen=True):
     path: str
-    wanted: StringReplacement | BatchReplacement | PatternReplacement
+    replacement: StringReplacement | BatchReplacement | PatternReplacement
 
 
 _MAX_EXPLAINED_FAILURES = 5
@@ -106,42 +106,44 @@ class Edit(TextEditTool[EditRequest]):
     def parse(self, arguments: dict[str, Any]) -> EditRequest:
         return parse_request(arguments, self.name)
 
-    def path(self, params: EditRequest) -> str:
+    def get_path(self, params: EditRequest) -> str:
         return params.path
 
-    async def change(
+    async def compute_change(
         self, params: EditRequest, original: OriginalFile, ctx: ToolContext
     ) -> TextChange | NoTextChange:
-        text = editable_text(original, self.name)
-        match params.wanted:
+        text = require_editable_text(original, self.name)
+        match params.replacement:
             case StringReplacement() as one:
-                change = await computed(
-                    len(text), lambda: _replace_one(text, one, original.place, ctx)
+                change = await run_in_thread_if_large(
+                    len(text), lambda: _replace_string(text, one, original.resolved_path, ctx)
                 )
             case BatchReplacement() as several:
                 size = len(text) * len(several.operations)
-                change = await computed(
-                    size, lambda: _replace_several(text, several, original.place, ctx)
+                change = await run_in_thread_if_large(
+                    size, lambda: _apply_operations(text, several, original.resolved_path, ctx)
                 )
             case PatternReplacement() as everywhere:
-                change = await _replace_everywhere(text, everywhere, original.place)
+                change = await _replace_matches(text, everywhere, original.resolved_path)
         if change.text == text:
-            return NoTextChange(f"No changes needed for '{original.place.original}'")
+            return NoTextChange(f"No changes needed for '{original.resolved_path.original}'")
         return change
 
 
-def _replace_one(
+def _replace_string(
     text: str, one: StringReplacement, place: ResolvedPath, ctx: ToolContext
 ) -> TextChange:
     expected = None if one.replace_all else 1
     outcome = find_and_replace(text, one.old_string, one.new_string, ctx.model, expected=expected)
     if isinstance(outcome, ReplaceFailure):
-        raise ToolError(explained(outcome, "old_string", place, _QUOTE_MORE_OR_ALL_ADVICE))
-    notes = _counted(len(outcome.replaced.spans)) if one.replace_all else ()
-    return TextChange(outcome.replaced.text, outcome.taken_off, notes)
+        raise ToolError(
+            format_replace_failure(outcome, "old_string", place, _QUOTE_MORE_OR_ALL_ADVICE)
+        )
+    notes = _format_change_count(len(outcome.result.spans)) if one.replace_all else ()
+    return TextChange(outcome.result.text, outcome.stripped_parts, notes)
 
 
-def _replace_several(
+def _apply_operations(
     text: str, several: BatchReplacement, place: ResolvedPath, ctx: ToolContext
 ) -> TextChange:
     failures: list[str] = []
@@ -155,22 +157,22 @@ def _replace_several(
             is_explained=len(failures) < _MAX_EXPLAINED_FAILURES,
         )
         if isinstance(outcome, ReplaceFailure):
-            reason = explained(outcome, "search", place, _QUOTE_MORE_ADVICE)
+            reason = format_replace_failure(outcome, "search", place, _QUOTE_MORE_ADVICE)
             failures.append(f"Operation {number}: {reason}")
         else:
-            text = outcome.replaced.text
-            taken_off |= dict.fromkeys(outcome.taken_off)
+            text = outcome.result.text
+            taken_off |= dict.fromkeys(outcome.stripped_parts)
     if len(failures) == len(several.operations):
         raise ToolError("\n".join(failures))
     before = "Some operations failed:\n{}\n\n".format("\n".join(failures)) if failures else ""
-    return TextChange(text, tuple(taken_off), before=before)
+    return TextChange(text, tuple(taken_off), result_prefix=before)
 
 
-async def _replace_everywhere(
+async def _replace_matches(
     text: str, wanted: PatternReplacement, place: ResolvedPath
 ) -> TextChange:
     flat = NormalizedText(text)
-    within = await computed(
+    within = await run_in_thread_if_large(
         len(text), lambda: flat.get_line_span(wanted.start_line, wanted.end_line)
     )
     if wanted.use_regex or wanted.ignore_case:
@@ -182,14 +184,16 @@ async def _replace_everywhere(
         )
         places = [CharSpan(within.start + start, within.start + stop) for start, stop in found]
     else:
-        places = await computed(len(text), lambda: flat.find(wanted.search, within))
+        places = await run_in_thread_if_large(len(text), lambda: flat.find(wanted.search, within))
     if not places:
-        raise ToolError(await computed(len(text), lambda: _nowhere(flat, wanted, place)))
-    new = await computed(len(text), lambda: flat.replace(places, wanted.replace))
-    return TextChange(new, notes=_counted(len(places)))
+        raise ToolError(
+            await run_in_thread_if_large(len(text), lambda: _explain_no_match(flat, wanted, place))
+        )
+    new = await run_in_thread_if_large(len(text), lambda: flat.replace(places, wanted.replace))
+    return TextChange(new, notes=_format_change_count(len(places)))
 
 
-def _nowhere(flat: NormalizedText, wanted: PatternReplacement, place: ResolvedPath) -> str:
+def _explain_no_match(flat: NormalizedText, wanted: PatternReplacement, place: ResolvedPath) -> str:
     lines = ""
     if wanted.start_line or wanted.end_line:
         lines = f"lines {wanted.start_line or 1}-{wanted.end_line or 'end'} of "
@@ -200,12 +204,12 @@ def _nowhere(flat: NormalizedText, wanted: PatternReplacement, place: ResolvedPa
     failure = (
         explain_wrong_count(flat, elsewhere)
         if elsewhere
-        else why_missed(flat, wanted.search, wanted.replace)
+        else explain_no_match(flat, wanted.search, wanted.replace)
     )
     return f"{message} {format_part_failure(failure, place)}"
 
 
-def _counted(places: int) -> tuple[str, ...]:
+def _format_change_count(places: int) -> tuple[str, ...]:
     return (f"{places} places were changed." if places > 1 else "One place was changed.",)
 
 
@@ -213,15 +217,15 @@ def parse_request(arguments: Mapping[str, Any], tool: str) -> EditRequest:
     """Raises ArgumentError: something is missing, or is not what it should be."""
     given = {name: value for name, value in arguments.items() if value is not None}
     if "operations" in given:
-        return _several(given, tool)
+        return _parse_operations(given, tool)
     if "search" in given and "old_string" not in given:
-        everywhere = convert(given, PatternReplacement, tool, {"file_path": "path"})
-        _require(everywhere.search, "search", tool)
-        return EditRequest(_path(everywhere.path, "path", tool), everywhere)
-    one = convert(given, StringReplacement, tool, {"path": "file_path"})
-    _require(one.old_string, "old_string", tool)
+        everywhere = convert_arguments(given, PatternReplacement, tool, {"file_path": "path"})
+        _require_value(everywhere.search, "search", tool)
+        return EditRequest(_require_path(everywhere.path, "path", tool), everywhere)
+    one = convert_arguments(given, StringReplacement, tool, {"path": "file_path"})
+    _require_value(one.old_string, "old_string", tool)
     refuse_identical(one.old_string, one.new_string)
-    return EditRequest(_path(one.file_path, "file_path", tool), one)
+    return EditRequest(_require_path(one.file_path, "file_path", tool), one)
 
 
 class _RawOperations(Struct, frozen=True):
@@ -229,33 +233,33 @@ class _RawOperations(Struct, frozen=True):
     operations: tuple[dict[str, Any], ...]
 
 
-def _several(given: Mapping[str, Any], tool: str) -> EditRequest:
-    listed = convert(given, _RawOperations, tool, {"file_path": "path"})
+def _parse_operations(given: Mapping[str, Any], tool: str) -> EditRequest:
+    listed = convert_arguments(given, _RawOperations, tool, {"file_path": "path"})
     if not listed.operations:
-        raise missing(tool, "operations")
+        raise build_missing_error(tool, "operations")
     operations = tuple(
-        _operation(number, given, tool) for number, given in enumerate(listed.operations, 1)
+        _parse_operation(number, given, tool) for number, given in enumerate(listed.operations, 1)
     )
-    path = _path(listed.path, "path", tool)
+    path = _require_path(listed.path, "path", tool)
     return EditRequest(path, BatchReplacement(path, operations))
 
 
-def _operation(number: int, given: dict[str, Any], tool: str) -> ReplaceOperation:
+def _parse_operation(number: int, given: dict[str, Any], tool: str) -> ReplaceOperation:
     for name in ("search", "replace"):
         if given.get(name) is None:
             raise ArgumentError(f"Operation {number} of {tool} has no value for '{name}'.")
-    operation = convert(given, ReplaceOperation, tool)
+    operation = convert_arguments(given, ReplaceOperation, tool)
     if not operation.search:
         raise ArgumentError(f"Operation {number} of {tool} has an empty 'search'.")
     return operation
 
 
-def _path(path: str, name: str, tool: str) -> str:
+def _require_path(path: str, name: str, tool: str) -> str:
     if not path.strip():
-        raise missing(tool, name)
+        raise build_missing_error(tool, name)
     return path
 
 
-def _require(value: str, name: str, tool: str) -> None:
+def _require_value(value: str, name: str, tool: str) -> None:
     if not value:
-        raise missing(tool, name)
+        raise build_missing_error(tool, name)

@@ -12,8 +12,8 @@ from msgspec import Meta, Struct
 from joey.core.edits.text_replace import normalize_newlines
 from joey.errors import ToolError
 from joey.ports import ResolvedPath, ToolContext
-from joey.tools.base import convert, missing
-from joey.tools.file_edit import OriginalFile, computed, editable_text
+from joey.tools.base import build_missing_error, convert_arguments
+from joey.tools.file_edit import OriginalFile, require_editable_text, run_in_thread_if_large
 from joey.tools.text_edit import (
     ReplaceFailure,
     ReplaceSuccess,
@@ -66,47 +66,47 @@ class EditFile(TextEditTool[EditFileParams]):
         for name in ("old_string", "new_string"):
             if name in given and given[name] is None:
                 given[name] = ""
-        params = convert(given, EditFileParams, self.name, {"path": "file_path"})
+        params = convert_arguments(given, EditFileParams, self.name, {"path": "file_path"})
         if not params.file_path.strip():
-            raise missing(self.name, "file_path")
+            raise build_missing_error(self.name, "file_path")
         return params
 
-    def path(self, params: EditFileParams) -> str:
+    def get_path(self, params: EditFileParams) -> str:
         return params.file_path
 
-    async def change(
+    async def compute_change(
         self, params: EditFileParams, original: OriginalFile, ctx: ToolContext
     ) -> TextChange:
-        place = original.place
+        place = original.resolved_path
         if not params.old_string:
-            return _new_file(params, original)
+            return _build_new_file_change(params, original)
         if not original.exists:
-            raise _refusal(
+            raise _build_edit_error(
                 "File not found",
                 place,
                 "A text can only be replaced in a file that exists.",
                 "Check the path with list_files.",
                 "To make the file, call again with an empty old_string.",
             )
-        text = editable_text(original, self.name)
+        text = require_editable_text(original, self.name)
         if normalize_newlines(params.old_string) == normalize_newlines(params.new_string):
-            raise _refusal(
+            raise _build_edit_error(
                 "Nothing to change in file",
                 place,
                 "old_string and new_string are identical.",
                 "Write what the file has now into old_string, and what it shall have into"
                 " new_string.",
             )
-        outcome = await computed(len(text), lambda: _replace(text, params, ctx))
+        outcome = await run_in_thread_if_large(len(text), lambda: _replace_text(text, params, ctx))
         if isinstance(outcome, ReplaceFailure):
-            raise _miss(outcome, params, place)
-        notes = () if outcome.replaced.is_exact else (_WHITESPACE_NOTE,)
+            raise _build_miss_error(outcome, params, place)
+        notes = () if outcome.result.is_exact else (_WHITESPACE_NOTE,)
         count = params.expected_replacements
         after = f" ({count} replacements)" if count > 1 else ""
-        return TextChange(outcome.replaced.text, outcome.taken_off, notes, after=after)
+        return TextChange(outcome.result.text, outcome.stripped_parts, notes, result_suffix=after)
 
 
-def _replace(
+def _replace_text(
     text: str, params: EditFileParams, ctx: ToolContext
 ) -> ReplaceSuccess | ReplaceFailure:
     return find_and_replace(
@@ -119,11 +119,11 @@ def _replace(
     )
 
 
-def _new_file(params: EditFileParams, original: OriginalFile) -> TextChange:
+def _build_new_file_change(params: EditFileParams, original: OriginalFile) -> TextChange:
     if original.exists:
-        raise _refusal(
+        raise _build_edit_error(
             "File already exists",
-            original.place,
+            original.resolved_path,
             "An empty old_string makes a new file, but this one is there.",
             "To change it, read it and quote the text to replace in old_string.",
             "To replace all of it, use write_to_file.",
@@ -131,27 +131,31 @@ def _new_file(params: EditFileParams, original: OriginalFile) -> TextChange:
     return TextChange(params.new_string)
 
 
-def _miss(missed: ReplaceFailure, params: EditFileParams, place: ResolvedPath) -> ToolError:
-    if missed.count == 0:
-        return _refusal(
+def _build_miss_error(
+    missed: ReplaceFailure, params: EditFileParams, place: ResolvedPath
+) -> ToolError:
+    if missed.match_count == 0:
+        return _build_edit_error(
             "No match found in file",
             place,
             "old_string is not in the file, not even with other white space."
-            f" {format_part_failure(missed.failure, place)}",
+            f" {format_part_failure(missed.explanation, place)}",
             _REREAD_ADVICE,
             "Quote fewer lines, and only ones that you are sure of.",
         )
-    return _refusal(
+    return _build_edit_error(
         "Occurrence count mismatch in file",
         place,
-        f"Expected {params.expected_replacements}, found {missed.count}."
-        f" {format_part_failure(missed.failure, place)}",
+        f"Expected {params.expected_replacements}, found {missed.match_count}."
+        f" {format_part_failure(missed.explanation, place)}",
         "Quote more of the text around the place that you mean.",
-        f"To replace all of them, set expected_replacements to {missed.count}.",
+        f"To replace all of them, set expected_replacements to {missed.match_count}.",
     )
 
 
-def _refusal(headline: str, place: ResolvedPath, details: str, *suggestions: str) -> ToolError:
+def _build_edit_error(
+    headline: str, place: ResolvedPath, details: str, *suggestions: str
+) -> ToolError:
     listed = "\n".join(f"{number}. {text}" for number, text in enumerate(suggestions, 1))
     return ToolError(
         f"{headline}: {place.path}\n\n<error_details>\n{details}\n\nRecovery suggestions:\n"

@@ -38,8 +38,8 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
-    convert,
-    missing,
+    build_missing_error,
+    convert_arguments,
 )
 
 log = logging.getLogger(__name__)
@@ -72,9 +72,9 @@ class ExecuteCommand(Tool[ExecuteCommandParams, PreparedCommand]):
     params: ClassVar[type[Struct]] = ExecuteCommandParams
 
     def parse(self, arguments: dict[str, Any]) -> ExecuteCommandParams:
-        params = convert(arguments, ExecuteCommandParams, self.name)
+        params = convert_arguments(arguments, ExecuteCommandParams, self.name)
         if not params.command.strip():
-            raise missing(self.name, "command")
+            raise build_missing_error(self.name, "command")
         return params
 
     def prewarm(self, terminal: Terminal) -> None:
@@ -93,9 +93,9 @@ class ExecuteCommand(Tool[ExecuteCommandParams, PreparedCommand]):
                     Access.EXECUTE,
                     path=place,
                     command=command,
-                    sandbox=await _confinement(ctx),
+                    sandbox=await _get_confinement(ctx),
                 ),
-                *await _reached(command, place, ctx),
+                *await _find_path_claims(command, place, ctx),
             ),
             row={},
             row_text=command,
@@ -110,42 +110,44 @@ class ExecuteCommand(Tool[ExecuteCommandParams, PreparedCommand]):
         self, prepared: PreparedCommand, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
         artifact = ctx.artifacts_directory / f"cmd-{ctx.row_ts}.txt"
-        limit = time_limit(prepared.command, ctx.settings)
+        limit = get_kill_timeout(prepared.command, ctx.settings)
         live = LiveOutput(ctx.on_output)
-        running = await ctx.terminal.start(prepared.command, prepared.cwd, artifact, live.feed)
+        running = await ctx.terminal.start(prepared.command, prepared.cwd, artifact, live.write)
         try:
             # Running into the limit cancels the wait, and that kills the command.
             async with asyncio.timeout(limit):
                 end = await running.wait(prepared.timeout)
         except TimeoutError:
-            return killed_by_limit(CommandReport(running, artifact, ctx.settings), ctx.settings)
+            return build_timeout_outcome(
+                CommandReport(running, artifact, ctx.settings), ctx.settings
+            )
         finally:
             live.close()
-        outcome = ended_or_running(CommandReport(running, artifact, ctx.settings), end)
-        return explained(outcome, await ctx.terminal.get_sandbox_report(), ctx.settings)
+        outcome = build_command_outcome(CommandReport(running, artifact, ctx.settings), end)
+        return add_sandbox_note(outcome, await ctx.terminal.get_sandbox_report(), ctx.settings)
 
 
-async def _reached(command: str, cwd: ResolvedPath, ctx: ToolContext) -> list[Claim]:
+async def _find_path_claims(command: str, cwd: ResolvedPath, ctx: ToolContext) -> list[Claim]:
     """Where else the line leads; a fault in finding out is one more reason to ask."""
     # It knows many programs, which takes long to load; no request waits for it.
-    from joey.tools.command_paths import PathLookupCache, hidden_reads, reached_outside
+    from joey.tools.command_paths import PathLookupCache, find_hidden_reads, find_outside_claims
 
     lookups = PathLookupCache(ctx.files)
     try:
-        hidden = await hidden_reads(command, cwd.path, lookups)
-        outside = await reached_outside(command, cwd, ctx.settings.allowed_commands, lookups)
+        hidden = await find_hidden_reads(command, cwd.path, lookups)
+        outside = await find_outside_claims(command, cwd, ctx.settings.allowed_commands, lookups)
     except Exception:
         log.exception("where a command leads could not be found out")
         return [Claim(Access.EXECUTE, path=cwd)]
     return [*hidden, *outside]
 
 
-async def _confinement(ctx: ToolContext) -> SandboxStatus:
+async def _get_confinement(ctx: ToolContext) -> SandboxStatus:
     report = await ctx.terminal.get_sandbox_report()
     return "off" if report is None else report.level.value
 
 
-def time_limit(command: str, settings: Settings) -> float | None:
+def get_kill_timeout(command: str, settings: Settings) -> float | None:
     """Seconds after which the command is killed; the user's allow-list goes by whole words."""
     command_parts = command.split()
     for exempt in settings.command_timeout_allowlist:
@@ -165,75 +167,77 @@ class CommandReport:
 
     def __init__(self, running: RunningCommand, artifact: Path, settings: Settings) -> None:
         budget = PREVIEW_BYTES[settings.terminal_output_preview_size]
-        self.artifact = artifact
+        self.artifact_path = artifact
         self.cwd = running.cwd.as_posix()
-        self.total = running.total_bytes
-        self.is_long = self.total > budget
+        self.total_bytes = running.total_bytes
+        self.is_long = self.total_bytes > budget
         self.output = running.render_preview(budget)
         # What this report shows is not new to anybody who is told of the command later on.
         running.read_new_output()
 
     @property
-    def said(self) -> tuple[tuple[str, str], ...]:
+    def rows(self) -> tuple[tuple[str, str], ...]:
         return (("command_output", self.output),) if self.output else ()
 
-    def persisted(self) -> str:
+    def format_persisted(self) -> str:
         """The part of a result that stands in for an output too long to show."""
-        kept = _size_on_disk(self.artifact)
-        missing = "" if kept >= self.total else f" (only the first {format_size(kept)} are kept)"
+        kept = _get_file_size(self.artifact_path)
+        missing = (
+            "" if kept >= self.total_bytes else f" (only the first {format_size(kept)} are kept)"
+        )
         return (
-            f"Output ({format_size(self.total)}) persisted{missing}."
-            f" Artifact ID: {self.artifact.name}\n\nPreview:\n{self.output}\n\n"
+            f"Output ({format_size(self.total_bytes)}) persisted{missing}."
+            f" Artifact ID: {self.artifact_path.name}\n\nPreview:\n{self.output}\n\n"
             "Use read_command_output with this artifact ID to read or search all of it."
         )
 
 
-def ended_or_running(report: CommandReport, end: CommandExit | None) -> Outcome:
+def build_command_outcome(report: CommandReport, end: CommandExit | None) -> Outcome:
     if end is None:
-        return Outcome(_still_running(report), said=report.said)
-    status = _status(end)
+        return Outcome(_format_still_running(report), rows=report.rows)
+    status = _format_status(end)
     if report.is_long:
-        text = f"Command executed in '{report.cwd}'. {status}\n\n{report.persisted()}"
+        text = f"Command executed in '{report.cwd}'. {status}\n\n{report.format_persisted()}"
     else:
         text = (
             f"Command executed in terminal within working directory '{report.cwd}'. {status}\n"
             f"Output:\n{report.output}"
         )
         if not end.has_background_processes:
-            _discard(report.artifact)
+            _remove_file(report.artifact_path)
     if end.has_background_processes:
         text += (
             "\n\nProcesses that the command put in the background keep running. Their new output"
             " will be told to you with the next messages."
         )
-    return Outcome(text, said=report.said, exit_code=end.exit_code)
+    return Outcome(text, rows=report.rows, exit_code=end.exit_code)
 
 
-def _still_running(report: CommandReport) -> str:
-    shown = report.persisted() if report.is_long else f"Output so far:\n{report.output}"
+def _format_still_running(report: CommandReport) -> str:
+    shown = report.format_persisted() if report.is_long else f"Output so far:\n{report.output}"
     return (
         f"Command is still running in terminal from '{report.cwd}'.\n{shown}\n\n"
         "New output and the end will be told to you with the next messages; everything it prints"
-        f" is kept as {report.artifact.name} for read_command_output."
+        f" is kept as {report.artifact_path.name} for read_command_output."
     )
 
 
-def killed_by_limit(report: CommandReport, settings: Settings) -> Outcome:
+def build_timeout_outcome(report: CommandReport, settings: Settings) -> Outcome:
     problem = (
         f"The command was terminated because it ran longer than the"
         f" {settings.command_execution_timeout} s that the user allows. Do not run it again as it"
         " is; find a way that takes less time."
     )
     if report.is_long:
-        shown = report.persisted()
+        shown = report.format_persisted()
     else:
         shown = f"Output:\n{report.output}"
-        _discard(report.artifact)
+        _remove_file(report.artifact_path)
     text = f"Command executed in '{report.cwd}'. {problem}\n{shown}"
-    return Outcome(text, is_error=True, said=(*report.said, ("error", problem)))
+    return Outcome(text, is_error=True, rows=(*report.rows, ("error", problem)))
 
 
-def _status(end: CommandExit) -> str:
+def _format_status(end: CommandExit) -> str:
     if end.signal is not None:
         dump = " - core dump possible" if end.signal in _CORE_DUMP_SIGNALS else ""
         return f"Process terminated by signal {end.signal}{dump}"
@@ -243,10 +247,12 @@ def _status(end: CommandExit) -> str:
         case 0:
             return "Exit code: 0"
         case code:
-            return f"The command was not successful.\nExit code: {code}{_likely_signal(code)}"
+            return (
+                f"The command was not successful.\nExit code: {code}{_describe_likely_signal(code)}"
+            )
 
 
-def _likely_signal(code: int) -> str:
+def _describe_likely_signal(code: int) -> str:
     """Shells report a program that a signal ended as 128 and the signal's number."""
     try:
         return f" (128 + {code - 128}: perhaps {signal.Signals(code - 128).name})"
@@ -254,14 +260,14 @@ def _likely_signal(code: int) -> str:
         return ""
 
 
-def _size_on_disk(path: Path) -> int:
+def _get_file_size(path: Path) -> int:
     try:
         return path.stat().st_size
     except OSError:
         return 0  # It could not be written, which the terminal has logged.
 
 
-def _discard(path: Path) -> None:
+def _remove_file(path: Path) -> None:
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
@@ -277,7 +283,7 @@ _SANDBOX_ERROR_RE = compile_regex(
 _MAX_SHOWN_HOSTS = 20
 
 
-def explained(outcome: Outcome, report: SandboxReport | None, settings: Settings) -> Outcome:
+def add_sandbox_note(outcome: Outcome, report: SandboxReport | None, settings: Settings) -> Outcome:
     """A failure that looks like a barrier of the sandbox, with what the sandbox bars."""
     is_confined = report is not None and report.level is not SandboxLevel.NONE
     if not is_confined or not outcome.exit_code or not _SANDBOX_ERROR_RE.search(outcome.text):

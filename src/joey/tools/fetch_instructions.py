@@ -22,7 +22,7 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
-    convert,
+    convert_arguments,
 )
 
 
@@ -41,13 +41,13 @@ class FetchInstructions(Tool[FetchInstructionsParams, PreparedInstructions]):
     name: ClassVar[str] = "fetch_instructions"
     group: ClassVar[ToolGroup] = ToolGroup.READ
     params: ClassVar[type[Struct]] = FetchInstructionsParams
-    parallel: ClassVar[bool] = True
+    can_run_in_parallel: ClassVar[bool] = True
 
-    def offered(self, offer: AvailabilityContext) -> bool:
-        return offer.capabilities.customizations is not None
+    def is_available(self, context: AvailabilityContext) -> bool:
+        return context.capabilities.customizations is not None
 
     def parse(self, arguments: dict[str, Any]) -> FetchInstructionsParams:
-        return convert(arguments, FetchInstructionsParams, self.name)
+        return convert_arguments(arguments, FetchInstructionsParams, self.name)
 
     async def prepare(
         self, params: FetchInstructionsParams, ctx: ToolContext

@@ -43,7 +43,7 @@ ResultT = TypeVar("ResultT")
 class OriginalFile(Struct, frozen=True):
     """A file before an edit."""
 
-    place: ResolvedPath
+    resolved_path: ResolvedPath
     data: bytes | None
     """None: there is no such file yet."""
     is_stale: bool = False
@@ -58,7 +58,7 @@ class OriginalFile(Struct, frozen=True):
         return detect_encoding(self.data or b"") is None
 
     @property
-    def has_mark(self) -> bool:
+    def has_bom(self) -> bool:
         """It begins with a byte order mark, which is not part of its text."""
         encoding = detect_encoding(self.data or b"")
         return encoding is not None and bool(encoding.byte_order_mark)
@@ -84,13 +84,13 @@ class OriginalFile(Struct, frozen=True):
             return encoding.encode(text)
         except UnicodeEncodeError as error:
             raise ToolError(
-                f"The new content of {self.place.display_path} has half a surrogate pair at "
-                "character"
+                f"The new content of {self.resolved_path.display_path} has half a surrogate "
+                "pair at character"
                 f" {error.start}, which cannot be written as {encoding.name.upper()}."
             ) from error
 
 
-def locate(ctx: ToolContext, path: str) -> ResolvedPath:
+def resolve_editable_path(ctx: ToolContext, path: str) -> ResolvedPath:
     """Where the file is that shall be changed.
 
     Raises:
@@ -111,18 +111,18 @@ async def load_original(ctx: ToolContext, place: ResolvedPath) -> OriginalFile:
     Raises:
         ToolError: it is a directory, or cannot be read.
     """
-    data, stamp = await _look(ctx, place)
+    data, stamp = await _read_with_stamp(ctx, place)
     is_stale = data is not None and ctx.read_tracker.is_stale(place, stamp, data)
     return OriginalFile(place, data, is_stale)
 
 
-def editable_text(original: OriginalFile, tool: str) -> str:
+def require_editable_text(original: OriginalFile, tool: str) -> str:
     """The text of a file that is there to be edited.
 
     Raises:
         ToolError: there is no such file, or it is not text.
     """
-    place = original.place
+    place = original.resolved_path
     if not original.exists:
         raise ToolError(
             f"File does not exist at path: {place.path}\n\n<error_details>\nOnly files that exist"
@@ -139,27 +139,27 @@ async def check_unchanged(ctx: ToolContext, original: OriginalFile) -> None:
     Raises:
         ToolError: the file is no longer the one that the edit was made from.
     """
-    if (await _look(ctx, original.place))[0] != original.data:
+    if (await _read_with_stamp(ctx, original.resolved_path))[0] != original.data:
         raise ToolError(
-            f"{original.place.display_path} was changed by somebody else after this edit was "
-            "prepared, so"
+            f"{original.resolved_path.display_path} was changed by somebody else after this "
+            "edit was prepared, so"
             " nothing was written. Read the file again and make the edit anew."
         )
 
 
-async def save(
-    ctx: ToolContext, original: OriginalFile, data: bytes, like: ResolvedPath | None = None
+async def save_file(
+    ctx: ToolContext, original: OriginalFile, data: bytes, mode_source: ResolvedPath | None = None
 ) -> str:
     """Write the file, unless it is no longer the one that the edit was made from.
 
-    A new file may take over the mode of another one that it is `like`.
+    A new file may take over the mode of another one that it is `mode_source`.
 
     Returns the problems that the file has now and had not before, in words for the model.
     """
-    place = original.place
+    place = original.resolved_path
     before = await get_diagnostics(ctx, place) if original.exists else ()
     await check_unchanged(ctx, original)
-    await ctx.files.write(place, data, like)
+    await ctx.files.write(place, data, mode_source)
     (kind,) = await ctx.files.stat_all([place])
     if original.is_stale:
         # The model has not seen the rest of it, and shall not overwrite it as if it had.
@@ -169,21 +169,23 @@ async def save(
     return await format_new_diagnostics(ctx, place, before)
 
 
-async def remove(ctx: ToolContext, original: OriginalFile) -> None:
+async def remove_file(ctx: ToolContext, original: OriginalFile) -> None:
     """Delete the file, unless it is no longer the one that was to be deleted."""
     await check_unchanged(ctx, original)
-    await ctx.files.remove(original.place)
-    ctx.read_tracker.discard(original.place)
+    await ctx.files.remove(original.resolved_path)
+    ctx.read_tracker.discard(original.resolved_path)
 
 
-async def make_patch(original: OriginalFile, text: str) -> UnifiedDiff:
+async def build_patch(original: OriginalFile, text: str) -> UnifiedDiff:
     """The change as it is shown to people."""
     old = original.text
     if original.exists:
-        patch = await computed(len(old) + len(text), lambda: build_unified_diff(old, text))
+        patch = await run_in_thread_if_large(
+            len(old) + len(text), lambda: build_unified_diff(old, text)
+        )
     else:
-        patch = build_new_file_diff(original.place.display_path, text)
-    shown = printable(patch.text)
+        patch = build_new_file_diff(original.resolved_path.display_path, text)
+    shown = replace_surrogates(patch.text)
     if original.is_binary:
         shown += (
             f"\\ The old content is not text: {len(original.data or b'')} bytes are replaced.\n"
@@ -196,17 +198,17 @@ async def make_patch(original: OriginalFile, text: str) -> UnifiedDiff:
     return UnifiedDiff(shown, patch.stats)
 
 
-def printable(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """A text that can be sent: halves of surrogate pairs stand for bytes that are no text."""
     return _SURROGATES_RE.sub("\ufffd", text)
 
 
-async def computed(size: int, work: Callable[[], ResultT]) -> ResultT:
+async def run_in_thread_if_large(size: int, work: Callable[[], ResultT]) -> ResultT:
     """Work on a text, in a thread when the text is so long that others would wait."""
     return work() if size <= _MAX_INLINE_CHARS else await asyncio.to_thread(work)
 
 
-def edit_facts(place: ResolvedPath, patch: UnifiedDiff) -> dict[str, Any]:
+def build_edit_row_fields(place: ResolvedPath, patch: UnifiedDiff) -> dict[str, Any]:
     """The part of a row that all edits have."""
     return {
         "path": place.display_path,
@@ -217,10 +219,10 @@ def edit_facts(place: ResolvedPath, patch: UnifiedDiff) -> dict[str, Any]:
     }
 
 
-def write_result(
+def format_write_result(
     original: OriginalFile,
     protocol: ToolProtocol,
-    taken_off: tuple[str, ...] = (),
+    stripped_parts: tuple[str, ...] = (),
     problems: str = "",
     notes: tuple[str, ...] = (),
 ) -> str:
@@ -228,23 +230,23 @@ def write_result(
 
     `problems` are those that the change has brought; `notes` say how else it differs.
     """
-    notices = _notices(original, taken_off, notes)
-    path = original.place.original
+    notices = _collect_notes(original, stripped_parts, notes)
+    path = original.resolved_path.original
     operation = "modified" if original.exists else "created"
     if protocol is ToolProtocol.NATIVE:
         result = {"path": path, "operation": operation, "notice": " ".join(notices)}
         if problems:
             result["problems"] = problems
         return msgspec.json.encode(result).decode()
-    found = f"<problems>{_escaped(problems)}</problems>\n" if problems else ""
-    items = "".join(f"<i>{_escaped(notice)}</i>" for notice in notices)
+    found = f"<problems>{_escape_xml(problems)}</problems>\n" if problems else ""
+    items = "".join(f"<i>{_escape_xml(notice)}</i>" for notice in notices)
     return (
-        f"<file_write_result>\n<path>{_escaped(path)}</path>\n<operation>{operation}</operation>\n"
+        f"<file_write_result>\n<path>{_escape_xml(path)}</path>\n<operation>{operation}</operation>\n"
         f"{found}<notice>{items}</notice>\n</file_write_result>"
     )
 
 
-def _notices(
+def _collect_notes(
     original: OriginalFile, taken_off: tuple[str, ...], notes: tuple[str, ...]
 ) -> tuple[str, ...]:
     if taken_off:
@@ -258,7 +260,7 @@ def _notices(
     return (*(notes or (_WRITTEN_AS_STATED_NOTE,)), _BASELINE_NOTE)
 
 
-async def _look(ctx: ToolContext, place: ResolvedPath) -> tuple[bytes | None, FileStamp]:
+async def _read_with_stamp(ctx: ToolContext, place: ResolvedPath) -> tuple[bytes | None, FileStamp]:
     kind = await ctx.files.stat(place)
     if not kind.exists:
         return None, kind.stamp
@@ -267,7 +269,7 @@ async def _look(ctx: ToolContext, place: ResolvedPath) -> tuple[bytes | None, Fi
     return await ctx.files.read(place), kind.stamp
 
 
-def _escaped(text: str) -> str:
+def _escape_xml(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
@@ -296,7 +298,7 @@ async def format_new_diagnostics(
 _MAX_FRAGMENT_CHARS = 500
 
 
-def similarity(one: str, other: str) -> float:
+def compute_similarity(one: str, other: str) -> float:
     """From 0 to 1."""
     # Imported on need: only an edit that does not fit is compared like this.
     from rapidfuzz.distance import Levenshtein
@@ -304,10 +306,10 @@ def similarity(one: str, other: str) -> float:
     return Levenshtein.normalized_similarity(one, other)
 
 
-def fragment_similarity(one: str, other: str) -> float:
+def compute_fragment_similarity(one: str, other: str) -> float:
     """The same for a text that may be a part of a line: the part that is most like it counts."""
     if len(one) >= len(other) or len(one) > _MAX_FRAGMENT_CHARS:
-        return similarity(one, other)
+        return compute_similarity(one, other)
     from rapidfuzz import fuzz
 
     return fuzz.partial_ratio(one, other) / 100

@@ -5,7 +5,7 @@ ranges of them, or the block around one line. That block is found by indentation
 language: from the line it grows up and down in turn, as long as lines are indented at least as far
 as requested. A blank line belongs to the lines above it.
 
-`render` writes the views as sections in native tasks and as `<file>` elements in XML ones.
+`render_views` writes the views as sections in native tasks and as `<file>` elements in XML ones.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from joey.core.models import ModelInfo, ToolProtocol
 from joey.core.text import number_lines
 from joey.errors import ToolError
 from joey.ports import Documents, FileStat, ResolvedPath, ToolContext
-from joey.tools.base import text_budget
-from joey.tools.images import IMAGE_SUFFIXES, ImageBudget, data_uri, media_type
+from joey.tools.base import compute_text_budget
+from joey.tools.images import IMAGE_SUFFIXES, ImageBudget, detect_media_type, encode_data_uri
 from joey.tools.line_reader import (
     LINE_NUMBER_BYTES,
     BlockRequest,
     LineBatch,
     LineReader,
-    block_around,
-    file_source,
-    text_source,
+    find_block,
+    make_file_source,
+    make_text_source,
 )
-from joey.tools.list_code_definition_names import definition_list, definitions_in
+from joey.tools.list_code_definition_names import format_definitions, parse_definitions
 
 LineRange = tuple[int, int]
 
@@ -38,34 +38,34 @@ LineRange = tuple[int, int]
 class FileReadRequest(Struct, frozen=True):
     path: str
     ranges: tuple[LineRange, ...] = ()
-    pages: bool = False
+    is_paged: bool = False
     """Asked for by offset and limit, so that is how it is told to read on."""
     block: BlockRequest | None = None
     """The lines around one, instead of ranges."""
 
 
 class FileExcerpt(Struct, frozen=True):
-    first: int
-    last: int
+    first_line: int
+    last_line: int
     lines: tuple[str, ...]
 
     @property
-    def numbered(self) -> str:
-        return number_lines("\n".join(self.lines) + "\n", self.first)
+    def numbered_text(self) -> str:
+        return number_lines("\n".join(self.lines) + "\n", self.first_line)
 
 
 class FileView(Struct, frozen=True):
     """One file of a call."""
 
     path: str
-    passages: tuple[FileExcerpt, ...] = ()
+    excerpts: tuple[FileExcerpt, ...] = ()
     definitions: str | None = None
     """What the file defines, and where."""
     note: str | None = None
-    binary: str | None = None
+    binary_kind: str | None = None
     """The kind of a file that cannot be shown."""
     error: str | None = None
-    image: str | None = None
+    image_data_uri: str | None = None
     is_empty: bool = False
 
 
@@ -83,78 +83,78 @@ class FileViewer:
 
     def __init__(self, ctx: ToolContext) -> None:
         self._ctx = ctx
-        self._text = TextViewer(ctx.model)
-        self._images = ImageBudget(ctx.settings)
+        self._text_viewer = TextViewer(ctx.model)
+        self._image_budget = ImageBudget(ctx.settings)
 
     async def view(self, wanted: FileReadRequest, place: ResolvedPath) -> FileView:
         """Never fails: what is wrong with a file is in its entry."""
         try:
-            return await self._view(wanted, place)
+            return await self._view_file(wanted, place)
         except ToolError as error:
             return FileView(wanted.path, error=str(error))
 
-    async def _view(self, wanted: FileReadRequest, place: ResolvedPath) -> FileView:
+    async def _view_file(self, wanted: FileReadRequest, place: ResolvedPath) -> FileView:
         kind = await self._ctx.files.stat(place)
         _check_readable(wanted, place, kind)
-        reader = LineReader(file_source(self._ctx.files, place))
-        head = await reader.head(_SNIFF_BYTES)
-        data = reader.whole
+        reader = LineReader(make_file_source(self._ctx.files, place))
+        head = await reader.peek(_SNIFF_BYTES)
+        data = reader.full_content
         is_binary = _is_binary(head)
         documents = self._ctx.capabilities.documents
         if head in _EMPTY_FILE_HEADS:
             entry = FileView(wanted.path, note="File is empty", is_empty=True)
         elif documents is not None and documents.supports(place.path.name):
             is_text = not (is_binary or head.startswith(_DOCUMENT_SIGNATURES))
-            entry = await self._document(wanted, place, documents, is_text, reader)
-        elif _is_wide(head):
-            entry = await self._wide(wanted, place)
+            entry = await self._view_document(wanted, place, documents, is_text, reader)
+        elif _is_utf_16(head):
+            entry = await self._view_utf_16(wanted, place)
         elif is_binary:
-            return await self._binary(wanted, place, kind.size, head)
+            return await self._view_binary(wanted, place, kind.size, head)
         else:
-            entry = await self._lines(wanted, place, reader)
+            entry = await self._view_lines(wanted, place, reader)
         self._ctx.read_tracker.record_seen(place, kind.stamp, data)
         return entry
 
-    async def _lines(
+    async def _view_lines(
         self, wanted: FileReadRequest, place: ResolvedPath, reader: LineReader
     ) -> FileView:
         most = self._ctx.settings.max_read_file_line
         unused = [reader]
 
         def start() -> LineReader:
-            return unused.pop() if unused else LineReader(file_source(self._ctx.files, place))
+            return unused.pop() if unused else LineReader(make_file_source(self._ctx.files, place))
 
-        entry = await self._text.view(wanted, start, most)
+        entry = await self._text_viewer.view(wanted, start, most)
         is_limited = most >= 0 and not wanted.ranges and wanted.block is None
         if not is_limited or entry.note is None:
             return entry
-        shown = entry.passages[-1].last if entry.passages else None
-        return structs.replace(entry, definitions=await self._definitions(place, shown))
+        shown = entry.excerpts[-1].last_line if entry.excerpts else None
+        return structs.replace(entry, definitions=await self._list_definitions(place, shown))
 
-    async def _wide(self, wanted: FileReadRequest, place: ResolvedPath) -> FileView:
+    async def _view_utf_16(self, wanted: FileReadRequest, place: ResolvedPath) -> FileView:
         """Text in UTF-16, as some editors of Windows write it."""
         data = await self._ctx.files.read(place, _MAX_UTF_16_BYTES + 1)
         if len(data) > _MAX_UTF_16_BYTES:
             raise ToolError(f"{wanted.path} is in UTF-16 and larger than 8 MB, so it is not read.")
-        source = text_source(data.decode("utf-16", errors="replace"))
+        source = make_text_source(data.decode("utf-16", errors="replace"))
         most = self._ctx.settings.max_read_file_line
-        return await self._text.view(wanted, lambda: LineReader(source), most)
+        return await self._text_viewer.view(wanted, lambda: LineReader(source), most)
 
-    async def _definitions(self, place: ResolvedPath, shown: int | None) -> str | None:
+    async def _list_definitions(self, place: ResolvedPath, shown: int | None) -> str | None:
         """What the file defines, in the lines that are shown if there are any."""
         outlines = self._ctx.capabilities.outlines
         name = place.path.name
         if outlines is None or not outlines.supports(name):
             return None
         try:
-            found = await definitions_in(place, outlines, self._ctx.files)
+            found = await parse_definitions(place, outlines, self._ctx.files)
         except ToolError:
             return None  # the lines are there, and code that cannot be parsed has no list
         wanted = [item for item in found if shown is None or item.start <= shown]
-        text = definition_list(name, wanted)
-        return text if wanted and self._text.has_room_for(text) else None
+        text = format_definitions(name, wanted)
+        return text if wanted and self._text_viewer.try_reserve(text) else None
 
-    async def _document(
+    async def _view_document(
         self,
         wanted: FileReadRequest,
         place: ResolvedPath,
@@ -167,35 +167,35 @@ class FileViewer:
         except ToolError as error:
             if not is_text:
                 raise
-            entry = await self._lines(wanted, place, reader)
-            return _with_note(entry, f"This is the file as it stands. {error}")
+            entry = await self._view_lines(wanted, place, reader)
+            return _prepend_note(entry, f"This is the file as it stands. {error}")
         if not text.strip():
             return FileView(wanted.path, note="The document has no text")
-        source = text_source(text)
-        entry = await self._text.view(wanted, lambda: LineReader(source))
+        source = make_text_source(text)
+        entry = await self._text_viewer.view(wanted, lambda: LineReader(source))
         if not is_text:
             return entry
-        return _with_note(entry, "This is the text in the file, which itself has another form.")
+        return _prepend_note(entry, "This is the text in the file, which itself has another form.")
 
-    async def _binary(
+    async def _view_binary(
         self, wanted: FileReadRequest, place: ResolvedPath, size: int, head: bytes
     ) -> FileView:
         suffix = PurePath(wanted.path).suffix.lower()
         if suffix not in IMAGE_SUFFIXES:
-            return FileView(wanted.path, binary=suffix.removeprefix(".") or "bin")
-        media = media_type(head)
+            return FileView(wanted.path, binary_kind=suffix.removeprefix(".") or "bin")
+        media = detect_media_type(head)
         if media is None:
             return FileView(
                 wanted.path, note=f"Image file ({suffix}) of a kind that cannot be shown"
             )
         if not self._ctx.model.supports_images:
             return FileView(wanted.path, note="Image file: this model cannot look at images")
-        if refusal := self._images.refusal(size):
+        if refusal := self._image_budget.explain_refusal(size):
             return FileView(wanted.path, note=refusal)
         data = await self._ctx.files.read(place, size)
-        self._images.take(size)
+        self._image_budget.consume(size)
         note = f"Image file ({len(data) / 1024:.1f} KB)"
-        return FileView(wanted.path, note=note, image=data_uri(media, data))
+        return FileView(wanted.path, note=note, image_data_uri=encode_data_uri(media, data))
 
 
 def _check_readable(wanted: FileReadRequest, place: ResolvedPath, kind: FileStat) -> None:
@@ -210,11 +210,11 @@ def _check_readable(wanted: FileReadRequest, place: ResolvedPath, kind: FileStat
         )
 
 
-def _with_note(entry: FileView, note: str) -> FileView:
+def _prepend_note(entry: FileView, note: str) -> FileView:
     return structs.replace(entry, note=f"{note} {entry.note}" if entry.note else note)
 
 
-def _is_wide(head: bytes) -> bool:
+def _is_utf_16(head: bytes) -> bool:
     """UTF-16 with its mark, in which no text has a NUL."""
     return head.startswith(_UTF_16_BOMS) and "\0" not in head.decode("utf-16", errors="ignore")
 
@@ -235,10 +235,10 @@ class TextViewer:
     """Shows texts within one budget, that of a call."""
 
     def __init__(self, model: ModelInfo) -> None:
-        self._left = text_budget(model)
+        self._remaining_bytes = compute_text_budget(model)
 
     async def view(
-        self, wanted: FileReadRequest, start: ReaderFactory, most: int = UNLIMITED_LINES
+        self, wanted: FileReadRequest, start: ReaderFactory, max_lines: int = UNLIMITED_LINES
     ) -> FileView:
         """What is asked for; `most` lines if nothing is said about lines.
 
@@ -246,41 +246,45 @@ class TextViewer:
             ToolError: there are no such lines, or there is no room left for them.
         """
         if wanted.block is not None:
-            return await self._block(wanted.path, wanted.block, start)
+            return await self._view_block(wanted.path, wanted.block, start)
         if wanted.ranges:
-            return await self._ranges(wanted, start)
-        return await self._whole(wanted, start(), most)
+            return await self._view_ranges(wanted, start)
+        return await self._view_all(wanted, start(), max_lines)
 
-    async def _whole(self, wanted: FileReadRequest, reader: LineReader, most: int) -> FileView:
-        lines = await self._take(reader, most if most >= 0 else _UNBOUNDED_LINE_COUNT)
-        if not lines.cut and not await reader.has_more():
-            return FileView(wanted.path, (_passage(lines),))
+    async def _view_all(
+        self, wanted: FileReadRequest, reader: LineReader, max_lines: int
+    ) -> FileView:
+        lines = await self._take_lines(
+            reader, max_lines if max_lines >= 0 else _UNBOUNDED_LINE_COUNT
+        )
+        if not lines.is_truncated and not await reader.has_more():
+            return FileView(wanted.path, (_build_excerpt(lines),))
         total = await reader.count_lines()
-        whole = f"{total}" if total is not None else f"more than {reader.line}"
-        if lines.inside_line:
-            note = f"Line {lines.first} is cut: it is longer than one call can show."
+        whole = f"{total}" if total is not None else f"more than {reader.next_line}"
+        if lines.is_last_line_truncated:
+            note = f"Line {lines.first_line} is cut: it is longer than one call can show."
         elif not lines.lines:
             note = f"Showing 0 of {whole} total lines; name the lines you need in line_ranges."
         else:
             note = (
-                f"Showing lines 1-{lines.next - 1} of {whole} total lines. Read on with"
-                f" line_ranges, from line {lines.next}."
+                f"Showing lines 1-{lines.next_line - 1} of {whole} total lines. Read on with"
+                f" line_ranges, from line {lines.next_line}."
             )
-        return FileView(wanted.path, (_passage(lines),) if lines.lines else (), note=note)
+        return FileView(wanted.path, (_build_excerpt(lines),) if lines.lines else (), note=note)
 
-    async def _ranges(self, wanted: FileReadRequest, start_over: ReaderFactory) -> FileView:
+    async def _view_ranges(self, wanted: FileReadRequest, start_over: ReaderFactory) -> FileView:
         found: dict[LineRange, LineBatch] = {}
         reader = start_over()
         for start, end in sorted(wanted.ranges):
             if again := found.get((start, end)):
-                self._repeat(again)
+                self._charge_repeated(again)
                 continue
             if start < 1 or end < start:
                 raise ToolError(
                     f"Invalid line range {start}-{end}: lines count from 1, and a range must not"
                     " end before it starts."
                 )
-            if start < reader.line:
+            if start < reader.next_line:
                 reader = start_over()
             if not await reader.skip_to(start):
                 total = await reader.count_lines()
@@ -288,88 +292,95 @@ class TextViewer:
                     f"Line range {start}-{end} begins after the end of the file, which has"
                     f" {total} lines."
                 )
-            found[start, end] = await self._take(reader, end - start + 1)
+            found[start, end] = await self._take_lines(reader, end - start + 1)
         passages = tuple(
-            _passage(found[span], None if wanted.pages else span[1]) for span in wanted.ranges
+            _build_excerpt(found[span], None if wanted.is_paged else span[1])
+            for span in wanted.ranges
         )
-        return FileView(wanted.path, passages, note=await _range_note(wanted, found, reader))
+        return FileView(wanted.path, passages, note=await _build_range_note(wanted, found, reader))
 
-    async def _block(self, path: str, block: BlockRequest, start: ReaderFactory) -> FileView:
+    async def _view_block(self, path: str, block: BlockRequest, start: ReaderFactory) -> FileView:
         """As many lines before and after the anchor are looked at as may be shown."""
-        self._check_room()
+        self._check_budget()
         reader = start()
         anchor = block.anchor_line
         first = max(1, anchor - block.max_lines)
         found = await reader.skip_to(first)
-        wide = await reader.take(anchor - first + 1 + block.max_lines, self._left * 2)
+        wide = await reader.read_lines(
+            anchor - first + 1 + block.max_lines, self._remaining_bytes * 2
+        )
         total = await reader.count_lines()
-        if not found or (wide.next <= anchor and not wide.cut):
+        if not found or (wide.next_line <= anchor and not wide.is_truncated):
             raise ToolError(f"anchor_line {anchor} is out of range (1-{total}).")
         lines = LineBatch(first, ())
-        if wide.next > anchor:
-            top, bottom = block_around(wide.lines, anchor - first, block)
-            lines = _within(LineBatch(first + top, wide.lines[top : bottom + 1]), self._left)
+        if wide.next_line > anchor:
+            top, bottom = find_block(wide.lines, anchor - first, block)
+            lines = _truncate_lines(
+                LineBatch(first + top, wide.lines[top : bottom + 1]), self._remaining_bytes
+            )
         if not lines.lines:
             raise ToolError(
                 f"The lines around line {anchor} are too long to look at: name the lines you need"
                 " in line_ranges."
             )
-        self._left -= _size(lines)
-        of = f"{total} lines" if total is not None else f"more than {reader.line} lines"
-        note = f"Included ranges: {lines.first}-{lines.next - 1} (total: {of})"
-        if lines.cut or len(lines.lines) >= block.max_lines:
-            note += f". The block may go on: read on with line_ranges, from line {lines.next}."
-        return FileView(path, (_passage(lines),), note=note)
+        self._remaining_bytes -= _compute_size(lines)
+        of = f"{total} lines" if total is not None else f"more than {reader.next_line} lines"
+        note = f"Included ranges: {lines.first_line}-{lines.next_line - 1} (total: {of})"
+        if lines.is_truncated or len(lines.lines) >= block.max_lines:
+            note += f". The block may go on: read on with line_ranges, from line {lines.next_line}."
+        return FileView(path, (_build_excerpt(lines),), note=note)
 
-    async def _take(self, reader: LineReader, count: int) -> LineBatch:
+    async def _take_lines(self, reader: LineReader, count: int) -> LineBatch:
         if count > 0:
-            self._check_room()
-        lines = await reader.take(count, self._left)
-        self._left -= _size(lines)
+            self._check_budget()
+        lines = await reader.read_lines(count, self._remaining_bytes)
+        self._remaining_bytes -= _compute_size(lines)
         return lines
 
-    def has_room_for(self, text: str) -> bool:
+    def try_reserve(self, text: str) -> bool:
         """Whether more text can be shown beside the lines; then it takes its room."""
         size = len(text.encode(errors="replace"))
-        if size > self._left:
+        if size > self._remaining_bytes:
             return False
-        self._left -= size
+        self._remaining_bytes -= size
         return True
 
-    def _repeat(self, lines: LineBatch) -> None:
-        self._check_room(_size(lines))
-        self._left -= _size(lines)
+    def _charge_repeated(self, lines: LineBatch) -> None:
+        self._check_budget(_compute_size(lines))
+        self._remaining_bytes -= _compute_size(lines)
 
-    def _check_room(self, size: int = 1) -> None:
-        if self._left < size:
+    def _check_budget(self, size: int = 1) -> None:
+        if self._remaining_bytes < size:
             raise ToolError(
                 "There is no room left for this file in one result: read it in another call, or"
                 " name the lines you need in line_ranges."
             )
 
 
-def _size(lines: LineBatch) -> int:
+def _compute_size(lines: LineBatch) -> int:
     """Bytes, with what the numbers in front of the lines take."""
     return len("".join(lines.lines).encode(errors="replace")) + LINE_NUMBER_BYTES * len(lines.lines)
 
 
-def _within(lines: LineBatch, budget: int) -> LineBatch:
+def _truncate_lines(lines: LineBatch, budget: int) -> LineBatch:
     """The first of the lines, as many as fit."""
-    while lines.lines and _size(lines) > budget:
-        lines = structs.replace(lines, lines=lines.lines[: len(lines.lines) // 2], cut=True)
+    while lines.lines and _compute_size(lines) > budget:
+        lines = structs.replace(
+            lines, lines=lines.lines[: len(lines.lines) // 2], is_truncated=True
+        )
     return lines
 
 
-async def _range_note(
+async def _build_range_note(
     wanted: FileReadRequest, found: dict[LineRange, LineBatch], reader: LineReader
 ) -> str | None:
-    cut = [lines for lines in found.values() if lines.cut]
+    cut = [lines for lines in found.values() if lines.is_truncated]
     if cut:
         lines = cut[0]
-        if lines.inside_line:
-            return f"Line {lines.first} is cut: it is longer than one call can show."
-        return f"Not all lines fit into one call: read on from line {lines.next}."
-    if wanted.pages and await reader.has_more():
+        if lines.is_last_line_truncated:
+            return f"Line {lines.first_line} is cut: it is longer than one call can show."
+        return f"Not all lines fit into one call: read on from line {lines.next_line}."
+    if wanted.is_paged and await reader.has_more():
         start, end = wanted.ranges[0]
         return (
             f"Showing lines {start}-{end}; the file goes on. To read more, use"
@@ -378,51 +389,54 @@ async def _range_note(
     return None
 
 
-def _passage(lines: LineBatch, last: int | None = None) -> FileExcerpt:
+def _build_excerpt(lines: LineBatch, last: int | None = None) -> FileExcerpt:
     """`last` is the end that was asked for; it stays the label when the file is shorter."""
-    shown = lines.next - 1 if last is None or lines.cut else last
-    return FileExcerpt(lines.first, shown, lines.lines)
+    shown = lines.next_line - 1 if last is None or lines.is_truncated else last
+    return FileExcerpt(lines.first_line, shown, lines.lines)
 
 
 _DEFINITIONS_TAG = "list_code_definition_names"
 
 
-def render(entries: Sequence[FileView], protocol: ToolProtocol) -> str:
+def render_views(entries: Sequence[FileView], protocol: ToolProtocol) -> str:
     if protocol is ToolProtocol.NATIVE:
-        return "\n\n---\n\n".join(map(_section, entries))
-    return "\n".join(["<files>", *map(_element, entries), "</files>"])
+        return "\n\n---\n\n".join(map(_render_section, entries))
+    return "\n".join(["<files>", *map(_render_element, entries), "</files>"])
 
 
-def _section(entry: FileView) -> str:
+def _render_section(entry: FileView) -> str:
     if entry.error is not None:
         return f"File: {entry.path}\nError: {entry.error}"
-    parts = [f"Lines {part.first}-{part.last}:\n{part.numbered}" for part in entry.passages]
+    parts = [
+        f"Lines {part.first_line}-{part.last_line}:\n{part.numbered_text}"
+        for part in entry.excerpts
+    ]
     if entry.definitions is not None:
         parts.append(f"Code Definitions:\n{entry.definitions}\n")
-    if entry.binary is not None:
-        parts.append(_binary(entry.binary))
+    if entry.binary_kind is not None:
+        parts.append(_format_binary_note(entry.binary_kind))
     if entry.note is not None:
         parts.append(f"Note: {entry.note}")
     return f"File: {entry.path}\n" + "\n".join(parts)
 
 
-def _element(entry: FileView) -> str:
+def _render_element(entry: FileView) -> str:
     path = f"<file><path>{entry.path}</path>"
     if entry.error is not None:
         return f"{path}<error>{entry.error}</error></file>"
     if entry.is_empty:
         return f"{path}\n<content/><notice>{entry.note}</notice>\n</file>"
     parts = [
-        f'<content lines="{part.first}-{part.last}">\n{part.numbered}</content>'
-        for part in entry.passages
+        f'<content lines="{part.first_line}-{part.last_line}">\n{part.numbered_text}</content>'
+        for part in entry.excerpts
     ]
     if entry.definitions is not None:
         parts.append(f"<{_DEFINITIONS_TAG}>\n{entry.definitions}\n</{_DEFINITIONS_TAG}>")
-    notices = [_binary(entry.binary)] if entry.binary is not None else []
+    notices = [_format_binary_note(entry.binary_kind)] if entry.binary_kind is not None else []
     notices += [entry.note] if entry.note is not None else []
     parts += [f"<notice>{notice}</notice>" for notice in notices]
     return "\n".join([path, *parts, "</file>"])
 
 
-def _binary(kind: str) -> str:
+def _format_binary_note(kind: str) -> str:
     return f"Binary file ({kind}) - content not displayed"

@@ -22,9 +22,9 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
-    convert,
+    convert_arguments,
 )
-from joey.tools.images import ImageBudget, data_uri, media_type
+from joey.tools.images import ImageBudget, detect_media_type, encode_data_uri
 
 _IMAGE_URI_RE = compile_regex(r"data:image/(png|jpe?g|webp);base64,(.*)", re.DOTALL)
 _SUFFIX_BY_FORMAT = {"png": ".png", "jpeg": ".jpeg", "webp": ".webp"}
@@ -41,8 +41,8 @@ class GenerateImageParams(Struct, frozen=True):
 
 class PreparedImage(PreparedToolCall, frozen=True, kw_only=True):
     prompt: str
-    target: ResolvedPath
-    source: ResolvedPath | None
+    target_path: ResolvedPath
+    source_path: ResolvedPath | None
 
 
 class GenerateImage(Tool[GenerateImageParams, PreparedImage]):
@@ -50,17 +50,17 @@ class GenerateImage(Tool[GenerateImageParams, PreparedImage]):
     group: ClassVar[ToolGroup] = ToolGroup.EDIT
     params: ClassVar[type[Struct]] = GenerateImageParams
 
-    def offered(self, offer: AvailabilityContext) -> bool:
-        return offer.capabilities.image_generator is not None
+    def is_available(self, context: AvailabilityContext) -> bool:
+        return context.capabilities.image_generator is not None
 
     def parse(self, arguments: dict[str, Any]) -> GenerateImageParams:
-        return convert(arguments, GenerateImageParams, self.name)
+        return convert_arguments(arguments, GenerateImageParams, self.name)
 
     async def prepare(self, params: GenerateImageParams, ctx: ToolContext) -> PreparedImage:
         if ctx.capabilities.image_generator is None:
             raise ToolError("No model for pictures is configured (setting `imageProfile`).")
-        target = _visible(params.path, ctx)
-        source = _visible(params.image, ctx) if params.image else None
+        target = _resolve_visible_path(params.path, ctx)
+        source = _resolve_visible_path(params.image, ctx) if params.image else None
         claims = [Claim(Access.WRITE, path=target)]
         row: dict[str, Any] = {
             "tool": "generateImage",
@@ -79,43 +79,47 @@ class GenerateImage(Tool[GenerateImageParams, PreparedImage]):
             row=row,
             path=target.display_path,
             prompt=params.prompt,
-            target=target,
-            source=source,
+            target_path=target,
+            source_path=source,
         )
 
     async def run(
         self, prepared: PreparedImage, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
         assert ctx.capabilities.image_generator is not None
-        source = await _input(prepared.source, ctx) if prepared.source is not None else None
+        source = (
+            await _load_input_image(prepared.source_path, ctx)
+            if prepared.source_path is not None
+            else None
+        )
         uri = await ctx.capabilities.image_generator.generate(prepared.prompt, source)
-        format, data = _decoded(uri)
-        target = await _named_after(format, prepared.target, ctx)
+        format, data = _decode_image_uri(uri)
+        target = await _add_missing_suffix(format, prepared.target_path, ctx)
         await ctx.files.write(target, data)
-        return Outcome(f"The picture is in {target.display_path}.", said=(("image", uri),))
+        return Outcome(f"The picture is in {target.display_path}.", rows=(("image", uri),))
 
 
-def _visible(path: str, ctx: ToolContext) -> ResolvedPath:
+def _resolve_visible_path(path: str, ctx: ToolContext) -> ResolvedPath:
     place = ctx.files.resolve(path)
     if place.is_ignored:
         raise IgnoredPathError(path, place.ignore_error)
     return place
 
 
-async def _input(place: ResolvedPath, ctx: ToolContext) -> str:
+async def _load_input_image(place: ResolvedPath, ctx: ToolContext) -> str:
     kind = await ctx.files.stat(place)
     if not kind.is_file:
         raise ToolError(f"There is no picture {place.display_path} to start from.")
-    if refusal := ImageBudget(ctx.settings).refusal(kind.size):
+    if refusal := ImageBudget(ctx.settings).explain_refusal(kind.size):
         raise ToolError(refusal)
     data = await ctx.files.read(place)
-    media = media_type(data)
+    media = detect_media_type(data)
     if media is None:
         raise ToolError(f"{place.display_path} is not a picture of a kind that is known.")
-    return data_uri(media, data)
+    return encode_data_uri(media, data)
 
 
-def _decoded(uri: str) -> tuple[str, bytes]:
+def _decode_image_uri(uri: str) -> tuple[str, bytes]:
     found = _IMAGE_URI_RE.fullmatch(uri)
     if found is None:
         raise ToolError("The service gave something that is not a PNG, JPEG or WebP picture.")
@@ -126,7 +130,7 @@ def _decoded(uri: str) -> tuple[str, bytes]:
     return found[1].replace("jpg", "jpeg"), data
 
 
-async def _named_after(format: str, target: ResolvedPath, ctx: ToolContext) -> ResolvedPath:
+async def _add_missing_suffix(format: str, target: ResolvedPath, ctx: ToolContext) -> ResolvedPath:
     """The place that was approved; a name without an ending gets the picture's own, where that
     replaces nothing that nobody was asked about."""
     if PurePath(target.original).suffix:

@@ -21,56 +21,58 @@ class ImageBudget:
     """How much of a call's images may still be shown."""
 
     def __init__(self, settings: Settings) -> None:
-        self._most_each = settings.max_image_file_size * _BYTES_PER_MEGABYTE
-        self._most_in_all = settings.max_total_image_size * _BYTES_PER_MEGABYTE
-        self._used = 0
+        self._max_image_bytes = settings.max_image_file_size * _BYTES_PER_MEGABYTE
+        self._max_total_bytes = settings.max_total_image_size * _BYTES_PER_MEGABYTE
+        self._used_bytes = 0
 
-    def refusal(self, size: int) -> str | None:
+    def explain_refusal(self, size: int) -> str | None:
         """Why an image of this size is not shown, if it is not."""
-        if size > self._most_each:
+        if size > self._max_image_bytes:
             return (
-                f"Image file is too large ({_megabytes(size)}); the limit is"
-                f" {_megabytes(self._most_each)}."
+                f"Image file is too large ({_format_megabytes(size)}); the limit is"
+                f" {_format_megabytes(self._max_image_bytes)}."
             )
-        if self._used + size > self._most_in_all:
+        if self._used_bytes + size > self._max_total_bytes:
             return (
-                f"Image skipped: with its {_megabytes(size)}, the images of this call would be"
-                f" more than {_megabytes(self._most_in_all)}. Read it in a call of its own."
+                f"Image skipped: with its {_format_megabytes(size)}, the images of this call "
+                "would be"
+                f" more than {_format_megabytes(self._max_total_bytes)}. Read it in a call of "
+                "its own."
             )
         return None
 
-    def take(self, size: int) -> None:
-        self._used += size
+    def consume(self, size: int) -> None:
+        self._used_bytes += size
 
 
 class _ImageFormat(Struct, frozen=True):
     media_type: str
-    start: bytes
-    at_eight: bytes = b""
+    signature: bytes
+    signature_at_8: bytes = b""
 
 
 _IMAGE_FORMATS = (
     _ImageFormat("image/png", b"\x89PNG\r\n\x1a\n"),
     _ImageFormat("image/jpeg", b"\xff\xd8\xff"),
     _ImageFormat("image/gif", b"GIF8"),
-    _ImageFormat("image/webp", b"RIFF", at_eight=b"WEBP"),
+    _ImageFormat("image/webp", b"RIFF", signature_at_8=b"WEBP"),
 )
 
 
-def media_type(head: bytes) -> str | None:
+def detect_media_type(head: bytes) -> str | None:
     """The kind of image, by its content; None for what the models' services do not take.
 
     A file that only has the name of an image would make every later request of the task fail.
     """
     for form in _IMAGE_FORMATS:
-        if head.startswith(form.start) and head[8:].startswith(form.at_eight):
+        if head.startswith(form.signature) and head[8:].startswith(form.signature_at_8):
             return form.media_type
     return None
 
 
-def data_uri(media: str, data: bytes) -> str:
+def encode_data_uri(media: str, data: bytes) -> str:
     return f"data:{media};base64,{base64.b64encode(data).decode()}"
 
 
-def _megabytes(size: int) -> str:
+def _format_megabytes(size: int) -> str:
     return f"{size / _BYTES_PER_MEGABYTE:.1f} MB"

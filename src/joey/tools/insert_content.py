@@ -22,18 +22,18 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
-    convert,
-    missing,
+    build_missing_error,
+    convert_arguments,
 )
 from joey.tools.file_edit import (
     OriginalFile,
-    computed,
-    edit_facts,
+    build_edit_row_fields,
+    build_patch,
+    format_write_result,
     load_original,
-    locate,
-    make_patch,
-    save,
-    write_result,
+    resolve_editable_path,
+    run_in_thread_if_large,
+    save_file,
 )
 
 
@@ -48,7 +48,7 @@ class InsertContentParams(Struct, frozen=True):
 
 class _PlannedInsertion(Struct, frozen=True):
     original: OriginalFile
-    data: bytes
+    new_bytes: bytes
     patch: UnifiedDiff
 
 
@@ -63,13 +63,13 @@ class InsertContent(Tool[InsertContentParams, PreparedInsertion]):
     params: ClassVar[type[Struct]] = InsertContentParams
     xml_params: ClassVar[tuple[str, ...]] = ("file_path",)
 
-    def offered(self, offer: AvailabilityContext) -> bool:
+    def is_available(self, context: AvailabilityContext) -> bool:
         return False
 
     def parse(self, arguments: dict[str, Any]) -> InsertContentParams:
-        params = convert(arguments, InsertContentParams, self.name, {"file_path": "path"})
+        params = convert_arguments(arguments, InsertContentParams, self.name, {"file_path": "path"})
         if not params.path.strip():
-            raise missing(self.name, "path")
+            raise build_missing_error(self.name, "path")
         return params
 
     async def prepare(self, params: InsertContentParams, ctx: ToolContext) -> PreparedInsertion:
@@ -77,8 +77,8 @@ class InsertContent(Tool[InsertContentParams, PreparedInsertion]):
             raise ToolError(
                 f"{params.line} is no line: give the number of a line, from 1, or 0 for the end."
             )
-        place = locate(ctx, params.path)
-        insertion = await _insertion_or_reason(params, place, ctx)
+        place = resolve_editable_path(ctx, params.path)
+        insertion = await _try_plan_insertion(params, place, ctx)
         patch = UnifiedDiff("", DiffStats(0, 0)) if isinstance(insertion, str) else insertion.patch
         return PreparedInsertion(
             claims=(Claim(Access.WRITE, path=place),),
@@ -86,7 +86,7 @@ class InsertContent(Tool[InsertContentParams, PreparedInsertion]):
                 "tool": "insertContent",
                 "diff": patch.text,
                 "lineNumber": params.line,
-                **edit_facts(place, patch),
+                **build_edit_row_fields(place, patch),
             },
             path=place.display_path,
             diff=patch.text,
@@ -99,22 +99,22 @@ class InsertContent(Tool[InsertContentParams, PreparedInsertion]):
         insertion = prepared.insertion
         if isinstance(insertion, str):
             raise ToolError(insertion)
-        problems = await save(ctx, insertion.original, insertion.data)
-        return Outcome(write_result(insertion.original, ctx.protocol, problems=problems))
+        problems = await save_file(ctx, insertion.original, insertion.new_bytes)
+        return Outcome(format_write_result(insertion.original, ctx.protocol, problems=problems))
 
 
-async def _insertion_or_reason(
+async def _try_plan_insertion(
     params: InsertContentParams, place: ResolvedPath, ctx: ToolContext
 ) -> _PlannedInsertion | str:
     try:
-        return await _insertion(params, place, ctx)
+        return await _plan_insertion(params, place, ctx)
     except ToolError as error:
         if place.is_inside:
             raise
         return str(error)
 
 
-async def _insertion(
+async def _plan_insertion(
     params: InsertContentParams, place: ResolvedPath, ctx: ToolContext
 ) -> _PlannedInsertion:
     original = await load_original(ctx, place)
@@ -134,11 +134,11 @@ async def _insertion(
         raise ToolError(f"{place.display_path} is a binary file: insert_content changes text only.")
     text = original.text
     size = len(text) + len(params.content)
-    new = await computed(size, lambda: _inserted(text, params, place))
-    return _PlannedInsertion(original, original.encode(new), await make_patch(original, new))
+    new = await run_in_thread_if_large(size, lambda: _insert_lines(text, params, place))
+    return _PlannedInsertion(original, original.encode(new), await build_patch(original, new))
 
 
-def _inserted(text: str, params: InsertContentParams, place: ResolvedPath) -> str:
+def _insert_lines(text: str, params: InsertContentParams, place: ResolvedPath) -> str:
     lines = TextLines(text)
     count = len(lines.lines)
     if params.line > count + 1:

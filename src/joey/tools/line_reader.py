@@ -27,11 +27,11 @@ ByteSource = Callable[[int, int], Awaitable[bytes]]
 """Gives at most so many bytes, from an offset on."""
 
 
-def file_source(files: Files, place: ResolvedPath) -> ByteSource:
+def make_file_source(files: Files, place: ResolvedPath) -> ByteSource:
     return lambda limit, offset: files.read(place, limit, offset)
 
 
-def text_source(text: str) -> ByteSource:
+def make_text_source(text: str) -> ByteSource:
     data = text.encode(errors="replace")
 
     async def read(limit: int, offset: int) -> bytes:
@@ -41,16 +41,16 @@ def text_source(text: str) -> ByteSource:
 
 
 class LineBatch(Struct, frozen=True):
-    first: int
+    first_line: int
     lines: tuple[str, ...]
-    cut: bool = False
-    """The budget ended before the lines did; what was left out begins at `next`."""
-    inside_line: bool = False
+    is_truncated: bool = False
+    """The budget ended before the lines did; what was left out begins at `next_line`."""
+    is_last_line_truncated: bool = False
     """The budget ended inside the last line, which is longer than all of it."""
 
     @property
-    def next(self) -> int:
-        return self.first + len(self.lines)
+    def next_line(self) -> int:
+        return self.first_line + len(self.lines)
 
 
 class LineReader:
@@ -61,21 +61,21 @@ class LineReader:
 
     def __init__(self, source: ByteSource) -> None:
         self._source = source
-        self._pending = b""
+        self._buffer = b""
         self._offset = 0
-        self._at_end = False
-        self.line = 1
+        self._is_at_end = False
+        self.next_line = 1
         """The number of the next line."""
 
-    async def head(self, size: int) -> bytes:
+    async def peek(self, size: int) -> bytes:
         """The beginning of the file, to see what it is; only before anything was read."""
-        await self._fill()
-        return self._pending[:size]
+        await self._fill_buffer()
+        return self._buffer[:size]
 
     @property
-    def whole(self) -> bytes | None:
+    def full_content(self) -> bytes | None:
         """The whole file if one read was enough for it; only before any line was taken."""
-        return self._pending if self._at_end and len(self._pending) == self._offset else None
+        return self._buffer if self._is_at_end and len(self._buffer) == self._offset else None
 
     async def skip_to(self, line: int) -> bool:
         """Go on to a line; False when the file ends before it.
@@ -84,12 +84,12 @@ class LineReader:
             ToolError: it is too far away.
         """
         while True:
-            ends = self._pending.count(b"\n")
-            if self.line + ends >= line:
-                self._pending = self._pending.split(b"\n", line - self.line)[-1]
-                self.line = line
+            ends = self._buffer.count(b"\n")
+            if self.next_line + ends >= line:
+                self._buffer = self._buffer.split(b"\n", line - self.next_line)[-1]
+                self.next_line = line
                 return await self.has_more()
-            if self._at_end:
+            if self._is_at_end:
                 return False
             if self._offset >= MAX_SKIP_BYTES:
                 raise ToolError(
@@ -97,74 +97,79 @@ class LineReader:
                     "file,"
                     f" and no more is read. A command such as `sed -n {line}p` can show it."
                 )
-            self.line += ends
-            self._pending = self._pending[-1:].replace(b"\n", b"")
-            await self._fill()
+            self.next_line += ends
+            self._buffer = self._buffer[-1:].replace(b"\n", b"")
+            await self._fill_buffer()
 
-    async def take(self, count: int, budget: int) -> LineBatch:
+    async def read_lines(self, count: int, budget: int) -> LineBatch:
         """The next lines, at most `count` and at most about `budget` bytes."""
-        first = self.line
+        first = self.next_line
         taken: list[str] = []
         start = 0
         while len(taken) < count:
-            end = self._pending.find(b"\n", start)
-            if end < 0 and not self._at_end and len(self._pending) - start <= budget:
-                self._pending = self._pending[start:]
+            end = self._buffer.find(b"\n", start)
+            if end < 0 and not self._is_at_end and len(self._buffer) - start <= budget:
+                self._buffer = self._buffer[start:]
                 start = 0
-                await self._fill()
+                await self._fill_buffer()
                 continue
-            stop = end if end >= 0 else len(self._pending)
+            stop = end if end >= 0 else len(self._buffer)
             if end < 0 and stop <= start:
                 break
-            text = self._decode(self._pending[start:stop])
+            text = self._decode_line(self._buffer[start:stop])
             room = budget - LINE_NUMBER_BYTES
-            budget = room - _bytes_of(text)
+            budget = room - _count_utf_8_bytes(text)
             if budget < 0:
                 if taken:
                     break
-                return LineBatch(first, (_beginning(text, room),), cut=True, inside_line=True)
+                return LineBatch(
+                    first,
+                    (_truncate_to_bytes(text, room),),
+                    is_truncated=True,
+                    is_last_line_truncated=True,
+                )
             taken.append(text)
-            self.line += 1
+            self.next_line += 1
             start = stop + 1
-        self._pending = self._pending[start:]
-        return LineBatch(first, tuple(taken), cut=budget < 0)
+        self._buffer = self._buffer[start:]
+        return LineBatch(first, tuple(taken), is_truncated=budget < 0)
 
     async def has_more(self) -> bool:
-        while not self._pending and not self._at_end:
-            await self._fill()
-        return bool(self._pending)
+        while not self._buffer and not self._is_at_end:
+            await self._fill_buffer()
+        return bool(self._buffer)
 
     async def count_lines(self) -> int | None:
         """How many lines the file has, read to its end; None when that would take too long."""
         last = b""
         while True:
-            self.line += self._pending.count(b"\n")
-            last = self._pending[-1:] or last
-            self._pending = b""
-            if self._at_end:
-                return self.line - (last in (b"", b"\n"))
+            self.next_line += self._buffer.count(b"\n")
+            last = self._buffer[-1:] or last
+            self._buffer = b""
+            if self._is_at_end:
+                return self.next_line - (last in (b"", b"\n"))
             if self._offset >= _MAX_COUNTED_BYTES:
                 return None
-            await self._fill()
+            await self._fill_buffer()
 
-    async def _fill(self) -> None:
+    async def _fill_buffer(self) -> None:
         size = _CHUNK_BYTES if self._offset else _FIRST_CHUNK_BYTES
         chunk = await self._source(size, self._offset)
         self._offset += len(chunk)
-        self._at_end = len(chunk) < size
-        self._pending += chunk
+        self._is_at_end = len(chunk) < size
+        self._buffer += chunk
 
-    def _decode(self, line: bytes) -> str:
+    def _decode_line(self, line: bytes) -> str:
         text = line.removesuffix(b"\r").decode(errors="replace").replace("\0", "\ufffd")
-        return text.removeprefix("\ufeff") if self.line == 1 else text
+        return text.removeprefix("\ufeff") if self.next_line == 1 else text
 
 
-def _bytes_of(text: str) -> int:
+def _count_utf_8_bytes(text: str) -> int:
     """What it takes to send; more than on disk where something is not UTF-8."""
     return len(text) if text.isascii() else len(text.encode())
 
 
-def _beginning(text: str, size: int) -> str:
+def _truncate_to_bytes(text: str, size: int) -> str:
     return text.encode()[: max(0, size)].decode(errors="ignore")
 
 
@@ -190,29 +195,29 @@ class BlockRequest(Struct, frozen=True, kw_only=True):
 class _ScanDirection(Struct):
     """One of the two directions, and how far it has come."""
 
-    at: int
+    index: int
     step: int
-    at_edge: bool = False
+    is_at_edge: bool = False
     """A line of the outermost level was taken: the one that opens the block, or closes it."""
-    done: bool = False
+    is_done: bool = False
 
 
-def block_around(lines: Sequence[str], anchor: int, wanted: BlockRequest) -> tuple[int, int]:
+def find_block(lines: Sequence[str], anchor: int, wanted: BlockRequest) -> tuple[int, int]:
     """The first and the last index of the block that has `lines[anchor]` in it."""
-    levels = _levels(lines)
+    levels = _compute_indent_levels(lines)
     least = max(0, levels[anchor] - wanted.max_levels) if wanted.max_levels else 0
     opens = levels[anchor] == least and not lines[anchor].lstrip().startswith(_CLOSING_PREFIXES)
-    up, down = _ScanDirection(anchor - 1, -1, at_edge=opens), _ScanDirection(anchor + 1, 1)
+    up, down = _ScanDirection(anchor - 1, -1, is_at_edge=opens), _ScanDirection(anchor + 1, 1)
     taken = 1
-    while taken < wanted.max_lines and not (up.done and down.done):
+    while taken < wanted.max_lines and not (up.is_done and down.is_done):
         for side in (up, down):
-            if side.done or taken >= wanted.max_lines:
+            if side.is_done or taken >= wanted.max_lines:
                 continue
-            side.done = not _takes(side, lines, levels, least, wanted)
-            if not side.done:
-                side.at += side.step
+            side.is_done = not _should_take_line(side, lines, levels, least, wanted)
+            if not side.is_done:
+                side.index += side.step
                 taken += 1
-    first, last = up.at + 1, down.at - 1
+    first, last = up.index + 1, down.index - 1
     while first < anchor and not lines[first].strip():
         first += 1
     while last > anchor and not lines[last].strip():
@@ -220,7 +225,7 @@ def block_around(lines: Sequence[str], anchor: int, wanted: BlockRequest) -> tup
     return first, last
 
 
-def _takes(
+def _should_take_line(
     side: _ScanDirection,
     lines: Sequence[str],
     levels: Sequence[int],
@@ -228,19 +233,19 @@ def _takes(
     wanted: BlockRequest,
 ) -> bool:
     """Whether the next line in this direction belongs to the block."""
-    if not 0 <= side.at < len(lines) or levels[side.at] < least:
+    if not 0 <= side.index < len(lines) or levels[side.index] < least:
         return False
     if wanted.include_siblings:
         return True
-    line, is_outermost = lines[side.at].lstrip(), levels[side.at] == least
-    if side.at_edge:
+    line, is_outermost = lines[side.index].lstrip(), levels[side.index] == least
+    if side.is_at_edge:
         is_above = side.step < 0 and wanted.include_header
         return is_above and is_outermost and line.startswith(_HEADER_PREFIXES)
-    side.at_edge = is_outermost and bool(line)
+    side.is_at_edge = is_outermost and bool(line)
     return True
 
 
-def _levels(lines: Sequence[str]) -> list[int]:
+def _compute_indent_levels(lines: Sequence[str]) -> list[int]:
     levels: list[int] = []
     for line in lines:
         text = line.lstrip(" \t")

@@ -17,8 +17,8 @@ _MAX_LINE_BYTES = 64 * 1024
 
 def search(path: str, pattern: str, limit: int) -> dict[str, object]:
     """All matches are counted; the first ones are shown until `limit` bytes are used up."""
-    expression = _compile(pattern)
-    matches = ((number, line) for number, line in _lines(path) if expression.search(line))
+    expression = _compile_pattern(pattern)
+    matches = ((number, line) for number, line in _iter_lines(path) if expression.search(line))
     shown: list[tuple[int, str]] = []
     total, room = 0, limit
     for number, line in matches:
@@ -32,14 +32,14 @@ def search(path: str, pattern: str, limit: int) -> dict[str, object]:
     return {"total": total, "lines": shown}
 
 
-def _compile(pattern: str) -> re.Pattern[str]:
+def _compile_pattern(pattern: str) -> re.Pattern[str]:
     try:
         return re.compile(pattern, re.IGNORECASE)
     except (re.error, RecursionError, OverflowError):
         return re.compile(re.escape(pattern), re.IGNORECASE)
 
 
-def _lines(path: str) -> Iterator[tuple[int, str]]:
+def _iter_lines(path: str) -> Iterator[tuple[int, str]]:
     number = 1
     with open(path, "rb") as file:  # noqa: PTH123 (pathlib would double the start-up time)
         while raw := file.readline(_MAX_LINE_BYTES):

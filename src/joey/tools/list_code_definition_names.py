@@ -1,6 +1,6 @@
 """The `list_code_definition_names` tool: lists the definitions in a file or a directory.
 
-`definition_list` is also how other parts show the model what a file defines.
+`format_definitions` is also how other parts show the model what a file defines.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
-    convert,
-    within_budget,
+    convert_arguments,
+    truncate_to_budget,
 )
 
 MAX_FILES = 50
@@ -39,7 +39,7 @@ class ListCodeDefinitionNamesParams(Struct, frozen=True):
 
 
 class PreparedDefinitions(PreparedToolCall, frozen=True, kw_only=True):
-    place: ResolvedPath
+    resolved_path: ResolvedPath
     result: str | None
     """Found before anybody is asked, but outside of the workspace only after."""
 
@@ -48,13 +48,13 @@ class ListCodeDefinitionNames(Tool[ListCodeDefinitionNamesParams, PreparedDefini
     name: ClassVar[str] = "list_code_definition_names"
     group: ClassVar[ToolGroup] = ToolGroup.READ
     params: ClassVar[type[Struct]] = ListCodeDefinitionNamesParams
-    parallel: ClassVar[bool] = True
+    can_run_in_parallel: ClassVar[bool] = True
 
-    def offered(self, offer: AvailabilityContext) -> bool:
-        return offer.capabilities.outlines is not None
+    def is_available(self, context: AvailabilityContext) -> bool:
+        return context.capabilities.outlines is not None
 
     def parse(self, arguments: dict[str, Any]) -> ListCodeDefinitionNamesParams:
-        return convert(arguments, ListCodeDefinitionNamesParams, self.name)
+        return convert_arguments(arguments, ListCodeDefinitionNamesParams, self.name)
 
     async def prepare(
         self, params: ListCodeDefinitionNamesParams, ctx: ToolContext
@@ -62,7 +62,7 @@ class ListCodeDefinitionNames(Tool[ListCodeDefinitionNamesParams, PreparedDefini
         place = ctx.files.resolve(params.path)
         if place.is_ignored:
             raise IgnoredPathError(params.path, place.ignore_error)
-        result = await _listed(place, ctx) if place.is_inside else None
+        result = await _list_definitions(place, ctx) if place.is_inside else None
         return PreparedDefinitions(
             claims=(Claim(Access.READ, path=place),),
             row={
@@ -72,7 +72,7 @@ class ListCodeDefinitionNames(Tool[ListCodeDefinitionNamesParams, PreparedDefini
                 "content": result or "",
             },
             path=place.display_path,
-            place=place,
+            resolved_path=place,
             result=result,
         )
 
@@ -81,16 +81,16 @@ class ListCodeDefinitionNames(Tool[ListCodeDefinitionNamesParams, PreparedDefini
     ) -> Outcome:
         if prepared.result is not None:
             return Outcome(prepared.result)
-        return Outcome(await _listed(prepared.place, ctx))
+        return Outcome(await _list_definitions(prepared.resolved_path, ctx))
 
 
-async def _listed(place: ResolvedPath, ctx: ToolContext) -> str:
+async def _list_definitions(place: ResolvedPath, ctx: ToolContext) -> str:
     outlines = ctx.capabilities.outlines
     if outlines is None:
         raise ToolError("Definitions cannot be listed here: use search_files or read_file.")
     kind = await ctx.files.stat(place)
     if kind.is_file:
-        return await _of_file(place, outlines, ctx)
+        return await _list_file_definitions(place, outlines, ctx)
     if kind.is_dir:
         return await _list_directory_definitions(place, outlines, ctx)
     problem = f"Cannot list the definitions of {place.display_path}: it"
@@ -99,17 +99,17 @@ async def _listed(place: ResolvedPath, ctx: ToolContext) -> str:
     raise ToolError(f"{problem} is neither a file nor a folder.")
 
 
-async def _of_file(place: ResolvedPath, outlines: Outlines, ctx: ToolContext) -> str:
+async def _list_file_definitions(place: ResolvedPath, outlines: Outlines, ctx: ToolContext) -> str:
     name = place.path.name
     if not outlines.supports(name):
         return f"Files such as {name} are not in a language whose definitions can be listed."
     try:
-        found = await definitions_in(place, outlines, ctx.files)
+        found = await parse_definitions(place, outlines, ctx.files)
     except ToolError as error:
         raise ToolError(f"Cannot list the definitions of {place.display_path}: {error}") from error
     if not found:
         return f"No definitions of four lines or more in {place.display_path}."
-    return within_budget(definition_list(name, found), ctx.model, _TRUNCATION_NOTE)
+    return truncate_to_budget(format_definitions(name, found), ctx.model, _TRUNCATION_NOTE)
 
 
 async def _list_directory_definitions(
@@ -119,19 +119,24 @@ async def _list_directory_definitions(
     files = [
         file
         for entry in listing.entries
-        if outlines.supports(entry) and (file := await _file_in(place, entry, ctx)) is not None
+        if outlines.supports(entry)
+        and (file := await _resolve_direct_file(place, entry, ctx)) is not None
     ]
     turns = asyncio.Semaphore(_MAX_CONCURRENT_FILES)
-    parts = await asyncio.gather(*(_part(file, outlines, ctx, turns) for file in files[:MAX_FILES]))
+    parts = await asyncio.gather(
+        *(_list_definitions_or_error(file, outlines, ctx, turns) for file in files[:MAX_FILES])
+    )
     shown = [part for part in parts if part is not None]
     if len(files) > MAX_FILES or listing.truncated:
         shown.append(f"(Only the first {MAX_FILES} files were looked at: name a file to see it.)")
     if not shown:
         return f"No definitions of four lines or more in the files of {place.display_path}."
-    return within_budget("\n\n".join(shown), ctx.model, _TRUNCATION_NOTE)
+    return truncate_to_budget("\n\n".join(shown), ctx.model, _TRUNCATION_NOTE)
 
 
-async def _file_in(directory: ResolvedPath, entry: str, ctx: ToolContext) -> ResolvedPath | None:
+async def _resolve_direct_file(
+    directory: ResolvedPath, entry: str, ctx: ToolContext
+) -> ResolvedPath | None:
     """A file of the folder itself: links may lead to where nobody allowed to look."""
     try:
         file = ctx.files.resolve(str(directory.path / entry))
@@ -142,24 +147,24 @@ async def _file_in(directory: ResolvedPath, entry: str, ctx: ToolContext) -> Res
     return file if (await ctx.files.stat(file)).is_file else None
 
 
-async def _part(
+async def _list_definitions_or_error(
     file: ResolvedPath, outlines: Outlines, ctx: ToolContext, turns: asyncio.Semaphore
 ) -> str | None:
     """What one of several files defines; one that is broken does not spoil the others."""
     name = file.path.name
     try:
         async with turns:
-            found = await definitions_in(file, outlines, ctx.files)
+            found = await parse_definitions(file, outlines, ctx.files)
     except ToolError as error:
         return f"# {name}\n({error})"
-    return definition_list(name, found) if found else None
+    return format_definitions(name, found) if found else None
 
 
 MAX_SOURCE_BYTES = 2 * 1024 * 1024
 _MAX_DEFINITIONS = 500
 
 
-async def definitions_in(
+async def parse_definitions(
     place: ResolvedPath, outlines: Outlines, files: Files
 ) -> Sequence[Definition]:
     """Raises ToolError when the file cannot be read or parsed."""
@@ -169,7 +174,7 @@ async def definitions_in(
     return await outlines.build_outline(place.path.name, data)
 
 
-def definition_list(name: str, definitions: Sequence[Definition]) -> str:
+def format_definitions(name: str, definitions: Sequence[Definition]) -> str:
     """`# name`, then `first--last | how it begins` for each."""
     lines = [f"# {name}"]
     lines += [f"{item.start}--{item.end} | {item.text}" for item in definitions[:_MAX_DEFINITIONS]]

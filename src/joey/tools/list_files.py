@@ -10,7 +10,15 @@ from joey.core.modes import ToolGroup
 from joey.core.task import Answer
 from joey.errors import IgnoredPathError, ToolError
 from joey.ports import ResolvedPath, ToolContext
-from joey.tools.base import Access, Claim, Outcome, PreparedToolCall, Tool, convert, within_budget
+from joey.tools.base import (
+    Access,
+    Claim,
+    Outcome,
+    PreparedToolCall,
+    Tool,
+    convert_arguments,
+    truncate_to_budget,
+)
 
 MAX_ENTRIES = 200
 _TRUNCATION_NOTE = "(File list truncated. Use list_files on subdirectories to see the rest.)"
@@ -24,7 +32,7 @@ class ListFilesParams(Struct, frozen=True):
 
 
 class PreparedListing(PreparedToolCall, frozen=True, kw_only=True):
-    place: ResolvedPath
+    resolved_path: ResolvedPath
     recursive: bool
     result: str | None
     """Listed before anybody is asked, but outside of the workspace only after."""
@@ -34,16 +42,16 @@ class ListFiles(Tool[ListFilesParams, PreparedListing]):
     name: ClassVar[str] = "list_files"
     group: ClassVar[ToolGroup] = ToolGroup.READ
     params: ClassVar[type[Struct]] = ListFilesParams
-    parallel: ClassVar[bool] = True
+    can_run_in_parallel: ClassVar[bool] = True
 
     def parse(self, arguments: dict[str, Any]) -> ListFilesParams:
-        return convert(arguments, ListFilesParams, self.name)
+        return convert_arguments(arguments, ListFilesParams, self.name)
 
     async def prepare(self, params: ListFilesParams, ctx: ToolContext) -> PreparedListing:
         place = ctx.files.resolve(params.path)
         if place.is_ignored:
             raise IgnoredPathError(params.path, place.ignore_error)
-        result = await _list(place, params.recursive, ctx) if place.is_inside else None
+        result = await _list_entries(place, params.recursive, ctx) if place.is_inside else None
         return PreparedListing(
             claims=(Claim(Access.READ, path=place),),
             row={
@@ -53,7 +61,7 @@ class ListFiles(Tool[ListFilesParams, PreparedListing]):
                 "content": result or "",
             },
             path=place.display_path,
-            place=place,
+            resolved_path=place,
             recursive=params.recursive,
             result=result,
         )
@@ -63,15 +71,15 @@ class ListFiles(Tool[ListFilesParams, PreparedListing]):
     ) -> Outcome:
         if prepared.result is not None:
             return Outcome(prepared.result)
-        return Outcome(await _list(prepared.place, prepared.recursive, ctx))
+        return Outcome(await _list_entries(prepared.resolved_path, prepared.recursive, ctx))
 
 
-async def _list(place: ResolvedPath, recursive: bool, ctx: ToolContext) -> str:
+async def _list_entries(place: ResolvedPath, recursive: bool, ctx: ToolContext) -> str:
     listing = await ctx.search.list_directory(place, recursive, MAX_ENTRIES)
     if not listing.entries:
         return "No files found."
-    lines = [_marked(entry, place, ctx) for entry in listing.entries]
-    text = within_budget("\n".join(lines), ctx.model, _TRUNCATION_NOTE)
+    lines = [_mark_protected(entry, place, ctx) for entry in listing.entries]
+    text = truncate_to_budget("\n".join(lines), ctx.model, _TRUNCATION_NOTE)
     return (
         f"{text}\n\n{_TRUNCATION_NOTE}"
         if listing.truncated and not text.endswith(_TRUNCATION_NOTE)
@@ -79,7 +87,7 @@ async def _list(place: ResolvedPath, recursive: bool, ctx: ToolContext) -> str:
     )
 
 
-def _marked(entry: str, place: ResolvedPath, ctx: ToolContext) -> str:
+def _mark_protected(entry: str, place: ResolvedPath, ctx: ToolContext) -> str:
     """An entry with a shield when writing to it always needs a person."""
     try:
         protected = ctx.files.resolve(str(place.path / entry)).is_protected

@@ -39,10 +39,10 @@ from joey.tools.base import (
 
 
 class PreparedMcpCall(PreparedToolCall, frozen=True, kw_only=True):
-    server: str
-    tool: str
+    server_name: str
+    tool_name: str
     arguments: dict[str, Any]
-    seen: ToolSignature
+    approved_signature: ToolSignature
 
 
 class NoParams(Struct, frozen=True):
@@ -62,15 +62,15 @@ class McpServerTool(Tool[McpArguments, PreparedMcpCall]):
 
     def __init__(self, server: str, tool: McpTool) -> None:
         self.name = build_tool_name(server, tool.name)  # type: ignore[misc]
-        self._server = server
+        self._server_name = server
         self._tool = tool
         self._schema = normalize_schema(tool.schema)
         self._spec = ToolSpec(
             name=self.name, description=tool.description, parameters=self._schema, strict=False
         )
 
-    def offered(self, offer: AvailabilityContext) -> bool:
-        return offer.protocol is ToolProtocol.NATIVE
+    def is_available(self, context: AvailabilityContext) -> bool:
+        return context.protocol is ToolProtocol.NATIVE
 
     @property
     def spec(self) -> ToolSpec:
@@ -89,9 +89,11 @@ class McpServerTool(Tool[McpArguments, PreparedMcpCall]):
         return None
 
     def parse(self, arguments: dict[str, Any]) -> McpArguments:
-        return McpArguments({name: self._read(name, value) for name, value in arguments.items()})
+        return McpArguments(
+            {name: self._coerce_argument(name, value) for name, value in arguments.items()}
+        )
 
-    def _read(self, name: str, value: Any) -> Any:
+    def _coerce_argument(self, name: str, value: Any) -> Any:
         """In XML all values are texts; what must be something else is JSON in one."""
         if not isinstance(value, str):
             return value
@@ -103,7 +105,7 @@ class McpServerTool(Tool[McpArguments, PreparedMcpCall]):
         return value if decoded is None else decoded
 
     async def prepare(self, params: McpArguments, ctx: ToolContext) -> PreparedMcpCall:
-        return prepare_call(self._server, self._tool.name, params.arguments, ctx)
+        return prepare_call(self._server_name, self._tool.name, params.arguments, ctx)
 
     async def run(
         self, prepared: PreparedMcpCall, ctx: ToolContext, answer: Answer | None
@@ -114,7 +116,7 @@ class McpServerTool(Tool[McpArguments, PreparedMcpCall]):
         return f"[{self.name}]"
 
 
-def server_tools(servers: Sequence[McpServer]) -> Iterator[McpServerTool]:
+def iter_server_tools(servers: Sequence[McpServer]) -> Iterator[McpServerTool]:
     """One for each tool that is offered; of two that get the same name, the first."""
     taken: set[str] = set()
     for server in servers:
@@ -134,7 +136,7 @@ ToolSignature = tuple[str, dict[str, Any]]
 """How a server describes a tool."""
 
 
-def servers_of(ctx: ToolContext) -> Mcp:
+def require_mcp(ctx: ToolContext) -> Mcp:
     """Raises ToolError."""
     if ctx.capabilities.mcp is None:
         raise ToolError(_MCP_DISABLED_MESSAGE)
@@ -143,8 +145,8 @@ def servers_of(ctx: ToolContext) -> Mcp:
 
 def prepare_call(server: str, tool: str, arguments: Any, ctx: ToolContext) -> PreparedMcpCall:
     """Raises ToolError."""
-    mcp = servers_of(ctx)
-    given = _object(arguments)
+    mcp = require_mcp(ctx)
+    given = _parse_arguments(arguments)
     if given is None:
         text = replies.render_bad_mcp_arguments(ctx.protocol, server, tool)
         raise PreformattedError(f"The arguments for {tool} of {server} are no JSON object.", text)
@@ -166,26 +168,26 @@ def prepare_call(server: str, tool: str, arguments: Any, ctx: ToolContext) -> Pr
         claims=(claim,),
         row=row,
         ask=AskKind.USE_MCP_SERVER,
-        server=found.name,
-        tool=known.name,
+        server_name=found.name,
+        tool_name=known.name,
         arguments=given,
-        seen=_looks(known),
+        approved_signature=_get_signature(known),
     )
 
 
 async def run_call(prepared: PreparedMcpCall, ctx: ToolContext) -> Outcome:
-    _check_unchanged(prepared, ctx)
+    _check_tool_unchanged(prepared, ctx)
     ctx.add_row("mcp_server_request_started", "")
     progress_lines: list[str] = []
     live = LiveOutput(ctx.on_output)
 
     def on_progress(text: str) -> None:
         progress_lines[:] = [*progress_lines[-_MAX_PROGRESS_LINES:], f"{text}\n"]
-        live.feed(f"{text}\n")
+        live.write(f"{text}\n")
 
     try:
-        answer = await servers_of(ctx).call_tool(
-            prepared.server, prepared.tool, prepared.arguments, on_progress
+        answer = await require_mcp(ctx).call_tool(
+            prepared.server_name, prepared.tool_name, prepared.arguments, on_progress
         )
     finally:
         live.close()
@@ -195,22 +197,25 @@ async def run_call(prepared: PreparedMcpCall, ctx: ToolContext) -> Outcome:
     return Outcome(answer.text, images=answer.images, is_error=answer.is_error)
 
 
-def _check_unchanged(prepared: PreparedMcpCall, ctx: ToolContext) -> None:
+def _check_tool_unchanged(prepared: PreparedMcpCall, ctx: ToolContext) -> None:
     """A person may have thought about it for long. Raises ToolError."""
-    for server in servers_of(ctx).servers:
-        for tool in server.enabled_tools if server.name == prepared.server else ():
-            if tool.name == prepared.tool and _looks(tool) != prepared.seen:
+    for server in require_mcp(ctx).servers:
+        for tool in server.enabled_tools if server.name == prepared.server_name else ():
+            if (
+                tool.name == prepared.tool_name
+                and _get_signature(tool) != prepared.approved_signature
+            ):
                 raise ToolError(
                     f"The MCP server {server.name!r} has changed its tool {tool.name!r} since it"
                     " was asked about. Look at its description again before you call it."
                 )
 
 
-def _looks(tool: McpTool) -> ToolSignature:
+def _get_signature(tool: McpTool) -> ToolSignature:
     return tool.description, tool.schema
 
 
-def _object(arguments: Any) -> dict[str, Any] | None:
+def _parse_arguments(arguments: Any) -> dict[str, Any] | None:
     """Models send the object itself, its JSON, or nothing when there is nothing to say."""
     if isinstance(arguments, str):
         arguments = decode_json(arguments) if arguments.strip() else {}
@@ -239,7 +244,7 @@ def _is_sanitised(name: str, given: str) -> bool:
 
 def _find_tool(name: str, server: McpServer, ctx: ToolContext) -> McpTool:
     if not server.tools and server.status != "connected":
-        raise ToolError(_not_there(server))
+        raise ToolError(_describe_status(server))
     for same in (str.__eq__, _is_sanitised, is_same_name):
         for tool in server.enabled_tools:
             if same(tool.name, name):
@@ -249,6 +254,6 @@ def _find_tool(name: str, server: McpServer, ctx: ToolContext) -> McpTool:
     raise PreformattedError(f"The MCP server {server.name!r} has no tool {name!r}.", text)
 
 
-def _not_there(server: McpServer) -> str:
+def _describe_status(server: McpServer) -> str:
     why = f": {server.error}" if server.error else ""
     return f"The MCP server {server.name!r} is {server.status}{why}."

@@ -21,9 +21,9 @@ from joey.tools.base import (
     PreparedToolCall,
     StartSubtask,
     Tool,
-    convert,
-    missing,
-    native_schema,
+    build_missing_error,
+    build_native_schema,
+    convert_arguments,
 )
 
 MAX_SUBTASK_DEPTH = 8
@@ -62,28 +62,28 @@ class PreparedSubtask(PreparedToolCall, frozen=True, kw_only=True):
     mode: Mode
     message: str
     todos: tuple[Todo, ...]
-    worktree: bool
+    use_worktree: bool
 
 
 class NewTaskTool(Tool[NewTaskParams, PreparedSubtask]):
     name: ClassVar[str] = "new_task"
     group: ClassVar[ToolGroup] = ToolGroup.ALWAYS
     params: ClassVar[type[Struct]] = NewTaskParams
-    delegates: ClassVar[bool] = True
+    starts_subtask: ClassVar[bool] = True
 
     @property
     def spec(self) -> ToolSpec:
-        return _specs(self)[0]
+        return _build_specs(self)[0]
 
-    def spec_for(self, offer: AvailabilityContext) -> ToolSpec:
+    def select_spec(self, context: AvailabilityContext) -> ToolSpec:
         """Worktrees are offered where there is a repository."""
-        return _specs(self)[0 if offer.capabilities.worktrees is None else 1]
+        return _build_specs(self)[0 if context.capabilities.worktrees is None else 1]
 
     def parse(self, arguments: dict[str, Any]) -> NewTaskParams:
-        params = convert(arguments, NewTaskParams, self.name)
+        params = convert_arguments(arguments, NewTaskParams, self.name)
         for name in ("mode", "message"):
             if not getattr(params, name).strip():
-                raise missing(self.name, name)
+                raise build_missing_error(self.name, name)
         return params
 
     async def prepare(self, params: NewTaskParams, ctx: ToolContext) -> PreparedSubtask:
@@ -93,7 +93,7 @@ class NewTaskTool(Tool[NewTaskParams, PreparedSubtask]):
             known = ", ".join(mode.slug for mode in ctx.modes)
             raise ToolError(f"Invalid mode: {slug}. Available modes: {known}.")
         if ctx.settings.new_task_require_todos and params.todos is None:
-            raise missing(self.name, "todos")
+            raise build_missing_error(self.name, "todos")
         if ctx.depth >= MAX_SUBTASK_DEPTH:
             raise ToolError(
                 f"Subtasks may be nested {MAX_SUBTASK_DEPTH} deep, and this one is: do the work "
@@ -117,7 +117,7 @@ class NewTaskTool(Tool[NewTaskParams, PreparedSubtask]):
             mode=mode,
             message=message,
             todos=todos,
-            worktree=bool(params.worktree),
+            use_worktree=bool(params.worktree),
         )
 
     async def run(
@@ -125,7 +125,7 @@ class NewTaskTool(Tool[NewTaskParams, PreparedSubtask]):
     ) -> Outcome:
         """What becomes of it is the result of the subtask."""
         slug, message, todos = prepared.mode.slug, prepared.message, prepared.todos
-        wanted = StartSubtask(slug, message, todos, prepared.worktree)
+        wanted = StartSubtask(slug, message, todos, prepared.use_worktree)
         return Outcome("", directive=wanted)
 
     def describe(self, arguments: dict[str, Any]) -> str:
@@ -134,10 +134,10 @@ class NewTaskTool(Tool[NewTaskParams, PreparedSubtask]):
 
 
 @cache
-def _specs(tool: NewTaskTool) -> tuple[ToolSpec, ToolSpec]:
+def _build_specs(tool: NewTaskTool) -> tuple[ToolSpec, ToolSpec]:
     """Without worktrees, and with them."""
     shared, apart = tool.description, f"{tool.description}\n\n{_WORKTREE_DESCRIPTION}"
     return (
-        ToolSpec(tool.name, shared, native_schema(SharedWorkspaceTaskParams), tool.strict),
-        ToolSpec(tool.name, apart, native_schema(NewTaskParams), tool.strict),
+        ToolSpec(tool.name, shared, build_native_schema(SharedWorkspaceTaskParams), tool.strict),
+        ToolSpec(tool.name, apart, build_native_schema(NewTaskParams), tool.strict),
     )

@@ -14,7 +14,7 @@ from joey.core.terminal_text import count_incomplete_bytes, format_size
 from joey.core.text import compile_regex, number_lines
 from joey.errors import TargetNotFoundError, ToolError
 from joey.ports import ToolContext
-from joey.tools.base import Access, Claim, Outcome, PreparedToolCall, Tool, convert
+from joey.tools.base import Access, Claim, Outcome, PreparedToolCall, Tool, convert_arguments
 from joey.tools.regex_client import search_lines
 
 DEFAULT_LIMIT_BYTES = 40 * 1024
@@ -49,20 +49,22 @@ class ReadCommandOutput(Tool[ReadCommandOutputParams, PreparedOutputRead]):
     name: ClassVar[str] = "read_command_output"
     group: ClassVar[ToolGroup] = ToolGroup.COMMAND
     params: ClassVar[type[Struct]] = ReadCommandOutputParams
-    parallel: ClassVar[bool] = True
+    can_run_in_parallel: ClassVar[bool] = True
 
     def parse(self, arguments: dict[str, Any]) -> ReadCommandOutputParams:
-        return convert(arguments, ReadCommandOutputParams, self.name)
+        return convert_arguments(arguments, ReadCommandOutputParams, self.name)
 
     async def prepare(
         self, params: ReadCommandOutputParams, ctx: ToolContext
     ) -> PreparedOutputRead:
-        path, size = await asyncio.to_thread(_locate, ctx.artifacts_directory, params.artifact_id)
-        offset = _checked_offset(params.offset, size)
-        limit = _checked_limit(params.limit)
+        path, size = await asyncio.to_thread(
+            _find_artifact, ctx.artifacts_directory, params.artifact_id
+        )
+        offset = _validate_offset(params.offset, size)
+        limit = _validate_limit(params.limit)
         if params.search:
-            return await _search(path, size, params.search, limit)
-        return await asyncio.to_thread(_read, path, size, offset, limit)
+            return await _search_output(path, size, params.search, limit)
+        return await asyncio.to_thread(_read_range, path, size, offset, limit)
 
     async def run(
         self, prepared: PreparedOutputRead, ctx: ToolContext, answer: Answer | None
@@ -70,7 +72,7 @@ class ReadCommandOutput(Tool[ReadCommandOutputParams, PreparedOutputRead]):
         return Outcome(prepared.text)
 
 
-def _locate(artifacts: Path, artifact_id: str) -> tuple[Path, int]:
+def _find_artifact(artifacts: Path, artifact_id: str) -> tuple[Path, int]:
     if not _ARTIFACT_ID_RE.fullmatch(artifact_id):
         raise ToolError(
             f'Error: "{artifact_id}" is not an artifact ID. Expected format: cmd-<digits>.txt, as'
@@ -85,7 +87,7 @@ def _locate(artifacts: Path, artifact_id: str) -> tuple[Path, int]:
     return path, path.stat().st_size
 
 
-def _checked_offset(offset: int | None, size: int) -> int:
+def _validate_offset(offset: int | None, size: int) -> int:
     if offset is None or offset == 0:
         return 0
     if not 0 <= offset < size:
@@ -96,7 +98,7 @@ def _checked_offset(offset: int | None, size: int) -> int:
     return offset
 
 
-def _checked_limit(limit: int | None) -> int:
+def _validate_limit(limit: int | None) -> int:
     if limit is None:
         return DEFAULT_LIMIT_BYTES
     if limit <= 0:
@@ -104,7 +106,7 @@ def _checked_limit(limit: int | None) -> int:
     return min(limit, MAX_LIMIT_BYTES)
 
 
-def _read(path: Path, size: int, offset: int, limit: int) -> PreparedOutputRead:
+def _read_range(path: Path, size: int, offset: int, limit: int) -> PreparedOutputRead:
     with path.open("rb") as file:
         first_line = _count_newlines(file, offset) + 1
         data = file.read(limit)
@@ -130,13 +132,13 @@ def _count_newlines(file: BinaryIO, stop: int) -> int:
     return count
 
 
-async def _search(path: Path, size: int, pattern: str, limit: int) -> PreparedOutputRead:
+async def _search_output(path: Path, size: int, pattern: str, limit: int) -> PreparedOutputRead:
     found = await search_lines(path, pattern, limit)
     header = f'[Command Output: {path.name}] (search: "{pattern}")'
     total = f"Total size: {format_size(size, ' bytes')}"
     if found.lines:
         shown = "\n".join(f"{number:>5} | {line}" for number, line in found.lines)
-        counts = f"Total matches: {found.total} | Showing first {len(found.lines)}"
+        counts = f"Total matches: {found.match_count} | Showing first {len(found.lines)}"
         text = f"{header}\n{counts}\n{shown}"
     else:
         text = f"{header}\n{total}\nNo line matches."
@@ -146,6 +148,6 @@ async def _search(path: Path, size: int, pattern: str, limit: int) -> PreparedOu
         "readEnd": size,
         "totalBytes": size,
         "searchPattern": pattern,
-        "matchCount": found.total,
+        "matchCount": found.match_count,
     }
     return PreparedOutputRead(claims=(Claim(Access.NONE),), row=row, text=text)

@@ -38,11 +38,11 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
-    convert,
+    build_missing_error,
+    convert_arguments,
     decode_json,
-    missing,
 )
-from joey.tools.file_view import FileReadRequest, FileView, FileViewer, LineRange, render
+from joey.tools.file_view import FileReadRequest, FileView, FileViewer, LineRange, render_views
 from joey.tools.line_reader import MAX_BLOCK_LINES, BlockRequest
 
 INDENTATION_KEY = "indentation"
@@ -102,7 +102,7 @@ class ReadFile(Tool[ReadRequest, PreparedRead]):
     name: ClassVar[str] = "read_file"
     group: ClassVar[ToolGroup] = ToolGroup.READ
     params: ClassVar[type[Struct]] = ReadFileParams
-    parallel: ClassVar[bool] = True
+    can_run_in_parallel: ClassVar[bool] = True
     xml_params: ClassVar[tuple[str, ...]] = (
         *("args", "file", "path", "start_line", "end_line", "line_range", "line_ranges"),
         *("mode", "offset", "limit", INDENTATION_KEY, *BLOCK_KEYS),
@@ -123,10 +123,12 @@ class ReadFile(Tool[ReadRequest, PreparedRead]):
         if len(files) == 1 and not visible:
             raise IgnoredPathError(files[0][0].path, files[0][1].ignore_error)
         if not visible:
-            raise ToolError("\n".join(_hidden(wanted, place) for wanted, place in files))
+            raise ToolError(
+                "\n".join(_format_ignored_error(wanted, place) for wanted, place in files)
+            )
         return PreparedRead(
             claims=tuple(Claim(Access.READ, path=place) for _, place in visible),
-            row=_row(visible, ctx.settings),
+            row=_build_row(visible, ctx.settings),
             path=visible[0][1].display_path if len(visible) == 1 else None,
             files=files,
         )
@@ -134,16 +136,18 @@ class ReadFile(Tool[ReadRequest, PreparedRead]):
     async def run(self, prepared: PreparedRead, ctx: ToolContext, answer: Answer | None) -> Outcome:
         viewer = FileViewer(ctx)
         entries = [
-            FileView(wanted.path, error=_hidden(wanted, place))
+            FileView(wanted.path, error=_format_ignored_error(wanted, place))
             if place.is_ignored
             else await viewer.view(wanted, place)
             for wanted, place in prepared.files
         ]
         return Outcome(
-            render(entries, ctx.protocol),
-            images=tuple(entry.image for entry in entries if entry.image is not None),
+            render_views(entries, ctx.protocol),
+            images=tuple(
+                entry.image_data_uri for entry in entries if entry.image_data_uri is not None
+            ),
             is_error=any(entry.error is not None for entry in entries),
-            said=tuple(
+            rows=tuple(
                 ("rooignore_error", place.display_path)
                 for _, place in prepared.files
                 if place.is_ignored
@@ -164,7 +168,7 @@ class ReadFile(Tool[ReadRequest, PreparedRead]):
         return f"[{self.name} for {len(paths)} files]"
 
 
-def _row(
+def _build_row(
     files: tuple[tuple[FileReadRequest, ResolvedPath], ...], settings: Settings
 ) -> dict[str, Any]:
     if len(files) == 1:
@@ -174,16 +178,21 @@ def _row(
             "path": place.display_path,
             "isOutsideWorkspace": not place.is_inside,
             "content": str(place.path),
-            "reason": _snippet(wanted, settings),
+            "reason": _describe_selected_lines(wanted, settings),
         }
-        if wanted.pages:
+        if wanted.is_paged:
             return {**row, "startLine": wanted.ranges[0][0]}
         return row if wanted.block is None else {**row, "startLine": wanted.block.anchor_line}
-    return {"tool": "readFile", "batchFiles": [_batch_item(*file, settings) for file in files]}
+    return {
+        "tool": "readFile",
+        "batchFiles": [_build_batch_item(*file, settings) for file in files],
+    }
 
 
-def _batch_item(wanted: FileReadRequest, place: ResolvedPath, settings: Settings) -> dict[str, Any]:
-    snippet = _snippet(wanted, settings)
+def _build_batch_item(
+    wanted: FileReadRequest, place: ResolvedPath, settings: Settings
+) -> dict[str, Any]:
+    snippet = _describe_selected_lines(wanted, settings)
     return {
         "path": place.display_path,
         "lineSnippet": snippet,
@@ -193,7 +202,7 @@ def _batch_item(wanted: FileReadRequest, place: ResolvedPath, settings: Settings
     }
 
 
-def _snippet(wanted: FileReadRequest, settings: Settings) -> str:
+def _describe_selected_lines(wanted: FileReadRequest, settings: Settings) -> str:
     if wanted.block is not None:
         return f"the block around line {wanted.block.anchor_line}"
     if wanted.ranges:
@@ -202,7 +211,7 @@ def _snippet(wanted: FileReadRequest, settings: Settings) -> str:
     return f"up to {most} lines" if most >= 0 else ""
 
 
-def _hidden(wanted: FileReadRequest, place: ResolvedPath) -> str:
+def _format_ignored_error(wanted: FileReadRequest, place: ResolvedPath) -> str:
     return str(IgnoredPathError(wanted.path, place.ignore_error))
 
 
@@ -237,18 +246,20 @@ def parse_request(arguments: Mapping[str, Any], tool: str) -> ReadRequest:
         ArgumentError: no file is named, or a range makes no sense.
     """
     wanted = [
-        file for key in _WRAPPER_PARAMETERS for file in _wrapped(key, arguments.get(key), tool)
+        file
+        for key in _WRAPPER_PARAMETERS
+        for file in _iter_wrapped_files(key, arguments.get(key), tool)
     ]
     named = {file.path for file in wanted}
-    wanted += (file for file in _described(arguments, tool) if file.path not in named)
+    wanted += (file for file in _iter_element_files(arguments, tool) if file.path not in named)
     if not wanted:
-        raise missing(tool, "args" if "args" in arguments else "files")
+        raise build_missing_error(tool, "args" if "args" in arguments else "files")
     return ReadRequest(tuple(wanted))
 
 
-def _wrapped(key: str, given: Any, tool: str) -> Iterator[FileReadRequest]:
+def _iter_wrapped_files(key: str, given: Any, tool: str) -> Iterator[FileReadRequest]:
     """The files in a parameter that holds them, in order."""
-    given = _decoded(given)
+    given = _decode_json_string(given)
     if isinstance(given, str):
         given = parse_args_xml(f"<file>{given}</file>" if key == "file" else given)
     pending = [given]
@@ -259,11 +270,11 @@ def _wrapped(key: str, given: Any, tool: str) -> Iterator[FileReadRequest]:
             case list() as items:
                 pending += reversed(items)
             case dict() as element:
-                yield from _described(element, tool)
+                yield from _iter_element_files(element, tool)
                 pending += (element[key] for key in reversed(_WRAPPER_PARAMETERS) if key in element)
 
 
-def _described(element: Mapping[str, Any], tool: str) -> Iterator[FileReadRequest]:
+def _iter_element_files(element: Mapping[str, Any], tool: str) -> Iterator[FileReadRequest]:
     """What an element with a path, or several, asks for."""
     given = element.get("path")
     texts = given if isinstance(given, list) else [given]
@@ -272,7 +283,7 @@ def _described(element: Mapping[str, Any], tool: str) -> Iterator[FileReadReques
     paths = [text.strip() for text in texts if isinstance(text, str) and text.strip()]
     if not paths:
         return
-    wanted = _lines_of(paths[0], element, tool)
+    wanted = _parse_line_selection(paths[0], element, tool)
     if len(paths) == 1:
         yield wanted
         return
@@ -284,13 +295,13 @@ def _described(element: Mapping[str, Any], tool: str) -> Iterator[FileReadReques
     yield from map(FileReadRequest, paths)
 
 
-def _lines_of(path: str, element: Mapping[str, Any], tool: str) -> FileReadRequest:
+def _parse_line_selection(path: str, element: Mapping[str, Any], tool: str) -> FileReadRequest:
     """The path with what stands beside it about lines."""
-    wanted = convert(element, _LineSelectionParams, tool)
-    around = _indentation(element, tool)
+    wanted = convert_arguments(element, _LineSelectionParams, tool)
+    around = _parse_indentation(element, tool)
     by_block = wanted.mode is None and around.anchor_line is not None
     if by_block or (wanted.mode or "").strip().lower() == INDENTATION_KEY:
-        return FileReadRequest(path, block=_block(wanted, around))
+        return FileReadRequest(path, block=_build_block(wanted, around))
     if wanted.offset is not None or wanted.limit is not None:
         offset = 1 if wanted.offset is None else wanted.offset
         limit = wanted.limit or DEFAULT_PAGE_LINES
@@ -299,27 +310,27 @@ def _lines_of(path: str, element: Mapping[str, Any], tool: str) -> FileReadReque
                 f"Lines are 1-indexed: offset and limit must be at least 1, not {offset} and"
                 f" {limit}."
             )
-        return FileReadRequest(path, ((offset, offset + limit - 1),), pages=True)
+        return FileReadRequest(path, ((offset, offset + limit - 1),), is_paged=True)
     start, end = wanted.start_line or 0, wanted.end_line or 0
     if start > 0 and end > 0:
         return FileReadRequest(path, ((start, end),))
-    return FileReadRequest(path, tuple(_all_ranges(element)))
+    return FileReadRequest(path, tuple(_iter_element_ranges(element)))
 
 
-def _indentation(element: Mapping[str, Any], tool: str) -> _IndentationParams:
+def _parse_indentation(element: Mapping[str, Any], tool: str) -> _IndentationParams:
     """What stands in a parameter of its own, in whatever form, or beside the path."""
-    given = _decoded(element.get(INDENTATION_KEY))
+    given = _decode_json_string(element.get(INDENTATION_KEY))
     if isinstance(given, list) and len(given) == 1:
-        given = _decoded(given[0])
+        given = _decode_json_string(given[0])
     if isinstance(given, str):
         given = parse_args_xml(given)
     inside = given if isinstance(given, dict) else {}
-    return convert(
+    return convert_arguments(
         {**{key: element.get(key) for key in BLOCK_KEYS}, **inside}, _IndentationParams, tool
     )
 
 
-def _block(wanted: _LineSelectionParams, around: _IndentationParams) -> BlockRequest:
+def _build_block(wanted: _LineSelectionParams, around: _IndentationParams) -> BlockRequest:
     anchor = wanted.offset if around.anchor_line is None else around.anchor_line
     anchor = 1 if anchor is None else anchor
     levels = around.max_levels or 0
@@ -340,30 +351,30 @@ def _block(wanted: _LineSelectionParams, around: _IndentationParams) -> BlockReq
     )
 
 
-def _all_ranges(element: Mapping[str, Any]) -> Iterator[LineRange]:
+def _iter_element_ranges(element: Mapping[str, Any]) -> Iterator[LineRange]:
     for key in _RANGE_KEYS:
-        yield from _ranges(_decoded(element.get(key)))
+        yield from _iter_ranges(_decode_json_string(element.get(key)))
 
 
-def _ranges(value: Any) -> Iterator[LineRange]:
+def _iter_ranges(value: Any) -> Iterator[LineRange]:
     """Ranges as `[a, b]`, `{start, end}` or `a-b`, one or several; what is none is passed over."""
-    single = _pair(value) is not None or not isinstance(value, list)
+    single = _parse_pair(value) is not None or not isinstance(value, list)
     for item in [value] if single else value:
         if isinstance(item, str):
             yield from ((int(match[1]), int(match[2])) for match in _LINE_RANGE_RE.finditer(item))
-        elif pair := _pair(item):
+        elif pair := _parse_pair(item):
             yield pair
 
 
-def _pair(value: Any) -> LineRange | None:
+def _parse_pair(value: Any) -> LineRange | None:
     match value:
         case {"start": start, "end": end} | [start, end]:
-            first, last = _number(start), _number(end)
+            first, last = _parse_integer(start), _parse_integer(end)
             return (first, last) if first is not None and last is not None else None
     return None
 
 
-def _number(value: Any) -> int | None:
+def _parse_integer(value: Any) -> int | None:
     match value:
         case int():
             return value
@@ -374,7 +385,7 @@ def _number(value: Any) -> int | None:
     return None
 
 
-def _decoded(value: Any) -> Any:
+def _decode_json_string(value: Any) -> Any:
     """A value that was encoded as JSON once more than needed, as it was meant."""
     if not isinstance(value, str) or not value.lstrip().startswith(("[", "{")):
         return value

@@ -19,14 +19,14 @@ from msgspec import Struct, field
 from joey.core.edits.text_replace import MAX_MATCHES, CharSpan, collect_matches
 from joey.errors import ToolError
 from joey.system.subprocess import await_start, kill_and_drain
-from joey.tools.file_edit import computed, printable
+from joey.tools.file_edit import replace_surrogates, run_in_thread_if_large
 
 LINE_SEARCH_TIMEOUT_S = 10.0
 _LINE_SEARCH_SCRIPT = Path(__file__).with_name("line_search_worker.py")
 
 
 class LineSearchResult(Struct, frozen=True):
-    total: int
+    match_count: int = field(name="total")
     lines: tuple[tuple[int, str], ...]
     """The first matches, by line number, within the limit that was asked for."""
 
@@ -40,7 +40,7 @@ async def search_lines(
     """
     request = json.dumps({"path": str(path), "pattern": pattern, "limit": limit}).encode()
     try:
-        answer = await ask_script(_LINE_SEARCH_SCRIPT, request, seconds)
+        answer = await run_worker_script(_LINE_SEARCH_SCRIPT, request, seconds)
     except TimeoutError as error:
         raise ToolError(
             f'Error: the search for "{pattern}" took longer than {seconds:g} s and was stopped.'
@@ -77,9 +77,9 @@ async def find_pattern(
             "most": MAX_MATCHES + 1,
         }
     ).encode()
-    shown = printable(pattern)
+    shown = replace_surrogates(pattern)
     try:
-        printed = await ask_script(_SPANS_SCRIPT, request, seconds)
+        printed = await run_worker_script(_SPANS_SCRIPT, request, seconds)
     except TimeoutError as error:
         raise ToolError(
             f"Looking for `{shown}` took longer than {seconds:g} s and was stopped. Use a simpler"
@@ -87,10 +87,10 @@ async def find_pattern(
         ) from error
     if printed is None:
         raise ToolError(f"Looking for `{shown}` failed. Use a simpler expression.")
-    return await computed(len(printed), lambda: _stretches(printed, shown))
+    return await run_in_thread_if_large(len(printed), lambda: _decode_spans(printed, shown))
 
 
-def _stretches(printed: bytes, shown: str) -> list[CharSpan]:
+def _decode_spans(printed: bytes, shown: str) -> list[CharSpan]:
     answer = msgspec.json.decode(printed, type=_SpansResponse)
     if answer.error is not None:
         raise ToolError(f"`{shown}` is not a regular expression: {answer.error}.")
@@ -113,7 +113,7 @@ async def match_patterns(
     if not asked:
         return {}
     try:
-        printed = await ask_script(_MATCH_SCRIPT, json.dumps(asked).encode(), seconds)
+        printed = await run_worker_script(_MATCH_SCRIPT, json.dumps(asked).encode(), seconds)
     except TimeoutError as error:
         raise ToolError(f"Matching a `pattern` took longer than {seconds:g} s.") from error
     if printed is None:
@@ -121,7 +121,7 @@ async def match_patterns(
     return dict(zip(asked, json.loads(printed), strict=True))
 
 
-async def ask_script(script: Path, request: bytes, seconds: float) -> bytes | None:
+async def run_worker_script(script: Path, request: bytes, seconds: float) -> bytes | None:
     """What the script prints when `request` is on its stdin; None when it fails.
 
     Raises:

@@ -11,9 +11,9 @@ import re
 import sys
 
 
-def matches(pairs: list[list[str]]) -> list[bool]:
+def match_pairs(pairs: list[list[str]]) -> list[bool]:
     return [re.search(expression, text) is not None for expression, text in pairs]
 
 
 if __name__ == "__main__":
-    json.dump(matches(json.load(sys.stdin)), sys.stdout)
+    json.dump(match_pairs(json.load(sys.stdin)), sys.stdout)

@@ -12,7 +12,7 @@ import sys
 from itertools import islice
 
 
-def find(
+def find_spans(
     text: str, pattern: str, is_regex: bool, ignore_case: bool, most: int
 ) -> dict[str, object]:
     flags = re.MULTILINE | (re.IGNORECASE if ignore_case else re.NOFLAG)
@@ -24,4 +24,4 @@ def find(
 
 
 if __name__ == "__main__":
-    json.dump(find(**json.load(sys.stdin)), sys.stdout)
+    json.dump(find_spans(**json.load(sys.stdin)), sys.stdout)

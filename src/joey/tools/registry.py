@@ -37,7 +37,7 @@ from joey.tools.generate_image import GenerateImage
 from joey.tools.insert_content import InsertContent
 from joey.tools.list_code_definition_names import ListCodeDefinitionNames
 from joey.tools.list_files import ListFiles
-from joey.tools.mcp_tool import server_tools
+from joey.tools.mcp_tool import iter_server_tools
 from joey.tools.new_task import NewTaskTool
 from joey.tools.read_command_output import ReadCommandOutput
 from joey.tools.read_file import ReadFile
@@ -64,7 +64,7 @@ class Registry:
         self._by_name = {
             name: tool for tool in self._tools.values() for name in (tool.name, *tool.aliases)
         }
-        self._offered: dict[tuple[int, ...], tuple[ToolSpec, ...]] = {}
+        self._spec_cache: dict[tuple[int, ...], tuple[ToolSpec, ...]] = {}
 
     @property
     def tools(self) -> tuple[AnyTool, ...]:
@@ -86,21 +86,21 @@ class Registry:
             raise ToolError(f'Unknown tool "{name}". Available tools: {", ".join(self.names)}.')
         return tool
 
-    def specs(self, mode: Mode, offer: AvailabilityContext) -> tuple[ToolSpec, ...]:
+    def list_specs(self, mode: Mode, context: AvailabilityContext) -> tuple[ToolSpec, ...]:
         """What the model is offered in this mode: the same tuple for the same tools, so that its
         bytes can be kept."""
         granted = {ToolGroup.ALWAYS, *(grant.group for grant in mode.grants)}
         specs = tuple(
-            tool.spec_for(offer)
+            tool.select_spec(context)
             for tool in self._tools.values()
             if tool.group in granted
-            and not _is_disabled(tool, offer.settings)
-            and tool.offered(offer)
+            and not _is_disabled(tool, context.settings)
+            and tool.is_available(context)
         )
         # Each is kept by its tool, so that its number is its own.
-        return self._offered.setdefault(tuple(map(id, specs)), specs)
+        return self._spec_cache.setdefault(tuple(map(id, specs)), specs)
 
-    def xml_tools(self) -> Mapping[str, frozenset[str]]:
+    def collect_xml_tags(self) -> Mapping[str, frozenset[str]]:
         """For every name that opens a call in XML, the tags that its parameters may have."""
         return {name: tool.xml_tags for name, tool in self._by_name.items()}
 
@@ -125,10 +125,10 @@ class Registry:
             said = f'Tool "{tool.name}" is not allowed in {mode.slug} mode.'
             raise DeniedError(said, f"{mode.slug} mode")
         if tool.group is ToolGroup.EDIT:
-            for path in paths_in(arguments or {}):
+            for path in iter_argument_paths(arguments or {}):
                 _check_path(tool, mode, grant, path)
 
-    def check_places(self, tool: AnyTool, mode: Mode, claims: Iterable[Claim]) -> None:
+    def check_claimed_paths(self, tool: AnyTool, mode: Mode, claims: Iterable[Claim]) -> None:
         """The same for the files that a prepared call will change, links resolved."""
         grant = mode.find_grant(tool.group)
         for claim in claims:
@@ -136,7 +136,7 @@ class Registry:
                 _check_path(tool, mode, grant, claim.path.display_path)
 
 
-def default_tools() -> tuple[AnyTool, ...]:
+def build_default_tools() -> tuple[AnyTool, ...]:
     """All tools, in the order in which they are offered."""
     return (
         ReadFile(),
@@ -174,7 +174,7 @@ def _is_disabled(tool: AnyTool, settings: Settings) -> bool:
 
 
 def _check_path(tool: AnyTool, mode: Mode, grant: Grant, path: str) -> None:
-    if _covers(grant, path):
+    if _is_covered(grant, path):
         return
     what = f" ({grant.description})" if grant.description else ""
     raise DeniedError(
@@ -184,14 +184,14 @@ def _check_path(tool: AnyTool, mode: Mode, grant: Grant, path: str) -> None:
     )
 
 
-def _covers(grant: Grant, path: str) -> bool:
+def _is_covered(grant: Grant, path: str) -> bool:
     try:
         return grant.covers(path)
     except re.error:
         return False
 
 
-def paths_in(arguments: object) -> Iterator[str]:
+def iter_argument_paths(arguments: object) -> Iterator[str]:
     """Every path that the arguments of a call name, wherever the protocol has put it."""
     pending = [arguments]
     while pending:
@@ -222,19 +222,19 @@ class ToolSet(Registry):
         self, registry: Registry, servers: McpServers, custom: CustomToolInfos = ()
     ) -> None:
         own = {name for tool in registry.tools for name in (tool.name, *tool.aliases)}
-        brought = [tool for tool in server_tools(servers) if tool.name not in own]
+        brought = [tool for tool in iter_server_tools(servers) if tool.name not in own]
         taken = own | {tool.name for tool in brought}
         added = [CustomTool(info) for info in custom if info.name not in taken]
         super().__init__((*registry.tools, *brought, *added))
-        self._folded: dict[str, list[AnyTool]] = {}
+        self._by_folded_name: dict[str, list[AnyTool]] = {}
         for tool in brought:
-            self._folded.setdefault(fold_tool_name(tool.name) or tool.name, []).append(tool)
+            self._by_folded_name.setdefault(fold_tool_name(tool.name) or tool.name, []).append(tool)
 
     def find(self, name: str) -> AnyTool:
         """Also by mangled names: `mcp__server__tool`, `server__tool`, `-` and `_` confused (D2)."""
         if name in self._by_name:
             return self._by_name[name]
-        meant = self._folded.get(fold_tool_name(name) or "", [])
+        meant = self._by_folded_name.get(fold_tool_name(name) or "", [])
         if len(meant) > 1:
             listed = ", ".join(tool.name for tool in meant)
             raise ToolError(f'"{name}" may be any of these tools: {listed}. Use one of the names.')
@@ -244,8 +244,8 @@ class ToolSet(Registry):
 class _CachedToolSet(NamedTuple):
     registry: Registry
     servers: McpServers
-    custom: CustomToolInfos
-    box: Registry
+    custom_tools: CustomToolInfos
+    tool_set: Registry
 
 
 class ToolSetCache:
@@ -255,34 +255,38 @@ class ToolSetCache:
     """
 
     def __init__(self) -> None:
-        self._made: OrderedDict[tuple[int, int, int], _CachedToolSet] = OrderedDict()
+        self._entries: OrderedDict[tuple[int, int, int], _CachedToolSet] = OrderedDict()
 
-    def of(self, registry: Registry, servers: McpServers, custom: CustomToolInfos = ()) -> Registry:
+    def get_or_create(
+        self, registry: Registry, servers: McpServers, custom: CustomToolInfos = ()
+    ) -> Registry:
         if not servers and not custom:
             return registry
         key = (id(registry), id(servers), id(custom))
-        known = self._made.get(key)
+        known = self._entries.get(key)
         if known is None:
-            box = self._alike(registry, servers, custom) or ToolSet(registry, servers, custom)
+            box = self._find_equivalent(registry, servers, custom) or ToolSet(
+                registry, servers, custom
+            )
             # Holding on to all of them keeps their numbers from being given to others.
-            known = self._made[key] = _CachedToolSet(registry, servers, custom, box)
-            if len(self._made) > _MAX_CACHED_TOOL_SETS:
-                self._made.popitem(last=False)
-        self._made.move_to_end(key)
-        return known.box
+            known = self._entries[key] = _CachedToolSet(registry, servers, custom, box)
+            if len(self._entries) > _MAX_CACHED_TOOL_SETS:
+                self._entries.popitem(last=False)
+        self._entries.move_to_end(key)
+        return known.tool_set
 
-    def _alike(
+    def _find_equivalent(
         self, registry: Registry, servers: McpServers, custom: CustomToolInfos
     ) -> Registry | None:
-        offered = _offered(servers)
-        for made in self._made.values():
-            same = made.registry is registry and made.custom == custom
-            if same and _offered(made.servers) == offered:
-                return made.box
+        offered = _build_server_keys(servers)
+        for made in self._entries.values():
+            same = made.registry is registry and made.custom_tools == custom
+            if same and _build_server_keys(made.servers) == offered:
+                return made.tool_set
         return None
 
 
-def _offered(servers: Sequence[McpServer]) -> list[tuple[object, ...]]:
+def _build_server_keys(servers: Sequence[McpServer]) -> list[tuple[object, ...]]:
     """All that the model is told of them."""
     return [
         (server.name, server.command, server.instructions, server.enabled_tools, server.resources)

@@ -18,9 +18,9 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
-    convert,
+    convert_arguments,
 )
-from joey.tools.skill import guidance_text
+from joey.tools.skill import format_guidance
 
 
 class RunSlashCommandParams(Struct, frozen=True):
@@ -31,7 +31,7 @@ class RunSlashCommandParams(Struct, frozen=True):
 class PreparedSlashCommand(PreparedToolCall, frozen=True, kw_only=True):
     command: SlashCommand
     args: str
-    mode: str | None
+    target_mode: str | None
     """The mode to switch to, where the command wants one that is there."""
 
 
@@ -40,19 +40,19 @@ class RunSlashCommand(Tool[RunSlashCommandParams, PreparedSlashCommand]):
     group: ClassVar[ToolGroup] = ToolGroup.ALWAYS
     params: ClassVar[type[Struct]] = RunSlashCommandParams
 
-    def offered(self, offer: AvailabilityContext) -> bool:
-        customizations = offer.capabilities.customizations
+    def is_available(self, context: AvailabilityContext) -> bool:
+        customizations = context.capabilities.customizations
         return customizations is not None and any(
             command.source != "built-in" for command in customizations.list_commands()
         )
 
     def parse(self, arguments: dict[str, Any]) -> RunSlashCommandParams:
-        return convert(arguments, RunSlashCommandParams, self.name)
+        return convert_arguments(arguments, RunSlashCommandParams, self.name)
 
     async def prepare(
         self, params: RunSlashCommandParams, ctx: ToolContext
     ) -> PreparedSlashCommand:
-        command = _find(params.command.strip().removeprefix("/"), ctx)
+        command = _find_command(params.command.strip().removeprefix("/"), ctx)
         args = params.args or ""
         mode = command.mode if find_mode(command.mode or "", ctx.modes) else None
         switch = (Claim(Access.SWITCH_MODE),) if mode and mode != ctx.mode.slug else ()
@@ -71,7 +71,7 @@ class RunSlashCommand(Tool[RunSlashCommandParams, PreparedSlashCommand]):
             },
             command=command,
             args=args,
-            mode=mode if switch else None,
+            target_mode=mode if switch else None,
         )
 
     async def run(
@@ -87,12 +87,12 @@ class RunSlashCommand(Tool[RunSlashCommandParams, PreparedSlashCommand]):
             "Source": command.source,
         }
         return Outcome(
-            guidance_text(facts, "Command Content", command.content),
-            directive=ChangeMode(prepared.mode) if prepared.mode else None,
+            format_guidance(facts, "Command Content", command.content),
+            directive=ChangeMode(prepared.target_mode) if prepared.target_mode else None,
         )
 
 
-def _find(name: str, ctx: ToolContext) -> SlashCommand:
+def _find_command(name: str, ctx: ToolContext) -> SlashCommand:
     """A command of this name, else a skill of this name."""
     customizations = ctx.capabilities.customizations
     commands = (

@@ -17,9 +17,9 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
-    convert,
-    missing,
-    text_budget,
+    build_missing_error,
+    compute_text_budget,
+    convert_arguments,
 )
 
 MAX_HITS = 300
@@ -41,7 +41,7 @@ class SearchFilesParams(Struct, frozen=True):
 
 class PreparedSearch(PreparedToolCall, frozen=True, kw_only=True):
     params: SearchFilesParams
-    place: ResolvedPath
+    resolved_path: ResolvedPath
     result: str | None
     """Found before anybody is asked, but outside of the workspace only after."""
 
@@ -50,19 +50,19 @@ class SearchFiles(Tool[SearchFilesParams, PreparedSearch]):
     name: ClassVar[str] = "search_files"
     group: ClassVar[ToolGroup] = ToolGroup.READ
     params: ClassVar[type[Struct]] = SearchFilesParams
-    parallel: ClassVar[bool] = True
+    can_run_in_parallel: ClassVar[bool] = True
 
     def parse(self, arguments: dict[str, Any]) -> SearchFilesParams:
-        params = convert(arguments, SearchFilesParams, self.name)
+        params = convert_arguments(arguments, SearchFilesParams, self.name)
         if not params.regex:
-            raise missing(self.name, "regex")
+            raise build_missing_error(self.name, "regex")
         return params
 
     async def prepare(self, params: SearchFilesParams, ctx: ToolContext) -> PreparedSearch:
         place = ctx.files.resolve(params.path)
         if place.is_ignored:
             raise IgnoredPathError(params.path, place.ignore_error)
-        result = await _search(params, place, ctx) if place.is_inside else None
+        result = await _search_and_render(params, place, ctx) if place.is_inside else None
         return PreparedSearch(
             claims=(Claim(Access.READ, path=place),),
             row={
@@ -75,7 +75,7 @@ class SearchFiles(Tool[SearchFilesParams, PreparedSearch]):
             },
             path=place.display_path,
             params=params,
-            place=place,
+            resolved_path=place,
             result=result,
         )
 
@@ -84,7 +84,7 @@ class SearchFiles(Tool[SearchFilesParams, PreparedSearch]):
     ) -> Outcome:
         if prepared.result is not None:
             return Outcome(prepared.result)
-        return Outcome(await _search(prepared.params, prepared.place, ctx))
+        return Outcome(await _search_and_render(prepared.params, prepared.resolved_path, ctx))
 
     def describe(self, arguments: dict[str, Any]) -> str:
         pattern = arguments.get("file_pattern")
@@ -92,19 +92,21 @@ class SearchFiles(Tool[SearchFilesParams, PreparedSearch]):
         return f"[{self.name} for '{arguments.get('regex', '')}'{where}]"
 
 
-async def _search(params: SearchFilesParams, place: ResolvedPath, ctx: ToolContext) -> str:
+async def _search_and_render(
+    params: SearchFilesParams, place: ResolvedPath, ctx: ToolContext
+) -> str:
     result = await ctx.search.grep(place, params.regex, params.file_pattern or None, MAX_HITS)
-    return render(_fitting(result, text_budget(ctx.model)))
+    return render_results(_truncate_hits(result, compute_text_budget(ctx.model)))
 
 
-def _fitting(result: SearchResult, budget: int) -> SearchResult:
+def _truncate_hits(result: SearchResult, budget: int) -> SearchResult:
     """The first hits, as many as one call may return; of the last one, the first lines."""
     kept: list[SearchHit] = []
     for hit in result.hits:
         budget -= len(hit.path.encode()) + _HIT_OVERHEAD_BYTES
         count = 0
         for line in hit.lines:
-            budget -= len(_line(line).encode(errors="replace")) + 1
+            budget -= len(_format_line(line).encode(errors="replace")) + 1
             if budget < 0:
                 break
             count += 1
@@ -115,28 +117,28 @@ def _fitting(result: SearchResult, budget: int) -> SearchResult:
     return result
 
 
-def render(result: SearchResult) -> str:
+def render_results(result: SearchResult) -> str:
     """`# path`, numbered lines, `----` after each hit."""
-    parts = [_header(result)]
+    parts = [_format_header(result)]
     for path, hits in groupby(result.hits, key=lambda hit: hit.path):
-        parts.append(f"# {path}\n" + "\n".join(_hit(hit) for hit in hits))
+        parts.append(f"# {path}\n" + "\n".join(_format_hit(hit) for hit in hits))
     if result.note:
         parts.append(f"Note: {result.note}")
     return "\n\n".join(parts)
 
 
-def _header(result: SearchResult) -> str:
+def _format_header(result: SearchResult) -> str:
     count = len(result.hits)
     if result.truncated:
         return f"Showing first {count} of {count}+ results. Narrow the search to see the others."
     return "Found 1 result." if count == 1 else f"Found {count} results."
 
 
-def _hit(hit: SearchHit) -> str:
-    return "\n".join([*map(_line, hit.lines), "----"])
+def _format_hit(hit: SearchHit) -> str:
+    return "\n".join([*map(_format_line, hit.lines), "----"])
 
 
-def _line(line: tuple[int, str, bool]) -> str:
+def _format_line(line: tuple[int, str, bool]) -> str:
     number, text, _ = line
     text = text.rstrip()
     if len(text) > _MAX_LINE_CHARS:

@@ -11,14 +11,14 @@ from msgspec import Meta, Struct
 
 from joey.errors import ToolError
 from joey.ports import ToolContext
-from joey.tools.base import convert, missing
-from joey.tools.file_edit import OriginalFile, computed, editable_text
+from joey.tools.base import build_missing_error, convert_arguments
+from joey.tools.file_edit import OriginalFile, require_editable_text, run_in_thread_if_large
 from joey.tools.text_edit import (
     ReplaceFailure,
     TextChange,
     TextEditTool,
-    explained,
     find_and_replace,
+    format_replace_failure,
     refuse_identical,
 )
 
@@ -47,25 +47,29 @@ class SearchReplace(TextEditTool[SearchReplaceParams]):
     xml_params: ClassVar[tuple[str, ...]] = ("path",)
 
     def parse(self, arguments: dict[str, Any]) -> SearchReplaceParams:
-        params = convert(arguments, SearchReplaceParams, self.name, {"path": "file_path"})
+        params = convert_arguments(arguments, SearchReplaceParams, self.name, {"path": "file_path"})
         if not params.file_path.strip():
-            raise missing(self.name, "file_path")
+            raise build_missing_error(self.name, "file_path")
         if not params.old_string:
-            raise missing(self.name, "old_string")
+            raise build_missing_error(self.name, "old_string")
         refuse_identical(params.old_string, params.new_string)
         return params
 
-    def path(self, params: SearchReplaceParams) -> str:
+    def get_path(self, params: SearchReplaceParams) -> str:
         return params.file_path
 
-    async def change(
+    async def compute_change(
         self, params: SearchReplaceParams, original: OriginalFile, ctx: ToolContext
     ) -> TextChange:
-        text = editable_text(original, self.name)
-        outcome = await computed(
+        text = require_editable_text(original, self.name)
+        outcome = await run_in_thread_if_large(
             len(text),
             lambda: find_and_replace(text, params.old_string, params.new_string, ctx.model),
         )
         if isinstance(outcome, ReplaceFailure):
-            raise ToolError(explained(outcome, "old_string", original.place, _QUOTE_MORE_ADVICE))
-        return TextChange(outcome.replaced.text, outcome.taken_off)
+            raise ToolError(
+                format_replace_failure(
+                    outcome, "old_string", original.resolved_path, _QUOTE_MORE_ADVICE
+                )
+            )
+        return TextChange(outcome.result.text, outcome.stripped_parts)

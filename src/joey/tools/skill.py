@@ -18,7 +18,7 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
-    convert,
+    convert_arguments,
 )
 
 
@@ -39,17 +39,17 @@ class SkillTool(Tool[SkillParams, PreparedSkill]):
     group: ClassVar[ToolGroup] = ToolGroup.ALWAYS
     params: ClassVar[type[Struct]] = SkillParams
 
-    def offered(self, offer: AvailabilityContext) -> bool:
-        customizations = offer.capabilities.customizations
+    def is_available(self, context: AvailabilityContext) -> bool:
+        customizations = context.capabilities.customizations
         return customizations is not None and any(
             customizations.list_skills(mode) for mode in customizations.modes
         )
 
     def parse(self, arguments: dict[str, Any]) -> SkillParams:
-        return convert(arguments, SkillParams, self.name)
+        return convert_arguments(arguments, SkillParams, self.name)
 
     async def prepare(self, params: SkillParams, ctx: ToolContext) -> PreparedSkill:
-        skill = _find(params.skill.strip(), ctx)
+        skill = _find_skill(params.skill.strip(), ctx)
         args = params.args or ""
         return PreparedSkill(
             claims=(Claim(Access.FETCH_INSTRUCTIONS, subject=f"the skill {skill.name}"),),
@@ -75,13 +75,15 @@ class SkillTool(Tool[SkillParams, PreparedSkill]):
             "Provided arguments": prepared.args,
             "Source": skill.source,
         }
-        return Outcome(guidance_text(facts, "Skill Instructions", customizations.read_skill(skill)))
+        return Outcome(
+            format_guidance(facts, "Skill Instructions", customizations.read_skill(skill))
+        )
 
     def describe(self, arguments: dict[str, Any]) -> str:
         return f"[{self.name} for '{arguments.get('skill')}']"
 
 
-def _find(name: str, ctx: ToolContext) -> Skill:
+def _find_skill(name: str, ctx: ToolContext) -> Skill:
     customizations = ctx.capabilities.customizations
     skills = (
         {skill.name: skill for skill in customizations.list_skills(ctx.mode)}
@@ -94,7 +96,7 @@ def _find(name: str, ctx: ToolContext) -> Skill:
     raise ToolError(f"There is no skill '{name}' in {ctx.mode.slug} mode. Available: {known}.")
 
 
-def guidance_text(facts: Mapping[str, str], title: str, text: str) -> str:
+def format_guidance(facts: Mapping[str, str], title: str, text: str) -> str:
     """Facts without a value are left out."""
     lines = [f"{name}: {value}" for name, value in facts.items() if value]
     return "\n".join([*lines, "", f"--- {title} ---", "", text.strip()])

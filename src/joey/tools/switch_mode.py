@@ -13,7 +13,15 @@ from joey.core.modes import Mode, ToolGroup, find_mode
 from joey.core.task import Answer
 from joey.errors import ToolError
 from joey.ports import ToolContext
-from joey.tools.base import Access, ChangeMode, Claim, Outcome, PreparedToolCall, Tool, convert
+from joey.tools.base import (
+    Access,
+    ChangeMode,
+    Claim,
+    Outcome,
+    PreparedToolCall,
+    Tool,
+    convert_arguments,
+)
 
 
 class SwitchModeParams(Struct, frozen=True):
@@ -34,7 +42,7 @@ class SwitchModeTool(Tool[SwitchModeParams, PreparedModeSwitch]):
     params: ClassVar[type[Struct]] = SwitchModeParams
 
     def parse(self, arguments: dict[str, Any]) -> SwitchModeParams:
-        return convert(arguments, SwitchModeParams, self.name)
+        return convert_arguments(arguments, SwitchModeParams, self.name)
 
     async def prepare(self, params: SwitchModeParams, ctx: ToolContext) -> PreparedModeSwitch:
         slug = params.mode_slug.strip()

@@ -34,15 +34,15 @@ from joey.ports import ResolvedPath, ToolContext
 from joey.tools.base import Access, AvailabilityContext, Claim, Outcome, PreparedToolCall, Tool
 from joey.tools.file_edit import (
     OriginalFile,
-    edit_facts,
-    fragment_similarity,
+    build_edit_row_fields,
+    build_patch,
+    compute_fragment_similarity,
+    compute_similarity,
+    format_write_result,
     load_original,
-    locate,
-    make_patch,
-    printable,
-    save,
-    similarity,
-    write_result,
+    replace_surrogates,
+    resolve_editable_path,
+    save_file,
 )
 
 ParamsT = TypeVar("ParamsT", bound=Struct)
@@ -56,10 +56,10 @@ class TextChange(Struct, frozen=True):
     """What an edit makes of a file, and what there is to say about it."""
 
     text: str
-    taken_off: tuple[str, ...] = ()
+    stripped_parts: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    before: str = ""
-    after: str = ""
+    result_prefix: str = ""
+    result_suffix: str = ""
 
 
 class NoTextChange(Struct, frozen=True):
@@ -70,7 +70,7 @@ class NoTextChange(Struct, frozen=True):
 
 class PlannedTextChange(Struct, frozen=True):
     original: OriginalFile
-    data: bytes
+    new_bytes: bytes
     change: TextChange
 
 
@@ -88,15 +88,15 @@ class TextEditTool(Tool[ParamsT, PreparedTextEdit]):
     group: ClassVar[ToolGroup] = ToolGroup.EDIT
     strict: ClassVar[bool] = False
 
-    def offered(self, offer: AvailabilityContext) -> bool:
-        return offer.edit_tool == self.name
+    def is_available(self, context: AvailabilityContext) -> bool:
+        return context.edit_tool == self.name
 
     @abstractmethod
-    def path(self, params: ParamsT) -> str:
+    def get_path(self, params: ParamsT) -> str:
         """The file that a call wants to change."""
 
     @abstractmethod
-    async def change(
+    async def compute_change(
         self, params: ParamsT, original: OriginalFile, ctx: ToolContext
     ) -> TextChange | NoTextChange:
         """What the file becomes.
@@ -106,19 +106,19 @@ class TextEditTool(Tool[ParamsT, PreparedTextEdit]):
         """
 
     async def prepare(self, params: ParamsT, ctx: ToolContext) -> PreparedTextEdit:
-        place = _relative(ctx, locate(ctx, self.path(params)))
+        place = _prefer_relative_path(ctx, resolve_editable_path(ctx, self.get_path(params)))
         try:
             original = await load_original(ctx, place)
-            change = await self.change(params, original, ctx)
+            change = await self.compute_change(params, original, ctx)
             if isinstance(change, TextChange):
-                return await _planned(original, change)
+                return await _prepare_change(original, change)
         except ToolError as error:
             if place.is_inside:
                 raise
-            return _prepared(place, _EMPTY_PATCH, WithheldEditFailure(str(error)))
+            return _build_prepared_edit(place, _EMPTY_PATCH, WithheldEditFailure(str(error)))
         if place.is_inside:
             return PreparedTextEdit(claims=(Claim(Access.NONE),), row={}, plan=change)
-        return _prepared(place, _EMPTY_PATCH, change)
+        return _build_prepared_edit(place, _EMPTY_PATCH, change)
 
     async def run(
         self, prepared: PreparedTextEdit, ctx: ToolContext, answer: Answer | None
@@ -129,27 +129,27 @@ class TextEditTool(Tool[ParamsT, PreparedTextEdit]):
             case NoTextChange(reason):
                 return Outcome(reason)
             case PlannedTextChange(original, data, change):
-                problems = await save(ctx, original, data)
-                result = write_result(
-                    original, ctx.protocol, change.taken_off, problems, change.notes
+                problems = await save_file(ctx, original, data)
+                result = format_write_result(
+                    original, ctx.protocol, change.stripped_parts, problems, change.notes
                 )
-                return Outcome(f"{change.before}{result}{change.after}")
+                return Outcome(f"{change.result_prefix}{result}{change.result_suffix}")
 
 
-def _relative(ctx: ToolContext, place: ResolvedPath) -> ResolvedPath:
+def _prefer_relative_path(ctx: ToolContext, place: ResolvedPath) -> ResolvedPath:
     """A place that was named by its absolute path, named as the workspace sees it."""
     if place.is_inside and Path(place.original).is_absolute():
-        return locate(ctx, place.display_path)
+        return resolve_editable_path(ctx, place.display_path)
     return place
 
 
-async def _planned(original: OriginalFile, change: TextChange) -> PreparedTextEdit:
+async def _prepare_change(original: OriginalFile, change: TextChange) -> PreparedTextEdit:
     plan = PlannedTextChange(original, original.encode(change.text), change)
-    patch = await make_patch(original, change.text)
-    return _prepared(original.place, patch, plan, is_new=not original.exists)
+    patch = await build_patch(original, change.text)
+    return _build_prepared_edit(original.resolved_path, patch, plan, is_new=not original.exists)
 
 
-def _prepared(
+def _build_prepared_edit(
     place: ResolvedPath,
     patch: UnifiedDiff,
     plan: PlannedTextChange | NoTextChange | WithheldEditFailure,
@@ -159,7 +159,7 @@ def _prepared(
     row: dict[str, Any] = {
         "tool": "newFileCreated" if is_new else "appliedDiff",
         "diff": patch.text,
-        **edit_facts(place, patch),
+        **build_edit_row_fields(place, patch),
     }
     return PreparedTextEdit(
         claims=(Claim(Access.WRITE, path=place),),
@@ -173,13 +173,13 @@ def _prepared(
 class ReplaceSuccess(Struct, frozen=True):
     """A text that was found as often as it should be, and replaced."""
 
-    replaced: ReplaceResult
-    taken_off: tuple[str, ...] = ()
+    result: ReplaceResult
+    stripped_parts: tuple[str, ...] = ()
 
 
 class ReplaceFailure(Struct, frozen=True):
-    count: int
-    failure: EditFailure
+    match_count: int
+    explanation: EditFailure
 
 
 def find_and_replace(
@@ -194,22 +194,28 @@ def find_and_replace(
 ) -> ReplaceSuccess | ReplaceFailure:
     """Replace a text as it is given, else without what models put into it by habit."""
     flat = NormalizedText(text)
-    for found_old, found_new, taken_off in _readings(old, new, model):
+    for found_old, found_new, taken_off in _iter_interpretations(old, new, model):
         outcome = replace_text(flat, found_old, found_new, expected=expected, tolerant=tolerant)
         match outcome:
             case ReplaceResult():
                 return ReplaceSuccess(outcome, taken_off)
             case CountMismatch(places) if places:
                 return ReplaceFailure(len(places), explain_wrong_count(flat, places))
-    return ReplaceFailure(0, why_missed(flat, old, new) if is_explained else EditFailure(""))
+    return ReplaceFailure(0, explain_no_match(flat, old, new) if is_explained else EditFailure(""))
 
 
-def why_missed(text: NormalizedText, old: str, new: str) -> EditFailure:
-    measure = similarity if "\n" in normalize_newlines(old).strip("\n") else fragment_similarity
+def explain_no_match(text: NormalizedText, old: str, new: str) -> EditFailure:
+    measure = (
+        compute_similarity
+        if "\n" in normalize_newlines(old).strip("\n")
+        else compute_fragment_similarity
+    )
     return explain_not_found(text, old, new, measure)
 
 
-def _readings(old: str, new: str, model: ModelInfo) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+def _iter_interpretations(
+    old: str, new: str, model: ModelInfo
+) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     yield old, new, ()
     if has_line_numbers(old) and (not new.strip() or has_line_numbers(new)):
         yield strip_line_numbers(old), strip_line_numbers(new), (_LINE_NUMBERS_LABEL,)
@@ -217,18 +223,20 @@ def _readings(old: str, new: str, model: ModelInfo) -> Iterator[tuple[str, str, 
         yield unescape_entities(old), unescape_entities(new), (_ENTITIES_LABEL,)
 
 
-def explained(missed: ReplaceFailure, name: str, place: ResolvedPath, advice: str) -> str:
+def format_replace_failure(
+    missed: ReplaceFailure, name: str, place: ResolvedPath, advice: str
+) -> str:
     """Why a text was not replaced that must be there once; `advice` is for one that is often."""
-    if missed.count == 0:
+    if missed.match_count == 0:
         return (
             f"No match found for {name} in {place.display_path}. Copy the text exactly as it is "
             "in the"
-            f" file now. {format_part_failure(missed.failure, place)}"
+            f" file now. {format_part_failure(missed.explanation, place)}"
         ).rstrip()
     return (
-        f"Found {missed.count} matches for {name} in {place.display_path}, but it must be there "
-        "just once."
-        f" {advice} {format_part_failure(missed.failure, place)}"
+        f"Found {missed.match_count} matches for {name} in {place.display_path}, but it must be "
+        "there just once."
+        f" {advice} {format_part_failure(missed.explanation, place)}"
     )
 
 
@@ -244,4 +252,4 @@ def format_part_failure(failure: EditFailure, place: ResolvedPath) -> str:
     """What a failure says. A file outside of the workspace is not quoted."""
     if not (place.is_inside and failure.evidence):
         return failure.summary
-    return f"{failure.summary}\n\nWhat is there:\n{printable(failure.evidence)}"
+    return f"{failure.summary}\n\nWhat is there:\n{replace_surrogates(failure.evidence)}"

@@ -19,7 +19,7 @@ from joey.tools.base import (
     PreparedToolCall,
     SetTodos,
     Tool,
-    convert,
+    convert_arguments,
     decode_json,
 )
 
@@ -52,13 +52,13 @@ class UpdateTodoList(Tool[UpdateTodoListParams, PreparedTodos]):
     group: ClassVar[ToolGroup] = ToolGroup.ALWAYS
     params: ClassVar[type[Struct]] = UpdateTodoListParams
 
-    def offered(self, offer: AvailabilityContext) -> bool:
-        return offer.settings.todo_list_enabled
+    def is_available(self, context: AvailabilityContext) -> bool:
+        return context.settings.todo_list_enabled
 
     def parse(self, arguments: dict[str, Any]) -> UpdateTodoListParams:
         if "todos" in arguments:
-            arguments = {**arguments, "todos": _checklist(arguments["todos"])}
-        params = convert(arguments, UpdateTodoListParams, self.name)
+            arguments = {**arguments, "todos": _to_checklist(arguments["todos"])}
+        params = convert_arguments(arguments, UpdateTodoListParams, self.name)
         if params.todos.strip() and not parse_todos(params.todos):
             raise ArgumentError(
                 "update_todo_list found no steps: write each on a line of its own, as"
@@ -80,7 +80,7 @@ class UpdateTodoList(Tool[UpdateTodoListParams, PreparedTodos]):
         return Outcome("The todo list is updated.", directive=SetTodos(prepared.todos))
 
 
-def _checklist(given: object) -> object:
+def _to_checklist(given: object) -> object:
     """A list of steps, which some models send in place of Markdown, as a checklist."""
     if given is None:
         return ""
@@ -89,10 +89,10 @@ def _checklist(given: object) -> object:
         given = decoded if isinstance(decoded, list) else given
     if not isinstance(given, list):
         return given
-    return "\n".join(map(_checklist_line, given))
+    return "\n".join(map(_format_checklist_line, given))
 
 
-def _checklist_line(item: object) -> str:
+def _format_checklist_line(item: object) -> str:
     if not isinstance(item, dict):
         text = str(item)
         return text if parse_todos(text) else f"[ ] {' '.join(text.split())}"

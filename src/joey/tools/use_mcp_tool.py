@@ -13,7 +13,13 @@ from joey.core.models import ToolProtocol
 from joey.core.modes import ToolGroup
 from joey.core.task import Answer
 from joey.ports import ToolContext
-from joey.tools.base import AvailabilityContext, Outcome, Tool, convert, missing
+from joey.tools.base import (
+    AvailabilityContext,
+    Outcome,
+    Tool,
+    build_missing_error,
+    convert_arguments,
+)
 from joey.tools.mcp_tool import PreparedMcpCall, prepare_call, run_call
 
 
@@ -27,8 +33,8 @@ class UseMcpToolParams(Struct, frozen=True):
 
 
 class UseMcpToolCall(Struct, frozen=True):
-    server: str
-    tool: str
+    server_name: str
+    tool_name: str
     arguments: Any
 
 
@@ -37,27 +43,27 @@ class UseMcpTool(Tool[UseMcpToolCall, PreparedMcpCall]):
     group: ClassVar[ToolGroup] = ToolGroup.MCP
     params: ClassVar[type[Struct]] = UseMcpToolParams
 
-    def offered(self, offer: AvailabilityContext) -> bool:
+    def is_available(self, context: AvailabilityContext) -> bool:
         """Native tasks have a tool for each tool instead."""
-        mcp = offer.capabilities.mcp
+        mcp = context.capabilities.mcp
         return (
-            offer.protocol is ToolProtocol.XML
+            context.protocol is ToolProtocol.XML
             and mcp is not None
             and any(server.enabled_tools for server in mcp.servers)
         )
 
     def parse(self, arguments: dict[str, Any]) -> UseMcpToolCall:
         names = {key: value for key, value in arguments.items() if key != "arguments"}
-        named = convert(names, UseMcpToolParams, self.name)
+        named = convert_arguments(names, UseMcpToolParams, self.name)
         for parameter in ("server_name", "tool_name"):
             if not getattr(named, parameter).strip():
-                raise missing(self.name, parameter)
+                raise build_missing_error(self.name, parameter)
         return UseMcpToolCall(
             named.server_name.strip(), named.tool_name.strip(), arguments.get("arguments")
         )
 
     async def prepare(self, params: UseMcpToolCall, ctx: ToolContext) -> PreparedMcpCall:
-        return prepare_call(params.server, params.tool, params.arguments, ctx)
+        return prepare_call(params.server_name, params.tool_name, params.arguments, ctx)
 
     async def run(
         self, prepared: PreparedMcpCall, ctx: ToolContext, answer: Answer | None

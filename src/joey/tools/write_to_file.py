@@ -20,17 +20,17 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
-    convert,
-    missing,
+    build_missing_error,
+    convert_arguments,
 )
 from joey.tools.file_edit import (
     OriginalFile,
-    edit_facts,
+    build_edit_row_fields,
+    build_patch,
+    format_write_result,
     load_original,
-    locate,
-    make_patch,
-    save,
-    write_result,
+    resolve_editable_path,
+    save_file,
 )
 
 _PARAMETER_ALIASES = {"file_text": "content", "file_path": "path"}
@@ -50,8 +50,8 @@ class WriteToFileParams(Struct, frozen=True):
 
 class PreparedWrite(PreparedToolCall, frozen=True, kw_only=True):
     original: OriginalFile
-    data: bytes
-    taken_off: tuple[str, ...]
+    new_bytes: bytes
+    stripped_parts: tuple[str, ...]
     """What the model had put around the content by habit, and is not in the file."""
 
 
@@ -62,45 +62,45 @@ class WriteToFile(Tool[WriteToFileParams, PreparedWrite]):
     params: ClassVar[type[Struct]] = WriteToFileParams
     xml_params: ClassVar[tuple[str, ...]] = (*_PARAMETER_ALIASES, "line_count")
 
-    def offered(self, offer: AvailabilityContext) -> bool:
-        return offer.edit_tool != "apply_patch"  # whole files are part of patches
+    def is_available(self, context: AvailabilityContext) -> bool:
+        return context.edit_tool != "apply_patch"  # whole files are part of patches
 
     def parse(self, arguments: dict[str, Any]) -> WriteToFileParams:
-        params = convert(arguments, WriteToFileParams, self.name, _PARAMETER_ALIASES)
+        params = convert_arguments(arguments, WriteToFileParams, self.name, _PARAMETER_ALIASES)
         if not params.path.strip():
-            raise missing(self.name, "path")
+            raise build_missing_error(self.name, "path")
         return params
 
     async def prepare(self, params: WriteToFileParams, ctx: ToolContext) -> PreparedWrite:
-        place = locate(ctx, params.path)
-        original = await _original(ctx, place)
+        place = resolve_editable_path(ctx, params.path)
+        original = await _load_original_or_empty(ctx, place)
         if place.is_inside:
             _refuse_if_stale(original)
         content, taken_off = clean_content(params.content, params.path, ctx)
-        text = _in_the_manner_of(original, content, ctx.protocol)
+        text = _match_line_endings(original, content, ctx.protocol)
         data = original.encode(text)
-        patch = await make_patch(original, text)
+        patch = await build_patch(original, text)
         tag = "editedExistingFile" if original.exists else "newFileCreated"
         return PreparedWrite(
             claims=(Claim(Access.WRITE, path=place),),
-            row={"tool": tag, **edit_facts(place, patch)},
+            row={"tool": tag, **build_edit_row_fields(place, patch)},
             path=place.display_path,
             diff=patch.text,
             original=original,
-            data=data,
-            taken_off=taken_off,
+            new_bytes=data,
+            stripped_parts=taken_off,
         )
 
     async def run(
         self, prepared: PreparedWrite, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
         _refuse_if_stale(prepared.original)
-        problems = await save(ctx, prepared.original, prepared.data)
-        taken_off = prepared.taken_off
-        return Outcome(write_result(prepared.original, ctx.protocol, taken_off, problems))
+        problems = await save_file(ctx, prepared.original, prepared.new_bytes)
+        taken_off = prepared.stripped_parts
+        return Outcome(format_write_result(prepared.original, ctx.protocol, taken_off, problems))
 
 
-async def _original(ctx: ToolContext, place: ResolvedPath) -> OriginalFile:
+async def _load_original_or_empty(ctx: ToolContext, place: ResolvedPath) -> OriginalFile:
     try:
         return await load_original(ctx, place)
     except ToolError:
@@ -113,8 +113,8 @@ def _refuse_if_stale(original: OriginalFile) -> None:
     """Outside of the workspace it is told once the call is allowed, as everything found there."""
     if original.is_stale:
         raise ToolError(
-            f"{original.place.display_path} was changed by somebody else since you last saw it, "
-            "so nothing"
+            f"{original.resolved_path.display_path} was changed by somebody else since you last "
+            "saw it, so nothing"
             " was written: their changes would have been lost. Read the file again, then write it"
             " with what is new in it."
         )
@@ -132,9 +132,9 @@ def clean_content(content: str, path: str, ctx: ToolContext) -> tuple[str, tuple
         taken_off.append("the escaping of &lt; and &gt;")
     if (
         PurePath(path).suffix.lower() not in _MARKDOWN_SUFFIXES
-        and _without_fence(content) != content
+        and _strip_code_fence(content) != content
     ):
-        content = _without_fence(content)
+        content = _strip_code_fence(content)
         taken_off.append("the code fence around it")
     if has_line_numbers(content):
         content = strip_line_numbers(content)
@@ -149,7 +149,7 @@ def _is_escaped_throughout(content: str) -> bool:
     return "&lt;" in content or "&gt;" in content
 
 
-def _without_fence(content: str) -> str:
+def _strip_code_fence(content: str) -> str:
     """Content that is wrapped in a Markdown code block as a whole, without the wrapping."""
     stripped = content.strip()
     first, newline, rest = stripped.partition("\n")
@@ -161,14 +161,14 @@ def _without_fence(content: str) -> str:
     return f"{body}\n" if newline else ""
 
 
-def _in_the_manner_of(original: OriginalFile, text: str, protocol: ToolProtocol) -> str:
+def _match_line_endings(original: OriginalFile, text: str, protocol: ToolProtocol) -> str:
     """A file of `\\r\\n` lines stays one when the new text says nothing about line ends, and a byte
     order mark that it has is not written twice.
 
     In XML a newline before the closing tag is not part of the content, so nothing can be said there
     about the last one: it stays as it was, and a new file has it.
     """
-    if original.has_mark:
+    if original.has_bom:
         text = text.removeprefix("\ufeff")
     old = original.text
     had_newline = old.endswith("\n") or not old
