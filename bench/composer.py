@@ -74,7 +74,7 @@ async def keys_and_pastes() -> list[list[str]]:
                 "\n".join(f"line {number}" for number in range(DRAFT_LINES)),
             ),
         ):
-            composer.put(text)
+            composer.set_text(text)
             await pilot.pause()
             spent = []
             for _ in range(KEY_COUNT):

@@ -239,8 +239,8 @@ def measure_timeline_ms(count: int) -> float:
     session = cast(Session, SimpleNamespace(id="task", rows=rows))
     started = time.process_time()
     story = Timeline()
-    story.begin(session)
-    BlockHeights(block.estimate(COLUMNS) for block in story.blocks)
+    story.load_session(session)
+    BlockHeights(block.estimate_height(COLUMNS) for block in story.blocks)
     return (time.process_time() - started) * 1000
 
 

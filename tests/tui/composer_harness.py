@@ -16,7 +16,7 @@ from textual.widgets import Static
 from joey.tui.host import CompletionItem, CompletionSource
 from joey.tui.widgets.completion import CompletionList
 from joey.tui.widgets.composer import Composer
-from joey.tui.widgets.draft import visible
+from joey.tui.widgets.draft import to_visible_text
 from joey.tui.widgets.prompt_history import PromptHistory
 from joey.tui.widgets.text_area import TextEntry
 
@@ -57,13 +57,13 @@ class ComposerApp(App[None]):
     def on_composer_submitted(self, event: Composer.Submitted) -> None:
         self.received_messages.append(event)
 
-    def on_composer_shell_wanted(self, event: Composer.ShellWanted) -> None:
+    def on_composer_shell_wanted(self, event: Composer.ShellSubmitted) -> None:
         self.received_messages.append(event)
 
-    def on_composer_emptied(self, event: Composer.Emptied) -> None:
+    def on_composer_emptied(self, event: Composer.ExitRequested) -> None:
         self.received_messages.append(event)
 
-    def on_composer_keys_wanted(self, event: Composer.KeysWanted) -> None:
+    def on_composer_keys_wanted(self, event: Composer.KeyHelpRequested) -> None:
         self.received_messages.append(event)
 
     def on_key(self, event: events.Key) -> None:
@@ -115,11 +115,11 @@ class ComposerUser:
     @property
     def text(self) -> str:
         """As it is seen."""
-        return visible(self.entry.text)
+        return to_visible_text(self.entry.text)
 
     @property
     def offered(self) -> list[str]:
-        return [choice.shown for choice in self.app.query_one(CompletionList).choices]
+        return [choice.label for choice in self.app.query_one(CompletionList).choices]
 
     @property
     def hint(self) -> str:
@@ -146,7 +146,7 @@ class ComposerUser:
         return [
             one.command
             for one in self.app.received_messages
-            if isinstance(one, Composer.ShellWanted)
+            if isinstance(one, Composer.ShellSubmitted)
         ]
 
     def has_received(self, kind: type[Message]) -> bool:

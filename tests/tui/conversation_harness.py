@@ -12,19 +12,22 @@ from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
 from joey.tui.blocks.block import Block, BlockPart, DrawContext
-from joey.tui.blocks.styled_text import Palette, plain
+from joey.tui.blocks.styled_text import Palette, to_plain_text
 from joey.tui.widgets.conversation import MORE_BELOW_HINT, ConversationView
 
 PALETTE = Palette(Style.null(), {})
 
 
 def piece_lines(pieces: Iterable[BlockPart], width: int = 40) -> list[str]:
-    return [plain(line).rstrip() for piece in pieces for line in piece.lines(width)]
+    return [to_plain_text(line).rstrip() for piece in pieces for line in piece.render_lines(width)]
 
 
 def block_lines(block: Block, width: int = 40, *, whole: bool = False) -> list[str]:
     look = DrawContext(width + 1, PALETTE, whole)
-    return [block.strip(y, look).text[1:].rstrip() for y in range(block.gap, block.height(look))]
+    return [
+        block.render_strip(y, look).text[1:].rstrip()
+        for y in range(block.gap_lines, block.measure_height(look))
+    ]
 
 
 class ConversationApp(App[None]):
@@ -64,7 +67,7 @@ async def settled(pilot: Pilot[Any]) -> None:
     """All that was told is drawn."""
     conversation = pilot.app.query_one(ConversationView)
     await pilot.pause()
-    while conversation.has_news:
+    while conversation.has_undrawn_changes:
         await pilot.pause(0.01)
     await pilot.pause()
 

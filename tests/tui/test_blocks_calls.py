@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from joey.core.history.ui import Row
 from joey.presentation.tool_calls import MAX_DIFF_LINES, OUTPUT_HEAD_LINES, OUTPUT_TAIL_LINES
 from joey.tui.blocks.calls import MAX_BUFFERED_LINES, OutputLines, StreamingCallBlock
-from joey.tui.blocks.diff import in_pieces, read_change
-from joey.tui.blocks.row_blocks import as_row, block_of, call_of
+from joey.tui.blocks.diff import parse_diff, split_into_parts
+from joey.tui.blocks.row_blocks import as_row, build_block, build_call_block
 from tests.tui.conversation_harness import block_lines, piece_lines
 
 DIFF = """\
@@ -31,7 +31,7 @@ def tool(**fields: object) -> Row:
 
 
 def changed(text: str, width: int = 40) -> list[str]:
-    return piece_lines(in_pieces(read_change(text).lines), width)
+    return piece_lines(split_into_parts(parse_diff(text).lines), width)
 
 
 def test_a_change_has_line_numbers_and_loses_no_line() -> None:
@@ -74,27 +74,30 @@ def test_changes_of_every_form_are_drawn(text: str, lines: list[str]) -> None:
 
 
 def test_the_parts_of_a_line_that_differ_stand_out() -> None:
-    (piece,) = in_pieces(read_change("@@ -1 +1 @@\n-a = old(1)\n+a = new(1)").lines)
-    removed, added = piece.lines(40)
+    (piece,) = split_into_parts(parse_diff("@@ -1 +1 @@\n-a = old(1)\n+a = new(1)").lines)
+    removed, added = piece.render_lines(40)
     assert [span for span in removed if span[1] == "removed-word"] == [("old", "removed-word")]
     assert [span for span in added if span[1] == "added-word"] == [("new", "added-word")]
 
 
 @given(st.text("+-@ #<>=\\ab\n\t你", max_size=200), st.integers(1, 30))
 def test_a_change_knows_its_height(text: str, width: int) -> None:
-    for piece in in_pieces(read_change(f"@@ -1,9 +1,9 @@\n{text}").lines):
-        assert piece.height(width) == len(piece.lines(width))
+    for piece in split_into_parts(parse_diff(f"@@ -1,9 +1,9 @@\n{text}").lines):
+        assert piece.measure_height(width) == len(piece.render_lines(width))
 
 
 def test_a_call_tells_what_it_does_and_how_much_it_changes() -> None:
     row = tool(tool="apply_diff", path="a.py", text='{"tool":"appliedDiff"}', diff=DIFF)
-    assert block_lines(call_of(row))[:2] == ["● apply_diff a.py +2 -2", "       ⋯ def parse"]
+    assert block_lines(build_call_block(row))[:2] == [
+        "● apply_diff a.py +2 -2",
+        "       ⋯ def parse",
+    ]
 
 
 def test_a_long_change_is_folded_and_shown_whole_on_demand() -> None:
     content = "".join(f"+line {n}\n" for n in range(160))
     diff = f"--- /dev/null\n+++ b.py\n@@ -0,0 +1,160 @@\n{content}"
-    block = call_of(tool(tool="write_to_file", path="b.py", text="{}", diff=diff))
+    block = build_call_block(tool(tool="write_to_file", path="b.py", text="{}", diff=diff))
     folded = block_lines(block)
     assert len(folded) == 1 + MAX_DIFF_LINES + 1
     assert folded[-1] == "    … 120 more lines (Ctrl+O)"
@@ -142,11 +145,11 @@ def test_a_long_change_is_folded_and_shown_whole_on_demand() -> None:
     ],
 )
 def test_calls_are_drawn(fields: dict[str, object], lines: list[str]) -> None:
-    assert block_lines(call_of(tool(**fields))) == lines
+    assert block_lines(build_call_block(tool(**fields))) == lines
 
 
 def test_results_for_the_model_are_shown_when_everything_is() -> None:
-    block = call_of(tool(tool="read_file", path="a.py", text="{}", result="1 | x\n2 | y"))
+    block = build_call_block(tool(tool="read_file", path="a.py", text="{}", result="1 | x\n2 | y"))
     assert block_lines(block) == ["● read_file a.py"]
     assert block_lines(block, whole=True) == ["● read_file a.py", "  │ 1 | x", "  │ 2 | y"]
 
@@ -162,7 +165,9 @@ def test_a_call_is_shown_while_it_comes() -> None:
 
 
 def output_lines(output: OutputLines, *, whole: bool = False) -> list[str]:
-    return piece_lines([*output.settled(whole=whole), *output.open(whole=whole)])
+    return piece_lines(
+        [*output.build_settled_parts(expanded=whole), *output.build_open_parts(expanded=whole)]
+    )
 
 
 def test_of_a_long_output_the_beginning_and_the_end_are_in_sight() -> None:
@@ -220,14 +225,14 @@ def test_any_split_of_an_output_gives_the_same_lines(parts: list[str], whole: bo
 )
 def test_rows_are_drawn(row: dict[str, object], lines: list[str]) -> None:
     kind = "ask" if "ask" in row else "say"
-    block = block_of(as_row({"ts": 1, "type": kind, **row}))
+    block = build_block(as_row({"ts": 1, "type": kind, **row}))
     assert block is not None
     assert block_lines(block) == lines
 
 
 @pytest.mark.parametrize("say", ["checkpoint_saved", "api_req_retried", "api_req_finished", "new"])
 def test_rows_about_bookkeeping_are_not_shown(say: str) -> None:
-    assert block_of(as_row({"ts": 1, "type": "say", "say": say, "text": "x"})) is None
+    assert build_block(as_row({"ts": 1, "type": "say", "say": say, "text": "x"})) is None
 
 
 def test_a_row_of_an_odd_shape_still_shows_its_text() -> None:

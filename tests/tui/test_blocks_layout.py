@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from joey.tui.blocks.block import BlockHeights
-from joey.tui.blocks.styled_text import chopped, chopped_height, plain, wrapped
+from joey.tui.blocks.styled_text import chop_spans, count_chopped_lines, to_plain_text, wrap_spans
 
 TEXTS = st.text("ab \t你好é́👍🏽‍️⚠️·-", max_size=120)
 HEIGHTS = st.lists(st.integers(0, 9), max_size=60)
@@ -14,18 +14,18 @@ HEIGHTS = st.lists(st.integers(0, 9), max_size=60)
 @given(TEXTS, st.integers(4, 40), st.integers(0, 6))
 def test_a_broken_line_fits_and_loses_nothing_but_blanks(text: str, width: int, hang: int) -> None:
     half = len(text) // 2
-    lines = wrapped([(text[:half], "a"), (text[half:], "b")], width, hang)
-    assert "".join("".join(map(plain, lines)).split()) == "".join(text.split())
-    assert all(cell_len(plain(line).rstrip()) <= width for line in lines)
+    lines = wrap_spans([(text[:half], "a"), (text[half:], "b")], width, hang)
+    assert "".join("".join(map(to_plain_text, lines)).split()) == "".join(text.split())
+    assert all(cell_len(to_plain_text(line).rstrip()) <= width for line in lines)
 
 
 @given(TEXTS, st.integers(4, 40), st.integers(0, 6))
 def test_a_chopped_line_fits_and_keeps_every_character(text: str, width: int, hang: int) -> None:
-    first, *rest = (plain(line) for line in chopped([(text, "")], width, hang))
+    first, *rest = (to_plain_text(line) for line in chop_spans([(text, "")], width, hang))
     indent = hang if hang <= width // 2 else 0
     assert first + "".join(line[indent:] for line in rest) == text
     assert all(cell_len(line) <= width for line in (first, *rest))
-    assert chopped_height(text, width, hang) == 1 + len(rest)
+    assert count_chopped_lines(text, width, hang) == 1 + len(rest)
 
 
 @given(HEIGHTS, HEIGHTS, st.lists(st.tuples(st.integers(0, 200), st.integers(0, 9))))
@@ -38,11 +38,11 @@ def test_heights_are_those_of_a_list(
         plain_list.append(height)
     for place, height in changes:
         if place < len(plain_list):
-            heights.put(place, height)
+            heights.set_height(place, height)
             plain_list[place] = height
     assert heights.total == sum(plain_list)
     lines = [(n, y) for n, height in enumerate(plain_list) for y in range(height)]
-    assert [heights.find(line) for line in range(len(lines))] == lines
-    assert [heights.top(n) for n in range(len(plain_list))] == [
+    assert [heights.find_block(line) for line in range(len(lines))] == lines
+    assert [heights.get_top_line(n) for n in range(len(plain_list))] == [
         sum(plain_list[:n]) for n in range(len(plain_list))
     ]

@@ -5,8 +5,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from joey.tui.blocks.block import CHUNK_LINES
-from joey.tui.blocks.markdown import MAX_LINE_CHARS, TABLE_CHUNK_ROWS, MarkdownParser, inline
-from joey.tui.blocks.styled_text import plain
+from joey.tui.blocks.markdown import MAX_LINE_CHARS, TABLE_CHUNK_ROWS, MarkdownParser, parse_inline
+from joey.tui.blocks.styled_text import to_plain_text
 from joey.tui.blocks.text import MarkdownBlock
 from tests.tui.conversation_harness import block_lines, piece_lines
 
@@ -93,7 +93,7 @@ def test_a_table_gives_way_to_the_screen() -> None:
 
 
 def test_marks_become_styles() -> None:
-    assert list(inline("a **b `c`** ~~d~~")) == [
+    assert list(parse_inline("a **b `c`** ~~d~~")) == [
         ("a ", ""),
         ("b ", "bold"),
         ("c", "bold code"),
@@ -104,7 +104,7 @@ def test_marks_become_styles() -> None:
 
 def test_code_is_coloured() -> None:
     prose = MarkdownBlock("```python\nreturn 1\n```")
-    line = prose.settled(whole=False)[0].lines(40)[0]
+    line = prose.build_settled_parts(expanded=False)[0].render_lines(40)[0]
     assert ("return", "keyword") in line
     assert ("1", "number") in line
 
@@ -152,12 +152,12 @@ def test_any_split_of_a_stream_gives_the_same_lines(data: st.DataObject | None, 
     while at < len(text):
         size = 1 if data is None else data.draw(st.integers(1, max(1, len(text) // 2)))
         streamed.feed(text[at : at + size])
-        for piece in streamed.open():
-            assert piece.height(20) == len(piece.lines(20))
+        for piece in streamed.build_open_parts():
+            assert piece.measure_height(20) == len(piece.render_lines(20))
         at += size
     streamed.close()
-    assert piece_lines(streamed.settled, 20) == piece_lines(whole.settled, 20)
-    assert streamed.open() == []
+    assert piece_lines(streamed.settled_parts, 20) == piece_lines(whole.settled_parts, 20)
+    assert streamed.build_open_parts() == []
 
 
 @given(pieces.map("".join), st.integers(1, 60))
@@ -165,17 +165,19 @@ def test_a_piece_knows_its_height_before_it_is_drawn(text: str, width: int) -> N
     markdown = MarkdownParser()
     markdown.feed(text)
     markdown.close()
-    for piece in markdown.settled:
-        assert piece.height(width) == len(piece.lines(width)), plain(piece.lines(width)[0])
+    for piece in markdown.settled_parts:
+        assert piece.measure_height(width) == len(piece.render_lines(width)), to_plain_text(
+            piece.render_lines(width)[0]
+        )
 
 
 def test_no_more_is_drawn_again_than_the_open_end() -> None:
     markdown = MarkdownParser()
     for _ in range(10_000):
         markdown.feed("A line of code\n")
-    first = markdown.settled[0]
+    first = markdown.settled_parts[0]
     markdown.feed("```python\n")
     for _ in range(10_000):
         markdown.feed("def f(): return 1\n")
-        assert sum(piece.height(80) for piece in markdown.open()) < CHUNK_LINES
-    assert markdown.settled[0] is first
+        assert sum(piece.measure_height(80) for piece in markdown.build_open_parts()) < CHUNK_LINES
+    assert markdown.settled_parts[0] is first

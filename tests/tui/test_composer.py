@@ -116,15 +116,15 @@ async def test_undoing_more_lines_than_are_shown() -> None:
 async def test_ctrl_d_leaves_only_when_nothing_is_written() -> None:
     async with writing() as user:
         await user.press("a", "ctrl+d")
-        assert not user.has_received(Composer.Emptied)
+        assert not user.has_received(Composer.ExitRequested)
         await user.press("backspace", "ctrl+d")
-        assert user.has_received(Composer.Emptied)
+        assert user.has_received(Composer.ExitRequested)
 
 
 async def test_a_question_mark_asks_for_the_keys_only_when_nothing_is_written() -> None:
     async with writing() as user:
         await user.press("?")
-        assert user.has_received(Composer.KeysWanted)
+        assert user.has_received(Composer.KeyHelpRequested)
         assert user.composer.is_empty
         await user.press("a", "?")
         assert user.text == "a?"
@@ -165,7 +165,7 @@ async def test_what_could_not_be_sent_returns_before_what_was_written_since() ->
         await user.paste("line\n" * 20)
         await user.press("enter")
         await user.write("second")
-        user.composer.put_back()
+        user.composer.restore_sent()
         assert user.text == "first[pasted text #1, 20 lines]\nsecond"
         await user.press("enter")
         assert user.sent[1] == "first" + "line\n" * 20 + "\nsecond"
@@ -193,7 +193,7 @@ async def test_a_draft_stays_while_something_else_is_in_its_place() -> None:
 
 async def test_text_is_put_in_from_outside() -> None:
     async with writing() as user:
-        user.composer.put("do it\nagain")
+        user.composer.set_text("do it\nagain")
         await user.press("!", "enter")
         assert user.sent == ["do it\nagain!"]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from joey.core.mentions import find_mentions
 from joey.tui.host import CompletionItem
-from joey.tui.widgets.completion import mention_choices
+from joey.tui.widgets.completion import match_mentions
 from tests.tui.composer_harness import COMMANDS, writing
 
 
@@ -54,8 +54,8 @@ async def test_a_name_with_a_blank_is_written_as_mentions_want_it() -> None:
 @given(st.text(st.characters(exclude_categories=["C", "Zl", "Zp"]), min_size=1))
 def test_every_offered_path_is_found_again_as_a_mention(name: str) -> None:
     path = f"x{name.replace('/', '')}"
-    (choice,) = [one for one in mention_choices("/", [path]) if one.shown == path]
-    (mention,) = find_mentions(f"see {choice.written} and go on")
+    (choice,) = [one for one in match_mentions("/", [path]) if one.label == path]
+    (mention,) = find_mentions(f"see {choice.inserted_text} and go on")
     assert mention.subject == path
 
 

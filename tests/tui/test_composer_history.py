@@ -27,7 +27,7 @@ def past(*texts: str, file: Path | None = None, directory: Path = HERE) -> Promp
 
 
 def texts(history: PromptHistory) -> list[str]:
-    return [draft.text for draft in history.drafts()]
+    return [draft.text for draft in history.load_drafts()]
 
 
 # Going through it
@@ -214,7 +214,7 @@ def test_what_somebody_wrote_into_the_file_cannot_command_the_terminal(tmp_path:
     file = tmp_path / "prompts.jsonl"
     entry = {"at": 1, "folder": str(HERE), "text": "a\x1b[2Jb\u202e", "pasted": {"1": "\x07c"}}
     file.write_text(json.dumps(entry), encoding="utf-8")
-    assert PromptHistory(file, HERE).drafts() == [Draft("ab<U+202E>", {1: "c"})]
+    assert PromptHistory(file, HERE).load_drafts() == [Draft("ab<U+202E>", {1: "c"})]
 
 
 def test_a_link_in_the_place_of_the_file_is_not_followed(tmp_path: Path) -> None:

@@ -9,7 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from textual import events
 
-from joey.tui.widgets.draft import Attachments, accepted, is_long, marks, released, visible
+from joey.tui.widgets.draft import (
+    Attachments,
+    decode_draft_text,
+    encode_draft_text,
+    find_marks,
+    should_fold_paste,
+    to_visible_text,
+)
 from tests.tui.composer_harness import writing
 
 LONG = "".join(f"line {number}\n" for number in range(120))
@@ -127,11 +134,13 @@ ANYTHING = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("\
 
 @given(ANYTHING)
 def test_what_is_accepted_is_released_as_it_was(text: str) -> None:
-    kept = accepted(text)
-    assert accepted(released(kept)) == kept
-    assert len(visible(kept)) == len(kept)
+    kept = encode_draft_text(text)
+    assert encode_draft_text(decode_draft_text(kept)) == kept
+    assert len(to_visible_text(kept)) == len(kept)
     plain = [char for char in text if char.isprintable()]
-    assert [char for char in released(kept) if char.isprintable()] == plain or "\x1b" in text
+    assert [
+        char for char in decode_draft_text(kept) if char.isprintable()
+    ] == plain or "\x1b" in text
 
 
 @given(st.lists(st.tuples(st.booleans(), ANYTHING), max_size=8))
@@ -139,13 +148,15 @@ def test_what_is_sent_is_what_was_typed_and_pasted(parts: list[tuple[bool, str]]
     attached = Attachments()
     written = ""
     for is_folded, part in parts:
-        text = accepted(part)
-        written += attached.fold(text) if is_folded else text
-    sent = "".join(accepted(part) for _, part in parts)
-    assert attached.unfold(written) == sent
+        text = encode_draft_text(part)
+        written += attached.fold_paste(text) if is_folded else text
+    sent = "".join(encode_draft_text(part) for _, part in parts)
+    assert attached.unfold_pastes(written) == sent
     again = Attachments()
-    assert again.unfold(again.adopt(attached.draft(written, shell=False))) == sent
-    assert len(list(marks(written))) == sum(is_folded for is_folded, _ in parts)
+    assert (
+        again.unfold_pastes(again.adopt_draft(attached.build_draft(written, shell=False))) == sent
+    )
+    assert len(list(find_marks(written))) == sum(is_folded for is_folded, _ in parts)
 
 
 MOVES = ["left", "right", "home", "end", "backspace", "delete", "paste", "a", "b", " "]
@@ -187,4 +198,4 @@ async def _press_and_compare(moves: list[str]) -> None:
 
 @given(ANYTHING)
 def test_only_long_texts_are_folded(text: str) -> None:
-    assert is_long(text) == (len(text) > 1_500 or text.count("\n") >= 8)
+    assert should_fold_paste(text) == (len(text) > 1_500 or text.count("\n") >= 8)

@@ -60,10 +60,10 @@ def show(conversation: ConversationView, session: Session, *events: Event) -> No
 async def test_an_opened_task_shows_its_end(size: tuple[int, int]) -> None:
     app = ConversationApp()
     async with app.run_test(size=size) as pilot:
-        app.conversation.begin(past(5_000))
+        app.conversation.load_session(past(5_000))
         await settled(pilot)
         assert any("Row 5000" in line for line in screen_lines(app.conversation))
-        assert app.conversation.follows
+        assert app.conversation.is_following_end
         app.conversation.action_scroll_home()
         assert screen_lines(app.conversation)[0] == "› the task"
         app.conversation.action_scroll_end()
@@ -74,7 +74,7 @@ async def test_an_opened_task_shows_its_end(size: tuple[int, int]) -> None:
 async def test_every_line_is_seen_once_from_top_to_end_and_back(size: tuple[int, int]) -> None:
     app = ConversationApp()
     async with app.run_test(size=size) as pilot:
-        app.conversation.begin(past(120))
+        app.conversation.load_session(past(120))
         await settled(pilot)
         down = all_lines(app.conversation)
         numbers = [line.split()[1] for line in down if line.startswith("Row ")]
@@ -86,13 +86,13 @@ async def test_lines_in_sight_stay_while_more_comes_below_and_heights_above_are_
     app = ConversationApp()
     async with app.run_test(size=(70, 20)) as pilot:
         conversation, session = app.conversation, past(300)
-        conversation.begin(session)
+        conversation.load_session(session)
         await settled(pilot)
         for _ in range(30):
             before = screen_lines(conversation)
             conversation.scroll_relative(y=-1, animate=False, force=True)
             assert screen_lines(conversation)[1:-1] == before[:-2]
-        assert not conversation.follows
+        assert not conversation.is_following_end
         before = screen_lines(conversation)
         assert HINT in before[-1]
         show(conversation, session, RowOpened(ts=999, say="text"))
@@ -107,7 +107,7 @@ async def test_text_is_on_the_screen_as_it_comes() -> None:
     app = ConversationApp()
     async with app.run_test(size=(60, 10)) as pilot:
         session = past(0)
-        app.conversation.begin(session)
+        app.conversation.load_session(session)
         show(app.conversation, session, UserMessage(ts=5, text="Go", is_first=True))
         show(app.conversation, session, RowOpened(ts=7, say="text"))
         for word in ("One ", "**two", "** three\n", "\n", "four"):
@@ -119,14 +119,14 @@ async def test_text_is_on_the_screen_as_it_comes() -> None:
 async def test_a_resize_keeps_the_row_at_the_top() -> None:
     app = ConversationApp()
     async with app.run_test(size=(200, 50)) as pilot:
-        app.conversation.begin(past(400))
+        app.conversation.load_session(past(400))
         await settled(pilot)
         app.conversation.action_page_up()
         app.conversation.action_page_up()
         top = next(line for line in screen_lines(app.conversation) if line.startswith("Row"))
         await pilot.resize_terminal(60, 20)
         await settled(pilot)
-        assert not app.conversation.follows
+        assert not app.conversation.is_following_end
         await pilot.resize_terminal(200, 50)
         await settled(pilot)
         assert top in screen_lines(app.conversation)
@@ -135,11 +135,11 @@ async def test_a_resize_keeps_the_row_at_the_top() -> None:
 async def test_the_end_stays_in_sight_through_a_resize() -> None:
     app = ConversationApp()
     async with app.run_test(size=(200, 50)) as pilot:
-        app.conversation.begin(past(400))
+        app.conversation.load_session(past(400))
         for size in SIZES:
             await pilot.resize_terminal(*size)
             await settled(pilot)
-            assert app.conversation.follows
+            assert app.conversation.is_following_end
             assert any("Row 400" in line for line in screen_lines(app.conversation))
 
 
@@ -150,29 +150,29 @@ async def test_the_end_stays_in_sight_when_the_size_changes_while_text_comes(
     app = ConversationApp()
     async with app.run_test(size=(100, 30)) as pilot:
         session = past(60)
-        app.conversation.begin(session)
+        app.conversation.load_session(session)
         await settled(pilot)
         show(app.conversation, session, RowOpened(ts=1_000, say="text"))
         for size in (small, (100, 30)) * 15:
             show(app.conversation, session, RowDelta(ts=1_000, delta="words that come\n\n" * 3))
             await pilot.resize_terminal(*size)
         await settled(pilot)
-        assert app.conversation.follows
+        assert app.conversation.is_following_end
         assert "words that come" in "".join(screen_lines(app.conversation))
 
 
 async def test_the_mouse_wheel_leaves_the_end_and_comes_back() -> None:
     app = ConversationApp()
     async with app.run_test(size=(70, 20)) as pilot:
-        app.conversation.begin(past(50))
+        app.conversation.load_session(past(50))
         await settled(pilot)
         app.conversation.post_message(wheel(MouseScrollUp))
         await settled(pilot)
-        assert not app.conversation.follows
+        assert not app.conversation.is_following_end
         for _ in range(3):
             app.conversation.post_message(wheel(MouseScrollDown))
         await settled(pilot)
-        assert app.conversation.follows
+        assert app.conversation.is_following_end
 
 
 async def test_details_are_unfolded_and_folded_again() -> None:
@@ -184,7 +184,7 @@ async def test_details_are_unfolded_and_folded_again() -> None:
             Row(ts=3, type="say", say="tool", tool="execute_command", text="make"),
             Row(ts=4, type="say", say="command_output", text="x\n" * 30),
         ]
-        app.conversation.begin(cast(Session, SessionStub(rows)))
+        app.conversation.load_session(cast(Session, SessionStub(rows)))
         await settled(pilot)
         folded = screen_lines(app.conversation)
         assert "∴ thought: First this. Then that." in folded
@@ -200,10 +200,10 @@ async def test_details_are_unfolded_and_folded_again() -> None:
 async def test_joeys_own_notes_errors_and_cards_are_shown() -> None:
     app = ConversationApp()
     async with app.run_test(size=(40, 12)) as pilot:
-        app.conversation.begin(past(0))
-        app.conversation.note("rewound; \x1b[2J/undo takes it back")
-        app.conversation.error("no such task")
-        app.conversation.card(Text.assemble(("Keys", "bold"), "\n  Enter sends"))
+        app.conversation.load_session(past(0))
+        app.conversation.show_note("rewound; \x1b[2J/undo takes it back")
+        app.conversation.show_error("no such task")
+        app.conversation.show_rich_text(Text.assemble(("Keys", "bold"), "\n  Enter sends"))
         await settled(pilot)
         assert screen_lines(app.conversation)[:6] == [
             *("rewound; /undo takes it back", "", "! no such task", "", "Keys", "  Enter sends"),
@@ -216,9 +216,9 @@ async def test_joeys_own_notes_errors_and_cards_are_shown() -> None:
 async def test_text_is_selected_with_the_mouse_and_copied() -> None:
     app = ConversationApp()
     async with app.run_test(size=(40, 12)) as pilot:
-        app.conversation.begin(past(0))
-        app.conversation.note("one two three")
-        app.conversation.note("你好 four")
+        app.conversation.load_session(past(0))
+        app.conversation.show_note("one two three")
+        app.conversation.show_note("你好 four")
         await settled(pilot)
         await pilot.mouse_down(offset=(5, 0))
         await pilot.hover(offset=(7, 2))
@@ -232,7 +232,7 @@ async def test_many_events_lead_to_one_frame() -> None:
     app = ConversationApp(conversation)
     async with app.run_test(size=(80, 24)) as pilot:
         session = past(10)
-        app.conversation.begin(session)
+        app.conversation.load_session(session)
         await settled(pilot)
         conversation.refreshed = 0
         show(app.conversation, session, RowOpened(ts=99, say="text"))
@@ -249,7 +249,7 @@ async def test_odd_texts_break_nothing(text: str) -> None:
     app = ConversationApp()
     async with app.run_test(size=(30, 10)) as pilot:
         session = past(0)
-        app.conversation.begin(session)
+        app.conversation.load_session(session)
         announced = ToolStarted(
             ts=3, call_id="c", tool=text[:50], text=text, path=text[:50], diff=text
         )
@@ -271,7 +271,7 @@ async def test_everything_is_readable_in_every_look(
         app.theme = look
     async with app.run_test(size=(80, 24)) as pilot:
         session = past(0)
-        app.conversation.begin(session)
+        app.conversation.load_session(session)
         diff = "@@ -1 +1 @@\n-old\n+new"
         text = '{"tool":"appliedDiff"}'
         show(
@@ -279,7 +279,7 @@ async def test_everything_is_readable_in_every_look(
             session,
             ToolStarted(ts=2, call_id="c", tool="apply_diff", text=text, path="a", diff=diff),
         )
-        app.conversation.error("wrong")
+        app.conversation.show_error("wrong")
         await settled(pilot)
         save_screenshot(app, f"conversation {look}", tmp_path)
         shown = screen_lines(app.conversation)
@@ -296,7 +296,7 @@ async def test_after_a_rewind_the_rows_that_are_left_are_shown() -> None:
     app = ConversationApp()
     async with app.run_test(size=(60, 20)) as pilot:
         session = past(40)
-        app.conversation.begin(session)
+        app.conversation.load_session(session)
         await settled(pilot)
         cast(SessionStub, session).rows = past(10).rows
         show(app.conversation, session, TaskRewound(ts=99, to_seq=5))
@@ -308,8 +308,8 @@ async def test_after_a_rewind_the_rows_that_are_left_are_shown() -> None:
 
 async def test_what_is_shown_before_there_is_a_screen_is_not_lost() -> None:
     conversation, session = ConversationView(), past(3)
-    conversation.begin(session)
-    conversation.note("early")
+    conversation.load_session(session)
+    conversation.show_note("early")
     app = ConversationApp(conversation)
     async with app.run_test(size=(60, 20)) as pilot:
         await settled(pilot)
@@ -321,7 +321,7 @@ async def test_nothing_is_drawn_while_nothing_happens() -> None:
     conversation = Counted()
     app = ConversationApp(conversation)
     async with app.run_test(size=(60, 20)) as pilot:
-        conversation.begin(past(50))
+        conversation.load_session(past(50))
         await settled(pilot)
         conversation.refreshed = 0
         await pilot.pause(0.3)

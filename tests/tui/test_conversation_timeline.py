@@ -51,20 +51,22 @@ def render_timeline(story: Timeline, *, whole: bool = False, width: int = 60) ->
     look = DrawContext(width + 1, PALETTE, whole)
     lines: list[str] = []
     for block in story.blocks:
-        lines += [block.strip(y, look).text[1:].rstrip() for y in range(block.height(look))]
+        lines += [
+            block.render_strip(y, look).text[1:].rstrip() for y in range(block.measure_height(look))
+        ]
     return lines
 
 
 def from_rows(rows: Sequence[Row | dict[str, Any]]) -> Timeline:
     story = Timeline()
-    story.begin(cast(Session, SessionStub(rows)))
+    story.load_session(cast(Session, SessionStub(rows)))
     return story
 
 
 async def watched(task: Task, answers: dict[AskKind, Sequence[Answer]]) -> Timeline:
     """What somebody sees who was there from the beginning, and answers as they go."""
     story, left = Timeline(), {kind: list(given) for kind, given in answers.items()}
-    story.begin(cast(Session, SessionStub(id=task.id)))
+    story.load_session(cast(Session, SessionStub(id=task.id)))
     async with (
         asyncio.timeout(TIMEOUT_S),
         follow_task_tree(task, task.events(0), from_start=True) as tree_events,
@@ -135,7 +137,7 @@ async def test_text_and_calls_that_turn_out_to_be_reasoning_are_drawn_as_thinkin
     reply = Turn(thought, pause(gate), say(f"\n</think>\nI stop.\n{result}"))
     task = await workshop.start(reply, protocol=ToolProtocol.XML)
     story = Timeline()
-    story.begin(cast(Session, SessionStub(id=task.id)))
+    story.load_session(cast(Session, SessionStub(id=task.id)))
     async with asyncio.timeout(TIMEOUT_S):
         async for event in task.events(0):
             story.handle(task, event)
@@ -160,7 +162,7 @@ async def test_an_interrupted_task_is_drawn_the_same_when_it_is_opened_again(
     gate = asyncio.Event()
     task = await workshop.start(Turn(say("I begin to "), pause(gate), say("work")))
     story = Timeline()
-    story.begin(cast(Session, SessionStub(id=task.id)))
+    story.load_session(cast(Session, SessionStub(id=task.id)))
     async with asyncio.timeout(TIMEOUT_S):
         async for event in task.events(0):
             story.handle(task, event)
@@ -194,7 +196,7 @@ async def test_subtasks_speak_under_their_name_and_the_task_goes_on(
 
 def render_events(*events: Event) -> list[str]:
     story, session = Timeline(), cast(Session, SessionStub())
-    story.begin(session)
+    story.load_session(session)
     for event in events:
         story.handle(session, event)
         render_timeline(story)
@@ -290,7 +292,7 @@ def test_rows_that_others_wrote_are_drawn_whatever_is_in_them(
 
 def test_a_request_that_failed_for_good_is_shown_once() -> None:
     story, teller = Timeline(), cast(Session, SessionStub(id="t"))
-    story.begin(teller)
+    story.load_session(teller)
     story.handle(teller, AskOpened(ts=1, ask=AskKind.API_REQ_FAILED, text="no such model"))
     story.handle(teller, TaskFailed(ts=2, code="provider:not_found", message="no such model"))
     assert "\n".join(render_timeline(story)).count("no such model") == 1

@@ -24,7 +24,7 @@ from joey.tui.widgets import question_panel
 from joey.tui.widgets.composer import Composer
 from joey.tui.widgets.dialog_area import DialogArea
 from joey.tui.widgets.prompt_history import PromptHistory
-from joey.tui.widgets.question_panel import AnswerList, QuestionPanel, question_from
+from joey.tui.widgets.question_panel import AnswerList, QuestionPanel, build_question_view
 
 EDIT = AskOpened(ts=1, ask=AskKind.TOOL, tool="write_to_file", path="a.py", diff="+1", text="{}")
 COMMAND = AskOpened(
@@ -68,7 +68,7 @@ class Small(App[None]):
 
     async def on_event(self, event: Any) -> None:
         if hasattr(event, "is_printable") and not event.is_forwarded:
-            self.front.route(event)
+            self.front.route_key(event)
         await super().on_event(event)
 
     def on_question_panel_answered(self, event: QuestionPanel.Answered) -> None:
@@ -90,7 +90,7 @@ def asked(ask: AskOpened) -> PendingQuestion:
 
 async def appear(app: Small, ask: AskOpened) -> None:
     """Until it stands there, and the keys go where they are to go."""
-    app.front.show(asked(ask), "")
+    app.front.show_question(asked(ask), "")
     drawn = asyncio.Event()
     app.front.call_after_refresh(drawn.set)
     async with asyncio.timeout(20):
@@ -98,7 +98,7 @@ async def appear(app: Small, ask: AskOpened) -> None:
 
 
 def labels(ask: AskOpened) -> list[str]:
-    return [choice.label for choice in question_from(ask).choices]
+    return [choice.label for choice in build_question_view(ask).choices]
 
 
 def test_a_command_can_be_allowed_for_good_only_where_a_rule_is_offered() -> None:
@@ -108,25 +108,25 @@ def test_a_command_can_be_allowed_for_good_only_where_a_rule_is_offered() -> Non
 
 
 def test_a_question_about_a_command_shows_it_and_what_holds_it() -> None:
-    question = question_from(COMMAND)
-    assert question.about.plain == "$ make test"
-    assert question.why == "commands are not allowed without you (alwaysAllowExecute)"
-    assert question.held == "runs confined (full)"
+    question = build_question_view(COMMAND)
+    assert question.summary.plain == "$ make test"
+    assert question.reason == "commands are not allowed without you (alwaysAllowExecute)"
+    assert question.sandbox_text == "runs confined (full)"
 
 
 def test_what_a_model_writes_cannot_command_the_terminal() -> None:
     sneaky = AskOpened(
         ts=1, ask=AskKind.COMMAND, text="echo \x1b[2Jhi\u202e", always_rule="a\x1b]0;x\x07"
     )
-    question = question_from(sneaky)
-    shown = question.about.plain + "".join(choice.label for choice in question.choices)
+    question = build_question_view(sneaky)
+    shown = question.summary.plain + "".join(choice.label for choice in question.choices)
     assert "\x1b" not in shown
     assert "\u202e" not in shown
 
 
 @pytest.mark.parametrize("kind", list(AskKind))
 def test_every_kind_of_question_can_be_answered_or_typed_over(kind: AskKind) -> None:
-    question = question_from(AskOpened(ts=1, ask=kind))
+    question = build_question_view(AskOpened(ts=1, ask=kind))
     assert question.title
     answers = [choice.answer for choice in question.choices if choice.answer is not None]
     if kind is AskKind.FOLLOWUP:
@@ -143,7 +143,7 @@ async def test_keys_that_come_with_the_question_are_text(typed: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         guard(patch, seen=JUST_NOW)
         async with app.run_test() as pilot:
-            app.front.show(asked(COMMAND), "")
+            app.front.show_question(asked(COMMAND), "")
             await pilot.pause()
             for char in typed:
                 app.post_message(events.Key(_key(char), char))
@@ -291,7 +291,7 @@ async def test_tab_leads_to_a_message_whatever_it_begins_with(
     app = Small()
     async with app.run_test() as pilot:
         await appear(app, COMMAND)
-        app.front.change_focus()
+        app.front.toggle_focus()
         await pilot.pause()
         await pilot.press("n", "o", "t")
         await pilot.pause()

@@ -8,47 +8,47 @@ from textual.app import App, ComposeResult
 
 from joey.core.events import TokenUsage
 from joey.tui.host import StatusInfo
-from joey.tui.widgets.status import RUNNING_COMMAND_ACTIVITY, StatusLine, StatusPart, fitted
+from joey.tui.widgets.status import RUNNING_COMMAND_ACTIVITY, StatusLine, StatusPart, fit_parts
 
 PARTS = [
-    StatusPart("thinking 12s", worth=10),
-    StatusPart("Esc stops", worth=9, joint=", "),
-    StatusPart("code", worth=7),
-    StatusPart("anthropic/claude-sonnet", worth=6, short="claude-sonnet"),
-    StatusPart("~/a/long/way/to/project", worth=1, short="project"),
-    StatusPart("42% context", worth=5, short="42%"),
-    StatusPart("$0.12", worth=4),
+    StatusPart("thinking 12s", priority=10),
+    StatusPart("Esc stops", priority=9, separator=", "),
+    StatusPart("code", priority=7),
+    StatusPart("anthropic/claude-sonnet", priority=6, short_text="claude-sonnet"),
+    StatusPart("~/a/long/way/to/project", priority=1, short_text="project"),
+    StatusPart("42% context", priority=5, short_text="42%"),
+    StatusPart("$0.12", priority=4),
 ]
 STATUS_INFO = StatusInfo(
     mode="code",
     model="anthropic/claude-sonnet",
     directory="~/a/long/way/to/project",
-    branch="main",
-    window=200_000,
+    git_branch="main",
+    context_window=200_000,
     permissions="allows everything",
     sandbox="no sandbox",
 )
 
 
 def test_a_wide_line_says_everything() -> None:
-    assert fitted(PARTS, 120).plain == (
+    assert fit_parts(PARTS, 120).plain == (
         "thinking 12s, Esc stops · code · anthropic/claude-sonnet · ~/a/long/way/to/project"
         " · 42% context · $0.12"
     )
 
 
 def test_a_narrow_line_says_it_shorter_before_it_leaves_something_out() -> None:
-    assert fitted(PARTS, 70).plain == (
+    assert fit_parts(PARTS, 70).plain == (
         "thinking 12s, Esc stops · code · claude-sonnet · project · 42% · $0.12"
     )
-    assert fitted(PARTS, 30).plain == "thinking 12s, Esc stops · code"
-    assert fitted(PARTS, 23).plain == "thinking 12s, Esc stops"
-    assert fitted(PARTS, 8).plain == "thinkin…"
+    assert fit_parts(PARTS, 30).plain == "thinking 12s, Esc stops · code"
+    assert fit_parts(PARTS, 23).plain == "thinking 12s, Esc stops"
+    assert fit_parts(PARTS, 8).plain == "thinkin…"
 
 
 @given(st.integers(1, 200))
 def test_nothing_is_wider_than_the_line(width: int) -> None:
-    assert len(fitted(PARTS, width).plain) <= width
+    assert len(fit_parts(PARTS, width).plain) <= width
 
 
 class Bare(App[None]):
@@ -62,12 +62,12 @@ async def test_a_narrow_line_keeps_how_to_stop_and_that_everything_is_allowed() 
         line = app.query_one(StatusLine)
         line.set_status(STATUS_INFO, TokenUsage(context_tokens=20_000, total_cost=0.5))
         assert line.render().plain == "code · claude-sonnet · allows everything · no sandbox"
-        line.work(RUNNING_COMMAND_ACTIVITY)
+        line.set_activity(RUNNING_COMMAND_ACTIVITY)
         assert line.render().plain[2:] == "running the command 0s, Esc stops · allows everything"
-        line.work("thinking")
+        line.set_activity("thinking")
         assert "thinking 0s, Esc stops · code · allows everything" in line.render().plain
         await pilot.resize_terminal(160, 10)
-        line.work(RUNNING_COMMAND_ACTIVITY)
+        line.set_activity(RUNNING_COMMAND_ACTIVITY)
         shown = line.render().plain
         assert "running the command 0s, Esc stops, Ctrl+B leaves it running · code" in shown
 
@@ -76,7 +76,7 @@ async def test_a_wait_that_counts_down_has_no_second_clock() -> None:
     app = Bare()
     async with app.run_test():
         line = app.query_one(StatusLine)
-        line.work("trying again in 3 s", is_timed=False)
+        line.set_activity("trying again in 3 s", is_timed=False)
         assert "trying again in 3 s, Esc stops" in line.render().plain
-        line.work("thinking")
+        line.set_activity("thinking")
         assert "thinking 0s, Esc stops" in line.render().plain

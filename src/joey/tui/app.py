@@ -28,7 +28,7 @@ from joey.presentation.questions import parse_answer
 from joey.presentation.slash_commands import parse_command, suggest_command
 from joey.tui.commands import SlashCommandRunner, UserShell
 from joey.tui.host import Host, McpServerWatcher, PickerEntry, QueuedUserMessage
-from joey.tui.keys import BINDINGS, InterruptHandler, key_help
+from joey.tui.keys import BINDINGS, InterruptHandler, render_key_help
 from joey.tui.startup import Startup
 from joey.tui.task_controller import PendingQuestion, TaskController
 from joey.tui.terminal_window import TerminalWindow
@@ -43,7 +43,7 @@ from joey.tui.widgets.status import (
     QueuedMessageList,
     StatusLine,
     TodoList,
-    doing_of,
+    describe_activity,
 )
 
 BACKGROUND_POLL_INTERVAL_S = 1.0
@@ -56,25 +56,25 @@ class JoeyApp(App[int]):
     VERTICAL_BREAKPOINTS = [(0, "-tiny"), (14, "-small"), (20, "-roomy")]  # noqa: RUF012 - theirs
     BINDINGS = BINDINGS
 
-    def __init__(self, host: Host, past: PromptHistory, beginning: Startup) -> None:
+    def __init__(self, host: Host, history: PromptHistory, startup: Startup) -> None:
         super().__init__(ansi_color=True)
         self.theme = "ansi-dark"
         self.host = host
-        self._beginning = beginning
+        self._startup = startup
         self.conversation = ConversationView(host.read_full_output, id="conversation")
-        self.composer = Composer(host, past, id="composer")
-        self.front = DialogArea(self.composer)
-        self.todos = TodoList()
-        self.waiting = QueuedMessageList()
-        self.status = StatusLine()
-        self.dialogue = TaskController(host, self)
-        self.shell = UserShell(host, self.conversation, self.status)
+        self.composer = Composer(host, history, id="composer")
+        self.dialog_area = DialogArea(self.composer)
+        self.todo_list = TodoList()
+        self.queued_messages = QueuedMessageList()
+        self.status_line = StatusLine()
+        self.controller = TaskController(host, self)
+        self.user_shell = UserShell(host, self.conversation, self.status_line)
         self.terminal_window = TerminalWindow(self)
         self.command_runner = SlashCommandRunner(self)
-        self._interruptions = InterruptHandler(self)
-        self._servers: McpServerWatcher | None = None
+        self._interrupt_handler = InterruptHandler(self)
+        self._server_watcher: McpServerWatcher | None = None
         self._jobs: set[asyncio.Task[None]] = set()
-        self.refusal: UserError | None = None
+        self.startup_error: UserError | None = None
         """Why the screen could not even begin."""
 
     def get_default_screen(self) -> MainScreen:
@@ -82,121 +82,128 @@ class JoeyApp(App[int]):
 
     def compose(self) -> ComposeResult:
         yield self.conversation
-        yield self.todos
-        yield self.waiting
-        yield self.front
+        yield self.todo_list
+        yield self.queued_messages
+        yield self.dialog_area
         yield self.composer
-        yield self.status
+        yield self.status_line
 
     def on_mount(self) -> None:
-        self.terminal_window.arrive()
+        self.terminal_window.setup()
         self.app_resume_signal.subscribe(self, lambda _: self.action_redraw())
         self.composer.focus()
-        self._background = self.set_interval(
+        self._background_timer = self.set_interval(
             BACKGROUND_POLL_INTERVAL_S, self.refresh_status, pause=True
         )
         self.refresh_status()
-        self.do(self._beginning.come_about(self))
+        self.start_job(self._startup.run(self))
 
     # Jobs that go on beside the drawing
 
-    def do(self, job: Coroutine[Any, Any, None]) -> None:
+    def start_job(self, job: Coroutine[Any, Any, None]) -> None:
         """Whatever goes wrong with it is told to the person, or ends the screen as a defect."""
-        begun = asyncio.ensure_future(job)
-        self._jobs.add(begun)
-        begun.add_done_callback(self._end_job)
+        task = asyncio.ensure_future(job)
+        self._jobs.add(task)
+        task.add_done_callback(self._finish_job)
 
-    def _end_job(self, job: asyncio.Task[None]) -> None:
+    def _finish_job(self, job: asyncio.Task[None]) -> None:
         self._jobs.discard(job)
         if job.cancelled() or (error := job.exception()) is None:
             return
-        self.troubled(error)
+        self.report_error(error)
 
-    def troubled(self, error: BaseException) -> None:
+    def report_error(self, error: BaseException) -> None:
         if isinstance(error, UserError):
-            self.conversation.error(str(error))
+            self.conversation.show_error(str(error))
         elif isinstance(error, Exception):
             self._handle_exception(error)
 
     def exit(self, *arguments: Any, **named: Any) -> None:
-        self.terminal_window.leave()
+        self.terminal_window.restore()
         super().exit(*arguments, **named)
 
     def _fatal_error(self) -> None:
         """A defect is told by who opened the screen, once the terminal is as it was."""
-        self.terminal_window.leave()
+        self.terminal_window.restore()
         self._close_messages_no_wait()
 
     @property
-    def defect(self) -> Exception | None:
+    def unhandled_error(self) -> Exception | None:
         return self._exception
 
     # What the dialogue tells
 
-    def opened(self, session: Session) -> None:
-        self.conversation.begin(session)
+    def show_task(self, session: Session) -> None:
+        self.conversation.load_session(session)
         for warning in self.host.list_warnings(session):
-            self.conversation.note(warning)
-        self._servers = self.host.watch_mcp_servers(session, self.conversation.note)
-        self.terminal_window.entitle(self.host.get_title(session))
+            self.conversation.show_note(warning)
+        self._server_watcher = self.host.watch_mcp_servers(session, self.conversation.show_note)
+        self.terminal_window.set_title(self.host.get_title(session))
         self.refresh_status()
 
     def handle_task_event(self, teller: Session, event: Event) -> None:
         self.conversation.handle_task_event(teller, event)
-        if self._servers is not None and teller is self.dialogue.session:
-            self._servers.handle(event)
-        if (doing := doing_of(event)) is not None and self.dialogue.asked is None:
-            self.status.work(doing, is_timed=not isinstance(event, RetryCountdown))
+        if self._server_watcher is not None and teller is self.controller.session:
+            self._server_watcher.handle(event)
+        if (activity := describe_activity(event)) is not None and self.controller.question is None:
+            self.status_line.set_activity(activity, is_timed=not isinstance(event, RetryCountdown))
         if type(event) not in TRANSIENT_EVENTS or isinstance(event, UsageChanged):
             self.refresh_status()
 
-    def asked(self, asked: PendingQuestion | None) -> None:
-        session = self.dialogue.session
-        who = "for a subtask" if asked is not None and asked.teller is not session else ""
-        if self.dialogue.more_asked:
-            who += f", {self.dialogue.more_asked} more behind it"
-        is_new = self.front.show(asked, who)
-        self.todos.set_class(self.front.panel is not None, "beside-question")
-        self.composer.placeholder = placeholder_for(self.dialogue)
-        if asked is None:
-            if self.dialogue.is_working:
-                self.status.work("working")
+    def show_question(self, question: PendingQuestion | None) -> None:
+        session = self.controller.session
+        asker = "for a subtask" if question is not None and question.session is not session else ""
+        if self.controller.additional_question_count:
+            asker += f", {self.controller.additional_question_count} more behind it"
+        is_new = self.dialog_area.show_question(question, asker)
+        self.todo_list.set_class(self.dialog_area.question_panel is not None, "beside-question")
+        self.composer.placeholder = choose_placeholder(self.controller)
+        if question is None:
+            if self.controller.is_working:
+                self.status_line.set_activity("working")
             return
-        self.status.work("")
+        self.status_line.set_activity("")
         if not is_new:
             return
         self.conversation.scroll_end()  # what is decided about has to be seen
-        if self.front.panel is not None:
-            self.terminal_window.call(f"joey waits for you: {self.front.panel.question.title}")
+        if self.dialog_area.question_panel is not None:
+            self.terminal_window.notify(
+                f"joey waits for you: {self.dialog_area.question_panel.question_view.title}"
+            )
 
-    def rested(self) -> None:
-        was_working = bool(self.status.is_working)
-        self.status.work("")
+    def handle_idle(self) -> None:
+        was_working = bool(self.status_line.is_working)
+        self.status_line.set_activity("")
         self.refresh_status()
-        session = self.dialogue.session
+        session = self.controller.session
         if session is not None and (error := self.host.describe_failure(session)):
-            self.conversation.error(error)
+            self.conversation.show_error(error)
         if was_working:
-            self.terminal_window.call("joey has stopped")
+            self.terminal_window.notify("joey has stopped")
 
     def refresh_status(self) -> None:
-        self.composer.placeholder = placeholder_for(self.dialogue)
-        session = self.dialogue.session
+        self.composer.placeholder = choose_placeholder(self.controller)
+        session = self.controller.session
         usage = TokenUsage() if session is None else self.host.get_usage(session)
         status = self.host.get_status(session)
-        self.status.set_status(status, usage)
-        self._background.resume() if status.background else self._background.pause()
-        self.todos.set_todos(() if session is None else self.host.list_todos(session))
+        self.status_line.set_status(status, usage)
+        self._background_timer.resume() if status.background_command_count else self._background_timer.pause()
+        self.todo_list.set_todos(() if session is None else self.host.list_todos(session))
         queued = [
-            each for one in self.dialogue.listeners for each in self.host.list_queued_messages(one)
+            each
+            for one in self.controller.message_targets
+            for each in self.host.list_queued_messages(one)
         ]
-        messages = [*queued, *(QueuedUserMessage("", text) for text in self.dialogue.held)]
-        self.waiting.set_messages(messages, is_read=self.dialogue.is_working)
+        messages = [
+            *queued,
+            *(QueuedUserMessage("", text) for text in self.controller.deferred_texts),
+        ]
+        self.queued_messages.set_messages(messages, is_task_working=self.controller.is_working)
 
     # What is written
 
     def on_composer_submitted(self, event: Composer.Submitted) -> None:
-        self.do(self._submit(event.text, event.images))
+        self.start_job(self._submit(event.text, event.images))
 
     async def _submit(self, text: str, images: tuple[str, ...]) -> None:
         if (named := parse_command(text)) is not None:
@@ -204,128 +211,134 @@ class JoeyApp(App[int]):
         elif (
             guess := suggest_command(text, (one.name for one in self.host.list_commands()))
         ) is not None:
-            self.conversation.note(guess)
-            self.composer.put_back()
+            self.conversation.show_note(guess)
+            self.composer.restore_sent()
         else:
-            await self.say(text, images)
+            await self.send_message(text, images)
 
-    async def say(self, text: str, images: tuple[str, ...] = ()) -> None:
+    async def send_message(self, text: str, images: tuple[str, ...] = ()) -> None:
         """To the task: an answer to what it asks, else words for its next step."""
         self.conversation.scroll_end()
-        text = self.shell.with_ran(text)
-        asked, was_doing = self.dialogue.asked, self.status.doing
+        text = self.user_shell.attach_output(text)
+        question, previous_activity = self.controller.question, self.status_line.activity
         try:
-            if asked is None:
-                self.status.work(was_doing or "working")
-                await self.dialogue.say(text, images)
-            elif self.front.approves:
-                self.dialogue.hold(text, images)
-            elif (answer := parse_answer(asked.ask, text)) is not None:
-                await self.dialogue.answer(asked, structs.replace(answer, images=images))
+            if question is None:
+                self.status_line.set_activity(previous_activity or "working")
+                await self.controller.send_message(text, images)
+            elif self.dialog_area.is_asking_approval:
+                self.controller.defer_message(text, images)
+            elif (answer := parse_answer(question.ask, text)) is not None:
+                await self.controller.answer(question, structs.replace(answer, images=images))
             else:
-                self.composer.put_back()
+                self.composer.restore_sent()
         except UserError:
-            self.status.work(was_doing)
-            self.composer.put_back()
+            self.status_line.set_activity(previous_activity)
+            self.composer.restore_sent()
             raise
-        self.shell.forget()
+        self.user_shell.discard_output()
         self.refresh_status()
 
-    def on_composer_shell_wanted(self, event: Composer.ShellWanted) -> None:
-        self.do(self.shell.run(event.command))
+    def on_composer_shell_submitted(self, event: Composer.ShellSubmitted) -> None:
+        self.start_job(self.user_shell.run(event.command))
 
-    def on_composer_emptied(self) -> None:
+    def on_composer_exit_requested(self) -> None:
         self.exit(0)
 
-    def on_composer_keys_wanted(self) -> None:
-        self.conversation.card(key_help())
+    def on_composer_key_help_requested(self) -> None:
+        self.conversation.show_rich_text(render_key_help())
 
     # Questions
 
     def on_question_panel_answered(self, event: QuestionPanel.Answered) -> None:
-        self.do(self._answer(event.panel.asked, event.answer))
+        self.start_job(self._answer_question(event.panel.pending_question, event.answer))
 
-    async def _answer(self, asked: PendingQuestion, answer: Answer) -> None:
-        await self.dialogue.answer(asked, answer)
-        if asked.ask.ask is AskKind.COMMAND and answer.approves and self.dialogue.asked is None:
-            self.status.work(RUNNING_COMMAND_ACTIVITY)
+    async def _answer_question(self, question: PendingQuestion, answer: Answer) -> None:
+        await self.controller.answer(question, answer)
+        if (
+            question.ask.ask is AskKind.COMMAND
+            and answer.approves
+            and self.controller.question is None
+        ):
+            self.status_line.set_activity(RUNNING_COMMAND_ACTIVITY)
 
-    async def pick(
+    async def pick_entry(
         self, title: str, entries: Sequence[PickerEntry], hint: str = "", *, takes_any: bool = False
     ) -> PickerEntry | None:
         """What the person chooses from a list; None when they leave it."""
-        return await self.front.pick(title, entries, hint, takes_any=takes_any)
+        return await self.dialog_area.pick_entry(title, entries, hint, takes_any=takes_any)
 
-    async def ask_line(self, title: str, hint: str, *, secret: bool = False) -> str | None:
-        return await self.front.ask_line(title, hint, secret=secret)
+    async def prompt_for_line(self, title: str, hint: str, *, secret: bool = False) -> str | None:
+        return await self.dialog_area.prompt_for_line(title, hint, secret=secret)
 
     # Keys
 
     async def on_event(self, event: events.Event) -> None:
         if isinstance(event, events.Key) and not event.is_forwarded:
-            self.front.route(event)
+            self.dialog_area.route_key(event)
         elif isinstance(event, events.Paste) and not event.is_forwarded:
-            self.front.go_on_writing()
+            self.dialog_area.return_to_composer()
         await super().on_event(event)
 
     def action_escape(self) -> None:
-        self._interruptions.escape()
+        self._interrupt_handler.handle_escape()
 
     def action_interrupt(self) -> None:
-        self._interruptions.interrupt()
+        self._interrupt_handler.handle_ctrl_c()
 
-    def action_leave(self) -> None:
-        self._interruptions.leave()
+    def action_exit(self) -> None:
+        self._interrupt_handler.handle_ctrl_d()
 
     def action_nothing(self) -> None:
         """Not a key of ours."""
 
     def action_change_focus(self) -> None:
         completing = self.composer.query_one(CompletionList).is_open
-        is_there = self.composer.has_focus_within or self.front.is_asking
-        if self.front.panel is None or completing or not is_there:
+        is_there = self.composer.has_focus_within or self.dialog_area.is_question_focused
+        if self.dialog_area.question_panel is None or completing or not is_there:
             raise SkipAction
-        self.front.change_focus()
+        self.dialog_area.toggle_focus()
 
-    def action_take_back(self) -> None:
-        last = self.waiting.last
+    def action_unqueue_last(self) -> None:
+        last = self.queued_messages.last_message
         if last is None or not self.composer.is_empty or not self.composer.has_focus_within:
             raise SkipAction
-        self.do(self._take_back(last))
+        self.start_job(self._unqueue_message(last))
 
-    def action_send_waiting(self) -> None:
-        is_free = self.front.is_unwritten and not self.dialogue.is_working
-        if self.waiting.last is None or not is_free:
+    def action_send_queued(self) -> None:
+        is_free = self.dialog_area.is_composer_idle and not self.controller.is_working
+        if self.queued_messages.last_message is None or not is_free:
             raise SkipAction
-        self.do(self._interruptions.send_waiting())
+        self.start_job(self._interrupt_handler.send_queued())
 
-    async def _take_back(self, last: QueuedUserMessage) -> None:
+    async def _unqueue_message(self, last: QueuedUserMessage) -> None:
         holders = [
-            one for one in self.dialogue.listeners if last in self.host.list_queued_messages(one)
+            one
+            for one in self.controller.message_targets
+            if last in self.host.list_queued_messages(one)
         ]
         if not last.id:
-            self.dialogue.take_held()
+            self.controller.pop_deferred()
         elif holders:
             await self.host.remove_queued_message(holders[0], last.id)
         else:
             raise UserError("joey has read it already")
-        self.composer.put(last.text)
+        self.composer.set_text(last.text)
         self.refresh_status()
 
     def action_next_mode(self) -> None:
-        self.do(self.command_runner.next_mode())
+        self.start_job(self.command_runner.switch_to_next_mode())
 
-    def action_details(self) -> None:
+    def action_toggle_details(self) -> None:
         self.conversation.toggle_details()
 
-    def action_todos(self) -> None:
-        if not self.todos.toggle():
-            self.conversation.note("there is no plan yet")
+    def action_toggle_todos(self) -> None:
+        if not self.todo_list.toggle_visibility():
+            self.conversation.show_note("there is no plan yet")
 
-    def action_leave_running(self) -> None:
-        if not any(map(self.host.move_command_to_background, self.dialogue.listeners)):
+    def action_move_command_to_background(self) -> None:
+        if not any(map(self.host.move_command_to_background, self.controller.message_targets)):
             raise SkipAction
-        self.conversation.note("the command goes on in the background")
+        self.conversation.show_note("the command goes on in the background")
 
     def action_redraw(self) -> None:
         self.screen.refresh(repaint=True, layout=True)
@@ -349,12 +362,14 @@ _ANSWER_PLACEHOLDERS = {
 }
 
 
-def placeholder_for(dialogue: TaskController) -> str:
-    if dialogue.asked is not None:
-        return _ANSWER_PLACEHOLDERS.get(dialogue.asked.ask.ask, "")
-    if dialogue.session is None:
+def choose_placeholder(controller: TaskController) -> str:
+    if controller.question is not None:
+        return _ANSWER_PLACEHOLDERS.get(controller.question.ask.ask, "")
+    if controller.session is None:
         return "what shall be done? (? shows the keys)"
-    return "joey reads what you write before its next step" if dialogue.is_working else "what next?"
+    return (
+        "joey reads what you write before its next step" if controller.is_working else "what next?"
+    )
 
 
 class MainScreen(Screen[None]):
@@ -366,10 +381,10 @@ class MainScreen(Screen[None]):
 
     def _forward_event(self, event: events.Event) -> None:
         if isinstance(event, events.MouseEvent) and not event.is_forwarded:
-            self._release_lost_mouse()
+            self._release_stale_mouse_capture()
         super()._forward_event(event)
 
-    def _release_lost_mouse(self) -> None:
+    def _release_stale_mouse_capture(self) -> None:
         """A widget that was hidden or removed during a drag keeps the mouse captured, and Textual
         clears the focus at every event that it cannot deliver."""
         captor = self.app.mouse_captured

@@ -27,9 +27,9 @@ from joey.presentation.slash_commands import INIT_PROMPT_PATH, BuiltInCommand
 from joey.presentation.text import sanitize, to_one_line
 from joey.tui.blocks.block import Block, BlockPart, WrappedLine
 from joey.tui.blocks.calls import OutputLines
-from joey.tui.blocks.text import in_short, with_ran
-from joey.tui.host import Host, PickerEntry, named_mode, own_offers, withdraw_edits
-from joey.tui.keys import command_help, key_help
+from joey.tui.blocks.text import attach_shell_output, summarize_shell_output
+from joey.tui.host import Host, PickerEntry, find_mode, list_builtin_commands, revoke_edit_grant
+from joey.tui.keys import render_command_help, render_key_help
 from joey.tui.widgets.conversation import ConversationView
 from joey.tui.widgets.status import StatusLine
 
@@ -51,94 +51,94 @@ class SlashCommandRunner:
 
     async def run(self, command: BuiltInCommand, argument: str) -> None:
         """Raises UserError."""
-        if command.requires_idle and not await self._come_to_rest():
-            self._note(f"/{command.name} works when joey waits for your words; Esc stops it")
+        if command.requires_idle and not await self._ensure_idle():
+            self._show_note(f"/{command.name} works when joey waits for your words; Esc stops it")
             return
         with_argument: dict[str, Callable[[str], Coroutine[Any, Any, None]]] = {
-            "compact": self._compact,
-            "condense": self._compact,
-            "mode": self._mode,
-            "model": self._model,
-            "permissions": self._permissions,
+            "compact": self._condense,
+            "condense": self._condense,
+            "mode": self._switch_mode,
+            "model": self._switch_model,
+            "permissions": self._show_or_revoke_permissions,
         }
         if command.name in with_argument:
             await with_argument[command.name](argument)
             return
-        alone: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {
-            "help": self._help,
-            "new": self._new,
-            "resume": self._resume,
-            "tasks": self._resume,
+        without_argument: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {
+            "help": self._show_help,
+            "new": self._start_new_task,
+            "resume": self._resume_task,
+            "tasks": self._resume_task,
             "rewind": self.rewind,
-            "undo": self._undo,
-            "fork": self._fork,
-            "cost": self._cost,
-            "init": self._init,
-            "export": self._export,
-            "mcp": self._servers,
-            "skills": self._skills,
-            "doctor": self._doctor,
-            "exit": self._exit,
-            "quit": self._exit,
+            "undo": self._undo_rewind,
+            "fork": self._fork_task,
+            "cost": self._show_cost,
+            "init": self._run_init_prompt,
+            "export": self._export_task,
+            "mcp": self._show_mcp_servers,
+            "skills": self._show_skills,
+            "doctor": self._show_doctor_report,
+            "exit": self._exit_app,
+            "quit": self._exit_app,
         }
-        await alone[command.name]()
+        await without_argument[command.name]()
 
-    async def _come_to_rest(self) -> bool:
+    async def _ensure_idle(self) -> bool:
         """A result that only waits to be accepted is, by going on with something else."""
-        dialogue = self._app.dialogue
-        asked = dialogue.asked
+        dialogue = self._app.controller
+        asked = dialogue.question
         if asked is not None and asked.ask.ask in _FINISHED_TASK_ASKS:
             accepted = asked.ask.ask is AskKind.COMPLETION_RESULT
             response = Response.YES if accepted else Response.NO
             await dialogue.answer(asked, Answer(response))
-            await dialogue.rest()
+            await dialogue.wait_until_idle()
         return not dialogue.is_working
 
     # Tasks
 
-    async def _new(self) -> None:
+    async def _start_new_task(self) -> None:
         app = self._app
-        if app.dialogue.session is not None:
-            await app.host.release_session(app.dialogue.session)
-        app.dialogue.leave()
+        if app.controller.session is not None:
+            await app.host.release_session(app.controller.session)
+        app.controller.detach()
         app.conversation.clear()
-        app.terminal_window.entitle("")
-        self._note("a new task; what shall be done?")
+        app.terminal_window.set_title("")
+        self._show_note("a new task; what shall be done?")
 
-    async def _resume(self) -> None:
+    async def _resume_task(self) -> None:
         app = self._app
         tasks = await app.host.list_tasks()
         if not tasks:
-            self._note("there are no earlier tasks in this folder")
+            self._show_note("there are no earlier tasks in this folder")
             return
-        chosen = await app.pick("Go on with", tasks)
-        session = app.dialogue.session
+        chosen = await app.pick_entry("Go on with", tasks)
+        session = app.controller.session
         if chosen is None or (session is not None and session.id == chosen.key):
             return
         opened = await app.host.open_task(chosen.key)
         if session is not None:
             await app.host.release_session(session)
-        app.dialogue.show(opened)
+        app.controller.show_session(opened)
 
-    async def _fork(self) -> None:
+    async def _fork_task(self) -> None:
         app = self._app
-        session = self._session()
+        session = self._require_session()
         left = app.host.get_short_id(session)
         fork = await app.host.fork_task(session.id)
         await app.host.release_session(session)
-        app.dialogue.show(fork)
-        self._note(f"this is a copy now, task {app.host.get_short_id(fork)}; {left} stays")
+        app.controller.show_session(fork)
+        self._show_note(f"this is a copy now, task {app.host.get_short_id(fork)}; {left} stays")
 
     async def rewind(self) -> None:
         app = self._app
-        if not await self._come_to_rest():
+        if not await self._ensure_idle():
             return
-        session = app.dialogue.session
+        session = app.controller.session
         entries = [] if session is None else list_rewind_targets(session.rows)
         if session is None or not entries:
-            self._note("nothing was said yet")
+            self._show_note("nothing was said yet")
             return
-        chosen = await app.pick("Go back to", entries, "Enter looks at what would change")
+        chosen = await app.pick_entry("Go back to", entries, "Enter looks at what would change")
         if chosen is None:
             return
         ts, text = int(chosen.key), find_user_message(session.rows, int(chosen.key))
@@ -152,22 +152,30 @@ class SlashCommandRunner:
             files = await session.preview_rewind(ts, keep=is_first, files=True)
         except UserError:
             files = plain  # there is no checkpoint of that moment
-        app.conversation.card(self._preview(app.host.describe_rewind(session, files)))
-        how = await app.pick("Go back", rewind_choices(files), "what was run stays done")
-        with_files = how is not None and how.key == "files"
+        app.conversation.show_rich_text(
+            self._render_preview(app.host.describe_rewind(session, files))
+        )
+        choice = await app.pick_entry(
+            "Go back", list_rewind_choices(files), "what was run stays done"
+        )
+        with_files = choice is not None and choice.key == "files"
         force = with_files and bool(files.conflicts)
-        if how is None or how.key == "leave" or (force and not await self._give_up(files)):
-            self._note("nothing was changed")
+        if (
+            choice is None
+            or choice.key == "leave"
+            or (force and not await self._confirm_overwriting_conflicts(files))
+        ):
+            self._show_note("nothing was changed")
             return
         await session.rewind(ts, keep=is_first, files=with_files, force=force)
-        app.dialogue.replaced = ts if is_first else None
-        app.conversation.rewound()
+        app.controller.replaced_row_ts = ts if is_first else None
+        app.conversation.reload()
         app.refresh_status()
-        app.composer.put(text)
+        app.composer.set_text(text)
         sent = "; what you send takes the place of your first words" if is_first else ""
-        self._note(f"rewound{sent}; /undo takes it back")
+        self._show_note(f"rewound{sent}; /undo takes it back")
 
-    async def _give_up(self, changes: RewindPreview) -> bool:
+    async def _confirm_overwriting_conflicts(self, changes: RewindPreview) -> bool:
         """Whether also those files are meant that somebody else has changed."""
         count = len(changes.conflicts)
         title = f"Give up {count} {'file' if count == 1 else 'files'} not joey's?"
@@ -175,124 +183,126 @@ class SlashCommandRunner:
             PickerEntry("no", "no, change nothing"),
             PickerEntry("yes", "yes, go back all the same"),
         ]
-        answer = await self._app.pick(title, answers, giving_up(changes))
+        answer = await self._app.pick_entry(title, answers, describe_conflicts(changes))
         return answer is not None and answer.key == "yes"
 
-    async def _undo(self) -> None:
+    async def _undo_rewind(self) -> None:
         app = self._app
-        session = self._session()
+        session = self._require_session()
         changes = await session.undo_rewind()
-        app.dialogue.replaced = None
-        app.conversation.rewound()
+        app.controller.replaced_row_ts = None
+        app.conversation.reload()
         app.refresh_status()
-        app.conversation.card(self._preview(app.host.describe_rewind(session, changes)))
-        self._note("the rewind is undone")
+        app.conversation.show_rich_text(
+            self._render_preview(app.host.describe_rewind(session, changes))
+        )
+        self._show_note("the rewind is undone")
 
-    def _preview(self, lines: Any) -> Text:
+    def _render_preview(self, lines: Any) -> Text:
         return Text("\n".join(lines), "dim")
 
-    async def _compact(self, instructions: str) -> None:
-        app, session = self._app, self._session()
-        is_followed = app.dialogue.is_working
-        app.status.work("condensing")
+    async def _condense(self, instructions: str) -> None:
+        app, session = self._app, self._require_session()
+        is_followed = app.controller.is_working
+        app.status_line.set_activity("condensing")
         try:
             event = await app.host.condense(session, instructions)
             if not is_followed:
                 app.conversation.handle_task_event(session, event)
         except UserError as error:
-            self._note(f"not condensed: {error}")
+            self._show_note(f"not condensed: {error}")
         finally:
-            app.status.work("working" if app.dialogue.is_working else "")
+            app.status_line.set_activity("working" if app.controller.is_working else "")
             app.refresh_status()
 
-    async def _init(self) -> None:
-        if self._app.dialogue.session is not None:
-            await self._new()
-        await self._app.say(INIT_PROMPT_PATH.read_text(encoding="utf-8").strip())
+    async def _run_init_prompt(self) -> None:
+        if self._app.controller.session is not None:
+            await self._start_new_task()
+        await self._app.send_message(INIT_PROMPT_PATH.read_text(encoding="utf-8").strip())
 
-    async def _export(self) -> None:
-        self._note(f"written to {await self._app.host.export_task(self._session())}")
+    async def _export_task(self) -> None:
+        self._show_note(f"written to {await self._app.host.export_task(self._require_session())}")
 
-    def _session(self) -> Session:
-        session = self._app.dialogue.session
+    def _require_session(self) -> Session:
+        session = self._app.controller.session
         if session is None:
             raise UserError("nothing was said yet")
         return session
 
     # Choices
 
-    async def next_mode(self) -> None:
+    async def switch_to_next_mode(self) -> None:
         app = self._app
-        modes = app.host.list_modes(app.dialogue.session)
+        modes = app.host.list_modes(app.controller.session)
         at = next((n for n, mode in enumerate(modes) if mode.is_current), -1)
-        await self._choose_mode(modes[(at + 1) % len(modes)])
+        await self._apply_mode(modes[(at + 1) % len(modes)])
 
-    async def _mode(self, slug: str) -> None:
+    async def _switch_mode(self, slug: str) -> None:
         app = self._app
-        modes = app.host.list_modes(app.dialogue.session)
-        if chosen := named_mode(modes, slug) if slug else await app.pick("Mode", modes):
-            await self._choose_mode(chosen)
+        modes = app.host.list_modes(app.controller.session)
+        if chosen := find_mode(modes, slug) if slug else await app.pick_entry("Mode", modes):
+            await self._apply_mode(chosen)
 
-    async def _choose_mode(self, mode: PickerEntry) -> None:
-        await self._app.host.choose_mode(self._app.dialogue.session, mode.key)
+    async def _apply_mode(self, mode: PickerEntry) -> None:
+        await self._app.host.choose_mode(self._app.controller.session, mode.key)
         self._app.refresh_status()
 
-    async def _model(self, argument: str) -> None:
+    async def _switch_model(self, argument: str) -> None:
         app = self._app
-        before = app.dialogue.session
+        before = app.controller.session
         key = argument
         if not argument:
             models = await app.host.list_models(before)
             hint = "or write the name of another one · Enter takes"
-            chosen = await app.pick("Model", models, hint, takes_any=True)
+            chosen = await app.pick_entry("Model", models, hint, takes_any=True)
             if chosen is None:
                 return
             key = chosen.key
         after = await app.host.choose_model(before, key)
         if after is not None and after is not before:
-            app.dialogue.show(after)
+            app.controller.show_session(after)
         app.refresh_status()
-        self._note(f"from now on with {app.host.get_status(app.dialogue.session).model}")
+        self._show_note(f"from now on with {app.host.get_status(app.controller.session).model}")
 
     # Cards
 
-    async def _help(self) -> None:
-        own = own_offers()
+    async def _show_help(self) -> None:
+        own = list_builtin_commands()
         names = {offer.name for offer in own}
-        others = [offer for offer in self._app.host.list_commands() if offer.name not in names]
-        self._app.conversation.card(
-            key_help().append("\n\n").append_text(command_help(own, others))
+        custom = [offer for offer in self._app.host.list_commands() if offer.name not in names]
+        self._app.conversation.show_rich_text(
+            render_key_help().append("\n\n").append_text(render_command_help(own, custom))
         )
 
-    async def _cost(self) -> None:
-        session = self._app.dialogue.session
-        self._note("nothing yet" if session is None else self._app.host.format_cost(session))
+    async def _show_cost(self) -> None:
+        session = self._app.controller.session
+        self._show_note("nothing yet" if session is None else self._app.host.format_cost(session))
 
-    async def _servers(self) -> None:
-        self._app.conversation.card(
-            await self._app.host.render_mcp_servers(self._app.dialogue.session)
+    async def _show_mcp_servers(self) -> None:
+        self._app.conversation.show_rich_text(
+            await self._app.host.render_mcp_servers(self._app.controller.session)
         )
 
-    async def _permissions(self, argument: str) -> None:
-        app, session = self._app, self._app.dialogue.session
+    async def _show_or_revoke_permissions(self, argument: str) -> None:
+        app, session = self._app, self._app.controller.session
         if not argument:
-            app.conversation.card(await app.host.render_permissions(session))
+            app.conversation.show_rich_text(await app.host.render_permissions(session))
             return
-        self._note(withdraw_edits(app.host, session, argument))
+        self._show_note(revoke_edit_grant(app.host, session, argument))
         app.refresh_status()
 
-    async def _skills(self) -> None:
-        self._app.conversation.card(await self._app.host.render_skills())
+    async def _show_skills(self) -> None:
+        self._app.conversation.show_rich_text(await self._app.host.render_skills())
 
-    async def _doctor(self) -> None:
-        self._note("looking…")
-        self._app.conversation.card(await self._app.host.render_doctor_report())
+    async def _show_doctor_report(self) -> None:
+        self._show_note("looking…")
+        self._app.conversation.show_rich_text(await self._app.host.render_doctor_report())
 
-    async def _exit(self) -> None:
+    async def _exit_app(self) -> None:
         self._app.exit(0)
 
-    def _note(self, text: str) -> None:
-        self._app.conversation.note(text)
+    def _show_note(self, text: str) -> None:
+        self._app.conversation.show_note(text)
 
 
 RowSequence = Sequence[Row | dict[str, Any]]
@@ -302,26 +312,29 @@ MAX_NAMED_CONFLICTS = 4
 
 def list_rewind_targets(rows: RowSequence) -> list[PickerEntry]:
     """What the person has said, the latest first; the task itself is the last."""
-    said = reversed(list(_said(rows)))
-    return [PickerEntry(str(ts), to_one_line(in_short(text), 300), _time(ts)) for ts, text in said]
+    said = reversed(list(_iter_user_messages(rows)))
+    return [
+        PickerEntry(str(ts), to_one_line(summarize_shell_output(text), 300), _format_time(ts))
+        for ts, text in said
+    ]
 
 
-def find_user_message(rows: RowSequence, wanted: int) -> str:
-    return next((text for ts, text in _said(rows) if ts == wanted), "")
+def find_user_message(rows: RowSequence, message_ts: int) -> str:
+    return next((text for ts, text in _iter_user_messages(rows) if ts == message_ts), "")
 
 
-def rewind_choices(changes: RewindPreview) -> list[PickerEntry]:
+def list_rewind_choices(changes: RewindPreview) -> list[PickerEntry]:
     """Whether the files come along."""
     choices = [PickerEntry("talk", "the conversation", "files stay as they are")]
     if changes.file_changes:
-        about = ", ".join(_fates(changes.file_changes))
+        about = ", ".join(_summarize_file_changes(changes.file_changes))
         if changes.conflicts:
             about = f"{len(changes.conflicts)} not joey's (asks); {about}"
         choices.append(PickerEntry("files", "the conversation and the files", about))
     return [*choices, PickerEntry("leave", "not at all")]
 
 
-def giving_up(changes: RewindPreview) -> str:
+def describe_conflicts(changes: RewindPreview) -> str:
     """Which files that somebody else has changed go along, and what becomes of each."""
     fates = {each.path: FILE_CHANGE_TEXTS[each.kind] for each in changes.file_changes}
     paths = changes.conflicts[:MAX_NAMED_CONFLICTS]
@@ -331,20 +344,20 @@ def giving_up(changes: RewindPreview) -> str:
     return f"somebody else has changed them: {', '.join(named)}"
 
 
-def _fates(files: Sequence[FileChange]) -> Iterator[str]:
+def _summarize_file_changes(files: Sequence[FileChange]) -> Iterator[str]:
     for kind, fate in FILE_CHANGE_TEXTS.items():
         if count := sum(each.kind == kind for each in files):
             yield f"{count} {'file' if count == 1 else 'files'} {fate}"
 
 
-def _said(rows: RowSequence) -> Iterator[tuple[int, str]]:
+def _iter_user_messages(rows: RowSequence) -> Iterator[tuple[int, str]]:
     for number, row in enumerate(rows):
         if number == 0 or get_say(row) == USER_FEEDBACK_ROW_KIND:
             text = row.get("text") if isinstance(row, dict) else row.text
             yield get_ts(row), str(text or "")
 
 
-def _time(ts: int) -> str:
+def _format_time(ts: int) -> str:
     try:
         return datetime.fromtimestamp(ts / 1000).astimezone().strftime("%H:%M:%S")
     except (ValueError, OverflowError, OSError):
@@ -359,68 +372,70 @@ MAX_ATTACHED_OUTPUT_CHARS = 16_000
 class UserShell:
     def __init__(self, host: Host, conversation: ConversationView, status: StatusLine) -> None:
         self._host = host
-        self._status = status
+        self._status_line = status
         self._conversation = conversation
-        self._ran: list[str] = []
-        self._running: asyncio.Task[str] | None = None
+        self._finished_runs: list[str] = []
+        self._running_command: asyncio.Task[str] | None = None
 
     async def run(self, command: str) -> None:
         """Raises UserError."""
         self.stop()
-        output, shown = [], UserCommandBlock(command)
-        self._conversation.add(shown)
+        output, block = [], UserCommandBlock(command)
+        self._conversation.add_block(block)
 
         def tell(text: str) -> None:
             output.append(text)
-            shown.feed(text)
-            self._conversation.add(shown)
+            block.feed(text)
+            self._conversation.add_block(block)
 
-        before = self._status.doing
-        self._status.work(USER_COMMAND_ACTIVITY)
-        self._running = asyncio.ensure_future(self._host.run_shell_command(command, tell))
+        before = self._status_line.activity
+        self._status_line.set_activity(USER_COMMAND_ACTIVITY)
+        self._running_command = asyncio.ensure_future(self._host.run_shell_command(command, tell))
         try:
-            end = await self._running
+            end = await self._running_command
         except asyncio.CancelledError:
             end = "stopped"
         finally:
-            self._running = None
-            if self._status.doing == USER_COMMAND_ACTIVITY:
-                self._status.work(before)
+            self._running_command = None
+            if self._status_line.activity == USER_COMMAND_ACTIVITY:
+                self._status_line.set_activity(before)
         if end:
-            self._conversation.note(end)
+            self._conversation.show_note(end)
         printed = sanitize("".join(output))[-MAX_ATTACHED_OUTPUT_CHARS:].strip("\n")
-        self._ran.append(f"$ {command}\n{printed}{f'{chr(10)}({end})' if end else ''}")
+        self._finished_runs.append(f"$ {command}\n{printed}{f'{chr(10)}({end})' if end else ''}")
 
     def stop(self) -> bool:
         """Whether there was something to stop."""
-        if self._running is None:
+        if self._running_command is None:
             return False
-        self._running.cancel()
+        self._running_command.cancel()
         return True
 
-    def with_ran(self, message: str) -> str:
+    def attach_output(self, message: str) -> str:
         """The words, with what was run before them."""
-        return with_ran(message, self._ran)
+        return attach_shell_output(message, self._finished_runs)
 
-    def forget(self) -> None:
+    def discard_output(self) -> None:
         """It was told, and is not told again."""
-        self._ran.clear()
+        self._finished_runs.clear()
 
 
 class UserCommandBlock(Block):
     def __init__(self, command: str) -> None:
-        self._command = WrappedLine([("! ", "warning bold"), (to_one_line(command), "bold")], 4)
+        self._command_line = WrappedLine(
+            [("! ", "warning bold"), (to_one_line(command), "bold")], 4
+        )
         self._output = OutputLines()
 
     def feed(self, text: str) -> None:
         self._output.feed(text)
-        self.grow()
+        self.mark_grown()
 
-    def size(self) -> tuple[int, int]:
+    def estimate_size(self) -> tuple[int, int]:
         return 0, 2
 
-    def settled(self, *, whole: bool) -> Sequence[BlockPart]:
-        return [self._command, *self._output.settled(whole=whole)]
+    def build_settled_parts(self, *, expanded: bool) -> Sequence[BlockPart]:
+        return [self._command_line, *self._output.build_settled_parts(expanded=expanded)]
 
-    def open(self, *, whole: bool) -> Sequence[BlockPart]:
-        return self._output.open(whole=whole)
+    def build_open_parts(self, *, expanded: bool) -> Sequence[BlockPart]:
+        return self._output.build_open_parts(expanded=expanded)

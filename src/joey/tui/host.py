@@ -1,7 +1,7 @@
 """Services that the app needs from its caller: tasks, completions, choices, status data.
 
 The app knows sessions, and nothing of files, settings or engines. The functions for command
-arguments (`named_mode`, `withdraw_edits`) are here because the REPL uses them too, which must
+arguments (`find_mode`, `revoke_edit_grant`) are here because the REPL uses them too, which must
 not load Textual.
 """
 
@@ -25,10 +25,10 @@ from joey.presentation.text import to_one_line
 
 class CompletionItem(Struct, frozen=True):
     name: str
-    about: str = ""
+    description: str = ""
 
 
-def own_offers() -> list[CompletionItem]:
+def list_builtin_commands() -> list[CompletionItem]:
     """joey's own commands."""
     return [CompletionItem(command.name, command.summary) for command in LISTED_COMMANDS]
 
@@ -49,11 +49,11 @@ class StatusInfo(Struct, frozen=True, kw_only=True):
     mode: str
     model: str
     directory: str
-    branch: str = ""
-    window: int = 0
+    git_branch: str = ""
+    context_window: int = 0
     permissions: str = ""
     sandbox: str = ""
-    background: int = 0
+    background_command_count: int = 0
     """Commands that were left running, and still do."""
 
 
@@ -62,7 +62,7 @@ class PickerEntry(Struct, frozen=True):
 
     key: str
     label: str
-    about: str = ""
+    description: str = ""
     is_current: bool = False
 
 
@@ -79,7 +79,7 @@ class ProviderOption(Struct, frozen=True):
 
     name: str
     needs_key: bool
-    found_at: str = ""
+    local_url: str = ""
     """Where it was found running on this machine."""
     models: tuple[str, ...] = ()
 
@@ -223,7 +223,7 @@ REVOKE_EDITS_ARGUMENT = "ask"
 """Behind /permissions: what was accepted for this task is over."""
 
 
-def named_mode(modes: Sequence[PickerEntry], slug: str) -> PickerEntry:
+def find_mode(modes: Sequence[PickerEntry], slug: str) -> PickerEntry:
     """Raises UserError: there is no such mode."""
     named = next((mode for mode in modes if mode.key == slug), None)
     if named is None:
@@ -233,7 +233,7 @@ def named_mode(modes: Sequence[PickerEntry], slug: str) -> PickerEntry:
     return named
 
 
-def withdraw_edits(host: Host, session: Session | None, argument: str) -> str:
+def revoke_edit_grant(host: Host, session: Session | None, argument: str) -> str:
     """Ask about edits again; what to say about it.
 
     Raises:

@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 BINDINGS: list[BindingType] = [
     Binding("escape", "escape", show=False),
     Binding("ctrl+c", "interrupt", show=False, priority=True),
-    Binding("ctrl+d", "leave", show=False, priority=True),
+    Binding("ctrl+d", "exit", show=False, priority=True),
     Binding("ctrl+q", "nothing", show=False, priority=True),
     Binding("shift+tab", "next_mode", show=False, priority=True),
     Binding("tab", "change_focus", show=False, priority=True),
-    Binding("up", "take_back", show=False, priority=True),
-    Binding("enter", "send_waiting", show=False, priority=True),
-    Binding("ctrl+o", "details", show=False, priority=True),
-    Binding("ctrl+t", "todos", show=False, priority=True),
-    Binding("ctrl+b", "leave_running", show=False, priority=True),
+    Binding("up", "unqueue_last", show=False, priority=True),
+    Binding("enter", "send_queued", show=False, priority=True),
+    Binding("ctrl+o", "toggle_details", show=False, priority=True),
+    Binding("ctrl+t", "toggle_todos", show=False, priority=True),
+    Binding("ctrl+b", "move_command_to_background", show=False, priority=True),
     Binding("ctrl+l", "redraw", show=False, priority=True),
     Binding("ctrl+z", "suspend_process", show=False, priority=True),
     Binding("pageup", "scroll(-1)", show=False),
@@ -65,21 +65,21 @@ KEY_DESCRIPTIONS = (
 )
 
 
-def key_help() -> Text:
-    return _table("Keys", KEY_DESCRIPTIONS)
+def render_key_help() -> Text:
+    return _render_table("Keys", KEY_DESCRIPTIONS)
 
 
-def command_help(own: list[CompletionItem], others: list[CompletionItem]) -> Text:
-    text = _table("Commands", [(f"/{offer.name}", offer.about) for offer in own])
-    if others:
-        rows = [(f"/{offer.name}", offer.about) for offer in others]
+def render_command_help(own: list[CompletionItem], custom: list[CompletionItem]) -> Text:
+    text = _render_table("Commands", [(f"/{offer.name}", offer.description) for offer in own])
+    if custom:
+        rows = [(f"/{offer.name}", offer.description) for offer in custom]
         text.append("\n\n").append_text(
-            _table("Commands and skills of this folder and yours", rows)
+            _render_table("Commands and skills of this folder and yours", rows)
         )
     return text
 
 
-def _table(title: str, rows: list[tuple[str, str]] | tuple[tuple[str, str], ...]) -> Text:
+def _render_table(title: str, rows: list[tuple[str, str]] | tuple[tuple[str, str], ...]) -> Text:
     lead = min(30, max(cell_len(name) for name, _ in rows))
     text = Text(title, "bold")
     for name, about in rows:
@@ -96,81 +96,84 @@ INTERRUPTED_EXIT_CODE = 130
 class InterruptHandler:
     def __init__(self, app: JoeyApp) -> None:
         self._app = app
-        self._pressed: tuple[str, float] = ("", 0.0)
+        self._last_key_press: tuple[str, float] = ("", 0.0)
 
-    def escape(self) -> None:
+    def handle_escape(self) -> None:
         app = self._app
-        if app.shell.stop():
+        if app.user_shell.stop():
             return
-        if app.dialogue.is_working and app.dialogue.asked is None:
-            app.do(self._stop_and_listen())
-        elif not app.composer.is_empty or self._must_be_answered:
-            self._clear()
-        elif self._pressed_twice("escape"):
-            app.do(app.command_runner.rewind())
+        if app.controller.is_working and app.controller.question is None:
+            app.start_job(self._stop_and_send_queued())
+        elif not app.composer.is_empty or self._has_required_question:
+            self._clear_composer()
+        elif self._is_double_press("escape"):
+            app.start_job(app.command_runner.rewind())
 
-    def interrupt(self) -> None:
+    def handle_ctrl_c(self) -> None:
         app = self._app
         if selected := app.screen.get_selected_text():
             app.copy_to_clipboard(selected)
             app.screen.clear_selection()
-        elif app.front.leave_picker() or app.shell.stop():
+        elif app.dialog_area.cancel_picker() or app.user_shell.stop():
             return
-        elif app.dialogue.is_working and not self._asks_for_acceptance:
-            app.do(app.dialogue.stop())
+        elif app.controller.is_working and not self._is_result_awaiting_acceptance:
+            app.start_job(app.controller.stop())
         elif not app.composer.is_empty:
-            self._clear()
-        elif self._pressed_twice("ctrl+c"):
+            self._clear_composer()
+        elif self._is_double_press("ctrl+c"):
             app.exit(INTERRUPTED_EXIT_CODE)
         else:
-            app.status.hint("Ctrl+C again leaves")
-            app.set_timer(DOUBLE_PRESS_TIMEOUT_S, lambda: app.status.hint(""))
+            app.status_line.show_hint("Ctrl+C again leaves")
+            app.set_timer(DOUBLE_PRESS_TIMEOUT_S, lambda: app.status_line.show_hint(""))
 
-    def leave(self) -> None:
+    def handle_ctrl_d(self) -> None:
         """Where words are written, it is a key for the words."""
         app = self._app
-        if app.composer.has_focus_within or not app.front.is_silent:
+        if app.composer.has_focus_within or not app.dialog_area.is_input_empty:
             raise SkipAction
-        if not app.front.leave_picker() and app.composer.is_empty:
+        if not app.dialog_area.cancel_picker() and app.composer.is_empty:
             app.exit(0)
 
-    async def _stop_and_listen(self) -> None:
+    async def _stop_and_send_queued(self) -> None:
         """What waited for the next step need not wait any longer."""
-        await self._app.dialogue.stop()
-        await self._app.dialogue.rest()
-        await self.send_waiting()
+        await self._app.controller.stop()
+        await self._app.controller.wait_until_idle()
+        await self.send_queued()
 
-    async def send_waiting(self) -> None:
+    async def send_queued(self) -> None:
         """The task goes on with the words that it had not read when it stopped."""
-        app, session = self._app, self._app.dialogue.session
+        app, session = self._app, self._app.controller.session
         waiting = [] if session is None else app.host.list_queued_messages(session)
-        if session is None or not waiting or app.dialogue.is_working:
+        if session is None or not waiting or app.controller.is_working:
             return
         last = waiting[-1]  # those before it go along
         await app.host.remove_queued_message(session, last.id)
         try:
-            await app.dialogue.say(last.text, last.images)
+            await app.controller.send_message(last.text, last.images)
         except UserError:
-            app.composer.put(last.text)
+            app.composer.set_text(last.text)
             raise
         finally:
             app.refresh_status()
 
-    def _clear(self) -> None:
+    def _clear_composer(self) -> None:
         self._app.composer.clear()
-        self._app.front.settle_focus()
+        self._app.dialog_area.update_focus()
 
     @property
-    def _must_be_answered(self) -> bool:
-        return self._app.front.panel is not None and not self._asks_for_acceptance
+    def _has_required_question(self) -> bool:
+        return (
+            self._app.dialog_area.question_panel is not None
+            and not self._is_result_awaiting_acceptance
+        )
 
     @property
-    def _asks_for_acceptance(self) -> bool:
-        asked = self._app.dialogue.asked
+    def _is_result_awaiting_acceptance(self) -> bool:
+        asked = self._app.controller.question
         return asked is not None and asked.ask.ask is AskKind.COMPLETION_RESULT
 
-    def _pressed_twice(self, key: str) -> bool:
-        before, at = self._pressed
+    def _is_double_press(self, key: str) -> bool:
+        before, at = self._last_key_press
         is_second = before == key and monotonic() - at < DOUBLE_PRESS_TIMEOUT_S
-        self._pressed = ("", 0.0) if is_second else (key, monotonic())
+        self._last_key_press = ("", 0.0) if is_second else (key, monotonic())
         return is_second

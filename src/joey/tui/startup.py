@@ -23,33 +23,33 @@ class Startup(Struct, frozen=True, kw_only=True):
     prompt: str = ""
     images: tuple[str, ...] = ()
     task_id: str | None = None
-    fork: bool = False
+    should_fork: bool = False
 
-    async def come_about(self, app: JoeyApp) -> None:
+    async def run(self, app: JoeyApp) -> None:
         """Raises UserError."""
-        if app.host.needs_model() and not await welcome(app):
+        if app.host.needs_model() and not await run_onboarding(app):
             app.exit(0)
             return
         app.refresh_status()
         if self.task_id is None:
-            app.conversation.card(greeting())
-        elif not await self._open(app, self.task_id):
+            app.conversation.show_rich_text(render_banner())
+        elif not await self._open_task(app, self.task_id):
             return
         if not self.prompt:
             return
         try:
-            await app.say(self.prompt, self.images)
+            await app.send_message(self.prompt, self.images)
         except UserError:
-            app.composer.put(self.prompt)
+            app.composer.set_text(self.prompt)
             raise
 
-    async def _open(self, app: JoeyApp, task_id: str) -> bool:
+    async def _open_task(self, app: JoeyApp, task_id: str) -> bool:
         """Whoever named a task that cannot be had does not mean another one."""
-        opening = app.host.fork_task(task_id) if self.fork else app.host.open_task(task_id)
+        opening = app.host.fork_task(task_id) if self.should_fork else app.host.open_task(task_id)
         try:
-            app.dialogue.show(await opening)
+            app.controller.show_session(await opening)
         except UserError as error:
-            app.refusal = error
+            app.startup_error = error
             app.exit()
             return False
         return True
@@ -62,68 +62,70 @@ WELCOME_TEXT = (
 )
 
 
-async def welcome(app: JoeyApp) -> bool:
+async def run_onboarding(app: JoeyApp) -> bool:
     """Whether there is somebody to talk to now."""
-    app.conversation.card(Text.assemble((WELCOME_TITLE, "bold"), f"\n{WELCOME_TEXT}"))
+    app.conversation.show_rich_text(Text.assemble((WELCOME_TITLE, "bold"), f"\n{WELCOME_TEXT}"))
     providers = await app.host.list_providers()
-    while (chosen := await _choose(app, providers)) is not None:
+    while (chosen := await _choose_provider(app, providers)) is not None:
         provider, model = chosen
         key = ""
         if provider.needs_key:
             hint = "paste it, Enter · it is not shown · Esc goes back"
-            given = await app.ask_line(f"Key for {provider.name}", hint, secret=True)
+            given = await app.prompt_for_line(f"Key for {provider.name}", hint, secret=True)
             if given is None:
                 continue
             key = given
-        if not (model := model or await _model(app, provider) or ""):
+        if not (model := model or await _choose_model(app, provider) or ""):
             continue
         try:
             await app.host.save_provider_choice(provider, key, model)
         except UserError as error:
-            app.conversation.error(str(error))
+            app.conversation.show_error(str(error))
             continue
-        app.conversation.note(f"joey talks to {model} of {provider.name}. /model changes that.")
+        app.conversation.show_note(
+            f"joey talks to {model} of {provider.name}. /model changes that."
+        )
         return True
     return False
 
 
-async def _choose(
+async def _choose_provider(
     app: JoeyApp, providers: tuple[ProviderOption, ...]
 ) -> tuple[ProviderOption, str] | None:
     """A model that runs on this machine, which is one key away; else a provider."""
     choices = {
         PickerEntry(f"{each.name} {model}", model, f"{each.name}, running here"): (each, model)
         for each in providers
-        if each.found_at
+        if each.local_url
         for model in each.models
     }
     choices |= {
-        PickerEntry(each.name, each.name, _about(each)): (each, "")
+        PickerEntry(each.name, each.name, _describe_provider(each)): (each, "")
         for each in providers
-        if not (each.found_at and each.models)
+        if not (each.local_url and each.models)
     }
-    chosen = await app.pick("Where is your model?", list(choices))
+    chosen = await app.pick_entry("Where is your model?", list(choices))
     return None if chosen is None else choices[chosen]
 
 
-def _about(provider: ProviderOption) -> str:
-    if provider.found_at:
-        return f"running here, at {provider.found_at}"
+def _describe_provider(provider: ProviderOption) -> str:
+    if provider.local_url:
+        return f"running here, at {provider.local_url}"
     return "needs a key" if provider.needs_key else "on this machine; not found running"
 
 
-async def _model(app: JoeyApp, provider: ProviderOption) -> str | None:
+async def _choose_model(app: JoeyApp, provider: ProviderOption) -> str | None:
     """From the list, or by its name."""
     title = f"Model of {provider.name}"
     if not provider.models:
-        return await app.ask_line(title, "its name, Enter · Esc goes back")
+        return await app.prompt_for_line(title, "its name, Enter · Esc goes back")
     entries = [PickerEntry(name, name) for name in provider.models]
     hint = "or write the name of another one · Esc goes back"
-    chosen = await app.pick(title, entries, hint, takes_any=True)
+    chosen = await app.pick_entry(title, entries, hint, takes_any=True)
     return None if chosen is None else chosen.key
 
 
-def greeting() -> Text:
+def render_banner() -> Text:
     text = Text().append("joey", "bold cyan").append(f" {__version__}", "dim")
     text.append("\nWrite what shall be done. ", "dim")
     for key, about in (("?", "shows the keys, "), ("/", "the commands, "), ("@", "names files.")):

@@ -21,205 +21,205 @@ IDLE_WAIT_TIMEOUT_S = 5.0
 class PendingQuestion(Struct, frozen=True):
     """A question that waits for the person."""
 
-    teller: Session
+    session: Session
     ask: AskOpened
 
     @property
     def key(self) -> tuple[str, int]:
         """Its name; two tasks may ask in the same millisecond."""
-        return self.teller.id, self.ask.ts
+        return self.session.id, self.ask.ts
 
     @property
     def is_open(self) -> bool:
-        pending = self.teller.pending
+        pending = self.session.pending
         return pending is not None and pending.ts == self.ask.ts
 
 
 class TaskDisplay(Protocol):
     """Who shows it."""
 
-    def opened(self, session: Session) -> None:
+    def show_task(self, session: Session) -> None:
         """Another task is on the screen: as far as it has come, everything else will be heard."""
         ...
 
     def handle_task_event(self, teller: Session, event: Event) -> None: ...
 
-    def asked(self, asked: PendingQuestion | None) -> None:
+    def show_question(self, question: PendingQuestion | None) -> None:
         """The question to show now; None: there is none any more."""
         ...
 
-    def rested(self) -> None:
+    def handle_idle(self) -> None:
         """The task came to rest, or there is none."""
         ...
 
-    def do(self, job: Coroutine[Any, Any, None]) -> None:
+    def start_job(self, job: Coroutine[Any, Any, None]) -> None:
         """Begin something whose end nobody waits for."""
         ...
 
-    def troubled(self, error: Exception) -> None: ...
+    def report_error(self, error: Exception) -> None: ...
 
 
 class TaskController:
-    def __init__(self, host: Host, stage: TaskDisplay) -> None:
+    def __init__(self, host: Host, display: TaskDisplay) -> None:
         self._host = host
-        self._stage = stage
+        self._display = display
         self.session: Session | None = None
-        self._asks: list[PendingQuestion] = []
-        self._following: asyncio.Task[None] | None = None
-        self._front: Session | None = None
+        self._questions: list[PendingQuestion] = []
+        self._event_task: asyncio.Task[None] | None = None
+        self._active_session: Session | None = None
         """Who spoke last: words that were not asked for go to them."""
-        self._held: list[tuple[str, tuple[str, ...]]] = []
+        self._deferred_messages: list[tuple[str, tuple[str, ...]]] = []
         """Words that were sent while a question was open that they do not answer."""
-        self.replaced: int | None = None
+        self.replaced_row_ts: int | None = None
         """The row of the first words, when the next ones take their place."""
 
     @property
     def is_working(self) -> bool:
-        return self._following is not None
+        return self._event_task is not None
 
     @property
-    def asked(self) -> PendingQuestion | None:
-        return self._asks[0] if self._asks else None
+    def question(self) -> PendingQuestion | None:
+        return self._questions[0] if self._questions else None
 
     @property
-    def listeners(self) -> tuple[Session, ...]:
+    def message_targets(self) -> tuple[Session, ...]:
         """Those to whom words may have been said: the task, and whoever of its subtasks speaks."""
-        found = {each.id: each for each in (self.session, self._front) if each is not None}
+        found = {each.id: each for each in (self.session, self._active_session) if each is not None}
         return tuple(found.values())
 
     @property
-    def more_asked(self) -> int:
+    def additional_question_count(self) -> int:
         """Questions behind the first."""
-        return max(0, len(self._asks) - 1)
+        return max(0, len(self._questions) - 1)
 
     @property
-    def held(self) -> list[str]:
-        return [text for text, _ in self._held]
+    def deferred_texts(self) -> list[str]:
+        return [text for text, _ in self._deferred_messages]
 
-    def take_held(self) -> str | None:
+    def pop_deferred(self) -> str | None:
         """The words that were held back last, which are not sent then."""
-        return self._held.pop()[0] if self._held else None
+        return self._deferred_messages.pop()[0] if self._deferred_messages else None
 
     # What the person does
 
-    async def say(self, text: str, images: tuple[str, ...] = ()) -> None:
+    async def send_message(self, text: str, images: tuple[str, ...] = ()) -> None:
         """Raises UserError."""
         if self.session is None:
-            self.show(await self._host.start_task(text, images), since=0)
+            self.show_session(await self._host.start_task(text, images), since=0)
             return
-        if self.replaced is not None:
+        if self.replaced_row_ts is not None:
             session = self.session
-            await session.edit(self.replaced, text, images)
-            self.show(session)
+            await session.edit(self.replaced_row_ts, text, images)
+            self.show_session(session)
             return
-        listener = self._listener(self.session)
+        listener = self._choose_message_target(self.session)
         since = self.session.seq
         await listener.send(text, images)
-        self._follow(since)
+        self._start_following(since)
 
-    def hold(self, text: str, images: tuple[str, ...]) -> None:
+    def defer_message(self, text: str, images: tuple[str, ...]) -> None:
         """Say it as soon as the open questions are settled."""
-        self._held.append((text, images))
+        self._deferred_messages.append((text, images))
 
-    async def answer(self, asked: PendingQuestion, answer: Answer) -> None:
-        await asked.teller.answer(asked.ask.ts, answer)
-        self._settle(asked.teller, asked.ask.ts)
+    async def answer(self, question: PendingQuestion, answer: Answer) -> None:
+        await question.session.answer(question.ask.ts, answer)
+        self._remove_question(question.session, question.ask.ts)
 
     async def stop(self) -> None:
         if self.session is not None and self.session.is_running:
             await self.session.cancel()
 
-    async def rest(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Returns when the task has come to rest, or takes too long for it."""
-        if self._following is not None:
-            await asyncio.wait({self._following}, timeout=IDLE_WAIT_TIMEOUT_S)
+        if self._event_task is not None:
+            await asyncio.wait({self._event_task}, timeout=IDLE_WAIT_TIMEOUT_S)
 
-    def show(self, session: Session, since: int | None = None) -> None:
+    def show_session(self, session: Session, since: int | None = None) -> None:
         """Put a task on the screen; what came after `since` is heard, not shown as past."""
-        self.leave()
+        self.detach()
         self.session = session
-        self._stage.opened(session)
+        self._display.show_task(session)
         if session.pending is not None:
-            self._asks.append(PendingQuestion(session, session.pending))
-            self._show_question()
+            self._questions.append(PendingQuestion(session, session.pending))
+            self._show_next_question()
         if session.is_running:
-            self._follow(session.seq if since is None else max(since, session.seq))
+            self._start_following(session.seq if since is None else max(since, session.seq))
         else:
-            self._stage.rested()
+            self._display.handle_idle()
 
-    def leave(self) -> None:
+    def detach(self) -> None:
         """Look at no task any more; it is not stopped by that."""
         if self.session is None:
             return
-        if self._following is not None:
-            self._following.cancel()
-        self._following = None
-        self.session = self._front = self.replaced = None
-        self._asks.clear()
-        self._held.clear()
-        self._stage.asked(None)
-        self._stage.rested()
+        if self._event_task is not None:
+            self._event_task.cancel()
+        self._event_task = None
+        self.session = self._active_session = self.replaced_row_ts = None
+        self._questions.clear()
+        self._deferred_messages.clear()
+        self._display.show_question(None)
+        self._display.handle_idle()
 
-    def _listener(self, session: Session) -> Session:
-        front = self._front
-        return front if front is not None and front.is_running else session
+    def _choose_message_target(self, session: Session) -> Session:
+        active = self._active_session
+        return active if active is not None and active.is_running else session
 
     # What the task does
 
-    def _follow(self, since: int) -> None:
-        if self._following is None:
-            self._following = asyncio.ensure_future(self._listen(since))
+    def _start_following(self, since: int) -> None:
+        if self._event_task is None:
+            self._event_task = asyncio.ensure_future(self._follow_events(since))
 
-    async def _listen(self, since: int) -> None:
+    async def _follow_events(self, since: int) -> None:
         session = self.session
         assert session is not None
         progress = _EventCursor(since)
         try:
             while True:
-                async with follow_task_tree(session, progress.counted(session)) as events:
+                async with follow_task_tree(session, progress.iter_events(session)) as events:
                     async for each in events:
                         self._handle_tree_event(each)
                 if session.seq <= progress.seq:
                     break  # nobody has set it to work again meanwhile
         except UserError as error:
-            self._stage.troubled(error)
+            self._display.report_error(error)
         finally:
             if self.session is session:
-                self._following = None
-                self._asks.clear()
-                self._front = None
-                self._stage.asked(None)
-                self._stage.rested()
-                self._release_held()
+                self._event_task = None
+                self._questions.clear()
+                self._active_session = None
+                self._display.show_question(None)
+                self._display.handle_idle()
+                self._send_deferred()
 
     def _handle_tree_event(self, tree_event: TaskTreeEvent) -> None:
-        self._front = tree_event.session
+        self._active_session = tree_event.session
         match tree_event.event:
             case AskOpened() as ask:
-                self._stage.handle_task_event(tree_event.session, ask)
-                asked = PendingQuestion(tree_event.session, ask)
-                if asked.is_open:
-                    self._asks.append(asked)
-                    self._show_question()
+                self._display.handle_task_event(tree_event.session, ask)
+                question = PendingQuestion(tree_event.session, ask)
+                if question.is_open:
+                    self._questions.append(question)
+                    self._show_next_question()
                 return
             case AskAnswered(ask_ts=ts) | AskWithdrawn(ask_ts=ts):
-                self._settle(tree_event.session, ts)
-        self._stage.handle_task_event(tree_event.session, tree_event.event)
+                self._remove_question(tree_event.session, ts)
+        self._display.handle_task_event(tree_event.session, tree_event.event)
 
-    def _settle(self, teller: Session, ts: int) -> None:
-        self._asks = [asked for asked in self._asks if asked.key != (teller.id, ts)]
-        self._show_question()
+    def _remove_question(self, teller: Session, ts: int) -> None:
+        self._questions = [asked for asked in self._questions if asked.key != (teller.id, ts)]
+        self._show_next_question()
 
-    def _show_question(self) -> None:
-        self._asks = [asked for asked in self._asks if asked.is_open]
-        self._stage.asked(self.asked)
-        if self.asked is None:
-            self._release_held()
+    def _show_next_question(self) -> None:
+        self._questions = [asked for asked in self._questions if asked.is_open]
+        self._display.show_question(self.question)
+        if self.question is None:
+            self._send_deferred()
 
-    def _release_held(self) -> None:
-        held, self._held = self._held, []
-        for text, images in held:
-            self._stage.do(self.say(text, images))
+    def _send_deferred(self) -> None:
+        deferred, self._deferred_messages = self._deferred_messages, []
+        for text, images in deferred:
+            self._display.start_job(self.send_message(text, images))
 
 
 class _EventCursor:
@@ -228,7 +228,7 @@ class _EventCursor:
     def __init__(self, since: int) -> None:
         self.seq = since
 
-    async def counted(self, session: Session) -> AsyncIterator[Event]:
+    async def iter_events(self, session: Session) -> AsyncIterator[Event]:
         async for event in session.events(self.seq):
             if type(event) not in TRANSIENT_EVENTS:
                 self.seq += 1

@@ -1,7 +1,7 @@
 """The terminal around the app: window title, notifications, restoring its modes.
 
 No notification is sent while the user looks at the terminal. A terminal that does not report its
-focus counts as looked at. `keep_terminal` is for a process that a signal ends at once.
+focus counts as looked at. `make_terminal_restorer` is for a process that a signal ends at once.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ class TerminalWindow:
     def __init__(self, app: JoeyApp) -> None:
         self._app = app
 
-    def arrive(self) -> None:
+    def setup(self) -> None:
         self._write(SAVE_TITLE_SEQUENCE)
-        self.entitle("")
+        self.set_title("")
 
-    def leave(self) -> None:
+    def restore(self) -> None:
         self._write(RESTORE_TITLE_SEQUENCE)
 
-    def entitle(self, title: str) -> None:
+    def set_title(self, title: str) -> None:
         """The terminal's window shows which task it is."""
-        shown = to_one_line(title, MAX_TITLE_CHARS)
-        self._write(f"\x1b]0;{f'joey: {shown}' if shown else 'joey'}\x07")
+        text = to_one_line(title, MAX_TITLE_CHARS)
+        self._write(f"\x1b]0;{f'joey: {text}' if text else 'joey'}\x07")
 
-    def call(self, text: str) -> None:
+    def notify(self, text: str) -> None:
         """A person is needed, or may want to know."""
         mode = self._app.host.notification_mode
         if self._app.app_focus or mode == "off":
@@ -64,14 +64,14 @@ _RESET_SEQUENCE = (
 )
 
 
-def keep_terminal() -> Callable[[], None]:
+def make_terminal_restorer() -> Callable[[], None]:
     """What brings the terminal back to how it is now. It may be called by a signal handler."""
     source, target = sys.stdin.fileno(), sys.stderr.fileno()
-    kept = termios.tcgetattr(source)
+    attributes = termios.tcgetattr(source)
 
     def bring_back() -> None:
         with suppress(OSError, termios.error):  # it may be gone itself
             os.write(target, _RESET_SEQUENCE.encode())
-            termios.tcsetattr(source, termios.TCSANOW, kept)
+            termios.tcsetattr(source, termios.TCSANOW, attributes)
 
     return bring_back

@@ -32,7 +32,7 @@ from joey.presentation.slash_commands import (
     parse_command,
 )
 from joey.presentation.text import measure_width, to_one_line
-from joey.tui.host import PickerEntry, named_mode, withdraw_edits
+from joey.tui.host import PickerEntry, find_mode, revoke_edit_grant
 
 if TYPE_CHECKING:
     from joey.cli.screen.host import LocalAppHost
@@ -86,7 +86,7 @@ class ReplCommands:
             case "model":
                 return await self._show_or_set_model(rest, task)
             case "permissions" if rest:
-                self._print_note(withdraw_edits(self._host, task, rest))
+                self._print_note(revoke_edit_grant(self._host, task, rest))
             case "permissions":
                 self._renderer.print(await self._host.render_permissions(task))
             case "mcp":
@@ -105,7 +105,9 @@ class ReplCommands:
 
     def _print_help(self) -> None:
         offers = self._host.list_commands()
-        others = {offer.name: offer.about for offer in offers if offer.name not in COMMANDS_BY_NAME}
+        others = {
+            offer.name: offer.description for offer in offers if offer.name not in COMMANDS_BY_NAME
+        }
         self._print_note(
             "\n".join(filter(None, (format_command_help(), format_custom_command_help(others))))
         )
@@ -115,7 +117,7 @@ class ReplCommands:
         if not slug:
             self._print_entries(modes, "/mode MODE chooses one")
             return
-        await self._host.choose_mode(task, named_mode(modes, slug).key)
+        await self._host.choose_mode(task, find_mode(modes, slug).key)
         if task is None or not task.is_running:
             self._print_note(f"now in {slug} mode")
         elif task.pending is not None:  # else it is drawn at once, with all that the task does
@@ -139,7 +141,8 @@ class ReplCommands:
             return
         ids = self._engine.list_task_ids()
         listed = [
-            PickerEntry(shorten_task_id(each.key, ids), each.label, each.about) for each in tasks
+            PickerEntry(shorten_task_id(each.key, ids), each.label, each.description)
+            for each in tasks
         ]
         self._print_entries(listed, "/resume ID goes on with one", with_labels=True)
 
@@ -149,7 +152,7 @@ class ReplCommands:
         lines = []
         for entry in entries[:MAX_LISTED_ENTRIES]:
             label = f"  {to_one_line(entry.label, 70)}" if with_labels else ""
-            about = f"  {to_one_line(entry.about, 200)}" if entry.about else ""
+            about = f"  {to_one_line(entry.description, 200)}" if entry.description else ""
             lines.append(f"{'*' if entry.is_current else ' '} {entry.key}{label}{about}")
         if len(entries) > MAX_LISTED_ENTRIES:
             lines.append(f"  and {len(entries) - MAX_LISTED_ENTRIES} more")

@@ -56,7 +56,7 @@ from joey.tui.host import (
     ProviderOption,
     QueuedUserMessage,
     StatusInfo,
-    own_offers,
+    list_builtin_commands,
 )
 
 COMMANDS_CACHE_TTL_S = 3.0
@@ -217,11 +217,11 @@ class LocalAppHost:
             mode=mode,
             model=name,
             directory=format_directory(self.workspace),
-            branch=read_git_branch(self.workspace),
-            window=window,
+            git_branch=read_git_branch(self.workspace),
+            context_window=window,
             permissions=summarize_permissions(settings, edits_granted=edits_granted),
             sandbox=summarize_sandbox(settings, self._sandbox_level),
-            background=background,
+            background_command_count=background,
         )
 
     def get_usage(self, session: Session) -> TokenUsage:
@@ -334,7 +334,7 @@ class LocalAppHost:
                 named = load_custom_commands(self.workspace)
             except UserError:
                 named = {}  # whoever begins a task hears what is wrong
-            own = own_offers()
+            own = list_builtin_commands()
             names = {offer.name for offer in own}
             offers = own + [
                 CompletionItem(n, about) for n, about in named.items() if n not in names
@@ -383,8 +383,8 @@ class LocalAppHost:
 
     async def save_provider_choice(self, provider: ProviderOption, key: str, model: str) -> None:
         try:
-            if provider.found_at:
-                server = LocalServer(provider.name, provider.found_at, provider.models)
+            if provider.local_url:
+                server = LocalServer(provider.name, provider.local_url, provider.models)
                 save_server_profile(server, model)
             else:
                 save_first_profile(provider=provider.name, model=model, key=key or None)

@@ -30,7 +30,7 @@ from joey.presentation.text import get_terminal_width, wrap
 from joey.system.files import make_private_directory
 from joey.tui.app import JoeyApp
 from joey.tui.startup import Startup
-from joey.tui.terminal_window import keep_terminal
+from joey.tui.terminal_window import make_terminal_restorer
 from joey.tui.widgets.prompt_history import HISTORY_FILE_NAME, PromptHistory
 
 LOG_FILE_NAME = "screen.log"
@@ -71,15 +71,15 @@ async def _run_app(arguments: Namespace, prompt: str, images: tuple[str, ...]) -
                 prompt=prompt,
                 images=images,
                 task_id=None if earlier is None else earlier.id,
-                fork=arguments.fork,
+                should_fork=arguments.fork,
             ),
         )
         with handle_signals(only_stoppable=True) as interruption:
             code = await _run_until_closed(app, interruption)
         await host.close()
-        if problem := app.defect or app.refusal:
+        if problem := app.unhandled_error or app.startup_error:
             raise problem
-        session = app.dialogue.session
+        session = app.controller.session
         task = None if session is None else engine.find_open_task(session.id)
         if task is not None:
             ended = list(describe_ended_commands(task))
@@ -95,7 +95,7 @@ def _has_model_flags(arguments: Namespace) -> bool:
 
 async def _run_until_closed(app: JoeyApp, interruption: Interruption) -> ExitCode:
     """Until it is closed; a signal closes it, and the terminal is as it was all the same."""
-    interruption.before_exit = keep_terminal()
+    interruption.before_exit = make_terminal_restorer()
     running = asyncio.ensure_future(app.run_async())
     try:
         await interruption.run_stoppable(asyncio.wait({running}))

@@ -21,11 +21,11 @@ from joey.tui.blocks.styled_text import (
     Palette,
     Span,
     Spans,
-    chopped,
-    chopped_height,
-    coloured,
-    plain,
-    wrapped,
+    chop_spans,
+    count_chopped_lines,
+    highlight_lines,
+    to_plain_text,
+    wrap_spans,
 )
 
 DEFAULT_MARGIN: Spans = ((" ", ""),)
@@ -40,122 +40,127 @@ class DrawContext(Struct, frozen=True):
 
     width: int
     palette: Palette
-    whole: bool
+    is_expanded: bool
 
 
 class Block:
-    gap = 1
-    place = -1
+    gap_lines = 1
+    index = -1
     """Which of all blocks it is."""
     margin: Spans = DEFAULT_MARGIN
     """What stands left of each line."""
 
     # Most blocks of a long task are never seen: until then they cost nothing but their text.
-    _look: DrawContext | None = None
-    _pieces: list[BlockPart]
-    _tops: list[int]
+    _draw_context: DrawContext | None = None
+    _parts: list[BlockPart]
+    _part_top_lines: list[int]
     """Where each piece begins, and where the last one ends; the settled ones first."""
     _strips: dict[int, list[Strip]]
-    _settled = 0
-    _fresh = 0
+    _settled_count = 0
+    _first_changed_line = 0
     _is_stale = True
 
     @property
-    def is_brief(self) -> bool:
+    def is_compact(self) -> bool:
         """It may stand close to others of its kind."""
         return False
 
     @property
-    def fresh(self) -> int:
+    def first_changed_line(self) -> int:
         """The first line that looks different since it changed."""
-        return self._fresh
+        return self._first_changed_line
 
     # What it shows: for each kind of block
 
-    def settled(self, *, whole: bool) -> Sequence[BlockPart]:
-        """Pieces that stay: until `change`, there are only ever more of them."""
+    def build_settled_parts(self, *, expanded: bool) -> Sequence[BlockPart]:
+        """Pieces that stay: until `invalidate`, there are only ever more of them."""
         return ()
 
-    def open(self, *, whole: bool) -> Sequence[BlockPart]:
+    def build_open_parts(self, *, expanded: bool) -> Sequence[BlockPart]:
         """Pieces below them that may be others the next time."""
         return ()
 
-    def size(self) -> tuple[int, int]:
+    def estimate_size(self) -> tuple[int, int]:
         """About how many characters and line breaks there are, known without a look."""
         return 0, 0
 
     # When it changes
 
-    def grow(self) -> None:
+    def mark_grown(self) -> None:
         """There is more at its end."""
         self._is_stale = True
 
-    def change(self) -> None:
+    def invalidate(self) -> None:
         """It is another one."""
-        self._look = None
+        self._draw_context = None
 
     # How it is drawn
 
-    def is_measured(self, look: DrawContext) -> bool:
-        return self._look is look
+    def is_measured(self, context: DrawContext) -> bool:
+        return self._draw_context is context
 
-    def estimate(self, width: int) -> int:
-        characters, breaks = self.size()
+    def estimate_height(self, width: int) -> int:
+        characters, breaks = self.estimate_size()
         return (
-            self.gap + 1 + breaks + max(0, characters - 40 * breaks) // max(MIN_TEXT_COLUMNS, width)
+            self.gap_lines
+            + 1
+            + breaks
+            + max(0, characters - 40 * breaks) // max(MIN_TEXT_COLUMNS, width)
         )
 
-    def height(self, look: DrawContext) -> int:
-        self._lay_out(look)
-        return self.gap + self._tops[-1] if self._tops[-1] else 0
+    def measure_height(self, context: DrawContext) -> int:
+        self._layout_parts(context)
+        return self.gap_lines + self._part_top_lines[-1] if self._part_top_lines[-1] else 0
 
-    def strip(self, line: int, look: DrawContext) -> Strip:
-        self._lay_out(look)
-        line -= self.gap
-        if not 0 <= line < self._tops[-1]:
-            return self._strips.setdefault(GAP_STRIP_KEY, [self._strip([], look)])[0]
-        number = bisect_right(self._tops, line) - 1
+    def render_strip(self, line: int, context: DrawContext) -> Strip:
+        self._layout_parts(context)
+        line -= self.gap_lines
+        if not 0 <= line < self._part_top_lines[-1]:
+            return self._strips.setdefault(GAP_STRIP_KEY, [self._build_strip([], context)])[0]
+        number = bisect_right(self._part_top_lines, line) - 1
         strips = self._strips.get(number)
         if strips is None:
-            width = self._room(look)
-            drawn = self._pieces[number].lines(width)
-            strips = self._strips[number] = [self._strip(spans, look) for spans in drawn]
-        return strips[line - self._tops[number]]
+            width = self._compute_content_width(context)
+            drawn = self._parts[number].render_lines(width)
+            strips = self._strips[number] = [self._build_strip(spans, context) for spans in drawn]
+        return strips[line - self._part_top_lines[number]]
 
-    def forget_strips(self) -> None:
+    def discard_strips(self) -> None:
         """It is out of sight; how high it is stays known."""
         self._strips = {}
 
-    def _room(self, look: DrawContext) -> int:
-        return max(MIN_TEXT_COLUMNS, look.width - cell_len(plain(self.margin)))
+    def _compute_content_width(self, context: DrawContext) -> int:
+        return max(MIN_TEXT_COLUMNS, context.width - cell_len(to_plain_text(self.margin)))
 
-    def _lay_out(self, look: DrawContext) -> None:
-        if self._look is not look:
-            self._look, self._is_stale = look, True
-            self._pieces, self._tops, self._settled = [], [0], 0
-            self._fresh = 0
+    def _layout_parts(self, context: DrawContext) -> None:
+        if self._draw_context is not context:
+            self._draw_context, self._is_stale = context, True
+            self._parts, self._part_top_lines, self._settled_count = [], [0], 0
+            self._first_changed_line = 0
             self._strips = {}
         if not self._is_stale:
             return
         self._is_stale = False
-        self._fresh = self.gap + self._tops[self._settled] if self._settled else 0
-        for number in range(self._settled, len(self._pieces)):
+        self._first_changed_line = (
+            self.gap_lines + self._part_top_lines[self._settled_count] if self._settled_count else 0
+        )
+        for number in range(self._settled_count, len(self._parts)):
             self._strips.pop(number, None)
-        del self._pieces[self._settled :]
-        del self._tops[self._settled + 1 :]
-        settled = self.settled(whole=look.whole)
-        self._add(settled[self._settled :], look)
-        self._settled = len(settled)
-        self._add(self.open(whole=look.whole), look)
+        del self._parts[self._settled_count :]
+        del self._part_top_lines[self._settled_count + 1 :]
+        settled = self.build_settled_parts(expanded=context.is_expanded)
+        self._append_parts(settled[self._settled_count :], context)
+        self._settled_count = len(settled)
+        self._append_parts(self.build_open_parts(expanded=context.is_expanded), context)
 
-    def _add(self, pieces: Sequence[BlockPart], look: DrawContext) -> None:
-        width = self._room(look)
+    def _append_parts(self, pieces: Sequence[BlockPart], context: DrawContext) -> None:
+        width = self._compute_content_width(context)
         for piece in pieces:
-            self._pieces.append(piece)
-            self._tops.append(self._tops[-1] + piece.height(width))
+            self._parts.append(piece)
+            self._part_top_lines.append(self._part_top_lines[-1] + piece.measure_height(width))
 
-    def _strip(self, spans: Spans, look: DrawContext) -> Strip:
-        style = look.palette.style
+    def _build_strip(self, spans: Spans, context: DrawContext) -> Strip:
+        style = context.palette.resolve_style
         line = [*self.margin, *spans]
         segments = [Segment(text, style(name)) for text, name in line if text]
         return Strip(segments, sum(cell_len(segment.text) for segment in segments))
@@ -168,25 +173,25 @@ MIN_TEXT_COLUMNS = 8
 
 
 class BlockPart(Protocol):
-    def height(self, width: int) -> int: ...
+    def measure_height(self, width: int) -> int: ...
 
-    def lines(self, width: int) -> list[Spans]: ...
+    def render_lines(self, width: int) -> list[Spans]: ...
 
 
 class WrappedLine:
     """Words, broken between them; what follows the first line is indented by `hang`."""
 
-    __slots__ = ("_hang", "_spans")
+    __slots__ = ("_hanging_indent", "_spans")
 
     def __init__(self, spans: Spans, hang: int = 0) -> None:
         self._spans = spans
-        self._hang = hang
+        self._hanging_indent = hang
 
-    def height(self, width: int) -> int:
-        return len(self.lines(width))
+    def measure_height(self, width: int) -> int:
+        return len(self.render_lines(width))
 
-    def lines(self, width: int) -> list[Spans]:
-        return wrapped(self._spans, max(MIN_TEXT_COLUMNS, width), self._hang)
+    def render_lines(self, width: int) -> list[Spans]:
+        return wrap_spans(self._spans, max(MIN_TEXT_COLUMNS, width), self._hanging_indent)
 
 
 class LazyWrappedLine:
@@ -195,28 +200,37 @@ class LazyWrappedLine:
     Drawn, it is no longer than the text: what fits on one line needs no look to be measured.
     """
 
-    __slots__ = ("_drawn", "_hang", "_lead", "_text")
+    __slots__ = ("_continuation_prefix", "_hanging_indent", "_render_text", "_text")
 
     def __init__(
-        self, text: str, hang: int, drawn: Callable[[str], Spans], lead: Span | None = None
+        self,
+        text: str,
+        hang: int,
+        render_text: Callable[[str], Spans],
+        continuation_prefix: Span | None = None,
     ) -> None:
-        """`lead` stands where the lines after the first are indented."""
+        """`continuation_prefix` stands where the lines after the first are indented."""
         self._text = text
-        self._hang = hang
-        self._drawn = drawn
-        self._lead = lead
+        self._hanging_indent = hang
+        self._render_text = render_text
+        self._continuation_prefix = continuation_prefix
 
-    def height(self, width: int) -> int:
+    def measure_height(self, width: int) -> int:
         if len(self._text) <= width and self._text.isascii():
             return 1
-        return len(self.lines(width))
+        return len(self.render_lines(width))
 
-    def lines(self, width: int) -> list[Spans]:
-        lines = wrapped(self._drawn(self._text), max(MIN_TEXT_COLUMNS, width), self._hang)
-        if self._lead is None:
+    def render_lines(self, width: int) -> list[Spans]:
+        lines = wrap_spans(
+            self._render_text(self._text), max(MIN_TEXT_COLUMNS, width), self._hanging_indent
+        )
+        if self._continuation_prefix is None:
             return lines
-        blank = (" " * self._hang, "")
-        return [[self._lead, *line[1:]] if line[:1] == [blank] else line for line in lines]
+        blank = (" " * self._hanging_indent, "")
+        return [
+            [self._continuation_prefix, *line[1:]] if line[:1] == [blank] else line
+            for line in lines
+        ]
 
 
 class VerbatimLines:
@@ -229,38 +243,43 @@ class VerbatimLines:
         self._margin = margin
         self._language = language
 
-    def height(self, width: int) -> int:
-        room = self._room(width)
-        return sum(chopped_height(line, room) for line in self._lines)
+    def measure_height(self, width: int) -> int:
+        room = self._compute_content_width(width)
+        return sum(count_chopped_lines(line, room) for line in self._lines)
 
-    def lines(self, width: int) -> list[Spans]:
-        room = self._room(width)
+    def render_lines(self, width: int) -> list[Spans]:
+        room = self._compute_content_width(width)
         return [
             [*self._margin, *part]
-            for line in coloured(self._lines, self._language)
-            for part in chopped(line, room)
+            for line in highlight_lines(self._lines, self._language)
+            for part in chop_spans(line, room)
         ]
 
-    def _room(self, width: int) -> int:
-        return max(MIN_TEXT_COLUMNS, width - cell_len(plain(self._margin)))
+    def _compute_content_width(self, width: int) -> int:
+        return max(MIN_TEXT_COLUMNS, width - cell_len(to_plain_text(self._margin)))
 
 
 class HangingIndentLines:
     """Lines with a margin of their own each, as in a diff; what follows is set below the text."""
 
-    __slots__ = ("_hang", "_lines")
+    __slots__ = ("_hanging_indent", "_lines")
 
     def __init__(self, lines: Sequence[Spans], hang: int) -> None:
         self._lines = lines
-        self._hang = hang
+        self._hanging_indent = hang
 
-    def height(self, width: int) -> int:
+    def measure_height(self, width: int) -> int:
         room = max(MIN_TEXT_COLUMNS, width)
-        return sum(chopped_height(plain(line), room, self._hang) for line in self._lines)
+        return sum(
+            count_chopped_lines(to_plain_text(line), room, self._hanging_indent)
+            for line in self._lines
+        )
 
-    def lines(self, width: int) -> list[Spans]:
+    def render_lines(self, width: int) -> list[Spans]:
         room = max(MIN_TEXT_COLUMNS, width)
-        return [part for line in self._lines for part in chopped(line, room, self._hang)]
+        return [
+            part for line in self._lines for part in chop_spans(line, room, self._hanging_indent)
+        ]
 
 
 class SingleLine:
@@ -271,38 +290,38 @@ class SingleLine:
     def __init__(self, spans: Spans) -> None:
         self._spans = spans
 
-    def height(self, width: int) -> int:
+    def measure_height(self, width: int) -> int:
         return 1
 
-    def lines(self, width: int) -> list[Spans]:
-        first, *rest = chopped(self._spans, max(MIN_TEXT_COLUMNS, width) - 1)
+    def render_lines(self, width: int) -> list[Spans]:
+        first, *rest = chop_spans(self._spans, max(MIN_TEXT_COLUMNS, width) - 1)
         return [[*first, ("…", first[-1][1])] if rest and first else first]
 
 
 class BlankLine:
     __slots__ = ()
 
-    def height(self, width: int) -> int:
+    def measure_height(self, width: int) -> int:
         return 1
 
-    def lines(self, width: int) -> list[Spans]:
+    def render_lines(self, width: int) -> list[Spans]:
         return [[]]
 
 
 class HorizontalRule:
     __slots__ = ()
 
-    def height(self, width: int) -> int:
+    def measure_height(self, width: int) -> int:
         return 1
 
-    def lines(self, width: int) -> list[Spans]:
+    def render_lines(self, width: int) -> list[Spans]:
         return [[("─" * min(20, width), "muted")]]
 
 
 BLANK_LINE = BlankLine()
 
 
-def in_chunks(lines: Sequence[str], margin: Spans, language: str = "") -> list[BlockPart]:
+def split_into_chunks(lines: Sequence[str], margin: Spans, language: str = "") -> list[BlockPart]:
     """Many lines as pieces that are small enough to be drawn in a moment."""
     return [
         VerbatimLines(lines[start : start + CHUNK_LINES], margin, language)
@@ -312,58 +331,58 @@ def in_chunks(lines: Sequence[str], margin: Spans, language: str = "") -> list[B
 
 class BlockHeights:
     def __init__(self, heights: Iterable[int] = ()) -> None:
-        self._each = list(heights)
-        self._sums = [0, *self._each]
+        self._heights = list(heights)
+        self._tree_sums = [0, *self._heights]
         """At each number, the sum of as many heights before it as its lowest bit says."""
-        for number in range(1, len(self._sums)):
+        for number in range(1, len(self._tree_sums)):
             above = number + (number & -number)
-            if above < len(self._sums):
-                self._sums[above] += self._sums[number]
+            if above < len(self._tree_sums):
+                self._tree_sums[above] += self._tree_sums[number]
 
     def __len__(self) -> int:
-        return len(self._each)
+        return len(self._heights)
 
-    def __getitem__(self, place: int) -> int:
-        return self._each[place]
+    def __getitem__(self, index: int) -> int:
+        return self._heights[index]
 
     @property
     def total(self) -> int:
-        return self.top(len(self._each))
+        return self.get_top_line(len(self._heights))
 
     def append(self, height: int) -> None:
-        number = len(self._sums)
+        number = len(self._tree_sums)
         low = number & -number
         covered, part = height, 1
         while part < low:
-            covered += self._sums[number - part]
+            covered += self._tree_sums[number - part]
             part <<= 1
-        self._each.append(height)
-        self._sums.append(covered)
+        self._heights.append(height)
+        self._tree_sums.append(covered)
 
-    def put(self, place: int, height: int) -> None:
-        more = height - self._each[place]
+    def set_height(self, index: int, height: int) -> None:
+        more = height - self._heights[index]
         if not more:
             return
-        self._each[place] = height
-        number = place + 1
-        while number < len(self._sums):
-            self._sums[number] += more
+        self._heights[index] = height
+        number = index + 1
+        while number < len(self._tree_sums):
+            self._tree_sums[number] += more
             number += number & -number
 
-    def top(self, place: int) -> int:
+    def get_top_line(self, index: int) -> int:
         """The line in which it begins."""
         total = 0
-        while place:
-            total += self._sums[place]
-            place &= place - 1
+        while index:
+            total += self._tree_sums[index]
+            index &= index - 1
         return total
 
-    def find(self, line: int) -> tuple[int, int]:
+    def find_block(self, line: int) -> tuple[int, int]:
         """What stands at a line, and how far below its top the line is."""
-        place, step = 0, 1 << len(self._sums).bit_length()
+        index, step = 0, 1 << len(self._tree_sums).bit_length()
         while step:
-            if place + step < len(self._sums) and self._sums[place + step] <= line:
-                place += step
-                line -= self._sums[place]
+            if index + step < len(self._tree_sums) and self._tree_sums[index + step] <= line:
+                index += step
+                line -= self._tree_sums[index]
             step >>= 1
-        return place, line
+        return index, line

@@ -35,11 +35,11 @@ from joey.tui.blocks.block import (
     SingleLine,
     VerbatimLines,
     WrappedLine,
-    in_chunks,
+    split_into_chunks,
 )
-from joey.tui.blocks.diff import in_pieces, read_change
-from joey.tui.blocks.styled_text import TAB_SIZE, Span, Spans, from_text
-from joey.tui.blocks.text import duration
+from joey.tui.blocks.diff import parse_diff, split_into_parts
+from joey.tui.blocks.styled_text import TAB_SIZE, Span, Spans, split_rich_text
+from joey.tui.blocks.text import format_duration
 
 MAX_SUBTASK_MESSAGE_LINES = 8
 MAX_COMPACT_ROW_CHARS = 400
@@ -54,7 +54,7 @@ class CallBlock(Block):
 
     _output: OutputLines | None = None
     """What came from other rows than that of the call."""
-    _seconds = 0.0
+    _duration_s = 0.0
 
     def __init__(self, row: Row) -> None:
         self._row = row
@@ -63,85 +63,89 @@ class CallBlock(Block):
     def row(self) -> Row:
         return self._row
 
-    def put(self, row: Row) -> None:
+    def update_row(self, row: Row) -> None:
         """The same call: something about it has changed."""
         self._row = row
-        self.change()
+        self.invalidate()
 
     def append_output(self, output: str) -> None:
         """More output."""
         self._output = self._output or OutputLines()
         self._output.feed(output)
-        self.grow()
+        self.mark_grown()
 
     def set_output(self, output: str) -> None:
         """The output, once it is over."""
-        self._output = OutputLines(ended(output))
-        self.change()
+        self._output = OutputLines(ensure_final_newline(output))
+        self.invalidate()
 
-    def took(self, seconds: float) -> None:
-        self._seconds = seconds
-        self.change()
+    def set_duration(self, seconds: float) -> None:
+        self._duration_s = seconds
+        self.invalidate()
 
-    def size(self) -> tuple[int, int]:
+    def estimate_size(self) -> tuple[int, int]:
         text = self._row.diff or self._row.text or ""
         return 0, min(MAX_DIFF_LINES, text.count("\n"))
 
-    def settled(self, *, whole: bool) -> Sequence[BlockPart]:
-        printed = self._printed(whole=whole)
-        output = printed.settled(whole=whole) if printed is not None else ()
-        return [*self._above(whole=whole), *output]
+    def build_settled_parts(self, *, expanded: bool) -> Sequence[BlockPart]:
+        printed = self._get_output(expanded=expanded)
+        output = printed.build_settled_parts(expanded=expanded) if printed is not None else ()
+        return [*self._build_header_parts(expanded=expanded), *output]
 
-    def open(self, *, whole: bool) -> Sequence[BlockPart]:
-        printed = self._printed(whole=whole)
-        output = printed.open(whole=whole) if printed is not None else ()
-        return [*output, *self._below(whole=whole)]
+    def build_open_parts(self, *, expanded: bool) -> Sequence[BlockPart]:
+        printed = self._get_output(expanded=expanded)
+        output = printed.build_open_parts(expanded=expanded) if printed is not None else ()
+        return [*output, *self._build_footer_parts(expanded=expanded)]
 
-    def _printed(self, *, whole: bool) -> OutputLines | None:
+    def _get_output(self, *, expanded: bool) -> OutputLines | None:
         return self._output
 
-    def _above(self, *, whole: bool) -> list[BlockPart]:
+    def _build_header_parts(self, *, expanded: bool) -> list[BlockPart]:
         return []
 
-    def _below(self, *, whole: bool) -> Iterator[BlockPart]:
+    def _build_footer_parts(self, *, expanded: bool) -> Iterator[BlockPart]:
         if self._row.approval_state == "rejected":
-            said = "rejected" if self._row.is_answered else "not answered"
-            yield WrappedLine([("  └ ", "muted"), (f"✗ {said}", "warning")], 4)
+            outcome = "rejected" if self._row.is_answered else "not answered"
+            yield WrappedLine([("  └ ", "muted"), (f"✗ {outcome}", "warning")], 4)
 
     def _is_rejected(self) -> bool:
         return self._row.approval_state == "rejected"
 
 
 class CommandBlock(CallBlock):
-    _kept: Callable[[], str | None] | None = None
+    _output_loader: Callable[[], str | None] | None = None
     """Reads the output from where it is kept, when it was too long for its row."""
-    _whole: OutputLines | None = None
+    _full_output: OutputLines | None = None
 
-    def keep(self, kept: Callable[[], str | None]) -> None:
-        self._kept = kept
+    def set_output_loader(self, loader: Callable[[], str | None]) -> None:
+        self._output_loader = loader
 
-    def _printed(self, *, whole: bool) -> OutputLines | None:
+    def _get_output(self, *, expanded: bool) -> OutputLines | None:
         """What is kept is only at hand while it is shown."""
-        if not whole:
-            self._whole = None
-        elif self._whole is None and self._row.result is not None and self._kept is not None:
-            kept = self._kept()
-            self._whole = None if kept is None else OutputLines(ended(kept))
-        return self._whole or self._output
+        if not expanded:
+            self._full_output = None
+        elif (
+            self._full_output is None
+            and self._row.result is not None
+            and self._output_loader is not None
+        ):
+            text = self._output_loader()
+            self._full_output = None if text is None else OutputLines(ensure_final_newline(text))
+        return self._full_output or self._output
 
-    def size(self) -> tuple[int, int]:
+    def estimate_size(self) -> tuple[int, int]:
         return 0, (self._row.text or "").count("\n") + 4
 
-    def _above(self, *, whole: bool) -> list[BlockPart]:
+    def _build_header_parts(self, *, expanded: bool) -> list[BlockPart]:
         first, *rest = sanitize(self._row.text or "").expandtabs(TAB_SIZE).split("\n")
         return [
             WrappedLine([("$ ", "mark bold"), (first, "bold")], 4),
             *(WrappedLine([("  ", ""), (line, "bold")], 4) for line in rest),
         ]
 
-    def _below(self, *, whole: bool) -> Iterator[BlockPart]:
+    def _build_footer_parts(self, *, expanded: bool) -> Iterator[BlockPart]:
         if self._is_rejected():
-            yield from super()._below(whole=whole)
+            yield from super()._build_footer_parts(expanded=expanded)
             return
         content = self._row.result or ""
         found = _EXIT_CODE_RE.search(content[:400])
@@ -154,7 +158,11 @@ class CommandBlock(CallBlock):
                 exit_code=int(found[1]) if found else None,
             )
         )
-        took = duration(self._seconds) if self._seconds >= _MIN_DISPLAYED_DURATION_S else ""
+        took = (
+            format_duration(self._duration_s)
+            if self._duration_s >= _MIN_DISPLAYED_DURATION_S
+            else ""
+        )
         if outcome := " · ".join(filter(None, (end, took))):
             failed = end.startswith(("exit", "ended"))
             yield WrappedLine([("  └ ", "muted"), (outcome, "error" if failed else "muted")], 4)
@@ -162,70 +170,77 @@ class CommandBlock(CallBlock):
 
 class ToolCallBlock(CallBlock):
     @property
-    def is_brief(self) -> bool:
+    def is_compact(self) -> bool:
         return self._row.diff is None and len(self._row.text or "") <= MAX_COMPACT_ROW_CHARS
 
-    def _above(self, *, whole: bool) -> list[BlockPart]:
+    def _build_header_parts(self, *, expanded: bool) -> list[BlockPart]:
         row = self._row
         tool, text = row.tool or "", row.text or ""
         if tool == "update_todo_list":
-            return [SingleLine(_todos(text))]
-        change = read_change(extract_change(tool, text, row.diff))
-        first, *more = from_text(render_headline(tool or _named(text), text, row.path))
-        counts = _counts(change.added, change.removed) if change.lines else ()
+            return [SingleLine(_format_todo_progress(text))]
+        change = parse_diff(extract_change(tool, text, row.diff))
+        first, *more = split_rich_text(
+            render_headline(tool or _read_tool_name(text), text, row.path)
+        )
+        counts = (
+            _format_change_counts(change.added_count, change.removed_count) if change.lines else ()
+        )
         pieces: list[BlockPart] = [
             WrappedLine([*first, *counts], 2),
             *(WrappedLine(line, 4) for line in more),
         ]
         if change.lines:
             limit = MAX_ASK_DIFF_LINES if row.approval_state == "pending" else MAX_DIFF_LINES
-            limit = len(change.lines) if whole or len(change.lines) <= limit + 1 else limit
-            pieces += in_pieces(change.lines[:limit])
+            limit = len(change.lines) if expanded or len(change.lines) <= limit + 1 else limit
+            pieces += split_into_parts(change.lines[:limit])
             if hidden := len(change.lines) - limit:
-                pieces.append(folded(hidden))
+                pieces.append(build_fold_hint(hidden))
         elif message := extract_subtask_message(text):
-            pieces += _build_message_parts(message, whole=whole)
+            pieces += _build_message_parts(message, expanded=expanded)
         return pieces
 
-    def _below(self, *, whole: bool) -> Iterator[BlockPart]:
+    def _build_footer_parts(self, *, expanded: bool) -> Iterator[BlockPart]:
         """Most results are for the model, and only shown when everything is."""
         result = self._row.result or ""
         custom = is_custom_tool_call(self._row.text or "")
-        if result and self._output is None and not self._is_rejected() and (whole or custom):
-            output = OutputLines(ended(result))
-            yield from output.settled(whole=whole)
-            yield from output.open(whole=whole)
-        yield from super()._below(whole=whole)
+        if result and self._output is None and not self._is_rejected() and (expanded or custom):
+            output = OutputLines(ensure_final_newline(result))
+            yield from output.build_settled_parts(expanded=expanded)
+            yield from output.build_open_parts(expanded=expanded)
+        yield from super()._build_footer_parts(expanded=expanded)
 
 
 class StreamingCallBlock(Block):
     """A call while its arguments come: what it is about, and how long it has become."""
 
     @property
-    def is_brief(self) -> bool:
+    def is_compact(self) -> bool:
         return True
 
     def __init__(self, tool: str) -> None:
-        self._tool = tool
+        self._tool_name = tool
         self._arguments = JsonStream()
-        self._lines = 0
+        self._line_count = 0
 
     def feed(self, text: str) -> None:
         self._arguments.feed(text)
-        self._lines += text.count("\\n") + text.count("\n")
-        self.grow()
+        self._line_count += text.count("\\n") + text.count("\n")
+        self.mark_grown()
 
-    def open(self, *, whole: bool) -> Sequence[BlockPart]:
+    def build_open_parts(self, *, expanded: bool) -> Sequence[BlockPart]:
         arguments = self._arguments.parse_partial()
-        if self._tool == COMMAND_TOOL:
-            command = to_one_line(_argument(arguments, "command"), 400)
+        if self._tool_name == COMMAND_TOOL:
+            command = to_one_line(_get_text_argument(arguments, "command"), 400)
             return [SingleLine([("$ ", "mark bold"), (f"{command}…", "bold")])]
         about = to_one_line(
-            next(filter(None, (_argument(arguments, key) for key in _SUMMARY_ARGUMENTS)), ""), 160
+            next(
+                filter(None, (_get_text_argument(arguments, key) for key in _SUMMARY_ARGUMENTS)), ""
+            ),
+            160,
         )
-        spans: list[Span] = [("● ", "mark"), (sanitize(self._tool), "bold")]
+        spans: list[Span] = [("● ", "mark"), (sanitize(self._tool_name), "bold")]
         spans += [(f" {about}", "path")] if about else []
-        spans.append((f" … {self._lines} lines" if self._lines > 1 else " …", "muted"))
+        spans.append((f" … {self._line_count} lines" if self._line_count > 1 else " …", "muted"))
         return [SingleLine(spans)]
 
 
@@ -241,35 +256,35 @@ _SUMMARY_ARGUMENTS = (
 )
 
 
-def _argument(arguments: dict[str, Any], key: str) -> str:
+def _get_text_argument(arguments: dict[str, Any], key: str) -> str:
     value = arguments.get(key)
     return value if isinstance(value, str) else ""
 
 
-def _named(text: str) -> str:
+def _read_tool_name(text: str) -> str:
     """Rows that others wrote name their tool in their text alone."""
     return str(decode_row(text).get("tool") or "tool")
 
 
-def _counts(added: int, removed: int) -> Iterator[Span]:
+def _format_change_counts(added: int, removed: int) -> Iterator[Span]:
     if added:
         yield f" +{added}", "added"
     if removed:
         yield f" -{removed}", "removed"
 
 
-def _build_message_parts(text: str, *, whole: bool) -> list[BlockPart]:
+def _build_message_parts(text: str, *, expanded: bool) -> list[BlockPart]:
     lines = [line.expandtabs(TAB_SIZE) for line in split_lines(sanitize(text))]
     limit = (
         len(lines)
-        if whole or len(lines) <= MAX_SUBTASK_MESSAGE_LINES + 1
+        if expanded or len(lines) <= MAX_SUBTASK_MESSAGE_LINES + 1
         else MAX_SUBTASK_MESSAGE_LINES
     )
     shown: list[BlockPart] = [WrappedLine([*_INDENT, (line, "")], 2) for line in lines[:limit]]
-    return [*shown, folded(len(lines) - limit)] if limit < len(lines) else shown
+    return [*shown, build_fold_hint(len(lines) - limit)] if limit < len(lines) else shown
 
 
-def _todos(text: str) -> Spans:
+def _format_todo_progress(text: str) -> Spans:
     """One quiet line: how far the list is, and what is done now."""
     listed = decode_row(text).get("todos")
     todos = [todo for todo in listed if isinstance(todo, dict)] if isinstance(listed, list) else []
@@ -287,12 +302,12 @@ MAX_BUFFERED_LINES = 5_000
 OUTPUT_MARGIN: Spans = (("  │ ", "muted"),)
 
 
-def folded(lines: int, what: str = "more lines") -> BlockPart:
+def build_fold_hint(lines: int, what: str = "more lines") -> BlockPart:
     noun = what.removesuffix("s") if lines == 1 else what
     return WrappedLine([(f"    … {lines} {noun} (Ctrl+O)", "muted")], 4)
 
 
-def ended(text: str) -> str:
+def ensure_final_newline(text: str) -> str:
     """A text whose last line is whole."""
     return text if not text or text.endswith("\n") else f"{text}\n"
 
@@ -301,77 +316,91 @@ class OutputLines:
     """Lines as they come; the first ones stay, of the rest the last ones are kept."""
 
     def __init__(self, text: str = "") -> None:
-        self._unfinished = ""
-        self._first: list[str] = []
-        self._last: deque[str] = deque(maxlen=MAX_BUFFERED_LINES)
-        self._lost = 0
-        self._chunks: list[BlockPart] = []
+        self._unfinished_line = ""
+        self._head_lines: list[str] = []
+        self._tail_lines: deque[str] = deque(maxlen=MAX_BUFFERED_LINES)
+        self._dropped_line_count = 0
+        self._full_chunks: list[BlockPart] = []
         if text:
             self.feed(text)
 
     @property
     def is_empty(self) -> bool:
-        return not self._first and not self._unfinished
+        return not self._head_lines and not self._unfinished_line
 
     def feed(self, text: str) -> None:
-        rest, at = self._unfinished + text, 0
+        rest, at = self._unfinished_line + text, 0
         while True:
             end = rest.find("\n", at, at + MAX_LINE_CHARS + 1)
             if end >= 0:
-                self._put(rest[at:end])
+                self._append_line(rest[at:end])
                 at = end + 1
             elif len(rest) - at > MAX_LINE_CHARS:
-                self._put(rest[at : at + MAX_LINE_CHARS])
+                self._append_line(rest[at : at + MAX_LINE_CHARS])
                 at += MAX_LINE_CHARS
             else:
-                self._unfinished = rest[at:]
+                self._unfinished_line = rest[at:]
                 return
 
-    def settled(self, *, whole: bool) -> Sequence[BlockPart]:
-        if not whole:
+    def build_settled_parts(self, *, expanded: bool) -> Sequence[BlockPart]:
+        if not expanded:
             return [
-                VerbatimLines([line], OUTPUT_MARGIN) for line in self._first[:OUTPUT_HEAD_LINES]
+                VerbatimLines([line], OUTPUT_MARGIN)
+                for line in self._head_lines[:OUTPUT_HEAD_LINES]
             ]
-        full = len(self._first) // CHUNK_LINES
-        while len(self._chunks) < full:
-            start = len(self._chunks) * CHUNK_LINES
-            self._chunks.append(
-                VerbatimLines(self._first[start : start + CHUNK_LINES], OUTPUT_MARGIN)
+        full = len(self._head_lines) // CHUNK_LINES
+        while len(self._full_chunks) < full:
+            start = len(self._full_chunks) * CHUNK_LINES
+            self._full_chunks.append(
+                VerbatimLines(self._head_lines[start : start + CHUNK_LINES], OUTPUT_MARGIN)
             )
-        return self._chunks
+        return self._full_chunks
 
-    def open(self, *, whole: bool) -> list[BlockPart]:
-        last = [_clean(self._unfinished)] if self._unfinished else []
-        if not whole:
-            return self._folded(last)
-        pieces = in_chunks(self._first[len(self._chunks) * CHUNK_LINES :], OUTPUT_MARGIN)
-        if self._lost:
-            pieces.append(WrappedLine([(f"  … {self._lost} lines are left out …", "muted")], 4))
-        return [*pieces, *in_chunks([*self._last, *last], OUTPUT_MARGIN)]
+    def build_open_parts(self, *, expanded: bool) -> list[BlockPart]:
+        last = [_clean_line(self._unfinished_line)] if self._unfinished_line else []
+        if not expanded:
+            return self._build_folded_parts(last)
+        pieces = split_into_chunks(
+            self._head_lines[len(self._full_chunks) * CHUNK_LINES :], OUTPUT_MARGIN
+        )
+        if self._dropped_line_count:
+            pieces.append(
+                WrappedLine([(f"  … {self._dropped_line_count} lines are left out …", "muted")], 4)
+            )
+        return [*pieces, *split_into_chunks([*self._tail_lines, *last], OUTPUT_MARGIN)]
 
-    def _folded(self, last: list[str]) -> list[BlockPart]:
-        rest = len(self._first) - OUTPUT_HEAD_LINES + self._lost + len(self._last) + len(last)
+    def _build_folded_parts(self, last: list[str]) -> list[BlockPart]:
+        rest = (
+            len(self._head_lines)
+            - OUTPUT_HEAD_LINES
+            + self._dropped_line_count
+            + len(self._tail_lines)
+            + len(last)
+        )
         if rest <= 0:
             return []
-        tail = [*islice(reversed(self._last), OUTPUT_TAIL_LINES)][::-1]
+        tail = [*islice(reversed(self._tail_lines), OUTPUT_TAIL_LINES)][::-1]
         tail = [
-            *self._first[max(OUTPUT_HEAD_LINES, len(self._first) - OUTPUT_TAIL_LINES) :],
+            *self._head_lines[max(OUTPUT_HEAD_LINES, len(self._head_lines) - OUTPUT_TAIL_LINES) :],
             *tail,
             *last,
         ][-OUTPUT_TAIL_LINES:]
-        if len(self._first) < OUTPUT_HEAD_LINES:
+        if len(self._head_lines) < OUTPUT_HEAD_LINES:
             tail = last
         hidden = rest - len(tail)
-        return [*([folded(hidden)] if hidden > 0 else []), VerbatimLines(tail, OUTPUT_MARGIN)]
+        return [
+            *([build_fold_hint(hidden)] if hidden > 0 else []),
+            VerbatimLines(tail, OUTPUT_MARGIN),
+        ]
 
-    def _put(self, line: str) -> None:
-        line = _clean(line)
-        if len(self._first) < MAX_BUFFERED_LINES:
-            self._first.append(line)
+    def _append_line(self, line: str) -> None:
+        line = _clean_line(line)
+        if len(self._head_lines) < MAX_BUFFERED_LINES:
+            self._head_lines.append(line)
             return
-        self._lost += len(self._last) == MAX_BUFFERED_LINES
-        self._last.append(line)
+        self._dropped_line_count += len(self._tail_lines) == MAX_BUFFERED_LINES
+        self._tail_lines.append(line)
 
 
-def _clean(line: str) -> str:
+def _clean_line(line: str) -> str:
     return sanitize(line).expandtabs(TAB_SIZE)

@@ -12,7 +12,7 @@ from msgspec import Struct
 from joey.core.text import split_lines
 from joey.presentation.text import sanitize
 from joey.tui.blocks.block import CHUNK_LINES, MIN_TEXT_COLUMNS
-from joey.tui.blocks.styled_text import TAB_SIZE, Span, Spans, chopped, chopped_height
+from joey.tui.blocks.styled_text import TAB_SIZE, Span, Spans, chop_spans, count_chopped_lines
 
 _HUNK_RE = re.compile(
     r"@@ -(?P<old>\d+)(?:,(?P<olds>\d+))? \+(?P<new>\d+)(?:,(?P<news>\d+))? @@(?P<where>.*)"
@@ -32,34 +32,34 @@ class DiffLine(Struct, frozen=True):
     sign: str
     """`+`, `-`, a blank; `@` between two places of a file, `#` for what is said about it."""
     text: str
-    number: int | None = None
+    line_number: int | None = None
 
 
 class ParsedDiff(Struct, frozen=True):
     lines: tuple[DiffLine, ...]
 
     @property
-    def added(self) -> int:
+    def added_count(self) -> int:
         return sum(line.sign == "+" for line in self.lines)
 
     @property
-    def removed(self) -> int:
+    def removed_count(self) -> int:
         return sum(line.sign == "-" for line in self.lines)
 
 
-def read_change(text: str) -> ParsedDiff:
+def parse_diff(text: str) -> ParsedDiff:
     """A unified diff, blocks of SEARCH and REPLACE, or the text of a new file."""
     lines = [line.expandtabs(TAB_SIZE) for line in split_lines(sanitize(text))]
     if any(_HUNK_RE.match(line) for line in lines):
-        return ParsedDiff(tuple(_unified(lines)))
+        return ParsedDiff(tuple(_parse_unified_diff(lines)))
     if "<<<<<<< SEARCH" in lines:
-        return ParsedDiff(tuple(_blocks(lines)))
+        return ParsedDiff(tuple(_parse_search_replace(lines)))
     if any(line.startswith(("--- ", "+++ ")) for line in lines[:2]):
         return ParsedDiff(tuple(DiffLine("#", line) for line in lines))
     return ParsedDiff(tuple(DiffLine("+", line, n) for n, line in enumerate(lines, 1)))
 
 
-def _unified(lines: Sequence[str]) -> Iterator[DiffLine]:
+def _parse_unified_diff(lines: Sequence[str]) -> Iterator[DiffLine]:
     """The counts of each hunk say which lines are in it: `--- x` may be the removed line `-- x`."""
     several = sum(line.startswith("+++ ") for line in lines) > 1
     old = new = old_left = new_left = 0
@@ -87,7 +87,7 @@ def _unified(lines: Sequence[str]) -> Iterator[DiffLine]:
             yield DiffLine("#", line)
 
 
-def _blocks(lines: Sequence[str]) -> Iterator[DiffLine]:
+def _parse_search_replace(lines: Sequence[str]) -> Iterator[DiffLine]:
     sign, number, seen = "#", 0, 0
     for line in lines:
         if not (found := _SEARCH_REPLACE_RE.fullmatch(line)):
@@ -109,38 +109,41 @@ def _blocks(lines: Sequence[str]) -> Iterator[DiffLine]:
 class DiffPart:
     """Some lines of a change; words are compared when they are seen."""
 
-    __slots__ = ("_digits", "_lines")
+    __slots__ = ("_lines", "_number_width")
 
     def __init__(self, lines: Sequence[DiffLine], digits: int) -> None:
         self._lines = lines
-        self._digits = digits
+        self._number_width = digits
 
     @property
-    def _hang(self) -> int:
-        return self._digits + 5
+    def _hanging_indent(self) -> int:
+        return self._number_width + 5
 
-    def height(self, width: int) -> int:
+    def measure_height(self, width: int) -> int:
         room = max(MIN_TEXT_COLUMNS, width)
-        lead = " " * self._hang
-        return sum(chopped_height(lead + line.text, room, self._hang) for line in self._lines)
+        lead = " " * self._hanging_indent
+        return sum(
+            count_chopped_lines(lead + line.text, room, self._hanging_indent)
+            for line in self._lines
+        )
 
-    def lines(self, width: int) -> list[Spans]:
+    def render_lines(self, width: int) -> list[Spans]:
         room = max(MIN_TEXT_COLUMNS, width)
         marked = _highlight_changes(self._lines)
         return [
             part
             for line, spans in zip(self._lines, marked, strict=True)
-            for part in chopped([*self._lead(line), *spans], room, self._hang)
+            for part in chop_spans([*self._render_gutter(line), *spans], room, self._hanging_indent)
         ]
 
-    def _lead(self, line: DiffLine) -> Iterator[Span]:
-        number = "" if line.number is None else str(line.number)
-        yield f"  {number:>{self._digits}} ", "muted"
+    def _render_gutter(self, line: DiffLine) -> Iterator[Span]:
+        number = "" if line.line_number is None else str(line.line_number)
+        yield f"  {number:>{self._number_width}} ", "muted"
         yield (line.sign if line.sign in "+-" else " ") + " ", _STYLES_BY_SIGN[line.sign]
 
 
-def in_pieces(lines: Sequence[DiffLine]) -> list[DiffPart]:
-    digits = len(str(max((line.number or 0 for line in lines), default=0)))
+def split_into_parts(lines: Sequence[DiffLine]) -> list[DiffPart]:
+    digits = len(str(max((line.line_number or 0 for line in lines), default=0)))
     return [
         DiffPart(lines[start : start + CHUNK_LINES], digits)
         for start in range(0, len(lines), CHUNK_LINES)
@@ -156,12 +159,12 @@ def _highlight_changes(lines: Sequence[DiffLine]) -> list[Spans]:
         added = sum(1 for _ in takewhile(lambda line: line.sign == "+", lines[at + removed :]))
         for n in range(removed if removed == added else 0):
             old, new = at + n, at + removed + n
-            drawn[old], drawn[new] = _compared(lines[old].text, lines[new].text)
+            drawn[old], drawn[new] = _compare_lines(lines[old].text, lines[new].text)
         at += max(1, removed + added)
     return drawn
 
 
-def _compared(old: str, new: str) -> tuple[Spans, Spans]:
+def _compare_lines(old: str, new: str) -> tuple[Spans, Spans]:
     before, after = _WORD_RE.findall(old), _WORD_RE.findall(new)
     if max(len(old), len(new)) <= MAX_COMPARED_LINE_CHARS:
         matcher = SequenceMatcher(None, before, after, autojunk=False)

@@ -1,6 +1,6 @@
 """Rows of a task as blocks.
 
-`block_of` builds the block of a row by its kind; `TaskBlocks` keeps track of which block shows
+`build_block` builds the block of a row by its kind; `TaskBlocks` keeps track of which block shows
 which row of one task, and which are still incomplete.
 """
 
@@ -32,10 +32,10 @@ from joey.tui.blocks.text import (
     StreamingResultBlock,
     TransientBlock,
     UserMessageBlock,
-    error,
-    note,
-    question,
-    result,
+    build_error_block,
+    build_note_block,
+    build_question_block,
+    build_result_block,
 )
 
 MAX_ERROR_CHARS = 2_000
@@ -58,14 +58,14 @@ def as_row(row: Row | dict[str, Any]) -> Row:
         )
 
 
-def kind_of(row: Row) -> str:
+def get_row_kind(row: Row) -> str:
     return row.ask or row.say or ""
 
 
-def block_of(row: Row) -> Block | None:
+def build_block(row: Row) -> Block | None:
     """What a row shows by itself; None when nothing."""
     text = row.text or ""
-    match kind_of(row):
+    match get_row_kind(row):
         case "user_feedback":
             return UserMessageBlock(text, len(row.images))
         case "text" if text.strip():
@@ -73,20 +73,20 @@ def block_of(row: Row) -> Block | None:
         case "reasoning" if text.strip():
             return ModelThinkingBlock(text)
         case kind if kind in _CALL_ROW_KINDS:
-            return call_of(row)
+            return build_call_block(row)
         case "completion_result" if row.say and text.strip():
-            return result(text)
+            return build_result_block(text)
         case "subtask_result" if text.strip():
-            return result(text, " of the subtask")
+            return build_result_block(text, " of the subtask")
         case "followup":
-            return question(parse_follow_up(text).question)
+            return build_question_block(parse_follow_up(text).question)
         case "browser_action_result":
-            return _page(text)
+            return _build_browser_block(text)
         case _:
             return _build_status_block(row, text)
 
 
-def call_of(row: Row) -> CallBlock:
+def build_call_block(row: Row) -> CallBlock:
     return (
         CommandBlock(row)
         if row.tool == COMMAND_TOOL or row.ask == "command"
@@ -96,33 +96,35 @@ def call_of(row: Row) -> CallBlock:
 
 def _build_status_block(row: Row, text: str) -> Block | None:
     """What joey says about the work."""
-    match kind_of(row):
+    match get_row_kind(row):
         case "error" | "diff_error" if text.strip():
-            return error(_cut(describe_error(text)))
+            return build_error_block(_truncate_error(describe_error(text)))
         case "rooignore_error" if text:
-            return error(f"{to_one_line(text)} is hidden by .rooignore")
+            return build_error_block(f"{to_one_line(text)} is hidden by .rooignore")
         case "hook_message" if text:
-            return note(_cut(text))
+            return build_note_block(_truncate_error(text))
         case "condense_context_error" if text:
-            return note(f"not condensed: {_cut(text)}")
+            return build_note_block(f"not condensed: {_truncate_error(text)}")
         case "api_req_retry_delayed" if text:
-            return note(to_one_line(describe_error(describe_provider_error(text)), 400))
+            return build_note_block(to_one_line(describe_error(describe_provider_error(text)), 400))
         case "condense_context" | "sliding_window_truncation":
-            return _shrunk(row)
+            return _build_condense_block(row)
         case "api_req_failed" | "mistake_limit_reached" if text:
-            return error(_cut(describe_error(text)))
+            return build_error_block(_truncate_error(describe_error(text)))
         case "auto_approval_max_req_reached":
             limit = decode_row(text)
-            return note(f"the limit of {limit.get('count')} {limit.get('type')} is reached")
+            return build_note_block(
+                f"the limit of {limit.get('count')} {limit.get('type')} is reached"
+            )
         case _:
             return None
 
 
-def _cut(text: str) -> str:
+def _truncate_error(text: str) -> str:
     return text if len(text) <= MAX_ERROR_CHARS else f"{text[:MAX_ERROR_CHARS]}…"
 
 
-def _shrunk(row: Row) -> Block | None:
+def _build_condense_block(row: Row) -> Block | None:
     if (details := row.context_condense) is not None:
         condensed = ContextCondensed(
             ts=row.ts,
@@ -133,7 +135,7 @@ def _shrunk(row: Row) -> Block | None:
             tokens_after=details.new_context_tokens,
             cost=details.cost,
         )
-        return note(describe_condense(condensed))
+        return build_note_block(describe_condense(condensed))
     if (cut := row.context_truncation) is not None:
         truncated = ContextTruncated(
             ts=row.ts,
@@ -142,18 +144,18 @@ def _shrunk(row: Row) -> Block | None:
             tokens_before=cut.prev_context_tokens,
             tokens_after=cut.new_context_tokens,
         )
-        return note(describe_condense(truncated))
+        return build_note_block(describe_condense(truncated))
     return None
 
 
-def _page(text: str) -> Block | None:
+def _build_browser_block(text: str) -> Block | None:
     """Where a browser is, and the last words of its console."""
     seen = decode_row(text)
     where = to_one_line(str(seen.get("currentUrl") or ""), 200)
     logs = str(seen.get("logs") or "").strip()
     lines = [f"  page: {where}"] if where else []
     lines += [f"  console: {to_one_line(logs, 400)}"] if logs else []
-    return note("\n".join(lines)) if lines else None
+    return build_note_block("\n".join(lines)) if lines else None
 
 
 MAX_THINKING_S = 3_600
@@ -166,73 +168,73 @@ MAX_OPEN_BLOCKS = 100
 
 class TaskBlocks:
     def __init__(self, name: str) -> None:
-        self.name = name
-        self.blocks: dict[int, Block] = {}
-        self.opened: dict[int, str] = {}
+        self.label = name
+        self.blocks_by_ts: dict[int, Block] = {}
+        self.pending_row_kinds: dict[int, str] = {}
         """Rows that began to stream and have shown nothing yet: what they are."""
         self.was_interrupted = False
         """The last request was stopped, and that is still to be told."""
         self.reported_error = ""
         """Why a request failed last, as it was told already."""
-        self._call: CallBlock | None = None
-        self._outputs: dict[int, CallBlock] = {}
+        self._last_call: CallBlock | None = None
+        self._calls_by_output_ts: dict[int, CallBlock] = {}
         """Whose output a row shows."""
-        self._begun: dict[int, int] = {}
+        self._call_start_times: dict[int, int] = {}
         """When calls began to run."""
-        self._thought: tuple[int, ModelThinkingBlock] | None = None
+        self._open_thinking: tuple[int, ModelThinkingBlock] | None = None
 
-    def keep(self, row: Row, block: Block) -> None:
+    def add_block(self, row: Row, block: Block) -> None:
         """This block shows the row."""
-        self.blocks[row.ts] = block
+        self.blocks_by_ts[row.ts] = block
         if isinstance(block, CallBlock):
-            self._call = block
+            self._last_call = block
         if isinstance(block, ModelThinkingBlock):
-            self._thought = (row.ts, block)
+            self._open_thinking = (row.ts, block)
 
     @property
-    def call(self) -> CallBlock | None:
+    def last_call(self) -> CallBlock | None:
         """The last one."""
-        return self._call
+        return self._last_call
 
-    def call_of_output(self, ts: int) -> CallBlock | None:
+    def find_output_call(self, ts: int) -> CallBlock | None:
         """The call whose output a row shows: the last one when the output began."""
-        if self._call is not None:
-            self._outputs.setdefault(ts, self._call)
-        return self._outputs.get(ts)
+        if self._last_call is not None:
+            self._calls_by_output_ts.setdefault(ts, self._last_call)
+        return self._calls_by_output_ts.get(ts)
 
-    def begin_call(self, row_ts: int, now: int) -> None:
-        self._begun[row_ts] = now
+    def record_call_start(self, row_ts: int, now: int) -> None:
+        self._call_start_times[row_ts] = now
 
-    def settle_ask(self, ts: int, approval: ApprovalState, *, answered: bool) -> CallBlock | None:
-        call = self.blocks.get(ts)
+    def resolve_ask(self, ts: int, approval: ApprovalState, *, answered: bool) -> CallBlock | None:
+        call = self.blocks_by_ts.get(ts)
         if not isinstance(call, CallBlock) or call.row.approval_state is None:
             return None
         said = True if answered else None
-        call.put(structs.replace(call.row, approval_state=approval, is_answered=said))
+        call.update_row(structs.replace(call.row, approval_state=approval, is_answered=said))
         return call
 
     def finish_call(self, row_ts: int, result: str, now: int) -> CallBlock | None:
-        call = self.blocks.get(row_ts)
+        call = self.blocks_by_ts.get(row_ts)
         if not isinstance(call, CallBlock):
             return None
-        call.put(structs.replace(call.row, result=result))
-        if (begun := self._begun.pop(row_ts, None)) is not None:
-            call.took((now - begun) / 1000)
+        call.update_row(structs.replace(call.row, result=result))
+        if (begun := self._call_start_times.pop(row_ts, None)) is not None:
+            call.set_duration((now - begun) / 1000)
         return call
 
-    def end_thought(self, now: int) -> ModelThinkingBlock | None:
+    def end_thinking(self, now: int) -> ModelThinkingBlock | None:
         """Something else begins: how long the model has thought is known."""
-        if self._thought is None:
+        if self._open_thinking is None:
             return None
-        (begun, block), self._thought = self._thought, None
+        (begun, block), self._open_thinking = self._open_thinking, None
         seconds = (now - begun) // 1000
-        block.end(seconds if 0 < seconds < MAX_THINKING_S else 0)
+        block.set_duration(seconds if 0 < seconds < MAX_THINKING_S else 0)
         return block
 
-    def unfinished(self) -> Iterator[tuple[int, Block]]:
+    def iter_unfinished(self) -> Iterator[tuple[int, Block]]:
         """Blocks of what was announced, and will not come any more."""
-        self.opened.clear()
-        for ts, block in [*islice(reversed(self.blocks.items()), MAX_OPEN_BLOCKS)]:
-            coming = isinstance(block, StreamingResultBlock) and not block.is_over
+        self.pending_row_kinds.clear()
+        for ts, block in [*islice(reversed(self.blocks_by_ts.items()), MAX_OPEN_BLOCKS)]:
+            coming = isinstance(block, StreamingResultBlock) and not block.is_finished
             if coming or isinstance(block, StreamingCallBlock | TransientBlock):
                 yield ts, block

@@ -34,46 +34,46 @@ _WORD_RE = re.compile(rf"[{_WIDE_CHARACTER_RANGES}]|[^\s{_WIDE_CHARACTER_RANGES}
 _RICH_CONSOLE = Console(file=io.StringIO())
 
 
-def plain(spans: Spans) -> str:
+def to_plain_text(spans: Spans) -> str:
     return "".join(text for text, _ in spans)
 
 
-def from_text(text: Text) -> Iterator[Spans]:
+def split_rich_text(text: Text) -> Iterator[Spans]:
     """The lines of a rich text."""
     for line in text.split("\n", allow_blank=True):
         rendered = line.render(_RICH_CONSOLE)
         yield [(piece, style or "") for piece, style, _ in rendered if piece]
 
 
-def wrapped(spans: Spans, width: int, hang: int = 0) -> list[Spans]:
+def wrap_spans(spans: Spans, width: int, hang: int = 0) -> list[Spans]:
     """A line broken between words; the lines that follow are indented by `hang`."""
-    text = plain(spans)
-    if _fits(text, width):
+    text = to_plain_text(spans)
+    if _is_within_width(text, width):
         return [spans]
     hang = hang if hang <= width // 2 else 0
-    return _cut(spans, _break_at_spaces(text, width, width - hang), hang)
+    return _slice_spans(spans, _break_at_spaces(text, width, width - hang), hang)
 
 
-def chopped(spans: Spans, width: int, hang: int = 0) -> list[Spans]:
+def chop_spans(spans: Spans, width: int, hang: int = 0) -> list[Spans]:
     """A line broken at the edge, as code and outputs are."""
-    text = plain(spans)
-    if _fits(text, width):
+    text = to_plain_text(spans)
+    if _is_within_width(text, width):
         return [spans]
     hang = hang if hang <= width // 2 else 0
-    return _cut(spans, list(_at_edge(text, 0, len(text), width, width - hang)), hang)
+    return _slice_spans(spans, list(_break_at_edge(text, 0, len(text), width, width - hang)), hang)
 
 
-def chopped_height(text: str, width: int, hang: int = 0) -> int:
-    """How many lines `chopped` makes of a text."""
-    if _fits(text, width):
+def count_chopped_lines(text: str, width: int, hang: int = 0) -> int:
+    """How many lines `chop_spans` makes of a text."""
+    if _is_within_width(text, width):
         return 1
     hang = hang if hang <= width // 2 else 0
     if text.isascii():
         return 1 + -(-(len(text) - width) // (width - hang))
-    return sum(1 for _ in _at_edge(text, 0, len(text), width, width - hang))
+    return sum(1 for _ in _break_at_edge(text, 0, len(text), width, width - hang))
 
 
-def _fits(text: str, width: int) -> bool:
+def _is_within_width(text: str, width: int) -> bool:
     # No character is wider than two cells, none that ASCII has wider than one.
     if len(text) <= width and text.isascii():
         return True
@@ -91,7 +91,7 @@ def _break_at_spaces(text: str, first: int, room: int) -> list[tuple[int, int]]:
             pieces.append((start, end))
             start, used, gap, left = word.start(), 0, 0, room
         if used + gap + size > left:
-            *whole, (start, end) = _at_edge(text, start, word.end(), left, room)
+            *whole, (start, end) = _break_at_edge(text, start, word.end(), left, room)
             pieces += whole
             left = room if whole else left
             used = cell_len(text[start:end])
@@ -101,7 +101,9 @@ def _break_at_spaces(text: str, first: int, room: int) -> list[tuple[int, int]]:
     return [*pieces, (start, end)]
 
 
-def _at_edge(text: str, start: int, end: int, first: int, room: int) -> Iterator[tuple[int, int]]:
+def _break_at_edge(
+    text: str, start: int, end: int, first: int, room: int
+) -> Iterator[tuple[int, int]]:
     """Pieces of at most as many cells; a character that is wider than a line has its own."""
     part = text[start:end]
     if part.isascii():
@@ -118,7 +120,7 @@ def _at_edge(text: str, start: int, end: int, first: int, room: int) -> Iterator
     yield (start + begun, end)
 
 
-def _cut(spans: Spans, pieces: Sequence[tuple[int, int]], hang: int) -> list[Spans]:
+def _slice_spans(spans: Spans, pieces: Sequence[tuple[int, int]], hang: int) -> list[Spans]:
     """The pieces of a line with their styles; both rise, so each span is looked at once."""
     ends = list(accumulate(len(text) for text, _ in spans))
     lines: list[Spans] = []
@@ -158,35 +160,35 @@ _STYLES_BY_TOKEN_TYPE = {
 }
 
 
-def coloured(lines: Sequence[str], language: str) -> list[Spans]:
+def highlight_lines(lines: Sequence[str], language: str) -> list[Spans]:
     """Each line with its styles, as the language's grammar has it."""
-    lexer = _lexer(language)
+    lexer = _load_lexer(language)
     if lexer is None or any(len(line) > MAX_HIGHLIGHTED_LINE_CHARS for line in lines):
         return [[(line, "")] for line in lines]
     tokens = lexer.get_tokens("\n".join(lines))
-    found: list[Spans] = list(_lines(tokens))
+    found: list[Spans] = list(_split_tokens_into_lines(tokens))
     found += [[]] * (len(lines) - len(found))
     return found[: len(lines)]
 
 
-def knows(language: str) -> bool:
-    return _lexer(language) is not None
+def is_known_language(language: str) -> bool:
+    return _load_lexer(language) is not None
 
 
-def language_of(path: str) -> str:
+def guess_language(path: str) -> str:
     """The language of a file, by its name; empty when none is known."""
     name = path.rpartition("/")[2]
-    return _guessed(name.rpartition(".")[2] if "." in name else name)
+    return _guess_lexer_name(name.rpartition(".")[2] if "." in name else name)
 
 
 @lru_cache(maxsize=200)
-def _guessed(extension: str) -> str:
+def _guess_lexer_name(extension: str) -> str:
     guess = Syntax.guess_lexer(f"file.{extension}")
     return "" if guess == "default" else guess
 
 
 @lru_cache(maxsize=50)
-def _lexer(language: str) -> Any:
+def _load_lexer(language: str) -> Any:
     """One that leaves the text as it is; None for a language that nobody knows."""
     lexer = Syntax("", language).lexer if language else None
     if lexer is not None:
@@ -195,10 +197,10 @@ def _lexer(language: str) -> Any:
     return lexer
 
 
-def _lines(tokens: Iterable[tuple[Any, str]]) -> Iterator[list[Span]]:
+def _split_tokens_into_lines(tokens: Iterable[tuple[Any, str]]) -> Iterator[list[Span]]:
     line: list[Span] = []
     for kind, text in tokens:
-        hue = _hue(tuple(kind))
+        hue = _find_token_style(tuple(kind))
         first, *rest = text.split("\n")
         if first and line and line[-1][1] == hue:
             line[-1] = (line[-1][0] + first, hue)
@@ -211,7 +213,7 @@ def _lines(tokens: Iterable[tuple[Any, str]]) -> Iterator[list[Span]]:
 
 
 @lru_cache(maxsize=200)
-def _hue(kind: tuple[str, ...]) -> str:
+def _find_token_style(kind: tuple[str, ...]) -> str:
     return next(
         (
             _STYLES_BY_TOKEN_TYPE[kind[:n]]
@@ -240,26 +242,26 @@ _TEXT_ATTRIBUTE_STYLES = {
 class Palette:
     def __init__(self, ground: Style, hues: Mapping[str, Style]) -> None:
         """`ground` is how text looks that has no style of its own."""
-        self._ground = ground
+        self._base_style = ground
         self._named_styles = {**hues, **_TEXT_ATTRIBUTE_STYLES}
-        self._styles: dict[str, Style] = {}
+        self._style_cache: dict[str, Style] = {}
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Palette):
             return NotImplemented
-        return (self._ground, self._named_styles) == (other._ground, other._named_styles)
+        return (self._base_style, self._named_styles) == (other._base_style, other._named_styles)
 
     __hash__ = object.__hash__
 
-    def style(self, name: str | Style) -> Style:
+    def resolve_style(self, name: str | Style) -> Style:
         if isinstance(name, Style):
-            return self._ground + name
-        style = self._styles.get(name)
+            return self._base_style + name
+        style = self._style_cache.get(name)
         if style is None:
             known = [
                 self._named_styles[word] for word in name.split() if word in self._named_styles
             ]
-            style = self._styles[name] = Style.combine([self._ground, *known])
+            style = self._style_cache[name] = Style.combine([self._base_style, *known])
         return style
 
 
@@ -305,11 +307,13 @@ ConversationView {
 """
 
 
-def palette_of(widget: Widget) -> Palette:
-    return Palette(widget.rich_style, {hue: _colour_of(widget, hue) for hue in STYLE_NAMES})
+def build_palette(widget: Widget) -> Palette:
+    return Palette(
+        widget.rich_style, {hue: _resolve_component_style(widget, hue) for hue in STYLE_NAMES}
+    )
 
 
-def _colour_of(widget: Widget, name: str) -> Style:
+def _resolve_component_style(widget: Widget, name: str) -> Style:
     """A colour on the background of the widget; one that shines through is mixed with it."""
     styles = widget.get_component_styles(f"conversation--{name}")
     colour = styles.color

@@ -1,7 +1,7 @@
 """Blocks of text: messages of the user and of the model, thinking, notes and errors of joey.
 
-A message may carry the output of commands that the user ran before it (`with_ran`): the model
-gets all of it, the block shows the names of the commands (`in_short`).
+A message may carry the output of commands that the user ran before it (`attach_shell_output`): the
+model gets all of it, the block shows the names of the commands (`summarize_shell_output`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from joey.core.parsing.json_stream import JsonStream
 from joey.presentation.text import sanitize, to_one_line
 from joey.tui.blocks.block import Block, BlockPart, SingleLine, WrappedLine
 from joey.tui.blocks.markdown import MarkdownParser
-from joey.tui.blocks.styled_text import TAB_SIZE, Spans, from_text, plain
+from joey.tui.blocks.styled_text import TAB_SIZE, Spans, split_rich_text, to_plain_text
 
 MAX_FOLDED_THINKING_CHARS = 400
 """Characters of thinking that are looked at for its first words."""
@@ -29,10 +29,10 @@ class StaticBlock(Block):
     def __init__(self, lines: Iterable[BlockPart]) -> None:
         self._lines = tuple(lines)
 
-    def settled(self, *, whole: bool) -> Sequence[BlockPart]:
+    def build_settled_parts(self, *, expanded: bool) -> Sequence[BlockPart]:
         return self._lines
 
-    def size(self) -> tuple[int, int]:
+    def estimate_size(self) -> tuple[int, int]:
         return 0, len(self._lines)
 
 
@@ -41,11 +41,11 @@ class UserMessageBlock(Block):
 
     def __init__(self, text: str, images: int = 0) -> None:
         self._text = text
-        self._images = images
+        self._image_count = images
 
-    def settled(self, *, whole: bool) -> Sequence[BlockPart]:
-        images = " ".join(["[image]"] * self._images)
-        message = in_short(self._text).rstrip()
+    def build_settled_parts(self, *, expanded: bool) -> Sequence[BlockPart]:
+        images = " ".join(["[image]"] * self._image_count)
+        message = summarize_shell_output(self._text).rstrip()
         text = f"{message}\n{images}" if message and images else message or images
         lines = sanitize(text).expandtabs(TAB_SIZE).split("\n")
         return [
@@ -53,7 +53,7 @@ class UserMessageBlock(Block):
             for n, line in enumerate(lines)
         ]
 
-    def size(self) -> tuple[int, int]:
+    def estimate_size(self) -> tuple[int, int]:
         return len(self._text), self._text.count("\n")
 
 
@@ -62,50 +62,50 @@ class MarkdownBlock(Block):
 
     def __init__(self, text: str | None = None, head: Sequence[BlockPart] = ()) -> None:
         """Without a text it is going to come."""
-        self._head = head
-        self._begin(text)
+        self._heading_parts = head
+        self._reset(text)
 
-    def _begin(self, text: str | None) -> None:
-        self._unread = [text] if text else []
-        self._characters = len(text or "")
-        self._is_over = text is not None
+    def _reset(self, text: str | None) -> None:
+        self._unparsed_texts = [text] if text else []
+        self._char_count = len(text or "")
+        self._is_finished = text is not None
         self._markdown: MarkdownParser | None = None
 
     @property
-    def is_over(self) -> bool:
-        return self._is_over
+    def is_finished(self) -> bool:
+        return self._is_finished
 
     def feed(self, text: str) -> None:
-        self._unread.append(text)
-        self._characters += len(text)
-        self.grow()
+        self._unparsed_texts.append(text)
+        self._char_count += len(text)
+        self.mark_grown()
 
     def finish(self, text: str) -> None:
         """This is all of it: what was heard, most often, or something else."""
-        if len(text) == self._characters:
-            self._is_over = True
-            self.grow()
+        if len(text) == self._char_count:
+            self._is_finished = True
+            self.mark_grown()
         else:
-            self._begin(text)
-            self.change()
+            self._reset(text)
+            self.invalidate()
 
-    def settled(self, *, whole: bool) -> Sequence[BlockPart]:
-        return self._read().settled
+    def build_settled_parts(self, *, expanded: bool) -> Sequence[BlockPart]:
+        return self._parse().settled_parts
 
-    def open(self, *, whole: bool) -> Sequence[BlockPart]:
-        return self._read().open()
+    def build_open_parts(self, *, expanded: bool) -> Sequence[BlockPart]:
+        return self._parse().build_open_parts()
 
-    def size(self) -> tuple[int, int]:
-        read = len(self._markdown.settled) if self._markdown is not None else 0
-        return self._characters, read + sum(text.count("\n") for text in self._unread)
+    def estimate_size(self) -> tuple[int, int]:
+        read = len(self._markdown.settled_parts) if self._markdown is not None else 0
+        return self._char_count, read + sum(text.count("\n") for text in self._unparsed_texts)
 
-    def _read(self) -> MarkdownParser:
+    def _parse(self) -> MarkdownParser:
         if self._markdown is None:
-            self._markdown = MarkdownParser(self._head)
-        if self._unread:
-            self._markdown.feed("".join(self._unread))
-            self._unread.clear()
-        if self._is_over:
+            self._markdown = MarkdownParser(self._heading_parts)
+        if self._unparsed_texts:
+            self._markdown.feed("".join(self._unparsed_texts))
+            self._unparsed_texts.clear()
+        if self._is_finished:
             self._markdown.close()
         return self._markdown
 
@@ -119,14 +119,14 @@ class StreamingResultBlock(MarkdownBlock):
 
     def feed(self, text: str) -> None:
         self._arguments.feed(text)
-        self.grow()
+        self.mark_grown()
 
-    def _read(self) -> MarkdownParser:
-        if not self._is_over:
+    def _parse(self) -> MarkdownParser:
+        if not self._is_finished:
             result = self._arguments.parse_partial().get("result")
-            if isinstance(result, str) and len(result) > self._characters:
-                super().feed(result[self._characters :])
-        return super()._read()
+            if isinstance(result, str) and len(result) > self._char_count:
+                super().feed(result[self._char_count :])
+        return super()._parse()
 
 
 class TransientBlock(Block):
@@ -137,9 +137,9 @@ class TransientBlock(Block):
 
     def set_text(self, text: str) -> None:
         self._text = text
-        self.grow()
+        self.mark_grown()
 
-    def open(self, *, whole: bool) -> Sequence[BlockPart]:
+    def build_open_parts(self, *, expanded: bool) -> Sequence[BlockPart]:
         return [SingleLine([(to_one_line(self._text, 400), "muted")])] if self._text else ()
 
 
@@ -148,66 +148,72 @@ class ModelThinkingBlock(Block):
 
     def __init__(self, text: str | None = None) -> None:
         self._text = text or ""
-        self._is_over = text is not None
-        self._seconds = 0
-        self._lines: list[BlockPart] = []
-        self._drawn = 0
+        self._is_finished = text is not None
+        self._duration_s = 0
+        self._finished_lines: list[BlockPart] = []
+        self._consumed_chars = 0
 
     def feed(self, text: str) -> None:
         self._text += text
-        self.grow()
+        self.mark_grown()
 
     def finish(self, text: str) -> None:
         if len(text) != len(self._text):
-            self._lines, self._drawn = [], 0
-            self.change()
-        self._text, self._is_over = text, True
-        self.grow()
+            self._finished_lines, self._consumed_chars = [], 0
+            self.invalidate()
+        self._text, self._is_finished = text, True
+        self.mark_grown()
 
-    def end(self, seconds: int) -> None:
+    def set_duration(self, seconds: int) -> None:
         """It took so long; 0 when that is not worth a word."""
-        self._seconds, self._is_over = seconds, True
-        self.grow()
+        self._duration_s, self._is_finished = seconds, True
+        self.mark_grown()
 
-    def settled(self, *, whole: bool) -> Sequence[BlockPart]:
-        if not whole:
+    def build_settled_parts(self, *, expanded: bool) -> Sequence[BlockPart]:
+        if not expanded:
             return ()
-        while (end := self._text.find("\n", self._drawn)) >= 0:
-            self._lines.append(_thought(self._text[self._drawn : end]))
-            self._drawn = end + 1
-        return self._lines
+        while (end := self._text.find("\n", self._consumed_chars)) >= 0:
+            self._finished_lines.append(
+                _build_thinking_line(self._text[self._consumed_chars : end])
+            )
+            self._consumed_chars = end + 1
+        return self._finished_lines
 
-    def open(self, *, whole: bool) -> Sequence[BlockPart]:
-        if whole:
-            rest = self._text[self._drawn :]
-            return [_thought(rest)] if rest else []
+    def build_open_parts(self, *, expanded: bool) -> Sequence[BlockPart]:
+        if expanded:
+            rest = self._text[self._consumed_chars :]
+            return [_build_thinking_line(rest)] if rest else []
         if not self._text.strip():
             return ()
         summary = to_one_line(self._text[:MAX_FOLDED_THINKING_CHARS], MAX_FOLDED_THINKING_CHARS)
         return [
             SingleLine(
-                [("∴ ", "mark"), (f"{self._how_long()}: ", "muted"), (summary, "muted italic")]
+                [
+                    ("∴ ", "mark"),
+                    (f"{self._describe_duration()}: ", "muted"),
+                    (summary, "muted italic"),
+                ]
             )
         ]
 
-    def size(self) -> tuple[int, int]:
+    def estimate_size(self) -> tuple[int, int]:
         return 0, 0
 
-    def _how_long(self) -> str:
-        if not self._is_over:
+    def _describe_duration(self) -> str:
+        if not self._is_finished:
             return "thinking"
-        if self._seconds:
-            return f"thought for {duration(self._seconds)}"
+        if self._duration_s:
+            return f"thought for {format_duration(self._duration_s)}"
         return "thought"
 
 
-def _thought(line: str) -> BlockPart:
+def _build_thinking_line(line: str) -> BlockPart:
     return WrappedLine(
         [("  ", ""), (sanitize(line).expandtabs(TAB_SIZE), "muted italic")], TEXT_INDENT
     )
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """`0.4 s`, `12 s`, `3 min 20 s`."""
     if seconds < 10:
         return f"{seconds:.1f} s".replace(".0 ", " ")
@@ -215,17 +221,17 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
-def result(text: str, of: str = "") -> MarkdownBlock:
+def build_result_block(text: str, of: str = "") -> MarkdownBlock:
     return MarkdownBlock(
         text, head=(WrappedLine([(f"✓ result{of}", "success bold")]),) if of else RESULT_HEADING
     )
 
 
-def question(text: str) -> MarkdownBlock:
+def build_question_block(text: str) -> MarkdownBlock:
     return MarkdownBlock(text, head=(WrappedLine([("? joey asks", "warning bold")]),))
 
 
-def note(text: str) -> StaticBlock:
+def build_note_block(text: str) -> StaticBlock:
     """What joey itself says."""
     lines = sanitize(text).expandtabs(TAB_SIZE).split("\n")
     return StaticBlock(
@@ -233,7 +239,7 @@ def note(text: str) -> StaticBlock:
     )
 
 
-def error(text: str) -> StaticBlock:
+def build_error_block(text: str) -> StaticBlock:
     first, *rest = sanitize(text).expandtabs(TAB_SIZE).split("\n")
     return StaticBlock(
         [
@@ -243,13 +249,15 @@ def error(text: str) -> StaticBlock:
     )
 
 
-def drawn_elsewhere(text: Text) -> StaticBlock:
+def build_rich_text_block(text: Text) -> StaticBlock:
     """Something that was drawn elsewhere."""
-    return StaticBlock(WrappedLine(spans, _indent(spans)) for spans in from_text(text))
+    return StaticBlock(
+        WrappedLine(spans, _measure_indent(spans)) for spans in split_rich_text(text)
+    )
 
 
-def _indent(spans: Spans) -> int:
-    line = plain(spans)
+def _measure_indent(spans: Spans) -> int:
+    line = to_plain_text(spans)
     return len(line) - len(line.lstrip(" "))
 
 
@@ -258,14 +266,14 @@ _SHELL_COMMAND_RE = re.compile(r"(?:\A|\n\n)\$ ([^\n]*)")
 _FENCED_BLOCK_RE = re.compile(r"(`{3,})\n(.*)\n\1", re.DOTALL)
 
 
-def with_ran(message: str, ran: Sequence[str]) -> str:
+def attach_shell_output(message: str, runs: Sequence[str]) -> str:
     """The words, with commands and what they printed."""
-    if not ran:
+    if not runs:
         return message
-    return f"{message}{SHELL_OUTPUT_HEADING}{fenced((chr(10) * 2).join(ran))}"
+    return f"{message}{SHELL_OUTPUT_HEADING}{fence_code((chr(10) * 2).join(runs))}"
 
 
-def in_short(text: str) -> str:
+def summarize_shell_output(text: str) -> str:
     """The words as they were written, and the names of the commands below them."""
     message, _, rest = text.rpartition(SHELL_OUTPUT_HEADING)
     block = _FENCED_BLOCK_RE.fullmatch(rest.rstrip())
@@ -275,7 +283,7 @@ def in_short(text: str) -> str:
     return f"{message}\n(with the output of {names})" if names else text
 
 
-def fenced(text: str) -> str:
+def fence_code(text: str) -> str:
     """A block of code with a fence that is in none of its lines."""
     fence = "```"
     while fence in text:

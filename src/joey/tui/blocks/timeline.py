@@ -36,8 +36,8 @@ from joey.core.messages import CallPart, ReasoningPart
 from joey.presentation.phrases import describe_provider_error, describe_retry
 from joey.presentation.text import to_one_line
 from joey.tui.blocks.block import DEFAULT_MARGIN, Block
-from joey.tui.blocks.calls import CallBlock, CommandBlock, StreamingCallBlock, ended
-from joey.tui.blocks.row_blocks import TaskBlocks, as_row, block_of, kind_of
+from joey.tui.blocks.calls import CallBlock, CommandBlock, StreamingCallBlock, ensure_final_newline
+from joey.tui.blocks.row_blocks import TaskBlocks, as_row, build_block, get_row_kind
 from joey.tui.blocks.styled_text import Spans
 from joey.tui.blocks.text import (
     MarkdownBlock,
@@ -46,8 +46,8 @@ from joey.tui.blocks.text import (
     StreamingResultBlock,
     TransientBlock,
     UserMessageBlock,
-    error,
-    note,
+    build_error_block,
+    build_note_block,
 )
 
 MAX_TITLE_CHARS = 70
@@ -59,200 +59,210 @@ FullOutputReader = Callable[[str, int], str | None]
 
 
 class Timeline:
-    def __init__(self, kept: FullOutputReader | None = None) -> None:
-        self._kept = kept
+    def __init__(self, read_full_output: FullOutputReader | None = None) -> None:
+        self._read_full_output = read_full_output
         self.blocks: list[Block] = []
-        self._changed: set[int] = set()
-        self._root = ""
+        self._changed_indexes: set[int] = set()
+        self._root_task_id = ""
         self._blocks_by_task: dict[str, TaskBlocks] = {}
-        self._front = ""
+        self._last_task_id = ""
         """Who spoke last."""
 
-    def begin(self, session: Session) -> None:
+    def load_session(self, session: Session) -> None:
         """The past of a task, from its first row on."""
-        self.blocks, self._changed = [], set()
-        self._root = self._front = session.id
+        self.blocks, self._changed_indexes = [], set()
+        self._root_task_id = self._last_task_id = session.id
         self._blocks_by_task = {session.id: TaskBlocks("the task goes on")}
         task_blocks = self._blocks_by_task[session.id]
         for number, stored in enumerate(session.rows):
             row = as_row(stored)
-            if number == 0 and kind_of(row) == "text":
-                self._show(session.id, row, UserMessageBlock(row.text or "", len(row.images)))
+            if number == 0 and get_row_kind(row) == "text":
+                self._show_block(session.id, row, UserMessageBlock(row.text or "", len(row.images)))
             else:
-                self._put(session.id, row)
+                self._add_row(session.id, row)
         self._report_interruption(session.id, task_blocks)
 
     def clear(self) -> None:
-        self.blocks, self._changed = [], set()
-        self._front = self._root
-        self._blocks_by_task = {self._root: TaskBlocks("the task goes on")} if self._root else {}
+        self.blocks, self._changed_indexes = [], set()
+        self._last_task_id = self._root_task_id
+        self._blocks_by_task = (
+            {self._root_task_id: TaskBlocks("the task goes on")} if self._root_task_id else {}
+        )
 
-    def add(self, block: Block) -> None:
+    def add_block(self, block: Block) -> None:
         """Something that belongs to no task; or that is there already, and has grown."""
-        if 0 <= block.place < len(self.blocks) and self.blocks[block.place] is block:
-            self._changed.add(block.place)
+        if 0 <= block.index < len(self.blocks) and self.blocks[block.index] is block:
+            self._changed_indexes.add(block.index)
         else:
-            self._append(block, DEFAULT_MARGIN)
+            self._append_block(block, DEFAULT_MARGIN)
 
-    def take_changes(self) -> set[int]:
+    def pop_changed_indexes(self) -> set[int]:
         """The places of blocks that look different since this was last asked."""
-        changed, self._changed = self._changed, set()
+        changed, self._changed_indexes = self._changed_indexes, set()
         return changed
 
     def handle(self, teller: Session, event: Event) -> None:
-        who = teller.id
-        task_blocks = self._ensure_task_blocks(who)
+        task_id = teller.id
+        task_blocks = self._ensure_task_blocks(task_id)
         match event:
             case RowDelta():
-                self._grow(who, task_blocks, event)
+                self._append_row_delta(task_id, task_blocks, event)
             case ArgumentsDelta():
-                self._feed(task_blocks, event)
+                self._append_arguments_delta(task_blocks, event)
             case CommandOutputDelta():
-                self._touch(self._append_command_output(task_blocks, event))
+                self._mark_changed(self._append_command_output(task_blocks, event))
             case RowOpened():
-                self._open(who, task_blocks, event)
+                self._open_streaming_row(task_id, task_blocks, event)
             case RetryCountdown():
-                self._count_down(who, task_blocks, event)
+                self._show_countdown(task_id, task_blocks, event)
             case ReplyReceived():
-                self._reply(who, task_blocks, event)
+                self._finish_reply(task_id, task_blocks, event)
             case AskAnswered() if event.answer.approves:
-                task_blocks.begin_call(event.ask_ts, event.ts)
-                self._touch(task_blocks.settle_ask(event.ask_ts, "approved", answered=True))
+                task_blocks.record_call_start(event.ask_ts, event.ts)
+                self._mark_changed(task_blocks.resolve_ask(event.ask_ts, "approved", answered=True))
             case AskAnswered():
-                self._touch(task_blocks.settle_ask(event.ask_ts, "rejected", answered=True))
+                self._mark_changed(task_blocks.resolve_ask(event.ask_ts, "rejected", answered=True))
             case AskWithdrawn():
-                self._touch(task_blocks.settle_ask(event.ask_ts, "rejected", answered=False))
+                self._mark_changed(
+                    task_blocks.resolve_ask(event.ask_ts, "rejected", answered=False)
+                )
             case ToolFinished(row_ts=int(row_ts)):
-                self._touch(task_blocks.finish_call(row_ts, event.content, event.ts))
+                self._mark_changed(task_blocks.finish_call(row_ts, event.content, event.ts))
             case _:
-                self._handle_lifecycle(who, task_blocks, event)
+                self._handle_lifecycle(task_id, task_blocks, event)
 
-    def _handle_lifecycle(self, who: str, task_blocks: TaskBlocks, event: Event) -> None:
+    def _handle_lifecycle(self, task_id: str, task_blocks: TaskBlocks, event: Event) -> None:
         match event:
-            case UserMessage(is_first=True) if who != self._root:
-                task_blocks.name = f"{task_blocks.name}: {to_one_line(event.text, MAX_TITLE_CHARS)}"
+            case UserMessage(is_first=True) if task_id != self._root_task_id:
+                task_blocks.label = (
+                    f"{task_blocks.label}: {to_one_line(event.text, MAX_TITLE_CHARS)}"
+                )
             case UserMessage(is_first=True):
                 first = Row(ts=event.ts, type="say", say="text", text=event.text)
-                self._show(who, first, UserMessageBlock(event.text, len(event.images)))
+                self._show_block(task_id, first, UserMessageBlock(event.text, len(event.images)))
             case SubtaskSpawned(child_id=child_id):
                 self._ensure_task_blocks(child_id)
             case ModeSwitched(mode=mode):
-                if task_blocks.call is None or task_blocks.call.row.tool != "switch_mode":
-                    self._append_of(who, note(f"now in {to_one_line(mode)} mode"))
+                if task_blocks.last_call is None or task_blocks.last_call.row.tool != "switch_mode":
+                    self._append_task_block(
+                        task_id, build_note_block(f"now in {to_one_line(mode)} mode")
+                    )
             case TaskAborted():
-                self._drop_unfinished(task_blocks)
-                if who == self._root:
-                    self.add(note("interrupted"))
+                self._discard_unfinished(task_blocks)
+                if task_id == self._root_task_id:
+                    self.add_block(build_note_block("interrupted"))
             case TaskFailed(message=message):
-                self._drop_unfinished(task_blocks)
+                self._discard_unfinished(task_blocks)
                 if message != task_blocks.reported_error:
-                    self._append_of(who, error(message))
+                    self._append_task_block(task_id, build_error_block(message))
             case RowAdded(say="subtask_result", subtask_id=str(child_id)) if (
                 child_id in self._blocks_by_task
             ):
                 return  # its own words say it
             case _:
                 if isinstance(event, RequestStarted):
-                    self._drop_unfinished(task_blocks)
+                    self._discard_unfinished(task_blocks)
                 if isinstance(event, ToolStarted):
-                    task_blocks.begin_call(event.ts, event.ts)
+                    task_blocks.record_call_start(event.ts, event.ts)
                 if (row := build_row(event)) is not None:
-                    self._put(who, row)
+                    self._add_row(task_id, row)
 
     # Rows
 
-    def _put(self, who: str, row: Row) -> None:
+    def _add_row(self, task_id: str, row: Row) -> None:
         """A row that is whole, or as whole as it is now."""
-        task_blocks, kind = self._ensure_task_blocks(who), kind_of(row)
+        task_blocks, kind = self._ensure_task_blocks(task_id), get_row_kind(row)
         if kind not in ("checkpoint_saved", "command_output"):
-            self._touch(task_blocks.end_thought(row.ts))
+            self._mark_changed(task_blocks.end_thinking(row.ts))
         match kind:
             case "command_output":
-                if (call := task_blocks.call_of_output(row.ts)) is not None:
+                if (call := task_blocks.find_output_call(row.ts)) is not None:
                     call.set_output(row.text or "")
-                    self._touch(call)
-            case "mcp_server_response" if (call := task_blocks.call) is not None:
-                call.append_output(ended(row.text or ""))
-                self._touch(call)
+                    self._mark_changed(call)
+            case "mcp_server_response" if (call := task_blocks.last_call) is not None:
+                call.append_output(ensure_final_newline(row.text or ""))
+                self._mark_changed(call)
             case "api_req_started":
-                self._report_interruption(who, task_blocks)
+                self._report_interruption(task_id, task_blocks)
                 task_blocks.was_interrupted = '"user_cancelled"' in (row.text or "")
             case "user_feedback" | "resume_task":
-                self._report_interruption(who, task_blocks)
-                self._show(who, row, block_of(row))
+                self._report_interruption(task_id, task_blocks)
+                self._show_block(task_id, row, build_block(row))
             case "api_req_failed":
                 task_blocks.reported_error = row.text or ""
-                self._show(who, row, block_of(row))
+                self._show_block(task_id, row, build_block(row))
             case _:
-                self._show(who, row, block_of(row))
+                self._show_block(task_id, row, build_block(row))
 
-    def _show(self, who: str, row: Row, block: Block | None) -> None:
-        task_blocks = self._ensure_task_blocks(who)
-        if isinstance(block, CommandBlock) and self._kept is not None:
-            block.keep(partial(self._kept, who, row.ts))
-        known = task_blocks.blocks.get(row.ts)
-        if isinstance(known, StreamingResultBlock) and kind_of(row) == "completion_result":
+    def _show_block(self, task_id: str, row: Row, block: Block | None) -> None:
+        task_blocks = self._ensure_task_blocks(task_id)
+        if isinstance(block, CommandBlock) and self._read_full_output is not None:
+            block.set_output_loader(partial(self._read_full_output, task_id, row.ts))
+        known = task_blocks.blocks_by_ts.get(row.ts)
+        if isinstance(known, StreamingResultBlock) and get_row_kind(row) == "completion_result":
             known.finish(row.text or "")
-            self._touch(known)
+            self._mark_changed(known)
             return
         if known is not None:
-            self._replace(known, block or StaticBlock(()))
+            self._replace_block(known, block or StaticBlock(()))
         elif block is not None:
-            self._append_of(who, block)
+            self._append_task_block(task_id, block)
         if block is not None:
-            task_blocks.keep(row, block)
+            task_blocks.add_block(row, block)
 
-    def _report_interruption(self, who: str, task_blocks: TaskBlocks) -> None:
+    def _report_interruption(self, task_id: str, task_blocks: TaskBlocks) -> None:
         if task_blocks.was_interrupted:
             task_blocks.was_interrupted = False
-            self._append_of(who, note("interrupted"))
+            self._append_task_block(task_id, build_note_block("interrupted"))
 
     # What streams
 
-    def _open(self, who: str, task_blocks: TaskBlocks, event: RowOpened) -> None:
-        self._touch(task_blocks.end_thought(event.ts))
-        task_blocks.opened[event.ts] = event.say
+    def _open_streaming_row(self, task_id: str, task_blocks: TaskBlocks, event: RowOpened) -> None:
+        self._mark_changed(task_blocks.end_thinking(event.ts))
+        task_blocks.pending_row_kinds[event.ts] = event.say
         if event.tool == "attempt_completion":
-            self._begin(who, task_blocks, event.ts, StreamingResultBlock())
+            self._begin_block(task_id, task_blocks, event.ts, StreamingResultBlock())
         elif event.tool is not None:
-            self._begin(who, task_blocks, event.ts, StreamingCallBlock(event.tool))
+            self._begin_block(task_id, task_blocks, event.ts, StreamingCallBlock(event.tool))
         elif event.say == "condense_context":
-            self._begin(who, task_blocks, event.ts, TransientBlock("condensing the conversation…"))
+            self._begin_block(
+                task_id, task_blocks, event.ts, TransientBlock("condensing the conversation…")
+            )
 
-    def _begin(self, who: str, task_blocks: TaskBlocks, ts: int, block: Block) -> None:
-        task_blocks.opened.pop(ts, None)
-        task_blocks.keep(Row(ts=ts, type="say"), block)
-        self._append_of(who, block)
+    def _begin_block(self, task_id: str, task_blocks: TaskBlocks, ts: int, block: Block) -> None:
+        task_blocks.pending_row_kinds.pop(ts, None)
+        task_blocks.add_block(Row(ts=ts, type="say"), block)
+        self._append_task_block(task_id, block)
 
-    def _grow(self, who: str, task_blocks: TaskBlocks, event: RowDelta) -> None:
-        if event.ts in task_blocks.opened and event.delta.strip():
+    def _append_row_delta(self, task_id: str, task_blocks: TaskBlocks, event: RowDelta) -> None:
+        if event.ts in task_blocks.pending_row_kinds and event.delta.strip():
             block = (
                 ModelThinkingBlock()
-                if task_blocks.opened[event.ts] == "reasoning"
+                if task_blocks.pending_row_kinds[event.ts] == "reasoning"
                 else MarkdownBlock()
             )
-            self._begin(who, task_blocks, event.ts, block)
-        match task_blocks.blocks.get(event.ts):
+            self._begin_block(task_id, task_blocks, event.ts, block)
+        match task_blocks.blocks_by_ts.get(event.ts):
             case MarkdownBlock() | ModelThinkingBlock() as block:
                 block.feed(event.delta)
-                self._touch(block)
+                self._mark_changed(block)
 
-    def _feed(self, task_blocks: TaskBlocks, event: ArgumentsDelta) -> None:
-        match task_blocks.blocks.get(event.ts):
+    def _append_arguments_delta(self, task_blocks: TaskBlocks, event: ArgumentsDelta) -> None:
+        match task_blocks.blocks_by_ts.get(event.ts):
             case StreamingCallBlock() | StreamingResultBlock() as block:
                 block.feed(event.delta)
-                self._touch(block)
+                self._mark_changed(block)
 
     def _append_command_output(
         self, task_blocks: TaskBlocks, event: CommandOutputDelta
     ) -> CallBlock | None:
-        call = task_blocks.call_of_output(event.ts)
+        call = task_blocks.find_output_call(event.ts)
         if call is not None:
             call.append_output(event.output)
         return call
 
-    def _reply(self, who: str, task_blocks: TaskBlocks, event: ReplyReceived) -> None:
-        self._touch(task_blocks.end_thought(event.ts))
+    def _finish_reply(self, task_id: str, task_blocks: TaskBlocks, event: ReplyReceived) -> None:
+        self._mark_changed(task_blocks.end_thinking(event.ts))
         for placed in event.parts:
             match placed.part:
                 case CallPart():
@@ -261,70 +271,74 @@ class Timeline:
                     say = "reasoning"
                 case part:
                     say, text = "text", part.text
-            known = task_blocks.blocks.get(placed.ts)
+            known = task_blocks.blocks_by_ts.get(placed.ts)
             # What was shown as text may turn out to be reasoning.
             kind = ModelThinkingBlock if say == "reasoning" else MarkdownBlock
             if isinstance(known, kind) and not isinstance(known, StreamingResultBlock):
                 known.finish(text)
-                self._touch(known)
+                self._mark_changed(known)
             elif text.strip():
-                self._put(who, build_complete_row(placed.ts, say, text))
+                self._add_row(task_id, build_complete_row(placed.ts, say, text))
         called = {placed.ts for placed in event.parts}
-        self._drop_unfinished(task_blocks, but=called)
+        self._discard_unfinished(task_blocks, but=called)
 
-    def _count_down(self, who: str, task_blocks: TaskBlocks, event: RetryCountdown) -> None:
+    def _show_countdown(self, task_id: str, task_blocks: TaskBlocks, event: RetryCountdown) -> None:
         text = (
             f"{describe_retry(event)}: {describe_provider_error(event.message)}"
             if event.seconds
             else ""
         )
-        known = task_blocks.blocks.get(event.ts)
+        known = task_blocks.blocks_by_ts.get(event.ts)
         if isinstance(known, TransientBlock):
             known.set_text(text)
-            self._touch(known)
+            self._mark_changed(known)
         elif text:
-            self._begin(who, task_blocks, event.ts, TransientBlock(text))
+            self._begin_block(task_id, task_blocks, event.ts, TransientBlock(text))
 
-    def _drop_unfinished(self, task_blocks: TaskBlocks, but: set[int] | None = None) -> None:
-        for ts, block in task_blocks.unfinished():
+    def _discard_unfinished(self, task_blocks: TaskBlocks, but: set[int] | None = None) -> None:
+        for ts, block in task_blocks.iter_unfinished():
             if ts not in (but or ()):
-                del task_blocks.blocks[ts]
-                self._replace(block, StaticBlock(()))
+                del task_blocks.blocks_by_ts[ts]
+                self._replace_block(block, StaticBlock(()))
 
     # Blocks
 
-    def _ensure_task_blocks(self, who: str) -> TaskBlocks:
-        if who not in self._blocks_by_task:
-            self._blocks_by_task[who] = TaskBlocks(f"subtask {len(self._blocks_by_task)}")
-        return self._blocks_by_task[who]
+    def _ensure_task_blocks(self, task_id: str) -> TaskBlocks:
+        if task_id not in self._blocks_by_task:
+            self._blocks_by_task[task_id] = TaskBlocks(f"subtask {len(self._blocks_by_task)}")
+        return self._blocks_by_task[task_id]
 
-    def _append_of(self, who: str, block: Block) -> None:
+    def _append_task_block(self, task_id: str, block: Block) -> None:
         """Who speaks is said when it changes."""
-        if who != self._front:
-            self._front = who
-            self._append(note(f"┄┄ {self._ensure_task_blocks(who).name}"), DEFAULT_MARGIN)
-        self._append(block, DEFAULT_MARGIN if who == self._root else _SUBTASK_MARGIN)
+        if task_id != self._last_task_id:
+            self._last_task_id = task_id
+            self._append_block(
+                build_note_block(f"┄┄ {self._ensure_task_blocks(task_id).label}"), DEFAULT_MARGIN
+            )
+        self._append_block(
+            block, DEFAULT_MARGIN if task_id == self._root_task_id else _SUBTASK_MARGIN
+        )
 
-    def _append(self, block: Block, margin: Spans) -> None:
+    def _append_block(self, block: Block, margin: Spans) -> None:
         above = self.blocks[-1] if self.blocks else None
-        block.place, block.margin = len(self.blocks), margin
-        block.gap = _gap(above, block)
+        block.index, block.margin = len(self.blocks), margin
+        block.gap_lines = _compute_gap_lines(above, block)
         self.blocks.append(block)
-        self._changed.add(block.place)
+        self._changed_indexes.add(block.index)
 
-    def _replace(self, old: Block, new: Block) -> None:
-        new.place, new.margin = old.place, old.margin
-        above = self.blocks[old.place - 1] if old.place else None
-        new.gap = _gap(above, new)
-        self.blocks[old.place] = new
-        self._changed.add(new.place)
+    def _replace_block(self, old: Block, new: Block) -> None:
+        new.index, new.margin = old.index, old.margin
+        above = self.blocks[old.index - 1] if old.index else None
+        new.gap_lines = _compute_gap_lines(above, new)
+        self.blocks[old.index] = new
+        self._changed_indexes.add(new.index)
 
-    def _touch(self, block: Block | None) -> None:
+    def _mark_changed(self, block: Block | None) -> None:
         if block is not None:
-            self._changed.add(block.place)
+            self._changed_indexes.add(block.index)
 
 
-def _gap(above: Block | None, block: Block) -> int:
-    if above is None or (above.is_brief and block.is_brief):
+def _compute_gap_lines(above: Block | None, block: Block) -> int:
+    if above is None or (above.is_compact and block.is_compact):
         return 0
     return 1

@@ -23,9 +23,9 @@ MAX_LABEL_SHARE = 0.6
 
 class ChoiceLine(Struct, frozen=True):
     label: str
-    about: str = ""
+    description: str = ""
     is_current: bool = False
-    number: int | None = None
+    digit: int | None = None
     """The digit that takes it, when that is not its place in the list."""
 
 
@@ -38,15 +38,13 @@ class ChoiceList(Widget):
     DEFAULT_CSS = """
     ChoiceList { height: auto; }
     """
-    at: reactive[int] = reactive(0)
+    cursor_index: reactive[int] = reactive(0)
 
-    class Taken(Message):
-        def __init__(
-            self, sender: ChoiceList, number: int, pressed_at: float | None = None
-        ) -> None:
+    class Selected(Message):
+        def __init__(self, sender: ChoiceList, index: int, pressed_at: float | None = None) -> None:
             super().__init__()
             self.sender = sender
-            self.number = number
+            self.index = index
             self.pressed_at = pressed_at
             """When the mouse button went down, by the monotonic clock; None for a key."""
 
@@ -55,138 +53,143 @@ class ChoiceList(Widget):
             return self.sender
 
     def __init__(
-        self, lines: Sequence[ChoiceLine] = (), *, numbered: bool = False, most: int = 12
+        self, lines: Sequence[ChoiceLine] = (), *, numbered: bool = False, max_lines: int = 12
     ) -> None:
         super().__init__()
         self._lines = list(lines)
-        self._numbered = numbered
-        self._most = most
-        self._top = 0
-        self._pressed: tuple[int, float] | None = None
+        self._has_digits = numbered
+        self._max_lines = max_lines
+        self._first_visible_row = 0
+        self._mouse_press: tuple[int, float] | None = None
         """The row on which the mouse button went down, and when."""
 
     @property
     def lines(self) -> Sequence[ChoiceLine]:
         return self._lines
 
-    def show(self, lines: Sequence[ChoiceLine], at: int = 0) -> None:
+    def set_lines(self, lines: Sequence[ChoiceLine], cursor_index: int = 0) -> None:
         before = len(self._lines)
         self._lines = list(lines)
-        self.at = max(0, min(at, len(lines) - 1))
-        self._scroll()
+        self.cursor_index = max(0, min(cursor_index, len(lines) - 1))
+        self._scroll_to_cursor()
         self.refresh(layout=before != len(lines))
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        return min(self._room(viewport), max(1, len(self._lines)))
+        return min(self._compute_max_height(viewport), max(1, len(self._lines)))
 
-    def _room(self, viewport: Size) -> int:
+    def _compute_max_height(self, viewport: Size) -> int:
         """Most of a small terminal belongs to the conversation still."""
-        return max(3, min(self._most, viewport.height // 2 - 2))
+        return max(3, min(self._max_lines, viewport.height // 2 - 2))
 
-    def move(self, by: int) -> None:
+    def move_cursor(self, steps: int) -> None:
         if not self._lines:
             return
-        step = self.at + by
-        if abs(by) == 1:
+        step = self.cursor_index + steps
+        if abs(steps) == 1:
             step %= len(self._lines)
-        self.at = max(0, min(step, len(self._lines) - 1))
+        self.cursor_index = max(0, min(step, len(self._lines) - 1))
 
-    def watch_at(self) -> None:
-        self._scroll()
+    def watch_cursor_index(self) -> None:
+        self._scroll_to_cursor()
 
-    def _scroll(self) -> None:
-        room = max(1, self._seen or min(self._most, len(self._lines)))
-        self._top = min(self._top, max(0, len(self._lines) - room))
-        if self.at < self._top:
-            self._top = self.at
-        elif self.at >= self._top + room:
-            self._top = self.at - room + 1
+    def _scroll_to_cursor(self) -> None:
+        room = max(1, self._visible_line_count or min(self._max_lines, len(self._lines)))
+        self._first_visible_row = min(self._first_visible_row, max(0, len(self._lines) - room))
+        if self.cursor_index < self._first_visible_row:
+            self._first_visible_row = self.cursor_index
+        elif self.cursor_index >= self._first_visible_row + room:
+            self._first_visible_row = self.cursor_index - room + 1
 
     def on_resize(self) -> None:
-        self._scroll()
+        self._scroll_to_cursor()
         self.refresh()
 
-    def take(self) -> None:
+    def select_current(self) -> None:
         if self._lines:
-            self.post_message(self.Taken(self, self.at))
+            self.post_message(self.Selected(self, self.cursor_index))
 
-    def knows(self, key: str) -> bool:
+    def has_digit(self, key: str) -> bool:
         """Whether it is a digit that takes one of the lines."""
-        return self._row_of(key) is not None
+        return self._find_row_by_digit(key) is not None
 
     def process_key(self, key: str) -> bool:
         """Whether the key was one for lists."""
         if key in MOVE_STEPS_BY_KEY:
-            self.move(MOVE_STEPS_BY_KEY[key])
+            self.move_cursor(MOVE_STEPS_BY_KEY[key])
         elif key == "enter":
-            self.take()
-        elif (row := self._row_of(key)) is not None:
-            self.at = row
-            self.take()
+            self.select_current()
+        elif (row := self._find_row_by_digit(key)) is not None:
+            self.cursor_index = row
+            self.select_current()
         else:
             return False
         return True
 
-    def _row_of(self, key: str) -> int | None:
-        if not self._numbered or not key.isdecimal():
+    def _find_row_by_digit(self, key: str) -> int | None:
+        if not self._has_digits or not key.isdecimal():
             return None
         rows = range(len(self._lines))
-        return next((row for row in rows if self._number(row) == int(key)), None)
+        return next((row for row in rows if self._get_digit(row) == int(key)), None)
 
-    def _number(self, row: int) -> int:
-        return self._lines[row].number or row + 1
+    def _get_digit(self, row: int) -> int:
+        return self._lines[row].digit or row + 1
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        self._pressed = self._row_under(event), event.time
+        self._mouse_press = self._find_row_under_mouse(event), event.time
 
     def on_click(self, event: events.Click) -> None:
         """Take the row, unless the mouse was dragged there from another: that selects text."""
-        row = self._row_under(event)
-        if self._pressed is None or event.button != LEFT_BUTTON or row >= len(self._lines):
+        row = self._find_row_under_mouse(event)
+        if self._mouse_press is None or event.button != LEFT_BUTTON or row >= len(self._lines):
             return
-        pressed_row, pressed_at = self._pressed
+        pressed_row, pressed_at = self._mouse_press
         if row == pressed_row:
-            self.post_message(self.Taken(self, row, pressed_at))
+            self.post_message(self.Selected(self, row, pressed_at))
 
-    def _row_under(self, event: events.MouseEvent) -> int:
-        return self._row_at(event.get_content_offset_capture(self).y)
+    def _find_row_under_mouse(self, event: events.MouseEvent) -> int:
+        return self._find_row_at(event.get_content_offset_capture(self).y)
 
-    def _row_at(self, y: int) -> int:
-        return self._top + y if y < self._seen else len(self._lines)
+    def _find_row_at(self, y: int) -> int:
+        return self._first_visible_row + y if y < self._visible_line_count else len(self._lines)
 
     def render(self) -> Text:
         if not self._lines:
             return Text("nothing fits", "dim")
         width = max(10, self.size.width)
-        shown = range(self._top, min(len(self._lines), self._top + max(1, self._seen)))
-        lead = self._label_width(shown, width)
-        drawn = [self._drawn(row, lead, width) for row in shown]
-        if self._seen < self.size.height:
-            drawn.append(Text(left_out(shown, len(self._lines))[:width], "dim"))
-        return Text("\n", no_wrap=True).join(drawn)
+        shown = range(
+            self._first_visible_row,
+            min(len(self._lines), self._first_visible_row + max(1, self._visible_line_count)),
+        )
+        lead = self._compute_label_width(shown, width)
+        rows = [self._render_row(row, lead, width) for row in shown]
+        if self._visible_line_count < self.size.height:
+            rows.append(Text(describe_hidden_lines(shown, len(self._lines))[:width], "dim"))
+        return Text("\n", no_wrap=True).join(rows)
 
     @property
-    def _seen(self) -> int:
+    def _visible_line_count(self) -> int:
         """Lines there is room for: where not for all, the last line tells of the others."""
         height = self.size.height
         return height if len(self._lines) <= height or height < 2 else height - 1
 
-    def _label_width(self, shown: range, width: int) -> int:
+    def _compute_label_width(self, shown: range, width: int) -> int:
         """Of the column of labels, so that what stands beside them is aligned."""
-        widest = max(cell_len(self._label(row)) for row in shown)
-        if not any(self._lines[row].about for row in shown):
+        widest = max(cell_len(self._format_label(row)) for row in shown)
+        if not any(self._lines[row].description for row in shown):
             return widest
         return min(widest, int(width * MAX_LABEL_SHARE))
 
-    def _label(self, row: int) -> str:
-        number = f"{self._number(row)} " if self._numbered else ""
+    def _format_label(self, row: int) -> str:
+        number = f"{self._get_digit(row)} " if self._has_digits else ""
         current = " ✓" if self._lines[row].is_current else ""
         return f"{number}{self._lines[row].label}{current}"
 
-    def _drawn(self, row: int, lead: int, width: int) -> Text:
-        is_marked = row == self.at
-        about = self._lines[row].about
-        label = _fit(self._label(row), lead if about else width - len(CURSOR_MARK))
+    def _render_row(self, row: int, lead: int, width: int) -> Text:
+        is_marked = row == self.cursor_index
+        about = self._lines[row].description
+        label = _truncate_to_width(
+            self._format_label(row), lead if about else width - len(CURSOR_MARK)
+        )
         style = "bold cyan" if is_marked else ""
         text = Text(no_wrap=True)
         text.append(CURSOR_MARK if is_marked else " " * len(CURSOR_MARK), style).append(
@@ -195,18 +198,18 @@ class ChoiceList(Widget):
         room = width - len(CURSOR_MARK) - lead - COLUMN_GAP
         if about and room > 8:
             text.append(" " * (lead - cell_len(label) + COLUMN_GAP))
-            text.append(_fit(about, room), "dim")
+            text.append(_truncate_to_width(about, room), "dim")
         return text
 
 
-def left_out(shown: range, count: int) -> str:
+def describe_hidden_lines(shown: range, count: int) -> str:
     """Which of the lines are not among those in sight."""
     above, below = shown.start, count - shown.stop
     parts = (f"{above} more above" if above else "", f"{below} more below" if below else "")
     return f"{' ' * len(CURSOR_MARK)}… {', '.join(filter(None, parts))}"
 
 
-def _fit(text: str, width: int) -> str:
+def _truncate_to_width(text: str, width: int) -> str:
     """At most `width` cells of it."""
     if cell_len(text) <= width:
         return text

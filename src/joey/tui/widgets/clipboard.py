@@ -38,12 +38,13 @@ async def read_clipboard_image(env: Mapping[str, str] = os.environ) -> str:
     Raises:
         ImageError: there is none, or no tool to ask for it.
     """
-    command = next(_commands(env), None)
+    command = next(_iter_clipboard_commands(env), None)
     if command is None:
         raise ImageError(
-            f"the clipboard cannot be asked for pictures {_lacking(env)}; {_PASTE_ADVICE}"
+            f"the clipboard cannot be asked for pictures {_describe_missing_tool(env)}; "
+            f"{_PASTE_ADVICE}"
         )
-    data = await _printed(command)
+    data = await _run_clipboard_command(command)
     if command[0].endswith("powershell.exe"):
         with suppress(binascii.Error):
             data = base64.b64decode(data, validate=False)
@@ -52,23 +53,23 @@ async def read_clipboard_image(env: Mapping[str, str] = os.environ) -> str:
     return encode_image(data, "in the clipboard")
 
 
-def _commands(env: Mapping[str, str]) -> Iterator[list[str]]:
-    if env.get("WAYLAND_DISPLAY") and (tool := _tool("wl-paste", env)):
+def _iter_clipboard_commands(env: Mapping[str, str]) -> Iterator[list[str]]:
+    if env.get("WAYLAND_DISPLAY") and (tool := _find_program("wl-paste", env)):
         yield [tool, "--no-newline", "--type", "image/png"]
-    if env.get("DISPLAY") and (tool := _tool("xclip", env)):
+    if env.get("DISPLAY") and (tool := _find_program("xclip", env)):
         yield [tool, "-selection", "clipboard", "-target", "image/png", "-out"]
-    if tool := _tool("pngpaste", env):
+    if tool := _find_program("pngpaste", env):
         yield [tool, "-"]
-    if env.get("WSL_DISTRO_NAME") and (tool := _tool("powershell.exe", env)):
+    if env.get("WSL_DISTRO_NAME") and (tool := _find_program("powershell.exe", env)):
         yield [tool, "-NoProfile", "-STA", "-Command", _POWERSHELL_SCRIPT]
 
 
-def _tool(name: str, env: Mapping[str, str]) -> str | None:
+def _find_program(name: str, env: Mapping[str, str]) -> str | None:
     found = shutil.which(name, path=env.get("PATH"))
     return found if found is not None and Path(found).is_absolute() else None
 
 
-def _lacking(env: Mapping[str, str]) -> str:
+def _describe_missing_tool(env: Mapping[str, str]) -> str:
     if env.get("WAYLAND_DISPLAY"):
         return "without wl-paste (the package wl-clipboard)"
     if env.get("DISPLAY"):
@@ -78,7 +79,7 @@ def _lacking(env: Mapping[str, str]) -> str:
     return "in a terminal without a desktop"
 
 
-async def _printed(command: list[str]) -> bytes:
+async def _run_clipboard_command(command: list[str]) -> bytes:
     """What the tool prints; nothing when it fails, as it does when there is no picture."""
     try:
         starting = asyncio.create_subprocess_exec(
@@ -121,14 +122,14 @@ def parse_dropped_images(pasted: str) -> list[Path]:
         or not text.rstrip("'\"").lower().endswith(_IMAGE_SUFFIXES)
     ):
         return []
-    for candidates in _ways_to_read(text):
-        paths = [_path(word) for word in candidates]
+    for candidates in _iter_path_splits(text):
+        paths = [_parse_absolute_path(word) for word in candidates]
         if len(paths) <= MAX_IMAGES and all(map(_is_image_file, paths)):
             return [path for path in paths if path is not None]
     return []
 
 
-def _ways_to_read(text: str) -> Iterator[list[str]]:
+def _iter_path_splits(text: str) -> Iterator[list[str]]:
     yield [text]
     yield text.splitlines()
     try:
@@ -137,7 +138,7 @@ def _ways_to_read(text: str) -> Iterator[list[str]]:
         return
 
 
-def _path(word: str) -> Path | None:
+def _parse_absolute_path(word: str) -> Path | None:
     """None for what is no whole path."""
     word = word.strip()
     if len(word) > 1 and word[0] == word[-1] and word[0] in "'\"":

@@ -21,7 +21,7 @@ from textual.widget import Widget
 from joey.errors import JoeyError
 from joey.presentation.text import measure_width, to_one_line
 from joey.tui.host import CompletionItem, CompletionSource
-from joey.tui.widgets.choice_list import left_out
+from joey.tui.widgets.choice_list import describe_hidden_lines
 from joey.tui.widgets.text_area import TextEntry
 
 _COMMAND_RE = re.compile(r"/([A-Za-z0-9_.-]*)$")
@@ -45,23 +45,23 @@ class CompletionRequest(Struct, frozen=True):
     """Something that is being typed and may be completed."""
 
     kind: CompletionKind
-    typed: str
+    typed_text: str
     """Without the sign that began it."""
-    start: int
+    start_column: int
     """Its column, that of the sign."""
 
 
 class CompletionChoice(Struct, frozen=True):
-    shown: str
-    about: str
-    written: str
+    label: str
+    description: str
+    inserted_text: str
     """What takes the place of all that was typed, sign included."""
-    goes_on: bool = False
+    is_incomplete: bool = False
     """More has to be typed right behind it."""
     is_directory: bool = False
 
 
-def wanted(row: int, before: str) -> CompletionRequest | None:
+def parse_completion_request(row: int, before: str) -> CompletionRequest | None:
     """Judged by what stands before the cursor in its line."""
     if row == 0 and (match := _COMMAND_RE.match(before)):
         return CompletionRequest(CompletionKind.COMMAND, match[1], 0)
@@ -71,7 +71,7 @@ def wanted(row: int, before: str) -> CompletionRequest | None:
     return CompletionRequest(CompletionKind.MENTION, match[1], len(before) - len(match[0]))
 
 
-def command_choices(typed: str, offers: Sequence[CompletionItem]) -> list[CompletionChoice]:
+def match_commands(typed: str, items: Sequence[CompletionItem]) -> list[CompletionChoice]:
     """The one of this name, those that begin so, then those that have it somewhere."""
     word = typed.lower()
 
@@ -79,20 +79,20 @@ def command_choices(typed: str, offers: Sequence[CompletionItem]) -> list[Comple
         name = offer.name.lower()
         return name != word, not name.startswith(word)
 
-    fitting = sorted((offer for offer in offers if word in offer.name.lower()), key=rank)
-    return [CompletionChoice(f"/{one.name}", one.about, f"/{one.name}") for one in fitting]
+    fitting = sorted((offer for offer in items if word in offer.name.lower()), key=rank)
+    return [CompletionChoice(f"/{one.name}", one.description, f"/{one.name}") for one in fitting]
 
 
-def mention_choices(typed: str, paths: Sequence[str]) -> list[CompletionChoice]:
+def match_mentions(typed: str, paths: Sequence[str]) -> list[CompletionChoice]:
     """Without the folder in which somebody already is."""
-    within = searched_path(typed) if typed.endswith("/") else None
+    within = unescape_path(typed) if typed.endswith("/") else None
     return [
         *_match_mention_keywords(typed),
-        *(_path_choice(path) for path in paths if path != within),
+        *(_build_path_choice(path) for path in paths if path != within),
     ]
 
 
-def searched_path(typed: str) -> str:
+def unescape_path(typed: str) -> str:
     """What is looked for among paths."""
     return re.sub(r"\\(.)", r"\1", typed).removeprefix("/")
 
@@ -101,11 +101,11 @@ def _match_mention_keywords(typed: str) -> Iterator[CompletionChoice]:
     for word in MENTION_KEYWORDS:
         if word.name.startswith(typed):
             yield CompletionChoice(
-                f"@{word.name}", word.about, f"@{word.name}", word.name.endswith("/")
+                f"@{word.name}", word.description, f"@{word.name}", word.name.endswith("/")
             )
 
 
-def _path_choice(path: str) -> CompletionChoice:
+def _build_path_choice(path: str) -> CompletionChoice:
     written = _ESCAPED_CHARACTER_RE.sub(r"\\\g<0>", path)
     if written.endswith(tuple(_TRAILING_PUNCTUATION)):
         written = f"{written[:-1]}\\{written[-1]}"
@@ -129,7 +129,7 @@ class CompletionList(Widget):
     COMPONENT_CLASSES: ClassVar[set[str]] = {"choices--chosen", "choices--about", "choices--title"}
 
     choices: reactive[tuple[CompletionChoice, ...]] = reactive((), layout=True)
-    at: reactive[int] = reactive(0)
+    cursor_index: reactive[int] = reactive(0)
     title: reactive[str | None] = reactive(None, layout=True)
     """A line above them; with it the list is open even when it is empty."""
 
@@ -138,51 +138,59 @@ class CompletionList(Widget):
         return bool(self.choices) or self.title is not None
 
     @property
-    def chosen(self) -> CompletionChoice | None:
-        return self.choices[self.at] if self.choices else None
+    def current_choice(self) -> CompletionChoice | None:
+        return self.choices[self.cursor_index] if self.choices else None
 
-    def open(self, choices: Sequence[CompletionChoice], title: str | None = None) -> None:
+    def show_choices(self, choices: Sequence[CompletionChoice], title: str | None = None) -> None:
         self.title = title
         self.choices = tuple(choices)
-        self.at = 0
+        self.cursor_index = 0
         self.set_class(self.is_open, "-open")
 
     def close(self) -> None:
-        self.open(())
+        self.show_choices(())
 
-    def move(self, steps: int) -> None:
+    def move_cursor(self, steps: int) -> None:
         """Round and round."""
         if self.choices:
-            self.at = (self.at + steps) % len(self.choices)
+            self.cursor_index = (self.cursor_index + steps) % len(self.choices)
 
     def render(self) -> Text:
         """Only the lines around the chosen one, and how many others there are."""
         width = max(1, self.size.width)
         rows = max(1, min(_MAX_VISIBLE_ROWS, self.app.size.height // 3))
-        first = max(0, min(self.at - rows // 2, len(self.choices) - rows))
+        first = max(0, min(self.cursor_index - rows // 2, len(self.choices) - rows))
         shown = self.choices[first : first + rows]
         room = min(
-            width * 3 // 5, max((measure_width(choice.shown) for choice in shown), default=0)
+            width * 3 // 5, max((measure_width(choice.label) for choice in shown), default=0)
         )
         title_style = self.get_component_rich_style("choices--title")
         lines = [] if self.title is None else [Text(to_one_line(self.title, width), title_style)]
         lines += [
-            self._line(choice, chosen=first + number == self.at, room=room, width=width)
+            self._render_choice(
+                choice, chosen=first + number == self.cursor_index, room=room, width=width
+            )
             for number, choice in enumerate(shown)
         ]
         if len(shown) < len(self.choices):
             in_sight = range(first, first + len(shown))
-            lines.append(Text(left_out(in_sight, len(self.choices)), self._about))
+            lines.append(
+                Text(describe_hidden_lines(in_sight, len(self.choices)), self._description_style)
+            )
         return Text("\n", no_wrap=True, overflow="ellipsis").join(lines)
 
-    def _line(self, choice: CompletionChoice, *, chosen: bool, room: int, width: int) -> Text:
+    def _render_choice(
+        self, choice: CompletionChoice, *, chosen: bool, room: int, width: int
+    ) -> Text:
         line = Text("› " if chosen else "  ", no_wrap=True)
-        name = to_one_line(choice.shown, width)
-        if not choice.about:
+        name = to_one_line(choice.label, width)
+        if not choice.description:
             line.append(name)
         else:
             line.append(f"{name}{' ' * (room - measure_width(name))}  ")
-            line.append(to_one_line(choice.about, width), "" if chosen else self._about)
+            line.append(
+                to_one_line(choice.description, width), "" if chosen else self._description_style
+            )
         line.truncate(width, overflow="ellipsis")
         if chosen:
             line.pad_right(width - line.cell_len)
@@ -190,7 +198,7 @@ class CompletionList(Widget):
         return line
 
     @property
-    def _about(self) -> Style:
+    def _description_style(self) -> Style:
         return self.get_component_rich_style("choices--about")
 
 
@@ -200,110 +208,115 @@ log = logging.getLogger(__name__)
 class Completer:
     def __init__(
         self,
-        offers: CompletionSource,
-        choices: CompletionList,
-        entry: TextEntry,
-        begin_finding: Callable[[CompletionRequest], object],
+        source: CompletionSource,
+        completion_list: CompletionList,
+        text_entry: TextEntry,
+        start_file_search: Callable[[CompletionRequest], object],
     ) -> None:
-        """`begin_finding` has `find_files` called beside what else is done, once at a time."""
-        self._begin_finding = begin_finding
-        self._offers = offers
-        self._choices = choices
-        self._entry = entry
-        self._wanted: CompletionRequest | None = None
-        self._whole: str | None = None
+        """`start_file_search` has `find_files` called beside what else is done, once at a time."""
+        self._start_file_search = start_file_search
+        self._source = source
+        self._completion_list = completion_list
+        self._text_entry = text_entry
+        self._request: CompletionRequest | None = None
+        self._loaded_text: str | None = None
         """A text that came as a whole: nothing is offered before it is changed."""
-        self._found_for: CompletionRequest | None = None
+        self._listed_request: CompletionRequest | None = None
         self._is_dismissed = False
         """Nothing is offered for what is wanted now."""
-        self._key_to_do = ""
+        self._pending_key = ""
         """Pressed while the list was that of something typed before."""
 
     @property
     def is_open(self) -> bool:
-        return bool(self._choices.choices)
+        return bool(self._completion_list.choices)
 
-    def offer(self, *, shell: bool) -> None:
+    def update_choices(self, *, shell: bool) -> None:
         """Called after every change of the text or of the cursor's place."""
-        if self._whole is not None and self._whole != self._entry.text:
-            self._whole = None
-        is_quiet = shell or self._whole is not None
-        now = None if is_quiet else self._wanted_here()
-        if now == self._wanted:
+        if self._loaded_text is not None and self._loaded_text != self._text_entry.text:
+            self._loaded_text = None
+        is_quiet = shell or self._loaded_text is not None
+        now = None if is_quiet else self._parse_request()
+        if now == self._request:
             return
-        self._wanted = now
+        self._request = now
         self._is_dismissed = False
-        self._key_to_do = ""
+        self._pending_key = ""
         match now:
             case None:
-                self._choices.close()
+                self._completion_list.close()
             case CompletionRequest(kind=CompletionKind.COMMAND):
-                self._open(now, command_choices(now.typed, self._offers.list_commands()))
+                self._show_choices(
+                    now, match_commands(now.typed_text, self._source.list_commands())
+                )
             case _:
-                self._begin_finding(now)
+                self._start_file_search(now)
 
-    async def find_files(self, sought: CompletionRequest) -> str:
+    async def find_files(self, request: CompletionRequest) -> str:
         """A key that was pressed meanwhile and is not for the list, if there is one."""
         try:
-            paths = await self._offers.find_files(searched_path(sought.typed))
+            paths = await self._source.find_files(unescape_path(request.typed_text))
         except JoeyError as error:
             log.info("no files can be offered: %s", error)
             paths = ()
-        if sought != self._wanted or self._is_dismissed:
+        if request != self._request or self._is_dismissed:
             return ""
-        self._open(sought, mention_choices(sought.typed, paths))
-        key = self._key_to_do
-        return "" if not key or (self.is_open and self.handle(key)) else key
+        self._show_choices(request, match_mentions(request.typed_text, paths))
+        key = self._pending_key
+        return "" if not key or (self.is_open and self.handle_key(key)) else key
 
-    def _open(self, sought: CompletionRequest, choices: Sequence[CompletionChoice]) -> None:
-        self._found_for = sought
-        self._choices.open(choices)
+    def _show_choices(
+        self, request: CompletionRequest, choices: Sequence[CompletionChoice]
+    ) -> None:
+        self._listed_request = request
+        self._completion_list.show_choices(choices)
 
-    def close(self, *, whole: bool = False) -> None:
-        """Nothing is offered until something else is typed; `whole`: the text was just loaded."""
-        self._whole = self._entry.text if whole else None
-        self._wanted = None if whole else self._wanted_here()
+    def dismiss(self, *, is_text_loaded: bool = False) -> None:
+        """Nothing is offered until something else is typed; `is_text_loaded`: the text was just
+        loaded."""
+        self._loaded_text = self._text_entry.text if is_text_loaded else None
+        self._request = None if is_text_loaded else self._parse_request()
         self._is_dismissed = True
-        self._choices.close()
+        self._completion_list.close()
 
-    def _wanted_here(self) -> CompletionRequest | None:
-        row, _ = self._entry.cursor_location
-        return wanted(row, self._entry.before)
+    def _parse_request(self) -> CompletionRequest | None:
+        row, _ = self._text_entry.cursor_location
+        return parse_completion_request(row, self._text_entry.text_before_cursor)
 
-    def handle(self, key: str) -> bool:
-        self._key_to_do = ""
+    def handle_key(self, key: str) -> bool:
+        self._pending_key = ""
         match key:
-            case "tab" | "enter" if self._found_for != self._wanted:
-                self._key_to_do = key
+            case "tab" | "enter" if self._listed_request != self._request:
+                self._pending_key = key
             case "up" | "ctrl+p":
-                self._choices.move(-1)
+                self._completion_list.move_cursor(-1)
             case "down" | "ctrl+n":
-                self._choices.move(1)
+                self._completion_list.move_cursor(1)
             case "escape":
-                self.close()
+                self.dismiss()
             case "tab":
-                self._take(into_directory=True)
-            case "enter" if not self._is_complete():
-                self._take(into_directory=False)
+                self._insert_choice(into_directory=True)
+            case "enter" if not self._is_choice_typed():
+                self._insert_choice(into_directory=False)
             case _:
                 return False
         return True
 
-    def _is_complete(self) -> bool:
+    def _is_choice_typed(self) -> bool:
         """Whether the chosen one stands there already, which Enter sends."""
-        chosen, sought = self._choices.chosen, self._wanted
-        if chosen is None or sought is None:
+        chosen, request = self._completion_list.current_choice, self._request
+        if chosen is None or request is None:
             return False
-        return chosen.written[1:] == sought.typed
+        return chosen.inserted_text[1:] == request.typed_text
 
-    def _take(self, *, into_directory: bool) -> None:
-        chosen, sought = self._choices.chosen, self._wanted
-        if chosen is None or sought is None:
+    def _insert_choice(self, *, into_directory: bool) -> None:
+        chosen, request = self._completion_list.current_choice, self._request
+        if chosen is None or request is None:
             return
-        goes_on = chosen.goes_on or (chosen.is_directory and into_directory)
-        row, column = self._entry.cursor_location
-        written = chosen.written if goes_on else f"{chosen.written} "
-        self._entry.replace(written, (row, sought.start), (row, column))
-        self._entry.move_cursor((row, sought.start + len(written)))
-        self._wanted = None
-        self._choices.close()
+        goes_on = chosen.is_incomplete or (chosen.is_directory and into_directory)
+        row, column = self._text_entry.cursor_location
+        written = chosen.inserted_text if goes_on else f"{chosen.inserted_text} "
+        self._text_entry.replace(written, (row, request.start_column), (row, column))
+        self._text_entry.move_cursor((row, request.start_column + len(written)))
+        self._request = None
+        self._completion_list.close()

@@ -1,7 +1,8 @@
 """The composer: the user's text, with completion, prompt history, pastes and images.
 
 Nothing that was typed is lost: the draft comes back after browsing the history, after a message
-was refused (`put_back`), after Ctrl+C (by undo), and after a question took the composer's place.
+was refused (`restore_sent`), after Ctrl+C (by undo), and after a question took the composer's
+place.
 """
 
 from __future__ import annotations
@@ -22,15 +23,22 @@ from joey.presentation.text import to_one_line
 from joey.tui.host import CompletionSource
 from joey.tui.widgets.clipboard import parse_dropped_images, read_clipboard_image
 from joey.tui.widgets.completion import Completer, CompletionList, CompletionRequest
-from joey.tui.widgets.draft import Attachments, Draft, accepted, can_be_shown, is_long, released
-from joey.tui.widgets.external_editor import EditorError, edited
+from joey.tui.widgets.draft import (
+    Attachments,
+    Draft,
+    can_edit_inline,
+    decode_draft_text,
+    encode_draft_text,
+    should_fold_paste,
+)
+from joey.tui.widgets.external_editor import EditorError, edit_externally
 from joey.tui.widgets.prompt_history import HistoryBrowser, HistorySearch, PromptHistory
 from joey.tui.widgets.text_area import (
     EDIT_ACTIONS,
     MOVE_ACTIONS,
     DraftMark,
     TextEntry,
-    understand_new_lines,
+    register_new_line_sequences,
 )
 
 _UNFOLD_HINT = "Tab behind the mark, or pasting it again, shows it whole"
@@ -62,305 +70,315 @@ class Composer(Widget):
             self.text = text
             self.images = images
 
-    class ShellWanted(Message):
+    class ShellSubmitted(Message):
         """A line that began with `!`, without it."""
 
         def __init__(self, command: str) -> None:
             super().__init__()
             self.command = command
 
-    class Emptied(Message):
+    class ExitRequested(Message):
         """Ctrl+D, and nothing was written."""
 
-    class KeysWanted(Message):
+    class KeyHelpRequested(Message):
         """`?`, and nothing was written."""
 
     placeholder: reactive[str] = reactive("")
-    shell: reactive[bool] = reactive(False)
+    shell_mode: reactive[bool] = reactive(False)
 
     def __init__(
-        self, offers: CompletionSource, past: PromptHistory, *, id: str | None = None
+        self, completion_source: CompletionSource, history: PromptHistory, *, id: str | None = None
     ) -> None:
         super().__init__(id=id)
-        self._past = past
-        self._walk = HistoryBrowser(past)
-        self._attached = Attachments()
-        self._sent: Draft | None = None
-        self._is_prefixed = False
+        self._history = history
+        self._history_browser = HistoryBrowser(history)
+        self._attachments = Attachments()
+        self._last_sent: Draft | None = None
+        self._is_ctrl_x_pending = False
         """Ctrl+X was the latest key."""
-        self._choices = CompletionList()
-        self._mark = Static("›", classes="composer--mark", markup=False)
-        self._entry = TextEntry(self._handle, self._paste)
-        self._hint = Static("", classes="composer--hint", markup=False)
-        self._completer = Completer(offers, self._choices, self._entry, self._find_files)
-        self._search = HistorySearch(past, self._choices)
+        self._completion_list = CompletionList()
+        self._prompt_mark = Static("›", classes="composer--mark", markup=False)
+        self._text_entry = TextEntry(self._intercept_key, self._handle_paste)
+        self._hint_label = Static("", classes="composer--hint", markup=False)
+        self._completer = Completer(
+            completion_source, self._completion_list, self._text_entry, self._find_files
+        )
+        self._history_search = HistorySearch(history, self._completion_list)
 
     def compose(self) -> ComposeResult:
-        yield self._choices
+        yield self._completion_list
         with Horizontal():
-            yield self._mark
-            yield self._entry
-        yield self._hint
+            yield self._prompt_mark
+            yield self._text_entry
+        yield self._hint_label
 
     def on_mount(self) -> None:
-        understand_new_lines()
+        register_new_line_sequences()
 
     def focus(self, scroll_visible: bool = True) -> Composer:
-        self._entry.focus(scroll_visible)
+        self._text_entry.focus(scroll_visible)
         return self
 
     # What is written
 
     @property
     def is_empty(self) -> bool:
-        return self._entry.is_empty and not self.shell
+        return self._text_entry.is_empty and not self.shell_mode
 
     @property
     def draft(self) -> Draft:
-        return self._attached.draft(self._entry.text, shell=self.shell)
+        return self._attachments.build_draft(self._text_entry.text, shell=self.shell_mode)
 
-    def put(self, text: str) -> None:
+    def set_text(self, text: str) -> None:
         """Words to go on with, such as those that a rewind took back."""
-        self._walk = HistoryBrowser(self._past)
-        self._show(self._showable(accepted(text)), shell=False)
+        self._history_browser = HistoryBrowser(self._history)
+        self._replace_text(self._fold_if_too_long(encode_draft_text(text)), shell=False)
 
     def clear(self) -> None:
-        self.put("")
+        self.set_text("")
 
-    def put_back(self) -> None:
+    def restore_sent(self) -> None:
         """What was sent last could not be: it returns, before what was written since."""
-        if self._sent is None:
+        if self._last_sent is None:
             return
-        sent, since = self._sent, self._entry.text
-        text = self._attached.adopt(sent)
-        self._show(f"{text}\n{since}" if since else text, shell=sent.shell)
-        self._sent = None
+        sent, since = self._last_sent, self._text_entry.text
+        text = self._attachments.adopt_draft(sent)
+        self._replace_text(f"{text}\n{since}" if since else text, shell=sent.is_shell_command)
+        self._last_sent = None
 
-    def say(self, hint: str) -> None:
+    def show_hint(self, hint: str) -> None:
         """A word below the text, until the next key."""
-        self._hint.update(to_one_line(hint, 400))
-        self._hint.set_class(bool(hint), "-said")
+        self._hint_label.update(to_one_line(hint, 400))
+        self._hint_label.set_class(bool(hint), "-said")
 
-    def _showable(self, text: str) -> str:
-        return text if can_be_shown(text) else self._attached.fold(text)
+    def _fold_if_too_long(self, text: str) -> str:
+        return text if can_edit_inline(text) else self._attachments.fold_paste(text)
 
-    def _load(self, draft: Draft, *, to_first_line: bool = False) -> None:
-        self._show(self._attached.adopt(draft), shell=draft.shell, to_first_line=to_first_line)
+    def _load_draft(self, draft: Draft, *, to_first_line: bool = False) -> None:
+        self._replace_text(
+            self._attachments.adopt_draft(draft),
+            shell=draft.is_shell_command,
+            to_first_line=to_first_line,
+        )
 
-    def _show(self, text: str, *, shell: bool, to_first_line: bool = False) -> None:
-        self.shell = shell
-        self._search.leave()
-        self._entry.rewrite(text, to_first_line=to_first_line)
-        self._completer.close(whole=True)
+    def _replace_text(self, text: str, *, shell: bool, to_first_line: bool = False) -> None:
+        self.shell_mode = shell
+        self._history_search.cancel()
+        self._text_entry.replace_all_text(text, to_first_line=to_first_line)
+        self._completer.dismiss(is_text_loaded=True)
 
-    def _send(self) -> None:
+    def _submit(self) -> None:
         draft = self.draft
-        text = released(self._attached.unfold(draft.text))
+        text = decode_draft_text(self._attachments.unfold_pastes(draft.text))
         if not text.strip():
             return
-        images = self._attached.list_images(draft.text)
-        self._past.add(draft)
-        self._sent = draft
-        self._attached, self._walk = Attachments(), HistoryBrowser(self._past)
-        self._entry.load_text("")
-        self.shell = False
-        self._completer.close()
-        self.say(self._past.storage_error)
-        self.post_message(self.ShellWanted(text) if draft.shell else self.Submitted(text, images))
+        images = self._attachments.list_images(draft.text)
+        self._history.add(draft)
+        self._last_sent = draft
+        self._attachments, self._history_browser = Attachments(), HistoryBrowser(self._history)
+        self._text_entry.load_text("")
+        self.shell_mode = False
+        self._completer.dismiss()
+        self.show_hint(self._history.storage_error)
+        self.post_message(
+            self.ShellSubmitted(text) if draft.is_shell_command else self.Submitted(text, images)
+        )
 
     def watch_placeholder(self, placeholder: str) -> None:
-        self._entry.placeholder = Content(placeholder)
+        self._text_entry.placeholder = Content(placeholder)
 
-    def watch_shell(self, shell: bool) -> None:
+    def watch_shell_mode(self, shell: bool) -> None:
         self.set_class(shell, "-shell")
-        self._mark.update("!" if shell else "›")
+        self._prompt_mark.update("!" if shell else "›")
 
     # Keys
 
-    def _handle(self, key: str, character: str | None) -> bool:
+    def _intercept_key(self, key: str, character: str | None) -> bool:
         """Judge a key before the text does; True when that is all.
 
         What earlier keys have changed was not told yet, when they come quickly.
         """
-        if self._hint.has_class("-said"):
-            self.say("")
-        if self._is_prefixed:
-            self._is_prefixed = False
+        if self._hint_label.has_class("-said"):
+            self.show_hint("")
+        if self._is_ctrl_x_pending:
+            self._is_ctrl_x_pending = False
             if key == "ctrl+e":
-                self._edit_outside()
+                self._edit_externally()
             return True
-        if self._search.is_on:
-            return self._handle_searching(key, character)
-        self._completer.offer(shell=self.shell)
-        if self._choices.is_open and self._completer.handle(key):
+        if self._history_search.is_active:
+            return self._handle_search_key(key, character)
+        self._completer.update_choices(shell=self.shell_mode)
+        if self._completion_list.is_open and self._completer.handle_key(key):
             return True
-        return self._handle_empty(key) or self._handle_writing(key)
+        return self._handle_empty_key(key) or self._handle_editing_key(key)
 
-    def _handle_empty(self, key: str) -> bool:
+    def _handle_empty_key(self, key: str) -> bool:
         """What some keys mean while nothing is written."""
-        if not self._entry.is_empty:
+        if not self._text_entry.is_empty:
             return False
         match key:
-            case "exclamation_mark" if not self.shell:
-                self.shell = True
-            case "backspace" | "ctrl+h" | "escape" if self.shell:
-                self.shell = False
-            case "question_mark" if not self.shell:
-                self.post_message(self.KeysWanted())
+            case "exclamation_mark" if not self.shell_mode:
+                self.shell_mode = True
+            case "backspace" | "ctrl+h" | "escape" if self.shell_mode:
+                self.shell_mode = False
+            case "question_mark" if not self.shell_mode:
+                self.post_message(self.KeyHelpRequested())
             case "ctrl+d":
-                self.post_message(self.Emptied())
+                self.post_message(self.ExitRequested())
             case _:
                 return False
         return True
 
-    def _handle_writing(self, key: str) -> bool:
+    def _handle_editing_key(self, key: str) -> bool:
         match key:
             case "enter":
-                self._enter()
+                self._handle_enter()
             case "up" | "ctrl+p":
-                self._up()
+                self._move_up()
             case "down" | "ctrl+n":
-                self._down()
+                self._move_down()
             case "tab":
-                self._unfold_before()
+                self._unfold_mark_before_cursor()
             case "ctrl+d":
-                self._entry.action_delete_right()
+                self._text_entry.action_delete_right()
             case "ctrl+r":
-                self._completer.close()
-                self._search.begin()
+                self._completer.dismiss()
+                self._history_search.start()
             case "ctrl+v" | "alt+v":
                 self._paste_clipboard_image()
             case "ctrl+g":
-                self._edit_outside()
+                self._edit_externally()
             case "ctrl+x":
-                self._is_prefixed = True
+                self._is_ctrl_x_pending = True
             case _:
                 return False
         return True
 
-    def _handle_searching(self, key: str, character: str | None) -> bool:
+    def _handle_search_key(self, key: str, character: str | None) -> bool:
         """Keys that move the cursor or change the text take what was found first."""
-        if self._search.handle(key, character):
+        if self._history_search.handle_key(key, character):
             return True
         match key:
             case "escape" | "ctrl+g":
-                self._search.leave()
+                self._history_search.cancel()
             case "enter" | "tab":
-                self._take_found()
+                self._accept_search_result()
             case _ if key in MOVE_ACTIONS or key in EDIT_ACTIONS:
-                self._take_found()
+                self._accept_search_result()
                 return False
             case _:
                 return False
         return True
 
-    def _take_found(self) -> None:
-        if (found := self._search.take()) is not None:
-            self._load(found)
+    def _accept_search_result(self) -> None:
+        if (found := self._history_search.accept()) is not None:
+            self._load_draft(found)
 
-    def _enter(self) -> None:
-        if self._entry.before.endswith("\\"):
-            self._entry.action_delete_left()
-            self._entry.action_new_line()
+    def _handle_enter(self) -> None:
+        if self._text_entry.text_before_cursor.endswith("\\"):
+            self._text_entry.action_delete_left()
+            self._text_entry.action_new_line()
         else:
-            self._send()
+            self._submit()
 
-    def _up(self) -> None:
-        if not self._entry.is_at_first_line():
-            self._entry.action_cursor_up()
-        elif (older := self._walk.older(self.draft)) is not None:
-            self._load(older, to_first_line=True)
+    def _move_up(self) -> None:
+        if not self._text_entry.is_at_first_line():
+            self._text_entry.action_cursor_up()
+        elif (older := self._history_browser.move_to_older(self.draft)) is not None:
+            self._load_draft(older, to_first_line=True)
 
-    def _down(self) -> None:
-        if not self._entry.is_at_last_line():
-            self._entry.action_cursor_down()
-        elif (newer := self._walk.newer(self.draft)) is not None:
-            self._load(newer)
+    def _move_down(self) -> None:
+        if not self._text_entry.is_at_last_line():
+            self._text_entry.action_cursor_down()
+        elif (newer := self._history_browser.move_to_newer(self.draft)) is not None:
+            self._load_draft(newer)
 
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
         event.stop()
-        self._completer.offer(shell=self.shell)
+        self._completer.update_choices(shell=self.shell_mode)
 
     def on_text_area_selection_changed(self, event: TextArea.SelectionChanged) -> None:
         event.stop()
-        self._completer.offer(shell=self.shell)
+        self._completer.update_choices(shell=self.shell_mode)
 
     @work(group="files", exclusive=True)
-    async def _find_files(self, sought: CompletionRequest) -> None:
-        if key := await self._completer.find_files(sought):
-            self._handle_writing(key)
+    async def _find_files(self, request: CompletionRequest) -> None:
+        if key := await self._completer.find_files(request):
+            self._handle_editing_key(key)
 
     # Pastes
 
-    def _paste(self, pasted: str) -> None:
-        self.say("")
-        text = accepted(pasted)
-        if self._search.is_on:
-            self._search.type(text)
+    def _handle_paste(self, pasted: str) -> None:
+        self.show_hint("")
+        text = encode_draft_text(pasted)
+        if self._history_search.is_active:
+            self._history_search.append_to_query(text)
         elif paths := parse_dropped_images(pasted):
-            self._attach_files(paths, text)
-        elif not is_long(text):
-            self._entry.write(text)
-        elif (mark := self._folded(text)) is not None:
-            self._unfold(mark)
+            self._attach_image_files(paths, text)
+        elif not should_fold_paste(text):
+            self._text_entry.insert_text(text)
+        elif (mark := self._find_paste_mark(text)) is not None:
+            self._unfold_mark(mark)
         else:
-            self._entry.write(self._attached.fold(text))
-            self.say(_UNFOLD_HINT)
+            self._text_entry.insert_text(self._attachments.fold_paste(text))
+            self.show_hint(_UNFOLD_HINT)
 
-    def _folded(self, text: str) -> DraftMark | None:
-        marks = self._entry.marks()
-        return next((mark for mark in marks if self._attached.pasted(mark.text) == text), None)
+    def _find_paste_mark(self, text: str) -> DraftMark | None:
+        marks = self._text_entry.iter_marks()
+        return next(
+            (mark for mark in marks if self._attachments.find_paste(mark.text) == text), None
+        )
 
-    def _unfold_before(self) -> None:
-        if (mark := self._entry.mark_before()) is not None:
-            self._unfold(mark)
+    def _unfold_mark_before_cursor(self) -> None:
+        if (mark := self._text_entry.find_mark_before_cursor()) is not None:
+            self._unfold_mark(mark)
 
-    def _unfold(self, mark: DraftMark) -> None:
-        text = self._attached.pasted(mark.text)
+    def _unfold_mark(self, mark: DraftMark) -> None:
+        text = self._attachments.find_paste(mark.text)
         if text is None:
             return
-        if not can_be_shown(text):
-            self.say("this is too long to be shown here; Ctrl+G opens it in your editor")
+        if not can_edit_inline(text):
+            self.show_hint("this is too long to be shown here; Ctrl+G opens it in your editor")
         else:
-            self._entry.write_over(mark, text)
+            self._text_entry.replace_mark(mark, text)
 
     # Pictures
 
-    def _attach_files(self, paths: list[Path], text: str) -> None:
+    def _attach_image_files(self, paths: list[Path], text: str) -> None:
         """Put pictures in, or the words as they are when one cannot be sent."""
         try:
             images = [load_image(str(path)) for path in paths]
         except ImageError as error:
-            self._entry.write(text)
-            self.say(str(error))
+            self._text_entry.insert_text(text)
+            self.show_hint(str(error))
         else:
-            self._put_in(images)
+            self._insert_images(images)
 
-    def _put_in(self, images: list[str]) -> None:
-        there = len(self._attached.list_images(self._entry.text))
+    def _insert_images(self, images: list[str]) -> None:
+        there = len(self._attachments.list_images(self._text_entry.text))
         if there + len(images) > MAX_IMAGES:
-            self.say(f"at most {MAX_IMAGES} images can be sent at once")
+            self.show_hint(f"at most {MAX_IMAGES} images can be sent at once")
             return
-        self._entry.write(" ".join(map(self._attached.attach, images)))
+        self._text_entry.insert_text(" ".join(map(self._attachments.attach_image, images)))
 
     @work(group="clipboard", exclusive=True)
     async def _paste_clipboard_image(self) -> None:
         try:
-            self._put_in([await read_clipboard_image()])
+            self._insert_images([await read_clipboard_image()])
         except ImageError as error:
-            self.say(str(error))
+            self.show_hint(str(error))
 
     # The person's own editor
 
     @work(group="editor", exclusive=True)
-    async def _edit_outside(self) -> None:
-        text = self._attached.spread(self._entry.text)
+    async def _edit_externally(self) -> None:
+        text = self._attachments.to_editor_text(self._text_entry.text)
         try:
-            changed = await edited(self.app, text)
+            changed = await edit_externally(self.app, text)
         except EditorError as error:
-            self.say(str(error))
+            self.show_hint(str(error))
             return
         if not text.endswith("\n"):
             changed = changed.removesuffix("\n")
-        gathered = self._attached.gather(changed)
-        self._show(self._showable(gathered), shell=self.shell)
+        gathered = self._attachments.from_editor_text(changed)
+        self._replace_text(self._fold_if_too_long(gathered), shell=self.shell_mode)

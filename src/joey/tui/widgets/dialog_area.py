@@ -1,7 +1,7 @@
 """The area above the composer that holds an open question, a list picker or a line input.
 
 The composer is hidden while the user has to decide, and comes back with its draft. Keys typed
-over a question are routed to the question or to the draft: see `DialogArea.route`.
+over a question are routed to the question or to the draft: see `DialogArea.route_key`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from joey.tui.task_controller import PendingQuestion
 from joey.tui.widgets.choice_list import MOVE_STEPS_BY_KEY, ChoiceLine, ChoiceList
 from joey.tui.widgets.completion import CompletionList
 from joey.tui.widgets.composer import Composer
-from joey.tui.widgets.question_panel import ANSWER_GUARD_S, QuestionPanel, question_from
+from joey.tui.widgets.question_panel import ANSWER_GUARD_S, QuestionPanel, build_question_view
 
 T = TypeVar("T")
 
@@ -38,152 +38,156 @@ class DialogArea(Vertical):
     def __init__(self, composer: Composer) -> None:
         super().__init__()
         self._composer = composer
-        self.panel: QuestionPanel | None = None
+        self.question_panel: QuestionPanel | None = None
         self._picker: ListPicker | LinePrompt | None = None
         self._is_composer_chosen = False
         """The person went from the question to the words: all keys are meant for them."""
-        self._written_at = 0.0
+        self._last_typed_at = 0.0
 
     @property
     def is_picking(self) -> bool:
         return self._picker is not None
 
     @property
-    def approves(self) -> bool:
+    def is_asking_approval(self) -> bool:
         """The open question is whether something may be done."""
-        return self.panel is not None and self.panel.question.is_approval
+        return self.question_panel is not None and self.question_panel.question_view.is_approval
 
     @property
-    def is_silent(self) -> bool:
+    def is_input_empty(self) -> bool:
         """Nothing is written here: no filter of a list, nothing to do instead."""
         focused = self.screen.focused
         return not (isinstance(focused, Input) and focused.value)
 
-    def show(self, asked: PendingQuestion | None, who: str) -> bool:
+    def show_question(self, question: PendingQuestion | None, asker: str) -> bool:
         """Whether another question stands there now."""
-        if asked is not None and self.panel is not None and self.panel.asked.key == asked.key:
+        if (
+            question is not None
+            and self.question_panel is not None
+            and self.question_panel.pending_question.key == question.key
+        ):
             return False
-        if self.panel is not None:
-            self.panel.remove()
-            self.panel = None
-        if asked is None:
-            self.settle_focus()
+        if self.question_panel is not None:
+            self.question_panel.remove()
+            self.question_panel = None
+        if question is None:
+            self.update_focus()
             return False
-        self.panel = QuestionPanel(asked, question_from(asked.ask), who)
-        self.mount(self.panel)
-        self.call_after_refresh(self.settle_focus)
+        self.question_panel = QuestionPanel(question, build_question_view(question.ask), asker)
+        self.mount(self.question_panel)
+        self.call_after_refresh(self.update_focus)
         return True
 
-    def settle_focus(self) -> None:
+    def update_focus(self) -> None:
         """Words that are being written are never interrupted."""
         if self._picker is not None:
             return
         self._is_composer_chosen = False
-        if self.panel is None or not self._composer.is_empty:
+        if self.question_panel is None or not self._composer.is_empty:
             self._composer.display = True
             self._composer.focus()
-            if self.panel is not None:
-                self.panel.hint("Tab answers it; your words stay")
+            if self.question_panel is not None:
+                self.question_panel.show_hint("Tab answers it; your words stay")
         else:
-            self.screen.set_focus(self.panel)
-            self._composer.display = not self.approves
+            self.screen.set_focus(self.question_panel)
+            self._composer.display = not self.is_asking_approval
 
-    def change_focus(self) -> None:
+    def toggle_focus(self) -> None:
         """Between the question and the words."""
-        if self.panel is not None and not self.is_asking:
-            self.screen.set_focus(self.panel)
+        if self.question_panel is not None and not self.is_question_focused:
+            self.screen.set_focus(self.question_panel)
             self._is_composer_chosen = False
         else:
-            self._write()
+            self._focus_composer()
             self._is_composer_chosen = True
 
-    def _write(self) -> None:
+    def _focus_composer(self) -> None:
         self._composer.display = True
         self.screen.set_focus(self._composer.query_one(TextArea))
 
     @property
-    def is_asking(self) -> bool:
+    def is_question_focused(self) -> bool:
         """Keys go to the question."""
-        return self.panel is not None and self.screen.focused is self.panel
+        return self.question_panel is not None and self.screen.focused is self.question_panel
 
-    def route(self, event: events.Key) -> None:
+    def route_key(self, event: events.Key) -> None:
         """Before a key goes anywhere: words that are typed over a question go on in the composer,
         all of them and in their order, whatever of them the question could have been meant by.
         Where nothing is written, and was not a moment ago, its keys are the question's again."""
-        if self.panel is None:
+        if self.question_panel is None:
             return
-        if not self.is_asking:
-            if self._may_ask and self.panel.wants(event):
-                self.screen.set_focus(self.panel)
+        if not self.is_question_focused:
+            if self._can_focus_question and self.question_panel.can_handle_key(event):
+                self.screen.set_focus(self.question_panel)
             else:
-                self._written_at = monotonic()
-        elif not self.panel.wants(event) and (
+                self._last_typed_at = monotonic()
+        elif not self.question_panel.can_handle_key(event) and (
             event.is_printable or event.key in ("backspace", "enter", "ctrl+j")
         ):
-            self.go_on_writing()
+            self.return_to_composer()
 
     @property
-    def is_unwritten(self) -> bool:
+    def is_composer_idle(self) -> bool:
         """Words could be written, and none are."""
         composer = self._composer
         is_open = composer.query_one(CompletionList).is_open
         return composer.has_focus_within and composer.is_empty and not is_open
 
     @property
-    def _may_ask(self) -> bool:
-        was_writing = monotonic() - self._written_at < ANSWER_GUARD_S
-        return self.is_unwritten and not self._is_composer_chosen and not was_writing
+    def _can_focus_question(self) -> bool:
+        was_writing = monotonic() - self._last_typed_at < ANSWER_GUARD_S
+        return self.is_composer_idle and not self._is_composer_chosen and not was_writing
 
-    def go_on_writing(self) -> None:
+    def return_to_composer(self) -> None:
         """Keys go to the words, not to the question."""
-        if self.is_asking:
-            self._write()
-            self._written_at = monotonic()
+        if self.is_question_focused:
+            self._focus_composer()
+            self._last_typed_at = monotonic()
 
-    async def pick(
+    async def pick_entry(
         self, title: str, entries: Sequence[PickerEntry], hint: str = "", *, takes_any: bool = False
     ) -> PickerEntry | None:
         """What the person chooses from a list; None when they leave it."""
         picker = ListPicker(title, entries, hint, takes_any=takes_any)
         async with _PickerContext(self, picker):
-            return await picker.chosen()
+            return await picker.wait_for_choice()
 
-    async def ask_line(self, title: str, hint: str, *, secret: bool = False) -> str | None:
+    async def prompt_for_line(self, title: str, hint: str, *, secret: bool = False) -> str | None:
         picker = LinePrompt(title, hint, secret=secret)
         async with _PickerContext(self, picker):
-            return await picker.chosen()
+            return await picker.wait_for_line()
 
-    def leave_picker(self) -> bool:
+    def cancel_picker(self) -> bool:
         """Whether there was one."""
         if self._picker is None:
             return False
-        self._picker.action_leave()
+        self._picker.action_cancel()
         return True
 
-    async def open(self, picker: ListPicker | LinePrompt) -> None:
-        self.leave_picker()
+    async def open_picker(self, picker: ListPicker | LinePrompt) -> None:
+        self.cancel_picker()
         self._picker = picker
         self._composer.display = False
         await self.mount(picker)
 
-    async def close(self, picker: ListPicker | LinePrompt) -> None:
+    async def close_picker(self, picker: ListPicker | LinePrompt) -> None:
         await picker.remove()
         if self._picker is picker:
             self._picker = None
             self._composer.display = True
-            self.settle_focus()
+            self.update_focus()
 
 
 class _PickerContext:
-    def __init__(self, front: DialogArea, picker: ListPicker | LinePrompt) -> None:
-        self._front = front
+    def __init__(self, dialog_area: DialogArea, picker: ListPicker | LinePrompt) -> None:
+        self._dialog_area = dialog_area
         self._picker = picker
 
     async def __aenter__(self) -> None:
-        await self._front.open(self._picker)
+        await self._dialog_area.open_picker(self._picker)
 
     async def __aexit__(self, *exc: object) -> None:
-        await self._front.close(self._picker)
+        await self._dialog_area.close_picker(self._picker)
 
 
 class ListPicker(Widget):
@@ -193,7 +197,7 @@ class ListPicker(Widget):
     ListPicker { height: auto; padding: 0 1; border-top: solid ansi_bright_black; }
     ListPicker Static { height: auto; max-height: 40vh; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,ctrl+c", "leave", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,ctrl+c", "cancel", show=False)]
 
     def __init__(
         self, title: str, entries: Sequence[PickerEntry], hint: str = "", *, takes_any: bool = False
@@ -202,9 +206,9 @@ class ListPicker(Widget):
         super().__init__()
         self._title = title
         self._hint = hint or "Enter takes · Esc leaves"
-        self._takes_any = takes_any
+        self._allows_free_text = takes_any
         self._entries = list(entries)
-        self._fitting = self._entries
+        self._matching_entries = self._entries
         self._filter_terms: list[str] = []
         self._result: asyncio.Future[PickerEntry | None] = (
             asyncio.get_running_loop().create_future()
@@ -213,67 +217,71 @@ class ListPicker(Widget):
     def compose(self) -> ComposeResult:
         yield Static(Text.assemble((self._title, "bold"), (f"  {self._hint}", "dim")), markup=False)
         yield Input(placeholder="type to filter", compact=True)
-        yield ChoiceList(list(_lines(self._entries)))
+        yield ChoiceList(list(_build_choice_lines(self._entries)))
 
     def on_mount(self) -> None:
         self.query_one(Input).focus()
         current = (n for n, entry in enumerate(self._entries) if entry.is_current)
-        self.query_one(ChoiceList).at = next(current, 0)
+        self.query_one(ChoiceList).cursor_index = next(current, 0)
 
-    async def chosen(self) -> PickerEntry | None:
+    async def wait_for_choice(self) -> PickerEntry | None:
         return await self._result
 
     def on_input_changed(self) -> None:
-        self._narrow()
+        self._apply_filter()
 
-    def _narrow(self) -> None:
+    def _apply_filter(self) -> None:
         """By what is written now: a key may be here before the news that the text has changed."""
         terms = self.query_one(Input).value.lower().split()
         if terms == self._filter_terms:
             return
         self._filter_terms = terms
-        self._fitting = [entry for entry in self._entries if _fits(entry, terms)]
-        written = self.query_one(Input).value.strip()
-        if self._takes_any and written and written not in {each.key for each in self._fitting}:
-            self._fitting.append(PickerEntry(written, f'use "{written}"'))
-        self.query_one(ChoiceList).show(list(_lines(self._fitting)))
+        self._matching_entries = [entry for entry in self._entries if _is_match(entry, terms)]
+        text = self.query_one(Input).value.strip()
+        if (
+            self._allows_free_text
+            and text
+            and text not in {each.key for each in self._matching_entries}
+        ):
+            self._matching_entries.append(PickerEntry(text, f'use "{text}"'))
+        self.query_one(ChoiceList).set_lines(list(_build_choice_lines(self._matching_entries)))
 
     def on_key(self, event: events.Key) -> None:
         if event.key in MOVE_STEPS_BY_KEY:
             event.stop()
             event.prevent_default()
-            self._narrow()
+            self._apply_filter()
             self.query_one(ChoiceList).process_key(event.key)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        self._narrow()
-        self.query_one(ChoiceList).take()
+        self._apply_filter()
+        self.query_one(ChoiceList).select_current()
 
-    def on_choice_list_taken(self, event: ChoiceList.Taken) -> None:
+    def on_choice_list_selected(self, event: ChoiceList.Selected) -> None:
         event.stop()
-        self._settle(self._fitting[event.number])
+        self._set_result(self._matching_entries[event.index])
 
-    def action_leave(self) -> None:
-        self._settle(None)
+    def action_cancel(self) -> None:
+        self._set_result(None)
 
     def on_unmount(self) -> None:
-        self._settle(None)
+        self._set_result(None)
 
-    def _settle(self, entry: PickerEntry | None) -> None:
+    def _set_result(self, entry: PickerEntry | None) -> None:
         if not self._result.done():
             self._result.set_result(entry)
 
 
-def _lines(entries: Sequence[PickerEntry]) -> Iterator[ChoiceLine]:
+def _build_choice_lines(entries: Sequence[PickerEntry]) -> Iterator[ChoiceLine]:
     for entry in entries:
         yield ChoiceLine(
-            to_one_line(entry.label, 300), to_one_line(entry.about, 300), entry.is_current
+            to_one_line(entry.label, 300), to_one_line(entry.description, 300), entry.is_current
         )
 
 
-def _fits(entry: PickerEntry, terms: Sequence[str]) -> bool:
-    text = f"{entry.label} {entry.about}".lower()
+def _is_match(entry: PickerEntry, terms: Sequence[str]) -> bool:
+    text = f"{entry.label} {entry.description}".lower()
     return all(word in text for word in terms)
 
 
@@ -282,36 +290,36 @@ class LinePrompt(Widget):
     LinePrompt { height: auto; padding: 0 1; border-top: solid ansi_bright_black; }
     LinePrompt Static { height: auto; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,ctrl+c", "leave", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,ctrl+c", "cancel", show=False)]
 
     def __init__(self, title: str, hint: str, *, secret: bool = False) -> None:
         super().__init__()
         self._title = title
         self._hint = hint
-        self._secret = secret
+        self._is_secret = secret
         self._result: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
 
     def compose(self) -> ComposeResult:
         yield Static(Text.assemble((self._title, "bold"), (f"  {self._hint}", "dim")), markup=False)
-        yield Input(password=self._secret, compact=True)
+        yield Input(password=self._is_secret, compact=True)
 
     def on_mount(self) -> None:
         self.query_one(Input).focus()
 
-    async def chosen(self) -> str | None:
+    async def wait_for_line(self) -> str | None:
         return await self._result
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
         if event.value.strip():
-            self._settle(event.value.strip())
+            self._set_result(event.value.strip())
 
-    def action_leave(self) -> None:
-        self._settle(None)
+    def action_cancel(self) -> None:
+        self._set_result(None)
 
     def on_unmount(self) -> None:
-        self._settle(None)
+        self._set_result(None)
 
-    def _settle(self, text: str | None) -> None:
+    def _set_result(self, text: str | None) -> None:
         if not self._result.done():
             self._result.set_result(text)

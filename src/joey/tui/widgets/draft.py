@@ -46,7 +46,7 @@ _MAX_EDITABLE_LINE_CHARS = 5_000
 """Characters; a line is wrapped anew with every letter that is typed into it."""
 
 
-def accepted(text: str) -> str:
+def encode_draft_text(text: str) -> str:
     """Text as it may stand in a draft: lines end alike, and nothing commands a terminal."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     return (
@@ -54,31 +54,31 @@ def accepted(text: str) -> str:
     )
 
 
-def released(text: str) -> str:
+def decode_draft_text(text: str) -> str:
     """The opposite: every character as it was."""
     return text if text.isprintable() else text.translate(_DECODE_TABLE)
 
 
-def visible(line: str) -> str:
+def to_visible_text(line: str) -> str:
     """As long as the line, with something to see for each character."""
     return line if line.isprintable() else line.translate(_DISPLAY_TABLE)
 
 
-def unseen_places(line: str) -> Iterator[int]:
+def find_invisible_characters(line: str) -> Iterator[int]:
     return (match.start() for match in _STAND_IN_RE.finditer(line))
 
 
-def marks(line: str) -> Iterator[tuple[int, int]]:
+def find_marks(line: str) -> Iterator[tuple[int, int]]:
     """Where marks begin and end."""
     if MARK_START in line:
         yield from (match.span() for match in _MARK_RE.finditer(line))
 
 
-def is_long(text: str) -> bool:
+def should_fold_paste(text: str) -> bool:
     return len(text) > _MAX_UNFOLDED_CHARS or text.count("\n") >= _MAX_UNFOLDED_LINES
 
 
-def can_be_shown(text: str) -> bool:
+def can_edit_inline(text: str) -> bool:
     """Whether it can be written in whole without making typing slow."""
     return (
         len(text) <= _MAX_EDITABLE_CHARS
@@ -90,44 +90,44 @@ class Draft(Struct, frozen=True):
     """All of a message that is not sent yet, or was sent earlier."""
 
     text: str
-    pasted: dict[int, str] = {}
+    pastes: dict[int, str] = {}
     images: dict[int, str] = {}
     """Data URIs."""
-    shell: bool = False
+    is_shell_command: bool = False
 
 
 class Attachments:
     """What the marks of a draft stand for; nothing is forgotten, so that undoing works."""
 
     def __init__(self) -> None:
-        self._pasted: dict[int, str] = {}
+        self._pastes: dict[int, str] = {}
         self._images: dict[int, str] = {}
 
-    def fold(self, text: str) -> str:
+    def fold_paste(self, text: str) -> str:
         """A mark for an accepted text."""
-        number = _number(self._pasted, text)
+        number = _assign_number(self._pastes, text)
         lines = text.count("\n") + (not text.endswith("\n"))
         size = f"{lines} lines" if lines > 1 else f"{len(text)} characters"
         unseen = len(_STAND_IN_RE.findall(text))
         hidden = f", {unseen} hidden characters" if unseen else ""
         return f"{MARK_START}pasted text #{number}, {size}{hidden}{MARK_END}"
 
-    def attach(self, image: str) -> str:
-        return f"{MARK_START}image #{_number(self._images, image)}{MARK_END}"
+    def attach_image(self, image: str) -> str:
+        return f"{MARK_START}image #{_assign_number(self._images, image)}{MARK_END}"
 
-    def pasted(self, mark: str) -> str | None:
+    def find_paste(self, mark: str) -> str | None:
         """The folded text; None for other marks."""
         match = _MARK_RE.fullmatch(mark)
-        return self._pasted.get(int(match[1])) if match and _is_paste(mark) else None
+        return self._pastes.get(int(match[1])) if match and _is_paste_mark(mark) else None
 
-    def unfold(self, text: str) -> str:
+    def unfold_pastes(self, text: str) -> str:
         """With all pasted texts in their places; pictures that are left are counted anew."""
         count = 0
 
         def put(match: re.Match[str]) -> str:
             nonlocal count
-            if _is_paste(match[0]):
-                return self._pasted[int(match[1])]
+            if _is_paste_mark(match[0]):
+                return self._pastes[int(match[1])]
             count += 1
             return f"[image #{count}]"
 
@@ -135,53 +135,55 @@ class Attachments:
 
     def list_images(self, text: str) -> tuple[str, ...]:
         """Those that are still in the text, in its order."""
-        found = (match for match in _MARK_RE.finditer(text) if not _is_paste(match[0]))
+        found = (match for match in _MARK_RE.finditer(text) if not _is_paste_mark(match[0]))
         return tuple(self._images[int(match[1])] for match in found)
 
-    def spread(self, text: str) -> str:
-        """For an editor, where marks are plain words: `gather` knows them again."""
-        return released(_MARK_RE.sub(lambda mark: self.pasted(mark[0]) or visible(mark[0]), text))
+    def to_editor_text(self, text: str) -> str:
+        """For an editor, where marks are plain words: `from_editor_text` knows them again."""
+        return decode_draft_text(
+            _MARK_RE.sub(lambda mark: self.find_paste(mark[0]) or to_visible_text(mark[0]), text)
+        )
 
-    def gather(self, text: str) -> str:
+    def from_editor_text(self, text: str) -> str:
         """What came back from there, with marks for what there was before."""
-        text = accepted(text)
-        for pasted in sorted(self._pasted.values(), key=len, reverse=True):
-            text = text.replace(pasted, self.fold(pasted))
+        text = encode_draft_text(text)
+        for pasted in sorted(self._pastes.values(), key=len, reverse=True):
+            text = text.replace(pasted, self.fold_paste(pasted))
         for number in self._images:
             text = text.replace(f"[image #{number}]", f"{MARK_START}image #{number}{MARK_END}")
         return text
 
-    def draft(self, text: str, *, shell: bool) -> Draft:
+    def build_draft(self, text: str, *, shell: bool) -> Draft:
         """What is written, with just what belongs to it."""
-        found = [(int(match[1]), _is_paste(match[0])) for match in _MARK_RE.finditer(text)]
+        found = [(int(match[1]), _is_paste_mark(match[0])) for match in _MARK_RE.finditer(text)]
         return Draft(
             text,
-            {number: self._pasted[number] for number, paste in found if paste},
+            {number: self._pastes[number] for number, paste in found if paste},
             {number: self._images[number] for number, paste in found if not paste},
             shell,
         )
 
-    def adopt(self, draft: Draft) -> str:
+    def adopt_draft(self, draft: Draft) -> str:
         """The draft's text, with numbers that are free here."""
 
         def renumber(match: re.Match[str]) -> str:
             number = int(match[1])
-            if _is_paste(match[0]):
-                return self.fold(draft.pasted[number]) if number in draft.pasted else ""
-            return self.attach(draft.images[number]) if number in draft.images else ""
+            if _is_paste_mark(match[0]):
+                return self.fold_paste(draft.pastes[number]) if number in draft.pastes else ""
+            return self.attach_image(draft.images[number]) if number in draft.images else ""
 
         return _MARK_RE.sub(renumber, draft.text)
 
 
-def _number(known: dict[int, str], thing: str) -> int:
+def _assign_number(known: dict[int, str], content: str) -> int:
     """The same thing has the same number."""
-    for number, other in known.items():
-        if other == thing:
+    for number, known_content in known.items():
+        if known_content == content:
             return number
     number = len(known) + 1
-    known[number] = thing
+    known[number] = content
     return number
 
 
-def _is_paste(mark: str) -> bool:
+def _is_paste_mark(mark: str) -> bool:
     return mark.startswith(f"{MARK_START}pasted")

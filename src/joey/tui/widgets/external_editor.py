@@ -26,7 +26,7 @@ class EditorError(UserError):
     """The editor could not be used; the draft is as it was."""
 
 
-async def edited(app: App[Any], text: str, env: Mapping[str, str] = os.environ) -> str:
+async def edit_externally(app: App[Any], text: str, env: Mapping[str, str] = os.environ) -> str:
     """What the person made of the text. The task goes on meanwhile; the screen waits.
 
     Raises:
@@ -36,7 +36,7 @@ async def edited(app: App[Any], text: str, env: Mapping[str, str] = os.environ) 
     try:
         # The screen is left in an orderly way only when nothing is raised inside.
         with app.suspend(), app.batch_update():
-            outcome = await asyncio.to_thread(_edited, command, text, env)
+            outcome = await asyncio.to_thread(_run_editor, command, text, env)
     except SuspendNotSupported:
         raise EditorError("this terminal cannot be left for an editor") from None
     if isinstance(outcome, EditorError):
@@ -44,7 +44,7 @@ async def edited(app: App[Any], text: str, env: Mapping[str, str] = os.environ) 
     return outcome
 
 
-def _edited(command: str, text: str, env: Mapping[str, str]) -> str | EditorError:
+def _run_editor(command: str, text: str, env: Mapping[str, str]) -> str | EditorError:
     with TemporaryDirectory(prefix="joey-") as directory:
         file = Path(directory, _DRAFT_FILE_NAME)
         try:

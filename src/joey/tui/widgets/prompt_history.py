@@ -24,7 +24,7 @@ from joey.core.redaction import redact_log_line, redact_secrets
 from joey.presentation.text import sanitize, to_one_line
 from joey.system.files import make_private_directory
 from joey.tui.widgets.completion import CompletionChoice, CompletionList
-from joey.tui.widgets.draft import Draft, visible
+from joey.tui.widgets.draft import Draft, to_visible_text
 
 HISTORY_FILE_NAME = "prompt-history.jsonl"
 _MAX_FILE_BYTES = 2 * 1024 * 1024
@@ -37,7 +37,7 @@ _OPEN_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXE
 
 
 class StoredPrompt(Struct, frozen=True, omit_defaults=True):
-    at: int
+    timestamp_ms: int = field(name="at")
     directory: str = field(name="folder")
     text: str
     pasted: dict[int, str] = {}
@@ -52,51 +52,59 @@ class PromptHistory:
     """
 
     def __init__(
-        self, file: Path | None, directory: Path, blot: Callable[[str], str] = redact_secrets
+        self, file: Path | None, directory: Path, redactor: Callable[[str], str] = redact_secrets
     ) -> None:
         self._file = file
         self._directory = str(directory)
-        self._blot = blot
+        self._redactor = redactor
         self._drafts: list[Draft] = []
-        self._unwritten: list[StoredPrompt] = []
-        self._latest = 0
-        self._seen: tuple[int, int] | None = None
+        self._unwritten_prompts: list[StoredPrompt] = []
+        self._last_timestamp_ms = 0
+        self._last_read_state: tuple[int, int] | None = None
         """Which file was read, and how much was in it."""
         self.storage_error = ""
         """Why the file cannot be used, in a sentence."""
 
-    def drafts(self) -> list[Draft]:
+    def load_drafts(self) -> list[Draft]:
         """Read again when somebody wrote more; not to be changed."""
         if self._file is None:
             return self._drafts
         try:
-            facts = self._file.stat()
-            seen = facts.st_ino, facts.st_size
-            if seen != self._seen:
-                entries = [*_read(self._file, self._directory), *self._unwritten]
-                self._drafts = [_draft(one) for one in sorted(entries, key=_time)[-_MAX_PROMPTS:]]
-                self._seen = seen
+            status = self._file.stat()
+            seen = status.st_ino, status.st_size
+            if seen != self._last_read_state:
+                entries = [*_read_prompts(self._file, self._directory), *self._unwritten_prompts]
+                self._drafts = [
+                    _to_draft(one) for one in sorted(entries, key=_get_timestamp)[-_MAX_PROMPTS:]
+                ]
+                self._last_read_state = seen
         except FileNotFoundError:
             return self._drafts
         except OSError as error:
-            self._complain(error)
+            self._set_storage_error(error)
         return self._drafts
 
     def add(self, draft: Draft) -> None:
         """Remember what was sent; the same twice in a row is one."""
-        known = self.drafts()
+        known = self.load_drafts()
         if known and known[-1] == draft:
             return
         known.append(draft)
         del known[:-_MAX_PROMPTS]
-        self._latest = max(time.time_ns() // 1_000_000, self._latest + 1)
-        entry = StoredPrompt(self._latest, self._directory, draft.text, draft.pasted, draft.shell)
-        if self._file is None or not self._try_to_keep(entry):
-            self._unwritten.append(entry)
+        self._last_timestamp_ms = max(time.time_ns() // 1_000_000, self._last_timestamp_ms + 1)
+        entry = StoredPrompt(
+            self._last_timestamp_ms,
+            self._directory,
+            draft.text,
+            draft.pastes,
+            draft.is_shell_command,
+        )
+        if self._file is None or not self._try_to_write(entry):
+            self._unwritten_prompts.append(entry)
 
-    def _try_to_keep(self, entry: StoredPrompt) -> bool:
+    def _try_to_write(self, entry: StoredPrompt) -> bool:
         text = "\n".join((entry.text, *entry.pasted.values()))
-        if redact_log_line(text, self._blot) != text:
+        if redact_log_line(text, self._redactor) != text:
             return False
         line = msgspec.json.encode(entry) + b"\n"
         if len(line) > _MAX_ENTRY_BYTES:
@@ -104,19 +112,19 @@ class PromptHistory:
         try:
             assert self._file is not None
             make_private_directory(self._file.parent)
-            with _locked(self._file) as descriptor:
-                nobody_else_wrote = _state(descriptor) == self._seen
-                _append(descriptor, line)
+            with _open_locked(self._file) as descriptor:
+                nobody_else_wrote = _read_file_state(descriptor) == self._last_read_state
+                _append_line(descriptor, line)
                 if nobody_else_wrote:
-                    self._seen = _state(descriptor)
+                    self._last_read_state = _read_file_state(descriptor)
                 if os.fstat(descriptor).st_size > _MAX_FILE_BYTES:
-                    _shorten(self._file, descriptor)
+                    _drop_older_prompts(self._file, descriptor)
         except OSError as error:
-            self._complain(error)
+            self._set_storage_error(error)
             return False
         return True
 
-    def _complain(self, error: OSError) -> None:
+    def _set_storage_error(self, error: OSError) -> None:
         reason = error.strerror or str(error)
         self.storage_error = f"prompts are not kept in {self._file}: {reason}"
 
@@ -124,38 +132,38 @@ class PromptHistory:
 class HistoryBrowser:
     """Going through the history and back to the draft; what was changed on the way stays so."""
 
-    def __init__(self, past: PromptHistory) -> None:
-        self._past = past
-        self._at = 0
+    def __init__(self, history: PromptHistory) -> None:
+        self._history = history
+        self._steps_back = 0
         """How many prompts back; 0 is what is being written."""
-        self._changed: dict[int, Draft] = {}
+        self._edited_drafts: dict[int, Draft] = {}
         self._drafts: list[Draft] = []
 
-    def older(self, current: Draft) -> Draft | None:
+    def move_to_older(self, current: Draft) -> Draft | None:
         return self._move(current, 1)
 
-    def newer(self, current: Draft) -> Draft | None:
+    def move_to_newer(self, current: Draft) -> Draft | None:
         return self._move(current, -1)
 
     def _move(self, current: Draft, steps: int) -> Draft | None:
-        if self._at == 0:
-            self._drafts = list(self._past.drafts())
-        at = self._at + steps
+        if self._steps_back == 0:
+            self._drafts = list(self._history.load_drafts())
+        at = self._steps_back + steps
         if not 0 <= at <= len(self._drafts):
             return None
-        self._changed[self._at] = current
-        self._at = at
-        kept = self._changed.get(at)
-        return kept if kept is not None else self._drafts[-at]
+        self._edited_drafts[self._steps_back] = current
+        self._steps_back = at
+        edited = self._edited_drafts.get(at)
+        return edited if edited is not None else self._drafts[-at]
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[int]:
+def _open_locked(path: Path) -> Iterator[int]:
     """The file that has this name once nobody else writes to it."""
     for _ in range(_LOCK_ATTEMPTS):
         descriptor = os.open(path, _OPEN_FLAGS, _FILE_MODE)
         try:
-            _check_is_file(descriptor)
+            _check_regular_file(descriptor)
             if not _try_lock(descriptor):
                 time.sleep(_LOCK_RETRY_INTERVAL_S)
                 continue
@@ -168,7 +176,7 @@ def _locked(path: Path) -> Iterator[int]:
     raise BlockingIOError(errno.EAGAIN, "another process holds it")
 
 
-def _check_is_file(descriptor: int) -> None:
+def _check_regular_file(descriptor: int) -> None:
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         raise OSError(errno.EINVAL, "it is not a regular file")
 
@@ -181,12 +189,12 @@ def _try_lock(descriptor: int) -> bool:
     return True
 
 
-def _state(descriptor: int) -> tuple[int, int]:
+def _read_file_state(descriptor: int) -> tuple[int, int]:
     facts = os.fstat(descriptor)
     return facts.st_ino, facts.st_size
 
 
-def _append(descriptor: int, line: bytes) -> None:
+def _append_line(descriptor: int, line: bytes) -> None:
     """Behind whole lines only: a process may have died in the middle of one."""
     size = os.fstat(descriptor).st_size
     torn = size and os.pread(descriptor, 1, size - 1) != b"\n"
@@ -195,7 +203,7 @@ def _append(descriptor: int, line: bytes) -> None:
         rest = rest[os.write(descriptor, rest) :]
 
 
-def _shorten(path: Path, descriptor: int) -> None:
+def _drop_older_prompts(path: Path, descriptor: int) -> None:
     size = os.fstat(descriptor).st_size
     newer = os.pread(descriptor, _MAX_FILE_BYTES // 2, size - _MAX_FILE_BYTES // 2)
     lines = newer.partition(b"\n")[2]
@@ -205,33 +213,33 @@ def _shorten(path: Path, descriptor: int) -> None:
     new.replace(path)
 
 
-def _time(entry: StoredPrompt) -> int:
-    return entry.at
+def _get_timestamp(entry: StoredPrompt) -> int:
+    return entry.timestamp_ms
 
 
-def _draft(entry: StoredPrompt) -> Draft:
+def _to_draft(entry: StoredPrompt) -> Draft:
     """Anybody may have written into the file."""
     pasted = {number: sanitize(text) for number, text in entry.pasted.items()}
     return Draft(sanitize(entry.text), pasted, {}, entry.shell)
 
 
-def _read(path: Path, directory: str) -> Iterator[StoredPrompt]:
+def _read_prompts(path: Path, directory: str) -> Iterator[StoredPrompt]:
     """Lines that are no entries are passed over: another version, or half written."""
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        _check_is_file(file.fileno())
+        _check_regular_file(file.fileno())
         size = os.fstat(file.fileno()).st_size
         file.seek(max(0, size - 2 * _MAX_FILE_BYTES))
         data = file.read(2 * _MAX_FILE_BYTES)
     for line in data.split(b"\n"):
         try:
-            entry = _decoder.decode(line)
+            entry = _prompt_decoder.decode(line)
         except msgspec.DecodeError:
             continue
         if entry.directory == directory:
             yield entry
 
 
-_decoder = msgspec.json.Decoder(StoredPrompt)
+_prompt_decoder = msgspec.json.Decoder(StoredPrompt)
 
 
 _MAX_SEARCH_RESULTS = 100
@@ -240,67 +248,75 @@ _MAX_SEARCH_RESULTS = 100
 class HistorySearch:
     """Shown in the composer's list; what is being written stays as it is until one is taken."""
 
-    def __init__(self, past: PromptHistory, choices: CompletionList) -> None:
-        self._past = past
-        self._choices = choices
+    def __init__(self, history: PromptHistory, completion_list: CompletionList) -> None:
+        self._history = history
+        self._completion_list = completion_list
         self._query = ""
-        self._found: list[Draft] = []
-        self.is_on = False
+        self._matching_drafts: list[Draft] = []
+        self.is_active = False
 
-    def begin(self) -> None:
-        self.is_on = True
+    def start(self) -> None:
+        self.is_active = True
         self._query = ""
-        self._search()
+        self._update_results()
 
-    def leave(self) -> None:
-        if self.is_on:
-            self.is_on = False
-            self._choices.close()
+    def cancel(self) -> None:
+        if self.is_active:
+            self.is_active = False
+            self._completion_list.close()
 
-    def take(self) -> Draft | None:
+    def accept(self) -> Draft | None:
         """The chosen one; None when nothing was found."""
-        chosen = self._found[self._choices.at] if self._found else None
-        self.leave()
+        chosen = (
+            self._matching_drafts[self._completion_list.cursor_index]
+            if self._matching_drafts
+            else None
+        )
+        self.cancel()
         return chosen
 
-    def type(self, text: str) -> None:
+    def append_to_query(self, text: str) -> None:
         self._query += to_one_line(text)
-        self._search()
+        self._update_results()
 
-    def handle(self, key: str, character: str | None) -> bool:
+    def handle_key(self, key: str, character: str | None) -> bool:
         """What is done with a key without taking anything or leaving."""
         match key:
             case "ctrl+r" | "down" | "ctrl+n":
-                self._choices.move(1)
+                self._completion_list.move_cursor(1)
             case "ctrl+s" | "up" | "ctrl+p":
-                self._choices.move(-1)
+                self._completion_list.move_cursor(-1)
             case "backspace" | "ctrl+h":
                 self._query = self._query[:-1]
-                self._search()
+                self._update_results()
             case "ctrl+u":
                 self._query = ""
-                self._search()
+                self._update_results()
             case _ if character is not None and character.isprintable():
                 self._query += character
-                self._search()
+                self._update_results()
             case _:
                 return False
         return True
 
-    def _search(self) -> None:
+    def _update_results(self) -> None:
         """The latest first, each text once."""
         query = self._query.lower()
         found: dict[str, Draft] = {}
-        for draft in reversed(self._past.drafts()):
+        for draft in reversed(self._history.load_drafts()):
             if query in draft.text.lower():
                 found.setdefault(draft.text, draft)
             if len(found) == _MAX_SEARCH_RESULTS:
                 break
-        self._found = list(found.values())
-        shown = [CompletionChoice(_shown(draft), "", "") for draft in self._found]
+        self._matching_drafts = list(found.values())
+        shown = [CompletionChoice(_format_prompt(draft), "", "") for draft in self._matching_drafts]
         nothing = "" if shown else " (nothing found)"
-        self._choices.open(shown, f"search in earlier prompts: {self._query}{nothing}")
+        self._completion_list.show_choices(
+            shown, f"search in earlier prompts: {self._query}{nothing}"
+        )
 
 
-def _shown(draft: Draft) -> str:
-    return f"{'! ' if draft.shell else ''}{to_one_line(visible(draft.text), 300)}"
+def _format_prompt(draft: Draft) -> str:
+    return (
+        f"{'! ' if draft.is_shell_command else ''}{to_one_line(to_visible_text(draft.text), 300)}"
+    )

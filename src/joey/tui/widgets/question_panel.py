@@ -1,7 +1,7 @@
 """The panel with a task's open question and its possible answers.
 
 Permission is given only by a key that was meant to give it. Keys typed at the moment a question
-appears belong to the message that was being typed: see `QuestionPanel.wants`.
+appears belong to the message that was being typed: see `QuestionPanel.can_handle_key`.
 """
 
 from __future__ import annotations
@@ -54,91 +54,95 @@ class QuestionPanel(Widget, can_focus=True):
             self.panel = panel
             self.answer = answer
 
-    def __init__(self, asked: PendingQuestion, question: QuestionView, who: str = "") -> None:
+    def __init__(
+        self, pending_question: PendingQuestion, question_view: QuestionView, asker: str = ""
+    ) -> None:
         super().__init__()
-        self.asked = asked
-        self.question = question
-        self._who = who
-        self._seen_at = monotonic()
+        self.pending_question = pending_question
+        self.question_view = question_view
+        self._asker = asker
+        self._displayed_at = monotonic()
 
     def compose(self) -> ComposeResult:
-        question = self.question
-        yield Static(self._heading(question.hint), markup=False, id="heading")
-        if question.about:
-            yield Static(question.about, markup=False, id="about")
-        if question.why:
-            yield Static(Text(f"because {question.why}", "dim"), classes="why", markup=False)
-        if question.held:
-            is_held = self.asked.ask.sandbox in ("full", "landlock")
-            yield Static(Text(question.held, "dim" if is_held else "yellow"), markup=False)
+        question = self.question_view
+        yield Static(self._render_heading(question.hint), markup=False, id="heading")
+        if question.summary:
+            yield Static(question.summary, markup=False, id="about")
+        if question.reason:
+            yield Static(Text(f"because {question.reason}", "dim"), classes="why", markup=False)
+        if question.sandbox_text:
+            is_confined = self.pending_question.ask.sandbox in ("full", "landlock")
+            yield Static(
+                Text(question.sandbox_text, "dim" if is_confined else "yellow"), markup=False
+            )
         if question.warning:
             yield Static(Text(f"! {question.warning}", "bold red"), markup=False)
-        texts = sum(map(bool, (question.about, question.held, question.warning)))
+        texts = sum(map(bool, (question.summary, question.sandbox_text, question.warning)))
         yield AnswerList(
-            [ChoiceLine(one.label, number=one.number) for one in question.choices], texts
+            [ChoiceLine(one.label, digit=one.digit) for one in question.choices], texts
         )
         yield Input(
             placeholder="what shall it do instead? (Enter sends, Esc goes back)", compact=True
         )
 
-    def hint(self, text: str) -> None:
-        self.query_one("#heading", Static).update(self._heading(text))
+    def show_hint(self, text: str) -> None:
+        self.query_one("#heading", Static).update(self._render_heading(text))
 
-    def _heading(self, hint: str) -> Text:
-        heading = Text().append(self.question.title, "bold yellow")
-        if self._who:
-            heading.append(f"  {self._who}", "dim")
+    def _render_heading(self, hint: str) -> Text:
+        heading = Text().append(self.question_view.title, "bold yellow")
+        if self._asker:
+            heading.append(f"  {self._asker}", "dim")
         if hint:
             heading.append(f"  {hint}", "dim")
         return heading
 
     def on_mount(self) -> None:
-        self.call_after_refresh(self._begin_guard)
+        self.call_after_refresh(self._start_guard)
 
-    def _begin_guard(self) -> None:
-        self._seen_at = monotonic()
+    def _start_guard(self) -> None:
+        self._displayed_at = monotonic()
 
     @property
     def is_guarded(self) -> bool:
         """It has only just appeared: keys may have been meant for something else."""
-        return self.question.is_approval and monotonic() - self._seen_at < ANSWER_GUARD_S
+        return self.question_view.is_approval and monotonic() - self._displayed_at < ANSWER_GUARD_S
 
-    def wants(self, event: events.Key) -> bool:
+    def can_handle_key(self, event: events.Key) -> bool:
         """Whether a key is meant for the question; all others are words that are being typed."""
         if self.is_guarded:
             return False
         return (
             event.key in ("escape", "enter", "up", "down")
-            or self._meant_by(event.character) is not None
-            or self.query_one(ChoiceList).knows(event.key)
+            or self._find_choice_by_letter(event.character) is not None
+            or self.query_one(ChoiceList).has_digit(event.key)
         )
 
     def on_key(self, event: events.Key) -> None:
-        if event.key == "escape" and self.asked.ask.ask is not AskKind.COMPLETION_RESULT:
+        if event.key == "escape" and self.pending_question.ask.ask is not AskKind.COMPLETION_RESULT:
             event.stop()  # a result needs no answer: there the key is that of the whole screen
-            self._escape()
+            self._handle_escape()
         elif not self.has_focus:
             return
-        elif (chosen := self._meant_by(event.character)) is not None:
+        elif (chosen := self._find_choice_by_letter(event.character)) is not None:
             event.stop()
-            self._choose(chosen)
-        elif self.wants(event) and self.query_one(ChoiceList).process_key(event.key):
+            self._select_choice(chosen)
+        elif self.can_handle_key(event) and self.query_one(ChoiceList).process_key(event.key):
             event.stop()
 
-    def _meant_by(self, character: str | None) -> AnswerChoice | None:
+    def _find_choice_by_letter(self, character: str | None) -> AnswerChoice | None:
         """Letters decide about a call alone: anything else may be answered with a sentence."""
-        if not self.question.is_approval or not character:
+        if not self.question_view.is_approval or not character:
             return None
-        return next((one for one in self.question.choices if character in one.keys), None)
+        return next((one for one in self.question_view.choices if character in one.letters), None)
 
-    def on_choice_list_taken(self, event: ChoiceList.Taken) -> None:
+    def on_choice_list_selected(self, event: ChoiceList.Selected) -> None:
         event.stop()
-        if event.pressed_at is not None and event.pressed_at - self._seen_at < ANSWER_GUARD_S:
+        if event.pressed_at is not None and event.pressed_at - self._displayed_at < ANSWER_GUARD_S:
             return
-        event.sender.at = event.number
-        self._choose(self.question.choices[event.number])
+        event.sender.cursor_index = event.index
+        self._select_choice(self.question_view.choices[event.index])
 
-    def _choose(self, choice: AnswerChoice) -> None:
+    def _select_choice(self, choice: AnswerChoice) -> None:
         if choice.answer is not None:
             self.post_message(self.Answered(self, choice.answer))
             return
@@ -150,12 +154,12 @@ class QuestionPanel(Widget, can_focus=True):
         if text := event.value.strip():
             self.post_message(self.Answered(self, Answer(Response.MESSAGE, text=text)))
 
-    def _escape(self) -> None:
+    def _handle_escape(self) -> None:
         if self.has_class("speaking"):
             self.remove_class("speaking")
             self.focus()
             return
-        choice = next((one for one in self.question.choices if one.on_escape), None)
+        choice = next((one for one in self.question_view.choices if one.is_escape_choice), None)
         if choice is not None and choice.answer is not None and not self.is_guarded:
             self.post_message(self.Answered(self, choice.answer))
 
@@ -172,28 +176,28 @@ class AnswerList(ChoiceList):
     def __init__(self, lines: Sequence[ChoiceLine], texts: int = 0) -> None:
         """`texts` stand between the heading and the answers."""
         super().__init__(lines, numbered=True)
-        self._texts = texts
+        self._text_count = texts
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        needed = sum(len(self._pieces(row, width)) for row in range(len(self.lines)))
-        left = viewport.height - SMALL_TERMINAL_RESERVED_LINES - 2 * self._texts
+        needed = sum(len(self._wrap_label(row, width)) for row in range(len(self.lines)))
+        left = viewport.height - SMALL_TERMINAL_RESERVED_LINES - 2 * self._text_count
         room = max(3, min(SMALL_TERMINAL_ANSWER_LINES, left), viewport.height // 2 - 2)
         return min(room, max(1, needed))
 
-    def _scroll(self) -> None:
+    def _scroll_to_cursor(self) -> None:
         room, width = self.size.height, self.size.width
-        self._top = min(self._top, self.at)
+        self._first_visible_row = min(self._first_visible_row, self.cursor_index)
         if not room:
             return
-        while self._top < self.at:
-            rows = range(self._top, self.at + 1)
-            if sum(len(self._pieces(row, width)) for row in rows) <= room:
+        while self._first_visible_row < self.cursor_index:
+            rows = range(self._first_visible_row, self.cursor_index + 1)
+            if sum(len(self._wrap_label(row, width)) for row in rows) <= room:
                 return
-            self._top += 1
+            self._first_visible_row += 1
 
-    def _row_at(self, y: int) -> int:
-        for row in range(self._top, len(self.lines)):
-            y -= len(self._pieces(row, self.size.width))
+    def _find_row_at(self, y: int) -> int:
+        for row in range(self._first_visible_row, len(self.lines)):
+            y -= len(self._wrap_label(row, self.size.width))
             if y < 0:
                 return row
         return len(self.lines)
@@ -201,18 +205,19 @@ class AnswerList(ChoiceList):
     def render(self) -> Text:
         drawn = [
             Text(
-                f"{CURSOR_MARK if row == self.at and not number else '  '}{piece}", self._style(row)
+                f"{CURSOR_MARK if row == self.cursor_index and not number else '  '}{piece}",
+                self._choose_row_style(row),
             )
-            for row in range(self._top, len(self.lines))
-            for number, piece in enumerate(self._pieces(row, self.size.width))
+            for row in range(self._first_visible_row, len(self.lines))
+            for number, piece in enumerate(self._wrap_label(row, self.size.width))
         ]
         return Text("\n", no_wrap=True).join(drawn[: max(1, self.size.height)])
 
-    def _style(self, row: int) -> str:
-        return "bold cyan" if row == self.at else ""
+    def _choose_row_style(self, row: int) -> str:
+        return "bold cyan" if row == self.cursor_index else ""
 
-    def _pieces(self, row: int, width: int) -> list[str]:
-        label = self._label(row)
+    def _wrap_label(self, row: int, width: int) -> list[str]:
+        label = self._format_label(row)
         _, places = find_line_breaks(label, max(8, width - len(CURSOR_MARK)), CONTINUATION_INDENT)
         first, *more = (label[start:end] for start, end in places)
         return [first, *(f"{' ' * CONTINUATION_INDENT}{piece}" for piece in more)]
@@ -230,20 +235,20 @@ class AnswerChoice(Struct, frozen=True):
     label: str
     answer: Answer | None
     """None: the person says it in words."""
-    keys: str = ""
+    letters: str = ""
     """Letters that choose it, beside its number."""
-    number: int | None = None
+    digit: int | None = None
     """Where it is always the same, whatever else may be answered; else its place."""
-    on_escape: bool = False
+    is_escape_choice: bool = False
 
 
 class QuestionView(Struct, frozen=True):
     title: str
     choices: tuple[AnswerChoice, ...]
-    about: Text
+    summary: Text
     """What would be done, or what is asked."""
-    why: str = ""
-    held: str = ""
+    reason: str = ""
+    sandbox_text: str = ""
     """How far the operating system would hold a command."""
     warning: str = ""
     hint: str = ""
@@ -251,9 +256,9 @@ class QuestionView(Struct, frozen=True):
     """A yes lets something happen: it is never given by keys that were meant for something else."""
 
 
-def question_from(ask: AskOpened) -> QuestionView:
+def build_question_view(ask: AskOpened) -> QuestionView:
     if ask.ask in APPROVAL_ASKS:
-        return _approval(ask)
+        return _build_approval_view(ask)
     match ask.ask:
         case AskKind.FOLLOWUP:
             asked = parse_follow_up(ask.text)
@@ -271,7 +276,7 @@ def question_from(ask: AskOpened) -> QuestionView:
         case AskKind.API_REQ_FAILED:
             choices = (
                 AnswerChoice("try again", YES_ANSWER, "y"),
-                AnswerChoice("stop", NO_ANSWER, "n", on_escape=True),
+                AnswerChoice("stop", NO_ANSWER, "n", is_escape_choice=True),
             )
             return QuestionView(
                 "The request failed", choices, Text(), hint="words go along with it"
@@ -279,7 +284,7 @@ def question_from(ask: AskOpened) -> QuestionView:
         case AskKind.MISTAKE_LIMIT_REACHED:
             choices = (
                 AnswerChoice("let it try again", YES_ANSWER, "y"),
-                AnswerChoice("stop", NO_ANSWER, "n", on_escape=True),
+                AnswerChoice("stop", NO_ANSWER, "n", is_escape_choice=True),
             )
             return QuestionView(
                 "It keeps going wrong",
@@ -290,36 +295,36 @@ def question_from(ask: AskOpened) -> QuestionView:
         case AskKind.LIMIT_REACHED:
             choices = (
                 AnswerChoice("go on", YES_ANSWER, "y"),
-                AnswerChoice("stop here", NO_ANSWER, "n", on_escape=True),
+                AnswerChoice("stop here", NO_ANSWER, "n", is_escape_choice=True),
             )
             return QuestionView("A limit is reached", choices, Text(format_question(ask)))
         case AskKind.RESUME_TASK:
             choices = (
                 AnswerChoice("go on", YES_ANSWER, "y"),
-                AnswerChoice("not now", NO_ANSWER, "n", on_escape=True),
+                AnswerChoice("not now", NO_ANSWER, "n", is_escape_choice=True),
             )
             return QuestionView("Go on with this task?", choices, Text(), hint="or say what to do")
         case _:
-            leave = AnswerChoice("leave it as it is", NO_ANSWER, "n", on_escape=True)
+            leave = AnswerChoice("leave it as it is", NO_ANSWER, "n", is_escape_choice=True)
             return QuestionView("The task is done", (leave,), Text(), hint="or say what to do next")
 
 
-def _approval(ask: AskOpened) -> QuestionView:
-    choices = [AnswerChoice("yes", YES_ANSWER, "y", number=1)]
+def _build_approval_view(ask: AskOpened) -> QuestionView:
+    choices = [AnswerChoice("yes", YES_ANSWER, "y", digit=1)]
     if ask.always_rule:
         rule = to_one_line(ask.always_rule, MAX_ANSWER_CHARS)
         choices.append(AnswerChoice(f"always: {rule}", Answer(Response.YES, always=True), "a", 2))
-    choices.append(AnswerChoice("no", NO_ANSWER, "n", number=3, on_escape=True))
-    choices.append(AnswerChoice("no, and say what to do instead", None, number=4))
+    choices.append(AnswerChoice("no", NO_ANSWER, "n", digit=3, is_escape_choice=True))
+    choices.append(AnswerChoice("no, and say what to do instead", None, digit=4))
     is_command = ask.ask is AskKind.COMMAND
     reason = describe_ask_reason(sanitize(ask.reason or ""), ask.text if is_command else "")
-    held = "" if ask.sandbox is None else describe_confinement(ask.sandbox)
+    sandbox_text = "" if ask.sandbox is None else describe_confinement(ask.sandbox)
     return QuestionView(
-        _title(ask),
+        _format_approval_title(ask),
         tuple(choices),
-        _brief(ask),
-        why=reason,
-        held=held,
+        _render_summary(ask),
+        reason=reason,
+        sandbox_text=sandbox_text,
         warning="this file is protected: it tells joey itself what to do"
         if ask.is_protected
         else "",
@@ -327,7 +332,7 @@ def _approval(ask: AskOpened) -> QuestionView:
     )
 
 
-def _title(ask: AskOpened) -> str:
+def _format_approval_title(ask: AskOpened) -> str:
     match ask.ask:
         case AskKind.COMMAND:
             return "Run this command?"
@@ -341,7 +346,7 @@ def _title(ask: AskOpened) -> str:
             return "Allow this?"
 
 
-def _brief(ask: AskOpened) -> Text:
+def _render_summary(ask: AskOpened) -> Text:
     if ask.diff and ask.path:
         return Text()  # the change stands above
     tool = COMMAND_TOOL if ask.ask is AskKind.COMMAND else ask.tool or ""

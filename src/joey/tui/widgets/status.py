@@ -33,7 +33,7 @@ from joey.tui.host import QueuedUserMessage, StatusInfo
 RUNNING_COMMAND_ACTIVITY = "running the command"
 
 
-def doing_of(event: Event) -> str | None:
+def describe_activity(event: Event) -> str | None:
     """None when the event changes nothing about it."""
     match event:
         case TaskStarted() | ToolFinished():
@@ -69,16 +69,16 @@ MIN_LASTING_PRIORITY = 8
 class StatusPart(Struct, frozen=True):
     text: str
     style: str = ""
-    worth: int = 0
+    priority: int = 0
     """Parts of little worth go first when there is no room."""
-    short: str = ""
+    short_text: str = ""
     """What stands for it before it goes altogether."""
-    joint: str = PART_SEPARATOR
+    separator: str = PART_SEPARATOR
     """What stands between it and the part before."""
 
     @property
-    def is_longer(self) -> bool:
-        return self.short not in ("", self.text)
+    def can_be_shortened(self) -> bool:
+        return self.short_text not in ("", self.text)
 
 
 class StatusLine(Widget):
@@ -90,80 +90,84 @@ class StatusLine(Widget):
         super().__init__()
         self._status_info: StatusInfo | None = None
         self._usage = TokenUsage()
-        self._hint = ""
-        self._doing = ""
-        self._is_timed = True
-        self._began = 0.0
-        self._timer: Timer | None = None
+        self._hint_text = ""
+        self._activity = ""
+        self._is_activity_timed = True
+        self._activity_started_at = 0.0
+        self._spinner_timer: Timer | None = None
 
     def on_mount(self) -> None:
-        self._timer = self.set_interval(SPINNER_INTERVAL_S, self.refresh, pause=True)
+        self._spinner_timer = self.set_interval(SPINNER_INTERVAL_S, self.refresh, pause=True)
 
     def set_status(self, status: StatusInfo, usage: TokenUsage) -> None:
         if (status, usage) != (self._status_info, self._usage):
             self._status_info, self._usage = status, usage
             self.refresh()
 
-    def hint(self, text: str) -> None:
+    def show_hint(self, text: str) -> None:
         """Something said in place of the usual, until it is taken back with nothing."""
-        if text != self._hint:
-            self._hint = text
+        if text != self._hint_text:
+            self._hint_text = text
             self.refresh()
 
     @property
-    def doing(self) -> str:
-        return self._doing
+    def activity(self) -> str:
+        return self._activity
 
     @property
     def is_working(self) -> bool:
-        return bool(self._doing)
+        return bool(self._activity)
 
-    def work(self, doing: str, *, is_timed: bool = True) -> None:
+    def set_activity(self, activity: str, *, is_timed: bool = True) -> None:
         """What goes on, from now on; nothing: it rests, or waits for the person. What tells a time
         itself is not timed."""
-        self._is_timed = is_timed
-        if bool(doing) != bool(self._doing):
-            self._began = monotonic()
-        self._doing = doing
-        if self._timer is not None:
-            self._timer.resume() if doing else self._timer.pause()
+        self._is_activity_timed = is_timed
+        if bool(activity) != bool(self._activity):
+            self._activity_started_at = monotonic()
+        self._activity = activity
+        if self._spinner_timer is not None:
+            self._spinner_timer.resume() if activity else self._spinner_timer.pause()
         self.refresh()
 
     def render(self) -> Text:
         width = self.size.width
-        if self._hint:
-            return Text(self._hint, "yellow", no_wrap=True, overflow="ellipsis")
-        parts = list(self._parts())
-        if self._doing:
-            seconds = f" {int(monotonic() - self._began)}s" if self._is_timed else ""
+        if self._hint_text:
+            return Text(self._hint_text, "yellow", no_wrap=True, overflow="ellipsis")
+        parts = list(self._build_parts())
+        if self._activity:
+            seconds = (
+                f" {int(monotonic() - self._activity_started_at)}s"
+                if self._is_activity_timed
+                else ""
+            )
             frame = SPINNER_FRAMES[int(monotonic() / SPINNER_INTERVAL_S) % len(SPINNER_FRAMES)]
-            work = [StatusPart(f"{frame} {self._doing}{seconds}", "cyan", 11)]
-            work.append(StatusPart("Esc stops", "cyan", 10, joint=", "))
-            if self._doing == RUNNING_COMMAND_ACTIVITY:
+            work = [StatusPart(f"{frame} {self._activity}{seconds}", "cyan", 11)]
+            work.append(StatusPart("Esc stops", "cyan", 10, separator=", "))
+            if self._activity == RUNNING_COMMAND_ACTIVITY:
                 work.append(
                     StatusPart("Ctrl+B leaves it running", "cyan", 8, "Ctrl+B leaves it", ", ")
                 )
             parts = [*work, *parts]
-        return fitted(parts, width)
+        return fit_parts(parts, width)
 
-    def _parts(self) -> Iterator[StatusPart]:
+    def _build_parts(self) -> Iterator[StatusPart]:
         status = self._status_info
         if status is None:
             return
         yield StatusPart(to_one_line(status.mode, 24), "bold", 7)
-        if status.background:
-            count = status.background
-            yield StatusPart(f"{count} in the background", "cyan", 8, short=f"{count} behind")
+        if status.background_command_count:
+            count = status.background_command_count
+            yield StatusPart(f"{count} in the background", "cyan", 8, short_text=f"{count} behind")
         model = to_one_line(status.model, 40)
-        yield StatusPart(model, "", 6, short=model.rpartition("/")[2][:18])
+        yield StatusPart(model, "", 6, short_text=model.rpartition("/")[2][:18])
         directory = to_one_line(status.directory, 60)
-        yield StatusPart(directory, "dim", 0, short=directory.rpartition("/")[2][:20])
-        if status.branch:
-            yield StatusPart(f"⎇ {to_one_line(status.branch, 30)}", "dim", 1)
-        if status.window and self._usage.context_tokens:
-            share = round(100 * self._usage.context_tokens / status.window)
+        yield StatusPart(directory, "dim", 0, short_text=directory.rpartition("/")[2][:20])
+        if status.git_branch:
+            yield StatusPart(f"⎇ {to_one_line(status.git_branch, 30)}", "dim", 1)
+        if status.context_window and self._usage.context_tokens:
+            share = round(100 * self._usage.context_tokens / status.context_window)
             style, worth = ("yellow", 6) if share >= CONTEXT_WARNING_PERCENT else ("dim", 3)
-            yield StatusPart(f"{share}% context", style, worth, short=f"{share}%")
+            yield StatusPart(f"{share}% context", style, worth, short_text=f"{share}%")
         if self._usage.total_cost:
             yield StatusPart(f"${self._usage.total_cost:.2f}", "dim", 2)
         if status.permissions:
@@ -174,28 +178,32 @@ class StatusLine(Widget):
             yield StatusPart(status.sandbox, "dim", 4)
 
 
-def fitted(parts: list[StatusPart], width: int) -> Text:
+def fit_parts(parts: list[StatusPart], width: int) -> Text:
     """As many of the parts as there is room for: first some are said shorter, then they go. The
     last is cut."""
-    shown = list(parts)
-    while len(shown) > 1 and _width(shown) > width:
-        longer = [part for part in shown if part.is_longer and part.worth < MIN_LASTING_PRIORITY]
-        least = min(longer or shown, key=lambda part: part.worth)
-        if least.is_longer:
-            shown[shown.index(least)] = structs.replace(least, text=least.short)
+    fitting = list(parts)
+    while len(fitting) > 1 and _measure_width(fitting) > width:
+        longer = [
+            part
+            for part in fitting
+            if part.can_be_shortened and part.priority < MIN_LASTING_PRIORITY
+        ]
+        least = min(longer or fitting, key=lambda part: part.priority)
+        if least.can_be_shortened:
+            fitting[fitting.index(least)] = structs.replace(least, text=least.short_text)
         else:
-            shown.remove(least)
+            fitting.remove(least)
     line = Text(no_wrap=True, overflow="ellipsis")
-    for number, part in enumerate(shown):
+    for number, part in enumerate(fitting):
         if number:
-            line.append(part.joint, "dim" if part.joint == PART_SEPARATOR else part.style)
+            line.append(part.separator, "dim" if part.separator == PART_SEPARATOR else part.style)
         line.append(part.text, part.style)
     line.truncate(max(1, width), overflow="ellipsis")
     return line
 
 
-def _width(parts: list[StatusPart]) -> int:
-    joints = sum(len(part.joint) for part in parts[1:])
+def _measure_width(parts: list[StatusPart]) -> int:
+    joints = sum(len(part.separator) for part in parts[1:])
     return sum(cell_len(part.text) for part in parts) + joints
 
 
@@ -217,28 +225,28 @@ class TodoList(Widget):
     def __init__(self) -> None:
         super().__init__()
         self._todos: tuple[Todo, ...] = ()
-        self._hidden = False
+        self._is_hidden = False
 
     def set_todos(self, todos: Sequence[Todo]) -> None:
         self._todos = tuple(todos)
-        self._show()
+        self._update_visibility()
 
-    def toggle(self) -> bool:
+    def toggle_visibility(self) -> bool:
         """Whether there is a list to show or hide."""
-        self._hidden = not self._hidden
-        self._show()
+        self._is_hidden = not self._is_hidden
+        self._update_visibility()
         return bool(self._todos)
 
-    def _show(self) -> None:
+    def _update_visibility(self) -> None:
         is_over = all(todo.status == "completed" for todo in self._todos)
-        self.set_class(bool(self._todos) and not self._hidden and not is_over, "wanted")
+        self.set_class(bool(self._todos) and not self._is_hidden and not is_over, "wanted")
         self.refresh(layout=True)
 
     def render(self) -> Text:
         done = sum(todo.status == "completed" for todo in self._todos)
         text = Text(no_wrap=True, overflow="ellipsis")
         text.append(f"{done} of {len(self._todos)} done", "dim")
-        first = self._first(done)
+        first = self._find_first_visible(done)
         for todo in self._todos[first : first + MAX_TODO_LINES]:
             mark, style = _TODO_STATUS_MARKS[todo.status]
             text_style = "dim" if todo.status != "in_progress" else "bold"
@@ -248,7 +256,7 @@ class TodoList(Widget):
             text.append(f"\n  … {left} more", "dim")
         return text
 
-    def _first(self, done: int) -> int:
+    def _find_first_visible(self, done: int) -> int:
         at = next((n for n, todo in enumerate(self._todos) if todo.status == "in_progress"), done)
         return max(0, min(at - 2, len(self._todos) - MAX_TODO_LINES))
 
@@ -269,21 +277,21 @@ class QueuedMessageList(Widget):
     def __init__(self) -> None:
         super().__init__()
         self._messages: tuple[QueuedUserMessage, ...] = ()
-        self._is_read = True
+        self._is_task_working = True
 
-    def set_messages(self, messages: Sequence[QueuedUserMessage], *, is_read: bool) -> None:
-        """`is_read`: joey is at work, and will come to them by itself."""
-        if (tuple(messages), is_read) != (self._messages, self._is_read):
-            self._messages, self._is_read = tuple(messages), is_read
+    def set_messages(self, messages: Sequence[QueuedUserMessage], *, is_task_working: bool) -> None:
+        """`is_task_working`: joey is at work, and will come to them by itself."""
+        if (tuple(messages), is_task_working) != (self._messages, self._is_task_working):
+            self._messages, self._is_task_working = tuple(messages), is_task_working
             self.set_class(bool(messages), "wanted")
             self.refresh(layout=True)
 
     @property
-    def last(self) -> QueuedUserMessage | None:
+    def last_message(self) -> QueuedUserMessage | None:
         return self._messages[-1] if self._messages else None
 
     def render(self) -> Text:
-        hint = UNQUEUE_HINT if self._is_read else SEND_OR_UNQUEUE_HINT
+        hint = UNQUEUE_HINT if self._is_task_working else SEND_OR_UNQUEUE_HINT
         lines = [
             Text(f"↳ {to_one_line(each.text, 300)}") for each in self._messages[-MAX_MESSAGE_LINES:]
         ]

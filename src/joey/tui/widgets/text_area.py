@@ -5,7 +5,7 @@ up to the app, and the letters that follow would be inserted before. `CachedText
 `CachedHeightDocument` cache what Textual would compute again for every painted line.
 
 Many terminals send escape and return for Shift+Enter. Textual would take that for two keys when
-more input follows, and the second would send half a message: see `understand_new_lines`.
+more input follows, and the second would send half a message: see `register_new_line_sequences`.
 """
 
 from __future__ import annotations
@@ -114,14 +114,14 @@ class TextEntry(TextArea, inherit_bindings=False):
     """
 
     def __init__(
-        self, intercept: Callable[[str, str | None], bool], paste: Callable[[str], None]
+        self, intercept_key: Callable[[str, str | None], bool], handle_paste: Callable[[str], None]
     ) -> None:
-        """`intercept` is asked first about every key; True: it is done with it."""
+        """`intercept_key` is asked first about every key; True: it is done with it."""
         super().__init__(highlight_cursor_line=False)
-        self._intercept = intercept
-        self._paste = paste
+        self._key_interceptor = intercept_key
+        self._paste_handler = handle_paste
         self.cursor_blink = False
-        self._killed = ""
+        self._killed_text = ""
 
     def _set_document(self, text: str, language: str | None) -> None:
         super()._set_document("", language)
@@ -140,35 +140,37 @@ class TextEntry(TextArea, inherit_bindings=False):
         return self.document.line_count == 1 and not self.document[0]
 
     @property
-    def before(self) -> str:
+    def text_before_cursor(self) -> str:
         """What stands before the cursor in its line."""
         row, column = self.cursor_location
         return self.document[row][:column]
 
-    def write(self, text: str) -> None:
+    def insert_text(self, text: str) -> None:
         """As if it had been typed, or pasted."""
         result = self.replace(text, *self.selection, maintain_selection_offset=False)
         self.move_cursor(result.end_location)
 
-    def rewrite(self, text: str, *, to_first_line: bool = False) -> None:
+    def replace_all_text(self, text: str, *, to_first_line: bool = False) -> None:
         """Put something else into the place of all; undoing brings it back."""
         self.history.checkpoint()
         self.replace(text, self.document.start, self.document.end)
         self.history.checkpoint()
         self.move_cursor((0, len(self.document[0])) if to_first_line else self.document.end)
 
-    def marks(self) -> Iterator[DraftMark]:
+    def iter_marks(self) -> Iterator[DraftMark]:
         for row, line in enumerate(self.document.lines):
-            yield from (DraftMark(row, *span, line[slice(*span)]) for span in draft.marks(line))
+            yield from (
+                DraftMark(row, *span, line[slice(*span)]) for span in draft.find_marks(line)
+            )
 
-    def mark_before(self) -> DraftMark | None:
+    def find_mark_before_cursor(self) -> DraftMark | None:
         """The one that ends at the cursor."""
         row, column = self.cursor_location
         line = self.document[row]
-        spans = (span for span in draft.marks(line) if span[1] == column)
+        spans = (span for span in draft.find_marks(line) if span[1] == column)
         return next((DraftMark(row, *span, line[slice(*span)]) for span in spans), None)
 
-    def write_over(self, mark: DraftMark, text: str) -> None:
+    def replace_mark(self, mark: DraftMark, text: str) -> None:
         result = self.replace(text, (mark.row, mark.start), (mark.row, mark.end))
         self.move_cursor(result.end_location)
 
@@ -182,15 +184,15 @@ class TextEntry(TextArea, inherit_bindings=False):
 
     def validate_selection(self, selection: Selection) -> Selection:
         was = self.selection.end
-        start, end = (self._outside(place, place < was) for place in selection)
+        start, end = (self._move_outside_mark(location, location < was) for location in selection)
         return Selection(start, end)
 
-    def _outside(self, place: Location, leftwards: bool) -> Location:
-        row, column = place
-        for start, end in draft.marks(self.document[row]):
+    def _move_outside_mark(self, location: Location, leftwards: bool) -> Location:
+        row, column = location
+        for start, end in draft.find_marks(self.document[row]):
             if start < column < end:
                 return row, start if leftwards else end
-        return place
+        return location
 
     def replace(
         self,
@@ -200,7 +202,7 @@ class TextEntry(TextArea, inherit_bindings=False):
         *,
         maintain_selection_offset: bool = True,
     ) -> EditResult:
-        top, bottom = self._whole_marks(start, end)
+        top, bottom = self._expand_to_marks(start, end)
         return super().replace(
             insert, top, bottom, maintain_selection_offset=maintain_selection_offset
         )
@@ -208,21 +210,23 @@ class TextEntry(TextArea, inherit_bindings=False):
     def delete(
         self, start: Location, end: Location, *, maintain_selection_offset: bool = True
     ) -> EditResult:
-        top, bottom = self._whole_marks(start, end)
+        top, bottom = self._expand_to_marks(start, end)
         return super().delete(top, bottom, maintain_selection_offset=maintain_selection_offset)
 
-    def _whole_marks(self, start: Location, end: Location) -> tuple[Location, Location]:
+    def _expand_to_marks(self, start: Location, end: Location) -> tuple[Location, Location]:
         top, bottom = sorted((start, end))
-        return self._outside(top, leftwards=True), self._outside(bottom, leftwards=False)
+        return self._move_outside_mark(top, leftwards=True), self._move_outside_mark(
+            bottom, leftwards=False
+        )
 
     def get_line(self, line_index: int) -> Text:
         line = self.document.get_line(line_index)
         if line.isprintable():
             return Text(line, end="", no_wrap=True)
-        text = Text(draft.visible(line), end="", no_wrap=True)
-        for start, end in draft.marks(line):
+        text = Text(draft.to_visible_text(line), end="", no_wrap=True)
+        for start, end in draft.find_marks(line):
             text.stylize(Style(italic=True, bold=True), start, end)
-        for place in draft.unseen_places(line):
+        for place in draft.find_invisible_characters(line):
             text.stylize(Style(reverse=True), place, place + 1)
         return text
 
@@ -237,7 +241,7 @@ class TextEntry(TextArea, inherit_bindings=False):
     async def on_key(self, event: events.Key) -> None:
         # So textual names Enter with another key where xterm's protocol spells it.
         key = "ctrl+j" if event.key.endswith("\r") else event.key
-        if self._intercept(key, event.character):
+        if self._key_interceptor(key, event.character):
             pass
         elif key in MOVE_ACTIONS and not (self.is_empty and key in LINE_EDGE_KEYS):
             getattr(self, f"action_{MOVE_ACTIONS[key]}")()
@@ -255,55 +259,57 @@ class TextEntry(TextArea, inherit_bindings=False):
     def on_paste(self, event: events.Paste) -> None:
         event.prevent_default()
         event.stop()
-        self._paste(event.text)
+        self._paste_handler(event.text)
 
     def action_new_line(self) -> None:
-        self.write("\n")
+        self.insert_text("\n")
 
     def action_copy(self) -> None:
         if self.selected_text:
-            self.app.copy_to_clipboard(draft.released(draft.visible(self.selected_text)))
+            self.app.copy_to_clipboard(
+                draft.decode_draft_text(draft.to_visible_text(self.selected_text))
+            )
 
     def action_kill_to_end(self) -> None:
         row, column = self.cursor_location
         end = len(self.document[row])
         joins = column == end and row + 1 < self.document.line_count
-        self._kill((row + 1, 0) if joins else (row, end))
+        self._kill_to((row + 1, 0) if joins else (row, end))
 
     def action_kill_to_start(self) -> None:
         row, column = self.cursor_location
         joins = column == 0 and row > 0
-        self._kill((row - 1, len(self.document[row - 1])) if joins else (row, 0))
+        self._kill_to((row - 1, len(self.document[row - 1])) if joins else (row, 0))
 
     def action_kill_word_left(self) -> None:
-        self._kill(self.get_cursor_word_left_location())
+        self._kill_to(self.get_cursor_word_left_location())
 
     def action_kill_word_right(self) -> None:
-        self._kill(self.get_cursor_word_right_location())
+        self._kill_to(self.get_cursor_word_right_location())
 
     def action_kill_blank_word(self) -> None:
         row, column = self.cursor_location
-        if self.mark_before() is not None:
-            self._kill((row, column - 1))
-        elif match := _LAST_WORD_RE.search(self.before):
-            self._kill((row, match.start()))
-        elif self.before:
-            self._kill((row, 0))
+        if self.find_mark_before_cursor() is not None:
+            self._kill_to((row, column - 1))
+        elif match := _LAST_WORD_RE.search(self.text_before_cursor):
+            self._kill_to((row, match.start()))
+        elif self.text_before_cursor:
+            self._kill_to((row, 0))
         else:
-            self._kill(self.get_cursor_left_location())
+            self._kill_to(self.get_cursor_left_location())
 
     def action_yank(self) -> None:
-        if self._killed:
-            self.write(self._killed)
+        if self._killed_text:
+            self.insert_text(self._killed_text)
 
-    def _kill(self, to: Location) -> None:
+    def _kill_to(self, to: Location) -> None:
         """Delete up to there, or what is selected, and keep it for Ctrl+Y."""
         start, end = self.selection
         if start == end:
             end = to
         result = self.delete(start, end, maintain_selection_offset=False)
         if result.replaced_text:
-            self._killed = result.replaced_text
+            self._killed_text = result.replaced_text
 
 
 class CachedTextDocument(Document):
@@ -311,16 +317,16 @@ class CachedTextDocument(Document):
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
-        self._whole: str | None = None
+        self._cached_text: str | None = None
 
     @property
     def text(self) -> str:
-        if self._whole is None:
-            self._whole = super().text
-        return self._whole
+        if self._cached_text is None:
+            self._cached_text = super().text
+        return self._cached_text
 
     def replace_range(self, start: Location, end: Location, text: str) -> EditResult:
-        self._whole = None
+        self._cached_text = None
         return super().replace_range(start, end, text)
 
 
@@ -333,7 +339,7 @@ class CachedHeightDocument(WrappedDocument):
 _NEW_LINE_SEQUENCES = ("\x1b\r", "\x1b\n")
 
 
-def understand_new_lines() -> None:
+def register_new_line_sequences() -> None:
     """From now on each of them is one key, Ctrl+J."""
     assert isinstance(ANSI_SEQUENCES_KEYS, dict)
     ANSI_SEQUENCES_KEYS.update(dict.fromkeys(_NEW_LINE_SEQUENCES, (Keys.ControlJ,)))
