@@ -50,7 +50,7 @@ async def run(directory: Path, files: int) -> None:
     seconds = time.perf_counter() - started
     pulse.stop()
     size = sum(path.stat().st_size for path in root.rglob("*") if path.is_file())
-    disk = await checkpoints.size()
+    disk = await checkpoints.measure_size()
     rows = [["seconds", "git status", "joey", "ratio", "goal", ""]]
     for count in (0, 1, 100):
         rows.append(await saves(directory, checkpoints, count))
@@ -64,14 +64,14 @@ async def run(directory: Path, files: int) -> None:
     restoring = time.perf_counter() - started
     assert len(restored) == len(changed)
     started = time.perf_counter()
-    await checkpoints.collect()
+    await checkpoints.collect_garbage()
     collecting = time.perf_counter() - started
     print(
         f"  first checkpoint: {seconds:.1f} s; restoring {len(restored)} files: {restoring:.2f} s"
     )
     print(f"  longest silence of the event loop meanwhile: {pulse.longest * 1000:.0f} ms")
     print(f"  on disk: {disk / 1e6:.0f} MB for {size / 1e6:.0f} MB of files", end="")
-    print(f", {await checkpoints.size() / 1e6:.0f} MB once collected ({collecting:.1f} s)")
+    print(f", {await checkpoints.measure_size() / 1e6:.0f} MB once collected ({collecting:.1f} s)")
     await checkpoints.close()
 
 

@@ -27,8 +27,8 @@ from joey.content.code_index_store import compute_cosines, find_most_similar, pa
 from joey.errors import ToolError
 from joey.ports import CodeIndex
 from joey.workspace.files import LocalFiles
-from joey.workspace.listing import every_file
-from joey.workspace.ripgrep import ripgrep
+from joey.workspace.listing import list_indexable_files
+from joey.workspace.ripgrep import find_ripgrep
 
 FILE_COUNT = 5_000
 ROUNDS = 5
@@ -46,7 +46,7 @@ def main() -> None:
 
 async def run(root: Path, home: Path, size: int) -> None:
     files = LocalFiles(root)
-    index = WorkspaceIndexPool(home).open(files, lambda stop: every_file(files, stop))
+    index = WorkspaceIndexPool(home).open(files, lambda stop: list_indexable_files(files, stop))
     pulse = LoopLagMonitor()
     started, cpu = time.perf_counter(), time.process_time()
     await filled(index)
@@ -111,7 +111,15 @@ async def measured(
 def plain_grep(root: Path, query: str) -> None:
     patterns = [f"--regexp={word}" for word in extract_query_terms(query)]
     subprocess.run(
-        [ripgrep(), "--no-config", "--ignore-case", "--line-number", *patterns, "--", str(root)],
+        [
+            find_ripgrep(),
+            "--no-config",
+            "--ignore-case",
+            "--line-number",
+            *patterns,
+            "--",
+            str(root),
+        ],
         stdout=subprocess.DEVNULL,
         check=True,
     )

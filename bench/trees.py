@@ -26,7 +26,7 @@ from joey.ports import ToolContext
 from joey.tools.list_files import ListFiles
 from joey.tools.search_files import SearchFiles
 from joey.workspace.files import LocalFiles
-from joey.workspace.ripgrep import ripgrep
+from joey.workspace.ripgrep import find_ripgrep
 from joey.workspace.search import LocalSearch
 
 FILE_COUNT = 20_000
@@ -133,7 +133,9 @@ def row(
 
 
 def ripgrep_alone(arguments: list[str], root: Path) -> None:
-    subprocess.run([ripgrep(), "--no-config", *arguments, str(root)], stdout=DEVNULL, check=False)
+    subprocess.run(
+        [find_ripgrep(), "--no-config", *arguments, str(root)], stdout=DEVNULL, check=False
+    )
 
 
 def seconds(work: Callable[[], None]) -> float:

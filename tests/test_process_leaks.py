@@ -38,8 +38,8 @@ def program(directory: Path, name: str) -> Path:
 
 async def searcher(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = program(directory, "rg")
-    monkeypatch.setattr(ripgrep, "ripgrep", lambda: str(path))
-    async with aclosing(ripgrep.records([], directory, b"\n")) as found:
+    monkeypatch.setattr(ripgrep, "find_ripgrep", lambda: str(path))
+    async with aclosing(ripgrep.iter_records([], directory, b"\n")) as found:
         async for _ in found:
             raise AssertionError
 

@@ -18,7 +18,7 @@ from joey.content.browser import Chromium, find_chromium
 from joey.ports import BrowserStep
 from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer
-from joey.workspace.ripgrep import ripgrep
+from joey.workspace.ripgrep import find_ripgrep
 from tests.canary import KEY, OTHER_KEY, SERVERS_SECRET, files_under, traces
 from tests.front.binary import Joey, reach
 from tests.server.server_fixture import TOKEN
@@ -73,7 +73,7 @@ async def test_no_process_of_a_task_is_given_a_key(joey: Joey, tmp_path: Path) -
     record.mkdir()
     git, checker = shutil.which("git"), shutil.which("true")
     assert git and checker
-    spying(programs, record, git=git, rg=ripgrep(), checker=checker)
+    spying(programs, record, git=git, rg=find_ripgrep(), checker=checker)
     (tmp_path / "server.py").write_text(SERVER)
     (joey.home / "tools").mkdir()
     (joey.home / "tools" / "hello.py").write_text(TOOL)
@@ -145,7 +145,7 @@ async def test_looking_whether_all_is_there_gives_no_key_away(joey: Joey, tmp_pa
     record.mkdir()
     git = shutil.which("git")
     assert git
-    spying(programs, record, git=git, rg=ripgrep())
+    spying(programs, record, git=git, rg=find_ripgrep())
     env = joey.env | PLANTED | {"PATH": f"{programs}:{os.environ['PATH']}"}
     looked = await joey.run("doctor", env=env)
     assert (record / "git").exists()

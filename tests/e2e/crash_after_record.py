@@ -68,8 +68,8 @@ def appoint_in_worktrees(last: int) -> None:
         return run(self, *arguments, **named)
 
     Git.run = run_counted  # type: ignore[method-assign]
-    counted(trees, "_put")
-    counted(trees, "_remove")
+    counted(trees, "_replace_file")
+    counted(trees, "_unlink_file")
 
 
 if __name__ == "__main__":

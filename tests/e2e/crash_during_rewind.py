@@ -71,7 +71,7 @@ def appoint(step: str) -> None:
         case "told":
             after_record(TaskRewound)
         case "half":
-            after(FileRestorer, "write")
+            after(FileRestorer, "write_file")
         case "back":
             after_waiting("restore")
         case "noted":

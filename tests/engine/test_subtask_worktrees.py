@@ -55,7 +55,9 @@ class RepositoryHarness(EngineHarness):
 
         def with_worktrees(options: TaskOptions) -> TaskRuntime:
             root = options.workspace or self.root
-            self.capabilities = Capabilities(worktrees=GitWorktrees.of(root, self.worktrees))
+            self.capabilities = Capabilities(
+                worktrees=GitWorktrees.open_if_supported(root, self.worktrees)
+            )
             return make_runtime(options)
 
         engine._build_runtime = with_worktrees

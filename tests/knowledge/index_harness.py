@@ -11,7 +11,7 @@ from joey.content.code_index import IndexDirectory, WorkspaceIndexPool
 from joey.errors import ToolError
 from joey.ports import CodeIndex, CodeSearchResult, Embedder
 from joey.workspace.files import LocalFiles
-from joey.workspace.listing import every_file
+from joey.workspace.listing import list_indexable_files
 
 TIMEOUT_S = 30
 
@@ -34,7 +34,9 @@ class IndexHarness:
         self, indexes: WorkspaceIndexPool | None = None, embedder: Embedder | None = None
     ) -> CodeIndex:
         indexes = indexes or WorkspaceIndexPool(self.home)
-        return indexes.open(self.files, lambda stop: every_file(self.files, stop), embedder)
+        return indexes.open(
+            self.files, lambda stop: list_indexable_files(self.files, stop), embedder
+        )
 
     @asynccontextmanager
     async def index(self, embedder: Embedder | None = None) -> AsyncIterator[CodeIndex]:

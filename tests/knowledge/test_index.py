@@ -14,7 +14,7 @@ from joey.content.code_index_store import CodeIndexStore
 from joey.content.code_index_worker import IndexChanges, IndexProgress, index_file_changes
 from joey.errors import ToolError
 from joey.ports import Listing
-from joey.workspace.listing import every_file
+from joey.workspace.listing import list_indexable_files
 from tests.knowledge.index_harness import IndexHarness, answer, paths, whole_answer
 
 
@@ -233,7 +233,7 @@ async def test_while_it_is_filled_a_search_says_how_far_it_is(
 
     def slowly(stop: threading.Event) -> Listing:
         assert gate.wait(20)
-        return every_file(harness.files, stop)
+        return list_indexable_files(harness.files, stop)
 
     index = WorkspaceIndexPool(harness.home).open(harness.files, slowly)
     try:
@@ -263,7 +263,7 @@ async def test_the_index_is_begun_by_itself_when_nobody_asks(
 
     def listing(stop: threading.Event) -> Listing:
         loop.call_soon_threadsafe(listed.set)
-        return every_file(harness.files, stop)
+        return list_indexable_files(harness.files, stop)
 
     index = WorkspaceIndexPool(harness.home).open(harness.files, listing)
     async with asyncio.timeout(20):
@@ -282,7 +282,7 @@ async def test_tasks_of_a_workspace_share_one_index_until_the_last_is_closed(
     def listing(stop: threading.Event) -> Listing:
         nonlocal listings
         listings += 1
-        return every_file(harness.files, stop)
+        return list_indexable_files(harness.files, stop)
 
     first, second = (indexes.open(harness.files, listing) for _ in range(2))
     assert await paths(first, "needle") == ["a.py"]
@@ -302,7 +302,7 @@ async def test_closing_stops_what_is_under_way(harness: IndexHarness) -> None:
     def listing(stop: threading.Event) -> Listing:
         loop.call_soon_threadsafe(listed.set)
         assert stop.wait(20)
-        return every_file(harness.files, stop)
+        return list_indexable_files(harness.files, stop)
 
     index = WorkspaceIndexPool(harness.home).open(harness.files, listing)
     searching = asyncio.create_task(index.search("needle", None, 10))

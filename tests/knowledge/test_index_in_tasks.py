@@ -19,7 +19,7 @@ from joey.ports import Capabilities
 from joey.testing.script import Turn, call, say
 from joey.testing.server import ModelServer
 from joey.workspace.files import LocalFiles
-from joey.workspace.listing import every_file
+from joey.workspace.listing import list_indexable_files
 from tests.engine.engine_harness import EngineHarness, finish
 
 ENV = {"ANTHROPIC_API_KEY": "key"}
@@ -113,7 +113,7 @@ async def test_a_task_that_cannot_be_opened_lets_go_of_the_index(tmp_path: Path)
     shop.script(finish())
     async with asyncio.timeout(30), shop.engine as engine:
         await engine.start("do it", task_id="one")
-        index = indexes.open(files, lambda stop: every_file(files, stop))
+        index = indexes.open(files, lambda stop: list_indexable_files(files, stop))
         shop.capabilities = Capabilities(code_index=index)
         with pytest.raises(StoreError, match="exists already"):
             await engine.start("do it", task_id="one")

@@ -116,9 +116,9 @@ def test_settings_that_allow_reading_everywhere_hide_nothing_from_searches(
     root = ResolvedPath(
         original="/", path=Path("/"), display_path="/", is_inside=False, is_readable=True
     )
-    assert not gate(harness, Settings()).shows(root, key)
+    assert not gate(harness, Settings()).can_show(root, key)
     everywhere = Settings(always_allow_read_only_outside_workspace=True)
-    assert gate(harness, everywhere).shows(root, key)
+    assert gate(harness, everywhere).can_show(root, key)
 
 
 @pytest.mark.requirement("permissions:add-dir")

@@ -18,7 +18,7 @@ from joey.tools.base import Access, AvailabilityContext, Claim, Outcome
 from joey.tools.codebase_search import CodebaseSearch, render_results
 from joey.tools.registry import Registry, build_default_tools
 from joey.workspace.files import LocalFiles
-from joey.workspace.listing import every_file
+from joey.workspace.listing import list_indexable_files
 from tests.tools.tool_context import make_context
 
 tool = CodebaseSearch()
@@ -28,7 +28,9 @@ tool = CodebaseSearch()
 async def ctx(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[ToolContext]:
     context = make_context(tmp_path, protocol=request.param)
     files = LocalFiles(context.files.root)
-    index = WorkspaceIndexPool(tmp_path / "home").open(files, lambda stop: every_file(files, stop))
+    index = WorkspaceIndexPool(tmp_path / "home").open(
+        files, lambda stop: list_indexable_files(files, stop)
+    )
     yield structs.replace(context, capabilities=Capabilities(code_index=index))
     await index.close()
 

@@ -23,7 +23,7 @@ from joey.execution.processes import kill_marked_processes
 from joey.mcp.leases import HubConfig, HubPool
 from joey.ports import Capabilities, ImageGenerator, Mcp
 from joey.workspace.files import LocalFiles
-from joey.workspace.listing import every_file
+from joey.workspace.listing import list_indexable_files
 from tests.engine.engine_harness import EngineHarness
 
 CHROMIUM = find_chromium(os.environ)
@@ -80,7 +80,7 @@ def build_capabilities(kind: str, shop: EngineHarness) -> Capabilities:
             files = LocalFiles(shop.root)
             indexes = WorkspaceIndexPool(shop.home)
             return Capabilities(
-                code_index=indexes.open(files, lambda stop: every_file(files, stop))
+                code_index=indexes.open(files, lambda stop: list_indexable_files(files, stop))
             )
         case "list_code_definition_names":
             return Capabilities(outlines=OutlineExtractor())

@@ -14,12 +14,12 @@ from joey.workspace import blocking_files, listing
 from joey.workspace.blocking_files import (
     FILES_OPENED_BY_GIT,
     FILES_OPENED_BY_RIPGREP,
-    find_obstacle,
+    find_blocking_file,
 )
 from joey.workspace.checkpoints import snapshot
 from joey.workspace.files import LocalFiles
 from joey.workspace.git.repository import GitRepository
-from joey.workspace.listing import every_name
+from joey.workspace.listing import list_all_files
 from joey.workspace.search import LocalSearch
 from tests.workspace.checkpoint_workspace import checkpoints_of, commit_all
 
@@ -105,7 +105,7 @@ async def test_a_listing_and_a_search_do_without_rules_that_nobody_writes(
 def test_names_of_files_are_not_waited_for(place: Path, name: str) -> None:
     put_pipe(place / name)
     with pytest.raises(ToolError, match=f"/{name}' is no regular file. Delete"):
-        every_name(LocalFiles(place))
+        list_all_files(LocalFiles(place))
 
 
 async def test_a_program_that_takes_long_for_no_such_reason_is_left_to_it(
@@ -124,5 +124,5 @@ async def test_a_program_that_takes_long_for_no_such_reason_is_left_to_it(
 
 def test_a_pipe_above_the_workspace_is_found(place: Path) -> None:
     put_pipe(place.parent / ".ignore")
-    assert find_obstacle(place, FILES_OPENED_BY_RIPGREP, Event()) == place.parent / ".ignore"
-    assert find_obstacle(place, FILES_OPENED_BY_GIT, Event()) is None
+    assert find_blocking_file(place, FILES_OPENED_BY_RIPGREP, Event()) == place.parent / ".ignore"
+    assert find_blocking_file(place, FILES_OPENED_BY_GIT, Event()) is None

@@ -174,7 +174,7 @@ async def test_a_large_file_is_neither_kept_nor_touched(
     assert (root / "grows").stat().st_size == len(large)
     assert (root / "shrinks").read_text() == "small"
     assert (root / "new").stat().st_size == len(large)
-    shadow = await checkpoints.size()
+    shadow = await checkpoints.measure_size()
     assert shadow < 1_000_000
 
 
@@ -492,14 +492,14 @@ async def test_tasks_of_one_workspace_share_one_shadow(root: Path, home: Path) -
 
 
 async def test_what_is_not_to_be_kept_is_gone_after_the_last_task(root: Path, home: Path) -> None:
-    stores = CheckpointStorePool(home, kept=False)
+    stores = CheckpointStorePool(home, persistent=False)
     checkpoints = stores.lease(root)
     write(root, "a.txt", "before")
     first = await checkpoints.save("t")
     write(root, "a.txt", "after")
     await checkpoints.restore(first)
     assert (root / "a.txt").read_text() == "before"
-    passing = stores._passing
+    passing = stores._temporary_directory
     assert passing is not None and passing.exists()
     await checkpoints.close()
     assert not is_there(passing) and not is_there(home)

@@ -210,7 +210,7 @@ def test_a_git_that_outlives_its_process_keeps_the_lock(
             children = process.children()
         process.kill()
         process.wait()
-        assert shadow_repo_module.take_lock(shadow_of(home) / "lock") is None
+        assert shadow_repo_module.try_lock_file(shadow_of(home) / "lock") is None
     finally:
         for one in (process, *children):
             with suppress(psutil.NoSuchProcess):

@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from joey.errors import CheckpointError
-from joey.workspace.checkpoints.shadow_repo import take_lock
+from joey.workspace.checkpoints.shadow_repo import try_lock_file
 from tests.workspace.checkpoint_workspace import checkpoints_of, is_there, shadow_of
 
 DAY = 24 * 60 * 60
@@ -38,9 +38,9 @@ async def test_old_checkpoints_go(root: Path, home: Path) -> None:
         young = await checkpoints.save("t")
         make_older(home, 1)
         fill(root, 3)
-        before = await checkpoints.size()
-        await checkpoints.collect()
-        assert await checkpoints.size() < before - 400_000
+        before = await checkpoints.measure_size()
+        await checkpoints.collect_garbage()
+        assert await checkpoints.measure_size() < before - 400_000
         with pytest.raises(CheckpointError, match="any more"):
             await checkpoints.restore(old)
         await checkpoints.restore(young)
@@ -54,9 +54,9 @@ async def test_too_many_checkpoints_go_the_oldest_first(root: Path, home: Path) 
         for number in range(10):
             fill(root, number)
             saved.append(await checkpoints.save("t" if number % 2 else "other"))
-        assert await checkpoints.size() > 3 * 1024 * 1024
-        await checkpoints.collect()
-        assert await checkpoints.size() <= 3 * 1024 * 1024
+        assert await checkpoints.measure_size() > 3 * 1024 * 1024
+        await checkpoints.collect_garbage()
+        assert await checkpoints.measure_size() <= 3 * 1024 * 1024
         with pytest.raises(CheckpointError, match="any more"):
             await checkpoints.restore(saved[0])
         for checkpoint in saved[-3:]:
@@ -72,7 +72,7 @@ async def test_more_files_than_there_is_room_for_are_refused(root: Path, home: P
             await checkpoints.save("t")
         (root / ".gitignore").write_text("*.bin\n")
         await checkpoints.save("t")
-        assert await checkpoints.size() < 100_000
+        assert await checkpoints.measure_size() < 100_000
 
 
 async def test_the_last_checkpoint_stays_however_small_the_limit(root: Path, home: Path) -> None:
@@ -81,7 +81,7 @@ async def test_the_last_checkpoint_stays_however_small_the_limit(root: Path, hom
         await checkpoints.save("t")
         fill(root, 2)
         last = await checkpoints.save("t")
-        await checkpoints.collect()
+        await checkpoints.collect_garbage()
         fill(root, 3)
         await checkpoints.restore(last)
         assert await checkpoints.save("t") == last
@@ -95,12 +95,12 @@ async def test_a_forgotten_task_leaves_nothing_behind(root: Path, home: Path) ->
         fill(root, 2)
         kept = await checkpoints.save("kept")
         await checkpoints.discard_task("gone")
-        await checkpoints.collect()
+        await checkpoints.collect_garbage()
         with pytest.raises(CheckpointError, match="any more"):
             await checkpoints.restore(gone)
         await checkpoints.restore(kept)
         await checkpoints.discard_task("kept")
-        assert await checkpoints.size() < 50_000
+        assert await checkpoints.measure_size() < 50_000
         with pytest.raises(CheckpointError, match="any more"):
             await checkpoints.restore(kept)
         again = await checkpoints.save("kept")
@@ -124,11 +124,11 @@ async def test_workspaces_without_a_young_checkpoint_are_forgotten(
     forsaken = shadow_of(home)
     async with checkpoints_of(root, home) as checkpoints:
         await checkpoints.save("t")
-        await checkpoints.collect()
+        await checkpoints.collect_garbage()
         assert is_there(forsaken)
         then = time.time() - 31 * DAY
         os.utime(forsaken / "lock", (then, then))
-        await checkpoints.collect()
+        await checkpoints.collect_garbage()
     assert not is_there(forsaken)
 
 
@@ -140,14 +140,14 @@ async def test_it_is_collected_by_itself_once_a_day(root: Path, home: Path) -> N
         fill(root, 2)
         await checkpoints.save("t")
         store = checkpoints._store
-        assert store._collecting is not None
-        await store._collecting
+        assert store._collect_task is not None
+        await store._collect_task
         stamp = shadow_of(home) / "collected"
         then = time.time() - 2 * DAY
         os.utime(stamp, (then, then))
         fill(root, 3)
         await checkpoints.save("t")
-        await store._collecting
+        await store._collect_task
         assert time.time() - stamp.stat().st_mtime < DAY
 
 
@@ -173,7 +173,7 @@ async def test_collecting_that_is_broken_off_at_once_lets_others_collect(
         await asyncio.sleep(0)
         wait_for(lock)  # the loop stands still: nobody has heard of the lock when it is closed
     await asyncio.get_running_loop().shutdown_default_executor()
-    descriptor = take_lock(lock)
+    descriptor = try_lock_file(lock)
     assert descriptor is not None
     os.close(descriptor)
 

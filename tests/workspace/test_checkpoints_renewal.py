@@ -184,8 +184,8 @@ async def settled(path: Path) -> None:
 
 
 def _is_fresh(path: Path) -> bool:
-    seen = snapshot_module.glance(path.parent, frozenset())
-    return seen is None or os.fsencode(path.name) in seen.fresh
+    seen = snapshot_module.run_quick_scan(path.parent, frozenset())
+    return seen is None or os.fsencode(path.name) in seen.unsettled_files
 
 
 async def test_a_file_that_grows_too_large_is_left_alone(root: Path, home: Path) -> None:
@@ -214,7 +214,7 @@ async def test_packed_directories_are_read_again_by_the_next_process(
     commit_all(root)
     async with checkpoints_of(root, home) as checkpoints:
         first = await checkpoints.save("t")
-        await checkpoints.collect()
+        await checkpoints.collect_garbage()
     async with checkpoints_of(root, home) as checkpoints:
         assert await checkpoints.save("t") == first
         (root / "src" / "deep" / "b.py").write_text("2\n")

@@ -13,21 +13,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from joey.workspace.checkpoints import snapshot
-from joey.workspace.checkpoints.snapshot import QuickScan, glance
+from joey.workspace.checkpoints.snapshot import QuickScan, run_quick_scan
 from tests.workspace.checkpoint_workspace import checkpoints_of, git, shadow_of
 
 
 def settled(root: Path) -> QuickScan:
     """A look at the files, once their times are old enough to tell something."""
     until = time.monotonic() + 10
-    while (seen := seen_in(root)).fresh:
+    while (seen := seen_in(root)).unsettled_files:
         assert time.monotonic() < until
         time.sleep(0.005)
     return seen
 
 
 def seen_in(root: Path) -> QuickScan:
-    seen = glance(root, frozenset())
+    seen = run_quick_scan(root, frozenset())
     assert seen is not None
     return seen
 
@@ -70,7 +70,7 @@ def test_every_kind_of_change_is_seen(tmp_path: Path, change: str) -> None:
     before = settled(tmp_path)
     assert settled(tmp_path) == before
     CHANGES[change](tmp_path)
-    assert settled(tmp_path).changed_since(before)
+    assert settled(tmp_path).find_changed_since(before)
 
 
 @given(st.lists(st.sampled_from(["b.txt", "src/a.py", "c", "src/d"]), min_size=1, max_size=4))
@@ -84,7 +84,7 @@ def test_writing_the_same_length_at_once_is_never_taken_for_nothing(
     for name in names:
         (root / name).write_text("X", encoding="utf-8")
         now = seen_in(root)
-        assert os.fsencode(name) in now.changed_since(before)
+        assert os.fsencode(name) in now.find_changed_since(before)
         before = now
 
 
@@ -94,7 +94,7 @@ def test_what_was_just_written_may_have_been_written_again(tmp_path: Path) -> No
     for _ in range(100):  # a busy machine may take longer than a tick to look
         (tmp_path / "b.txt").touch()
         before = seen_in(tmp_path)
-        if seen_in(tmp_path).changed_since(before) == {b"b.txt"}:
+        if seen_in(tmp_path).find_changed_since(before) == {b"b.txt"}:
             return
     raise AssertionError("what is a moment old counts as settled")
 
@@ -104,7 +104,7 @@ def test_a_large_directory_is_left_to_git(tmp_path: Path) -> None:
         (tmp_path / str(number)).touch()
     os.sync()
     time.sleep(2 * snapshot._TIMESTAMP_TICK_NS / 1e9)
-    assert glance(tmp_path, frozenset()) is None
+    assert run_quick_scan(tmp_path, frozenset()) is None
 
 
 def test_rules_above_the_workspace_count(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from joey.errors import WorkspaceError
-from joey.workspace.environment import LocalEnvironment, zone_text
+from joey.workspace.environment import LocalEnvironment, format_time_zone
 from joey.workspace.files import LocalFiles
 from joey.workspace.search import LocalSearch
 
@@ -132,13 +132,13 @@ def test_the_zone_is_shown_with_its_offset(
     monkeypatch.setenv("TZ", "Europe/Berlin")
     now = datetime(2026, 1, 6, tzinfo=timezone(timedelta(minutes=minutes)))
 
-    assert zone_text(now) == f"Europe/Berlin, {text}"
+    assert format_time_zone(now) == f"Europe/Berlin, {text}"
 
 
 def test_a_zone_without_a_name_still_has_its_offset(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TZ", raising=False)
 
-    assert zone_text(datetime(2026, 1, 6, tzinfo=UTC)).endswith(", UTC+0:00")
+    assert format_time_zone(datetime(2026, 1, 6, tzinfo=UTC)).endswith(", UTC+0:00")
 
 
 def test_the_zone_of_this_machine_is_known(workspace: Path) -> None:

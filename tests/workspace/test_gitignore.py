@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from joey.workspace.files import LocalFiles
 from joey.workspace.ignore import IgnoreRules
-from joey.workspace.listing import every_name
+from joey.workspace.listing import list_all_files
 
 GIT = {
     "PATH": os.environ["PATH"],
@@ -114,7 +114,7 @@ def test_what_is_hidden_is_what_git_ignores(
             seen, files = IgnoreRules(root), LocalFiles(root)
             assert seen.error == ""
             hidden = {
-                path for path, is_dir in kinds[root].items() if seen.hides(path, is_dir=is_dir)
+                path for path, is_dir in kinds[root].items() if seen.is_hidden(path, is_dir=is_dir)
             }
             assert hidden == expected, (tree, rules)
             assert {path for path in kinds[root] if files.resolve(path).is_ignored} == expected
@@ -136,5 +136,5 @@ def test_what_can_be_named_to_the_model_is_what_git_does_not_ignore(
         (root / ".rooignore").write_bytes(rules.encode())
         seen = IgnoreRules(root)
         shown = {path for path, is_dir in kinds.items() if not is_dir and path.isprintable()}
-        expected = {path for path in shown if not seen.hides(path)}
-        assert {*every_name(LocalFiles(root)).entries} - {".rooignore"} == expected
+        expected = {path for path in shown if not seen.is_hidden(path)}
+        assert {*list_all_files(LocalFiles(root)).entries} - {".rooignore"} == expected

@@ -61,13 +61,13 @@ def test_a_link_is_hidden_by_its_own_name_and_by_where_it_leads(tmp_path: Path) 
 def test_a_change_of_the_rules_is_seen_at_once(tmp_path: Path) -> None:
     rules = IgnoreRules(tmp_path)
     file = tmp_path / ".rooignore"
-    assert not rules.hides("a")
+    assert not rules.is_hidden("a")
     file.write_text("a\n")
-    assert rules.hides("a")
+    assert rules.is_hidden("a")
     file.write_text("b  \n")
-    assert not rules.hides("a")
+    assert not rules.is_hidden("a")
     file.unlink()
-    assert not rules.hides("b")
+    assert not rules.is_hidden("b")
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"o\0k\0\n\0", b"x" * (1024 * 1024 + 1)])
@@ -104,7 +104,7 @@ def test_rules_that_change_again_within_a_moment_are_read_again(tmp_path: Path) 
     for name in "abcdefgh" * 20:
         file.write_text(f"{name}\n")
         os.utime(file, ns=(0, 0))
-        assert rules.hides(name)
+        assert rules.is_hidden(name)
 
 
 def test_case_matters_as_in_git(tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ class Meanwhile:
     def time_ns(self) -> int:
         aside = self._file.rename(self._file.with_name("aside"))
         with ThreadPoolExecutor(1) as other:
-            assert not other.submit(self._rules.hides, "secret").result(60)
+            assert not other.submit(self._rules.is_hidden, "secret").result(60)
         aside.rename(self._file)
         return time.time_ns()
 
@@ -211,8 +211,8 @@ def test_who_has_read_the_rules_goes_by_them_whatever_another_thread_has_seen(
     file.write_text("secret\n")
     rules = IgnoreRules(tmp_path)
     monkeypatch.setattr("joey.workspace.ignore.time", Meanwhile(rules, file))
-    assert rules.hides("secret")
-    assert rules.hides_place("secret", tmp_path / "secret")
+    assert rules.is_hidden("secret")
+    assert rules.is_file_or_directory_hidden("secret", tmp_path / "secret")
 
 
 @pytest.mark.requirement("permissions:paths:protected")

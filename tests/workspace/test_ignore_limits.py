@@ -60,7 +60,7 @@ def test_stars_in_rooignore_do_not_hold_the_engine(tmp_path: Path, rule: str, pa
     ],
 )
 def test_stars_take_as_much_as_they_must(rule: str, path: str, hidden: bool) -> None:
-    assert GitIgnore(rule.encode()).ignores(path.encode(), is_dir=False) is hidden
+    assert GitIgnore(rule.encode()).is_ignored(path.encode(), is_dir=False) is hidden
 
 
 @pytest.mark.parametrize("rules", ["a\0b\n", "a" * 5000, "".join(f"{n}\n" for n in range(5001))])
@@ -70,7 +70,7 @@ def test_rules_beyond_understanding_hide_everything_and_are_reported_once(
     (tmp_path / ".rooignore").write_text(rules)
     seen = IgnoreRules(tmp_path)
     with caplog.at_level(logging.WARNING):
-        assert all(seen.hides(path) for path in ("x", "y/z", "x"))
+        assert all(seen.is_hidden(path) for path in ("x", "y/z", "x"))
     assert len(caplog.records) == 1
 
 

@@ -12,7 +12,7 @@ from joey.errors import ToolError
 from joey.workspace import listing
 from joey.workspace import listing as listing_module
 from joey.workspace.files import LocalFiles
-from joey.workspace.listing import every_file, every_name
+from joey.workspace.listing import list_all_files, list_indexable_files
 
 
 def write(root: Path, *paths: str) -> None:
@@ -32,7 +32,7 @@ def test_all_files_are_listed_but_those_that_are_hidden_ignored_or_made_by_other
     write(tmp_path, "lib/app.min.js", "uv.lock", "package-lock.json", "vendor/a.go")
     (tmp_path / "link.py").symlink_to(tmp_path / "a.py")
     (tmp_path / "large.txt").write_bytes(b"x" * 2_000_000)
-    listing = every_file(LocalFiles(tmp_path))
+    listing = list_indexable_files(LocalFiles(tmp_path))
     assert {*listing.entries} == shown
     assert not listing.truncated
 
@@ -43,14 +43,14 @@ def test_what_a_user_may_point_at_is_more_than_what_is_worth_reading(tmp_path: P
     (tmp_path / ".gitignore").write_text("*.log\n")
     (tmp_path / ".rooignore").write_text("/secret\n")
     (tmp_path / "large.txt").write_bytes(b"x" * 2_000_000)
-    assert {*every_name(LocalFiles(tmp_path)).entries} - {".rooignore"} == shown
+    assert {*list_all_files(LocalFiles(tmp_path)).entries} - {".rooignore"} == shown
 
 
 def test_names_that_cannot_be_shown_as_they_are_are_left_out(tmp_path: Path) -> None:
     write(tmp_path, "a.py", "two\nlines.py", "right\u202eleft.py")
     (tmp_path / os.fsdecode(b"\xff.py")).write_text("x\n")
-    assert "two\nlines.py" not in every_file(LocalFiles(tmp_path)).entries
-    assert {*every_file(LocalFiles(tmp_path)).entries} <= {"a.py", "right\u202eleft.py"}
+    assert "two\nlines.py" not in list_indexable_files(LocalFiles(tmp_path)).entries
+    assert {*list_indexable_files(LocalFiles(tmp_path)).entries} <= {"a.py", "right\u202eleft.py"}
 
 
 def test_too_many_files_are_cut_in_the_order_of_their_names(
@@ -58,7 +58,7 @@ def test_too_many_files_are_cut_in_the_order_of_their_names(
 ) -> None:
     monkeypatch.setattr(listing_module, "MAX_INDEXED_FILES", 3)
     write(tmp_path, *(f"f{number}.py" for number in range(9)))
-    listing = every_file(LocalFiles(tmp_path))
+    listing = list_indexable_files(LocalFiles(tmp_path))
     assert listing.entries == ("f0.py", "f1.py", "f2.py")
     assert listing.truncated
 
@@ -69,7 +69,7 @@ def test_a_home_is_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n
     (tmp_path / "link").symlink_to("home")
     monkeypatch.setenv("HOME", str(tmp_path / name))
     with pytest.raises(ToolError, match="too wide"):
-        every_file(LocalFiles(tmp_path / "home"))
+        list_indexable_files(LocalFiles(tmp_path / "home"))
 
 
 @pytest.mark.requirement("index:hostile-ignore-files")
@@ -82,7 +82,7 @@ def test_ignore_rules_without_end_take_no_memory_without_end(
     write(tmp_path, "a.py")
     (tmp_path / name).symlink_to("/dev/zero")
     with pytest.raises(ToolError, match=r"cannot be listed.*memory"):
-        every_file(LocalFiles(tmp_path))
+        list_indexable_files(LocalFiles(tmp_path))
 
 
 @pytest.mark.requirement("index:hostile-ignore-files")
@@ -94,10 +94,10 @@ def test_ignore_rules_that_nobody_writes_are_not_waited_for(
     stop = threading.Event()
     threading.Timer(0.2, stop.set).start()
     with pytest.raises(ToolError, match="stopped"):
-        every_file(LocalFiles(tmp_path), stop)
+        list_indexable_files(LocalFiles(tmp_path), stop)
     monkeypatch.setattr(listing, "_INVENTORY_TIMEOUT_S", 0.2)
     with pytest.raises(ToolError, match="takes longer than"):
-        every_file(LocalFiles(tmp_path))
+        list_indexable_files(LocalFiles(tmp_path))
     assert set(Process().children()) <= before
 
 
@@ -105,4 +105,4 @@ def test_a_workspace_that_has_gone_is_an_error(tmp_path: Path) -> None:
     files = LocalFiles(tmp_path)
     tmp_path.rmdir()
     with pytest.raises(ToolError, match="cannot be listed"):
-        every_file(files)
+        list_indexable_files(files)

@@ -16,7 +16,12 @@ import pytest
 from joey.config.untrusted_files import SymlinkPolicy, UntrustedFileReader
 from joey.errors import ToolError
 from joey.workspace.files import LocalFiles
-from joey.workspace.git.trees import ConcurrentChangeError, TreeChange, apply, look
+from joey.workspace.git.trees import (
+    ConcurrentChangeError,
+    TreeChange,
+    apply_changes,
+    read_stat_summaries,
+)
 from joey.workspace.search import LocalSearch
 
 SWAPS = int(os.environ.get("JOEY_SWAPS", "10000"))
@@ -199,7 +204,9 @@ def test_a_merge_writes_nothing_into_what_is_swapped_in(
             tried += 1
             for changes in ([changed], [new], [gone]):
                 with suppress(OSError, ConcurrentChangeError):
-                    apply(harness.work, changes, made, look(harness.work, changes))
+                    apply_changes(
+                        harness.work, changes, made, read_stat_summaries(harness.work, changes)
+                    )
                     merged += 1
     assert merged
     harness.check_untouched()

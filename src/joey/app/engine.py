@@ -40,7 +40,7 @@ def open_engine(
     registry = Registry(build_default_tools())
     servers = McpServerPool(home, env)
     indexes = CodeIndexPool(home, env, kept=not ephemeral)
-    checkpoints = CheckpointStorePool(home, kept=not ephemeral)
+    checkpoints = CheckpointStorePool(home, persistent=not ephemeral)
 
     worktrees = None if ephemeral else resolve_worktrees_directory(home)
 

@@ -19,7 +19,7 @@ from threading import Event
 
 from joey.errors import ToolError
 from joey.workspace.files import LocalFiles
-from joey.workspace.listing import every_name
+from joey.workspace.listing import list_all_files
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class FileFinder:
 
     def _find_visible(self, names: PathIndex, typed: str) -> list[str]:
         """Without what `.rooignore` hides by now, or by rules that ripgrep reads otherwise."""
-        hides = self._files.rules.hides
+        hides = self._files.ignore_rules.is_hidden
         return [
             path
             for path in names.find(typed)
@@ -75,7 +75,7 @@ class FileFinder:
             self._listing_task = None
 
     def _build_index(self) -> PathIndex:
-        paths = sorted(every_name(self._files, self._stop_event).entries)
+        paths = sorted(list_all_files(self._files, self._stop_event).entries)
         return self._path_index if paths == self._path_index.listed_paths else PathIndex(paths)
 
 

@@ -49,10 +49,10 @@ from joey.tools.registry import Registry
 from joey.workspace.checkpoints.pool import CheckpointStorePool, TaskCheckpoints
 from joey.workspace.environment import LocalEnvironment, SystemClock
 from joey.workspace.files import LocalFiles
-from joey.workspace.git.process import repository_top
+from joey.workspace.git.process import find_repository_root
 from joey.workspace.git.repository import GitRepository
 from joey.workspace.git.worktrees import GitWorktrees
-from joey.workspace.listing import every_file
+from joey.workspace.listing import list_indexable_files
 from joey.workspace.search import LocalSearch
 
 if TYPE_CHECKING:
@@ -104,7 +104,9 @@ def build_runtime(
             hooks=build_hooks(files, home, env, options.settings, options.trust_root),
             rule_store=SettingsRuleStore(home),
             repository=GitRepository(options.workspace),
-            worktrees=GitWorktrees.of(files.root, worktrees) if worktrees is not None else None,
+            worktrees=GitWorktrees.open_if_supported(files.root, worktrees)
+            if worktrees is not None
+            else None,
             page_fetcher=WebPageFetcher(),
             shell_grammar=BashGrammar(),
             diagnostics=LocalDiagnostics(files, options.settings, env),
@@ -148,7 +150,7 @@ def _wrap_files(options: TaskOptions, files: LocalFiles) -> Files:
 def _add_repository_access(options: TaskOptions) -> Settings:
     """Commands in a worktree may look at the repository that it belongs to."""
     settings = options.settings or Settings()
-    top = None if options.trust_root is None else repository_top(options.trust_root)
+    top = None if options.trust_root is None else find_repository_root(options.trust_root)
     if top is None:
         return settings
     readable = (*settings.sandbox_readable, str(top / ".git"))
@@ -331,7 +333,7 @@ class CodeIndexPool:
         if not settings.codebase_index_enabled:
             return None
         embedder = self._build_embedder(settings.embedding_profile)
-        return self._indexes.open(files, lambda stop: every_file(files, stop), embedder)
+        return self._indexes.open(files, lambda stop: list_indexable_files(files, stop), embedder)
 
     def _build_embedder(self, name: str) -> Embedder | None:
         """A profile that cannot be used is no reason not to work: searches go by words, and say

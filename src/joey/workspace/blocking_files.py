@@ -35,7 +35,7 @@ class BlockingFileError(Exception):
 
 
 @asynccontextmanager
-async def unobstructed(directory: Path, opened: frozenset[str]) -> AsyncIterator[None]:
+async def watch_for_blocking_files(directory: Path, opened: frozenset[str]) -> AsyncIterator[None]:
     """For as long as a program works in a folder that opens files with these names.
 
     Raises:
@@ -50,7 +50,7 @@ async def unobstructed(directory: Path, opened: frozenset[str]) -> AsyncIterator
     looks: list[asyncio.Task[None]] = []
 
     async def look() -> None:
-        obstacle = await asyncio.to_thread(find_obstacle, directory, opened, stop)
+        obstacle = await asyncio.to_thread(find_blocking_file, directory, opened, stop)
         if obstacle is not None and not stop.is_set():
             found.append(obstacle)
             limit.reschedule(loop.time())
@@ -69,32 +69,39 @@ async def unobstructed(directory: Path, opened: frozenset[str]) -> AsyncIterator
         await asyncio.gather(*looks)
 
 
-def find_obstacle(directory: Path, opened: frozenset[str], stop: Event) -> Path | None:
+def find_blocking_file(directory: Path, opened: frozenset[str], stop: Event) -> Path | None:
     """In a folder, or right in one above it, where ripgrep looks too. Takes as long as there are
     files, unless `stop` is set."""
     above = (path / name for path in directory.parents for name in sorted(opened))
-    for path in chain(above, _opened_below(directory, opened, stop)):
+    for path in chain(above, _iter_irregular_opened_files(directory, opened, stop)):
         try:
             facts = path.stat()
         except OSError:
             continue
         # What a link leads to may well be /dev/null.
-        if stat.S_ISFIFO(facts.st_mode) or (is_special(facts.st_mode) and not path.is_symlink()):
+        if stat.S_ISFIFO(facts.st_mode) or (
+            is_pipe_or_device(facts.st_mode) and not path.is_symlink()
+        ):
             return path
     return None
 
 
-def is_obstacle_of_git(path: bytes, mode: int) -> bool:
+def can_block_git(path: bytes, mode: int) -> bool:
     """For who has seen a file, and not followed a link."""
-    return is_special(mode) and os.fsdecode(path.rpartition(b"/")[2]) in _FILES_ALWAYS_OPENED_BY_GIT
+    return (
+        is_pipe_or_device(mode)
+        and os.fsdecode(path.rpartition(b"/")[2]) in _FILES_ALWAYS_OPENED_BY_GIT
+    )
 
 
-def is_special(mode: int) -> bool:
+def is_pipe_or_device(mode: int) -> bool:
     """Not sockets: nobody can open one."""
     return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISBLK(mode)
 
 
-def _opened_below(directory: Path, opened: frozenset[str], stop: Event) -> Iterator[Path]:
+def _iter_irregular_opened_files(
+    directory: Path, opened: frozenset[str], stop: Event
+) -> Iterator[Path]:
     """What is no regular file; the shallow ones first."""
     pending = deque([(directory, False)])
     while pending and not stop.is_set():

@@ -22,24 +22,24 @@ class LocalEnvironment:
     def __init__(self, files: Files, search: Search) -> None:
         self._files = files
         self._search = search
-        self._expected: tuple[int, asyncio.Task[Listing]] | None = None
+        self._prewarmed_listing: tuple[int, asyncio.Task[Listing]] | None = None
 
     def get_system_info(self) -> Mapping[str, str]:
         return {
-            "os": _operating_system(),
+            "os": _describe_operating_system(),
             "shell": "bash",
             "home": str(Path.home()),
             "workspace": str(self._files.root),
         }
 
     def get_time_zone(self) -> str:
-        return zone_text(datetime.now().astimezone())
+        return format_time_zone(datetime.now().astimezone())
 
     def prewarm_listing(self, limit: int) -> None:
-        listing = asyncio.get_running_loop().create_task(self._list(limit))
+        listing = asyncio.get_running_loop().create_task(self._list_workspace(limit))
         # Where nobody asks for it after all, its failure is nobody's concern either.
         listing.add_done_callback(lambda done: done.cancelled() or done.exception())
-        self._expected = (limit, listing)
+        self._prewarmed_listing = (limit, listing)
 
     async def list_workspace(self, limit: int) -> Listing:
         """Everything in the workspace that is worth naming, at most `limit` entries.
@@ -47,18 +47,18 @@ class LocalEnvironment:
         Raises:
             WorkspaceError: the folder cannot be listed.
         """
-        if self._expected is not None and self._expected[0] == limit:
-            (_, listing), self._expected = self._expected, None
+        if self._prewarmed_listing is not None and self._prewarmed_listing[0] == limit:
+            (_, listing), self._prewarmed_listing = self._prewarmed_listing, None
             return await listing
-        return await self._list(limit)
+        return await self._list_workspace(limit)
 
     async def close(self) -> None:
-        if self._expected is not None:
-            _, listing = self._expected
+        if self._prewarmed_listing is not None:
+            _, listing = self._prewarmed_listing
             listing.cancel()
             await asyncio.wait((listing,))
 
-    async def _list(self, limit: int) -> Listing:
+    async def _list_workspace(self, limit: int) -> Listing:
         if limit <= 0:
             return Listing(entries=())
         root = self._files.root
@@ -68,28 +68,28 @@ class LocalEnvironment:
             raise WorkspaceError(f"cannot list the workspace {root}: {error}") from error
 
 
-def zone_text(now: datetime) -> str:
+def format_time_zone(now: datetime) -> str:
     """`Europe/Berlin, UTC+2:00`: the zone by the name it is known by, and its offset at `now`."""
-    name = os.environ.get("TZ", "").lstrip(":") or _linked_zone() or now.tzname() or "UTC"
+    name = os.environ.get("TZ", "").lstrip(":") or _read_localtime_zone() or now.tzname() or "UTC"
     minutes = int((now.utcoffset() or timedelta()).total_seconds()) // 60
     sign = "-" if minutes < 0 else "+"
     return f"{name}, UTC{sign}{abs(minutes) // 60}:{abs(minutes) % 60:02}"
 
 
-def _linked_zone() -> str:
+def _read_localtime_zone() -> str:
     """The zone that the system is set to, where `/etc/localtime` links to its file."""
     if not _LOCALTIME_PATH.is_symlink():
         return ""
     return str(_LOCALTIME_PATH.readlink()).partition(_ZONEINFO_PATH_SEGMENT)[2]
 
 
-def _operating_system() -> str:
+def _describe_operating_system() -> str:
     system = os.uname()
     name = "macOS (Darwin)" if system.sysname == "Darwin" else system.sysname
     return f"{name} {system.release}"
 
 
-_fits: type[Environment] = LocalEnvironment
+_protocol_check: type[Environment] = LocalEnvironment
 
 
 class SystemClock:
@@ -100,4 +100,4 @@ class SystemClock:
         await asyncio.sleep(seconds)
 
 
-_fits_clock: type[Clock] = SystemClock
+_clock_protocol_check: type[Clock] = SystemClock

@@ -32,12 +32,12 @@ from joey.errors import ToolError, WorkspaceError
 from joey.ports import Boundary, Files, FileStat, ResolvedPath
 from joey.workspace.ignore import IgnoreRules
 from joey.workspace.safe_open import (
-    check_regular,
-    facts_of,
-    footing_of,
+    check_regular_file,
+    find_directory_identity,
+    lstat_path,
     open_directory,
-    open_regular,
-    real_path,
+    open_regular_file,
+    resolve_real_path,
 )
 
 MAX_READ_BYTES = 64 * 1024 * 1024
@@ -69,11 +69,11 @@ class LocalFiles:
             raise WorkspaceError(f"{root} cannot be used as a workspace: {error}") from error
         if not self.root.is_dir():
             raise WorkspaceError(f"{root} is not a folder.")
-        if printable(str(self.root)) != str(self.root):
+        if to_printable(str(self.root)) != str(self.root):
             raise WorkspaceError(f"{root!r} cannot be used as a workspace: its name is not UTF-8.")
-        self.rules = IgnoreRules(self.root)
+        self.ignore_rules = IgnoreRules(self.root)
         self._boundary = boundary or DirectoryBoundary((self.root,))
-        self._aliases = [ProtectedAliases(root) for root in self._boundary.roots]
+        self._protected_aliases = [ProtectedAliases(root) for root in self._boundary.roots]
         self._on_written = on_written
 
     def resolve(self, path: str) -> ResolvedPath:
@@ -82,18 +82,18 @@ class LocalFiles:
         Raises:
             ToolError: no file could have this name, or what is on the way keeps changing.
         """
-        _check_usable(path)
+        _check_usable_path(path)
         whole = self.root / path
         named = Path(os.path.normpath(whole))
         try:
-            real = real_path(whole)
+            real = resolve_real_path(whole)
         except OSError as error:
             raise ToolError(f"{path} cannot be found: {error.strerror}.") from error
-        _check_usable(str(real))
-        relative, alias = self.relative(real), self.relative(named)
+        _check_usable_path(str(real))
+        relative, alias = self.to_relative(real), self.to_relative(named)
         shown = relative if relative is not None else str(real)
         within = {name for name in (alias, relative) if name is not None}
-        ignored = any(self.rules.hides_place(name, real) for name in within)
+        ignored = any(self.ignore_rules.is_file_or_directory_hidden(name, real) for name in within)
         reach = self._boundary.get_access(real)
         return ResolvedPath(
             original=path,
@@ -104,14 +104,14 @@ class LocalFiles:
             is_writable=reach.is_writable,
             is_ignored=ignored,
             is_protected=self._is_protected(named, real, reach.base_directory),
-            ignore_error=self.rules.error if ignored else "",
-            directory_identity=footing_of(real.parent),
+            ignore_error=self.ignore_rules.error if ignored else "",
+            directory_identity=find_directory_identity(real.parent),
         )
 
     def can_hide_files(self) -> bool:
-        return self.rules.hides_some()
+        return self.ignore_rules.has_rules()
 
-    def shows(self, place: ResolvedPath, path: Path) -> bool:
+    def can_show(self, place: ResolvedPath, path: Path) -> bool:
         """Whether a search or a list of `place` may tell of a path below it: not of what is hidden
         from the run, unless the place itself is, and was allowed all the same."""
         return (
@@ -122,28 +122,28 @@ class LocalFiles:
     def _is_protected(self, named: Path, real: Path, base: Path | None) -> bool:
         """By its name, or by the one that was given, both as seen from the directory of the run
         that they are in; how one comes there from outside does not count."""
-        if is_protected(_seen_from(base, real)):
+        if is_protected(_format_relative_to(base, real)):
             return True
-        if any(aliases.cover(real) for aliases in self._aliases):
+        if any(aliases.is_protected_target(real) for aliases in self._protected_aliases):
             return True
         known = self._boundary.roots if base is None else (*self._boundary.roots, base)
         around = next((root for root in known if get_relative_path(named, root) is not None), None)
         counts = base is None or around is not None
-        return counts and is_protected(_seen_from(around, named))
+        return counts and is_protected(_format_relative_to(around, named))
 
-    def relative(self, path: Path) -> str | None:
+    def to_relative(self, path: Path) -> str | None:
         """A resolved path as seen from the root, or None when it is outside."""
         return get_relative_path(path, self.root)
 
     async def stat(self, place: ResolvedPath) -> FileStat:
         try:
-            return _kind(place)
+            return _stat_file(place)
         except OSError as error:
-            raise _refusal("look at", place, error) from error
+            raise _build_tool_error("look at", place, error) from error
 
     async def stat_all(self, places: Sequence[ResolvedPath]) -> Sequence[FileStat]:
         def look() -> list[FileStat]:
-            return [_kind_if_any(place) for place in places]
+            return [_stat_file_or_absent(place) for place in places]
 
         return look() if len(places) <= _MAX_INLINE_STATS else await asyncio.to_thread(look)
 
@@ -151,38 +151,42 @@ class LocalFiles:
         most = MAX_READ_BYTES + 1 if limit is None else limit
         size = min(most, (await self.stat(place)).size - offset)
         if size > MAX_READ_BYTES:
-            raise _too_large(place)
-        with _translated("read", place):
-            data = await _run(size, lambda: _read(place.path, most, offset))
+            raise _build_too_large_error(place)
+        with _translate_errors("read", place):
+            data = await _run_inline_or_in_thread(
+                size, lambda: _read_range(place.path, most, offset)
+            )
         if len(data) > MAX_READ_BYTES:
-            raise _too_large(place)
+            raise _build_too_large_error(place)
         return data
 
     async def write(
         self, place: ResolvedPath, data: bytes, like: ResolvedPath | None = None
     ) -> None:
-        with _translated("write", place):
-            mode = None if like is None else _mode(like.path)
-            await _run(len(data), lambda: _replace(place, data, mode))
+        with _translate_errors("write", place):
+            mode = None if like is None else _read_permissions(like.path)
+            await _run_inline_or_in_thread(
+                len(data), lambda: _replace_atomically(place, data, mode)
+            )
             if self._on_written is not None:
                 self._on_written(place.path)
 
     async def remove(self, place: ResolvedPath) -> None:
-        with _translated("delete", place):
-            _remove(place)
+        with _translate_errors("delete", place):
+            _unlink_file(place)
 
 
-def printable(path: str) -> str:
+def to_printable(path: str) -> str:
     """A path that can be sent as UTF-8, whatever bytes the file system has in it."""
     return os.fsencode(path).decode(errors="replace")
 
 
-def printable_name(path: str) -> str:
+def to_printable_name(path: str) -> str:
     """The same on one line: a name must not look like several, or like anything else."""
-    return _CONTROL_CHARS_RE.sub(lambda match: repr(match[0])[1:-1], printable(path))
+    return _CONTROL_CHARS_RE.sub(lambda match: repr(match[0])[1:-1], to_printable(path))
 
 
-def is_too_wide(path: Path) -> bool:
+def is_root_or_home(path: Path) -> bool:
     """Whether a resolved folder is no project but the home of many: not to be walked."""
     try:
         home = Path.home()
@@ -191,13 +195,13 @@ def is_too_wide(path: Path) -> bool:
     return path in (Path(path.anchor), Path(os.path.realpath(home)))
 
 
-def _seen_from(base: Path | None, path: Path) -> str:
+def _format_relative_to(base: Path | None, path: Path) -> str:
     return str(path) if base is None else get_relative_path(path, base) or str(path)
 
 
-def _kind(place: ResolvedPath) -> FileStat:
+def _stat_file(place: ResolvedPath) -> FileStat:
     try:
-        facts = facts_of(place.path)
+        facts = lstat_path(place.path)
     except (FileNotFoundError, NotADirectoryError):
         return FileStat(exists=False)
     return FileStat(
@@ -209,14 +213,14 @@ def _kind(place: ResolvedPath) -> FileStat:
     )
 
 
-def _kind_if_any(place: ResolvedPath) -> FileStat:
+def _stat_file_or_absent(place: ResolvedPath) -> FileStat:
     try:
-        return _kind(place)
+        return _stat_file(place)
     except OSError:
         return FileStat(exists=False)
 
 
-def _check_usable(path: str) -> None:
+def _check_usable_path(path: str) -> None:
     problem = None
     if "\0" in path:
         problem = "it has a NUL character"
@@ -231,61 +235,63 @@ def _check_usable(path: str) -> None:
         raise ToolError(f"{path[:80]!r} is not a usable path: {problem}.")
 
 
-async def _run(size: int, work: Callable[[], T]) -> T:
+async def _run_inline_or_in_thread(size: int, work: Callable[[], T]) -> T:
     return work() if size <= _MAX_INLINE_BYTES else await asyncio.to_thread(work)
 
 
-def _too_large(place: ResolvedPath) -> ToolError:
+def _build_too_large_error(place: ResolvedPath) -> ToolError:
     return ToolError(
         f"Cannot read {place.display_path}: it is larger than {MAX_READ_BYTES // 2**20} MB."
     )
 
 
 @contextmanager
-def _translated(verb: str, place: ResolvedPath) -> Iterator[None]:
+def _translate_errors(verb: str, place: ResolvedPath) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError) as error:
-        raise _refusal(verb, place, error) from error
+        raise _build_tool_error(verb, place, error) from error
 
 
-def _refusal(verb: str, place: ResolvedPath, error: OSError | ValueError) -> ToolError:
+def _build_tool_error(verb: str, place: ResolvedPath, error: OSError | ValueError) -> ToolError:
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return ToolError(f"Cannot {verb} {place.display_path}: {reason}.")
 
 
-def _read(path: Path, most: int, offset: int) -> bytes:
+def _read_range(path: Path, max_bytes: int, offset: int) -> bytes:
     pieces: list[bytes] = []
-    with open_regular(path) as descriptor:
-        while most > 0 and (piece := os.pread(descriptor, min(most, 1024 * 1024), offset)):
+    with open_regular_file(path) as descriptor:
+        while max_bytes > 0 and (
+            piece := os.pread(descriptor, min(max_bytes, 1024 * 1024), offset)
+        ):
             pieces.append(piece)
-            most -= len(piece)
+            max_bytes -= len(piece)
             offset += len(piece)
     return b"".join(pieces)
 
 
-def _mode(path: Path) -> int:
+def _read_permissions(path: Path) -> int:
     """Who may do what with a file, without the bits that lend rights."""
-    return facts_of(path).st_mode & 0o777
+    return lstat_path(path).st_mode & 0o777
 
 
-def _replace(place: ResolvedPath, data: bytes, mode: int | None) -> None:
+def _replace_atomically(place: ResolvedPath, data: bytes, mode: int | None) -> None:
     """Write a new file beside the old one, then put it in its place in one step.
 
     `mode` is for a file that is not there yet.
     """
     name = place.path.name or "."
     with open_directory(
-        place.path.parent, create=True, footing=place.directory_identity
+        place.path.parent, create=True, identity=place.directory_identity
     ) as directory:
-        before = _facts(name, directory)
+        before = _stat_writable_file(name, directory)
         temporary = f".joey-{secrets.token_hex(8)}.tmp"
         descriptor = os.open(temporary, _CREATE_FLAGS, 0o666, dir_fd=directory)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(data)
                 if before is not None:
-                    _keep_owner(descriptor, before)
+                    _preserve_owner(descriptor, before)
                     mode = stat.S_IMODE(before.st_mode)
                 if mode is not None:
                     os.fchmod(descriptor, mode)
@@ -295,28 +301,28 @@ def _replace(place: ResolvedPath, data: bytes, mode: int | None) -> None:
             raise
 
 
-def _remove(place: ResolvedPath) -> None:
+def _unlink_file(place: ResolvedPath) -> None:
     """Take the name out of its folder; a link that is put there meanwhile is not followed."""
     name = place.path.name or "."
-    with open_directory(place.path.parent, footing=place.directory_identity) as directory:
-        if _facts(name, directory) is None:
+    with open_directory(place.path.parent, identity=place.directory_identity) as directory:
+        if _stat_writable_file(name, directory) is None:
             raise FileNotFoundError(errno.ENOENT, "there is no such file")
         os.unlink(name, dir_fd=directory)
 
 
-def _facts(name: str, directory: int) -> os.stat_result | None:
+def _stat_writable_file(name: str, directory: int) -> os.stat_result | None:
     """The file that is about to be replaced or deleted, which must be a regular one."""
     try:
         facts = os.stat(name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
         return None
-    check_regular(facts)
+    check_regular_file(facts)
     if not os.access(name, os.W_OK, dir_fd=directory):
         raise PermissionError(errno.EACCES, "it is read-only")
     return facts
 
 
-def _keep_owner(descriptor: int, before: os.stat_result) -> None:
+def _preserve_owner(descriptor: int, before: os.stat_result) -> None:
     now = os.fstat(descriptor)
     if (now.st_uid, now.st_gid) == (before.st_uid, before.st_gid):
         return
@@ -326,7 +332,7 @@ def _keep_owner(descriptor: int, before: os.stat_result) -> None:
         os.fchown(descriptor, before.st_uid, before.st_gid)
 
 
-_fits: type[Files] = LocalFiles
+_protocol_check: type[Files] = LocalFiles
 
 
 _MAX_SCANNED_ENTRIES = 20_000
@@ -347,50 +353,50 @@ class ProtectedAliases:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._known: tuple[tuple[int, int] | None, tuple[Path, ...]] = (None, ())
+        self._cached_links: tuple[tuple[int, int] | None, tuple[Path, ...]] = (None, ())
         """What the root looked like, and what is in it: replaced as a whole, since threads ask
         too."""
 
-    def cover(self, path: Path) -> bool:
+    def is_protected_target(self, path: Path) -> bool:
         """Whether a resolved path is, or is in, something that is protected by another name."""
         try:
-            targets = [real_path(link) for link in self._current()]
+            targets = [resolve_real_path(link) for link in self._get_links()]
         except OSError:
             return True  # it cannot be told at the moment
-        return any(path.is_relative_to(target) for target in targets) or _is_in_store(path)
+        return any(path.is_relative_to(target) for target in targets) or _is_in_git_directory(path)
 
-    def _current(self) -> tuple[Path, ...]:
+    def _get_links(self) -> tuple[Path, ...]:
         try:
             facts = self._root.stat()
-            seen, (before, links) = (facts.st_mtime_ns, facts.st_ctime_ns), self._known
+            seen, (before, links) = (facts.st_mtime_ns, facts.st_ctime_ns), self._cached_links
             if seen == before:
                 return links
-            links = tuple(self._find())
+            links = tuple(self._find_links())
         except OSError:
             # Nothing can be written in a folder that cannot be looked at.
-            self._known = (None, ())
+            self._cached_links = (None, ())
             return ()
-        self._known = (
+        self._cached_links = (
             seen if time.time_ns() - facts.st_ctime_ns > _CTIME_SETTLE_NS else None,
             links,
         )
         return links
 
-    def _find(self) -> list[Path]:
+    def _find_links(self) -> list[Path]:
         with os.scandir(self._root) as entries:
             found = [
                 self._root / entry.name
                 for entry in islice(entries, _MAX_SCANNED_ENTRIES)
                 if entry.is_symlink() and is_protected(entry.name)
             ]
-        named = _store_named_in(self._root / _GIT_FILE)
+        named = _read_gitdir_file(self._root / _GIT_FILE)
         return found if named is None else [*found, named]
 
 
-def _store_named_in(path: Path) -> Path | None:
+def _read_gitdir_file(path: Path) -> Path | None:
     """A `.git` that is no folder says where the store is."""
     try:
-        with open_regular(path) as descriptor:
+        with open_regular_file(path) as descriptor:
             text = os.fsdecode(os.read(descriptor, _MAX_GIT_FILE_BYTES))
     except OSError:
         return None
@@ -398,17 +404,17 @@ def _store_named_in(path: Path) -> Path | None:
     return path.parent / where.strip() if word == "gitdir" and "\0" not in where else None
 
 
-def _is_in_store(path: Path) -> bool:
+def _is_in_git_directory(path: Path) -> bool:
     """Whether a folder above it is what git takes for a repository."""
     return any(
-        fold_name(name) in _GIT_DIRECTORY_ENTRIES and _is_store(Path(*path.parts[:depth]))
+        fold_name(name) in _GIT_DIRECTORY_ENTRIES and _is_git_directory(Path(*path.parts[:depth]))
         for depth, name in enumerate(path.parts)
         if depth > 0
     )
 
 
-def _is_store(directory: Path) -> bool:
+def _is_git_directory(directory: Path) -> bool:
     return all(os.path.lexists(directory / name) for name in ("HEAD", "objects", "refs"))
 
 
-_fits_boundary: type[Boundary] = DirectoryBoundary
+_boundary_protocol_check: type[Boundary] = DirectoryBoundary

@@ -46,8 +46,8 @@ _CTIME_SETTLE_NS = 100_000_000
 
 class _LoadedRules(Struct, frozen=True):
     text: bytes | None = None
-    exact: GitIgnore | None = None
-    folded: GitIgnore | None = None
+    case_sensitive: GitIgnore | None = None
+    case_folded: GitIgnore | None = None
     """The same for folded names, where the file system folds them."""
     error: str = ""
     """Why they cannot be used."""
@@ -57,37 +57,37 @@ class IgnoreRules:
     """The workspace's `.rooignore`, as it is at the moment of asking."""
 
     def __init__(self, root: Path) -> None:
-        self._file = root / IGNORE_FILE_NAME
-        self._known: tuple[tuple[int, ...] | None, _LoadedRules] = (None, _LoadedRules())
+        self._path = root / IGNORE_FILE_NAME
+        self._cached_rules: tuple[tuple[int, ...] | None, _LoadedRules] = (None, _LoadedRules())
         """What the file looked like, and what it said: replaced as a whole, since threads ask too,
         and each goes by what it has seen itself."""
 
     @property
     def error(self) -> str:
         """Why every file is hidden, in a sentence; empty when rules decide."""
-        error = self._current().error
+        error = self._load_if_changed().error
         return (
             f"{IGNORE_FILE_NAME} cannot be used, so every file is hidden: {error}." if error else ""
         )
 
-    def hides_some(self) -> bool:
+    def has_rules(self) -> bool:
         """Whether there is anything to hide by."""
-        rules = self._current()
-        return bool(rules.error) or rules.exact is not None
+        rules = self._load_if_changed()
+        return bool(rules.error) or rules.case_sensitive is not None
 
-    def hide_as_in_ripgrep(self) -> bool:
+    def is_ripgrep_compatible(self) -> bool:
         """Whether ripgrep, given the file, hides nothing that is not hidden anyway."""
-        rules = self._current()
-        return rules.exact is None or rules.exact.same_in_ripgrep
+        rules = self._load_if_changed()
+        return rules.case_sensitive is None or rules.case_sensitive.is_ripgrep_compatible
 
-    def hides(self, path: str, *, is_dir: bool = False) -> bool:
+    def is_hidden(self, path: str, *, is_dir: bool = False) -> bool:
         """Whether a path relative to the root (with `/`) is hidden; the root itself never is."""
-        return _hides(self._current(), path, is_dir)
+        return _is_hidden(self._load_if_changed(), path, is_dir)
 
-    def hides_place(self, path: str, place: Path) -> bool:
-        """Like `hides`, for a path that may name a folder."""
-        rules = self._current()
-        as_file, as_dir = _hides(rules, path, False), _hides(rules, path, True)
+    def is_file_or_directory_hidden(self, path: str, place: Path) -> bool:
+        """Like `is_hidden`, for a path that may name a folder."""
+        rules = self._load_if_changed()
+        as_file, as_dir = _is_hidden(rules, path, False), _is_hidden(rules, path, True)
         if as_file == as_dir:
             return as_file
         is_dir = _is_dir(place)
@@ -95,70 +95,76 @@ class IgnoreRules:
             return True
         return as_dir if is_dir else as_file
 
-    def visible(self, files: Iterable[str]) -> list[str]:
+    def filter_visible(self, files: Iterable[str]) -> list[str]:
         """Those of the files that are not hidden, all by the same rules."""
-        rules = self._current()
-        return [path for path in files if not _hides(rules, path, False)]
+        rules = self._load_if_changed()
+        return [path for path in files if not _is_hidden(rules, path, False)]
 
-    def _current(self) -> _LoadedRules:
-        before, known = self._known
+    def _load_if_changed(self) -> _LoadedRules:
+        before, known = self._cached_rules
         try:
-            seen = _signature(self._file.stat())
+            seen = _build_stat_signature(self._path.stat())
         except OSError as error:
             absent = isinstance(error, FileNotFoundError | NotADirectoryError)
-            if absent and not self._file.is_symlink():
-                return self._keep(None, _LoadedRules())
-            return self._keep(None, self._closed(error, known))
+            if absent and not self._path.is_symlink():
+                return self._store_cache(None, _LoadedRules())
+            return self._store_cache(None, self._build_failed_rules(error, known))
         if seen == before:
             return known
         try:
-            text, facts = _read(self._file)
-            rules = known if known.text == text else _understood(text, self._folds_case(facts))
+            text, facts = _read_ignore_file(self._path)
+            rules = (
+                known
+                if known.text == text
+                else _parse_rules(text, self._is_case_insensitive(facts))
+            )
         except (OSError, ValueError) as error:
-            return self._keep(seen, self._closed(error, known))
+            return self._store_cache(seen, self._build_failed_rules(error, known))
         is_settled = time.time_ns() - facts.st_ctime_ns > _CTIME_SETTLE_NS
-        return self._keep(seen if is_settled and seen == _signature(facts) else None, rules)
+        return self._store_cache(
+            seen if is_settled and seen == _build_stat_signature(facts) else None, rules
+        )
 
-    def _folds_case(self, facts: os.stat_result) -> bool:
+    def _is_case_insensitive(self, facts: os.stat_result) -> bool:
         """Whether the file is there under a name in other letters as well, as git finds it out."""
         try:
-            return os.path.samestat(facts, self._file.with_name(IGNORE_FILE_NAME.upper()).stat())
+            return os.path.samestat(facts, self._path.with_name(IGNORE_FILE_NAME.upper()).stat())
         except OSError:
             return False
 
-    def _keep(self, seen: tuple[int, ...] | None, rules: _LoadedRules) -> _LoadedRules:
-        self._known = (seen, rules)
+    def _store_cache(self, seen: tuple[int, ...] | None, rules: _LoadedRules) -> _LoadedRules:
+        self._cached_rules = (seen, rules)
         return rules
 
-    def _closed(self, error: Exception, known: _LoadedRules) -> _LoadedRules:
+    def _build_failed_rules(self, error: Exception, known: _LoadedRules) -> _LoadedRules:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         if known.error != reason:
-            log.warning("%s cannot be used, so every file is hidden: %s", self._file, reason)
+            log.warning("%s cannot be used, so every file is hidden: %s", self._path, reason)
         return _LoadedRules(error=reason)
 
 
-def _hides(rules: _LoadedRules, path: str, is_dir: bool) -> bool:
+def _is_hidden(rules: _LoadedRules, path: str, is_dir: bool) -> bool:
     if path in ("", "."):
         return False
     if rules.error:
         return True
-    if rules.exact is None:
+    if rules.case_sensitive is None:
         return False
-    if path == IGNORE_FILE_NAME or (len(path) > _MAX_NAME_CHARS and _has_impossible_name(path)):
+    if path == IGNORE_FILE_NAME or (len(path) > _MAX_NAME_CHARS and _has_too_long_name(path)):
         return True
-    if rules.exact.ignores(os.fsencode(path), is_dir):
+    if rules.case_sensitive.is_ignored(os.fsencode(path), is_dir):
         return True
-    if rules.folded is None:
+    if rules.case_folded is None:
         return False
     folded = "/".join(map(fold_name, path.split("/")))
-    return folded == IGNORE_FILE_NAME or rules.folded.ignores(os.fsencode(folded), is_dir)
+    return folded == IGNORE_FILE_NAME or rules.case_folded.is_ignored(os.fsencode(folded), is_dir)
 
 
-def _has_impossible_name(path: str) -> bool:
+def _has_too_long_name(path: str) -> bool:
     return any(len(name) > _MAX_NAME_CHARS for name in path.split("/"))
 
 
-def _understood(text: bytes, folds_case: bool) -> _LoadedRules:
+def _parse_rules(text: bytes, folds_case: bool) -> _LoadedRules:
     """Raises ValueError."""
     if b"\0" in text:
         raise ValueError("it is not a text file")
@@ -166,15 +172,15 @@ def _understood(text: bytes, folds_case: bool) -> _LoadedRules:
     exact = GitIgnore("\n".join(lines).encode())
     if exact.is_empty:
         return _LoadedRules(text)
-    folded = GitIgnore("\n".join(map(_folded_rule, lines)).encode()) if folds_case else None
+    folded = GitIgnore("\n".join(map(_fold_rule_case, lines)).encode()) if folds_case else None
     return _LoadedRules(text, exact, folded)
 
 
-def _signature(facts: os.stat_result) -> tuple[int, ...]:
+def _build_stat_signature(facts: os.stat_result) -> tuple[int, ...]:
     return facts.st_mtime_ns, facts.st_ctime_ns, facts.st_size, facts.st_ino, facts.st_dev
 
 
-def _read(path: Path) -> tuple[bytes, os.stat_result]:
+def _read_ignore_file(path: Path) -> tuple[bytes, os.stat_result]:
     """Never waits, as for a pipe, and never takes more than is reasonable."""
     with open(path, "rb", opener=lambda name, _: os.open(name, _OPEN_READ_FLAGS)) as file:
         facts = os.fstat(file.fileno())
@@ -186,7 +192,7 @@ def _read(path: Path) -> tuple[bytes, os.stat_result]:
     return text, facts
 
 
-def _folded_rule(line: str) -> str:
+def _fold_rule_case(line: str) -> str:
     """A rule for folded names. No other character becomes one that gives the line a meaning."""
     folded = unicodedata.normalize("NFKC", line.casefold())
     return f"\\{folded}" if folded[:1] in ("!", "#") and folded[:1] != line[:1] else folded
@@ -242,19 +248,19 @@ class _NeverMatchesError(Exception):
 
 class _IgnoreRule(Struct, frozen=True):
     regex: bytes
-    includes: bool
+    is_negated: bool
     """It begins with `!`."""
-    only_directories: bool
-    whole_path: bool
+    is_directory_only: bool
+    matches_full_path: bool
     """Otherwise it is matched against the last name of a path."""
 
 
 class _RuleGroup(Struct, frozen=True):
     """Rules that follow each other and decide the same."""
 
-    includes: bool
-    names: re.Pattern[bytes] | None
-    paths: re.Pattern[bytes] | None
+    is_negated: bool
+    name_regex: re.Pattern[bytes] | None
+    path_regex: re.Pattern[bytes] | None
 
 
 class GitIgnore:
@@ -262,67 +268,73 @@ class GitIgnore:
 
     def __init__(self, text: bytes) -> None:
         """Raises ValueError where the rules are unreasonably many or long."""
-        lines = list(_lines(text))
+        lines = list(_iter_rule_lines(text))
         if len(lines) > _MAX_RULES:
             raise ValueError(f"more than {_MAX_RULES} rules")
         if any(len(line) > _MAX_RULE_BYTES for line in lines):
             raise ValueError(f"a rule of more than {_MAX_RULE_BYTES} characters")
-        rules = [rule for line in lines if (rule := _parse(line)) is not None]
-        self._for_directories = _runs(rules)
-        self._for_files = _runs(rule for rule in rules if not rule.only_directories)
-        self._directories: dict[bytes, bool] = {}
+        rules = [rule for line in lines if (rule := _parse_rule(line)) is not None]
+        self._directory_rule_groups = _group_rules(rules)
+        self._file_rule_groups = _group_rules(rule for rule in rules if not rule.is_directory_only)
+        self._directory_verdicts: dict[bytes, bool] = {}
         """Verdicts so far, since files of a directory are mostly asked about together."""
         self.is_empty = not lines
-        self.same_in_ripgrep = all(_RIPGREP_COMPATIBLE_RULE_RE.fullmatch(line) for line in lines)
+        self.is_ripgrep_compatible = all(
+            _RIPGREP_COMPATIBLE_RULE_RE.fullmatch(line) for line in lines
+        )
         """Whether ripgrep, which reads some patterns otherwise, hides just the same by them."""
 
-    def ignores(self, path: bytes, is_dir: bool) -> bool:
+    def is_ignored(self, path: bytes, is_dir: bool) -> bool:
         """Whether a path relative to the root, without `/` at either end, is ignored."""
         directory, _, name = path.rpartition(b"/")
-        if directory and self._ignores_directory(directory):
+        if directory and self._is_directory_ignored(directory):
             return True
-        return _is_ignored(self._for_directories if is_dir else self._for_files, path, name)
+        return _is_ignored(
+            self._directory_rule_groups if is_dir else self._file_rule_groups, path, name
+        )
 
-    def _ignores_directory(self, path: bytes) -> bool:
-        known = self._directories.get(path)
+    def _is_directory_ignored(self, path: bytes) -> bool:
+        known = self._directory_verdicts.get(path)
         if known is not None:
             return known
-        if len(self._directories) >= _DIRECTORY_CACHE_SIZE:
-            self._directories.clear()
+        if len(self._directory_verdicts) >= _DIRECTORY_CACHE_SIZE:
+            self._directory_verdicts.clear()
         ignored, above = False, b""
         for name in path.split(b"/"):
             above = b"%s/%s" % (above, name) if above else name
             if not ignored:
-                ignored = _is_ignored(self._for_directories, above, name)
-            self._directories[above] = ignored
+                ignored = _is_ignored(self._directory_rule_groups, above, name)
+            self._directory_verdicts[above] = ignored
         return ignored
 
 
 def _is_ignored(runs: Sequence[_RuleGroup], path: bytes, name: bytes) -> bool:
     for run in runs:
-        if run.names is not None and run.names.fullmatch(name):
-            return not run.includes
-        if run.paths is not None and run.paths.fullmatch(path):
-            return not run.includes
+        if run.name_regex is not None and run.name_regex.fullmatch(name):
+            return not run.is_negated
+        if run.path_regex is not None and run.path_regex.fullmatch(path):
+            return not run.is_negated
     return False
 
 
-def _runs(rules: Iterable[_IgnoreRule]) -> list[_RuleGroup]:
+def _group_rules(rules: Iterable[_IgnoreRule]) -> list[_RuleGroup]:
     """The last one first."""
     runs = []
-    for includes, group in groupby(rules, lambda rule: rule.includes):
+    for includes, group in groupby(rules, lambda rule: rule.is_negated):
         same = list(group)
-        names = [rule.regex for rule in same if not rule.whole_path]
-        paths = [rule.regex for rule in same if rule.whole_path]
-        runs.append(_RuleGroup(includes, _any_of(names), _any_of(paths)))
+        names = [rule.regex for rule in same if not rule.matches_full_path]
+        paths = [rule.regex for rule in same if rule.matches_full_path]
+        runs.append(
+            _RuleGroup(includes, _compile_alternatives(names), _compile_alternatives(paths))
+        )
     return runs[::-1]
 
 
-def _any_of(regexes: list[bytes]) -> re.Pattern[bytes] | None:
+def _compile_alternatives(regexes: list[bytes]) -> re.Pattern[bytes] | None:
     return re.compile(b"|".join(regexes), re.DOTALL) if regexes else None
 
 
-def _lines(text: bytes) -> Iterator[bytes]:
+def _iter_rule_lines(text: bytes) -> Iterator[bytes]:
     """Without comments and spaces at the end, unless one is escaped."""
     for raw in text.split(b"\n"):
         if raw.startswith(b"#"):
@@ -336,7 +348,7 @@ def _lines(text: bytes) -> Iterator[bytes]:
             yield rule
 
 
-def _parse(line: bytes) -> _IgnoreRule | None:
+def _parse_rule(line: bytes) -> _IgnoreRule | None:
     """None for a rule that matches nothing."""
     pattern = line.removeprefix(b"!")
     only_directories = pattern.endswith(b"/")
@@ -346,13 +358,13 @@ def _parse(line: bytes) -> _IgnoreRule | None:
     if not pattern:
         return None
     try:
-        regex = _regex(list(_tokens(pattern)))
+        regex = _build_regex(list(_tokenize_pattern(pattern)))
     except _NeverMatchesError:
         return None
     return _IgnoreRule(regex, line.startswith(b"!"), only_directories, whole_path)
 
 
-def _tokens(pattern: bytes) -> Iterator[bytes]:
+def _tokenize_pattern(pattern: bytes) -> Iterator[bytes]:
     """Raises _NeverMatchesError."""
     first = _SPECIAL_CHAR_RE.search(pattern)
     at = 0
@@ -362,23 +374,23 @@ def _tokens(pattern: bytes) -> Iterator[bytes]:
                 # git compares what is plain at the beginning and matches the rest on its own. So
                 # `a**/b` begins with `**/`, too.
                 begins = (first is not None and at == first.start()) or pattern[at - 1] == ord("/")
-                token, at = _stars(pattern, at, begins)
+                token, at = _read_stars_token(pattern, at, begins)
                 yield token
                 continue
             case b"?":
                 yield _ANY_CHAR_TOKEN
             case b"[":
-                token, at = _bracket(pattern, at)
+                token, at = _read_bracket_token(pattern, at)
                 yield token
             case b"\\":
                 at += 1
-                yield re.escape(_character(pattern, at))
+                yield re.escape(_read_character(pattern, at))
             case character:
                 yield re.escape(character)
         at += 1
 
 
-def _stars(pattern: bytes, at: int, begins: bool) -> tuple[bytes, int]:
+def _read_stars_token(pattern: bytes, at: int, begins: bool) -> tuple[bytes, int]:
     """The token for the stars at this place, and where the pattern continues."""
     stars = _STARS_RE.match(pattern, at)
     assert stars is not None
@@ -391,7 +403,7 @@ def _stars(pattern: bytes, at: int, begins: bool) -> tuple[bytes, int]:
     return (_EVERYTHING_TOKEN if rest in (b"", b"\\/") else _STAR_TOKEN), end
 
 
-def _bracket(pattern: bytes, at: int) -> tuple[bytes, int]:
+def _read_bracket_token(pattern: bytes, at: int) -> tuple[bytes, int]:
     """The token for `[...]` at this place, and where its `]` is.
 
     Raises:
@@ -404,21 +416,21 @@ def _bracket(pattern: bytes, at: int) -> tuple[bytes, int]:
     before = b""
     """The character with which a range may begin."""
     while at == start or pattern[at : at + 1] != b"]":
-        character = _character(pattern, at)
+        character = _read_character(pattern, at)
         if character == b"-" and before and pattern[at + 1 : at + 2] not in (b"", b"]"):
             at += 2 if pattern[at + 1 : at + 2] == b"\\" else 1
-            last = _character(pattern, at)
+            last = _read_character(pattern, at)
             if before <= last:
-                items.append(b"%s-%s" % (_code(before), _code(last)))
+                items.append(b"%s-%s" % (_escape_byte(before), _escape_byte(last)))
             before = b""
-        elif character == b"[" and (named := _class(pattern, at)) is not None:
+        elif character == b"[" and (named := _read_character_class(pattern, at)) is not None:
             item, at = named
             items.append(item)
             before = b""
         else:
             at += character == b"\\"
-            before = _character(pattern, at)
-            items.append(_code(before))
+            before = _read_character(pattern, at)
+            items.append(_escape_byte(before))
         at += 1
     if items:
         return b"(?!/)[%s%s]" % (b"^" if negated else b"", b"".join(items)), at
@@ -427,7 +439,7 @@ def _bracket(pattern: bytes, at: int) -> tuple[bytes, int]:
     raise _NeverMatchesError
 
 
-def _class(pattern: bytes, at: int) -> tuple[bytes, int] | None:
+def _read_character_class(pattern: bytes, at: int) -> tuple[bytes, int] | None:
     """What `[:name:]` stands for and where its `]` is; None when this is only a bracket.
 
     Raises:
@@ -446,41 +458,45 @@ def _class(pattern: bytes, at: int) -> tuple[bytes, int] | None:
     return _CHARACTER_CLASSES[name], end
 
 
-def _character(pattern: bytes, at: int) -> bytes:
+def _read_character(pattern: bytes, at: int) -> bytes:
     """Raises _NeverMatchesError where the pattern has ended."""
     if at >= len(pattern):
         raise _NeverMatchesError
     return pattern[at : at + 1]
 
 
-def _code(character: bytes) -> bytes:
+def _escape_byte(character: bytes) -> bytes:
     return b"\\x%02x" % ord(character)
 
 
-def _regex(tokens: Sequence[bytes]) -> bytes:
+def _build_regex(tokens: Sequence[bytes]) -> bytes:
     gaps = [at for at, token in enumerate(tokens) if token in _LAZY_TOKENS]
     if not gaps:
-        return _names(tokens)
-    parts = [_names(tokens[: gaps[0]])]
+        return _build_path_regex(tokens)
+    parts = [_build_path_regex(tokens[: gaps[0]])]
     for at, end in pairwise(gaps):
-        parts.append(b"(?>%s%s)" % (_LAZY_TOKENS[tokens[at]], _names(tokens[at + 1 : end])))
-    return b"".join((*parts, tokens[gaps[-1]], _names(tokens[gaps[-1] + 1 :])))
+        parts.append(
+            b"(?>%s%s)" % (_LAZY_TOKENS[tokens[at]], _build_path_regex(tokens[at + 1 : end]))
+        )
+    return b"".join((*parts, tokens[gaps[-1]], _build_path_regex(tokens[gaps[-1] + 1 :])))
 
 
-def _names(tokens: Sequence[bytes]) -> bytes:
+def _build_path_regex(tokens: Sequence[bytes]) -> bytes:
     """Names and the slashes between them."""
-    return _SLASH_TOKEN.join(_name(name) for name in _split(tokens, _SLASH_TOKEN))
+    return _SLASH_TOKEN.join(
+        _build_name_regex(name) for name in _split_tokens(tokens, _SLASH_TOKEN)
+    )
 
 
-def _name(tokens: Sequence[bytes]) -> bytes:
-    first, *others = (b"".join(piece) for piece in _split(tokens, _STAR_TOKEN))
+def _build_name_regex(tokens: Sequence[bytes]) -> bytes:
+    first, *others = (b"".join(piece) for piece in _split_tokens(tokens, _STAR_TOKEN))
     if not others:
         return first
     middle = (b"(?>%s?%s)" % (_STAR_TOKEN, piece) for piece in others[:-1])
     return b"".join((first, *middle, _STAR_TOKEN, others[-1]))
 
 
-def _split(tokens: Sequence[bytes], separator: bytes) -> Iterator[Sequence[bytes]]:
+def _split_tokens(tokens: Sequence[bytes], separator: bytes) -> Iterator[Sequence[bytes]]:
     start = 0
     for at, token in enumerate(tokens):
         if token == separator:

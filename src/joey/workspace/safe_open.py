@@ -28,7 +28,7 @@ _KERNEL_DIRECTORIES = ("/proc", "/sys")
 _MAX_RESOLVE_ATTEMPTS = 20
 
 
-def real_path(path: Path) -> Path:
+def resolve_real_path(path: Path) -> Path:
     """Where a path leads, or would if it existed.
 
     Raises:
@@ -41,7 +41,7 @@ def real_path(path: Path) -> Path:
     raise OSError(errno.EAGAIN, "its folders are being changed at the moment")
 
 
-def footing_of(directory: Path) -> DirectoryIdentity | None:
+def find_directory_identity(directory: Path) -> DirectoryIdentity | None:
     """The folder, or the one above it that exists; None when that cannot be seen."""
     parts = directory.parts
     for depth in range(len(parts), 0, -1):
@@ -57,30 +57,30 @@ def footing_of(directory: Path) -> DirectoryIdentity | None:
 
 @contextmanager
 def open_directory(
-    path: Path, *, create: bool = False, footing: DirectoryIdentity | None = None
+    path: Path, *, create: bool = False, identity: DirectoryIdentity | None = None
 ) -> Iterator[int]:
     """A handle by which files of a folder can be named (`dir_fd`).
 
     Raises:
         OSError: a part of the path is missing, a link or no folder; or the folder at the
-            `footing` is not the one that it was.
+            `identity` is not the one that it was.
     """
     current = os.open(path.anchor, _WALK_FLAGS)
     try:
         for depth, name in enumerate(path.parts, start=1):
             if depth > 1:
-                below = _enter(name, current, create)
+                below = _open_child_directory(name, current, create)
                 os.close(current)
                 current = below
-            if footing is not None and depth == footing.depth:
-                _check_same(current, footing)
+            if identity is not None and depth == identity.depth:
+                _check_identity(current, identity)
         yield current
     finally:
         os.close(current)
 
 
 @contextmanager
-def open_regular(path: Path) -> Iterator[int]:
+def open_regular_file(path: Path) -> Iterator[int]:
     """A descriptor to read a regular file; what else there may be is not even opened, since
     opening some devices does something.
 
@@ -88,12 +88,12 @@ def open_regular(path: Path) -> Iterator[int]:
         OSError: there is none, or it is a file of the kernel's own.
     """
     with open_directory(path.parent) as directory:
-        check_regular(os.stat(path.name or ".", dir_fd=directory, follow_symlinks=False))
+        check_regular_file(os.stat(path.name or ".", dir_fd=directory, follow_symlinks=False))
         descriptor = os.open(path.name or ".", _READ_FLAGS, dir_fd=directory)
     try:
         facts = os.fstat(descriptor)
-        check_regular(facts)
-        if is_of_kernel(path) or facts.st_dev in _kernel_devices():
+        check_regular_file(facts)
+        if is_kernel_path(path) or facts.st_dev in _find_kernel_devices():
             raise OSError(errno.EINVAL, "it is not on a disk, but made up by the system")
         yield descriptor
     finally:
@@ -101,7 +101,7 @@ def open_regular(path: Path) -> Iterator[int]:
 
 
 @contextmanager
-def scan(path: Path) -> Iterator[Iterator[os.DirEntry[str]]]:
+def scan_directory(path: Path) -> Iterator[Iterator[os.DirEntry[str]]]:
     """What is in a folder. Raises OSError."""
     with open_directory(path.parent) as above:
         descriptor = os.open(path.name or ".", _DIRECTORY_FLAGS | os.O_RDONLY, dir_fd=above)
@@ -112,13 +112,13 @@ def scan(path: Path) -> Iterator[Iterator[os.DirEntry[str]]]:
         os.close(descriptor)
 
 
-def facts_of(path: Path) -> os.stat_result:
+def lstat_path(path: Path) -> os.stat_result:
     """What is at a path, which may be a link itself. Raises OSError."""
     with open_directory(path.parent) as directory:
         return os.stat(path.name or ".", dir_fd=directory, follow_symlinks=False)
 
 
-def check_regular(facts: os.stat_result) -> None:
+def check_regular_file(facts: os.stat_result) -> None:
     """Raises OSError."""
     if stat.S_ISDIR(facts.st_mode):
         raise IsADirectoryError(errno.EISDIR, "it is a directory")
@@ -128,14 +128,14 @@ def check_regular(facts: os.stat_result) -> None:
         raise OSError(errno.EINVAL, "it is not a regular file")
 
 
-def is_of_kernel(path: Path) -> bool:
+def is_kernel_path(path: Path) -> bool:
     """Whether a resolved path leads to where the system shows its own insides, such as the
     environment of processes."""
     return os.path.join(*path.parts[:2]) in _KERNEL_DIRECTORIES  # noqa: PTH118
 
 
 @cache
-def _kernel_devices() -> frozenset[int]:
+def _find_kernel_devices() -> frozenset[int]:
     """By which these files are known where they are mounted elsewhere too."""
     found = set()
     for path in _KERNEL_DIRECTORIES:
@@ -144,7 +144,7 @@ def _kernel_devices() -> frozenset[int]:
     return frozenset(found - {os.stat("/").st_dev})  # noqa: PTH116
 
 
-def _enter(name: str, directory: int, create: bool) -> int:
+def _open_child_directory(name: str, directory: int, create: bool) -> int:
     try:
         return os.open(name, _WALK_FLAGS, dir_fd=directory)
     except FileNotFoundError:
@@ -155,9 +155,9 @@ def _enter(name: str, directory: int, create: bool) -> int:
     return os.open(name, _WALK_FLAGS, dir_fd=directory)
 
 
-def _check_same(descriptor: int, footing: DirectoryIdentity) -> None:
+def _check_identity(descriptor: int, identity: DirectoryIdentity) -> None:
     facts = os.fstat(descriptor)
-    if (facts.st_dev, facts.st_ino) != (footing.device, footing.inode):
+    if (facts.st_dev, facts.st_ino) != (identity.device, identity.inode):
         raise OSError(
             errno.ESTALE, "its folder was replaced by another one meanwhile; make the call again"
         )

@@ -11,7 +11,7 @@ taken for one.
 
 ripgrep opens files by name. While it walks, a directory may become a symlink to anywhere, and it
 would report what it finds there. So nothing is shown that is not in the file when that is opened
-without following a symlink (`confirms`).
+without following a symlink (`verify_hit`).
 
 Globs narrow a search to some files, as models write them. ripgrep's own `--glob` is no use: a file
 that matches it is searched even if git ignores it. Its file types respect the ignore rules, but
@@ -37,11 +37,16 @@ from msgspec.structs import replace
 from joey.core.text import compile_regex
 from joey.errors import TargetNotFoundError, ToolError
 from joey.ports import Listing, ResolvedPath, Search, SearchHit, SearchResult
-from joey.workspace.blocking_files import BlockingFileError, unobstructed
-from joey.workspace.files import LocalFiles, printable_name
+from joey.workspace.blocking_files import BlockingFileError, watch_for_blocking_files
+from joey.workspace.files import LocalFiles, to_printable_name
 from joey.workspace.listing import list_directory
-from joey.workspace.ripgrep import RipgrepError, RipgrepOutOfMemoryError, opened_by, records
-from joey.workspace.safe_open import open_regular
+from joey.workspace.ripgrep import (
+    RipgrepError,
+    RipgrepOutOfMemoryError,
+    iter_records,
+    list_opened_file_names,
+)
+from joey.workspace.safe_open import open_regular_file
 
 _SEARCH_TIMEOUT_S = 30
 _CONTEXT_LINES = 1
@@ -54,11 +59,11 @@ _UTF_16_PREFIXES = (b"\xff\xfe", b"\xfe\xff")
 
 
 class _SearchQuery(Struct, frozen=True):
-    place: ResolvedPath
+    target: ResolvedPath
     is_file: bool
     arguments: tuple[str, ...]
-    pattern: FilePattern | None
-    lines: int
+    file_pattern: FilePattern | None
+    max_lines: int
     """As many as may be shown."""
 
 
@@ -71,7 +76,7 @@ class LocalSearch:
     async def grep(
         self, place: ResolvedPath, regex: str, file_pattern: str | None, limit: int
     ) -> SearchResult:
-        self._check_rules(place)
+        self._check_ignore_rules(place)
         kind = await self._files.stat(place)
         if not kind.exists:
             raise TargetNotFoundError(f"Cannot search {place.display_path}: it does not exist.")
@@ -86,61 +91,66 @@ class LocalSearch:
             kind.is_file,
             (
                 *(f"--context={_CONTEXT_LINES}", f"--max-count={lines + 1}", f"--regexp={regex}"),
-                *(pattern.arguments if pattern is not None else ()),
+                *(pattern.ripgrep_arguments if pattern is not None else ()),
             ),
             pattern,
             lines,
         )
         try:
             try:
-                return await self._answer(question, limit)
+                return await self._search(question, limit)
             except RipgrepOutOfMemoryError as error:
-                return await self._answer_without_large_files(question, limit, error)
+                return await self._search_without_large_files(question, limit, error)
             except BlockingFileError as error:
-                return await self._answer_without_rules(question, limit, error)
+                return await self._search_without_ignore_rules(question, limit, error)
         except RipgrepError as error:
             raise ToolError(f"ripgrep refused the search:\n{error}") from error
 
     async def list_directory(self, place: ResolvedPath, recursive: bool, limit: int) -> Listing:
-        self._check_rules(place)
+        self._check_ignore_rules(place)
         return await list_directory(self._files, place, recursive, limit)
 
-    def _check_rules(self, place: ResolvedPath) -> None:
+    def _check_ignore_rules(self, place: ResolvedPath) -> None:
         """Where all is hidden, "nothing found" would be no answer."""
-        if place.is_inside and (rules_error := self._files.rules.error):
+        if place.is_inside and (rules_error := self._files.ignore_rules.error):
             raise ToolError(f"Cannot look into {place.display_path}: {rules_error}")
 
-    async def _answer(self, question: _SearchQuery, limit: int) -> SearchResult:
-        reader = self._reader(question, question.lines * _MAX_OVERSEARCH_FACTOR)
-        cut = not await self._read(question, reader)
-        if reader.full:
-            ordered = self._reader(question, question.lines)
-            if await self._read(question, ordered, "--sort=path"):
+    async def _search(self, question: _SearchQuery, limit: int) -> SearchResult:
+        reader = self._build_reader(question, question.max_lines * _MAX_OVERSEARCH_FACTOR)
+        cut = not await self._run_ripgrep(question, reader)
+        if reader.is_full:
+            ordered = self._build_reader(question, question.max_lines)
+            if await self._run_ripgrep(question, ordered, "--sort=path"):
                 reader = ordered
-        found = reader.done()
-        if question.is_file and not found and await self._is_binary(question.place):
+        found = reader.finish()
+        if question.is_file and not found and await self._is_binary(question.target):
             raise ToolError(
-                f"{question.place.display_path} is a binary file, which is not searched. A "
+                f"{question.target.display_path} is a binary file, which is not searched. A "
                 "command such as"
                 " `grep -a` can look into it."
             )
-        more = len(found) > limit or sum(len(each.lines) for each in found) > question.lines
-        hits = await asyncio.to_thread(_confirmed, found[:limit])
-        return SearchResult(first_hits(hits, question.lines), truncated=cut or reader.full or more)
+        more = len(found) > limit or sum(len(each.lines) for each in found) > question.max_lines
+        hits = await asyncio.to_thread(_confirm_hits, found[:limit])
+        return SearchResult(
+            limit_hits(hits, question.max_lines), truncated=cut or reader.is_full or more
+        )
 
-    async def _answer_without_large_files(
+    async def _search_without_large_files(
         self, question: _SearchQuery, limit: int, error: RipgrepOutOfMemoryError
     ) -> SearchResult:
         """ripgrep holds a line as a whole; one without end must not spoil the other files."""
         if question.is_file:
             raise ToolError(
-                f"Cannot search {question.place.display_path}: it has a line that is too long. "
+                f"Cannot search {question.target.display_path}: it has a line that is too long. "
                 "A command"
                 " such as `grep -o` can look for a part of it."
             ) from error
         arguments = (*question.arguments, f"--max-filesize={_FALLBACK_MAX_FILE_SIZE}")
-        result = await self._answer(
-            _SearchQuery(question.place, False, arguments, question.pattern, question.lines), limit
+        result = await self._search(
+            _SearchQuery(
+                question.target, False, arguments, question.file_pattern, question.max_lines
+            ),
+            limit,
         )
         note = (
             f"Files of more than {_FALLBACK_MAX_FILE_SIZE}B were not searched: one of them has "
@@ -149,12 +159,12 @@ class LocalSearch:
         )
         return SearchResult(result.hits, result.truncated, note)
 
-    async def _answer_without_rules(
+    async def _search_without_ignore_rules(
         self, question: _SearchQuery, limit: int, error: BlockingFileError
     ) -> SearchResult:
         arguments = (*question.arguments, "--no-ignore")
-        result = await self._answer(replace(question, arguments=arguments), limit)
-        shown = printable_name(str(error.path))
+        result = await self._search(replace(question, arguments=arguments), limit)
+        shown = to_printable_name(str(error.path))
         note = f"Ignored files were searched too, since {shown} is no regular file."
         return SearchResult(result.hits, result.truncated, note)
 
@@ -162,62 +172,64 @@ class LocalSearch:
         head = await self._files.read(place, _BINARY_CHECK_BYTES)
         return b"\0" in head and not head.startswith(_UTF_16_PREFIXES)
 
-    def _reader(self, question: _SearchQuery, most_lines: int) -> HitReader:
-        return HitReader(lambda path: self._shown(question, path), most_lines)
+    def _build_reader(self, question: _SearchQuery, most_lines: int) -> HitReader:
+        return HitReader(lambda path: self._format_visible_path(question, path), most_lines)
 
-    async def _read(self, question: _SearchQuery, reader: HitReader, *more: str) -> bool:
+    async def _run_ripgrep(self, question: _SearchQuery, reader: HitReader, *more: str) -> bool:
         """Until there is no more, or enough; False when the time was up before."""
-        arguments = [*reader.arguments, *question.arguments, *more]
+        arguments = [*reader.ripgrep_arguments, *question.arguments, *more]
         try:
             async with (
                 asyncio.timeout(_SEARCH_TIMEOUT_S),
-                unobstructed(question.place.path, opened_by(arguments)),
-                aclosing(records(arguments, question.place.path, b"\n")) as lines,
+                watch_for_blocking_files(question.target.path, list_opened_file_names(arguments)),
+                aclosing(iter_records(arguments, question.target.path, b"\n")) as lines,
             ):
                 async for line in lines:
                     reader.feed(line)
-                    if reader.full:
+                    if reader.is_full:
                         break
         except TimeoutError:
             return False
         return True
 
-    def _shown(self, question: _SearchQuery, raw: bytes) -> str | None:
+    def _format_visible_path(self, question: _SearchQuery, raw: bytes) -> str | None:
         """How a file is named; None if it is hidden or not meant."""
         path = os.fsdecode(raw)
-        relative = _below(path, self._files.root)
-        if question.pattern is not None and not _covers(question, path, relative):
+        relative = _strip_directory(path, self._files.root)
+        if question.file_pattern is not None and not _matches_file_pattern(
+            question, path, relative
+        ):
             return None
-        if relative is not None and self._files.rules.hides(relative):
+        if relative is not None and self._files.ignore_rules.is_hidden(relative):
             return None
-        if not self._files.shows(question.place, Path(path)):
+        if not self._files.can_show(question.target, Path(path)):
             return None
-        return printable_name(relative or path)
+        return to_printable_name(relative or path)
 
 
-def _confirmed(found: Sequence[RawHit]) -> list[SearchHit]:
-    return [each.hit for each in found if confirms(each.path, each.pieces)]
+def _confirm_hits(found: Sequence[RawHit]) -> list[SearchHit]:
+    return [each.search_hit for each in found if verify_hit(each.path, each.offset_texts)]
 
 
-def _covers(question: _SearchQuery, path: str, relative: str | None) -> bool:
+def _matches_file_pattern(question: _SearchQuery, path: str, relative: str | None) -> bool:
     """Patterns may start at the folder that is searched, or at the workspace."""
-    assert question.pattern is not None
-    below = _below(path, question.place.path)
+    assert question.file_pattern is not None
+    below = _strip_directory(path, question.target.path)
     if below is None:
-        return path == str(question.place.path)
-    if question.pattern.covers(below):
+        return path == str(question.target.path)
+    if question.file_pattern.matches(below):
         return True
-    return relative is not None and question.pattern.covers(relative)
+    return relative is not None and question.file_pattern.matches(relative)
 
 
-def _below(path: str, directory: Path) -> str | None:
+def _strip_directory(path: str, directory: Path) -> str | None:
     """What comes after the folder; ripgrep's paths are plain, and making a `BranchTracker` of each
     slow."""
     start = f"{directory}".rstrip("/") + "/"
     return path[len(start) :] if path.startswith(start) else None
 
 
-_fits: type[Search] = LocalSearch
+_protocol_check: type[Search] = LocalSearch
 
 
 MAX_LINE_CHARS = 2_000
@@ -230,117 +242,120 @@ _MAX_UNPARSED_LINES = 4096
 
 class SearchLine(Struct, frozen=True):
     number: int
-    start: int
+    byte_offset: int
     """Where it begins in the file."""
     text: bytes
-    matched: bool
+    is_match: bool
 
 
 class RawHit(Struct, frozen=True):
     """A run of adjacent lines, as ripgrep tells it."""
 
     path: bytes
-    shown: str
+    display_path: str
     lines: tuple[SearchLine, ...]
 
     @property
-    def pieces(self) -> list[OffsetText]:
-        return [(line.start, line.text) for line in self.lines]
+    def offset_texts(self) -> list[OffsetText]:
+        return [(line.byte_offset, line.text) for line in self.lines]
 
     @property
-    def hit(self) -> SearchHit:
-        lines = ((line.number, _decoded(line.text), line.matched) for line in self.lines)
-        return SearchHit(self.shown, tuple(lines))
+    def search_hit(self) -> SearchHit:
+        lines = ((line.number, _decode_line(line.text), line.is_match) for line in self.lines)
+        return SearchHit(self.display_path, tuple(lines))
 
 
 class HitReader:
-    """Collects runs of adjacent lines, and forgets those of files that `show` has no name for."""
+    """Collects runs of adjacent lines, and forgets those of files that `format_path` has no name
+    for."""
 
-    def __init__(self, show: Callable[[bytes], str | None], most_lines: int) -> None:
-        self._show = show
-        self._mark = f"\x1f{secrets.token_hex(8)}"
-        self._separator = self._mark.encode()
-        self._lines_left = most_lines
-        self._found: list[RawHit] = []
-        self._path = b""
-        self._shown: str | None = None
-        self._run: list[SearchLine] = []
-        self._unread: list[bytes] = []
+    def __init__(self, format_path: Callable[[bytes], str | None], most_lines: int) -> None:
+        self._format_path = format_path
+        self._field_separator = f"\x1f{secrets.token_hex(8)}"
+        self._separator_bytes = self._field_separator.encode()
+        self._remaining_lines = most_lines
+        self._hits: list[RawHit] = []
+        self._current_path = b""
+        self._current_display_path: str | None = None
+        self._current_lines: list[SearchLine] = []
+        self._unparsed_lines: list[bytes] = []
 
     @property
-    def arguments(self) -> list[str]:
+    def ripgrep_arguments(self) -> list[str]:
         """How ripgrep must print."""
         return [
             *("--no-heading", "--with-filename", "--line-number", "--byte-offset"),
             "--no-context-separator",
-            f"--field-match-separator={self._mark}:",
-            f"--field-context-separator={self._mark}-",
+            f"--field-match-separator={self._field_separator}:",
+            f"--field-context-separator={self._field_separator}-",
             *(f"--max-columns={MAX_LINE_CHARS}", "--max-columns-preview"),
         ]
 
     @property
-    def full(self) -> bool:
-        return self._lines_left < 0
+    def is_full(self) -> bool:
+        return self._remaining_lines < 0
 
     def feed(self, line: bytes) -> None:
-        parts = line.split(self._separator, 3)
+        parts = line.split(self._separator_bytes, 3)
         if len(parts) < 4:
             # Part of a name that has line breaks, or a word about a binary file.
-            if len(self._unread) < _MAX_UNPARSED_LINES:
-                self._unread.append(line)
+            if len(self._unparsed_lines) < _MAX_UNPARSED_LINES:
+                self._unparsed_lines.append(line)
             return
         path, number, start, text = parts
-        if self._unread:
-            path = self._whole_path(path)
-        if path != self._path:
-            self._open(path)
-        if self._shown is not None:
-            self._add(
-                SearchLine(int(number[1:]), int(start[1:]), _kept(text[1:]), text[:1] == b":")
+        if self._unparsed_lines:
+            path = self._join_multiline_path(path)
+        if path != self._current_path:
+            self._start_file(path)
+        if self._current_display_path is not None:
+            self._add_line(
+                SearchLine(int(number[1:]), int(start[1:]), _trim_line(text[1:]), text[:1] == b":")
             )
 
-    def done(self) -> list[RawHit]:
+    def finish(self) -> list[RawHit]:
         """All hits, in the order of their paths, name by name."""
-        self._close_run()
-        self._found.sort(key=lambda found: (found.path.split(b"/"), found.lines[0].number))
-        return self._found
+        self._finish_hit()
+        self._hits.sort(key=lambda found: (found.path.split(b"/"), found.lines[0].number))
+        return self._hits
 
-    def _whole_path(self, end: bytes) -> bytes:
-        path = b"\n".join([*self._unread, end])
-        self._unread.clear()
-        if self._path and path.startswith(self._path + _BINARY_WARNING_SEPARATOR):
-            return path[len(self._path) :].partition(b"\n")[2]
+    def _join_multiline_path(self, end: bytes) -> bytes:
+        path = b"\n".join([*self._unparsed_lines, end])
+        self._unparsed_lines.clear()
+        if self._current_path and path.startswith(self._current_path + _BINARY_WARNING_SEPARATOR):
+            return path[len(self._current_path) :].partition(b"\n")[2]
         return path
 
-    def _open(self, path: bytes) -> None:
-        self._close_run()
-        self._path = path
-        self._shown = self._show(path)
+    def _start_file(self, path: bytes) -> None:
+        self._finish_hit()
+        self._current_path = path
+        self._current_display_path = self._format_path(path)
 
-    def _add(self, line: SearchLine) -> None:
-        if self._run and line.number > self._run[-1].number + 1:
-            self._close_run()
-        self._run.append(line)
-        self._lines_left -= 1
+    def _add_line(self, line: SearchLine) -> None:
+        if self._current_lines and line.number > self._current_lines[-1].number + 1:
+            self._finish_hit()
+        self._current_lines.append(line)
+        self._remaining_lines -= 1
 
-    def _close_run(self) -> None:
-        if self._shown is not None and self._run:
-            self._found.append(RawHit(self._path, self._shown, tuple(self._run)))
-        self._run = []
+    def _finish_hit(self) -> None:
+        if self._current_display_path is not None and self._current_lines:
+            self._hits.append(
+                RawHit(self._current_path, self._current_display_path, tuple(self._current_lines))
+            )
+        self._current_lines = []
 
 
-def _kept(text: bytes) -> bytes:
+def _trim_line(text: bytes) -> bytes:
     """A line, or as much of it as can be shown."""
     return (text.removesuffix(_TRUNCATED_LINE_SUFFIX) if len(text) > MAX_LINE_CHARS else text)[
         :_MAX_LINE_BYTES
     ]
 
 
-def _decoded(text: bytes) -> str:
+def _decode_line(text: bytes) -> str:
     return text.decode(errors="replace")[:MAX_LINE_CHARS]
 
 
-def first_hits(hits: list[SearchHit], lines: int) -> tuple[SearchHit, ...]:
+def limit_hits(hits: list[SearchHit], lines: int) -> tuple[SearchHit, ...]:
     """Not more lines in all of them together than are wanted."""
     kept: list[SearchHit] = []
     for hit in hits:
@@ -358,12 +373,12 @@ OffsetText = tuple[int, bytes]
 """Where a line begins in the file, and how; as text in UTF-8 without a byte order mark."""
 
 
-def confirms(path: bytes, pieces: Iterable[OffsetText]) -> bool:
+def verify_hit(path: bytes, pieces: Iterable[OffsetText]) -> bool:
     """Whether all of the pieces are in the file at a path, which leads through no link."""
     try:
-        with open_regular(Path(os.fsdecode(path))) as descriptor:
+        with open_regular_file(Path(os.fsdecode(path))) as descriptor:
             file = _OffsetReader(descriptor)
-            return all(file.at(start, len(text)) == text for start, text in pieces)
+            return all(file.read_at(start, len(text)) == text for start, text in pieces)
     except (OSError, ValueError):
         return False  # it is gone, or a link by now
 
@@ -372,15 +387,15 @@ class _OffsetReader:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         head = os.pread(descriptor, 3, 0)
-        self._skipped = 3 if head == codecs.BOM_UTF8 else 0
-        self._text = self._whole() if head.startswith(_UTF_16_BOMS) else None
+        self._bom_bytes = 3 if head == codecs.BOM_UTF8 else 0
+        self._utf_16_text = self._read_utf_16_text() if head.startswith(_UTF_16_BOMS) else None
 
-    def at(self, start: int, length: int) -> bytes:
-        if self._text is not None:
-            return self._text[start : start + length]
-        return os.pread(self._descriptor, length, start + self._skipped)
+    def read_at(self, start: int, length: int) -> bytes:
+        if self._utf_16_text is not None:
+            return self._utf_16_text[start : start + length]
+        return os.pread(self._descriptor, length, start + self._bom_bytes)
 
-    def _whole(self) -> bytes:
+    def _read_utf_16_text(self) -> bytes:
         """A text that ripgrep has translated, as it has it."""
         data = os.pread(self._descriptor, _MAX_UTF_16_BYTES, 0)
         return data.decode("utf-16", errors="replace").encode()
@@ -402,29 +417,38 @@ class FilePattern:
         """Raises ToolError when the pattern is longer than anybody needs."""
         if len(pattern) > _MAX_PATTERN_CHARS:
             raise ToolError(f"The file pattern is longer than {_MAX_PATTERN_CHARS} characters.")
-        self._wanted = not pattern.startswith("!")
-        globs = [glob.split("/") for glob in _alternatives(_relative(pattern.removeprefix("!")))]
-        self._globs = [[_match(part) for part in glob] for glob in globs]
-        self._names = [glob[-1] for glob in globs]
-        self._shows_hidden = _DOT_NAME_RE.search(pattern) is not None
+        self._is_inclusive = not pattern.startswith("!")
+        globs = [
+            glob.split("/")
+            for glob in _expand_braces(_normalize_pattern(pattern.removeprefix("!")))
+        ]
+        self._glob_matchers = [[_compile_glob_part(part) for part in glob] for glob in globs]
+        self._glob_file_names = [glob[-1] for glob in globs]
+        self._includes_hidden = _DOT_NAME_RE.search(pattern) is not None
 
     @property
-    def arguments(self) -> list[str]:
+    def ripgrep_arguments(self) -> list[str]:
         """What tells ripgrep which files cannot match."""
-        hidden = ["--hidden"] if self._shows_hidden else []
-        if not self._wanted or any(name == "**" or ":" in name for name in self._names):
+        hidden = ["--hidden"] if self._includes_hidden else []
+        if not self._is_inclusive or any(
+            name == "**" or ":" in name for name in self._glob_file_names
+        ):
             return hidden
-        return [*hidden, *(f"--type-add=wanted:{name}" for name in self._names), "--type=wanted"]
+        return [
+            *hidden,
+            *(f"--type-add=wanted:{name}" for name in self._glob_file_names),
+            "--type=wanted",
+        ]
 
-    def covers(self, path: str) -> bool:
+    def matches(self, path: str) -> bool:
         """Whether a file is meant; hidden ones only are when the pattern names something hidden."""
         parts = path.split("/")
-        if not self._shows_hidden and any(part.startswith(".") for part in parts):
+        if not self._includes_hidden and any(part.startswith(".") for part in parts):
             return False
-        return any(_pattern_covers(glob, parts) for glob in self._globs) is self._wanted
+        return any(_matches_glob(glob, parts) for glob in self._glob_matchers) is self._is_inclusive
 
 
-def _relative(pattern: str) -> str:
+def _normalize_pattern(pattern: str) -> str:
     """A pattern without a slash is for names at any depth; one that ends with it, for a folder."""
     pattern = pattern.removeprefix("./").lstrip("/")
     if pattern.endswith("/"):
@@ -432,7 +456,7 @@ def _relative(pattern: str) -> str:
     return _REPEATED_GLOBSTAR_RE.sub("**/", pattern if "/" in pattern else f"**/{pattern}")
 
 
-def _alternatives(pattern: str) -> list[str]:
+def _expand_braces(pattern: str) -> list[str]:
     """`a.{b,c}` as `a.b` and `a.c`."""
     done: list[str] = []
     pending = [pattern]
@@ -448,28 +472,33 @@ def _alternatives(pattern: str) -> list[str]:
     return done
 
 
-def _match(part: str) -> _NameMatcher | None:
+def _compile_glob_part(part: str) -> _NameMatcher | None:
     """How one name is compared; None for `**`, which stands for any number of folders."""
     return None if part == "**" else re.compile(translate(part.replace("[^", "[!"))).match
 
 
-def _pattern_covers(glob: list[_NameMatcher | None], parts: list[str]) -> bool:
+def _matches_glob(glob: list[_NameMatcher | None], parts: list[str]) -> bool:
     """Go through the path once, knowing all places in the glob that one may have come to."""
-    at = set(_places(glob, 0))
+    at = set(_iter_positions(glob, 0))
     for part in parts:
-        at = {place for start in at if start < len(glob) for place in _after(glob, start, part)}
+        at = {
+            place
+            for start in at
+            if start < len(glob)
+            for place in _iter_next_positions(glob, start, part)
+        }
     return len(glob) in at
 
 
-def _after(glob: list[_NameMatcher | None], start: int, part: str) -> Iterator[int]:
+def _iter_next_positions(glob: list[_NameMatcher | None], start: int, part: str) -> Iterator[int]:
     match = glob[start]
     if match is None:
-        yield from _places(glob, start)
+        yield from _iter_positions(glob, start)
     elif match(part):
-        yield from _places(glob, start + 1)
+        yield from _iter_positions(glob, start + 1)
 
 
-def _places(glob: list[_NameMatcher | None], start: int) -> Iterator[int]:
+def _iter_positions(glob: list[_NameMatcher | None], start: int) -> Iterator[int]:
     """This place in the glob, and those behind it if it stands for any number of folders."""
     yield start
     while start < len(glob) and glob[start] is None:

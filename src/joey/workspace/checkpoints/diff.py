@@ -12,7 +12,7 @@ from joey.errors import CheckpointError
 from joey.ports import FileChange, FileDiff
 from joey.workspace.checkpoints.scan import WorkspaceSnapshot
 from joey.workspace.checkpoints.shadow_repo import ShadowGitError, ShadowRepository
-from joey.workspace.files import printable_name
+from joey.workspace.files import to_printable_name
 
 _MAX_DIFFED_FILES = 200
 _MAX_FILE_BYTES = 256 * 1024
@@ -27,22 +27,22 @@ class TreeDifference(Struct, frozen=True):
 
     path: bytes
     old_mode: str
-    mode: str
+    new_mode: str
     old_blob: str
-    blob: str
+    new_blob: str
 
     @property
     def kind(self) -> Literal["added", "changed", "removed"]:
         if self.old_mode == _ABSENT_MODE:
             return "added"
-        return "removed" if self.mode == _ABSENT_MODE else "changed"
+        return "removed" if self.new_mode == _ABSENT_MODE else "changed"
 
     @property
-    def change(self) -> FileChange:
-        return FileChange(_shown(self.path), self.kind)
+    def file_change(self) -> FileChange:
+        return FileChange(_format_path(self.path), self.kind)
 
 
-async def differences(
+async def diff_snapshots(
     git: ShadowRepository, since: WorkspaceSnapshot, until: WorkspaceSnapshot
 ) -> list[TreeDifference]:
     """Between two moments, but for files of which one of them knows nothing."""
@@ -50,10 +50,10 @@ async def differences(
         return []
     command = ("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev")
     try:
-        fields = (await git.run(*command, since.tree, until.tree)).split(b"\0")
+        fields = (await git.run_git(*command, since.tree, until.tree)).split(b"\0")
     except ShadowGitError as refusal:
-        raise _damaged(str(refusal)) from refusal
-    unknown = since.left_out | until.left_out
+        raise _build_damaged_error(str(refusal)) from refusal
+    unknown = since.skipped_files | until.skipped_files
     found = []
     for facts, path in zip(fields[0::2], fields[1::2], strict=False):
         if path not in unknown:
@@ -62,50 +62,50 @@ async def differences(
     return found
 
 
-async def texts(git: ShadowRepository, found: Sequence[TreeDifference]) -> list[FileDiff]:
+async def load_file_diffs(git: ShadowRepository, found: Sequence[TreeDifference]) -> list[FileDiff]:
     """With what the first of the files held, as far as it is text, and not too much of it."""
     wanted = found[:_MAX_DIFFED_FILES]
-    sizes = await blob_sizes(git, _blobs(wanted))
+    sizes = await read_blob_sizes(git, _iter_blob_ids(wanted))
     small = {blob: size for blob, size in sizes.items() if size <= _MAX_FILE_BYTES}
     shown: dict[str, int] = {}
     for blob, size in small.items():
         if sum(shown.values()) + size <= _MAX_TOTAL_BYTES:
             shown[blob] = size
-    held = {blob: _text(data) async for blob, data in blobs(git, shown)}
+    held = {blob: _decode_text(data) async for blob, data in iter_blobs(git, shown)}
     return [
-        FileDiff(_shown(one.path), one.kind, held.get(one.old_blob), held.get(one.blob))
+        FileDiff(_format_path(one.path), one.kind, held.get(one.old_blob), held.get(one.new_blob))
         for one in found
     ]
 
 
-async def blob_sizes(git: ShadowRepository, wanted: Iterable[str]) -> dict[str, int]:
+async def read_blob_sizes(git: ShadowRepository, wanted: Iterable[str]) -> dict[str, int]:
     """Raises CheckpointError: one of them is missing."""
     asked = "".join(f"{blob}\n" for blob in dict.fromkeys(wanted))
     if not asked:
         return {}
     try:
-        lines = (await git.run("cat-file", "--batch-check", given=asked.encode())).decode()
+        lines = (await git.run_git("cat-file", "--batch-check", stdin=asked.encode())).decode()
     except ShadowGitError as refusal:
-        raise _damaged(str(refusal)) from refusal
+        raise _build_damaged_error(str(refusal)) from refusal
     sizes = {}
     for line in lines.splitlines():
         blob, kind, *size = line.split(" ")
         if kind != "blob":
-            raise _damaged(f"{blob} is {kind}")
+            raise _build_damaged_error(f"{blob} is {kind}")
         sizes[blob] = int(size[0])
     return sizes
 
 
-async def blobs(
+async def iter_blobs(
     git: ShadowRepository, sizes: Mapping[str, int]
 ) -> AsyncIterator[tuple[str, bytes]]:
     """What they hold, not too much at a time. Raises CheckpointError."""
-    for batch in _batches(sizes):
+    for batch in _iter_batches(sizes):
         asked = "".join(f"{blob}\n" for blob in batch).encode()
         try:
-            printed = await git.run("cat-file", "--batch", given=asked)
+            printed = await git.run_git("cat-file", "--batch", stdin=asked)
         except ShadowGitError as refusal:
-            raise _damaged(str(refusal)) from refusal
+            raise _build_damaged_error(str(refusal)) from refusal
         at = 0
         for blob in batch:
             # "<blob> blob <size>\n", the bytes, and another line end
@@ -115,7 +115,7 @@ async def blobs(
             at = end + 1
 
 
-def _batches(sizes: Mapping[str, int]) -> Iterator[list[str]]:
+def _iter_batches(sizes: Mapping[str, int]) -> Iterator[list[str]]:
     batch: list[str] = []
     room = _MAX_BATCH_BYTES
     for blob, size in sizes.items():
@@ -128,21 +128,21 @@ def _batches(sizes: Mapping[str, int]) -> Iterator[list[str]]:
         yield batch
 
 
-def _blobs(found: Iterable[TreeDifference]) -> Iterator[str]:
+def _iter_blob_ids(found: Iterable[TreeDifference]) -> Iterator[str]:
     for one in found:
         if one.old_mode != _ABSENT_MODE:
             yield one.old_blob
-        if one.mode != _ABSENT_MODE:
-            yield one.blob
+        if one.new_mode != _ABSENT_MODE:
+            yield one.new_blob
 
 
-def _text(data: bytes) -> str | None:
+def _decode_text(data: bytes) -> str | None:
     return None if b"\0" in data else data.decode(errors="replace")
 
 
-def _shown(path: bytes) -> str:
-    return printable_name(os.fsdecode(path))
+def _format_path(path: bytes) -> str:
+    return to_printable_name(os.fsdecode(path))
 
 
-def _damaged(reason: str) -> CheckpointError:
+def _build_damaged_error(reason: str) -> CheckpointError:
     return CheckpointError(f"what was kept is damaged, and cannot be read: {reason}.")

@@ -26,7 +26,7 @@ class TreeEntry(NamedTuple):
     """What a name stands for."""
 
     mode: bytes
-    id: str
+    object_id: str
 
 
 TreeEntries = dict[bytes, TreeEntry]
@@ -36,42 +36,46 @@ class TreeCache:
     """Remembers those that were read or written; what an id stands for never changes."""
 
     def __init__(self) -> None:
-        self._known: dict[str, TreeEntries] = {}
+        self._cached_trees: dict[str, TreeEntries] = {}
 
-    async def load(self, git: ShadowRepository, tree: str, paths: Iterable[bytes]) -> None:
+    async def load_trees(self, git: ShadowRepository, tree: str, paths: Iterable[bytes]) -> None:
         """Have all folders on the way to some files. Raises CheckpointError."""
-        if len(self._known) > _MAX_CACHED_TREES:
-            self._known.clear()
+        if len(self._cached_trees) > _MAX_CACHED_TREES:
+            self._cached_trees.clear()
         pending = [(tree, list(paths))]
         while pending:
             name, below = pending.pop()
-            if name not in self._known:
-                data = read_object(git.path, b"tree", name)
+            if name not in self._cached_trees:
+                data = read_object(git.repository_path, b"tree", name)
                 if data is None:
-                    data = await git.run("cat-file", "tree", name)
-                self._known[name] = dict(_parsed(data))
-            for directory, inside in _sorted_out(dict.fromkeys(below))[1].items():
-                entry = self._known[name].get(directory)
+                    data = await git.run_git("cat-file", "tree", name)
+                self._cached_trees[name] = dict(_parse_tree(data))
+            for directory, inside in _group_by_directory(dict.fromkeys(below))[1].items():
+                entry = self._cached_trees[name].get(directory)
                 if entry is not None and entry.mode == _TREE_MODE:
-                    pending.append((entry.id, list(inside)))
+                    pending.append((entry.object_id, list(inside)))
 
-    def holds(self, tree: str, path: bytes) -> bool:
+    def has_file(self, tree: str, path: bytes) -> bool:
         """Whether there is such a file. What is on the way has been loaded."""
         directory, slash, rest = path.partition(b"/")
-        entry = self._known[tree].get(directory)
+        entry = self._cached_trees[tree].get(directory)
         if entry is None or (entry.mode == _TREE_MODE) is not bool(slash):
             return False
-        return not slash or self.holds(entry.id, rest)
+        return not slash or self.has_file(entry.object_id, rest)
 
-    def write(self, repository: Path, tree: str, changes: Mapping[bytes, TreeEntry | None]) -> str:
+    def write_changed_tree(
+        self, repository: Path, tree: str, changes: Mapping[bytes, TreeEntry | None]
+    ) -> str:
         """The tree in which these are as given, or not at all. What is on the way has been
         loaded. Raises OSError."""
-        return self._written(repository, self._changed(repository, self._known[tree], changes))
+        return self._write_tree(
+            repository, self._apply_changes(repository, self._cached_trees[tree], changes)
+        )
 
-    def _changed(
+    def _apply_changes(
         self, repository: Path, directory: TreeEntries, changes: Mapping[bytes, TreeEntry | None]
     ) -> TreeEntries:
-        here, below = _sorted_out(changes)
+        here, below = _group_by_directory(changes)
         kept = {
             name: entry
             for name, entry in directory.items()
@@ -79,20 +83,22 @@ class TreeCache:
         }
         for name, inside in below.items():
             entry = kept.pop(name, None)
-            before = self._known[entry.id] if entry and entry.mode == _TREE_MODE else {}
-            if after := self._changed(repository, before, inside):
-                kept[name] = TreeEntry(_TREE_MODE, self._written(repository, after))
+            before = (
+                self._cached_trees[entry.object_id] if entry and entry.mode == _TREE_MODE else {}
+            )
+            if after := self._apply_changes(repository, before, inside):
+                kept[name] = TreeEntry(_TREE_MODE, self._write_tree(repository, after))
             elif entry and entry.mode != _TREE_MODE:
                 kept[name] = entry
         return kept | {name: entry for name, entry in here.items() if entry is not None}
 
-    def _written(self, repository: Path, directory: TreeEntries) -> str:
-        tree = write_object(repository, b"tree", _text(directory))
-        self._known[tree] = directory
+    def _write_tree(self, repository: Path, directory: TreeEntries) -> str:
+        tree = write_object(repository, b"tree", _encode_tree(directory))
+        self._cached_trees[tree] = directory
         return tree
 
 
-def _sorted_out(
+def _group_by_directory(
     changes: Mapping[bytes, TreeEntry | None],
 ) -> tuple[dict[bytes, TreeEntry | None], dict[bytes, dict[bytes, TreeEntry | None]]]:
     """Those of a folder itself, and those of the folders in it."""
@@ -107,7 +113,7 @@ def _sorted_out(
     return here, below
 
 
-def _parsed(data: bytes) -> Iterator[tuple[bytes, TreeEntry]]:
+def _parse_tree(data: bytes) -> Iterator[tuple[bytes, TreeEntry]]:
     at = 0
     while at < len(data):
         named = data.index(b"\0", at)
@@ -116,13 +122,13 @@ def _parsed(data: bytes) -> Iterator[tuple[bytes, TreeEntry]]:
         yield name, TreeEntry(mode, data[named + 1 : at].hex())
 
 
-def _text(directory: TreeEntries) -> bytes:
+def _encode_tree(directory: TreeEntries) -> bytes:
     def place(item: tuple[bytes, TreeEntry]) -> bytes:
         name, entry = item
         return name + b"/" if entry.mode == _TREE_MODE else name
 
     return b"".join(
-        b"%s %s\0%s" % (entry.mode, name, bytes.fromhex(entry.id))
+        b"%s %s\0%s" % (entry.mode, name, bytes.fromhex(entry.object_id))
         for name, entry in sorted(directory.items(), key=place)
     )
 
@@ -137,7 +143,7 @@ def write_object(repository: Path, kind: bytes, data: bytes) -> str:
     head = b"%s %d\0" % (kind, len(data))
     digest = sha1(head, usedforsecurity=False)
     digest.update(data)
-    path = _place(repository, digest.hexdigest())
+    path = _build_object_path(repository, digest.hexdigest())
     if path.exists():
         return digest.hexdigest()
     path.parent.mkdir(mode=_DIRECTORY_PERMISSIONS, exist_ok=True)
@@ -159,12 +165,12 @@ def write_object(repository: Path, kind: bytes, data: bytes) -> str:
 def read_object(repository: Path, kind: bytes, wanted: str) -> bytes | None:
     """What it holds; None where git has to be asked."""
     try:
-        whole = zlib.decompress(_place(repository, wanted).read_bytes())
+        whole = zlib.decompress(_build_object_path(repository, wanted).read_bytes())
     except (OSError, zlib.error):
         return None
     head, _, data = whole.partition(b"\0")
     return data if head == b"%s %d" % (kind, len(data)) else None
 
 
-def _place(repository: Path, name: str) -> Path:
+def _build_object_path(repository: Path, name: str) -> Path:
     return repository / "objects" / name[:2] / name[2:]

@@ -23,84 +23,84 @@ _PREWARM_DELAY_S = 0.1
 class CheckpointStorePool:
     """Belongs to one event loop. Nothing is loaded, opened or made before a task needs it."""
 
-    def __init__(self, home: Path, *, kept: bool = True) -> None:
-        """With `kept`, they are under `home` and there for the next process too."""
-        self._home = home
-        self._kept = kept
-        self._passing: Path | None = None
-        self._shared: dict[Path, _SharedStore] = {}
+    def __init__(self, home: Path, *, persistent: bool = True) -> None:
+        """With `persistent`, they are under `home` and there for the next process too."""
+        self._joey_home = home
+        self._is_persistent = persistent
+        self._temporary_directory: Path | None = None
+        self._shared_stores: dict[Path, _SharedStore] = {}
 
     def lease(
         self, workspace: Path, *, max_age_days: float = 30, max_megabytes: float = 2048
     ) -> TaskCheckpoints:
         """The checkpoints of a workspace, for one task. Limits are those of its first task."""
         root = Path(os.path.realpath(workspace))
-        shared = self._shared.get(root)
+        shared = self._shared_stores.get(root)
         if shared is None:
-            shared = self._shared[root] = _SharedStore(root, (max_age_days, max_megabytes))
-        shared.users += 1
+            shared = self._shared_stores[root] = _SharedStore(root, (max_age_days, max_megabytes))
+        shared.user_count += 1
         return TaskCheckpoints(self, shared)
 
-    def open(self, shared: _SharedStore) -> WorkspaceCheckpoints:
+    def open_store(self, shared: _SharedStore) -> WorkspaceCheckpoints:
         """What the tasks of a workspace share, made when the first of them needs it."""
         if shared.store is None:
             from joey.workspace.checkpoints.refs import RetentionLimits
             from joey.workspace.checkpoints.shadow_repo import ShadowDirectory
             from joey.workspace.checkpoints.store import WorkspaceCheckpoints
 
-            home = Path(os.path.realpath(self._home))
-            directory = ShadowDirectory(self._parent(home), shared.root)
+            home = Path(os.path.realpath(self._joey_home))
+            directory = ShadowDirectory(self._get_parent_directory(home), shared.workspace)
             shared.store = WorkspaceCheckpoints(
-                shared.root, home, directory, RetentionLimits(*shared.limits)
+                shared.workspace, home, directory, RetentionLimits(*shared.limits)
             )
         return shared.store
 
-    async def leave(self, shared: _SharedStore) -> None:
+    async def release(self, shared: _SharedStore) -> None:
         """One user less; the last one closes."""
-        shared.users -= 1
-        if shared.users:
+        shared.user_count -= 1
+        if shared.user_count:
             return
-        del self._shared[shared.root]
+        del self._shared_stores[shared.workspace]
         if shared.store is not None:
             await shared.store.close()
-        if not self._shared and self._passing is not None:
+        if not self._shared_stores and self._temporary_directory is not None:
             from shutil import rmtree
 
-            passing, self._passing = self._passing, None
-            rmtree(passing, ignore_errors=True)
+            temporary, self._temporary_directory = self._temporary_directory, None
+            rmtree(temporary, ignore_errors=True)
 
-    def _parent(self, home: Path) -> Path:
-        if self._kept:
+    def _get_parent_directory(self, home: Path) -> Path:
+        if self._is_persistent:
             return home / "checkpoints"
-        if self._passing is None:
+        if self._temporary_directory is None:
             from tempfile import mkdtemp
 
-            self._passing = Path(mkdtemp(prefix="joey-checkpoints-"))
-        return self._passing
+            self._temporary_directory = Path(mkdtemp(prefix="joey-checkpoints-"))
+        return self._temporary_directory
 
 
 class _SharedStore:
     def __init__(self, root: Path, limits: tuple[float, float]) -> None:
-        self.root = root
+        self.workspace = root
         self.limits = limits
-        self.users = 0
+        self.user_count = 0
         self.store: WorkspaceCheckpoints | None = None
 
 
 class TaskCheckpoints:
     """What one task has of the checkpoints of its workspace."""
 
-    def __init__(self, stores: CheckpointStorePool, shared: _SharedStore) -> None:
-        self._stores = stores
-        self._shared = shared
-        self._closed = False
+    def __init__(self, pool: CheckpointStorePool, shared: _SharedStore) -> None:
+        self._pool = pool
+        self._shared_store = shared
+        self._is_closed = False
 
     def prewarm(self, task_id: str) -> None:
         """In a moment: the first request to the model goes out before it."""
-        asyncio.get_running_loop().call_later(_PREWARM_DELAY_S, self._begin, task_id)
+        asyncio.get_running_loop().call_later(_PREWARM_DELAY_S, self._prewarm_store, task_id)
 
-    def _begin(self, task_id: str) -> None:
-        if not self._closed:
+    def _prewarm_store(self, task_id: str) -> None:
+        if not self._is_closed:
             self._store.prewarm(task_id)
 
     async def save(self, task_id: str) -> str:
@@ -121,24 +121,24 @@ class TaskCheckpoints:
     async def discard_task(self, task_id: str) -> None:
         await self._store.discard_task(task_id)
 
-    async def size(self) -> int:
+    async def measure_size(self) -> int:
         """Bytes on disk that the checkpoints of the workspace take."""
-        return await self._store.size()
+        return await self._store.measure_size()
 
-    async def collect(self) -> None:
+    async def collect_garbage(self) -> None:
         """Drop checkpoints that are too old or too many, and what only they held."""
-        await self._store.collect()
+        await self._store.collect_garbage()
 
     async def close(self) -> None:
-        if not self._closed:
-            self._closed = True
-            await self._stores.leave(self._shared)
+        if not self._is_closed:
+            self._is_closed = True
+            await self._pool.release(self._shared_store)
 
     @property
     def _store(self) -> WorkspaceCheckpoints:
-        if self._closed:
+        if self._is_closed:
             raise CheckpointError("the checkpoints of this task are closed.")
-        return self._stores.open(self._shared)
+        return self._pool.open_store(self._shared_store)
 
 
-_fits: type[Checkpoints] = TaskCheckpoints
+_protocol_check: type[Checkpoints] = TaskCheckpoints

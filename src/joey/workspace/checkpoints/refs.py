@@ -32,8 +32,8 @@ from joey.workspace.checkpoints.shadow_repo import (
     ShadowDirectory,
     ShadowGitError,
     ShadowRepository,
-    take_lock,
-    write_private,
+    try_lock_file,
+    write_private_file,
 )
 
 _REFS_PREFIX = "refs/joey/"
@@ -47,20 +47,20 @@ class Checkpoint(Struct, frozen=True):
     """A checkpoint."""
 
     id: str
-    sight: WorkspaceSnapshot
+    snapshot: WorkspaceSnapshot
 
 
 class CheckpointRef(Struct, frozen=True):
     name: str
 
     @property
-    def seconds(self) -> float:
+    def created_at_s(self) -> float:
         """Since 1970, when it was made."""
         stamp = self.name.rpartition("/")[2]
         return int(stamp) / _NS_PER_SECOND if stamp.isdecimal() else 0.0
 
 
-def keep(git: ShadowRepository, task_id: str, sight: WorkspaceSnapshot) -> str:
+def write_checkpoint(git: ShadowRepository, task_id: str, sight: WorkspaceSnapshot) -> str:
     """Make a checkpoint; its id. Raises OSError."""
     now = time.time_ns()
     lines = [
@@ -70,33 +70,41 @@ def keep(git: ShadowRepository, task_id: str, sight: WorkspaceSnapshot) -> str:
             for who in ("author", "committer")
         ),
         *("", f"Files of {_encode_task_id(task_id)}", ""),
-        *(quote_from_bytes(path) for path in sorted(sight.left_out)),
+        *(quote_from_bytes(path) for path in sorted(sight.skipped_files)),
     ]
-    made = write_object(git.path, b"commit", "\n".join([*lines, ""]).encode())
-    ref = git.path / refs_of(task_id) / f"{now:020}"
+    made = write_object(git.repository_path, b"commit", "\n".join([*lines, ""]).encode())
+    ref = git.repository_path / build_task_refs_path(task_id) / f"{now:020}"
     for directory in (ref.parent.parent, ref.parent):
         directory.mkdir(mode=0o700, exist_ok=True)
     # As git does it: there either is a ref, or what the next one who has the lock removes.
     new = ref.with_name(f"{ref.name}.lock")
-    write_private(new, f"{made}\n".encode())
+    write_private_file(new, f"{made}\n".encode())
     new.rename(ref)
     return made
 
 
-async def last_of(git: ShadowRepository, task_id: str) -> Checkpoint | None:
-    if not any((git.path / name).exists() for name in (refs_of(task_id), "packed-refs")):
+async def read_last_checkpoint(git: ShadowRepository, task_id: str) -> Checkpoint | None:
+    if not any(
+        (git.repository_path / name).exists()
+        for name in (build_task_refs_path(task_id), "packed-refs")
+    ):
         return None
-    wanted = ("--sort=-refname", "--count=1", "--format=%(objectname)", refs_of(task_id))
-    found = (await git.run("for-each-ref", *wanted)).decode().strip()
-    return await moment(git, found) if found else None
+    wanted = (
+        "--sort=-refname",
+        "--count=1",
+        "--format=%(objectname)",
+        build_task_refs_path(task_id),
+    )
+    found = (await git.run_git("for-each-ref", *wanted)).decode().strip()
+    return await read_checkpoint(git, found) if found else None
 
 
-async def moment(git: ShadowRepository, checkpoint: str) -> Checkpoint:
+async def read_checkpoint(git: ShadowRepository, checkpoint: str) -> Checkpoint:
     """Raises CheckpointError: there is none of this id."""
     if not _COMMIT_ID_RE.fullmatch(checkpoint):
         raise CheckpointError(f"{checkpoint!r} is not the id of a checkpoint.")
     try:
-        text = (await git.run("cat-file", "commit", checkpoint)).decode()
+        text = (await git.run_git("cat-file", "commit", checkpoint)).decode()
     except ShadowGitError as refusal:
         raise CheckpointError(
             f"there is no checkpoint {checkpoint[:12]} any more: it was too old, its task was"
@@ -108,20 +116,20 @@ async def moment(git: ShadowRepository, checkpoint: str) -> Checkpoint:
     return Checkpoint(checkpoint, WorkspaceSnapshot(tree, left_out))
 
 
-async def refs(git: ShadowRepository, task_id: str | None = None) -> list[CheckpointRef]:
+async def list_refs(git: ShadowRepository, task_id: str | None = None) -> list[CheckpointRef]:
     """Of a task or of all, the oldest first."""
-    below = _REFS_PREFIX if task_id is None else refs_of(task_id)
-    names = (await git.run("for-each-ref", "--format=%(refname)", below)).decode().split()
-    return sorted(map(CheckpointRef, names), key=lambda ref: ref.seconds)
+    below = _REFS_PREFIX if task_id is None else build_task_refs_path(task_id)
+    names = (await git.run_git("for-each-ref", "--format=%(refname)", below)).decode().split()
+    return sorted(map(CheckpointRef, names), key=lambda ref: ref.created_at_s)
 
 
-async def drop(git: ShadowRepository, gone: list[CheckpointRef]) -> None:
+async def delete_refs(git: ShadowRepository, gone: list[CheckpointRef]) -> None:
     if gone:
         lines = "".join(f"delete {ref.name}\n" for ref in gone)
-        await git.run("update-ref", "--stdin", given=lines.encode())
+        await git.run_git("update-ref", "--stdin", stdin=lines.encode())
 
 
-def refs_of(task_id: str) -> str:
+def build_task_refs_path(task_id: str) -> str:
     """The folder of a task's refs, in the repository."""
     return f"{_REFS_PREFIX}{_encode_task_id(task_id)}/"
 
@@ -149,12 +157,12 @@ _LAST_COLLECTION_FILE, _COLLECTION_LOCK_FILE = "collected", "collecting"
 
 
 class RetentionLimits(Struct, frozen=True):
-    days: float = 30
-    megabytes: float = 2048
+    max_age_days: float = 30
+    max_megabytes: float = 2048
 
     @property
-    def bytes(self) -> int:
-        return int(self.megabytes * _BYTES_PER_MB)
+    def max_bytes(self) -> int:
+        return int(self.max_megabytes * _BYTES_PER_MB)
 
 
 class CheckpointCollector:
@@ -162,27 +170,27 @@ class CheckpointCollector:
         self,
         directory: ShadowDirectory,
         root: Path,
-        opened: Callable[[], AbstractAsyncContextManager[ShadowRepository]],
+        open_shadow: Callable[[], AbstractAsyncContextManager[ShadowRepository]],
         limits: RetentionLimits,
     ) -> None:
-        """`opened` gives the shadow, with the lock."""
+        """`open_shadow` gives the shadow, with the lock."""
         self._directory = directory
-        self._root = root
-        self._opened = opened
+        self._workspace = root
+        self._open_shadow = open_shadow
         self._limits = limits
 
     def is_due(self) -> bool:
         """Whether enough has come since the last time. Blocks for a look at the folder."""
-        size = self._directory.size()
+        size = self._directory.measure_size()
         try:
-            facts, last = self._stamp.stat(), int(self._stamp.read_text(encoding="ascii"))
+            facts, last = self._stamp_path.stat(), int(self._stamp_path.read_text(encoding="ascii"))
         except (FileNotFoundError, ValueError):
-            self._sign(size)
+            self._write_stamp(size)
             return False
-        objects = self._directory.repository / "objects"
+        objects = self._directory.repository_path / "objects"
         return (
             time.time() - facts.st_mtime > _SECONDS_PER_DAY
-            or size - last > max(_MIN_GROWTH_BYTES, self._limits.bytes // 8)
+            or size - last > max(_MIN_GROWTH_BYTES, self._limits.max_bytes // 8)
             or _count_files(objects / _SAMPLED_OBJECT_DIRECTORY) * 256 > _MAX_LOOSE_OBJECTS
             or _count_files(objects / "pack") // 2 > _MAX_PACKS
         )
@@ -190,54 +198,55 @@ class CheckpointCollector:
     async def run(self) -> None:
         """Raises CheckpointError."""
         # Not in a thread: who is cancelled meanwhile would never let go of it.
-        lock = take_lock(self._directory.path / _COLLECTION_LOCK_FILE)
+        lock = try_lock_file(self._directory.path / _COLLECTION_LOCK_FILE)
         if lock is None:
             return  # another process is at it
         try:
-            await self._pack()
-            await self._drop()
-            await asyncio.to_thread(self._remove_forsaken)
-            await asyncio.to_thread(lambda: self._sign(self._directory.size()))
+            await self._repack()
+            await self._drop_expired()
+            await asyncio.to_thread(self._remove_abandoned_directories)
+            await asyncio.to_thread(lambda: self._write_stamp(self._directory.measure_size()))
         finally:
             os.close(lock)
 
     @property
-    def _stamp(self) -> Path:
+    def _stamp_path(self) -> Path:
         return self._directory.path / _LAST_COLLECTION_FILE
 
-    def _sign(self, size: int) -> None:
-        write_private(self._stamp, b"%d\n" % size)
+    def _write_stamp(self, size: int) -> None:
+        write_private_file(self._stamp_path, b"%d\n" % size)
 
-    async def _pack(self) -> None:
-        git = ShadowRepository(self._directory, self._root, gentle=True)
-        await git.run("repack", "-a", "-d", "-k", "-q", seconds=_REPACK_TIMEOUT_S)
+    async def _repack(self) -> None:
+        git = ShadowRepository(self._directory, self._workspace, low_priority=True)
+        await git.run_git("repack", "-a", "-d", "-k", "-q", timeout_s=_REPACK_TIMEOUT_S)
 
-    async def _drop(self) -> None:
-        async with self._opened() as git:
-            await git.run("pack-refs", "--all")
-            kept = await refs(git)
-            since = time.time() - self._limits.days * _SECONDS_PER_DAY
-            old = [ref for ref in kept if ref.seconds < since]
+    async def _drop_expired(self) -> None:
+        async with self._open_shadow() as git:
+            await git.run_git("pack-refs", "--all")
+            kept = await list_refs(git)
+            since = time.time() - self._limits.max_age_days * _SECONDS_PER_DAY
+            old = [ref for ref in kept if ref.created_at_s < since]
             kept = kept[len(old) :]
-            await drop(git, old)
-            await _prune(git)
+            await delete_refs(git, old)
+            await _prune_objects(git)
             while (
-                await asyncio.to_thread(self._directory.size) > self._limits.bytes and len(kept) > 1
+                await asyncio.to_thread(self._directory.measure_size) > self._limits.max_bytes
+                and len(kept) > 1
             ):
                 gone = kept[: max(1, (len(kept) - 1) // _DROP_FRACTION_DIVISOR)]
-                kept = await self._drop_some(git, gone, kept)
+                kept = await self._drop_oldest(git, gone, kept)
 
-    async def _drop_some(
+    async def _drop_oldest(
         self, git: ShadowRepository, gone: list[CheckpointRef], kept: list[CheckpointRef]
     ) -> list[CheckpointRef]:
-        await drop(git, gone)
-        await _prune(git)
-        log.info("%d checkpoints of %s went, for room", len(gone), self._root)
+        await delete_refs(git, gone)
+        await _prune_objects(git)
+        log.info("%d checkpoints of %s went, for room", len(gone), self._workspace)
         return kept[len(gone) :]
 
-    def _remove_forsaken(self) -> None:
+    def _remove_abandoned_directories(self) -> None:
         """Folders of workspaces in which nothing was saved for so long that all of it is old."""
-        since = time.time() - self._limits.days * _SECONDS_PER_DAY
+        since = time.time() - self._limits.max_age_days * _SECONDS_PER_DAY
         for directory in self._directory.parent.iterdir():
             lock = directory / LOCK_FILE
             if (
@@ -246,7 +255,7 @@ class CheckpointCollector:
                 or lock.stat().st_mtime > since
             ):
                 continue
-            descriptor = take_lock(lock)
+            descriptor = try_lock_file(lock)
             if descriptor is None:
                 continue
             try:
@@ -257,10 +266,10 @@ class CheckpointCollector:
                 os.close(descriptor)
 
 
-async def _prune(git: ShadowRepository) -> None:
+async def _prune_objects(git: ShadowRepository) -> None:
     """Let go of what no checkpoint holds."""
-    await git.run("repack", "-a", "-d", "-q", seconds=_REPACK_TIMEOUT_S)
-    await git.run("prune", "--expire=now", seconds=_REPACK_TIMEOUT_S)
+    await git.run_git("repack", "-a", "-d", "-q", timeout_s=_REPACK_TIMEOUT_S)
+    await git.run_git("prune", "--expire=now", timeout_s=_REPACK_TIMEOUT_S)
 
 
 def _count_files(directory: Path) -> int:

@@ -17,7 +17,7 @@ from pathlib import Path
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from joey.workspace.checkpoints.scan import MAX_FILE_BYTES
-from joey.workspace.checkpoints.shadow_repo import write_private
+from joey.workspace.checkpoints.shadow_repo import write_private_file
 
 _SYMLINK_MODE, _EXECUTABLE_MODE = "120000", "100755"
 _OPEN_DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -26,79 +26,81 @@ _EXECUTE_BITS = 0o111
 
 
 class FileRestorer:
-    """Blocks while it works. Only one file at a time is half written, under a name that `note`
-    tells: should the process be killed, `clean_up` finds it."""
+    """Blocks while it works. Only one file at a time is half written, under a name that
+    `recovery_path` tells: should the process be killed, `remove_interrupted_leftovers` finds it."""
 
-    def __init__(self, root: Path, note: Path) -> None:
-        self._root = root
-        self._note = note
-        self._temporary = f".joey-{secrets.token_hex(8)}.tmp"
-        self._emptied: set[bytes] = set()
+    def __init__(self, root: Path, recovery_path: Path) -> None:
+        self._workspace = root
+        self._recovery_path = recovery_path
+        self._temporary_name = f".joey-{secrets.token_hex(8)}.tmp"
+        self._emptied_directories: set[bytes] = set()
 
-    def begin(self, paths: Sequence[bytes]) -> None:
+    def write_recovery_file(self, paths: Sequence[bytes]) -> None:
         directories = sorted({path.rpartition(b"/")[0] for path in paths})
-        lines = [self._temporary, *map(quote_from_bytes, directories), ""]
-        write_private(self._note, "\n".join(lines).encode("ascii"))
+        lines = [self._temporary_name, *map(quote_from_bytes, directories), ""]
+        write_private_file(self._recovery_path, "\n".join(lines).encode("ascii"))
 
-    def end(self) -> None:
+    def finish(self) -> None:
         """Folders that were left empty go too."""
-        for path in sorted(self._emptied, key=len, reverse=True):
-            self._prune(path)
-        self._note.unlink(missing_ok=True)
+        for path in sorted(self._emptied_directories, key=len, reverse=True):
+            self._remove_empty_parents(path)
+        self._recovery_path.unlink(missing_ok=True)
 
-    def remove(self, path: bytes) -> bool:
+    def remove_file(self, path: bytes) -> bool:
         """Whether it was there to be removed. Raises OSError."""
-        *above, name = _parts(path)
+        *above, name = _split_path(path)
         try:
             with self._open_directory(above) as directory:
                 facts = os.lstat(name, dir_fd=directory)
-                if not _is_kept(facts):
+                if not _is_checkpointable(facts):
                     return False
                 os.unlink(name, dir_fd=directory)
         except (FileNotFoundError, NotADirectoryError):
             return False
-        self._emptied.add(path.rpartition(b"/")[0])
+        self._emptied_directories.add(path.rpartition(b"/")[0])
         return True
 
-    def write(self, path: bytes, mode: str, data: bytes) -> bool:
+    def write_file(self, path: bytes, mode: str, data: bytes) -> bool:
         """Whether it was written; not when a file is in the way that is not ours. Raises
         OSError."""
-        *above, name = _parts(path)
-        with self._open_directory(above, make=True) as directory:
-            earlier = _facts(name, directory)
+        *above, name = _split_path(path)
+        with self._open_directory(above, create=True) as directory:
+            earlier = _lstat_if_exists(name, directory)
             if earlier is not None and stat.S_ISDIR(earlier.st_mode):
-                _remove_hollow(name, directory)
+                _remove_empty_tree(name, directory)
                 earlier = None
-            if earlier is not None and not _is_kept(earlier):
+            if earlier is not None and not _is_checkpointable(earlier):
                 return False
             try:
-                self._fill(directory, mode, data, earlier)
-                os.rename(self._temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+                self._write_temporary_file(directory, mode, data, earlier)
+                os.rename(self._temporary_name, name, src_dir_fd=directory, dst_dir_fd=directory)
             except BaseException:
                 with suppress(FileNotFoundError):
-                    os.unlink(self._temporary, dir_fd=directory)
+                    os.unlink(self._temporary_name, dir_fd=directory)
                 raise
         return True
 
-    def _fill(self, directory: int, mode: str, data: bytes, earlier: os.stat_result | None) -> None:
+    def _write_temporary_file(
+        self, directory: int, mode: str, data: bytes, earlier: os.stat_result | None
+    ) -> None:
         if mode == _SYMLINK_MODE:
-            os.symlink(data, self._temporary, dir_fd=directory)
+            os.symlink(data, self._temporary_name, dir_fd=directory)
             return
         is_program = mode == _EXECUTABLE_MODE
         is_replaced = earlier is not None and stat.S_ISREG(earlier.st_mode)
         fresh = 0o600 if is_replaced else 0o777 if is_program else 0o666
-        descriptor = os.open(self._temporary, _CREATE_FLAGS, fresh, dir_fd=directory)
+        descriptor = os.open(self._temporary_name, _CREATE_FLAGS, fresh, dir_fd=directory)
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             if earlier is not None and is_replaced:
-                os.fchmod(descriptor, _permissions(earlier, is_program=is_program))
+                os.fchmod(descriptor, _compute_permissions(earlier, is_program=is_program))
 
     @contextmanager
-    def _open_directory(self, parts: Sequence[bytes], *, make: bool = False) -> Iterator[int]:
-        current = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    def _open_directory(self, parts: Sequence[bytes], *, create: bool = False) -> Iterator[int]:
+        current = os.open(self._workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             for name in parts:
-                if make:
+                if create:
                     with suppress(FileExistsError):
                         os.mkdir(name, dir_fd=current)
                 below = os.open(name, _OPEN_DIRECTORY_FLAGS, dir_fd=current)
@@ -108,10 +110,10 @@ class FileRestorer:
         finally:
             os.close(current)
 
-    def _prune(self, path: bytes) -> None:
+    def _remove_empty_parents(self, path: bytes) -> None:
         """Remove a folder and those above it, as long as they are empty."""
         while path:
-            *above, name = _parts(path)
+            *above, name = _split_path(path)
             try:
                 with self._open_directory(above) as directory:
                     os.rmdir(name, dir_fd=directory)
@@ -120,36 +122,36 @@ class FileRestorer:
             path = path.rpartition(b"/")[0]
 
 
-def clean_up(root: Path, note: Path) -> None:
+def remove_interrupted_leftovers(root: Path, recovery_path: Path) -> None:
     """Remove what a restoration has left behind that was killed."""
     try:
-        temporary, *directories = note.read_text(encoding="ascii").split("\n")[:-1] or [""]
+        temporary, *directories = recovery_path.read_text(encoding="ascii").split("\n")[:-1] or [""]
     except FileNotFoundError:
         return
-    remains = FileRestorer(root, note)
+    remains = FileRestorer(root, recovery_path)
     for directory in directories if temporary else ():
         with suppress(OSError):  # the folder may have gone, or the file was never there
-            remains.remove(
+            remains.remove_file(
                 b"/".join(filter(None, (unquote_to_bytes(directory), temporary.encode())))
             )
-    note.unlink(missing_ok=True)
+    recovery_path.unlink(missing_ok=True)
 
 
-def _parts(path: bytes) -> list[bytes]:
+def _split_path(path: bytes) -> list[bytes]:
     parts = path.split(b"/")
     if any(part in (b"", b".", b"..") or part.lower() == b".git" for part in parts):
         raise OSError(f"{path!r} is no path of a workspace")
     return parts
 
 
-def _facts(name: bytes, directory: int) -> os.stat_result | None:
+def _lstat_if_exists(name: bytes, directory: int) -> os.stat_result | None:
     try:
         return os.lstat(name, dir_fd=directory)
     except FileNotFoundError:
         return None
 
 
-def _remove_hollow(name: bytes, parent: int) -> None:
+def _remove_empty_tree(name: bytes, parent: int) -> None:
     """Remove a folder that holds nothing but empty folders. Raises OSError: it holds more."""
     for _, _, files, _ in os.fwalk(name, dir_fd=parent):
         if files:
@@ -160,14 +162,14 @@ def _remove_hollow(name: bytes, parent: int) -> None:
     os.rmdir(name, dir_fd=parent)
 
 
-def _is_kept(facts: os.stat_result) -> bool:
+def _is_checkpointable(facts: os.stat_result) -> bool:
     """Whether a file is of the kind that checkpoints hold."""
     if stat.S_ISREG(facts.st_mode):
         return facts.st_size <= MAX_FILE_BYTES
     return stat.S_ISLNK(facts.st_mode)
 
 
-def _permissions(earlier: os.stat_result, *, is_program: bool) -> int:
+def _compute_permissions(earlier: os.stat_result, *, is_program: bool) -> int:
     """Those of the file before, with the executable bits that are wanted: for whom may read."""
     plain = stat.S_IMODE(earlier.st_mode) & ~_EXECUTE_BITS & 0o777
     return plain | (plain & 0o444) >> 2 if is_program else plain

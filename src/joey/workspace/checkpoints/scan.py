@@ -32,11 +32,11 @@ from joey.workspace.checkpoints.objects import TreeEntry
 from joey.workspace.checkpoints.shadow_repo import (
     ShadowGitError,
     ShadowRepository,
-    signature,
-    write_private,
+    build_file_signature,
+    write_private_file,
 )
-from joey.workspace.files import is_too_wide
-from joey.workspace.git.process import Git, repository_top
+from joey.workspace.files import is_root_or_home
+from joey.workspace.git.process import Git, find_repository_root
 from joey.workspace.ignore import GitIgnore
 
 log = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ class WorkspaceSnapshot(Struct, frozen=True):
     """The files of the workspace at one moment."""
 
     tree: str
-    left_out: frozenset[bytes] = frozenset()
+    skipped_files: frozenset[bytes] = frozenset()
     """Files that are there, but too large or not to be read."""
 
 
@@ -70,107 +70,120 @@ class _WorkspaceChangedError(CheckpointError):
 
 
 class IndexUpdatePlan(Struct, frozen=True):
-    keep: list[bytes]
-    drop: list[bytes]
-    left_out: frozenset[bytes]
-    size: int
+    paths_to_add: list[bytes]
+    paths_to_remove: list[bytes]
+    skipped_files: frozenset[bytes]
+    added_bytes: int
     """Bytes of what is to be kept."""
 
 
 class WorkspaceScanner:
     """Remembers what it has seen, to be quicker the next time."""
 
-    def __init__(self, root: Path, home: Path, most: int) -> None:
+    def __init__(self, root: Path, home: Path, max_bytes: int) -> None:
         """`most` bytes are read at once; more is no project, but data."""
-        self._root = root
-        self._most = most
-        self._rules = ("--exclude-standard", *build_joey_home_exclude(root, home))
-        self._tree: tuple[tuple[int, ...], str] | None = None
-        self._knows_forced = False
+        self._workspace = root
+        self._max_bytes = max_bytes
+        self._exclude_options = ("--exclude-standard", *build_joey_home_exclude(root, home))
+        self._cached_tree: tuple[tuple[int, ...], str] | None = None
+        self._has_listed_force_added = False
 
-    async def look(self, git: ShadowRepository) -> WorkspaceSnapshot:
+    async def scan(self, git: ShadowRepository) -> WorkspaceSnapshot:
         """Raises CheckpointError; a ShadowGitError when the repository may be damaged."""
-        self._write_rules(git)
-        await _learn_news(git)
+        self._write_exclude_file(git)
+        await _apply_pending_index_entries(git)
         for last in (False,) * (_MAX_SCAN_ROUNDS - 1) + (True,):
             try:
-                return await self._look(git)
+                return await self._scan_once(git)
             except _WorkspaceChangedError as error:
                 if last:
                     raise
-                log.info("looking at %s again: %s", self._root, error)
+                log.info("looking at %s again: %s", self._workspace, error)
         raise AssertionError
 
-    async def ignored_of(self, git: ShadowRepository, paths: Iterable[bytes]) -> set[bytes]:
+    async def find_ignored(self, git: ShadowRepository, paths: Iterable[bytes]) -> set[bytes]:
         """Which of some files are ignored, known or not. Raises CheckpointError."""
-        self._write_rules(git)
+        self._write_exclude_file(git)
         # Which takes no literal paths; nothing that begins with `./` means anything else.
         command = ("--no-literal-pathspecs", "check-ignore", "--no-index", "--stdin", "-z")
-        asked = _joined(b"./" + path for path in paths)
-        listed = await git.run(*command, given=asked, fine=(0, 1))
+        asked = _join_nul_terminated(b"./" + path for path in paths)
+        listed = await git.run_git(*command, stdin=asked, accepted_codes=(0, 1))
         return {path.removeprefix(b"./") for path in listed.split(b"\0")[:-1]}
 
     async def list_ignored_directories(self, git: ShadowRepository) -> frozenset[bytes]:
         """Those of which nothing is kept, whatever comes into them. Raises CheckpointError."""
         command = ("ls-files", "--others", "--ignored", "--directory", "-z")
-        listed = (await git.run(*command, *self._rules)).split(b"\0")
+        listed = (await git.run_git(*command, *self._exclude_options)).split(b"\0")
         # Also folders in which there just happen to be ignored files only.
         directories = {path.removesuffix(b"/") for path in listed if path.endswith(b"/")}
-        return frozenset(await self.ignored_of(git, directories) if directories else ())
+        return frozenset(await self.find_ignored(git, directories) if directories else ())
 
-    async def known_and_ignored(self, git: ShadowRepository) -> set[bytes]:
+    async def list_indexed_but_ignored(self, git: ShadowRepository) -> set[bytes]:
         """Raises CheckpointError."""
-        await _learn_news(git)
-        listed = await git.run("ls-files", "--cached", "--ignored", "-z", *self._rules)
+        await _apply_pending_index_entries(git)
+        listed = await git.run_git(
+            "ls-files", "--cached", "--ignored", "-z", *self._exclude_options
+        )
         return set(listed.split(b"\0"))
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """The index is not what it was."""
-        self._tree = None
-        self._knows_forced = False
+        self._cached_tree = None
+        self._has_listed_force_added = False
 
-    async def _look(self, git: ShadowRepository) -> WorkspaceSnapshot:
-        changed, others = await asyncio.gather(self._changed(git), self._others(git))
+    async def _scan_once(self, git: ShadowRepository) -> WorkspaceSnapshot:
+        changed, others = await asyncio.gather(self._list_changed(git), self._list_untracked(git))
         nested = [path for path in others if path.endswith(b"/")]
         if nested:
             others = [path for path in others if not path.endswith(b"/")]
-            others += await self._inside(git, nested)
-        others += await self._forced((*(path for _, path in changed), *others))
-        plan = await asyncio.to_thread(sort_out, self._root, changed, others)
-        if plan.size > self._most:
+            others += await self._list_nested_repository_files(git, nested)
+        others += await self._list_force_added((*(path for _, path in changed), *others))
+        plan = await asyncio.to_thread(plan_index_update, self._workspace, changed, others)
+        if plan.added_bytes > self._max_bytes:
             raise CheckpointError(
-                f"{plan.size // _BYTES_PER_MB:,} MB of files in {self._root} are new, and "
-                "checkpoints"
-                f" may take {self._most // _BYTES_PER_MB:,} MB. Name what need not be kept in"
+                f"{plan.added_bytes // _BYTES_PER_MB:,} MB of files in {self._workspace} are "
+                "new, and checkpoints"
+                f" may take {self._max_bytes // _BYTES_PER_MB:,} MB. Name what need not be kept in"
                 " .gitignore, or set checkpointMaxMegabytes to more."
             )
-        if plan.drop:
-            await git.run(
-                *_UPDATE_INDEX_COMMAND, "--force-remove", "--stdin", given=_joined(plan.drop)
+        if plan.paths_to_remove:
+            await git.run_git(
+                *_UPDATE_INDEX_COMMAND,
+                "--force-remove",
+                "--stdin",
+                stdin=_join_nul_terminated(plan.paths_to_remove),
             )
-            place = os.fsencode(self._root) + b"/"
-            if any(_is_directory(place + path) for path in plan.drop):
+            place = os.fsencode(self._workspace) + b"/"
+            if any(_is_directory(place + path) for path in plan.paths_to_remove):
                 # While it was known as a file, git said nothing of a repository there.
                 raise _WorkspaceChangedError("what was a file is a folder by now")
-        left_out = plan.left_out | await _keep(git, plan.keep)
-        return WorkspaceSnapshot(await self._written(git, bool(plan.keep or plan.drop)), left_out)
+        left_out = plan.skipped_files | await _add_to_index(git, plan.paths_to_add)
+        return WorkspaceSnapshot(
+            await self._write_tree(git, bool(plan.paths_to_add or plan.paths_to_remove)), left_out
+        )
 
-    async def _changed(self, git: ShadowRepository) -> list[tuple[bytes, bytes]]:
+    async def _list_changed(self, git: ShadowRepository) -> list[tuple[bytes, bytes]]:
         """Known files that are not as they were, each after the letter of its change."""
-        fields = (await git.run("diff-files", "-z", "--name-status", "--no-renames")).split(b"\0")
+        fields = (await git.run_git("diff-files", "-z", "--name-status", "--no-renames")).split(
+            b"\0"
+        )
         return list(zip(fields[0::2], fields[1::2], strict=False))
 
-    async def _others(
+    async def _list_untracked(
         self, git: ShadowRepository, *below: bytes, index: Path | None = None
     ) -> list[bytes]:
         """Files that are neither known nor ignored, and folders of repositories as `name/`."""
         paths = ("--", *map(os.fsdecode, below)) if below else ()
-        listed = await git.run("ls-files", "--others", "-z", *self._rules, *paths, index=index)
+        listed = await git.run_git(
+            "ls-files", "--others", "-z", *self._exclude_options, *paths, index=index
+        )
         return listed.split(b"\0")[:-1]
 
-    async def _inside(self, git: ShadowRepository, nested: list[bytes]) -> list[bytes]:
+    async def _list_nested_repository_files(
+        self, git: ShadowRepository, nested: list[bytes]
+    ) -> list[bytes]:
         """The files of repositories of which none is known yet."""
-        index = git.path / "nested.index"
+        index = git.repository_path / "nested.index"
         found: list[bytes] = []
         try:
             while batch := nested[:_NESTED_REPOSITORIES_PER_BATCH]:
@@ -178,48 +191,55 @@ class WorkspaceScanner:
                 entries = (
                     b"100644 %s\t%s.joey" % (_EMPTY_BLOB_ID, directory) for directory in batch
                 )
-                await git.run(
-                    *_UPDATE_INDEX_COMMAND, "--index-info", given=_joined(entries), index=index
+                await git.run_git(
+                    *_UPDATE_INDEX_COMMAND,
+                    "--index-info",
+                    stdin=_join_nul_terminated(entries),
+                    index=index,
                 )
-                listed = await self._others(git, *batch, index=index)
+                listed = await self._list_untracked(git, *batch, index=index)
                 found += (path for path in listed if not path.endswith(b"/"))
                 nested = nested[len(batch) :] + [path for path in listed if path.endswith(b"/")]
         finally:
             index.unlink(missing_ok=True)
         return found
 
-    async def _forced(self, seen: Iterable[bytes]) -> list[bytes]:
+    async def _list_force_added(self, seen: Iterable[bytes]) -> list[bytes]:
         """Files that are ignored, but in the user's repository all the same.
 
         Asked for at first, and when what is ignored has changed."""
-        if repository_top(self._root) is None:
+        if find_repository_root(self._workspace) is None:
             return []
         ignore = (path for path in seen if path.rpartition(b"/")[2] == b".gitignore")
-        if self._knows_forced and next(ignore, None) is None:
+        if self._has_listed_force_added and next(ignore, None) is None:
             return []
         question = ("ls-files", "-z", "--cached", "--ignored", "--exclude-per-directory=.gitignore")
         try:
-            theirs = await Git.of(self._root)
-            listed = await theirs.ask_bytes(*question, most=_MAX_TRACKED_LIST_BYTES)
+            theirs = await Git.open_at(self._workspace)
+            listed = await theirs.run_bytes(*question, max_output_bytes=_MAX_TRACKED_LIST_BYTES)
         except ToolError as error:
             log.info("files that are ignored are not kept: %s", error)
             listed = b""
-        self._knows_forced = True
+        self._has_listed_force_added = True
         return listed.split(b"\0")[:-1]
 
-    async def _written(self, git: ShadowRepository, is_new: bool) -> str:
+    async def _write_tree(self, git: ShadowRepository, is_new: bool) -> str:
         """The tree of the index."""
-        if not is_new and self._tree is not None and self._tree[0] == signature(git.index):
-            return self._tree[1]
-        tree = (await git.run("write-tree")).decode().strip()
-        self._tree = (signature(git.index), tree)
+        if (
+            not is_new
+            and self._cached_tree is not None
+            and self._cached_tree[0] == build_file_signature(git.index_path)
+        ):
+            return self._cached_tree[1]
+        tree = (await git.run_git("write-tree")).decode().strip()
+        self._cached_tree = (build_file_signature(git.index_path), tree)
         return tree
 
-    def _write_rules(self, git: ShadowRepository) -> None:
-        path = git.path / "info" / "exclude"
-        rules = rules_text(self._root)
+    def _write_exclude_file(self, git: ShadowRepository) -> None:
+        path = git.repository_path / "info" / "exclude"
+        rules = build_exclude_rules(self._workspace)
         if not path.exists() or path.read_bytes() != rules:
-            write_private(path, rules)
+            write_private_file(path, rules)
 
 
 _UPDATE_INDEX_COMMAND = ("update-index", "-z")
@@ -227,7 +247,7 @@ _PENDING_INDEX_FILE = "news.files"
 _REMOVED_INDEX_ENTRY = b"0 " + b"0" * 40
 
 
-def note_news(
+def append_pending_index_entries(
     git: ShadowRepository, kept: Mapping[bytes, TreeEntry], dropped: Iterable[bytes]
 ) -> None:
     """Files that were kept and that the index does not know, and those that it need not know any
@@ -238,43 +258,43 @@ def note_news(
     if not lines:
         return
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
-    with os.fdopen(os.open(git.path / _PENDING_INDEX_FILE, flags, 0o600), "ab") as file:
+    with os.fdopen(os.open(git.repository_path / _PENDING_INDEX_FILE, flags, 0o600), "ab") as file:
         file.write(b"".join(lines))
 
 
-async def _learn_news(git: ShadowRepository) -> None:
+async def _apply_pending_index_entries(git: ShadowRepository) -> None:
     """Tell the index. Raises CheckpointError."""
-    news = git.path / _PENDING_INDEX_FILE
+    news = git.repository_path / _PENDING_INDEX_FILE
     if not news.exists():
         return
     whole, end, _ = news.read_bytes().rpartition(b"\0")
     try:
-        await git.run(*_UPDATE_INDEX_COMMAND, "--index-info", given=whole + end)
+        await git.run_git(*_UPDATE_INDEX_COMMAND, "--index-info", stdin=whole + end)
     except ShadowGitError:
         news.unlink()
         raise
     news.unlink()
 
 
-async def _keep(git: ShadowRepository, paths: Sequence[bytes]) -> frozenset[bytes]:
+async def _add_to_index(git: ShadowRepository, paths: Sequence[bytes]) -> frozenset[bytes]:
     """Batch by batch: what is done stays done when the rest is broken off.
 
     Which of them could not be kept: they went meanwhile, or the disk does not give them."""
-    settings = {"core.bigFileThreshold": "0"} if await _may_pack(git, len(paths)) else {}
+    settings = {"core.bigFileThreshold": "0"} if await _should_pack(git, len(paths)) else {}
     remaining = iter(paths)
     refused: set[bytes] = set()
     while batch := list(islice(remaining, _FILES_PER_BATCH)):
         while batch:
             try:
-                await git.run(
+                await git.run_git(
                     *(*_UPDATE_INDEX_COMMAND, "--add", "--replace", "--stdin"),
-                    given=_joined(batch),
+                    stdin=_join_nul_terminated(batch),
                     settings=settings,
-                    seconds=_BATCH_TIMEOUT_S,
+                    timeout_s=_BATCH_TIMEOUT_S,
                 )
                 break
             except ShadowGitError as refusal:
-                culprit = _culprit(refusal, batch)
+                culprit = _find_failing_path(refusal, batch)
                 if culprit is None or len(refused) == _MAX_REFUSED_FILES:
                     raise _WorkspaceChangedError(
                         f"files change while they are kept: {refusal}"
@@ -285,22 +305,22 @@ async def _keep(git: ShadowRepository, paths: Sequence[bytes]) -> frozenset[byte
     return frozenset(refused)
 
 
-def _culprit(refusal: ShadowGitError, batch: Sequence[bytes]) -> bytes | None:
+def _find_failing_path(refusal: ShadowGitError, batch: Sequence[bytes]) -> bytes | None:
     """The file at which git gave up, if its name can be told. Raises what was no file's fault."""
-    named = _UNPROCESSED_PATH_RE.search(refusal.said)
+    named = _UNPROCESSED_PATH_RE.search(refusal.stderr)
     if named is None:
         raise refusal
     return next((path for path in batch if path.decode(errors="replace") == named[1]), None)
 
 
-async def _may_pack(git: ShadowRepository, count: int) -> bool:
+async def _should_pack(git: ShadowRepository, count: int) -> bool:
     if count < _MIN_FILES_TO_PACK:
         return False
-    version = re.search(rb"(\d+)\.(\d+)", await git.run("version"))
+    version = re.search(rb"(\d+)\.(\d+)", await git.run_git("version"))
     return version is not None and (int(version[1]), int(version[2])) >= _MIN_PACKING_GIT_VERSION
 
 
-def sort_out(
+def plan_index_update(
     root: Path, changed: Iterable[tuple[bytes, bytes]], others: Iterable[bytes]
 ) -> IndexUpdatePlan:
     keep: list[bytes] = []
@@ -309,8 +329,8 @@ def sort_out(
     size = 0
     place = os.fsencode(root) + b"/"
     for letter, path in [*changed, *((b"", path) for path in others)]:
-        facts = None if letter == b"D" else _facts(place, path)
-        if facts is not None and _is_fit(facts, place, path):
+        facts = None if letter == b"D" else _lstat_storable(place, path)
+        if facts is not None and _can_store(facts, place, path):
             keep.append(path)
             size += facts.st_size
             continue
@@ -328,7 +348,7 @@ def _is_directory(path: bytes) -> bool:
         return False
 
 
-def _facts(place: bytes, path: bytes) -> os.stat_result | None:
+def _lstat_storable(place: bytes, path: bytes) -> os.stat_result | None:
     """Of a file or link that may have that name in git."""
     if b".git" in path.lower().split(b"/"):
         return None
@@ -339,13 +359,13 @@ def _facts(place: bytes, path: bytes) -> os.stat_result | None:
     return facts if stat.S_ISREG(facts.st_mode) or stat.S_ISLNK(facts.st_mode) else None
 
 
-def _is_fit(facts: os.stat_result, place: bytes, path: bytes) -> bool:
+def _can_store(facts: os.stat_result, place: bytes, path: bytes) -> bool:
     if stat.S_ISLNK(facts.st_mode):
         return not path.lower().endswith(b".gitmodules")  # which git refuses
     return facts.st_size <= MAX_FILE_BYTES and os.access(place + path, os.R_OK)
 
 
-def _joined(paths: Iterable[bytes]) -> bytes:
+def _join_nul_terminated(paths: Iterable[bytes]) -> bytes:
     return b"".join(path + b"\0" for path in paths)
 
 
@@ -360,7 +380,7 @@ _NON_PROJECT_DIRECTORIES = ("Desktop", "Documents", "Downloads")
 
 def check_workspace(root: Path, home: Path) -> None:
     """Raises CheckpointError: the files of this folder are not kept, and why."""
-    if is_too_wide(root) or root in _homes_of_many():
+    if is_root_or_home(root) or root in _list_non_project_directories():
         raise CheckpointError(
             f"the files of {root} are not kept: it is no project, but a home of many things."
             " Work in a folder of its own to have checkpoints."
@@ -371,7 +391,7 @@ def check_workspace(root: Path, home: Path) -> None:
         raise CheckpointError(f"the files of {root} are not kept: they are joey's own.")
 
 
-def _homes_of_many() -> set[Path]:
+def _list_non_project_directories() -> set[Path]:
     try:
         user_home = Path.home()
     except RuntimeError:  # a user without a home
@@ -383,17 +403,17 @@ def build_joey_home_exclude(root: Path, home: Path) -> tuple[str, ...]:
     """Arguments of `ls-files` by which joey's folder is never looked into."""
     if root not in home.parents:
         return ()
-    return (f"--exclude=/{_escaped(home.relative_to(root).as_posix())}/",)
+    return (f"--exclude=/{_escape_glob(home.relative_to(root).as_posix())}/",)
 
 
-def rules_text(root: Path) -> bytes:
+def build_exclude_rules(root: Path) -> bytes:
     """For `info/exclude`, which counts for less than every `.gitignore` of the workspace."""
     rules = [f"{name}/".encode() for name in _GENERATED_DIRECTORIES]
-    return b"\n".join([*rules, *_rules_above(root), b""])
+    return b"\n".join([*rules, *_collect_parent_rules(root), b""])
 
 
-def _rules_above(root: Path) -> list[bytes]:
-    top = repository_top(root)
+def _collect_parent_rules(root: Path) -> list[bytes]:
+    top = find_repository_root(root)
     if top is None or top == root:
         return []
     directories = [
@@ -401,16 +421,16 @@ def _rules_above(root: Path) -> list[bytes]:
     ]
     found: list[bytes] = []
     for directory in directories:
-        lines = _read_rules(directory / ".gitignore")
+        lines = _read_gitignore(directory / ".gitignore")
         below = root.relative_to(directory)
-        if _ignores(lines, below):
+        if _is_ignored_by(lines, below):
             # The whole workspace is ignored: somebody keeps only a few files of a home in git.
             return []
-        found += (rule for line in lines if (rule := _moved(line, below.parts)))
+        found += (rule for line in lines if (rule := _rebase_rule(line, below.parts)))
     return found
 
 
-def _moved(line: bytes, below: tuple[str, ...]) -> bytes | None:
+def _rebase_rule(line: bytes, below: tuple[str, ...]) -> bytes | None:
     """A rule from above as it reads some folders below; None when it speaks of others."""
     rule = line.removeprefix(b"!")
     mark = line[: len(line) - len(rule)]
@@ -426,7 +446,7 @@ def _moved(line: bytes, below: tuple[str, ...]) -> bytes | None:
     return mark + b"/" + os.fsencode("/".join(pieces)) if any(pieces) else None
 
 
-def _read_rules(path: Path) -> list[bytes]:
+def _read_gitignore(path: Path) -> list[bytes]:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError:
@@ -441,13 +461,13 @@ def _read_rules(path: Path) -> list[bytes]:
     return [line for line in lines if line.strip() and not line.startswith(b"#")]
 
 
-def _ignores(lines: list[bytes], below: Path) -> bool:
+def _is_ignored_by(lines: list[bytes], below: Path) -> bool:
     try:
-        return GitIgnore(b"\n".join(lines)).ignores(os.fsencode(below), is_dir=True)
+        return GitIgnore(b"\n".join(lines)).is_ignored(os.fsencode(below), is_dir=True)
     except ValueError as error:
         log.warning("rules above %s are not understood: %s", below, error)
         return True
 
 
-def _escaped(path: str) -> str:
+def _escape_glob(path: str) -> str:
     return "".join(f"\\{char}" if char in "\\*?[]!# " else char for char in path)

@@ -28,7 +28,7 @@ from joey.workspace.git.process import (
     GitError,
     GitInvocation,
     GitResult,
-    options,
+    build_config_options,
     run_git,
 )
 
@@ -71,68 +71,68 @@ _EXTERNAL_KILL_SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.S
 class ShadowGitError(CheckpointError):
     """git ended with an error that says the repository may be damaged."""
 
-    def __init__(self, message: str, said: str) -> None:
+    def __init__(self, message: str, stderr: str) -> None:
         super().__init__(message)
-        self.said = said
+        self.stderr = stderr
 
 
 class ShadowRepository:
-    """While one has the lock; `hold` is None for work that needs none."""
+    """While one has the lock; `lock` is None for work that needs none."""
 
     def __init__(
         self,
         directory: ShadowDirectory,
         root: Path,
-        hold: ShadowLock | None = None,
+        lock: ShadowLock | None = None,
         *,
-        gentle: bool = False,
+        low_priority: bool = False,
     ) -> None:
-        self.root = root
-        self.path = directory.repository
-        self._hold = hold
-        self._gentle = gentle
+        self.workspace = root
+        self.repository_path = directory.repository_path
+        self._lock = lock
+        self._is_low_priority = low_priority
 
     @property
-    def index(self) -> Path:
-        return self.path / "index"
+    def index_path(self) -> Path:
+        return self.repository_path / "index"
 
-    def marks(self, holder: str) -> tuple[tuple[int, ...], ...]:
+    def build_signature(self, holder: str) -> tuple[tuple[int, ...], ...]:
         """Others whenever this file or folder of refs was changed, refs were packed or dropped, or
         the repository is not what it was."""
         names = (holder, "packed-refs", "HEAD", "config", "objects")
-        return tuple(signature(self.path / name) for name in names)
+        return tuple(build_file_signature(self.repository_path / name) for name in names)
 
-    def make(self) -> None:
+    def create_if_missing(self) -> None:
         """Have the repository, if it is not there: whole, or not at all."""
-        if self.path.exists():
-            self._check_attributes()
+        if self.repository_path.exists():
+            self._ensure_attributes()
             return
-        new = self.path.with_name("new")
+        new = self.repository_path.with_name("new")
         shutil.rmtree(new, ignore_errors=True)
         for directory in (".", "objects", "refs", "info"):
             new.joinpath(directory).mkdir(mode=0o700)
         for name, text in _REPOSITORY_FILES.items():
-            write_private(new / name, text.encode())
-        new.rename(self.path)
+            write_private_file(new / name, text.encode())
+        new.rename(self.repository_path)
 
-    def _check_attributes(self) -> None:
+    def _ensure_attributes(self) -> None:
         """Without them, git would change what files hold."""
-        path = self.path / _ATTRIBUTES_FILE
+        path = self.repository_path / _ATTRIBUTES_FILE
         if (
             not path.exists()
             or path.read_text(encoding="utf-8") != _REPOSITORY_FILES[_ATTRIBUTES_FILE]
         ):
             path.parent.mkdir(mode=0o700, exist_ok=True)
-            write_private(path, _REPOSITORY_FILES[_ATTRIBUTES_FILE].encode())
+            write_private_file(path, _REPOSITORY_FILES[_ATTRIBUTES_FILE].encode())
 
-    async def run(
+    async def run_git(
         self,
         *arguments: str,
-        given: bytes | None = None,
+        stdin: bytes | None = None,
         settings: Mapping[str, str] | None = None,
-        fine: Sequence[int] = (0,),
+        accepted_codes: Sequence[int] = (0,),
         index: Path | None = None,
-        seconds: float = _GIT_TIMEOUT_S,
+        timeout_s: float = _GIT_TIMEOUT_S,
     ) -> bytes:
         """What git prints.
 
@@ -141,29 +141,29 @@ class ShadowRepository:
             CheckpointError: it could not be run, or not to its end.
         """
         run = GitInvocation(
-            arguments=(*options({**_GIT_SETTINGS, **(settings or {})}), *arguments),
-            cwd=self.root,
-            environment=self._environment(index or self.index),
-            given=given,
-            most=_MAX_OUTPUT_BYTES,
-            seconds=seconds,
-            gentle=self._gentle,
-            held=() if self._hold is None else (self._hold.descriptor,),
+            arguments=(*build_config_options({**_GIT_SETTINGS, **(settings or {})}), *arguments),
+            cwd=self.workspace,
+            environment=self._build_environment(index or self.index_path),
+            stdin=stdin,
+            max_output_bytes=_MAX_OUTPUT_BYTES,
+            timeout_s=timeout_s,
+            is_low_priority=self._is_low_priority,
+            inherited_fds=() if self._lock is None else (self._lock.descriptor,),
         )
         try:
             answer = await run_git(run)
         except GitError as error:
             raise CheckpointError(f"files are not kept: {error}.") from error
-        if answer.is_cut:
+        if answer.is_truncated:
             raise CheckpointError("the workspace has too many files to keep them.")
-        if answer.code not in fine:
-            raise _refusal(arguments[0], answer)
-        return answer.out
+        if answer.exit_code not in accepted_codes:
+            raise _build_git_error(arguments[0], answer)
+        return answer.stdout
 
-    def _environment(self, index: Path) -> dict[str, str]:
+    def _build_environment(self, index: Path) -> dict[str, str]:
         return {
-            "GIT_DIR": str(self.path),
-            "GIT_WORK_TREE": str(self.root),
+            "GIT_DIR": str(self.repository_path),
+            "GIT_WORK_TREE": str(self.workspace),
             "GIT_INDEX_FILE": str(index),
             "GIT_CONFIG_GLOBAL": os.devnull,
             "GIT_CONFIG_NOSYSTEM": "1",
@@ -171,13 +171,13 @@ class ShadowRepository:
             "GIT_LITERAL_PATHSPECS": "1",
             "GIT_NO_REPLACE_OBJECTS": "1",
             # An old git knows no GIT_CONFIG_GLOBAL.
-            "HOME": str(self.path.parent),
+            "HOME": str(self.repository_path.parent),
             "LC_ALL": "C",
         }
 
 
-def _refusal(command: str, answer: GitResult) -> CheckpointError:
-    lines = answer.said.strip().splitlines() or [f"it ended with code {answer.code}"]
+def _build_git_error(command: str, answer: GitResult) -> CheckpointError:
+    lines = answer.stderr.strip().splitlines() or [f"it ended with code {answer.exit_code}"]
     for line in lines:
         if line.startswith(("error:", "fatal:")) and any(
             text in line for text in _HARMLESS_ERROR_TEXTS
@@ -185,9 +185,9 @@ def _refusal(command: str, answer: GitResult) -> CheckpointError:
             return CheckpointError(
                 f"git {command} failed: {line}. Check the room and the permissions there."
             )
-    if -answer.code in _EXTERNAL_KILL_SIGNALS:
+    if -answer.exit_code in _EXTERNAL_KILL_SIGNALS:
         return CheckpointError(f"git {command} was ended by somebody else.")
-    return ShadowGitError(f"git {command} failed: {lines[0]}", answer.said)
+    return ShadowGitError(f"git {command} failed: {lines[0]}", answer.stderr)
 
 
 LOCK_FILE = "lock"
@@ -206,7 +206,7 @@ class ShadowLock(Struct, frozen=True):
     """The lock, while one has it."""
 
     descriptor: int
-    was_broken_off: bool
+    was_interrupted: bool
     """Whether the last one who had it was killed at work."""
 
 
@@ -226,27 +226,27 @@ class ShadowDirectory:
         return self._parent
 
     @property
-    def repository(self) -> Path:
+    def repository_path(self) -> Path:
         return self.path / _REPOSITORY_DIRECTORY
 
     @property
-    def restoring(self) -> Path:
+    def recovery_path(self) -> Path:
         """There as long as files are being brought back."""
         return self.path / _RECOVERY_FILE
 
-    def make(self) -> None:
+    def create(self) -> None:
         make_private_directory(self._parent)
         self._parent.chmod(0o700)
         self.path.mkdir(mode=0o700, exist_ok=True)
         name = self.path / _WORKSPACE_PATH_FILE
         if not name.exists():
-            write_private(name, os.fsencode(self._workspace) + b"\n")
+            write_private_file(name, os.fsencode(self._workspace) + b"\n")
 
     @asynccontextmanager
-    async def locked(self) -> AsyncIterator[ShadowLock]:
+    async def acquire_lock(self) -> AsyncIterator[ShadowLock]:
         """Raises CheckpointError: somebody else has it, and keeps it."""
         latest = time.monotonic() + _LOCK_TIMEOUT_S
-        while (descriptor := self._take()) is None:
+        while (descriptor := self._try_lock()) is None:
             if time.monotonic() > latest:
                 raise CheckpointError(
                     "another process is at work on the checkpoints of this workspace, for more"
@@ -254,55 +254,55 @@ class ShadowDirectory:
                 )
             await asyncio.sleep(_LOCK_POLL_INTERVAL_S)
         try:
-            hold = ShadowLock(descriptor, was_broken_off=os.fstat(descriptor).st_size > 0)
+            lock = ShadowLock(descriptor, was_interrupted=os.fstat(descriptor).st_size > 0)
             os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
-            yield hold
+            yield lock
             # Not after a failure: whoever comes next is to see whether it left something behind.
             os.ftruncate(descriptor, 0)
         finally:
             os.close(descriptor)
 
-    def _take(self) -> int | None:
+    def _try_lock(self) -> int | None:
         try:
-            self.make()
-            return take_lock(self.path / LOCK_FILE)
+            self.create()
+            return try_lock_file(self.path / LOCK_FILE)
         except OSError as error:
             raise CheckpointError(
                 f"the folder for checkpoints, {self.path}, cannot be used:"
                 f" {error.strerror or error}."
             ) from error
 
-    def put_aside(self) -> Path:
+    def set_aside_damaged(self) -> Path:
         """Begin anew; what was there is kept until this has to be done again."""
         aside = self.path / _DAMAGED_DIRECTORY
         shutil.rmtree(aside, ignore_errors=True)
-        self.repository.rename(aside)
+        self.repository_path.rename(aside)
         return aside
 
-    def clear(self) -> None:
+    def remove_repositories(self) -> None:
         """Keep nothing of the files; the lock stays."""
         for name in (_REPOSITORY_DIRECTORY, _DAMAGED_DIRECTORY):
             shutil.rmtree(self.path / name, ignore_errors=True)
 
-    def remove_locks(self) -> None:
+    def remove_stale_git_files(self) -> None:
         """What a killed git leaves behind, and stumbles over the next time. Only with the lock."""
-        if not self.repository.exists():
+        if not self.repository_path.exists():
             return
-        for path in _leftovers(self.repository):
+        for path in _iter_leftover_files(self.repository_path):
             path.unlink(missing_ok=True)
 
-    def size(self) -> int:
+    def measure_size(self) -> int:
         """Bytes on disk."""
-        return sum(facts.st_blocks * 512 for facts in _facts(self.path))
+        return sum(facts.st_blocks * 512 for facts in _iter_stats(self.path))
 
 
-def write_private(path: Path, data: bytes) -> None:
+def write_private_file(path: Path, data: bytes) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, _FILE_MODE)
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)
 
 
-def signature(path: Path) -> tuple[int, ...]:
+def build_file_signature(path: Path) -> tuple[int, ...]:
     """Other whenever it was changed; nothing where it is not there."""
     try:
         facts = path.stat()
@@ -311,7 +311,7 @@ def signature(path: Path) -> tuple[int, ...]:
     return facts.st_mtime_ns, facts.st_ctime_ns, facts.st_size, facts.st_ino
 
 
-def take_lock(path: Path) -> int | None:
+def try_lock_file(path: Path) -> int | None:
     """The lock's descriptor, or None when somebody else has it."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, _FILE_MODE)
     try:
@@ -329,14 +329,14 @@ def take_lock(path: Path) -> int | None:
     return None
 
 
-def _leftovers(repository: Path) -> Iterator[Path]:
+def _iter_leftover_files(repository: Path) -> Iterator[Path]:
     yield from repository.glob("*.lock")
     yield from repository.glob("refs/**/*.lock")
     yield from repository.glob("objects/pack/tmp_*")
     yield from repository.glob("objects/pack/.tmp-*")
 
 
-def _facts(directory: Path) -> Iterator[os.stat_result]:
+def _iter_stats(directory: Path) -> Iterator[os.stat_result]:
     """Of everything below; what goes meanwhile does not count."""
     pending = [str(directory)]
     while pending:

@@ -5,7 +5,7 @@ asked which of the new ones it ignores; objects and trees are written here (`obj
 other cases git looks at everything (`scan.py`), and before it does, its index is told of the files
 that came and went without it: a file that was known once stays known.
 
-Changes are found by the times of files (`glance`). Most steps change little, and in a small
+Changes are found by the times of files (`run_quick_scan`). Most steps change little, and in a small
 workspace that is faster than starting a program; for a large one there is no answer. A time proves
 a change only when it is older than the look by more than a tick of the clock that stamps files: a
 write in the same tick would look the same. Fresher files count as changed the next time.
@@ -24,19 +24,19 @@ from pathlib import Path
 from msgspec import Struct
 
 from joey.errors import CheckpointError
-from joey.workspace.blocking_files import is_obstacle_of_git
+from joey.workspace.blocking_files import can_block_git
 from joey.workspace.checkpoints.objects import TreeCache, TreeEntry, write_object
 from joey.workspace.checkpoints.scan import (
     MAX_FILE_BYTES,
     IndexUpdatePlan,
     WorkspaceScanner,
     WorkspaceSnapshot,
-    note_news,
-    rules_text,
-    sort_out,
+    append_pending_index_entries,
+    build_exclude_rules,
+    plan_index_update,
 )
 from joey.workspace.checkpoints.shadow_repo import ShadowGitError, ShadowRepository
-from joey.workspace.git.process import waits_for
+from joey.workspace.git.process import describe_blocking_file
 
 log = logging.getLogger(__name__)
 
@@ -49,171 +49,179 @@ _INDEX_FILE = "index"
 class _Baseline(Struct, frozen=True):
     """What was seen at some moment, and is still held by the repository."""
 
-    sight: WorkspaceSnapshot
-    seen: QuickScan
+    snapshot: WorkspaceSnapshot
+    quick_scan: QuickScan
     """From before the look."""
-    holder: str
+    anchor_path: str
     """What keeps the objects in the repository."""
-    marks: tuple[tuple[int, ...], ...]
+    anchor_signature: tuple[tuple[int, ...], ...]
 
-    def is_held(self, git: ShadowRepository) -> bool:
-        return git.marks(self.holder) == self.marks
+    def is_anchored(self, git: ShadowRepository) -> bool:
+        return git.build_signature(self.anchor_path) == self.anchor_signature
 
 
 class Snapshotter:
-    def __init__(self, root: Path, home: Path, most: int) -> None:
-        """`most` bytes are read at once."""
-        self._root = root
-        self._home = os.fsencode(home)
-        self._closed: frozenset[bytes] = frozenset()
+    def __init__(self, root: Path, home: Path, max_bytes: int) -> None:
+        """`max_bytes` bytes are read at once."""
+        self._workspace = root
+        self._joey_home = os.fsencode(home)
+        self._ignored_directories: frozenset[bytes] = frozenset()
         """Folders that git ignores as a whole, and that are not looked into."""
-        self._is_large = False
+        self._is_too_large = False
         """Also without these."""
-        self._most = min(most, _MAX_DIRECT_BYTES)
-        self._looker = WorkspaceScanner(root, home, most)
-        self._trees = TreeCache()
-        self._basis: _Baseline | None = None
-        self._latest: tuple[WorkspaceSnapshot, QuickScan | None] | None = None
-        self._ignored: set[bytes] = set()
+        self._max_direct_bytes = min(max_bytes, _MAX_DIRECT_BYTES)
+        self._scanner = WorkspaceScanner(root, home, max_bytes)
+        self._tree_cache = TreeCache()
+        self._baseline: _Baseline | None = None
+        self._latest_scan: tuple[WorkspaceSnapshot, QuickScan | None] | None = None
+        self._ignored_files: set[bytes] = set()
         """Files of which git has said so, with the rules as they are."""
 
-    async def look(self, git: ShadowRepository) -> WorkspaceSnapshot:
+    async def take_snapshot(self, git: ShadowRepository) -> WorkspaceSnapshot:
         """Raises CheckpointError; a ShadowGitError when the repository may be damaged."""
         try:
-            seen = await asyncio.to_thread(glance, self._root, self._passed_over)
+            seen = await asyncio.to_thread(run_quick_scan, self._workspace, self._skipped_paths)
             is_large = seen is None
         except OSError as error:  # it changes just now, or git has to say what is wrong with it
-            log.info("git looks at %s: %s", self._root, error)
+            log.info("git looks at %s: %s", self._workspace, error)
             seen, is_large = None, False
         if seen is not None:
-            self._check_obstacles(seen)
-        sight = await self._renewed(git, seen)
+            self._check_blocking_files(seen)
+        sight = await self._update_from_baseline(git, seen)
         if sight is None:
-            self._ignored.clear()
-            sight = await self._looker.look(git)
-            if is_large or self._closed:
+            self._ignored_files.clear()
+            sight = await self._scanner.scan(git)
+            if is_large or self._ignored_directories:
                 seen = await self._update_ignored_directories(git, seen, is_large=is_large)
-            self._rely_on(git, sight, seen, _INDEX_FILE)
-        self._latest = (sight, seen)
+            self._set_baseline(git, sight, seen, _INDEX_FILE)
+        self._latest_scan = (sight, seen)
         return sight
 
-    async def ignored(self, git: ShadowRepository) -> set[bytes]:
+    async def list_indexed_but_ignored(self, git: ShadowRepository) -> set[bytes]:
         """Files that are known, but by now ignored. Raises CheckpointError."""
-        return await self._looker.known_and_ignored(git)
+        return await self._scanner.list_indexed_but_ignored(git)
 
-    async def ignored_of(self, git: ShadowRepository, paths: Iterable[bytes]) -> set[bytes]:
+    async def find_ignored(self, git: ShadowRepository, paths: Iterable[bytes]) -> set[bytes]:
         """Which of some files are. Raises CheckpointError."""
-        return await self._looker.ignored_of(git, paths)
+        return await self._scanner.find_ignored(git, paths)
 
-    def rely_on(self, git: ShadowRepository, refs: str) -> None:
+    def anchor_baseline(self, git: ShadowRepository, refs: str) -> None:
         """What was seen last is kept by one of these refs."""
-        if self._latest is not None:
-            self._rely_on(git, *self._latest, refs)
+        if self._latest_scan is not None:
+            self._set_baseline(git, *self._latest_scan, refs)
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """The index is not what it was."""
-        self._looker.forget()
-        self._basis = self._latest = None
-        self._ignored.clear()
+        self._scanner.reset()
+        self._baseline = self._latest_scan = None
+        self._ignored_files.clear()
 
-    def _check_obstacles(self, seen: QuickScan) -> None:
+    def _check_blocking_files(self, seen: QuickScan) -> None:
         """Raises CheckpointError."""
-        for path, (mode, *_) in seen.files.items():
-            if is_obstacle_of_git(path, mode):
-                reason = waits_for(self._root / os.fsdecode(path))
+        for path, (mode, *_) in seen.file_stats.items():
+            if can_block_git(path, mode):
+                reason = describe_blocking_file(self._workspace / os.fsdecode(path))
                 raise CheckpointError(f"files are not kept: {reason}.")
 
     @property
-    def _passed_over(self) -> frozenset[bytes]:
-        place = os.fsencode(self._root) + b"/"
-        return frozenset({self._home, *(place + directory for directory in self._closed)})
+    def _skipped_paths(self) -> frozenset[bytes]:
+        place = os.fsencode(self._workspace) + b"/"
+        return frozenset(
+            {self._joey_home, *(place + directory for directory in self._ignored_directories)}
+        )
 
     async def _update_ignored_directories(
         self, git: ShadowRepository, seen: QuickScan | None, *, is_large: bool
     ) -> QuickScan | None:
         """After git has looked. What was seen with other folders closed is worth nothing."""
-        before, self._closed = self._closed, frozenset()
-        self._is_large = self._is_large or (is_large and bool(before))
-        if not self._is_large:
+        before, self._ignored_directories = self._ignored_directories, frozenset()
+        self._is_too_large = self._is_too_large or (is_large and bool(before))
+        if not self._is_too_large:
             try:
-                self._closed = await self._looker.list_ignored_directories(git)
+                self._ignored_directories = await self._scanner.list_ignored_directories(git)
             except ShadowGitError as refusal:
-                log.info("all folders of %s are looked into: %s", self._root, refusal)
-            self._is_large = is_large and not self._closed
-        return seen if self._closed == before else None
+                log.info("all folders of %s are looked into: %s", self._workspace, refusal)
+            self._is_too_large = is_large and not self._ignored_directories
+        return seen if self._ignored_directories == before else None
 
-    def _rely_on(
+    def _set_baseline(
         self, git: ShadowRepository, sight: WorkspaceSnapshot, seen: QuickScan | None, holder: str
     ) -> None:
-        self._basis = None if seen is None else _Baseline(sight, seen, holder, git.marks(holder))
+        self._baseline = (
+            None if seen is None else _Baseline(sight, seen, holder, git.build_signature(holder))
+        )
 
-    async def _renewed(
+    async def _update_from_baseline(
         self, git: ShadowRepository, seen: QuickScan | None
     ) -> WorkspaceSnapshot | None:
         """None: git has to look."""
-        basis = self._basis
-        if basis is None or seen is None or basis.seen.rules != seen.rules:
+        basis = self._baseline
+        if basis is None or seen is None or basis.quick_scan.exclude_rules != seen.exclude_rules:
             return None
-        if not basis.is_held(git):
+        if not basis.is_anchored(git):
             return None
-        changed = seen.changed_since(basis.seen)
+        changed = seen.find_changed_since(basis.quick_scan)
         if not changed:
-            return basis.sight
-        if len(changed) > _MAX_DIRECT_FILES or any(map(_is_about_git, changed)):
+            return basis.snapshot
+        if len(changed) > _MAX_DIRECT_FILES or any(map(_is_git_control_path, changed)):
             return None
         try:
-            return await self._changed(git, basis.sight, seen, changed)
+            return await self._snapshot_changes(git, basis.snapshot, seen, changed)
         except (ShadowGitError, OSError) as error:
-            log.info("git looks at %s: %s", self._root, error)
+            log.info("git looks at %s: %s", self._workspace, error)
             return None
 
-    async def _changed(
+    async def _snapshot_changes(
         self, git: ShadowRepository, before: WorkspaceSnapshot, seen: QuickScan, changed: set[bytes]
     ) -> WorkspaceSnapshot | None:
-        await self._trees.load(git, before.tree, changed)
-        known = {path for path in changed if self._trees.holds(before.tree, path)}
-        others = await self._others(git, seen, changed - known)
-        letters = [(b"M" if path in seen.files else b"D", path) for path in known]
-        plan = sort_out(self._root, letters, others)
-        if plan.size > self._most:
+        await self._tree_cache.load_trees(git, before.tree, changed)
+        known = {path for path in changed if self._tree_cache.has_file(before.tree, path)}
+        others = await self._filter_unignored(git, seen, changed - known)
+        letters = [(b"M" if path in seen.file_stats else b"D", path) for path in known]
+        plan = plan_index_update(self._workspace, letters, others)
+        if plan.added_bytes > self._max_direct_bytes:
             return None
-        left_out = (before.left_out - changed) | plan.left_out
-        if not plan.keep and not plan.drop:
+        left_out = (before.skipped_files - changed) | plan.skipped_files
+        if not plan.paths_to_add and not plan.paths_to_remove:
             return WorkspaceSnapshot(before.tree, left_out)
-        kept, tree = await asyncio.to_thread(self._write, git, before.tree, plan)
+        kept, tree = await asyncio.to_thread(self._write_objects, git, before.tree, plan)
         new = {path: entry for path, entry in kept.items() if path not in known}
-        note_news(git, new, plan.drop)
+        append_pending_index_entries(git, new, plan.paths_to_remove)
         return WorkspaceSnapshot(tree, left_out)
 
-    async def _others(
+    async def _filter_unignored(
         self, git: ShadowRepository, seen: QuickScan, new: Iterable[bytes]
     ) -> set[bytes]:
         """Those that git does not ignore."""
-        asked = {path for path in new if path not in self._ignored and _is_file(seen, path)}
+        asked = {
+            path for path in new if path not in self._ignored_files and _is_file_or_link(seen, path)
+        }
         if asked:
-            self._ignored |= await self._looker.ignored_of(git, asked)
-        return asked - self._ignored
+            self._ignored_files |= await self._scanner.find_ignored(git, asked)
+        return asked - self._ignored_files
 
-    def _write(
+    def _write_objects(
         self, git: ShadowRepository, tree: str, plan: IndexUpdatePlan
     ) -> tuple[dict[bytes, TreeEntry], str]:
         """What is kept, and the tree. Raises OSError."""
-        place = os.fsencode(self._root) + b"/"
-        kept = {path: _kept(git.path, place + path) for path in plan.keep}
-        return kept, self._trees.write(git.path, tree, dict.fromkeys(plan.drop) | kept)
+        place = os.fsencode(self._workspace) + b"/"
+        kept = {path: _write_blob(git.repository_path, place + path) for path in plan.paths_to_add}
+        return kept, self._tree_cache.write_changed_tree(
+            git.repository_path, tree, dict.fromkeys(plan.paths_to_remove) | kept
+        )
 
 
-def _is_about_git(path: bytes) -> bool:
+def _is_git_control_path(path: bytes) -> bool:
     """It may change what is kept of others."""
     return any(name in {b".git", b".gitignore"} for name in path.lower().split(b"/"))
 
 
-def _is_file(seen: QuickScan, path: bytes) -> bool:
-    mode = seen.files[path][0] if path in seen.files else 0
+def _is_file_or_link(seen: QuickScan, path: bytes) -> bool:
+    mode = seen.file_stats[path][0] if path in seen.file_stats else 0
     return stat.S_ISREG(mode) or stat.S_ISLNK(mode)
 
 
-def _kept(repository: Path, path: bytes) -> TreeEntry:
+def _write_blob(repository: Path, path: bytes) -> TreeEntry:
     """Raises OSError: it has gone, or is not what it was."""
     if stat.S_ISLNK(os.lstat(path).st_mode):
         target = os.readlink(path)  # noqa: PTH115 (bytes)
@@ -242,21 +250,21 @@ _StatTuple = tuple[int, int, int, int, int]
 class QuickScan(Struct, frozen=True):
     """All files of the workspace, by kind, size and times."""
 
-    files: dict[bytes, _StatTuple]
-    fresh: frozenset[bytes]
+    file_stats: dict[bytes, _StatTuple]
+    unsettled_files: frozenset[bytes]
     """Those whose times say nothing yet."""
-    rules: bytes
+    exclude_rules: bytes
     """By which files from above the workspace are left out."""
 
-    def changed_since(self, earlier: QuickScan) -> set[bytes]:
+    def find_changed_since(self, earlier: QuickScan) -> set[bytes]:
         """Files that are not certain to be as they were."""
-        if self.files == earlier.files:
-            return set(earlier.fresh)
-        different = self.files.items() ^ earlier.files.items()
-        return {path for path, _ in different} | earlier.fresh
+        if self.file_stats == earlier.file_stats:
+            return set(earlier.unsettled_files)
+        different = self.file_stats.items() ^ earlier.file_stats.items()
+        return {path for path, _ in different} | earlier.unsettled_files
 
 
-def glance(root: Path, passed_over: frozenset[bytes]) -> QuickScan | None:
+def run_quick_scan(root: Path, skipped_paths: frozenset[bytes]) -> QuickScan | None:
     """Blocks for some milliseconds at most. None: there is too much. Folders that are passed over
     are named by whole paths. Raises OSError: it cannot be looked into, or changes just now."""
     now = time.time_ns()
@@ -273,17 +281,17 @@ def glance(root: Path, passed_over: frozenset[bytes]) -> QuickScan | None:
                 facts = entry.stat(follow_symlinks=False)
                 if stat.S_ISDIR(facts.st_mode):
                     # A repository's own folder says nothing about the files beside it.
-                    if entry.name != b".git" and entry.path not in passed_over:
+                    if entry.name != b".git" and entry.path not in skipped_paths:
                         pending.append(entry.path)
                     continue
                 path = entry.path[len(top) + 1 :]
-                files[path] = _of(facts)
-                if not _settled(facts, now):
+                files[path] = _to_stat_tuple(facts)
+                if not _is_settled(facts, now):
                     fresh.append(path)
-    return QuickScan(files, frozenset(fresh), rules_text(root))
+    return QuickScan(files, frozenset(fresh), build_exclude_rules(root))
 
 
-def _settled(facts: os.stat_result, now: int) -> bool:
+def _is_settled(facts: os.stat_result, now: int) -> bool:
     tick = (
         _TIMESTAMP_TICK_NS
         if facts.st_ctime_ns % _COARSE_RESOLUTION_NS
@@ -292,5 +300,5 @@ def _settled(facts: os.stat_result, now: int) -> bool:
     return now - facts.st_ctime_ns > tick
 
 
-def _of(facts: os.stat_result) -> _StatTuple:
+def _to_stat_tuple(facts: os.stat_result) -> _StatTuple:
     return facts.st_mode, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns

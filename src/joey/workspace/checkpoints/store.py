@@ -1,6 +1,6 @@
 """Checkpoints of a workspace, for all its tasks: saved, compared, restored, forgotten with a task.
 
-`save` takes a snapshot of the files (`snapshot.py`) and makes a commit of it (`refs.py`);
+`save` takes a snapshot of the files (`snapshot.py`) and makes a commit of it (`list_refs.py`);
 `list_changes` and `diff` compare two commits (`diff.py`); `restore` writes back the files in which
 the workspace differs from one (`restore.py`). Only one of these runs at a time, in this process and
 among all processes: each holds the lock of the shadow directory (`shadow_repo.py`).
@@ -19,19 +19,25 @@ from msgspec import Struct
 
 from joey.errors import CheckpointError
 from joey.ports import Checkpoints, FileChange, FileDiff, LeftFile
-from joey.workspace.checkpoints.diff import TreeDifference, blob_sizes, blobs, differences, texts
+from joey.workspace.checkpoints.diff import (
+    TreeDifference,
+    diff_snapshots,
+    iter_blobs,
+    load_file_diffs,
+    read_blob_sizes,
+)
 from joey.workspace.checkpoints.refs import (
     Checkpoint,
     CheckpointCollector,
     RetentionLimits,
-    drop,
-    keep,
-    last_of,
-    moment,
-    refs,
-    refs_of,
+    build_task_refs_path,
+    delete_refs,
+    list_refs,
+    read_checkpoint,
+    read_last_checkpoint,
+    write_checkpoint,
 )
-from joey.workspace.checkpoints.restore import FileRestorer, clean_up
+from joey.workspace.checkpoints.restore import FileRestorer, remove_interrupted_leftovers
 from joey.workspace.checkpoints.scan import WorkspaceSnapshot, check_workspace
 from joey.workspace.checkpoints.shadow_repo import ShadowDirectory, ShadowGitError, ShadowRepository
 from joey.workspace.checkpoints.snapshot import Snapshotter
@@ -45,12 +51,15 @@ class _LastCheckpoint(Struct, frozen=True):
     """The checkpoint that was saved last. It is that of its task as long as the shadow is as it
     was."""
 
-    moment: Checkpoint
+    checkpoint: Checkpoint
     task_id: str
-    shadow: tuple[tuple[int, ...], ...]
+    shadow_signature: tuple[tuple[int, ...], ...]
 
-    def is_last(self, git: ShadowRepository, task_id: str) -> bool:
-        return task_id == self.task_id and git.marks(refs_of(task_id)) == self.shadow
+    def is_current(self, git: ShadowRepository, task_id: str) -> bool:
+        return (
+            task_id == self.task_id
+            and git.build_signature(build_task_refs_path(task_id)) == self.shadow_signature
+        )
 
 
 class WorkspaceCheckpoints:
@@ -60,82 +69,88 @@ class WorkspaceCheckpoints:
         self, root: Path, home: Path, directory: ShadowDirectory, limits: RetentionLimits
     ) -> None:
         """`root` and `home` are resolved."""
-        self._root = root
-        self._home = home
+        self._workspace = root
+        self._joey_home = home
         self._directory = directory
-        self._looker = Snapshotter(root, home, limits.bytes)
-        self._collection = CheckpointCollector(directory, root, self._opened, limits)
-        self._turn = asyncio.Lock()
-        self._first: asyncio.Task[None] | None = None
-        self._collecting: asyncio.Task[None] | None = None
-        self._ahead: set[asyncio.Task[None]] = set()
-        self._kept: _LastCheckpoint | None = None
+        self._snapshotter = Snapshotter(root, home, limits.max_bytes)
+        self._collector = CheckpointCollector(directory, root, self._open_shadow, limits)
+        self._operation_lock = asyncio.Lock()
+        self._first_scan_task: asyncio.Task[None] | None = None
+        self._collect_task: asyncio.Task[None] | None = None
+        self._early_save_tasks: set[asyncio.Task[None]] = set()
+        self._last_checkpoint: _LastCheckpoint | None = None
 
     def prewarm(self, task_id: str) -> None:
-        self._begin_looking()
-        saving = asyncio.create_task(self._save_ahead(task_id))
-        self._ahead.add(saving)
-        saving.add_done_callback(self._ahead.discard)
+        self._start_first_scan()
+        saving = asyncio.create_task(self._save_early(task_id))
+        self._early_save_tasks.add(saving)
+        saving.add_done_callback(self._early_save_tasks.discard)
 
-    def _begin_looking(self) -> None:
-        if self._first is None:
-            self._first = asyncio.create_task(self._begin())
+    def _start_first_scan(self) -> None:
+        if self._first_scan_task is None:
+            self._first_scan_task = asyncio.create_task(self._run_first_scan())
 
-    async def _save_ahead(self, task_id: str) -> None:
+    async def _save_early(self, task_id: str) -> None:
         try:
             await self.save(task_id)
         except CheckpointError as error:
             # Whoever saves meets it again.
-            log.info("no first checkpoint of %s: %s", self._root, error)
+            log.info("no first checkpoint of %s: %s", self._workspace, error)
 
     async def save(self, task_id: str) -> str:
-        check_workspace(self._root, self._home)
-        await self._begun()
-        async with self._opened() as git:
-            last = await self._last(git, task_id)
-            sight = await self._look(git)
-            if last is None or last.sight != sight:
-                last = Checkpoint(keep(git, task_id, sight), sight)
-                self._collect_soon()
-            self._looker.rely_on(git, refs_of(task_id))
-            self._kept = _LastCheckpoint(last, task_id, git.marks(refs_of(task_id)))
+        check_workspace(self._workspace, self._joey_home)
+        await self._await_first_scan()
+        async with self._open_shadow() as git:
+            last = await self._find_last_checkpoint(git, task_id)
+            sight = await self._take_snapshot(git)
+            if last is None or last.snapshot != sight:
+                last = Checkpoint(write_checkpoint(git, task_id, sight), sight)
+                self._schedule_collection()
+            self._snapshotter.anchor_baseline(git, build_task_refs_path(task_id))
+            self._last_checkpoint = _LastCheckpoint(
+                last, task_id, git.build_signature(build_task_refs_path(task_id))
+            )
         return last.id
 
     async def list_changes(self, since: str, until: str | None = None) -> Sequence[FileChange]:
-        check_workspace(self._root, self._home)
-        async with self._opened() as git:
-            return [one.change for one in await self._compare(git, since, until)]
+        check_workspace(self._workspace, self._joey_home)
+        async with self._open_shadow() as git:
+            return [one.file_change for one in await self._diff_checkpoints(git, since, until)]
 
     async def diff(self, since: str, until: str | None = None) -> Sequence[FileDiff]:
-        check_workspace(self._root, self._home)
-        async with self._opened() as git:
-            return await texts(git, await self._compare(git, since, until))
+        check_workspace(self._workspace, self._joey_home)
+        async with self._open_shadow() as git:
+            return await load_file_diffs(git, await self._diff_checkpoints(git, since, until))
 
     async def restore(self, to: str, before: str | None = None) -> Sequence[FileChange]:
-        check_workspace(self._root, self._home)
-        async with self._opened() as git:
-            wanted, now = (await moment(git, to)).sight, await self._look(git)
-            found = await differences(git, now, wanted)
+        check_workspace(self._workspace, self._joey_home)
+        async with self._open_shadow() as git:
+            wanted, now = (await read_checkpoint(git, to)).snapshot, await self._take_snapshot(git)
+            found = await diff_snapshots(git, now, wanted)
             if not found:
                 return []
             if before is not None:
-                since = await differences(git, (await moment(git, before)).sight, now)
-                _refuse_changed(found, {one.path for one in since})
+                since = await diff_snapshots(
+                    git, (await read_checkpoint(git, before)).snapshot, now
+                )
+                _check_unchanged(found, {one.path for one in since})
             gone = [one for one in found if one.kind == "removed"]
             if gone:  # but for files that git was told to ignore after they were first kept
-                ignored = await self._looker.ignored(git)
+                ignored = await self._snapshotter.list_indexed_but_ignored(git)
                 gone = [one for one in gone if one.path not in ignored]
             back = [one for one in found if one.kind != "removed"]
             # Before anything is touched: all of it must be there.
-            sizes = await blob_sizes(git, (one.blob for one in back))
-            return await self._bring_back(git, gone, back, sizes)
+            sizes = await read_blob_sizes(git, (one.new_blob for one in back))
+            return await self._restore_files(git, gone, back, sizes)
 
     async def list_unrestorable(self, paths: Sequence[str]) -> Sequence[LeftFile]:
-        check_workspace(self._root, self._home)
-        inside = {path: place for path in paths if (place := self._inside(path)) is not None}
-        async with self._opened() as git:
-            too_large = (await self._look(git)).left_out
-            ignored = await self._looker.ignored_of(git, inside.values()) if inside else set()
+        check_workspace(self._workspace, self._joey_home)
+        inside = {path: place for path in paths if (place := self._to_git_path(path)) is not None}
+        async with self._open_shadow() as git:
+            too_large = (await self._take_snapshot(git)).skipped_files
+            ignored = (
+                await self._snapshotter.find_ignored(git, inside.values()) if inside else set()
+            )
         found = []
         for path in paths:
             place = inside.get(path)
@@ -147,173 +162,184 @@ class WorkspaceCheckpoints:
                 found.append(LeftFile(path, "large"))
         return found
 
-    def _inside(self, path: str) -> bytes | None:
+    def _to_git_path(self, path: str) -> bytes | None:
         """As git knows it: links on the way are followed."""
-        named = self._root / path
+        named = self._workspace / path
         place = Path(os.path.realpath(named.parent), named.name)
-        if not place.is_relative_to(self._root):
+        if not place.is_relative_to(self._workspace):
             return None
-        return os.fsencode(place.relative_to(self._root))
+        return os.fsencode(place.relative_to(self._workspace))
 
     async def discard_task(self, task_id: str) -> None:
-        if not self._directory.repository.exists():
+        if not self._directory.repository_path.exists():
             return
-        async with self._opened() as git:
-            await drop(git, await refs(git, task_id))
-            if not await refs(git):
-                await asyncio.to_thread(self._directory.clear)
-                self._looker.forget()
+        async with self._open_shadow() as git:
+            await delete_refs(git, await list_refs(git, task_id))
+            if not await list_refs(git):
+                await asyncio.to_thread(self._directory.remove_repositories)
+                self._snapshotter.reset()
                 return
-        self._collect_soon(at_once=True)
+        self._schedule_collection(at_once=True)
 
-    async def size(self) -> int:
+    async def measure_size(self) -> int:
         """Bytes on disk that the checkpoints of this workspace take."""
-        return await asyncio.to_thread(self._directory.size)
+        return await asyncio.to_thread(self._directory.measure_size)
 
-    async def collect(self) -> None:
+    async def collect_garbage(self) -> None:
         """Drop checkpoints that are too old or too many, and what only they held."""
-        if self._collecting is not None:
-            await asyncio.shield(self._collecting)
-        if self._directory.repository.exists():
-            await self._collection.run()
+        if self._collect_task is not None:
+            await asyncio.shield(self._collect_task)
+        if self._directory.repository_path.exists():
+            await self._collector.run()
 
     async def close(self) -> None:
         """What is at work in the background is broken off; the next process goes on with it."""
-        others = (self._first, self._collecting)
-        at_work = [*self._ahead, *(task for task in others if task is not None)]
+        others = (self._first_scan_task, self._collect_task)
+        at_work = [*self._early_save_tasks, *(task for task in others if task is not None)]
         for task in at_work:
             task.cancel()
         await asyncio.gather(*at_work, return_exceptions=True)
 
-    async def _begin(self) -> None:
+    async def _run_first_scan(self) -> None:
         try:
-            check_workspace(self._root, self._home)
-            async with self._opened(gentle=True) as git:
-                await self._look(git)
+            check_workspace(self._workspace, self._joey_home)
+            async with self._open_shadow(low_priority=True) as git:
+                await self._take_snapshot(git)
         except CheckpointError as error:
             # Whoever saves meets it again.
-            log.info("no first checkpoint of %s: %s", self._root, error)
+            log.info("no first checkpoint of %s: %s", self._workspace, error)
 
-    async def _begun(self) -> None:
+    async def _await_first_scan(self) -> None:
         """Have looked at the files once: that goes on when who waits for it has no more time."""
-        self._begin_looking()
-        assert self._first is not None
-        await asyncio.shield(self._first)
+        self._start_first_scan()
+        assert self._first_scan_task is not None
+        await asyncio.shield(self._first_scan_task)
 
     @asynccontextmanager
-    async def _opened(self, *, gentle: bool = False) -> AsyncIterator[ShadowRepository]:
+    async def _open_shadow(self, *, low_priority: bool = False) -> AsyncIterator[ShadowRepository]:
         try:
-            async with self._turn, self._directory.locked() as hold:
-                if hold.was_broken_off:
-                    await asyncio.to_thread(self._directory.remove_locks)
-                    await asyncio.to_thread(clean_up, self._root, self._directory.restoring)
-                git = ShadowRepository(self._directory, self._root, hold, gentle=gentle)
-                git.make()
+            async with self._operation_lock, self._directory.acquire_lock() as lock:
+                if lock.was_interrupted:
+                    await asyncio.to_thread(self._directory.remove_stale_git_files)
+                    await asyncio.to_thread(
+                        remove_interrupted_leftovers, self._workspace, self._directory.recovery_path
+                    )
+                git = ShadowRepository(
+                    self._directory, self._workspace, lock, low_priority=low_priority
+                )
+                git.create_if_missing()
                 yield git
         except OSError as error:
             raise CheckpointError(
                 f"the checkpoints in {self._directory.path} cannot be used: {error}."
             ) from error
 
-    async def _look(self, git: ShadowRepository) -> WorkspaceSnapshot:
+    async def _take_snapshot(self, git: ShadowRepository) -> WorkspaceSnapshot:
         """The files as they are now. Where the shadow is damaged, as much of it is made anew as
         has to be: its index, which costs only time, else all of it."""
         try:
-            return await self._looker.look(git)
+            return await self._snapshotter.take_snapshot(git)
         except ShadowGitError as refusal:
-            log.warning("the index of the checkpoints of %s is made anew: %s", self._root, refusal)
-        self._looker.forget()
-        git.index.unlink(missing_ok=True)
-        self._directory.remove_locks()
+            log.warning(
+                "the index of the checkpoints of %s is made anew: %s", self._workspace, refusal
+            )
+        self._snapshotter.reset()
+        git.index_path.unlink(missing_ok=True)
+        self._directory.remove_stale_git_files()
         try:
-            return await self._looker.look(git)
+            return await self._snapshotter.take_snapshot(git)
         except ShadowGitError as refusal:
-            aside = self._directory.put_aside()
-            log.warning("checkpoints of %s are now in %s: %s", self._root, aside, refusal)
-        self._looker.forget()
-        git.make()
-        return await self._looker.look(git)
+            aside = self._directory.set_aside_damaged()
+            log.warning("checkpoints of %s are now in %s: %s", self._workspace, aside, refusal)
+        self._snapshotter.reset()
+        git.create_if_missing()
+        return await self._snapshotter.take_snapshot(git)
 
-    async def _last(self, git: ShadowRepository, task_id: str) -> Checkpoint | None:
-        if self._kept is not None and self._kept.is_last(git, task_id):
-            return self._kept.moment
+    async def _find_last_checkpoint(self, git: ShadowRepository, task_id: str) -> Checkpoint | None:
+        if self._last_checkpoint is not None and self._last_checkpoint.is_current(git, task_id):
+            return self._last_checkpoint.checkpoint
         try:
-            return await last_of(git, task_id)
+            return await read_last_checkpoint(git, task_id)
         except CheckpointError as error:
             log.warning("the last checkpoint of task %s cannot be read: %s", task_id, error)
             return None
 
-    async def _compare(
+    async def _diff_checkpoints(
         self, git: ShadowRepository, since: str, until: str | None
     ) -> list[TreeDifference]:
-        earlier = (await moment(git, since)).sight
-        later = await self._look(git) if until is None else (await moment(git, until)).sight
-        return await differences(git, earlier, later)
+        earlier = (await read_checkpoint(git, since)).snapshot
+        later = (
+            await self._take_snapshot(git)
+            if until is None
+            else (await read_checkpoint(git, until)).snapshot
+        )
+        return await diff_snapshots(git, earlier, later)
 
-    async def _bring_back(
+    async def _restore_files(
         self,
         git: ShadowRepository,
         gone: Sequence[TreeDifference],
         back: Sequence[TreeDifference],
         sizes: dict[str, int],
     ) -> list[FileChange]:
-        work = FileRestorer(self._root, self._directory.restoring)
+        work = FileRestorer(self._workspace, self._directory.recovery_path)
         done: list[FileChange] = []
         failed: list[str] = []
 
         def attempt(one: TreeDifference, data: bytes | None) -> None:
             try:
                 if data is None:
-                    is_done = work.remove(one.path)
+                    is_done = work.remove_file(one.path)
                 else:
-                    is_done = work.write(one.path, one.mode, data)
+                    is_done = work.write_file(one.path, one.new_mode, data)
             except OSError as error:
-                failed.append(f"{one.change.path} ({error.strerror or error})")
+                failed.append(f"{one.file_change.path} ({error.strerror or error})")
             else:
-                done.extend([one.change] if is_done else [])
+                done.extend([one.file_change] if is_done else [])
 
-        work.begin([one.path for one in (*gone, *back)])
+        work.write_recovery_file([one.path for one in (*gone, *back)])
         for one in gone:
             await asyncio.to_thread(attempt, one, None)
         holders: dict[str, list[TreeDifference]] = {}
         for one in back:
-            holders.setdefault(one.blob, []).append(one)
-        async for blob, data in blobs(git, sizes):
+            holders.setdefault(one.new_blob, []).append(one)
+        async for blob, data in iter_blobs(git, sizes):
             for one in holders[blob]:
                 await asyncio.to_thread(attempt, one, data)
-        await asyncio.to_thread(work.end)
+        await asyncio.to_thread(work.finish)
         if failed:
-            raise CheckpointError(_partly(len(done), failed))
+            raise CheckpointError(_format_partial_failure(len(done), failed))
         return sorted(done, key=lambda change: change.path)
 
-    def _collect_soon(self, *, at_once: bool = False) -> None:
-        if self._collecting is None or self._collecting.done():
-            self._collecting = asyncio.create_task(self._collect_if_due(at_once))
+    def _schedule_collection(self, *, at_once: bool = False) -> None:
+        if self._collect_task is None or self._collect_task.done():
+            self._collect_task = asyncio.create_task(self._collect_if_due(at_once))
 
     async def _collect_if_due(self, at_once: bool) -> None:
         try:
-            if at_once or await asyncio.to_thread(self._collection.is_due):
-                await self._collection.run()
+            if at_once or await asyncio.to_thread(self._collector.is_due):
+                await self._collector.run()
         except (CheckpointError, OSError) as error:
-            log.warning("old checkpoints of %s are not collected: %s", self._root, error)
+            log.warning("old checkpoints of %s are not collected: %s", self._workspace, error)
 
 
-def _refuse_changed(found: Sequence[TreeDifference], changed: set[bytes]) -> None:
+def _check_unchanged(found: Sequence[TreeDifference], changed: set[bytes]) -> None:
     """Raises CheckpointError."""
-    if paths := [one.change.path for one in found if one.path in changed]:
-        raise CheckpointError(f"somebody else has changed files meanwhile: {_named(paths)}.")
+    if paths := [one.file_change.path for one in found if one.path in changed]:
+        raise CheckpointError(f"somebody else has changed files meanwhile: {_format_names(paths)}.")
 
 
-def _partly(count: int, failed: Sequence[str]) -> str:
+def _format_partial_failure(count: int, failed: Sequence[str]) -> str:
     return (
-        f"{count} files were restored, but not {_named(failed)}. Move what is in the way and try"
+        f"{count} files were restored, but not {_format_names(failed)}. Move what is in the way "
+        "and try"
         " again."
     )
 
 
-def _named(names: Sequence[str]) -> str:
+def _format_names(names: Sequence[str]) -> str:
     more = len(names) - _MAX_NAMED_FILES
     return ", ".join(names[:_MAX_NAMED_FILES]) + (f" and {more} more" if more > 0 else "")
 
 
-_fits: type[Checkpoints] = WorkspaceCheckpoints
+_protocol_check: type[Checkpoints] = WorkspaceCheckpoints

@@ -21,7 +21,11 @@ from msgspec import Struct
 
 from joey.errors import ToolError
 from joey.system.subprocess import await_start, drain
-from joey.workspace.blocking_files import FILES_OPENED_BY_GIT, BlockingFileError, unobstructed
+from joey.workspace.blocking_files import (
+    FILES_OPENED_BY_GIT,
+    BlockingFileError,
+    watch_for_blocking_files,
+)
 
 _LOW_PRIORITY_NICENESS = 10
 _CHUNK_BYTES = 64 * 1024
@@ -53,104 +57,107 @@ class GitInvocation(Struct, frozen=True, kw_only=True):
     cwd: Path
     environment: Mapping[str, str]
     """Beside what every run has; nothing is inherited."""
-    given: bytes | None = None
+    stdin: bytes | None = None
     """What it reads."""
-    most: int = 2 * 1024 * 1024
+    max_output_bytes: int = 2 * 1024 * 1024
     """Bytes of its output that are kept."""
-    seconds: float = 20
-    gentle: bool = False
+    timeout_s: float = 20
+    is_low_priority: bool = False
     """Let everybody else go first."""
-    held: Iterable[int] = ()
+    inherited_fds: Iterable[int] = ()
     """Descriptors that it keeps open for as long as it lives."""
 
 
 class GitResult(Struct, frozen=True):
-    code: int
-    out: bytes
-    said: str
-    is_cut: bool
+    exit_code: int
+    stdout: bytes
+    stderr: str
+    is_truncated: bool
     """Whether it printed more than was kept."""
 
 
 async def run_git(run: GitInvocation) -> GitResult:
     """Raises GitError: there is no git, it cannot be run, takes too long, or would for ever."""
-    process = await _start(run)
+    process = await _start_git(run)
     assert process.stdout is not None and process.stderr is not None
     top = Path(run.environment.get("GIT_WORK_TREE", run.cwd))
     try:
-        async with asyncio.timeout(run.seconds), unobstructed(top, FILES_OPENED_BY_GIT):
+        async with (
+            asyncio.timeout(run.timeout_s),
+            watch_for_blocking_files(top, FILES_OPENED_BY_GIT),
+        ):
             (out, is_cut), (said, _), _ = await asyncio.gather(
-                _bounded(process.stdout, run.most),
-                _bounded(process.stderr, _CHUNK_BYTES),
-                _feed(process, run.given),
+                _read_limited(process.stdout, run.max_output_bytes),
+                _read_limited(process.stderr, _CHUNK_BYTES),
+                _write_stdin(process, run.stdin),
             )
             code = await process.wait()
     except BlockingFileError as error:
-        raise GitError(waits_for(error.path)) from error
+        raise GitError(describe_blocking_file(error.path)) from error
     except TimeoutError as error:
-        raise GitError(f"git took longer than {run.seconds:g} seconds") from error
+        raise GitError(f"git took longer than {run.timeout_s:g} seconds") from error
     finally:
-        await _end(process)
+        await _kill_process_group(process)
     return GitResult(code, out, said.decode(errors="replace"), is_cut)
 
 
-async def _start(run: GitInvocation) -> Process:
+async def _start_git(run: GitInvocation) -> Process:
     try:
         starting = asyncio.create_subprocess_exec(
-            *(_program(), *run.arguments),
+            *(_find_git(), *run.arguments),
             cwd=run.cwd,
             env={
                 **run.environment,
-                "PATH": _path(),
+                "PATH": _build_search_path(),
                 "GIT_ALLOW_PROTOCOL": "none",
                 "GIT_NO_LAZY_FETCH": "1",
                 "GIT_TERMINAL_PROMPT": "0",
             },
-            stdin=DEVNULL if run.given is None else PIPE,
+            stdin=DEVNULL if run.stdin is None else PIPE,
             stdout=PIPE,
             stderr=PIPE,
             start_new_session=True,
-            pass_fds=tuple(run.held),
+            pass_fds=tuple(run.inherited_fds),
             umask=0o077,
         )
         process = await await_start(starting)
     except OSError as error:
         raise GitError(f"git cannot be run: {error.strerror or error}") from error
-    if run.gentle:
+    if run.is_low_priority:
         with suppress(OSError):  # it has ended already
             os.setpriority(os.PRIO_PGRP, process.pid, _LOW_PRIORITY_NICENESS)
     return process
 
 
-def waits_for(path: Path) -> str:
+def describe_blocking_file(path: Path) -> str:
     """Why git gives no answer."""
     return f"git would wait for {str(path)!r}, which is no regular file: delete or rename it"
 
 
-def options(settings: Mapping[str, str]) -> list[str]:
+def build_config_options(settings: Mapping[str, str]) -> list[str]:
     return [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
 
 
-def repository_top(directory: Path) -> Path | None:
+def find_repository_root(directory: Path) -> Path | None:
     """The nearest folder with `.git` in it, from here upwards."""
     upwards = (directory, *directory.parents)
     return next((path for path in upwards if os.path.lexists(path / ".git")), None)
 
 
-def _program() -> str:
-    found = shutil.which("git", path=_path())
+def _find_git() -> str:
+    found = shutil.which("git", path=_build_search_path())
     if found is None:
         raise GitError("git is not installed")
     return found
 
 
-def _path() -> str:
+def _build_search_path() -> str:
     """Where programs are looked for: never in folders that the workspace decides about."""
     directories = os.environ.get("PATH", os.defpath).split(os.pathsep)
     return os.pathsep.join(directory for directory in directories if Path(directory).is_absolute())
 
 
-async def _feed(process: Process, given: bytes | None) -> None:
+async def _write_stdin(process: Process, given: bytes | None) -> None:
     if given is None:
         return
     assert process.stdin is not None
@@ -162,7 +169,7 @@ async def _feed(process: Process, given: bytes | None) -> None:
         await process.stdin.wait_closed()
 
 
-async def _bounded(stream: asyncio.StreamReader, most: int) -> tuple[bytes, bool]:
+async def _read_limited(stream: asyncio.StreamReader, most: int) -> tuple[bytes, bool]:
     """The beginning of what a stream says; the rest is read and dropped."""
     kept, is_cut = bytearray(), False
     while data := await stream.read(_CHUNK_BYTES):
@@ -172,7 +179,7 @@ async def _bounded(stream: asyncio.StreamReader, most: int) -> tuple[bytes, bool
     return bytes(kept), is_cut
 
 
-async def _end(process: Process) -> None:
+async def _kill_process_group(process: Process) -> None:
     """The whole group: git works with processes of its own."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
@@ -195,78 +202,83 @@ class Git:
         filters: Iterable[str] = (),
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        self._root = root
-        self._added = environment or {}
+        self._directory = root
+        self._extra_environment = environment or {}
         off = {
             f"{name}.{key}": to for name in filters for key, to in _DISABLED_FILTER_SETTINGS.items()
         }
-        self._options = options({**SAFE_SETTINGS, **off})
+        self._config_options = build_config_options({**SAFE_SETTINGS, **off})
 
     @classmethod
-    async def of(cls, root: Path, environment: Mapping[str, str] | None = None) -> Git:
+    async def open_at(cls, root: Path, environment: Mapping[str, str] | None = None) -> Git:
         """`environment` is for what cannot be seen from the folder.
 
         Raises ToolError: there is no git, or it cannot be made harmless."""
         plain = cls(root, environment=environment)
         question = ("config", "-z", "--name-only", "--get-regexp", r"^filter\..")
-        keys = await plain.ask(*question, fine=(0, _CONFIG_KEY_NOT_FOUND_CODE))
+        keys = await plain.run_text(*question, accepted_codes=(0, _CONFIG_KEY_NOT_FOUND_CODE))
         names = {key.rpartition(".")[0] for key in keys.split("\0") if key}
         for name in names:
             if "=" in name:  # an option would end at it, and switch off something else
                 raise ToolError(f"git is not run: its configuration names the filter {name!r}")
         return cls(root, sorted(names), environment)
 
-    async def ask(self, *arguments: str, fine: Sequence[int] = (0,)) -> str:
+    async def run_text(self, *arguments: str, accepted_codes: Sequence[int] = (0,)) -> str:
         """What git prints, if it ends with a code that is fine. Raises ToolError."""
-        return (await self.ask_bytes(*arguments, fine=fine)).decode(errors="replace")
+        return (await self.run_bytes(*arguments, accepted_codes=accepted_codes)).decode(
+            errors="replace"
+        )
 
-    async def ask_bytes(
-        self, *arguments: str, fine: Sequence[int] = (0,), most: int = _MAX_OUTPUT_BYTES
+    async def run_bytes(
+        self,
+        *arguments: str,
+        accepted_codes: Sequence[int] = (0,),
+        max_output_bytes: int = _MAX_OUTPUT_BYTES,
     ) -> bytes:
         """The same as it is: names of files may be anything."""
-        answer = await self.run(*arguments, most=most)
-        if answer.code not in fine:
-            raise ToolError(reason_of(answer))
-        return answer.out
+        answer = await self.run(*arguments, max_output_bytes=max_output_bytes)
+        if answer.exit_code not in accepted_codes:
+            raise ToolError(describe_failure(answer))
+        return answer.stdout
 
     async def run(
         self,
         *arguments: str,
-        given: bytes | None = None,
+        stdin: bytes | None = None,
         environment: Mapping[str, str] | None = None,
-        most: int = _MAX_OUTPUT_BYTES,
-        seconds: float = _GIT_TIMEOUT_S,
+        max_output_bytes: int = _MAX_OUTPUT_BYTES,
+        timeout_s: float = _GIT_TIMEOUT_S,
     ) -> GitResult:
         """Whatever git says, and with whatever code. Raises ToolError."""
         run = GitInvocation(
-            arguments=("--no-optional-locks", *self._options, *arguments),
-            cwd=self._root,
-            environment={**self._environment(), **(environment or {})},
-            given=given,
-            most=most,
-            seconds=seconds,
+            arguments=("--no-optional-locks", *self._config_options, *arguments),
+            cwd=self._directory,
+            environment={**self._build_environment(), **(environment or {})},
+            stdin=stdin,
+            max_output_bytes=max_output_bytes,
+            timeout_s=timeout_s,
         )
         try:
             return await run_git(run)
         except GitError as error:
             raise ToolError(str(error)) from error
 
-    def _environment(self) -> dict[str, str]:
+    def _build_environment(self) -> dict[str, str]:
         wanted = ("HOME", "LANG", "LC_ALL")
         kept = {name: value for name in wanted if (value := os.environ.get(name)) is not None}
-        top = repository_top(self._root)
+        top = find_repository_root(self._directory)
         return {
             **kept,
             # The folder with `.git` in it, whatever its configuration calls the work tree.
             **({"GIT_WORK_TREE": str(top)} if top is not None else {}),
             "GIT_OPTIONAL_LOCKS": "0",
-            **self._added,
+            **self._extra_environment,
         }
 
 
-def reason_of(answer: GitResult) -> str:
+def describe_failure(answer: GitResult) -> str:
     """Why git did not do what it was asked."""
-    said = answer.said
+    said = answer.stderr
     if "not a git repository" in said or "cannot use bare repository" in said:
         return "the workspace is not a git repository"
     if "unknown revision" in said or "bad object" in said or "bad revision" in said:

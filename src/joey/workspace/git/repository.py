@@ -13,7 +13,7 @@ from pathlib import Path
 from joey.core.text import compile_regex
 from joey.errors import ToolError
 from joey.ports import Repository
-from joey.workspace.files import LocalFiles, printable_name
+from joey.workspace.files import LocalFiles, to_printable_name
 from joey.workspace.git.process import Git
 
 _MAX_LINES = 500
@@ -36,58 +36,60 @@ class GitRepository:
     """The repository that `root` is in, if it is in one."""
 
     def __init__(self, root: Path) -> None:
-        self._root = root
+        self._workspace = root
         self._files = LocalFiles(root)
 
     async def show_changes(self) -> str:
-        git = await Git.of(self._root)
-        _, files = await self._status(git)
+        git = await Git.open_at(self._workspace)
+        _, files = await self._read_status(git)
         if not files:
             return "No changes in working directory"
         if await _has_commits(git):
-            diff = await self._patch(git, ("diff", "HEAD"))
+            diff = await self._build_patch(git, ("diff", "HEAD"))
         else:
             diff = "(there is no commit yet to compare with)"
-        return _cut("\n".join(["Working directory changes:", "", *files, "", diff]).rstrip())
+        return _truncate_text(
+            "\n".join(["Working directory changes:", "", *files, "", diff]).rstrip()
+        )
 
     async def show_commit(self, name: str) -> str:
         if not _COMMIT_HASH_RE.fullmatch(name):
             raise ToolError(f"{name} is not the hash of a commit")
-        git = await Git.of(self._root)
+        git = await Git.open_at(self._workspace)
         shown = ("show", f"{name}^{{commit}}", f"--format={_COMMIT_FORMAT}")
-        return _cut((await self._patch(git, shown, "--stat")).rstrip())
+        return _truncate_text((await self._build_patch(git, shown, "--stat")).rstrip())
 
     async def show_status(self, limit: int) -> str:
-        branch, files = await self._status(await Git.of(self._root))
+        branch, files = await self._read_status(await Git.open_at(self._workspace))
         more = [f"... {len(files) - limit} more files"] if len(files) > limit else []
         return "\n".join([branch, *files[:limit], *more])
 
-    async def _status(self, git: Git) -> tuple[str, list[str]]:
+    async def _read_status(self, git: Git) -> tuple[str, list[str]]:
         """The branch, and the changed files as `git status --short` shows them."""
-        prefix = (await git.ask("rev-parse", "--show-prefix")).rstrip("\n")
+        prefix = (await git.run_text("rev-parse", "--show-prefix")).rstrip("\n")
         wanted = ("--short", "--branch", "-z", _IGNORE_SUBMODULES_OPTION)
-        branch, *entries = (await git.ask("status", *wanted, "--", ".")).split("\0")
-        changed = list(_changes(entries, prefix))
-        hidden = await self._hidden(path for _, paths in changed for path in paths)
+        branch, *entries = (await git.run_text("status", *wanted, "--", ".")).split("\0")
+        changed = list(_parse_status_entries(entries, prefix))
+        hidden = await self._find_hidden(path for _, paths in changed for path in paths)
         files = [
-            f"{state} {' -> '.join(map(printable_name, paths))}"
+            f"{state} {' -> '.join(map(to_printable_name, paths))}"
             for state, paths in changed
             if hidden.isdisjoint(paths)
         ]
         return branch, files
 
-    async def _patch(self, git: Git, command: tuple[str, ...], *options: str) -> str:
+    async def _build_patch(self, git: Git, command: tuple[str, ...], *options: str) -> str:
         """A diff without the files that are hidden."""
-        names = await git.ask(
+        names = await git.run_text(
             *command, "--format=", *_DIFF_OPTIONS, "--no-renames", "--name-only", "-z"
         )
-        hidden = await self._hidden(filter(None, names.split("\0")))
+        hidden = await self._find_hidden(filter(None, names.split("\0")))
         if len(hidden) > _MAX_HIDDEN_FILES:
             raise ToolError(f"more than {_MAX_HIDDEN_FILES} of the changed files are hidden")
         others = [f":(exclude,literal){name}" for name in sorted(hidden)]
-        return await git.ask(*command, *_DIFF_OPTIONS, *options, "--patch", "--", ".", *others)
+        return await git.run_text(*command, *_DIFF_OPTIONS, *options, "--patch", "--", ".", *others)
 
-    async def _hidden(self, paths: Iterable[str]) -> frozenset[str]:
+    async def _find_hidden(self, paths: Iterable[str]) -> frozenset[str]:
         """Those of the paths that `.rooignore` keeps from the model."""
         return await asyncio.to_thread(lambda: frozenset(filter(self._is_hidden, paths)))
 
@@ -98,7 +100,7 @@ class GitRepository:
             return True
 
 
-def _changes(entries: list[str], prefix: str) -> Iterator[tuple[str, list[str]]]:
+def _parse_status_entries(entries: list[str], prefix: str) -> Iterator[tuple[str, list[str]]]:
     """The state of each changed file and its path, after the one it was moved from."""
     remaining = iter(entries)
     for entry in filter(None, remaining):
@@ -109,13 +111,13 @@ def _changes(entries: list[str], prefix: str) -> Iterator[tuple[str, list[str]]]
 
 async def _has_commits(git: Git) -> bool:
     try:
-        await git.ask("rev-parse", "--verify", "--quiet", "HEAD")
+        await git.run_text("rev-parse", "--verify", "--quiet", "HEAD")
     except ToolError:
         return False
     return True
 
 
-def _cut(text: str) -> str:
+def _truncate_text(text: str) -> str:
     lines = [
         line if len(line) <= _MAX_LINE_CHARS else f"{line[:_MAX_LINE_CHARS]} [...]"
         for line in text.split("\n")
@@ -127,4 +129,4 @@ def _cut(text: str) -> str:
     return "\n".join([*lines[:head], f"[...{left_out} lines omitted...]", *lines[-tail:]])
 
 
-_fits: type[Repository] = GitRepository
+_protocol_check: type[Repository] = GitRepository

@@ -20,7 +20,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from joey.errors import ToolError
-from joey.workspace.git.process import Git, reason_of
+from joey.workspace.git.process import Git, describe_failure
 from joey.workspace.safe_open import open_directory
 
 _MIN_GIT_VERSION = (2, 38)
@@ -49,10 +49,10 @@ class RepositoryPaths(Struct, frozen=True):
 
     prefix: str
     """The folder that git is run in, as seen from the top."""
-    common: Path
+    common_directory: Path
     """What all worktrees share, and what is known of each."""
-    index: Path
-    up: str
+    index_path: Path
+    relative_root: str
     """The way to the top."""
 
 
@@ -64,55 +64,55 @@ class TreeMergeResult(Struct, frozen=True):
 class GitTrees:
     """Of one repository, for as long as one step takes."""
 
-    def __init__(self, git: Git, places: RepositoryPaths) -> None:
+    def __init__(self, git: Git, paths: RepositoryPaths) -> None:
         self._git = git
-        self.places = places
+        self.paths = paths
 
     @classmethod
-    async def of(cls, root: Path, environment: Mapping[str, str] | None = None) -> GitTrees:
+    async def open_at(cls, root: Path, environment: Mapping[str, str] | None = None) -> GitTrees:
         """Raises ToolError."""
-        git = await Git.of(root, environment)
+        git = await Git.open_at(root, environment)
         asked = ("--show-prefix", "--git-common-dir", "--git-path", "index", "--show-cdup")
-        output = await git.ask("rev-parse", "--path-format=absolute", *asked)
+        output = await git.run_text("rev-parse", "--path-format=absolute", *asked)
         prefix, common, index, up = (*output.split("\n"), "", "", "", "")[:4]
         return cls(git, RepositoryPaths(prefix, Path(common), Path(index), up or "."))
 
     async def check_version(self) -> None:
         """Raises ToolError: this git cannot merge."""
-        version = re.search(r"(\d+)\.(\d+)", await self._git.ask("version"))
+        version = re.search(r"(\d+)\.(\d+)", await self._git.run_text("version"))
         if version is None or (int(version[1]), int(version[2])) < _MIN_GIT_VERSION:
             raise ToolError("worktrees need git 2.38 or newer")
 
-    async def _drivers(self) -> list[str]:
+    async def _build_disabled_driver_options(self) -> list[str]:
         """Options by which programs that merge files are switched off."""
         question = ("config", "-z", "--name-only", "--get-regexp", r"^merge\..*\.driver$")
-        found = await self._git.ask(*question, fine=(0, _CONFIG_KEY_NOT_FOUND_CODE))
+        found = await self._git.run_text(*question, accepted_codes=(0, _CONFIG_KEY_NOT_FOUND_CODE))
         keys = [key for key in found.split("\0") if key]
         for key in keys:
             if "=" in key:
                 raise ToolError(f"git is not run: its configuration names the driver {key!r}")
         return [part for key in keys for part in ("-c", f"{key}=false")]
 
-    async def say(self, *arguments: str, index: Path | None = None) -> str:
+    async def run_text(self, *arguments: str, index: Path | None = None) -> str:
         """What git answers, in one line. Raises ToolError."""
-        return (await self._run(*arguments, index=index)).decode(errors="replace").strip()
+        return (await self._run_bytes(*arguments, index=index)).decode(errors="replace").strip()
 
-    async def find(self, name: str) -> str | None:
+    async def resolve_revision(self, name: str) -> str | None:
         """The commit or tree that is called so."""
         answer = await self._git.run("rev-parse", "--verify", "--quiet", "--end-of-options", name)
-        return answer.out.decode().strip() if answer.code == 0 else None
+        return answer.stdout.decode().strip() if answer.exit_code == 0 else None
 
-    async def take(self, index: Path | None = None) -> str:
+    async def stage_and_write_tree(self, index: Path | None = None) -> str:
         """The tree of the files as they are; all that is not ignored. With the index of the folder
         itself, or with another that is brought up to date."""
-        await self._run(*_QUIET_OPTIONS, "add", "--all", index=index)
-        return await self.say("write-tree", index=index)
+        await self._run_bytes(*_QUIET_OPTIONS, "add", "--all", index=index)
+        return await self.run_text("write-tree", index=index)
 
     @asynccontextmanager
-    async def apart(self) -> AsyncIterator[Path]:
+    async def copy_index(self) -> AsyncIterator[Path]:
         """A copy of the folder's index, which knows what files looked like; its time tells which
         of them may have been changed since."""
-        own = self.places.index
+        own = self.paths.index_path
         import tempfile  # on need: it is slow to load
 
         with tempfile.TemporaryDirectory(prefix="joey-") as directory:
@@ -121,23 +121,25 @@ class GitTrees:
                 shutil.copy2(own, copy)
             yield copy
 
-    async def look(self) -> str:
+    async def write_snapshot_tree(self) -> str:
         """The tree of the files as they are; the index stays as it is."""
-        async with self.apart() as index:
-            return await self.take(index)
+        async with self.copy_index() as index:
+            return await self.stage_and_write_tree(index)
 
-    async def commit(self, tree: str, parents: Iterable[str], message: str) -> str:
+    async def create_commit(self, tree: str, parents: Iterable[str], message: str) -> str:
         named = [part for parent in parents for part in ("-p", parent)]
-        return await self.say("commit-tree", tree, *named, "-m", message)
+        return await self.run_text("commit-tree", tree, *named, "-m", message)
 
-    async def changes(self, before: str, after: str) -> list[TreeChange]:
+    async def list_changes(self, before: str, after: str) -> list[TreeChange]:
         wanted = ("-r", "-z", "--raw", "--no-renames", "--no-abbrev")
-        return parse_raw(await self._run("diff-tree", *wanted, before, after))
+        return parse_raw_diff(await self._run_bytes("diff-tree", *wanted, before, after))
 
-    async def counts(self, before: str, after: str) -> list[tuple[bytes, int | None, int | None]]:
+    async def count_changed_lines(
+        self, before: str, after: str
+    ) -> list[tuple[bytes, int | None, int | None]]:
         """Each changed file, with the lines that it gained and lost."""
         wanted = ("-r", "-z", "--numstat", "--no-renames", "--no-textconv", "--no-ext-diff")
-        listed = await self._run("diff-tree", *wanted, before, after)
+        listed = await self._run_bytes("diff-tree", *wanted, before, after)
         found = []
         for line in filter(None, listed.split(b"\0")):
             added, removed, path = line.split(b"\t", 2)
@@ -146,59 +148,59 @@ class GitTrees:
             found.append((path, *lines))
         return found
 
-    async def merge(self, ours: str, theirs: str) -> TreeMergeResult:
+    async def merge_commits(self, ours: str, theirs: str) -> TreeMergeResult:
         """Two commits over the one that both come from. Raises ToolError."""
         wanted = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages")
         answer = await self._git.run(
-            *(*await self._drivers(), *wanted, ours, theirs),
+            *(*await self._build_disabled_driver_options(), *wanted, ours, theirs),
             environment=_JOEY_IDENTITY_VARIABLES,
-            most=_MAX_OUTPUT_BYTES,
-            seconds=_GIT_TIMEOUT_S,
+            max_output_bytes=_MAX_OUTPUT_BYTES,
+            timeout_s=_GIT_TIMEOUT_S,
         )
-        if answer.code not in (0, _CONFLICT_CODE):
-            raise ToolError(reason_of(answer))
-        tree, *names = answer.out.split(b"\0")
+        if answer.exit_code not in (0, _CONFLICT_CODE):
+            raise ToolError(describe_failure(answer))
+        tree, *names = answer.stdout.split(b"\0")
         conflicts = tuple(dict.fromkeys(filter(None, names)))
         return TreeMergeResult(
-            tree.decode().strip(), conflicts if answer.code == _CONFLICT_CODE else ()
+            tree.decode().strip(), conflicts if answer.exit_code == _CONFLICT_CODE else ()
         )
 
-    async def lay_out(self, tree: str, changes: Iterable[TreeChange], directory: Path) -> None:
+    async def export_files(self, tree: str, changes: Iterable[TreeChange], directory: Path) -> None:
         """The new files of a tree, below a folder, as they are written on this system."""
-        wanted = b"".join(change.path + b"\0" for change in changes if not change.is_gone)
+        wanted = b"".join(change.path + b"\0" for change in changes if not change.is_deleted)
         if not wanted:
             return
-        async with self.apart() as index:
+        async with self.copy_index() as index:
             index.unlink(missing_ok=True)
-            await self._run("read-tree", tree, index=index)
+            await self._run_bytes("read-tree", tree, index=index)
             # Paths are read as seen from where git is run.
             laid = (
                 "-C",
-                self.places.up,
+                self.paths.relative_root,
                 "checkout-index",
                 "-f",
                 "-z",
                 "--stdin",
                 f"--prefix={directory}/",
             )
-            await self._run(*laid, index=index, given=wanted)
+            await self._run_bytes(*laid, index=index, given=wanted)
 
-    async def _run(
+    async def _run_bytes(
         self, *arguments: str, index: Path | None = None, given: bytes | None = None
     ) -> bytes:
         chosen = {} if index is None else {"GIT_INDEX_FILE": str(index)}
         answer = await self._git.run(
             *arguments,
-            given=given,
+            stdin=given,
             environment={**_JOEY_IDENTITY_VARIABLES, **chosen},
-            most=_MAX_OUTPUT_BYTES,
-            seconds=_GIT_TIMEOUT_S,
+            max_output_bytes=_MAX_OUTPUT_BYTES,
+            timeout_s=_GIT_TIMEOUT_S,
         )
-        if answer.is_cut:
+        if answer.is_truncated:
             raise ToolError("git has more to say than can be looked at: too many files")
-        if answer.code != 0:
-            raise ToolError(reason_of(answer))
-        return answer.out
+        if answer.exit_code != 0:
+            raise ToolError(describe_failure(answer))
+        return answer.stdout
 
 
 _SYMLINK_MODE, _SUBMODULE_MODE, _EXECUTABLE_MODE = "120000", "160000", "100755"
@@ -213,23 +215,23 @@ class TreeChange(Struct, frozen=True):
 
     path: bytes
     """From the top of the repository."""
-    before: str
-    after: str
+    old_mode: str
+    new_mode: str
 
     @property
     def is_new(self) -> bool:
-        return self.before == _ABSENT_MODE
+        return self.old_mode == _ABSENT_MODE
 
     @property
-    def is_gone(self) -> bool:
-        return self.after == _ABSENT_MODE
+    def is_deleted(self) -> bool:
+        return self.new_mode == _ABSENT_MODE
 
     @property
-    def is_repository(self) -> bool:
-        return _SUBMODULE_MODE in (self.before, self.after)
+    def is_submodule(self) -> bool:
+        return _SUBMODULE_MODE in (self.old_mode, self.new_mode)
 
 
-def parse_raw(listed: bytes) -> list[TreeChange]:
+def parse_raw_diff(listed: bytes) -> list[TreeChange]:
     """What `git diff-tree --raw -z` prints."""
     fields = listed.split(b"\0")
     changes = []
@@ -243,61 +245,66 @@ class ConcurrentChangeError(Exception):
     """Somebody else wrote to a file just now."""
 
 
-def look(top: Path, changes: Iterable[TreeChange]) -> StatSummaries:
+def read_stat_summaries(top: Path, changes: Iterable[TreeChange]) -> StatSummaries:
     """What the files look like before they are changed."""
-    return {change.path: _look(top / os.fsdecode(change.path)) for change in changes}
+    return {change.path: _read_stat_summary(top / os.fsdecode(change.path)) for change in changes}
 
 
-def apply(top: Path, changes: Sequence[TreeChange], made: Path, looks: StatSummaries) -> None:
+def apply_changes(
+    top: Path, changes: Sequence[TreeChange], new_files: Path, expected_stats: StatSummaries
+) -> None:
     """Make the files of `top` what they shall be; `made` holds the new ones under their paths.
 
     Raises:
         ConcurrentChangeError: one does not look as before; those before it are done.
         OSError
     """
-    for change in (*(c for c in changes if c.is_gone), *(c for c in changes if not c.is_gone)):
+    for change in (
+        *(c for c in changes if c.is_deleted),
+        *(c for c in changes if not c.is_deleted),
+    ):
         relative = os.fsdecode(change.path)
         place = top / relative
-        _refuse_links(top, place)
+        _check_no_symlinks(top, place)
         # A link that is put there from here on is an error, and not a way out.
         try:
-            with open_directory(place.parent, create=not change.is_gone) as directory:
-                before = _facts(place.name, directory)
+            with open_directory(place.parent, create=not change.is_deleted) as directory:
+                before = _stat_if_exists(place.name, directory)
                 is_directory = before is not None and stat.S_ISDIR(before.st_mode)
-                if not is_directory and _summary(before) != looks[change.path]:
+                if not is_directory and _summarize_stat(before) != expected_stats[change.path]:
                     raise ConcurrentChangeError(relative)
-                if not change.is_gone:
-                    _put(place.name, directory, before, made / relative, change)
+                if not change.is_deleted:
+                    _replace_file(place.name, directory, before, new_files / relative, change)
                 elif before is not None:
-                    _remove(place.name, directory)
+                    _unlink_file(place.name, directory)
         except FileNotFoundError as error:
-            if not change.is_gone or looks[change.path] is not None:
+            if not change.is_deleted or expected_stats[change.path] is not None:
                 raise ConcurrentChangeError(relative) from error
-        if change.is_gone:
-            _prune(top, place.parent)
+        if change.is_deleted:
+            _remove_empty_parents(top, place.parent)
 
 
-def _look(place: Path) -> tuple[int, ...] | None:
+def _read_stat_summary(place: Path) -> tuple[int, ...] | None:
     try:
-        return _summary(place.lstat())
+        return _summarize_stat(place.lstat())
     except (FileNotFoundError, NotADirectoryError):
         return None
 
 
-def _facts(name: str, directory: int) -> os.stat_result | None:
+def _stat_if_exists(name: str, directory: int) -> os.stat_result | None:
     try:
         return os.stat(name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
         return None
 
 
-def _summary(facts: os.stat_result | None) -> tuple[int, ...] | None:
+def _summarize_stat(facts: os.stat_result | None) -> tuple[int, ...] | None:
     if facts is None:
         return None
     return facts.st_mode, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns
 
 
-def _refuse_links(top: Path, place: Path) -> None:
+def _check_no_symlinks(top: Path, place: Path) -> None:
     for directory in place.parents:
         if directory == top:
             return
@@ -305,7 +312,7 @@ def _refuse_links(top: Path, place: Path) -> None:
             raise OSError(f"{directory} is a link")
 
 
-def _prune(top: Path, directory: Path) -> None:
+def _remove_empty_parents(top: Path, directory: Path) -> None:
     """Remove a directory and those above it, as long as they are empty."""
     with suppress(OSError):  # others are still in it
         while directory != top:
@@ -314,21 +321,23 @@ def _prune(top: Path, directory: Path) -> None:
             directory = directory.parent
 
 
-def _remove(name: str, directory: int) -> None:
+def _unlink_file(name: str, directory: int) -> None:
     os.unlink(name, dir_fd=directory)
 
 
-def _put(
+def _replace_file(
     name: str, directory: int, before: os.stat_result | None, made: Path, change: TreeChange
 ) -> None:
     if before is not None and stat.S_ISDIR(before.st_mode):
         os.rmdir(name, dir_fd=directory)  # its files are gone by now, or it is not ours to remove
     temporary = f".joey-{secrets.token_hex(8)}.tmp"
     try:
-        if change.after == _SYMLINK_MODE:
+        if change.new_mode == _SYMLINK_MODE:
             os.symlink(made.readlink(), temporary, dir_fd=directory)
         else:
-            _write(temporary, directory, before, made, is_program=change.after == _EXECUTABLE_MODE)
+            _write_temporary_file(
+                temporary, directory, before, made, is_program=change.new_mode == _EXECUTABLE_MODE
+            )
         os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
     except BaseException:
         with suppress(FileNotFoundError):
@@ -336,7 +345,7 @@ def _put(
         raise
 
 
-def _write(
+def _write_temporary_file(
     temporary: str, directory: int, before: os.stat_result | None, made: Path, *, is_program: bool
 ) -> None:
     usual = 0o777 if is_program else 0o666

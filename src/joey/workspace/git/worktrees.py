@@ -25,9 +25,15 @@ from joey.core.file_state import FileDiffStat, MergeResult
 from joey.errors import ToolError
 from joey.ports import Worktrees
 from joey.system.files import make_private_directory
-from joey.workspace.files import printable_name
-from joey.workspace.git.process import repository_top
-from joey.workspace.git.trees import ConcurrentChangeError, GitTrees, TreeChange, apply, look
+from joey.workspace.files import to_printable_name
+from joey.workspace.git.process import find_repository_root
+from joey.workspace.git.trees import (
+    ConcurrentChangeError,
+    GitTrees,
+    TreeChange,
+    apply_changes,
+    read_stat_summaries,
+)
 
 _BASE_REF, _MERGE_REF = "refs/worktree/joey-base", "refs/worktree/joey-merge"
 _MAX_MERGE_ATTEMPTS = 3
@@ -47,13 +53,13 @@ _MAX_COPIED_FILE_BYTES = 4 * 1024 * 1024
 class GitWorktrees:
     def __init__(self, root: Path, directory: Path) -> None:
         """`root` is the workspace; worktrees are made in `folder`."""
-        self._root = root
+        self._workspace = root
         self._worktrees_directory = directory
 
     @classmethod
-    def of(cls, root: Path, directory: Path) -> GitWorktrees | None:
+    def open_if_supported(cls, root: Path, directory: Path) -> GitWorktrees | None:
         """None where there is no repository, or one that would have its worktrees in itself."""
-        top = repository_top(root)
+        top = find_repository_root(root)
         return None if top is None or directory.is_relative_to(top) else cls(root, directory)
 
     def get_directory(self, name: str) -> Path:
@@ -62,104 +68,110 @@ class GitWorktrees:
     def get_branch(self, name: str) -> str:
         return f"joey/{name}"
 
-    def _is_there(self, name: str) -> bool:
+    def _exists(self, name: str) -> bool:
         return os.path.lexists(self.get_directory(name))
 
     async def add(self, name: str) -> Path:
-        ours = await GitTrees.of(self._root)
-        theirs = await self._inside(ours, name)
-        if theirs is None or await theirs.find(_BASE_REF) is None:
-            if self._is_there(name) or self._own(ours, name).exists():
+        ours = await GitTrees.open_at(self._workspace)
+        theirs = await self._open_worktree(ours, name)
+        if theirs is None or await theirs.resolve_revision(_BASE_REF) is None:
+            if self._exists(name) or self._get_admin_directory(ours, name).exists():
                 await self.remove(name)
-            await self._make(ours, name)
-        return self.get_directory(name) / ours.places.prefix
+            await self._create(ours, name)
+        return self.get_directory(name) / ours.paths.prefix
 
-    async def _make(self, ours: GitTrees, name: str) -> None:
+    async def _create(self, ours: GitTrees, name: str) -> None:
         await ours.check_version()
         directory = self.get_directory(name)
-        tree, head = await ours.look(), await ours.find("HEAD")
+        tree, head = await ours.write_snapshot_tree(), await ours.resolve_revision("HEAD")
         base = head
-        if head is None or await ours.find("HEAD^{tree}") != tree:
+        if head is None or await ours.resolve_revision("HEAD^{tree}") != tree:
             parents = [] if head is None else [head]
-            base = await ours.commit(tree, parents, f"The workspace when task {name} began")
+            base = await ours.create_commit(tree, parents, f"The workspace when task {name} began")
         assert base is not None
         make_private_directory(self._worktrees_directory)
         self._worktrees_directory.chmod(0o700)
-        await ours.say("worktree", "add", "-q", "-B", self.get_branch(name), str(directory), base)
+        await ours.run_text(
+            "worktree", "add", "-q", "-B", self.get_branch(name), str(directory), base
+        )
         directory.chmod(0o700)
-        await self._copy_rules(ours, name)
-        theirs = await self._inside(ours, name)
+        await self._copy_rule_files(ours, name)
+        theirs = await self._open_worktree(ours, name)
         if theirs is None:
             raise ToolError(f"git made no worktree in {directory}")
-        await theirs.say("update-ref", _BASE_REF, base)
+        await theirs.run_text("update-ref", _BASE_REF, base)
 
-    async def _copy_rules(self, ours: GitTrees, name: str) -> None:
+    async def _copy_rule_files(self, ours: GitTrees, name: str) -> None:
         wanted = ("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--")
-        listed = (await ours.say(*wanted, *_RULE_FILE_PATTERNS)).split("\0")
-        to = self.get_directory(name) / ours.places.prefix
-        await asyncio.to_thread(_copy_files, self._root, to, [each for each in listed if each])
+        listed = (await ours.run_text(*wanted, *_RULE_FILE_PATTERNS)).split("\0")
+        to = self.get_directory(name) / ours.paths.prefix
+        await asyncio.to_thread(_copy_files, self._workspace, to, [each for each in listed if each])
 
-    async def _inside(self, ours: GitTrees, name: str) -> GitTrees | None:
+    async def _open_worktree(self, ours: GitTrees, name: str) -> GitTrees | None:
         """git in the worktree: the folder that belongs to it, whatever its `.git` says."""
-        directory, own = self.get_directory(name), self._own(ours, name)
+        directory, own = self.get_directory(name), self._get_admin_directory(ours, name)
         if not own.is_dir() or not directory.is_dir():
             return None
-        return await GitTrees.of(directory, {"GIT_DIR": str(own), "GIT_WORK_TREE": str(directory)})
+        return await GitTrees.open_at(
+            directory, {"GIT_DIR": str(own), "GIT_WORK_TREE": str(directory)}
+        )
 
-    def _own(self, ours: GitTrees, name: str) -> Path:
+    def _get_admin_directory(self, ours: GitTrees, name: str) -> Path:
         """What the repository knows of a worktree."""
-        return ours.places.common / "worktrees" / name
+        return ours.paths.common_directory / "worktrees" / name
 
     async def merge(self, name: str, refusal: Callable[[str], str] | None = None) -> MergeResult:
-        ours = await GitTrees.of(self._root)
-        theirs = await self._inside(ours, name)
-        base = None if theirs is None else await theirs.find(_BASE_REF)
+        ours = await GitTrees.open_at(self._workspace)
+        theirs = await self._open_worktree(ours, name)
+        base = None if theirs is None else await theirs.resolve_revision(_BASE_REF)
         if theirs is None or base is None:
             raise ToolError(f"the worktree {self.get_directory(name)} is gone")
         # Nobody works there now: what a git left that died with the machine is in the way.
-        for lock in self._own(ours, name).rglob("*.lock"):
+        for lock in self._get_admin_directory(ours, name).rglob("*.lock"):
             lock.unlink(missing_ok=True)
-        done = await self._commit(theirs, name)
-        prefix = ours.places.prefix
-        counted = await ours.counts(base, done)
-        hindrance = await _WorktreeMerger(self._root, ours, theirs, refusal).over(base, done)
+        done = await self._commit_all(theirs, name)
+        prefix = ours.paths.prefix
+        counted = await ours.count_changed_lines(base, done)
+        hindrance = await _WorktreeMerger(self._workspace, ours, theirs, refusal).merge(base, done)
         return MergeResult(
-            files=tuple(FileDiffStat(_shown(path, prefix), *lines) for path, *lines in counted),
+            files=tuple(
+                FileDiffStat(_format_path(path, prefix), *lines) for path, *lines in counted
+            ),
             directory=str(self.get_directory(name)),
-            branch=await self._current(theirs, name),
-            conflicts=tuple(_shown(path, prefix) for path in hindrance.conflicts),
+            branch=await self._read_branch_name(theirs, name),
+            conflicts=tuple(_format_path(path, prefix) for path in hindrance.conflicts),
             error=hindrance.error,
-            is_partial=hindrance.is_partly_done,
+            is_partial=hindrance.is_partial,
         )
 
-    async def _commit(self, theirs: GitTrees, name: str) -> str:
+    async def _commit_all(self, theirs: GitTrees, name: str) -> str:
         """The tree of all that was done, which is committed too."""
-        tree, head = await theirs.take(), await theirs.find("HEAD")
-        if await theirs.find("HEAD^{tree}") != tree:
+        tree, head = await theirs.stage_and_write_tree(), await theirs.resolve_revision("HEAD")
+        if await theirs.resolve_revision("HEAD^{tree}") != tree:
             parents = [] if head is None else [head]
-            commit = await theirs.commit(tree, parents, f"Work of task {name}")
-            await theirs.say("update-ref", "-m", "commit: joey", "HEAD", commit)
+            commit = await theirs.create_commit(tree, parents, f"Work of task {name}")
+            await theirs.run_text("update-ref", "-m", "commit: joey", "HEAD", commit)
         return tree
 
-    async def _current(self, theirs: GitTrees, name: str) -> str:
-        at = await theirs.say("rev-parse", "--abbrev-ref", "HEAD")
+    async def _read_branch_name(self, theirs: GitTrees, name: str) -> str:
+        at = await theirs.run_text("rev-parse", "--abbrev-ref", "HEAD")
         return self.get_branch(name) if at == "HEAD" else at
 
     async def remove(self, name: str) -> None:
         directory = self.get_directory(name)
-        common = (await GitTrees.of(self._root)).places.common
+        common = (await GitTrees.open_at(self._workspace)).paths.common_directory
         # Not from the workspace: it may be the very worktree that goes.
-        ours = await GitTrees.of(common, {"GIT_DIR": str(common)})
-        if self._is_there(name):
+        ours = await GitTrees.open_at(common, {"GIT_DIR": str(common)})
+        if self._exists(name):
             try:
-                await ours.say("worktree", "remove", "--force", "--force", str(directory))
+                await ours.run_text("worktree", "remove", "--force", "--force", str(directory))
             except ToolError:  # it was never whole, or is no longer
                 await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
         # Not `worktree prune`: it would forget those of the user that are not there just now.
-        own = self._own(ours, name)
+        own = self._get_admin_directory(ours, name)
         await asyncio.to_thread(shutil.rmtree, own, ignore_errors=True)
-        if await ours.find(f"refs/heads/{self.get_branch(name)}") is not None:
-            await ours.say("update-ref", "-d", f"refs/heads/{self.get_branch(name)}")
+        if await ours.resolve_revision(f"refs/heads/{self.get_branch(name)}") is not None:
+            await ours.run_text("update-ref", "-d", f"refs/heads/{self.get_branch(name)}")
 
 
 class _MergeObstacle(Struct, frozen=True):
@@ -167,96 +179,109 @@ class _MergeObstacle(Struct, frozen=True):
 
     conflicts: tuple[bytes, ...] = ()
     error: str = ""
-    is_partly_done: bool = False
+    is_partial: bool = False
 
 
 class _WorktreeMerger:
     """One way from a worktree into the workspace."""
 
     def __init__(
-        self, root: Path, ours: GitTrees, theirs: GitTrees, refusal: Callable[[str], str] | None
+        self,
+        root: Path,
+        ours: GitTrees,
+        theirs: GitTrees,
+        get_refusal_reason: Callable[[str], str] | None,
     ) -> None:
-        self._refusal = refusal
-        self._top = repository_top(root) or root
-        self._prefix = os.fsencode(ours.places.prefix)
-        self._ours = ours
-        self._theirs = theirs
+        self._get_refusal_reason = get_refusal_reason
+        self._repository_root = find_repository_root(root) or root
+        self._workspace_prefix = os.fsencode(ours.paths.prefix)
+        self._workspace_trees = ours
+        self._worktree_trees = theirs
 
-    async def over(self, base: str, done: str) -> _MergeObstacle:
-        planned = await self._theirs.find(_MERGE_REF)
-        if planned is None or await self._theirs.find(f"{planned}^2^{{tree}}") != done:
-            now = await self._ours.look()
-            ours = await self._ours.commit(now, [base], "The workspace")
-            theirs = await self._ours.commit(done, [base], "The worktree")
-            merged = await self._ours.merge(ours, theirs)
-            changes = await self._ours.changes(now, merged.tree)
-            hindrance = _MergeObstacle(merged.conflicts, self._in_the_way(changes))
+    async def merge(self, base: str, done: str) -> _MergeObstacle:
+        planned = await self._worktree_trees.resolve_revision(_MERGE_REF)
+        if (
+            planned is None
+            or await self._worktree_trees.resolve_revision(f"{planned}^2^{{tree}}") != done
+        ):
+            now = await self._workspace_trees.write_snapshot_tree()
+            ours = await self._workspace_trees.create_commit(now, [base], "The workspace")
+            theirs = await self._workspace_trees.create_commit(done, [base], "The worktree")
+            merged = await self._workspace_trees.merge_commits(ours, theirs)
+            changes = await self._workspace_trees.list_changes(now, merged.tree)
+            hindrance = _MergeObstacle(merged.conflicts, self._find_obstacle(changes))
             if hindrance != _MergeObstacle():
                 return hindrance
-            planned = await self._ours.commit(merged.tree, [ours, theirs], "Merged")
-            await self._theirs.say("update-ref", _MERGE_REF, planned)
-            if not await self._write(now, merged.tree, changes):
+            planned = await self._workspace_trees.create_commit(
+                merged.tree, [ours, theirs], "Merged"
+            )
+            await self._worktree_trees.run_text("update-ref", _MERGE_REF, planned)
+            if not await self._write_changes(now, merged.tree, changes):
                 return _MergeObstacle()
-        return await self._finish(planned)
+        return await self._resume_merge(planned)
 
-    async def _finish(self, planned: str) -> _MergeObstacle:
+    async def _resume_merge(self, planned: str) -> _MergeObstacle:
         """Bring over what is not there yet, into files that may have been changed again."""
         for _ in range(_MAX_MERGE_ATTEMPTS):
-            now = await self._ours.look()
-            here = await self._ours.commit(now, [f"{planned}^"], "The workspace")
-            merged = await self._ours.merge(here, planned)
-            changes = await self._ours.changes(now, merged.tree)
-            problem = self._in_the_way(changes)
+            now = await self._workspace_trees.write_snapshot_tree()
+            here = await self._workspace_trees.create_commit(now, [f"{planned}^"], "The workspace")
+            merged = await self._workspace_trees.merge_commits(here, planned)
+            changes = await self._workspace_trees.list_changes(now, merged.tree)
+            problem = self._find_obstacle(changes)
             if not merged.conflicts and not problem:
-                problem = await self._write(now, merged.tree, changes)
+                problem = await self._write_changes(now, merged.tree, changes)
                 if not problem:
                     return _MergeObstacle()
-            hindrance = _MergeObstacle(merged.conflicts, problem, is_partly_done=True)
-        await self._theirs.say("update-ref", "-d", _MERGE_REF)
+            hindrance = _MergeObstacle(merged.conflicts, problem, is_partial=True)
+        await self._worktree_trees.run_text("update-ref", "-d", _MERGE_REF)
         return hindrance
 
-    async def _write(self, now: str, tree: str, changes: Sequence[TreeChange]) -> str:
+    async def _write_changes(self, now: str, tree: str, changes: Sequence[TreeChange]) -> str:
         """What kept it from being done; nothing when it is."""
         try:
-            is_done = await self._apply(now, tree, changes)
+            is_done = await self._try_apply(now, tree, changes)
         except OSError as error:
             return f"a file cannot be written: {error.strerror or error}"
         return "" if is_done else "files of the workspace keep changing"
 
-    async def _apply(self, now: str, tree: str, changes: Sequence[TreeChange]) -> bool:
+    async def _try_apply(self, now: str, tree: str, changes: Sequence[TreeChange]) -> bool:
         """Whether nobody came between."""
         import tempfile  # on need: it is slow to load
 
         with tempfile.TemporaryDirectory(prefix="joey-") as made:
-            await self._ours.lay_out(tree, changes, Path(made))
-            looks = look(self._top, changes)
-            if await self._ours.look() != now:
+            await self._workspace_trees.export_files(tree, changes, Path(made))
+            looks = read_stat_summaries(self._repository_root, changes)
+            if await self._workspace_trees.write_snapshot_tree() != now:
                 return False
             try:
-                await asyncio.to_thread(apply, self._top, changes, Path(made), looks)
+                await asyncio.to_thread(
+                    apply_changes, self._repository_root, changes, Path(made), looks
+                )
             except ConcurrentChangeError:
                 return False
         return True
 
-    def _in_the_way(self, changes: Sequence[TreeChange]) -> str:
+    def _find_obstacle(self, changes: Sequence[TreeChange]) -> str:
         for change in changes:
-            shown = printable_name(os.fsdecode(change.path))
-            if not change.path.startswith(self._prefix):
+            shown = to_printable_name(os.fsdecode(change.path))
+            if not change.path.startswith(self._workspace_prefix):
                 return f"{shown} lies outside of the workspace"
-            if change.is_repository:
+            if change.is_submodule:
                 return f"{shown} is a repository of its own"
-            place = self._top / os.fsdecode(change.path)
+            place = self._repository_root / os.fsdecode(change.path)
             is_directory = place.is_dir() and not place.is_symlink()
             if change.is_new and os.path.lexists(place) and not is_directory:
                 return f"{shown} is there already, ignored by git"
-            if self._refusal is not None and (why := self._refusal(str(place))):
+            if self._get_refusal_reason is not None and (
+                why := self._get_refusal_reason(str(place))
+            ):
                 return why
         return ""
 
 
-def _shown(path: bytes, prefix: str) -> str:
+def _format_path(path: bytes, prefix: str) -> str:
     named = os.fsdecode(path)
-    return printable_name(os.path.relpath(named, prefix) if prefix else named)
+    return to_printable_name(os.path.relpath(named, prefix) if prefix else named)
 
 
 def _copy_files(root: Path, to: Path, names: Sequence[str]) -> None:
@@ -269,4 +294,4 @@ def _copy_files(root: Path, to: Path, names: Sequence[str]) -> None:
             shutil.copy2(source, target)
 
 
-_fits: type[Worktrees] = GitWorktrees
+_protocol_check: type[Worktrees] = GitWorktrees
