@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from bench.tables import table, verdict
+from bench.tables import format_verdict, print_table
 from joey.core.events import Record, TaskAborted
 from joey.engine.recorder import Recorder
 from joey.storage.task_store import JsonFileStore
@@ -35,7 +35,7 @@ def main(rows: int = ROW_COUNT) -> None:
     with TemporaryDirectory(prefix="joey-bench-") as home:
         directory = Path(home) / "tasks" / "roo"
         directory.mkdir(parents=True)
-        ui, api = make_task(rows)
+        ui, api = build_roo_task(rows)
         (directory / UI_FILE).write_text(json.dumps(ui), encoding="utf-8")
         (directory / API_FILE).write_text(json.dumps(api), encoding="utf-8")
         size = sum(path.stat().st_size for path in directory.iterdir()) / 1e6
@@ -79,35 +79,35 @@ def measure(store: JsonFileStore, directory: Path, name: str) -> None:
         "again": again,
     }
     # They take turns, and the best of each counts: what else the machine does is not meant.
-    rounds = [{work: seconds(call) for work, call in works.items()} for _ in range(ROUNDS)]
+    rounds = [{work: time_call(call) for work, call in works.items()} for _ in range(ROUNDS)]
     best = {work: min(each[work] for each in rounds) for work in works}
     base = best.pop("json.loads")
     rows = [["seconds", "measured", "json.loads", "ratio", "goal", ""]]
     for work, taken in best.items():
         cells = [work, f"{taken:.2f}", f"{base:.2f}", f"{taken / base:.2f}x", f"{GOAL_RATIO:.0f}x"]
-        rows.append([*cells, verdict(taken / base, GOAL_RATIO)])
-    table(f"Opening a task of {name} that Roo wrote", rows)
+        rows.append([*cells, format_verdict(taken / base, GOAL_RATIO)])
+    print_table(f"Opening a task of {name} that Roo wrote", rows)
 
 
-def seconds(work: Callable[[], object]) -> float:
+def time_call(work: Callable[[], object]) -> float:
     started = time.perf_counter()
     work()
     return time.perf_counter() - started
 
 
-def make_task(rows: int) -> tuple[list[Any], list[Any]]:
+def build_roo_task(rows: int) -> tuple[list[Any], list[Any]]:
     ui: list[Any] = [{"ts": 1, "type": "say", "say": "text", "text": "go"}]
     api: list[Any] = [{"role": "user", "ts": 1, "content": [{"type": "text", "text": "go"}]}]
     request = json.dumps({"apiProtocol": "anthropic", "tokensIn": 1000, "cost": 0.01})
     for turn in range(rows // 4):
         ts = 1_767_600_000_000 + turn * 1000
         text, path = f"I read file {turn}. " * 5, f"src/{turn}.py"
-        shown = json.dumps({"tool": "readFile", "path": path, "content": "x" * 100})
+        row_json = json.dumps({"tool": "readFile", "path": path, "content": "x" * 100})
         ui += [
             {"ts": ts, "type": "say", "say": "api_req_started", "text": request},
             {"ts": ts + 1, "type": "say", "say": "reasoning", "text": text, "partial": False},
             {"ts": ts + 2, "type": "say", "say": "text", "text": text, "partial": False},
-            {"ts": ts + 3, "type": "ask", "ask": "tool", "text": shown, "partial": False},
+            {"ts": ts + 3, "type": "ask", "ask": "tool", "text": row_json, "partial": False},
         ]
         thought = {"type": "thinking", "thinking": text, "signature": "s" * 40}
         name = f"toolu_{turn}"

@@ -19,7 +19,7 @@ from subprocess import DEVNULL
 from tempfile import TemporaryDirectory
 
 from bench.crowd import LoopLagMonitor
-from bench.tables import table, verdict
+from bench.tables import format_verdict, print_table
 from bench.trees import make_tree
 from joey.workspace.checkpoints.pool import CheckpointStorePool, TaskCheckpoints
 
@@ -35,30 +35,30 @@ def main(files: int = FILE_COUNT) -> None:
         for root in (directory / "work", directory / "equal"):
             root.mkdir()
             make_tree(root, files)
-        git(directory / "equal", "init", "-q")
-        git(directory / "equal", "add", "-A")
-        git(directory / "equal", "commit", "-q", "-m", "first")
-        asyncio.run(run(directory, files))
+        run_git(directory / "equal", "init", "-q")
+        run_git(directory / "equal", "add", "-A")
+        run_git(directory / "equal", "commit", "-q", "-m", "first")
+        asyncio.run(measure(directory, files))
 
 
-async def run(directory: Path, files: int) -> None:
+async def measure(directory: Path, files: int) -> None:
     root = directory / "work"
     checkpoints = CheckpointStorePool(directory / "home").lease(root)
-    pulse = LoopLagMonitor()
+    lag_monitor = LoopLagMonitor()
     started = time.perf_counter()
     first = await checkpoints.save("bench")
     seconds = time.perf_counter() - started
-    pulse.stop()
+    lag_monitor.stop()
     size = sum(path.stat().st_size for path in root.rglob("*") if path.is_file())
     disk = await checkpoints.measure_size()
     rows = [["seconds", "git status", "joey", "ratio", "goal", ""]]
     for count in (0, 1, 100):
-        rows.append(await saves(directory, checkpoints, count))
-    table(f"Checkpoints of {files:,} files", rows)
-    changed = some_files(root, 100)
+        rows.append(await measure_saves(directory, checkpoints, count))
+    print_table(f"Checkpoints of {files:,} files", rows)
+    changed = list_first_files(root, 100)
     await checkpoints.restore(first)
     for path in changed:
-        touch(path)
+        append_line(path)
     started = time.perf_counter()
     restored = await checkpoints.restore(first)
     restoring = time.perf_counter() - started
@@ -69,20 +69,20 @@ async def run(directory: Path, files: int) -> None:
     print(
         f"  first checkpoint: {seconds:.1f} s; restoring {len(restored)} files: {restoring:.2f} s"
     )
-    print(f"  longest silence of the event loop meanwhile: {pulse.longest * 1000:.0f} ms")
+    print(f"  longest silence of the event loop meanwhile: {lag_monitor.max_lag_s * 1000:.0f} ms")
     print(f"  on disk: {disk / 1e6:.0f} MB for {size / 1e6:.0f} MB of files", end="")
     print(f", {await checkpoints.measure_size() / 1e6:.0f} MB once collected ({collecting:.1f} s)")
     await checkpoints.close()
 
 
-async def saves(directory: Path, checkpoints: TaskCheckpoints, count: int) -> list[str]:
+async def measure_saves(directory: Path, checkpoints: TaskCheckpoints, count: int) -> list[str]:
     """How long it takes after so many files have changed."""
     ours, theirs = [], []
     for _ in range(ROUNDS):
         for root in ("work", "equal"):
-            for path in some_files(directory / root, count):
-                touch(path)
-        theirs.append(elapsed(lambda: git(directory / "equal", "status", "--short")))
+            for path in list_first_files(directory / root, count):
+                append_line(path)
+        theirs.append(time_call(lambda: run_git(directory / "equal", "status", "--short")))
         started = time.perf_counter()
         await checkpoints.save("bench")
         ours.append(time.perf_counter() - started)
@@ -90,27 +90,27 @@ async def saves(directory: Path, checkpoints: TaskCheckpoints, count: int) -> li
     ratio = measured / base
     name = f"save, {count} files changed"
     cells = [name, f"{base:.3f}", f"{measured:.3f}", f"{ratio:.2f}x"]
-    return [*cells, f"{GOAL_RATIO:g}x", verdict(ratio, GOAL_RATIO)]
+    return [*cells, f"{GOAL_RATIO:g}x", format_verdict(ratio, GOAL_RATIO)]
 
 
-def some_files(root: Path, count: int) -> list[Path]:
+def list_first_files(root: Path, count: int) -> list[Path]:
     return sorted((root / "00" / "00").iterdir())[:count]
 
 
-def touch(path: Path) -> None:
+def append_line(path: Path) -> None:
     with path.open("a", encoding="utf-8") as file:
         file.write(f"# {time.perf_counter_ns()}\n")
 
 
-def elapsed(work: Callable[[], None]) -> float:
+def time_call(work: Callable[[], None]) -> float:
     started = time.perf_counter()
     work()
     return time.perf_counter() - started
 
 
-def git(directory: Path, *arguments: str) -> None:
-    name = {f"GIT_{who}_NAME": "bench" for who in ("AUTHOR", "COMMITTER")}
-    mail = {f"GIT_{who}_EMAIL": "bench@localhost" for who in ("AUTHOR", "COMMITTER")}
+def run_git(directory: Path, *arguments: str) -> None:
+    name = {f"GIT_{role}_NAME": "bench" for role in ("AUTHOR", "COMMITTER")}
+    mail = {f"GIT_{role}_EMAIL": "bench@localhost" for role in ("AUTHOR", "COMMITTER")}
     env = {"PATH": os.environ["PATH"], "GIT_CONFIG_GLOBAL": os.devnull, **name, **mail}
     subprocess.run(
         ["git", "-c", "gc.auto=0", *arguments], cwd=directory, env=env, stdout=DEVNULL, check=True

@@ -16,7 +16,7 @@ from statistics import quantiles
 from textual import events
 from textual.app import App, ComposeResult
 
-from bench.tables import table, verdict
+from bench.tables import format_verdict, print_table
 from joey.app.file_finder import PathIndex
 from joey.tui.host import CompletionItem
 from joey.tui.widgets.composer import Composer
@@ -49,20 +49,20 @@ class ComposerApp(App[None]):
 
 def main() -> None:
     rows = [["what", "measured", "goal", ""]]
-    rows += asyncio.run(keys_and_pastes())
-    names = PathIndex(paths())
+    rows += asyncio.run(measure_input())
+    names = PathIndex(build_paths())
     for label, typed, goal in (
         ("begins so", "widget", FIND_GOAL_MS),
         ("has it", "st12", FIND_GOAL_MS),
         ("has its letters", "wdgtprs", FUZZY_FIND_GOAL_MS),
         ("nothing", "zzzz", FUZZY_FIND_GOAL_MS),
     ):
-        spent = p95([timed(names, typed) for _ in range(20)])
-        rows.append(row(f"{FILE_COUNT:,} files: {label}", spent, goal))
-    table("The composer", rows)
+        spent = compute_p95([time_find_ms(names, typed) for _ in range(20)])
+        rows.append(format_row(f"{FILE_COUNT:,} files: {label}", spent, goal))
+    print_table("The composer", rows)
 
 
-async def keys_and_pastes() -> list[list[str]]:
+async def measure_input() -> list[list[str]]:
     rows = []
     async with ComposerApp().run_test(size=(100, 40)) as pilot:
         composer, entry = pilot.app.query_one(Composer), pilot.app.query_one(TextEntry)
@@ -78,32 +78,34 @@ async def keys_and_pastes() -> list[list[str]]:
             await pilot.pause()
             spent = []
             for _ in range(KEY_COUNT):
-                spent.append(await handled(entry, events.Key("x", "x")))
+                spent.append(await time_event_ms(entry, events.Key("x", "x")))
                 await asyncio.sleep(0)
             await pilot.pause()
-            rows.append(row(f"a key in {label}, p95", p95(spent), KEY_GOAL_MS))
+            rows.append(format_row(f"a key in {label}, p95", compute_p95(spent), KEY_GOAL_MS))
         composer.clear()
         await pilot.pause()
         large = "0123456789abcde\n" * 65_536
         rows.append(
-            row("a paste of 1 MB", await handled(entry, events.Paste(large)), PASTE_GOAL_MS)
+            format_row(
+                "a paste of 1 MB", await time_event_ms(entry, events.Paste(large)), PASTE_GOAL_MS
+            )
         )
     return rows
 
 
-async def handled(entry: TextEntry, event: events.Event) -> float:
+async def time_event_ms(entry: TextEntry, event: events.Event) -> float:
     began = time.perf_counter()
     await entry.on_event(event)
     return (time.perf_counter() - began) * 1000
 
 
-def timed(names: PathIndex, typed: str) -> float:
+def time_find_ms(names: PathIndex, typed: str) -> float:
     began = time.perf_counter()
     names.find(typed)
     return (time.perf_counter() - began) * 1000
 
 
-def paths() -> list[str]:
+def build_paths() -> list[str]:
     chance = random.Random(1)
 
     def name() -> str:
@@ -115,12 +117,12 @@ def paths() -> list[str]:
     )
 
 
-def p95(spent: list[float]) -> float:
+def compute_p95(spent: list[float]) -> float:
     return quantiles(spent, n=20)[-1]
 
 
-def row(label: str, spent: float, goal: float) -> list[str]:
-    return [label, f"{spent:.1f} ms", f"{goal:.0f} ms", verdict(spent, goal)]
+def format_row(label: str, spent: float, goal: float) -> list[str]:
+    return [label, f"{spent:.1f} ms", f"{goal:.0f} ms", format_verdict(spent, goal)]
 
 
 if __name__ == "__main__":

@@ -9,9 +9,9 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from bench.runs import environment, running_model
-from bench.scenarios import make_workspace, prompt
-from bench.tables import table
+from bench.runs import build_environment, start_model
+from bench.scenarios import build_prompt, make_workspace
+from bench.tables import print_table
 from joey import Completed, Engine, TaskOptions, Unattended, make_options, open_engine
 
 TASK_COUNT = 100
@@ -19,13 +19,13 @@ TURN_COUNT = 20
 
 
 def main() -> None:
-    with running_model() as model, TemporaryDirectory(prefix="joey-bench-") as directory:
-        asyncio.run(run(model.url, Path(directory)))
+    with start_model() as model, TemporaryDirectory(prefix="joey-bench-") as directory:
+        asyncio.run(run_tasks(model.url, Path(directory)))
 
 
-async def run(url: str, directory: Path) -> None:
+async def run_tasks(url: str, directory: Path) -> None:
     make_workspace(directory)
-    env = environment()
+    env = build_environment()
     options = make_options(
         workspace=directory,
         home=directory / "home",
@@ -37,11 +37,11 @@ async def run(url: str, directory: Path) -> None:
         policy=Unattended(),
     )
     async with open_engine(home=directory / "home", env=env) as engine:
-        pulse = LoopLagMonitor()
+        lag_monitor = LoopLagMonitor()
         started, cpu = time.perf_counter(), time.process_time()
-        await asyncio.gather(*(one(engine, options) for _ in range(TASK_COUNT)))
+        await asyncio.gather(*(run_task(engine, options) for _ in range(TASK_COUNT)))
         seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
-        pulse.stop()
+        lag_monitor.stop()
     turns = TASK_COUNT * (TURN_COUNT + 1)
     unit = 1024 if sys.platform == "linux" else 1024 * 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
@@ -50,14 +50,14 @@ async def run(url: str, directory: Path) -> None:
         ["seconds for all", f"{seconds:.1f}"],
         ["turns a second", f"{turns / seconds:.0f}"],
         ["CPU ms a turn", f"{cpu / turns * 1000:.1f}"],
-        ["longest silence of the event loop, ms", f"{pulse.longest * 1000:.0f}"],
+        ["longest silence of the event loop, ms", f"{lag_monitor.max_lag_s * 1000:.0f}"],
         ["memory MB", f"{peak:.0f}"],
     ]
-    table(f"{TASK_COUNT} tasks at once, {TURN_COUNT} turns each", rows)
+    print_table(f"{TASK_COUNT} tasks at once, {TURN_COUNT} turns each", rows)
 
 
-async def one(engine: Engine, options: TaskOptions) -> None:
-    task = await engine.start(prompt("read", TURN_COUNT), options=options)
+async def run_task(engine: Engine, options: TaskOptions) -> None:
+    task = await engine.start(build_prompt("read", TURN_COUNT), options=options)
     ending = await task.wait()
     if not isinstance(ending, Completed):
         raise RuntimeError(f"task {task.id} ended with {ending}")
@@ -70,20 +70,20 @@ class LoopLagMonitor:
     INTERVAL_S = 0.005
 
     def __init__(self) -> None:
-        self.longest = 0.0
+        self.max_lag_s = 0.0
         self._loop = asyncio.get_running_loop()
-        self._wait()
+        self._schedule()
 
-    def _wait(self) -> None:
-        self._due = self._loop.time() + self.INTERVAL_S
-        self._next = self._loop.call_at(self._due, self._beat)
+    def _schedule(self) -> None:
+        self._due_time = self._loop.time() + self.INTERVAL_S
+        self._timer = self._loop.call_at(self._due_time, self._measure_lag)
 
-    def _beat(self) -> None:
-        self.longest = max(self.longest, self._loop.time() - self._due)
-        self._wait()
+    def _measure_lag(self) -> None:
+        self.max_lag_s = max(self.max_lag_s, self._loop.time() - self._due_time)
+        self._schedule()
 
     def stop(self) -> None:
-        self._next.cancel()
+        self._timer.cancel()
 
 
 if __name__ == "__main__":

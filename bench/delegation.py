@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from bench.runs import environment
-from bench.tables import table, verdict
+from bench.runs import build_environment
+from bench.tables import format_verdict, print_table
 from joey import Completed, Unattended, make_options, open_engine
 from joey.testing.script import Turn, call, pause
 from joey.testing.server import ModelServer, Request, by_conversation
@@ -33,10 +33,10 @@ def main() -> None:
             f"{eight:.2f}",
             f"{ratio:.2f}",
             f"{GOAL_RATIO}",
-            verdict(ratio, GOAL_RATIO),
+            format_verdict(ratio, GOAL_RATIO),
         ]
         rows.append([name, *figures])
-    table(
+    print_table(
         f"{CHILD_COUNT} subtasks at once, {MODEL_LATENCY_S:g} s before each answer of the model",
         rows,
     )
@@ -46,18 +46,18 @@ async def measure(children: int, worktree: bool) -> float:
     with TemporaryDirectory(prefix="joey-bench-") as directory:
         root = Path(directory)
         make_repository(root / "work")
-        async with ModelServer(lambda request: choose(request, children, worktree)) as server:
+        async with ModelServer(lambda request: choose_turn(request, children, worktree)) as server:
             options = make_options(
                 workspace=root / "work",
                 home=root / "home",
-                env=environment(),
+                env=build_environment(),
                 provider="anthropic",
                 model="test-model",
                 base_url=server.url,
                 yes=True,
                 policy=Unattended(),
             )
-            async with open_engine(home=root / "home", env=environment()) as engine:
+            async with open_engine(home=root / "home", env=build_environment()) as engine:
                 started = time.perf_counter()
                 task = await engine.start("the whole", options=options)
                 ending = await task.wait()
@@ -79,7 +79,7 @@ def make_repository(work: Path) -> None:
         subprocess.run(["git", *identity, *command], cwd=work, check=True)
 
 
-def choose(request: Request, children: int, worktree: bool) -> Turn:
+def choose_turn(request: Request, children: int, worktree: bool) -> Turn:
     first = str(request.body["messages"][0]["content"])
     wait, done = pause(MODEL_LATENCY_S), call("attempt_completion", {"result": "done"})
     for number in range(children):
@@ -88,11 +88,11 @@ def choose(request: Request, children: int, worktree: bool) -> Turn:
             return by_conversation(
                 [Turn(wait, call("write_to_file", arguments)), Turn(wait, done)]
             )(request)
-    hands = [
+    delegations = [
         call("new_task", {"mode": "code", "message": f"part {n}.", "worktree": worktree or None})
         for n in range(children)
     ]
-    return by_conversation([Turn(wait, *hands), Turn(wait, done)])(request)
+    return by_conversation([Turn(wait, *delegations), Turn(wait, done)])(request)
 
 
 if __name__ == "__main__":

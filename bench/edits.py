@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from bench.tables import table, verdict
+from bench.tables import format_verdict, print_table
 from joey.core.edits import patch
 from joey.core.edits.patch_parser import UpdateFile, parse_patch
 from joey.core.edits.search_replace import AppliedBlocks, apply_blocks
@@ -29,33 +29,33 @@ MODEL = ModelInfo(id="claude")
 
 class EditCase(NamedTuple):
     name: str
-    work: Callable[[list[str]], Callable[[], object]]
+    prepare_edit: Callable[[list[str]], Callable[[], object]]
     """Makes, for the lines of a file, the edit that is measured."""
-    goal: float
+    goal_ms: float
 
 
 def main() -> None:
-    lines = source(LINE_COUNT)
+    lines = build_source(LINE_COUNT)
     text = "\n".join(lines)
-    replace = best_of(lambda: text.replace(lines[LINE_COUNT // 2], "x"))
+    replace = time_best_of(lambda: text.replace(lines[LINE_COUNT // 2], "x"))
     rows = [["10,000 lines", "ms", "goal", "", "str.replace", "2x size", ""]]
     for name, work, goal in CASES:
-        cost = best_of(work(lines))
-        growth = best_of(work(source(2 * LINE_COUNT))) / cost
-        measured = [f"{cost * 1000:.1f}", f"{goal:g}", verdict(cost * 1000, goal)]
+        cost = time_best_of(work(lines))
+        growth = time_best_of(work(build_source(2 * LINE_COUNT))) / cost
+        measured = [f"{cost * 1000:.1f}", f"{goal:g}", format_verdict(cost * 1000, goal)]
         rows.append(
             [
                 name,
                 *measured,
                 f"{cost / replace:.0f}x",
                 f"{growth:.2f}x",
-                verdict(growth, MAX_GROWTH_RATIO),
+                format_verdict(growth, MAX_GROWTH_RATIO),
             ]
         )
-    table(f"Edits beside one str.replace of {replace * 1000:.2f} ms", rows)
+    print_table(f"Edits beside one str.replace of {replace * 1000:.2f} ms", rows)
 
 
-def best_of(work: Callable[[], object]) -> float:
+def time_best_of(work: Callable[[], object]) -> float:
     def once() -> float:
         start = time.process_time()
         work()
@@ -64,11 +64,11 @@ def best_of(work: Callable[[], object]) -> float:
     return min(once() for _ in range(ROUNDS))
 
 
-def source(count: int) -> list[str]:
-    return [_line(number) for number in range(count)]
+def build_source(count: int) -> list[str]:
+    return [_build_line(number) for number in range(count)]
 
 
-def _line(number: int) -> str:
+def _build_line(number: int) -> str:
     match number % 4:
         case 0:
             return f"    def method_{number}(self, value: int = {number % 97}) -> int:"
@@ -79,16 +79,17 @@ def _line(number: int) -> str:
     return ""
 
 
-def block(search: str, replace: str, line: int | None = None) -> str:
+def format_block(search: str, replace: str, line: int | None = None) -> str:
     hint = f":start_line:{line}\n-------\n" if line else ""
     return f"<<<<<<< SEARCH\n{hint}{search}\n=======\n{replace}\n>>>>>>> REPLACE\n"
 
 
-def exact_blocks(lines: list[str], *, hints: bool) -> Callable[[], object]:
+def prepare_exact_blocks(lines: list[str], *, hints: bool) -> Callable[[], object]:
     text, step = "\n".join(lines), len(lines) // BLOCK_COUNT
-    places = range(step // 2, len(lines), step)
+    positions = range(step // 2, len(lines), step)
     diff = "".join(
-        block("\n".join(lines[at : at + 3]), "pass", at + 1 if hints else None) for at in places
+        format_block("\n".join(lines[at : at + 3]), "pass", at + 1 if hints else None)
+        for at in positions
     )
 
     def work() -> None:
@@ -99,13 +100,13 @@ def exact_blocks(lines: list[str], *, hints: bool) -> Callable[[], object]:
     return work
 
 
-def fuzzy_miss(lines: list[str]) -> Callable[[], object]:
+def prepare_fuzzy_miss(lines: list[str]) -> Callable[[], object]:
     """A block in which every line with words is a little different."""
-    text, diff = "\n".join(lines), block(_altered(lines), "pass")
+    text, diff = "\n".join(lines), format_block(_alter_excerpt(lines), "pass")
     return lambda: apply_blocks(text, diff, similarity=compute_similarity)
 
 
-def chunks(lines: list[str], *, wrong: str = "") -> Callable[[], object]:
+def prepare_patch(lines: list[str], *, wrong: str = "") -> Callable[[], object]:
     """A patch that is parsed and applied; what is `wrong` makes every chunk miss."""
     text, step = "\n".join(lines), len(lines) // BLOCK_COUNT
     body = "".join(
@@ -125,7 +126,7 @@ def chunks(lines: list[str], *, wrong: str = "") -> Callable[[], object]:
     return work
 
 
-def plain_replaces(lines: list[str]) -> Callable[[], object]:
+def prepare_plain_replaces(lines: list[str]) -> Callable[[], object]:
     """The same edits without any format."""
     text, step = "\n".join(lines), len(lines) // BLOCK_COUNT
 
@@ -138,8 +139,8 @@ def plain_replaces(lines: list[str]) -> Callable[[], object]:
     return work
 
 
-def missed_edit(lines: list[str]) -> Callable[[], object]:
-    text, old = "\n".join(lines), _altered(lines)
+def prepare_missed_edit(lines: list[str]) -> Callable[[], object]:
+    text, old = "\n".join(lines), _alter_excerpt(lines)
 
     def work() -> None:
         outcome = find_and_replace(text, old, "pass", MODEL, tolerant=True)
@@ -149,7 +150,7 @@ def missed_edit(lines: list[str]) -> Callable[[], object]:
     return work
 
 
-def other_space(lines: list[str]) -> Callable[[], object]:
+def prepare_whitespace_edit(lines: list[str]) -> Callable[[], object]:
     """A text that is there with other white space."""
     text, half = "\n".join(lines), len(lines) // 2
     old = "\n".join(lines[half : half + QUOTED_LINES]).replace("    ", "\t")
@@ -160,7 +161,7 @@ def other_space(lines: list[str]) -> Callable[[], object]:
     return work
 
 
-def exact_edit(lines: list[str]) -> Callable[[], object]:
+def prepare_exact_edit(lines: list[str]) -> Callable[[], object]:
     text, half = "\n".join(lines), len(lines) // 2
     old = "\n".join(lines[half : half + QUOTED_LINES])
 
@@ -170,22 +171,24 @@ def exact_edit(lines: list[str]) -> Callable[[], object]:
     return work
 
 
-def _altered(lines: list[str]) -> str:
+def _alter_excerpt(lines: list[str]) -> str:
     half = len(lines) // 2
     quoted = "\n".join(lines[half : half + QUOTED_LINES])
     return quoted.replace("value", "worth").replace("total", "sum")
 
 
 CASES = [
-    EditCase("apply_diff, 20 blocks", lambda lines: exact_blocks(lines, hints=True), 10),
-    EditCase("apply_diff, 20 without lines", lambda lines: exact_blocks(lines, hints=False), 20),
-    EditCase("apply_diff, fuzzy miss", fuzzy_miss, 200),
-    EditCase("str.replace, 20 edits", plain_replaces, 10),
-    EditCase("apply_patch, 20 chunks", chunks, 10),
-    EditCase("apply_patch, miss", lambda lines: chunks(lines, wrong="?"), 200),
-    EditCase("edit, exact", exact_edit, 2),
-    EditCase("edit_file, other white space", other_space, 100),
-    EditCase("edit_file, miss", missed_edit, 200),
+    EditCase("apply_diff, 20 blocks", lambda lines: prepare_exact_blocks(lines, hints=True), 10),
+    EditCase(
+        "apply_diff, 20 without lines", lambda lines: prepare_exact_blocks(lines, hints=False), 20
+    ),
+    EditCase("apply_diff, fuzzy miss", prepare_fuzzy_miss, 200),
+    EditCase("str.replace, 20 edits", prepare_plain_replaces, 10),
+    EditCase("apply_patch, 20 chunks", prepare_patch, 10),
+    EditCase("apply_patch, miss", lambda lines: prepare_patch(lines, wrong="?"), 200),
+    EditCase("edit, exact", prepare_exact_edit, 2),
+    EditCase("edit_file, other white space", prepare_whitespace_edit, 100),
+    EditCase("edit_file, miss", prepare_missed_edit, 200),
 ]
 
 

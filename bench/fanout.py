@@ -20,8 +20,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from bench.crowd import LoopLagMonitor
-from bench.runs import environment
-from bench.tables import table
+from bench.runs import build_environment
+from bench.tables import print_table
 
 CLIENT_COUNT = 1000
 CHUNK_COUNT = 160
@@ -32,16 +32,16 @@ SERVER_NAMES = ("websockets", "joey")
 
 def main(clients: int = CLIENT_COUNT) -> None:
     rows = [["", "events/s", "p50 ms", "p99 ms", "worst ms", "CPU s", "loop lag ms", "RSS MB"]]
-    for who in SERVER_NAMES:
-        report = asyncio.run(measure(who, clients))
-        rows.append([who, *report])
-    table(f"{clients} clients watching one task that says {CHUNK_COUNT} words", rows)
+    for server_name in SERVER_NAMES:
+        report = asyncio.run(measure(server_name, clients))
+        rows.append([server_name, *report])
+    print_table(f"{clients} clients watching one task that says {CHUNK_COUNT} words", rows)
 
 
-async def measure(who: str, clients: int) -> list[str]:
-    command = [sys.executable, "-m", "bench.fanout", "--serve", who, str(clients)]
+async def measure(server_name: str, clients: int) -> list[str]:
+    command = [sys.executable, "-m", "bench.fanout", "--serve", server_name, str(clients)]
     server = await asyncio.create_subprocess_exec(
-        *command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment()
+        *command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=build_environment()
     )
     assert server.stdin is not None
     assert server.stdout is not None
@@ -108,10 +108,10 @@ class MinimalClient(asyncio.Protocol):
             assert self._buffer.startswith(b"HTTP/1.1 101"), bytes(self._buffer)
             del self._buffer[: end + 4]
             self.upgraded.set_result(None)
-        while (frame := self._take()) is not None:
-            self._look(frame)
+        while (frame := self._take_frame()) is not None:
+            self._handle_frame(frame)
 
-    def _take(self) -> bytes | None:
+    def _take_frame(self) -> bytes | None:
         buffer = self._buffer
         if len(buffer) < 2:
             return None
@@ -125,7 +125,7 @@ class MinimalClient(asyncio.Protocol):
         del buffer[: start + size]
         return frame
 
-    def _look(self, frame: bytes) -> None:
+    def _handle_frame(self, frame: bytes) -> None:
         if b'"partial":true' not in frame:
             return
         text = frame[: frame.index(b'","partial"')]
@@ -147,26 +147,26 @@ async def iter_timestamps() -> AsyncIterator[str]:
         yield f" {time.monotonic_ns()}"
 
 
-async def serve(who: str, clients: int) -> None:
+async def serve(server_name: str, clients: int) -> None:
     lines = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(lines), sys.stdin
     )
-    report = await (serve_joey if who == "joey" else serve_websockets)(lines, clients)
+    report = await (serve_joey if server_name == "joey" else serve_websockets)(lines, clients)
     print(json.dumps(report), flush=True)
 
 
 class ResourceMeter:
     def __init__(self) -> None:
-        self._pulse = LoopLagMonitor()
-        self._cpu = time.process_time()
+        self._lag_monitor = LoopLagMonitor()
+        self._start_cpu_s = time.process_time()
 
-    def report(self) -> dict[str, Any]:
-        self._pulse.stop()
+    def build_report(self) -> dict[str, Any]:
+        self._lag_monitor.stop()
         rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         return {
-            "cpu": time.process_time() - self._cpu,
-            "lag": self._pulse.longest,
+            "cpu": time.process_time() - self._start_cpu_s,
+            "lag": self._lag_monitor.max_lag_s,
             "rss": rss,
         }
 
@@ -179,12 +179,12 @@ async def serve_websockets(lines: asyncio.StreamReader, clients: int) -> dict[st
     from joey.core.wire.events import MessagePayload
     from joey.core.wire.frames import EventFrame, encode_frame
 
-    everybody: set[ServerConnection] = set()
+    connections: set[ServerConnection] = set()
 
     async def handler(connection: ServerConnection) -> None:
-        everybody.add(connection)
+        connections.add(connection)
         await connection.wait_closed()
-        everybody.discard(connection)
+        connections.discard(connection)
 
     async with listen(handler, "127.0.0.1", 0, compression=None) as server:
         print(server.sockets[0].getsockname()[1], flush=True)
@@ -195,9 +195,9 @@ async def serve_websockets(lines: asyncio.StreamReader, clients: int) -> dict[st
             row = Row(ts=1, type="say", say="text", text=text, partial=True)
             payload = MessagePayload(action="updated", message=row)
             frame = EventFrame(event_name="message", task_id="t", payload=payload, seq=5)
-            broadcast(everybody, encode_frame(frame), text=True)
+            broadcast(connections, encode_frame(frame), text=True)
         await lines.read()
-        return meter.report()
+        return meter.build_report()
 
 
 async def serve_joey(lines: asyncio.StreamReader, clients: int) -> dict[str, Any]:
@@ -217,12 +217,12 @@ async def serve_joey(lines: asyncio.StreamReader, clients: int) -> dict[str, Any
             print(listening.port, flush=True)
             await lines.readline()
             meter = ResourceMeter()
-            await play(hub)
+            await run_streaming_task(hub)
             await lines.read()
-            return meter.report()
+            return meter.build_report()
 
 
-async def play(hub: Any) -> None:
+async def run_streaming_task(hub: Any) -> None:
     """A real task whose model says the moments."""
     from joey.core.messages import TextChunk
     from joey.core.models import ModelInfo

@@ -22,27 +22,27 @@ def main() -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         stream = connection.makefile("rb")
         while True:
-            connection.sendall(request(messages))
-            blocks = reply(stream)
+            connection.sendall(encode_request(messages))
+            blocks = read_reply(stream)
             messages.append({"role": "assistant", "content": blocks})
-            results = [act(block) for block in blocks if block["type"] == "tool_use"]
+            results = [run_call(block) for block in blocks if block["type"] == "tool_use"]
             if None in results:
                 return
             messages.append({"role": "user", "content": results})
 
 
-def request(messages: list[Message]) -> bytes:
+def encode_request(messages: list[Message]) -> bytes:
     body = {"model": "test-model", "max_tokens": 8192, "stream": True, "messages": messages}
     data = json.dumps(body).encode()
     head = f"POST /v1/messages HTTP/1.1\r\nHost: floor\r\nContent-Length: {len(data)}\r\n"
     return head.encode() + b"Content-Type: application/json\r\n\r\n" + data
 
 
-def reply(stream: BinaryIO) -> list[Message]:
+def read_reply(stream: BinaryIO) -> list[Message]:
     """The content blocks of one streamed answer."""
     blocks: list[Message] = []
     pieces: list[list[str]] = []
-    for event in events(stream):
+    for event in read_events(stream):
         match event["type"]:
             case "content_block_start":
                 blocks.append(event["content_block"])
@@ -58,7 +58,7 @@ def reply(stream: BinaryIO) -> list[Message]:
     return blocks
 
 
-def events(stream: BinaryIO) -> list[Any]:
+def read_events(stream: BinaryIO) -> list[Any]:
     while stream.readline() != b"\r\n":
         pass
     body = []
@@ -70,7 +70,7 @@ def events(stream: BinaryIO) -> list[Any]:
     return [json.loads(line[6:]) for line in lines if line.startswith(b"data: {")]
 
 
-def act(block: Message) -> Message | None:
+def run_call(block: Message) -> Message | None:
     """The result of one call; None for the completion."""
     arguments = block["input"]
     match block["name"]:

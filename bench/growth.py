@@ -16,9 +16,9 @@ import msgspec
 from msgspec import structs
 from rapidfuzz.distance import Levenshtein
 
-from bench.runs import ModelProcess, environment, measure, running_model
-from bench.scenarios import make_workspace, prompt
-from bench.tables import table, verdict
+from bench.runs import ModelProcess, build_environment, measure, start_model
+from bench.scenarios import build_prompt, make_workspace
+from bench.tables import format_verdict, print_table
 from joey import Unattended, make_options, open_engine
 from joey.core.edits.search_replace import AppliedBlocks, apply_blocks
 from joey.core.events import RequestStarted
@@ -32,22 +32,24 @@ UNLIMITED_WINDOW_TOKENS = 100_000_000
 
 def main() -> None:
     rows = [["CPU s", "small", "large", "ratio", "goal", ""]]
-    with running_model() as model:
-        empty = median(measure(model, "joey", "done").cpu for _ in range(3))
+    with start_model() as model:
+        empty = median(measure(model, "joey", "done").cpu_s for _ in range(3))
         for name, scenario, size in (
             ("streamed arguments, 200 and 400 KB", "write", 200_000),
             ("streamed text, 5,000 and 10,000 chunks", "text", 5_000),
         ):
-            small, large = (streamed(model, scenario, n, empty) for n in (size, 2 * size))
-            rows.append(row(name, small, large, MAX_DOUBLED_RATIO))
-        costs, size = asyncio.run(turn_costs(model.url, 1000))
+            small, large = (measure_stream(model, scenario, n, empty) for n in (size, 2 * size))
+            rows.append(format_row(name, small, large, MAX_DOUBLED_RATIO))
+        costs, size = asyncio.run(measure_turn_costs(model.url, 1000))
     rows.append(
-        row("a task of 250 and 500 turns", sum(costs[:250]), sum(costs[:500]), MAX_DOUBLED_RATIO)
+        format_row(
+            "a task of 250 and 500 turns", sum(costs[:250]), sum(costs[:500]), MAX_DOUBLED_RATIO
+        )
     )
-    for name, change in (("exact", unchanged), ("approximate", misspelt)):
-        small, large = (edited(lines, change) for lines in (10_000, 20_000))
+    for name, change in (("exact", keep_line), ("approximate", misspell_line)):
+        small, large = (measure_edits(lines, change) for lines in (10_000, 20_000))
         rows.append(
-            row(
+            format_row(
                 f"{BLOCK_COUNT} {name} edits, 10,000 and 20,000 lines",
                 small,
                 large,
@@ -55,49 +57,49 @@ def main() -> None:
             )
         )
     early, late = median(costs[8:28]), median(costs[-20:])
-    rows.append(row("a turn at message 20 and 2,000, with sending", early, late, None))
-    early, late = early - bare_send(size // 100), late - bare_send(size)
-    rows.append(row("the same, a bare send of its bytes apart", early, late, MAX_LATE_RATIO))
-    table("How cost grows", rows)
+    rows.append(format_row("a turn at message 20 and 2,000, with sending", early, late, None))
+    early, late = early - measure_bare_send(size // 100), late - measure_bare_send(size)
+    rows.append(format_row("the same, a bare send of its bytes apart", early, late, MAX_LATE_RATIO))
+    print_table("How cost grows", rows)
 
 
-def row(name: str, small: float, large: float, goal: float | None) -> list[str]:
+def format_row(name: str, small: float, large: float, goal: float | None) -> list[str]:
     ratio = large / small
     cells = [name, f"{small:.4f}", f"{large:.4f}", f"{ratio:.2f}x"]
-    return [*cells, "", ""] if goal is None else [*cells, f"{goal}x", verdict(ratio, goal)]
+    return [*cells, "", ""] if goal is None else [*cells, f"{goal}x", format_verdict(ratio, goal)]
 
 
-def streamed(model: ModelProcess, scenario: str, size: int, empty: float) -> float:
-    return median(measure(model, "joey", scenario, size).cpu for _ in range(3)) - empty
+def measure_stream(model: ModelProcess, scenario: str, size: int, empty: float) -> float:
+    return median(measure(model, "joey", scenario, size).cpu_s for _ in range(3)) - empty
 
 
-def bare_send(size: int) -> float:
+def measure_bare_send(size: int) -> float:
     """CPU seconds of handing so many bytes to a socket, as a plain program would."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        here = socket.create_connection(server.getsockname())
-        there, _ = server.accept()
-    reader = threading.Thread(target=drain, args=(there,))
+        sender = socket.create_connection(server.getsockname())
+        receiver, _ = server.accept()
+    reader = threading.Thread(target=drain_socket, args=(receiver,))
     reader.start()
     costs = []
     for _ in range(20):
         started = time.thread_time()
-        here.sendall(b"".join([b"x" * size]))
+        sender.sendall(b"".join([b"x" * size]))
         costs.append(time.thread_time() - started)
-    here.close()
+    sender.close()
     reader.join()
-    there.close()
+    receiver.close()
     return median(costs)
 
 
-def drain(sock: socket.socket) -> None:
+def drain_socket(sock: socket.socket) -> None:
     while sock.recv(1 << 20):
         pass
 
 
-async def turn_costs(url: str, turns: int) -> tuple[list[float], int]:
+async def measure_turn_costs(url: str, turns: int) -> tuple[list[float], int]:
     """CPU seconds of each turn of one long task, all included; and how long it got in bytes."""
     with TemporaryDirectory(prefix="joey-bench-") as name:
-        directory, env = Path(name), environment()
+        directory, env = Path(name), build_environment()
         make_workspace(directory)
         options = make_options(
             workspace=directory,
@@ -114,7 +116,7 @@ async def turn_costs(url: str, turns: int) -> tuple[list[float], int]:
         options = structs.replace(options, profile=wide)
         stamps: list[float] = []
         async with open_engine(home=directory / "home", env=env) as engine:
-            task = await engine.start(prompt("read", turns), options=options)
+            task = await engine.start(build_prompt("read", turns), options=options)
             async for event in task.events():
                 if isinstance(event, RequestStarted):
                     stamps.append(time.process_time())
@@ -122,7 +124,7 @@ async def turn_costs(url: str, turns: int) -> tuple[list[float], int]:
     return [after - before for before, after in pairwise(stamps)], size
 
 
-def edited(lines: int, change: Callable[[str], str]) -> float:
+def measure_edits(lines: int, change: Callable[[str], str]) -> float:
     """CPU seconds of edits without line hints, spread over a file."""
     text = [f"    value_{line} = compute(previous, {line * 7919 % 1000})" for line in range(lines)]
     blocks = []
@@ -139,11 +141,11 @@ def edited(lines: int, change: Callable[[str], str]) -> float:
     return cost
 
 
-def unchanged(line: str) -> str:
+def keep_line(line: str) -> str:
     return line
 
 
-def misspelt(line: str) -> str:
+def misspell_line(line: str) -> str:
     """Every other line, so that a place can still be recognised by the rest."""
     odd = line.partition(" =")[0][-1] in "13579"
     return line.replace("compute", "compvte") if odd else line

@@ -12,8 +12,8 @@ from statistics import median
 
 from msgspec import Struct
 
-from bench.runs import MeasuredRun, ModelProcess, measure, running_model
-from bench.tables import table, verdict
+from bench.runs import MeasuredRun, ModelProcess, measure, start_model
+from bench.tables import format_verdict, print_table
 
 ROUNDS = 5
 TURNS = 40
@@ -23,123 +23,146 @@ TEXT_CHUNKS = 5_000
 
 
 class OverheadFigures(Struct, frozen=True):
-    cold: float
-    read_turn: float
-    cpu_turn: float
-    shell_turn: float
-    turn_10: float
-    turn_200: float
-    memory: float
-    write_cpu: float
-    write_after: float
-    text_cpu: float
-    exit: float
+    cold_start_ms: float
+    read_turn_ms: float
+    cpu_per_turn_ms: float
+    shell_turn_ms: float
+    turn_10_ms: float
+    turn_200_ms: float
+    peak_memory_mb: float
+    write_cpu_s: float
+    write_tail_ms: float
+    text_cpu_s: float
+    exit_ms: float
 
     @property
-    def growth(self) -> float:
-        return self.turn_200 - self.turn_10
+    def turn_growth_ms(self) -> float:
+        return self.turn_200_ms - self.turn_10_ms
 
 
 GOALS = OverheadFigures(
-    cold=200,
-    read_turn=6,
-    cpu_turn=5,
-    shell_turn=10,
-    turn_10=0,
-    turn_200=5,
-    memory=65,
-    write_cpu=0.25,
-    write_after=150,
-    text_cpu=0.17,
-    exit=50,
+    cold_start_ms=200,
+    read_turn_ms=6,
+    cpu_per_turn_ms=5,
+    shell_turn_ms=10,
+    turn_10_ms=0,
+    turn_200_ms=5,
+    peak_memory_mb=65,
+    write_cpu_s=0.25,
+    write_tail_ms=150,
+    text_cpu_s=0.17,
+    exit_ms=50,
 )
 
 
 def main() -> None:
-    with running_model() as model:
-        for who in ("floor", "joey"):
-            measure(model, who, "read", 1)
-        figures = {who: figures_of(model, who) for who in ("floor", "joey")}
-        paced = measure(model, "joey", "paced", WRITE_BYTES).turns[0] * 1000
+    with start_model() as model:
+        for program in ("floor", "joey"):
+            measure(model, program, "read", 1)
+        figures = {program: measure_figures(model, program) for program in ("floor", "joey")}
+        paced_tail_ms = measure(model, "joey", "paced", WRITE_BYTES).turn_durations_s[0] * 1000
     floor, joey = figures["floor"], figures["joey"]
-    show(floor, joey, paced)
-    compare(floor, joey)
+    print_figures(floor, joey, paced_tail_ms)
+    print_ratios(floor, joey)
 
 
-def figures_of(model: ModelProcess, who: str) -> OverheadFigures:
-    empty = [measure(model, who, "done") for _ in range(ROUNDS)]
-    read = [measure(model, who, "read", TURNS) for _ in range(3)]
-    shell = [measure(model, who, "shell", TURNS // 2) for _ in range(3)]
-    long = measure(model, who, "read", LONG_RUN_TURNS)
-    write = [measure(model, who, "write", WRITE_BYTES) for _ in range(3)]
-    text = [measure(model, who, "text", TEXT_CHUNKS) for _ in range(3)]
-    base = cpu(empty)
+def measure_figures(model: ModelProcess, program: str) -> OverheadFigures:
+    empty = [measure(model, program, "done") for _ in range(ROUNDS)]
+    read = [measure(model, program, "read", TURNS) for _ in range(3)]
+    shell = [measure(model, program, "shell", TURNS // 2) for _ in range(3)]
+    long = measure(model, program, "read", LONG_RUN_TURNS)
+    write = [measure(model, program, "write", WRITE_BYTES) for _ in range(3)]
+    text = [measure(model, program, "text", TEXT_CHUNKS) for _ in range(3)]
+    base = find_min_cpu_s(empty)
     return OverheadFigures(
-        cold=median(run.cold for run in empty) * 1000,
-        read_turn=median(turn for run in read for turn in run.turns) * 1000,
-        cpu_turn=(cpu(read) - base) / TURNS * 1000,
-        shell_turn=median(turn for run in shell for turn in run.turns) * 1000,
-        turn_10=median(long.turns[5:15]) * 1000,
-        turn_200=median(long.turns[195:205]) * 1000,
-        memory=median(run.peak for run in read),
-        write_cpu=cpu(write) - base,
-        write_after=median(run.turns[0] for run in write) * 1000,
-        text_cpu=cpu(text) - base,
-        exit=median(run.exit for run in empty) * 1000,
+        cold_start_ms=median(run.cold_start_s for run in empty) * 1000,
+        read_turn_ms=median(turn for run in read for turn in run.turn_durations_s) * 1000,
+        cpu_per_turn_ms=(find_min_cpu_s(read) - base) / TURNS * 1000,
+        shell_turn_ms=median(turn for run in shell for turn in run.turn_durations_s) * 1000,
+        turn_10_ms=median(long.turn_durations_s[5:15]) * 1000,
+        turn_200_ms=median(long.turn_durations_s[195:205]) * 1000,
+        peak_memory_mb=median(run.peak_memory_mb for run in read),
+        write_cpu_s=find_min_cpu_s(write) - base,
+        write_tail_ms=median(run.turn_durations_s[0] for run in write) * 1000,
+        text_cpu_s=find_min_cpu_s(text) - base,
+        exit_ms=median(run.exit_s for run in empty) * 1000,
     )
 
 
-def cpu(runs: list[MeasuredRun]) -> float:
+def find_min_cpu_s(runs: list[MeasuredRun]) -> float:
     """The least of them: what others do to the processor only ever adds to it."""
-    return min(run.cpu for run in runs)
+    return min(run.cpu_s for run in runs)
 
 
-def show(floor: OverheadFigures, joey: OverheadFigures, paced: float) -> None:
+def print_figures(floor: OverheadFigures, joey: OverheadFigures, paced_tail_ms: float) -> None:
     heads = [
         *("", "cold ms", "read turn ms", "CPU ms/turn", "shell turn ms", "turn 10 → 200 ms"),
         *("RSS MB", "write CPU s", "after last byte ms", "text CPU s", "exit ms"),
     ]
     judged = [
-        *(verdict(joey.cold, GOALS.cold), verdict(joey.read_turn, GOALS.read_turn)),
-        *(verdict(joey.cpu_turn, GOALS.cpu_turn), verdict(joey.shell_turn, GOALS.shell_turn)),
-        *(verdict(joey.growth, GOALS.growth), verdict(joey.memory, GOALS.memory)),
-        *(verdict(joey.write_cpu, GOALS.write_cpu), verdict(joey.write_after, GOALS.write_after)),
-        *(verdict(joey.text_cpu, GOALS.text_cpu), verdict(joey.exit, GOALS.exit)),
+        *(
+            format_verdict(joey.cold_start_ms, GOALS.cold_start_ms),
+            format_verdict(joey.read_turn_ms, GOALS.read_turn_ms),
+        ),
+        *(
+            format_verdict(joey.cpu_per_turn_ms, GOALS.cpu_per_turn_ms),
+            format_verdict(joey.shell_turn_ms, GOALS.shell_turn_ms),
+        ),
+        *(
+            format_verdict(joey.turn_growth_ms, GOALS.turn_growth_ms),
+            format_verdict(joey.peak_memory_mb, GOALS.peak_memory_mb),
+        ),
+        *(
+            format_verdict(joey.write_cpu_s, GOALS.write_cpu_s),
+            format_verdict(joey.write_tail_ms, GOALS.write_tail_ms),
+        ),
+        *(
+            format_verdict(joey.text_cpu_s, GOALS.text_cpu_s),
+            format_verdict(joey.exit_ms, GOALS.exit_ms),
+        ),
     ]
-    rows = [heads, ["floor", *cells(floor)], ["joey", *cells(joey)], ["goal", *cells(GOALS)]]
-    rows[3][5] = f"+{GOALS.growth:.0f}"
-    table("A run against the floor", [*rows, ["", *judged]])
-    print(f"  after the last byte of a write that streams at 2,000 chunks a second: {paced:.0f} ms")
-    print(f"  (goal 20: {verdict(paced, 20)})")
+    rows = [
+        heads,
+        ["floor", *format_cells(floor)],
+        ["joey", *format_cells(joey)],
+        ["goal", *format_cells(GOALS)],
+    ]
+    rows[3][5] = f"+{GOALS.turn_growth_ms:.0f}"
+    print_table("A run against the floor", [*rows, ["", *judged]])
+    print(
+        "  after the last byte of a write that streams at 2,000 chunks a second: "
+        f"{paced_tail_ms:.0f} ms"
+    )
+    print(f"  (goal 20: {format_verdict(paced_tail_ms, 20)})")
 
 
-def cells(figures: OverheadFigures) -> list[str]:
+def format_cells(figures: OverheadFigures) -> list[str]:
     return [
-        f"{figures.cold:.0f}",
-        f"{figures.read_turn:.1f}",
-        f"{figures.cpu_turn:.1f}",
-        f"{figures.shell_turn:.1f}",
-        f"{figures.turn_10:.1f} → {figures.turn_200:.1f}",
-        f"{figures.memory:.0f}",
-        f"{figures.write_cpu:.2f}",
-        f"{figures.write_after:.0f}",
-        f"{figures.text_cpu:.2f}",
-        f"{figures.exit:.0f}",
+        f"{figures.cold_start_ms:.0f}",
+        f"{figures.read_turn_ms:.1f}",
+        f"{figures.cpu_per_turn_ms:.1f}",
+        f"{figures.shell_turn_ms:.1f}",
+        f"{figures.turn_10_ms:.1f} → {figures.turn_200_ms:.1f}",
+        f"{figures.peak_memory_mb:.0f}",
+        f"{figures.write_cpu_s:.2f}",
+        f"{figures.write_tail_ms:.0f}",
+        f"{figures.text_cpu_s:.2f}",
+        f"{figures.exit_ms:.0f}",
     ]
 
 
-def compare(floor: OverheadFigures, joey: OverheadFigures) -> None:
+def print_ratios(floor: OverheadFigures, joey: OverheadFigures) -> None:
     rows = [["joey in floors", "measured", "goal", ""]]
     for name, ratio, goal in (
-        ("cold", joey.cold / floor.cold, 6.0),
-        ("memory", joey.memory / floor.memory, 4.0),
-        ("write", joey.write_cpu / floor.write_cpu, 3.0),
-        ("text", joey.text_cpu / floor.text_cpu, 3.5),
+        ("cold", joey.cold_start_ms / floor.cold_start_ms, 6.0),
+        ("memory", joey.peak_memory_mb / floor.peak_memory_mb, 4.0),
+        ("write", joey.write_cpu_s / floor.write_cpu_s, 3.0),
+        ("text", joey.text_cpu_s / floor.text_cpu_s, 3.5),
     ):
-        rows.append([name, f"{ratio:.1f}x", f"{goal:g}x", verdict(ratio, goal)])
-    overhead = joey.read_turn - floor.read_turn
-    rows.append(["turn", f"+{overhead:.1f} ms", "+6 ms", verdict(overhead, 6)])
-    table("Against the floor of the same run", rows)
+        rows.append([name, f"{ratio:.1f}x", f"{goal:g}x", format_verdict(ratio, goal)])
+    overhead = joey.read_turn_ms - floor.read_turn_ms
+    rows.append(["turn", f"+{overhead:.1f} ms", "+6 ms", format_verdict(overhead, 6)])
+    print_table("Against the floor of the same run", rows)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 
 from bench.crowd import LoopLagMonitor
 from bench.repository import QUERIES, make_repository
-from bench.tables import table, verdict
+from bench.tables import format_verdict, print_table
 from joey.content.code_index import WorkspaceIndexPool
 from joey.content.code_index_chunks import extract_query_terms
 from joey.content.code_index_store import compute_cosines, find_most_similar, pack_vector
@@ -40,26 +40,26 @@ def main() -> None:
     with TemporaryDirectory(prefix="joey-bench-") as directory:
         root = Path(directory) / "repository"
         size = make_repository(root, FILE_COUNT)
-        asyncio.run(run(root, Path(directory) / "home", size))
-    vectors()
+        asyncio.run(measure_index(root, Path(directory) / "home", size))
+    measure_vectors()
 
 
-async def run(root: Path, home: Path, size: int) -> None:
+async def measure_index(root: Path, home: Path, size: int) -> None:
     files = LocalFiles(root)
     index = WorkspaceIndexPool(home).open(files, lambda stop: list_indexable_files(files, stop))
-    pulse = LoopLagMonitor()
+    lag_monitor = LoopLagMonitor()
     started, cpu = time.perf_counter(), time.process_time()
-    await filled(index)
+    await wait_until_filled(index)
     seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
-    pulse.stop()
+    lag_monitor.stop()
     rows = [
         ["", "measured"],
         ["files", f"{FILE_COUNT:,} ({size / 1e6:.0f} MB)"],
         ["seconds to fill it", f"{seconds:.1f} ({cpu:.1f} of CPU)"],
         ["files a second", f"{FILE_COUNT / seconds:,.0f}"],
-        ["longest silence of the event loop, ms", f"{pulse.longest * 1000:.0f}"],
+        ["longest silence of the event loop, ms", f"{lag_monitor.max_lag_s * 1000:.0f}"],
     ]
-    table("Filling the code index in the background", rows)
+    print_table("Filling the code index in the background", rows)
 
     async def ask(query: str) -> None:
         await index.search(query, None, 12)
@@ -71,17 +71,17 @@ async def run(root: Path, home: Path, size: int) -> None:
         assert answer.hits[0].path == "src/edited.py", answer.hits[0]
 
     async def grep(query: str) -> None:
-        await asyncio.to_thread(plain_grep, root, query)
+        await asyncio.to_thread(run_ripgrep, root, query)
 
     heads = ["ms", "CPU", "p50", "p95", "goal", ""]
-    results = [await measured("codebase_search", ask, GOAL_MS)]
-    results.append(await measured("the same after an edit", edit_and_ask, GOAL_MS))
-    results.append(await measured("rg of the words", grep, None))
-    table(f"{len(QUERIES)} queries, {ROUNDS} times each", [heads, *results])
+    results = [await measure_queries("codebase_search", ask, GOAL_MS)]
+    results.append(await measure_queries("the same after an edit", edit_and_ask, GOAL_MS))
+    results.append(await measure_queries("rg of the words", grep, None))
+    print_table(f"{len(QUERIES)} queries, {ROUNDS} times each", [heads, *results])
     await index.close()
 
 
-async def filled(index: CodeIndex) -> None:
+async def wait_until_filled(index: CodeIndex) -> None:
     while True:
         try:
             await index.search("anything", None, 1)
@@ -92,7 +92,7 @@ async def filled(index: CodeIndex) -> None:
             return
 
 
-async def measured(
+async def measure_queries(
     name: str, work: Callable[[str], Awaitable[None]], goal: float | None
 ) -> list[str]:
     times = []
@@ -105,10 +105,10 @@ async def measured(
     cpu = (sum(os.times()[:4]) - cpu) / len(times) * 1000
     late = quantiles(times, n=20)[-1]
     cells = [name, f"{cpu:.0f}", f"{median(times):.0f}", f"{late:.0f}"]
-    return [*cells, "", ""] if goal is None else [*cells, f"{goal:.0f}", verdict(late, goal)]
+    return [*cells, "", ""] if goal is None else [*cells, f"{goal:.0f}", format_verdict(late, goal)]
 
 
-def plain_grep(root: Path, query: str) -> None:
+def run_ripgrep(root: Path, query: str) -> None:
     patterns = [f"--regexp={word}" for word in extract_query_terms(query)]
     subprocess.run(
         [
@@ -125,23 +125,25 @@ def plain_grep(root: Path, query: str) -> None:
     )
 
 
-def vectors() -> None:
+def measure_vectors() -> None:
     """What comparing meanings adds; the model's own time comes on top of it."""
     chance = Random(7)
     packed = [
         pack_vector([chance.gauss(0, 1) for _ in range(VECTOR_DIMENSION)])
         for _ in range(CHUNK_COUNT // 10)
     ]
-    all_of_them = [(number, packed[number % len(packed)]) for number in range(CHUNK_COUNT)]
-    signs, wanted = packed[0]
+    vectors_by_number = [(number, packed[number % len(packed)]) for number in range(CHUNK_COUNT)]
+    signs, query_vector = packed[0]
     started = time.perf_counter()
-    chosen = find_most_similar(signs, ((number, bits) for number, (bits, _) in all_of_them))
-    compute_cosines(wanted, ((number, all_of_them[number][1][1]) for number in chosen))
+    chosen = find_most_similar(signs, ((number, bits) for number, (bits, _) in vectors_by_number))
+    compute_cosines(query_vector, ((number, vectors_by_number[number][1][1]) for number in chosen))
     milliseconds = (time.perf_counter() - started) * 1000
     rows = [["ms", "measured", "goal", ""]]
     name = f"{CHUNK_COUNT:,} vectors of {VECTOR_DIMENSION:,} numbers"
-    rows.append([name, f"{milliseconds:.0f}", f"{GOAL_MS:.0f}", verdict(milliseconds, GOAL_MS)])
-    table("Comparing meanings", rows)
+    rows.append(
+        [name, f"{milliseconds:.0f}", f"{GOAL_MS:.0f}", format_verdict(milliseconds, GOAL_MS)]
+    )
+    print_table("Comparing meanings", rows)
 
 
 if __name__ == "__main__":

@@ -20,8 +20,8 @@ from tempfile import TemporaryDirectory
 import msgspec
 from msgspec import Struct
 
-from bench.runs import environment
-from bench.tables import table, verdict
+from bench.runs import build_environment
+from bench.tables import format_verdict, print_table
 from joey import Unattended, open_engine
 from joey.core.events import RequestStarted
 from joey.core.settings import Profile, Settings
@@ -40,13 +40,13 @@ BYTES_PER_TOKEN = (4.0, 2.7)
 
 class LongTaskFigures(Struct):
     tally: RequestTally
-    completed: bool
-    early_turn: float
+    is_completed: bool
+    early_turn_ms: float
     """Milliseconds of CPU, summaries included."""
-    late_turn: float
-    early_memory: float
-    late_memory: float
-    seconds: float
+    late_turn_ms: float
+    early_memory_mb: float
+    late_memory_mb: float
+    duration_s: float
 
 
 def main(turns: int = TURN_COUNT) -> None:
@@ -56,52 +56,57 @@ def main(turns: int = TURN_COUNT) -> None:
         "",
     ]
     # Half as many turns where tokens are short: it is summed up twice as often.
-    outcomes = [measure(turns, BYTES_PER_TOKEN[0]), measure(turns // 2, BYTES_PER_TOKEN[1])]
-    rows = [heads, *_figures(outcomes)]
-    table("A long task", rows)
+    outcomes = [
+        measure_in_subprocess(turns, BYTES_PER_TOKEN[0]),
+        measure_in_subprocess(turns // 2, BYTES_PER_TOKEN[1]),
+    ]
+    rows = [heads, *_format_rows(outcomes)]
+    print_table("A long task", rows)
 
 
-def _figures(outcomes: Sequence[LongTaskFigures]) -> list[list[str]]:
+def _format_rows(outcomes: Sequence[LongTaskFigures]) -> list[list[str]]:
     def row(name: str, values: Sequence[str], said: str = "") -> list[str]:
         return [name, *values, said]
 
-    slower = max(each.late_turn / each.early_turn for each in outcomes)
-    larger = max(each.late_memory / each.early_memory for each in outcomes)
+    slower = max(each.late_turn_ms / each.early_turn_ms for each in outcomes)
+    larger = max(each.late_memory_mb / each.early_memory_mb for each in outcomes)
     refused = sum(each.tally.refused_requests for each in outcomes)
-    done = all(each.completed for each in outcomes)
+    done = all(each.is_completed for each in outcomes)
     lost = sum(each.tally.summaries - 1 - each.tally.nested_summaries for each in outcomes)
     return [
         row("turns", [f"{each.tally.turns:,}" for each in outcomes], "ok" if done else "miss"),
         row("summaries", [f"{each.tally.summaries:,}" for each in outcomes]),
-        row("not of the one before", [f"{lost}", ""], verdict(lost, 0)),
+        row("not of the one before", [f"{lost}", ""], format_verdict(lost, 0)),
         row("longest request", [f"{each.tally.max_request_tokens:,}" for each in outcomes]),
         row(
-            "too long", [f"{each.tally.refused_requests}" for each in outcomes], verdict(refused, 0)
+            "too long",
+            [f"{each.tally.refused_requests}" for each in outcomes],
+            format_verdict(refused, 0),
         ),
-        row("CPU ms a turn, early", [f"{each.early_turn:.2f}" for each in outcomes]),
+        row("CPU ms a turn, early", [f"{each.early_turn_ms:.2f}" for each in outcomes]),
         row(
             "at the end",
-            [f"{each.late_turn:.2f}" for each in outcomes],
-            verdict(slower, MAX_GROWTH_RATIO),
+            [f"{each.late_turn_ms:.2f}" for each in outcomes],
+            format_verdict(slower, MAX_GROWTH_RATIO),
         ),
-        row("memory MB, early", [f"{each.early_memory:.1f}" for each in outcomes]),
+        row("memory MB, early", [f"{each.early_memory_mb:.1f}" for each in outcomes]),
         row(
             "at the end",
-            [f"{each.late_memory:.1f}" for each in outcomes],
-            verdict(larger, MAX_GROWTH_RATIO),
+            [f"{each.late_memory_mb:.1f}" for each in outcomes],
+            format_verdict(larger, MAX_GROWTH_RATIO),
         ),
-        row("seconds", [f"{each.seconds:.0f}" for each in outcomes]),
+        row("seconds", [f"{each.duration_s:.0f}" for each in outcomes]),
     ]
 
 
-def measure(turns: int, bytes_per_token: float) -> LongTaskFigures:
+def measure_in_subprocess(turns: int, bytes_per_token: float) -> LongTaskFigures:
     """In a process of its own: others leave memory behind."""
     command = [sys.executable, "-m", "bench.long", "run", str(turns), str(bytes_per_token)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, env=environment(), check=True)
+    done = subprocess.run(command, stdout=subprocess.PIPE, env=build_environment(), check=True)
     return msgspec.json.decode(done.stdout, type=LongTaskFigures)
 
 
-async def run(turns: int, bytes_per_token: float) -> LongTaskFigures:
+async def run_task(turns: int, bytes_per_token: float) -> LongTaskFigures:
     model = StrictModel(make_file_reading_turns(FILE_COUNT, turns), WINDOW_TOKENS, bytes_per_token)
     server = ModelServer(model)
     server.on_request = lambda _: server.requests.clear()
@@ -110,8 +115,8 @@ async def run(turns: int, bytes_per_token: float) -> LongTaskFigures:
     started = time.perf_counter()
     with TemporaryDirectory(prefix="joey-bench-") as name:
         workspace, home = Path(name, "workspace"), Path(name, "home")
-        make_files(workspace)
-        async with server, open_engine(home=home, env=environment()) as engine:
+        write_files(workspace)
+        async with server, open_engine(home=home, env=build_environment()) as engine:
             options = TaskOptions(
                 workspace=workspace,
                 profile=Profile(
@@ -124,30 +129,30 @@ async def run(turns: int, bytes_per_token: float) -> LongTaskFigures:
             async for event in task.events():
                 if isinstance(event, RequestStarted):
                     stamps.append(time.process_time())
-                    memory.append(resident())
+                    memory.append(read_resident_mb())
             completed = task.state is TaskState.COMPLETED
     costs = [1000 * (after - before) for before, after in pairwise(stamps)]
     part = max(1, turns // 10)
     early = min(EARLY_TURNS, part)
     return LongTaskFigures(
         tally=model.tally,
-        completed=completed,
-        early_turn=fmean(costs[early // 5 : early // 5 + part]),
-        late_turn=fmean(costs[-part:]),
-        early_memory=memory[early],
-        late_memory=max(memory[-part:]),
-        seconds=time.perf_counter() - started,
+        is_completed=completed,
+        early_turn_ms=fmean(costs[early // 5 : early // 5 + part]),
+        late_turn_ms=fmean(costs[-part:]),
+        early_memory_mb=memory[early],
+        late_memory_mb=max(memory[-part:]),
+        duration_s=time.perf_counter() - started,
     )
 
 
-def make_files(directory: Path) -> None:
+def write_files(directory: Path) -> None:
     directory.mkdir()
     for number in range(FILE_COUNT):
         lines = [f"line {line} of file {number}\n" for line in range(50 + 10 * (number % 10))]
         (directory / f"file{number}.txt").write_text("".join(lines), encoding="utf-8")
 
 
-def resident() -> float:
+def read_resident_mb() -> float:
     pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1])
     return pages * 4096 / 2**20
 
@@ -155,7 +160,7 @@ def resident() -> float:
 if __name__ == "__main__":
     match sys.argv[1:]:
         case ["run", turns, bytes_per_token]:
-            outcome = asyncio.run(run(int(turns), float(bytes_per_token)))
+            outcome = asyncio.run(run_task(int(turns), float(bytes_per_token)))
             sys.stdout.buffer.write(msgspec.json.encode(outcome))
         case [turns]:
             main(int(turns))

@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from bench.scenarios import choose
+from bench.scenarios import choose_turn
 from joey.testing.server import ModelServer, Request
 
 
@@ -27,7 +27,7 @@ async def serve(log: Path) -> None:
         def answered(_: Request) -> None:
             file.write(f"answered {time.perf_counter()}\n")
 
-        async with ModelServer(choose) as server:
+        async with ModelServer(choose_turn) as server:
             server.on_request = arrived
             server.on_answered = answered
             print(server.url, flush=True)

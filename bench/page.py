@@ -26,7 +26,7 @@ from tests.server.browsing import (
     write_long_task,
 )
 
-from bench.tables import table, verdict
+from bench.tables import format_verdict, print_table
 from joey.testing.script import Turn, say
 from joey.testing.server import ModelServer
 
@@ -65,48 +65,48 @@ def main() -> None:
             f"{cores:.2f} cores",
             f"{MAX_CORES:.2f}",
         ]
-        rows.append([*cells, verdict(cores, MAX_CORES)])
+        rows.append([*cells, format_verdict(cores, MAX_CORES)])
     cells = [f"open, {ROW_COUNT:,} rows", f"{opening:.2f} s", f"{MAX_OPEN_S:.2f}"]
-    rows.append([*cells, verdict(opening, MAX_OPEN_S)])
-    table("The web page, in Chromium", rows)
+    rows.append([*cells, format_verdict(opening, MAX_OPEN_S)])
+    print_table("The web page, in Chromium", rows)
 
 
 async def measure() -> tuple[float, float, float]:
     with TemporaryDirectory(prefix="joey-bench-") as name:
         async with (
             chromium() as browser,
-            ModelServer(lambda request: answer()) as model,
+            ModelServer(lambda request: build_answer()) as model,
             served(Path(name), model) as server,
         ):
             write_long_task(server, ROW_COUNT)
             async with opened(browser, server.link) as watched:
                 await start_task(watched.page, "Speak")
-                new = await cores_while_streaming(watched.page)
-            opening = min([await time_to_open(browser, server.link) for _ in range(3)])
+                new = await measure_cores(watched.page)
+            opening = min([await measure_open_s(browser, server.link) for _ in range(3)])
             async with opened(browser, f"{server.link}&task=long") as watched:
                 field = watched.page.get_by_label("Message to joey")
                 await field.fill("Speak")
                 await field.press("Enter")
-                long = await cores_while_streaming(watched.page)
+                long = await measure_cores(watched.page)
     return new, long, opening
 
 
-def answer() -> Turn:
+def build_answer() -> Turn:
     """Pieces of four letters or so, as tokens are."""
     length = 4 * CHUNKS_PER_SECOND * STREAM_DURATION_S
     text = (PARAGRAPH * (length // len(PARAGRAPH) + 1))[:length]
     return Turn(say(f"{text}\n\n```\n\n{LAST_LINE}", chunk=4), pace=CHUNKS_PER_SECOND)
 
 
-async def cores_while_streaming(page: Page) -> float:
+async def measure_cores(page: Page) -> float:
     """From the first words to the last."""
     await expect(page.get_by_text("The parser").last).to_be_visible()
-    before, started = renderer_seconds(), time.perf_counter()
+    before, started = read_renderer_cpu_s(), time.perf_counter()
     await expect(page.get_by_text(LAST_LINE)).to_be_visible()
-    return (renderer_seconds() - before) / (time.perf_counter() - started)
+    return (read_renderer_cpu_s() - before) / (time.perf_counter() - started)
 
 
-def renderer_seconds() -> float:
+def read_renderer_cpu_s() -> float:
     """CPU seconds of all renderers below this process."""
     seconds = 0.0
     for process in psutil.Process().children(recursive=True):
@@ -116,7 +116,7 @@ def renderer_seconds() -> float:
     return seconds
 
 
-async def time_to_open(browser: Browser, link: str) -> float:
+async def measure_open_s(browser: Browser, link: str) -> float:
     started = time.perf_counter()
     async with opened(browser, f"{link}&task=long") as watched:
         await expect(watched.page.get_by_text(f"Row {ROW_COUNT - 1} ")).to_be_in_viewport()

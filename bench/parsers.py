@@ -41,8 +41,8 @@ def main() -> None:
         f"{'200 KB in 20-byte chunks':<26}{'parse':>10}{'json.loads':>12}{'ratio':>8}{'2x size':>9}"
     )
     for name, limit, build in (
-        ("native", MAX_NATIVE_RATIO, native_stream),
-        ("xml", MAX_XML_RATIO, xml_stream),
+        ("native", MAX_NATIVE_RATIO, build_native_stream),
+        ("xml", MAX_XML_RATIO, build_xml_stream),
     ):
         cost, base = measure(build, ARGUMENTS_CHARS)
         doubled, _ = measure(build, 2 * ARGUMENTS_CHARS)
@@ -62,12 +62,12 @@ def measure(
 ) -> tuple[float, float]:
     """CPU seconds of assembling the stream, and of decoding its lines."""
     (protocol, chunks), lines = build(size)
-    cost = best_of(lambda: assemble(protocol, chunks))
-    base = best_of(lambda: [json.loads(line) for line in lines])
+    cost = time_best_of(lambda: assemble(protocol, chunks))
+    base = time_best_of(lambda: [json.loads(line) for line in lines])
     return cost, base
 
 
-def best_of(work: Callable[[], object]) -> float:
+def time_best_of(work: Callable[[], object]) -> float:
     def once() -> float:
         start = time.process_time()
         work()
@@ -76,35 +76,39 @@ def best_of(work: Callable[[], object]) -> float:
     return min(once() for _ in range(ROUNDS))
 
 
-def native_stream(size: int) -> tuple[ProtocolChunks, list[str]]:
-    escaped = len(json.dumps(source(size)))
-    arguments = json.dumps({"path": "src/table.py", "content": source(size * size // escaped)})
-    pieces = cut(arguments)
+def build_native_stream(size: int) -> tuple[ProtocolChunks, list[str]]:
+    escaped = len(json.dumps(build_source(size)))
+    arguments = json.dumps(
+        {"path": "src/table.py", "content": build_source(size * size // escaped)}
+    )
+    pieces = split_chunks(arguments)
     head: list[Chunk] = [CallChunk(index=1, id="toolu_01", name="write_to_file")]
     chunks = head + [CallChunk(index=1, arguments=piece) for piece in pieces]
-    lines = [data_line({"type": "input_json_delta", "partial_json": piece}) for piece in pieces]
+    lines = [
+        encode_data_line({"type": "input_json_delta", "partial_json": piece}) for piece in pieces
+    ]
     return (ToolProtocol.NATIVE, chunks), lines
 
 
-def xml_stream(size: int) -> tuple[ProtocolChunks, list[str]]:
+def build_xml_stream(size: int) -> tuple[ProtocolChunks, list[str]]:
     text = (
         "I will write it.\n\n<write_to_file>\n<path>src/table.py</path>\n"
-        f"<content>\n{source(size)}\n</content>\n</write_to_file>"
+        f"<content>\n{build_source(size)}\n</content>\n</write_to_file>"
     )
-    pieces = cut(text)
-    lines = [data_line({"type": "text_delta", "text": piece}) for piece in pieces]
+    pieces = split_chunks(text)
+    lines = [encode_data_line({"type": "text_delta", "text": piece}) for piece in pieces]
     return (ToolProtocol.XML, [TextChunk(piece) for piece in pieces]), lines
 
 
-def source(size: int) -> str:
+def build_source(size: int) -> str:
     return (_SAMPLE_SOURCE * (size // len(_SAMPLE_SOURCE) + 1))[:size]
 
 
-def cut(text: str) -> list[str]:
+def split_chunks(text: str) -> list[str]:
     return [text[start : start + CHUNK_CHARS] for start in range(0, len(text), CHUNK_CHARS)]
 
 
-def data_line(delta: dict[str, str]) -> str:
+def encode_data_line(delta: dict[str, str]) -> str:
     return json.dumps({"type": "content_block_delta", "index": 1, "delta": delta})
 
 

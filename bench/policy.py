@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from statistics import median
 
-from bench.tables import table, verdict
+from bench.tables import format_verdict, print_table
 from joey.app.permissions import PermissionExplainer, PermissionFlags
 
 ROUNDS = 200
@@ -54,22 +54,27 @@ async def _measure() -> None:
         flags = PermissionFlags(allow=RULES, deny=("git push", "rm"), no_sandbox=True)
         explainer = PermissionExplainer(work, flags, home, {})
         rows = [["judging a command", "ms", "goal", ""]]
-        first = await _once(explainer, COMMAND_LINES["one command"])
+        first = await _time_command_ms(explainer, COMMAND_LINES["one command"])
         rows.append(
-            ["the very first", f"{first:.2f}", f"{FIRST_GOAL_MS:g}", verdict(first, FIRST_GOAL_MS)]
+            [
+                "the very first",
+                f"{first:.2f}",
+                f"{FIRST_GOAL_MS:g}",
+                format_verdict(first, FIRST_GOAL_MS),
+            ]
         )
         for name, line in COMMAND_LINES.items():
-            cost = median([await _once(explainer, line) for _ in range(ROUNDS)])
-            rows.append([name, f"{cost:.2f}", f"{GOAL_MS:g}", verdict(cost, GOAL_MS)])
+            cost = median([await _time_command_ms(explainer, line) for _ in range(ROUNDS)])
+            rows.append([name, f"{cost:.2f}", f"{GOAL_MS:g}", format_verdict(cost, GOAL_MS)])
         for name, line in HOSTILE_LINES.items():
-            cost = await _once(explainer, line)
+            cost = await _time_command_ms(explainer, line)
             rows.append(
-                [name, f"{cost:.0f}", f"{HOSTILE_GOAL_MS:g}", verdict(cost, HOSTILE_GOAL_MS)]
+                [name, f"{cost:.0f}", f"{HOSTILE_GOAL_MS:g}", format_verdict(cost, HOSTILE_GOAL_MS)]
             )
-    table("The policy for commands, with fifty rules", rows)
+    print_table("The policy for commands, with fifty rules", rows)
 
 
-async def _once(explainer: PermissionExplainer, line: str) -> float:
+async def _time_command_ms(explainer: PermissionExplainer, line: str) -> float:
     start = time.process_time()
     await explainer.explain_command(line)
     return (time.process_time() - start) * 1000

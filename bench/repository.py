@@ -50,17 +50,17 @@ def make_repository(root: Path, files: int) -> int:
         directory = root / ("web" if is_script else "src") / area / part
         directory.mkdir(parents=True, exist_ok=True)
         name = f"{chance.choice(NOUNS)}_{number}.{'ts' if is_script else 'py'}"
-        text = _script(chance, area) if is_script else _module(chance, area, part)
+        text = _build_script(chance, area) if is_script else _build_module(chance, area, part)
         size += (directory / name).write_text(text, encoding="utf-8")
     return size
 
 
-def _module(chance: Random, area: str, part: str) -> str:
+def _build_module(chance: Random, area: str, part: str) -> str:
     head = f"from {area} import {part}\n\n\nclass {area.title()}{part.title()}:\n"
-    return head + "\n".join(_method(chance) for _ in range(chance.randint(2, 20)))
+    return head + "\n".join(_build_method(chance) for _ in range(chance.randint(2, 20)))
 
 
-def _method(chance: Random) -> str:
+def _build_method(chance: Random) -> str:
     action, other = chance.choice(VERBS), chance.choice(VERBS)
     of, about, given, seen, made = (chance.choice(NOUNS) for _ in range(5))
     return f'''\
@@ -75,12 +75,12 @@ def _method(chance: Random) -> str:
 '''
 
 
-def _script(chance: Random, area: str) -> str:
+def _build_script(chance: Random, area: str) -> str:
     head = f"import {{ {area.title()}Store }} from '../{area}';\n\n"
-    return head + "\n".join(_function(chance) for _ in range(chance.randint(2, 20)))
+    return head + "\n".join(_build_function(chance) for _ in range(chance.randint(2, 20)))
 
 
-def _function(chance: Random) -> str:
+def _build_function(chance: Random) -> str:
     action, other = chance.choice(VERBS), chance.choice(VERBS)
     of, about, given, seen, made = (chance.choice(NOUNS) for _ in range(5))
     name = f"{action}{of.title()}{about.title()}"

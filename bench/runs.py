@@ -14,34 +14,35 @@ from tempfile import TemporaryDirectory
 
 from msgspec import Struct
 
-from bench.scenarios import make_workspace, prompt
+from bench.scenarios import build_prompt, make_workspace
 
 BASELINE_SCRIPT = Path(__file__).parent / "floor.py"
 SAMPLE_INTERVAL_S = 0.01
 
 
 class MeasuredRun(Struct, frozen=True):
-    started: float
-    ended: float
-    cpu: float
+    start_time: float
+    end_time: float
+    cpu_s: float
     """Seconds, of the process and those it waited for."""
-    peak: float
-    arrived: tuple[float, ...]
-    answered: tuple[float, ...]
+    peak_memory_mb: float
+    request_times: tuple[float, ...]
+    answer_times: tuple[float, ...]
 
     @property
-    def cold(self) -> float:
-        return self.arrived[0] - self.started
+    def cold_start_s(self) -> float:
+        return self.request_times[0] - self.start_time
 
     @property
-    def exit(self) -> float:
-        return self.ended - self.answered[-1]
+    def exit_s(self) -> float:
+        return self.end_time - self.answer_times[-1]
 
     @property
-    def turns(self) -> list[float]:
+    def turn_durations_s(self) -> list[float]:
         """Seconds from the last byte of each answer to the next request."""
         return [
-            after - before for before, after in zip(self.answered, self.arrived[1:], strict=False)
+            after - before
+            for before, after in zip(self.answer_times, self.request_times[1:], strict=False)
         ]
 
 
@@ -51,12 +52,12 @@ class ModelProcess:
     def __init__(self, url: str, log: Path) -> None:
         self.url = url
         self._log = log
-        self._read = 0
+        self._lines_read = 0
 
-    def take(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    def take_times(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Times of arrivals and answers since the last call."""
         lines = self._log.read_text(encoding="utf-8").splitlines()
-        fresh, self._read = lines[self._read :], len(lines)
+        fresh, self._lines_read = lines[self._lines_read :], len(lines)
         times: dict[str, list[float]] = {"arrived": [], "answered": []}
         for line in fresh:
             kind, value = line.split()
@@ -65,12 +66,14 @@ class ModelProcess:
 
 
 @contextmanager
-def running_model() -> Iterator[ModelProcess]:
+def start_model() -> Iterator[ModelProcess]:
     with TemporaryDirectory(prefix="joey-bench-") as directory:
         log = Path(directory, "log")
         log.touch()
         command = [sys.executable, "-m", "bench.model", str(log)]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment())
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, env=build_environment()
+        )
         assert process.stdout is not None
         try:
             yield ModelProcess(process.stdout.readline().strip(), log)
@@ -80,22 +83,22 @@ def running_model() -> Iterator[ModelProcess]:
             process.stdout.close()
 
 
-def joey_command(url: str, scenario: str, size: int) -> list[str]:
+def build_joey_command(url: str, scenario: str, size: int) -> list[str]:
     joey = str(Path(sys.executable).with_name("joey"))
     flags = ["-y", "--provider", "anthropic", "--base-url", url, "-m", "test-model"]
-    return [joey, "-p", prompt(scenario, size), *flags, "--output-format", "json"]
+    return [joey, "-p", build_prompt(scenario, size), *flags, "--output-format", "json"]
 
 
-def floor_command(url: str, scenario: str, size: int) -> list[str]:
+def build_baseline_command(url: str, scenario: str, size: int) -> list[str]:
     host, port = url.removeprefix("http://").split(":")
-    return [sys.executable, str(BASELINE_SCRIPT), host, port, prompt(scenario, size)]
+    return [sys.executable, str(BASELINE_SCRIPT), host, port, build_prompt(scenario, size)]
 
 
-COMMAND_BUILDERS = {"floor": floor_command, "joey": joey_command}
+COMMAND_BUILDERS = {"floor": build_baseline_command, "joey": build_joey_command}
 
 
-def measure(model: ModelProcess, who: str, scenario: str, size: int = 0) -> MeasuredRun:
-    return measure_command(model, COMMAND_BUILDERS[who](model.url, scenario, size))
+def measure(model: ModelProcess, program: str, scenario: str, size: int = 0) -> MeasuredRun:
+    return measure_command(model, COMMAND_BUILDERS[program](model.url, scenario, size))
 
 
 def measure_command(model: ModelProcess, command: Sequence[str], **variables: str) -> MeasuredRun:
@@ -108,12 +111,14 @@ def measure_command(model: ModelProcess, command: Sequence[str], **variables: st
         workspace = Path(directory, "workspace")
         workspace.mkdir()
         make_workspace(workspace)
-        env = environment() | {"HOME": directory, "JOEY_HOME": f"{directory}/home"} | variables
-        model.take()
-        return _watch(model, command, workspace, env)
+        env = (
+            build_environment() | {"HOME": directory, "JOEY_HOME": f"{directory}/home"} | variables
+        )
+        model.take_times()
+        return _run_measured(model, command, workspace, env)
 
 
-def _watch(
+def _run_measured(
     model: ModelProcess, command: Sequence[str], cwd: Path, env: dict[str, str]
 ) -> MeasuredRun:
     with (cwd.parent / "output").open("w+b") as output:
@@ -130,14 +135,14 @@ def _watch(
             output.seek(0)
             said = output.read().decode(errors="replace")[-2000:]
             raise RuntimeError(f"{' '.join(command)} exited with {process.returncode}:\n{said}")
-    arrived, answered = model.take()
+    arrived, answered = model.take_times()
     return MeasuredRun(
-        started=started,
-        ended=ended,
-        cpu=usage.ru_utime + usage.ru_stime,
-        peak=memory.peak,
-        arrived=arrived,
-        answered=answered,
+        start_time=started,
+        end_time=ended,
+        cpu_s=usage.ru_utime + usage.ru_stime,
+        peak_memory_mb=memory.peak_mb,
+        request_times=arrived,
+        answer_times=answered,
     )
 
 
@@ -145,8 +150,8 @@ class _MemorySampler:
     """Watches how much memory a process has had at most."""
 
     def __init__(self, pid: int) -> None:
-        self.peak = 0.0
-        self._status = Path(f"/proc/{pid}/status")
+        self.peak_mb = 0.0
+        self._status_file = Path(f"/proc/{pid}/status")
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._sample)
         self._thread.start()
@@ -154,19 +159,19 @@ class _MemorySampler:
     def _sample(self) -> None:
         while not self._stopped.wait(SAMPLE_INTERVAL_S):
             try:
-                status = self._status.read_text(encoding="utf-8")
+                status = self._status_file.read_text(encoding="utf-8")
             except OSError:
                 return
             for line in status.splitlines():
                 if line.startswith("VmHWM:"):
-                    self.peak = max(self.peak, int(line.split()[1]) / 1024)
+                    self.peak_mb = max(self.peak_mb, int(line.split()[1]) / 1024)
 
     def stop(self) -> None:
         self._stopped.set()
         self._thread.join()
 
 
-def environment() -> dict[str, str]:
+def build_environment() -> dict[str, str]:
     """The caller's, but with bytecode kept, as on a machine where joey is installed."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("JOEY_")}
     env.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from bench.tables import table, verdict
+from bench.tables import format_verdict, print_table
 from joey.core.settings import Settings
 from joey.execution.sandbox.bubblewrap import Bubblewrap
 from joey.execution.sandbox.landlock import Landlock
@@ -40,75 +40,80 @@ def main() -> None:
     with TemporaryDirectory(prefix="joey-bench-") as directory:
         workspace = Path(directory, "workspace")
         workspace.mkdir()
-        asyncio.run(run(directory, workspace))
+        asyncio.run(measure(directory, workspace))
 
 
-async def run(directory: str, workspace: Path) -> None:
+async def measure(directory: str, workspace: Path) -> None:
     large = Path(directory, "large")
     for number in range(DIRECTORY_COUNT // 10):
         for inner in range(10):
             (large / f"{number}/{inner}").mkdir(parents=True)
     terminals: dict[str, tuple[Terminal, Path]] = {"plain": (LocalTerminal(), workspace)}
     reasons: dict[str, str] = {}
-    others: dict[str, list[float]] = {}
+    extra_times: dict[str, list[float]] = {}
     for level in LEVELS:
         prober = CanaryProbe((level,))
         reasons |= prober.find_available().report.unavailable_reasons
         if level.level in reasons:
             continue
-        for place in (workspace, large):
-            name = f"{level.level}, large workspace" if place is large else str(level.level)
-            terminals[name] = (confined(Path(directory, "home"), place, prober), place)
+        for target in (workspace, large):
+            name = f"{level.level}, large workspace" if target is large else str(level.level)
+            terminals[name] = (
+                build_sandboxed_terminal(Path(directory, "home"), target, prober),
+                target,
+            )
         for name, lead in (("first", 0.0), ("first, announced", ANNOUNCEMENT_LEAD_S)):
-            others[f"{level.level}, {name}"] = [
-                await first(Path(directory, "home"), workspace, prober, lead)
+            extra_times[f"{level.level}, {name}"] = [
+                await time_first_command_ms(Path(directory, "home"), workspace, prober, lead)
                 for _ in range(FIRST_COMMAND_COUNT)
             ]
-    times = await measured(terminals)
-    for name, (terminal, place) in terminals.items():
-        if place is workspace:
-            burst = [await timed(terminal, workspace) for _ in range(ROUNDS)]
-            others[f"{name}, burst"] = burst
+    times = await time_in_rounds(terminals)
+    for name, (terminal, target) in terminals.items():
+        if target is workspace:
+            burst = [await time_command_ms(terminal, workspace) for _ in range(ROUNDS)]
+            extra_times[f"{name}, burst"] = burst
         await terminal.close()
-    show(times, others, reasons)
+    print_results(times, extra_times, reasons)
 
 
-def confined(home: Path, workspace: Path, prober: CanaryProbe) -> Terminal:
+def build_sandboxed_terminal(home: Path, workspace: Path, prober: CanaryProbe) -> Terminal:
     session = SandboxConfig(workspace=workspace, joey_home=home, env=os.environ)
     return LocalTerminal(sandbox=LocalSandbox(session, Settings(), lambda: prober))
 
 
-async def first(home: Path, workspace: Path, prober: CanaryProbe, lead: float) -> float:
-    terminal = confined(home, workspace, prober)
+async def time_first_command_ms(
+    home: Path, workspace: Path, prober: CanaryProbe, lead: float
+) -> float:
+    terminal = build_sandboxed_terminal(home, workspace, prober)
     try:
         if lead:
             terminal.prewarm()
             await asyncio.sleep(lead)
-        return await timed(terminal, workspace)
+        return await time_command_ms(terminal, workspace)
     finally:
         await terminal.close()
 
 
-async def measured(terminals: dict[str, tuple[Terminal, Path]]) -> dict[str, list[float]]:
+async def time_in_rounds(terminals: dict[str, tuple[Terminal, Path]]) -> dict[str, list[float]]:
     times: dict[str, list[float]] = {name: [] for name in terminals}
     for terminal, workspace in terminals.values():
-        await timed(terminal, workspace)
+        await time_command_ms(terminal, workspace)
     for _ in range(ROUNDS):
         for name, (terminal, workspace) in terminals.items():
             await asyncio.sleep(PAUSE_S)
-            times[name].append(await timed(terminal, workspace))
+            times[name].append(await time_command_ms(terminal, workspace))
     return times
 
 
-async def timed(terminal: Terminal, workspace: Path) -> float:
+async def time_command_ms(terminal: Terminal, workspace: Path) -> float:
     started = time.perf_counter()
     running = await terminal.start("true", workspace, None)
     await running.wait()
     return (time.perf_counter() - started) * 1000
 
 
-def show(
-    times: dict[str, list[float]], others: dict[str, list[float]], reasons: dict[str, str]
+def print_results(
+    times: dict[str, list[float]], extra_times: dict[str, list[float]], reasons: dict[str, str]
 ) -> None:
     plain = times["plain"]
     rows = [["`true` in a terminal", "median ms", "added ms", "ratio", "goal ms", ""]]
@@ -120,13 +125,22 @@ def show(
         ratio = f"{median(found) / median(plain):.1f}x"
         goal = f"+{GOAL_MS:.0f}"
         rows.append(
-            [name, f"{median(found):.1f}", f"{added:+.1f}", ratio, goal, verdict(added, GOAL_MS)]
+            [
+                name,
+                f"{median(found):.1f}",
+                f"{added:+.1f}",
+                ratio,
+                goal,
+                format_verdict(added, GOAL_MS),
+            ]
         )
-    for name, found in others.items():
+    for name, found in extra_times.items():
         added = median(found) - median(plain)
-        judged = [f"+{GOAL_MS:.0f}", verdict(added, GOAL_MS)] if "announced" in name else ["", ""]
+        judged = (
+            [f"+{GOAL_MS:.0f}", format_verdict(added, GOAL_MS)] if "announced" in name else ["", ""]
+        )
         rows.append([name, f"{median(found):.1f}", f"{added:+.1f}", "", *judged])
-    table("The sandbox", rows)
+    print_table("The sandbox", rows)
     for name, reason in reasons.items():
         print(f"  {name} was not measured: {reason}")
 

@@ -22,7 +22,7 @@ CHUNKS_PER_SECOND = 2000
 """Chunks a second, as a fast model streams them."""
 
 
-def prompt(scenario: str, size: int) -> str:
+def build_prompt(scenario: str, size: int) -> str:
     return f"bench {scenario} {size}"
 
 
@@ -32,23 +32,23 @@ def make_workspace(directory: Path) -> None:
         (directory / f"file{number}.txt").write_text("".join(lines), encoding="utf-8")
 
 
-def choose(request: Request) -> Turn:
+def choose_turn(request: Request) -> Turn:
     """The next turn of the scenario that a conversation is about."""
     messages = request.body["messages"]
-    named = SCENARIO_RE.search(first_text(messages[0]))
+    named = SCENARIO_RE.search(get_first_text(messages[0]))
     if named is None:
         raise ValueError("the first message names no scenario")
     done = sum(1 for message in messages if message["role"] == "assistant")
-    return turn(named[1], int(named[2]), done)
+    return build_turn(named[1], int(named[2]), done)
 
 
-def first_text(message: dict[str, Any]) -> str:
+def get_first_text(message: dict[str, Any]) -> str:
     content = message["content"]
     return content if isinstance(content, str) else str(content[0]["text"])
 
 
 @cache
-def turn(scenario: str, size: int, done: int) -> Turn:
+def build_turn(scenario: str, size: int, done: int) -> Turn:
     match scenario:
         case "read" if done < size:
             return Turn(call("read_file", {"path": f"file{done % FILE_COUNT}.txt"}), coalesce=True)

@@ -27,7 +27,7 @@ from typing import cast
 
 import psutil
 
-from bench.tables import table, verdict
+from bench.tables import format_verdict, print_table
 from joey.client.session import Session
 from joey.core.history.ui import Row
 from joey.testing.script import Turn, say
@@ -79,43 +79,48 @@ def main() -> None:
         f"{cores:.2f} cores",
         f"{MAX_CORES:.2f}",
     ]
-    rows.append([*cells, verdict(cores, MAX_CORES)])
+    rows.append([*cells, format_verdict(cores, MAX_CORES)])
     rows.append([f"echo of a key, median of {KEY_COUNT}", f"{median(echoes):.0f} ms", "", ""])
     rows.append(
-        ["echo of a key, p95", f"{p95:.0f} ms", f"{ECHO_GOAL_MS:.0f}", verdict(p95, ECHO_GOAL_MS)]
+        [
+            "echo of a key, p95",
+            f"{p95:.0f} ms",
+            f"{ECHO_GOAL_MS:.0f}",
+            format_verdict(p95, ECHO_GOAL_MS),
+        ]
     )
     cells = [f"open, {ROW_COUNT:,} rows", f"{opening:.2f} s", f"{MAX_OPEN_S:.2f}"]
-    rows.append([*cells, verdict(opening, MAX_OPEN_S)])
+    rows.append([*cells, format_verdict(opening, MAX_OPEN_S)])
     for count, goal in TIMELINE_GOALS_MS.items():
         took = measure_timeline_ms(count)
         cells = [f"blocks of {count:,} rows, CPU", f"{took:.0f} ms", f"{goal:.0f}"]
-        rows.append([*cells, verdict(took, goal)])
-    table(f"The screen, in a terminal of {COLUMNS} x {LINES}", rows)
+        rows.append([*cells, format_verdict(took, goal)])
+    print_table(f"The screen, in a terminal of {COLUMNS} x {LINES}", rows)
 
 
 async def measure() -> tuple[float, float, list[float]]:
     with TemporaryDirectory(prefix="joey-bench-") as name:
-        async with ModelServer(lambda request: answer()) as model:
+        async with ModelServer(lambda request: build_answer()) as model:
             home, workspace = Path(name, "home"), Path(name, "work")
             write_long_task(home / "tasks" / "task_long", workspace)
-            async with opened(home, workspace, model.url) as screen:
+            async with open_screen(home, workspace, model.url) as screen:
                 started = time.perf_counter()
-                await screen.until(f"Row {ROW_COUNT - 1}")
+                await screen.wait_for_text(f"Row {ROW_COUNT - 1}")
                 opening = time.perf_counter() - started
-                await screen.rest()
+                await screen.wait_until_quiet()
                 screen.press("Speak")
                 await asyncio.sleep(1)
                 screen.press("\r")
-                await screen.until("A part of the answer")
-                cores = await screen.cores(STREAM_DURATION_S)
+                await screen.wait_for_text("A part of the answer")
+                cores = await screen.measure_cores(STREAM_DURATION_S)
                 echoes = [
-                    await screen.echo(ECHO_LETTERS[number % len(ECHO_LETTERS)])
+                    await screen.measure_echo_ms(ECHO_LETTERS[number % len(ECHO_LETTERS)])
                     for number in range(KEY_COUNT)
                 ]
     return opening, cores, echoes
 
 
-def answer() -> Turn:
+def build_answer() -> Turn:
     """Pieces of four letters or so, as tokens are, for longer than anybody looks."""
     length = int(4 * CHUNKS_PER_SECOND * (STREAM_DURATION_S + 3 * KEY_COUNT * KEY_INTERVAL_S + 20))
     return Turn(
@@ -140,7 +145,7 @@ def write_long_task(directory: Path, workspace: Path) -> None:
     (directory / "task_metadata.json").write_text(json.dumps(facts), encoding="utf-8")
 
 
-def environment(home: Path) -> dict[str, str]:
+def build_environment(home: Path) -> dict[str, str]:
     return {
         "PATH": os.environ["PATH"],
         "HOME": str(home.parent),
@@ -152,7 +157,7 @@ def environment(home: Path) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def opened(home: Path, workspace: Path, url: str) -> AsyncIterator[TerminalScreen]:
+async def open_screen(home: Path, workspace: Path, url: str) -> AsyncIterator[TerminalScreen]:
     master, slave = os.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
     process = await asyncio.create_subprocess_exec(
@@ -162,7 +167,7 @@ async def opened(home: Path, workspace: Path, url: str) -> AsyncIterator[Termina
         stdout=slave,
         stderr=slave,
         cwd=workspace,
-        env=environment(home),
+        env=build_environment(home),
         start_new_session=True,
         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
     )
@@ -183,54 +188,54 @@ class TerminalScreen:
     def __init__(self, fd: int, process: Process) -> None:
         self._fd = fd
         self._process = psutil.Process(process.pid)
-        self._written = bytearray()
-        self._more = asyncio.Event()
-        asyncio.get_running_loop().add_reader(fd, self._read)
+        self._output = bytearray()
+        self._output_arrived = asyncio.Event()
+        asyncio.get_running_loop().add_reader(fd, self._read_output)
 
     def press(self, keys: str) -> None:
         os.write(self._fd, keys.encode())
 
-    async def until(self, text: str, since: int = 0) -> None:
-        wanted = text.encode()
+    async def wait_for_text(self, text: str, since: int = 0) -> None:
+        encoded = text.encode()
         async with asyncio.timeout(TIMEOUT_S):
-            while self._written.find(wanted, max(0, since)) < 0:
-                self._more.clear()
-                await self._more.wait()
+            while self._output.find(encoded, max(0, since)) < 0:
+                self._output_arrived.clear()
+                await self._output_arrived.wait()
 
-    async def rest(self) -> None:
+    async def wait_until_quiet(self) -> None:
         """Until nothing was written for a while."""
         written = -1
-        while written != len(self._written):
-            written = len(self._written)
+        while written != len(self._output):
+            written = len(self._output)
             await asyncio.sleep(1)
 
-    async def cores(self, seconds: float) -> float:
-        before, started = self._spent(), time.perf_counter()
+    async def measure_cores(self, seconds: float) -> float:
+        before, started = self._read_cpu_s(), time.perf_counter()
         await asyncio.sleep(seconds)
-        return (self._spent() - before) / (time.perf_counter() - started)
+        return (self._read_cpu_s() - before) / (time.perf_counter() - started)
 
-    async def echo(self, letter: str) -> float:
+    async def measure_echo_ms(self, letter: str) -> float:
         """Milliseconds until a letter is on the screen."""
         await asyncio.sleep(KEY_INTERVAL_S)
-        since, started = len(self._written), time.perf_counter()
+        since, started = len(self._output), time.perf_counter()
         self.press(letter)
-        await self.until(letter, since)
+        await self.wait_for_text(letter, since)
         return (time.perf_counter() - started) * 1000
 
     def close(self) -> None:
         asyncio.get_running_loop().remove_reader(self._fd)
         os.close(self._fd)
 
-    def _spent(self) -> float:
+    def _read_cpu_s(self) -> float:
         times = self._process.cpu_times()
         return float(times.user + times.system)
 
-    def _read(self) -> None:
+    def _read_output(self) -> None:
         try:
-            self._written += os.read(self._fd, 65536)
+            self._output += os.read(self._fd, 65536)
         except OSError:
             asyncio.get_running_loop().remove_reader(self._fd)
-        self._more.set()
+        self._output_arrived.set()
 
 
 def measure_timeline_ms(count: int) -> float:

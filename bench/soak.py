@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from bench.runs import environment, joey_command, running_model
+from bench.runs import build_environment, build_joey_command, start_model
 from bench.scenarios import make_workspace
 from joey.core.messages import Message, ToolResultBlock, ToolUseBlock
 from joey.engine.recorder import Recorder
@@ -34,9 +34,9 @@ SCENARIOS = (("read", 40), ("shell", 20), ("write", 60_000), ("text", 2_000))
 def main(seconds: float) -> None:
     until, counts = time.monotonic() + seconds, Counter[str]()
     failures: list[str] = []
-    with running_model() as model:
+    with start_model() as model:
         workers = [
-            threading.Thread(target=work, args=(model.url, until, counts, failures))
+            threading.Thread(target=run_worker, args=(model.url, until, counts, failures))
             for _ in range(WORKER_COUNT)
         ]
         for worker in workers:
@@ -48,16 +48,16 @@ def main(seconds: float) -> None:
         sys.exit("\n".join(failures))
 
 
-def work(url: str, until: float, counts: Counter[str], failures: list[str]) -> None:
+def run_worker(url: str, until: float, counts: Counter[str], failures: list[str]) -> None:
     while time.monotonic() < until and not failures:
         seed = random.randrange(2**32)
         try:
-            live_and_die(url, random.Random(seed), counts)
+            run_and_kill_task(url, random.Random(seed), counts)
         except Exception as error:
             failures.append(f"seed {seed}: {type(error).__name__}: {error}")
 
 
-def live_and_die(url: str, chance: random.Random, counts: Counter[str]) -> None:
+def run_and_kill_task(url: str, chance: random.Random, counts: Counter[str]) -> None:
     """One task, from its start through a few deaths to its completion."""
     scenario, size = chance.choice(SCENARIOS)
     with TemporaryDirectory(prefix="joey-soak-") as name:
@@ -65,30 +65,30 @@ def live_and_die(url: str, chance: random.Random, counts: Counter[str]) -> None:
         workspace, home = directory / "workspace", directory / "home"
         workspace.mkdir()
         make_workspace(workspace)
-        command, before = joey_command(url, scenario, size), b""
+        command, before = build_joey_command(url, scenario, size), b""
         joey, flags = command[0], command[3:]
         for _ in range(chance.randrange(4)):
-            how = chance.choice((signal.SIGKILL, signal.SIGINT, signal.SIGTERM))
-            if run(command, workspace, home, chance.uniform(0.05, 0.5), how) == 0:
+            kill_signal = chance.choice((signal.SIGKILL, signal.SIGINT, signal.SIGTERM))
+            if run_command(command, workspace, home, chance.uniform(0.05, 0.5), kill_signal) == 0:
                 break
-            counts[how.name] += 1
-            before = check(home, before)
+            counts[kill_signal.name] += 1
+            before = check_task(home, before)
             if before:
                 command = [joey, "-p", "go on", "-c", *flags]
             else:
                 # Nothing was acknowledged, so there is nothing to go on with.
                 shutil.rmtree(home, ignore_errors=True)
         else:
-            code = run(command, workspace, home, None, signal.SIGKILL)
+            code = run_command(command, workspace, home, None, signal.SIGKILL)
             assert code == 0, f"{scenario} {size}: the last run exited with {code}"
-        check(home, before)
+        check_task(home, before)
         counts["tasks done"] += 1
 
 
-def run(
-    command: list[str], cwd: Path, home: Path, seconds: float | None, how: signal.Signals
+def run_command(
+    command: list[str], cwd: Path, home: Path, seconds: float | None, kill_signal: signal.Signals
 ) -> int:
-    env = environment() | {"HOME": str(home.parent), "JOEY_HOME": str(home)}
+    env = build_environment() | {"HOME": str(home.parent), "JOEY_HOME": str(home)}
     with (home.parent / "output").open("ab") as output:
         process = subprocess.Popen(
             command, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output
@@ -96,11 +96,11 @@ def run(
         try:
             return process.wait(seconds)
         except subprocess.TimeoutExpired:
-            process.send_signal(how)
+            process.send_signal(kill_signal)
             return process.wait(30) or 1
 
 
-def check(home: Path, before: bytes) -> bytes:
+def check_task(home: Path, before: bytes) -> bytes:
     """The journal now, which begins with what it was before."""
     directories = list((home / "tasks").glob("task_*")) if (home / "tasks").exists() else []
     if not directories:
@@ -110,8 +110,8 @@ def check(home: Path, before: bytes) -> bytes:
     if not journal.exists():
         return b""
     now = journal.read_bytes()
-    whole = before[: before.rfind(b"\n") + 1]
-    assert now.startswith(whole), "the journal lost what it had"
+    complete_lines = before[: before.rfind(b"\n") + 1]
+    assert now.startswith(complete_lines), "the journal lost what it had"
     for file in (UI_HISTORY_FILE, API_HISTORY_FILE):
         if (directory / file).exists():
             json.loads((directory / file).read_bytes())
@@ -119,13 +119,13 @@ def check(home: Path, before: bytes) -> bytes:
         return b""
     log, records = JsonFileStore(home).open(directory.name.removeprefix("task_"))
     try:
-        check_pairs(Recorder(log, records).api_history.list_stored())
+        check_tool_results(Recorder(log, records).api_history.list_stored())
     finally:
         log.close()
     return journal.read_bytes()
 
 
-def check_pairs(messages: Sequence[Message]) -> None:
+def check_tool_results(messages: Sequence[Message]) -> None:
     """Each call is answered, once, in the next message; only the last reply may be open."""
     for number, message in enumerate(messages[:-1]):
         calls = [block.id for block in message.content if isinstance(block, ToolUseBlock)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
-def table(title: str, rows: Sequence[Sequence[str]]) -> None:
+def print_table(title: str, rows: Sequence[Sequence[str]]) -> None:
     """Print rows, the first of them heads, under a title."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     print(f"\n{title}")
@@ -16,5 +16,5 @@ def table(title: str, rows: Sequence[Sequence[str]]) -> None:
             print("  " + "  ".join("-" * width for width in widths))
 
 
-def verdict(measured: float, goal: float) -> str:
+def format_verdict(measured: float, goal: float) -> str:
     return "ok" if measured <= goal else "miss"

@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from bench.tables import table, verdict
+from bench.tables import format_verdict, print_table
 from joey.ports.storage import TaskQuery
 from joey.storage.task_index import SqliteTaskIndex, remove_indexed_task
 from joey.storage.task_list import list_tasks
@@ -43,18 +43,18 @@ def main(count: int = TASK_COUNT) -> None:
     with TemporaryDirectory(prefix="joey-bench-") as directory:
         home = Path(directory)
         make_tasks(home / "tasks", count)
-        run(home, count)
+        measure(home, count)
 
 
 def make_tasks(tasks: Path, count: int) -> None:
     tasks.mkdir()
     for number in range(count):
-        put(tasks, number)
+        write_task(tasks, number)
     # As if the last of them had been made long ago.
     os.utime(tasks, (PAST_TIME_S, PAST_TIME_S))
 
 
-def put(tasks: Path, number: int) -> None:
+def write_task(tasks: Path, number: int) -> None:
     facts = {"id": f"{number:013x}", "number": number, "space": number % WORKSPACE_COUNT}
     directory = tasks / f"task_{facts['id']}"
     directory.mkdir()
@@ -64,41 +64,47 @@ def put(tasks: Path, number: int) -> None:
     (directory / "ui_messages.json").write_text(ROWS_TEMPLATE.format(number=number))
 
 
-def run(home: Path, count: int) -> None:
-    place, tasks = f"/home/ann/project{WORKSPACE_COUNT // 2}", home / "tasks"
+def measure(home: Path, count: int) -> None:
+    workspace, tasks = f"/home/ann/project{WORKSPACE_COUNT // 2}", home / "tasks"
     rows = [["ms", "measured", "goal", ""]]
 
     def row(what: str, work: Callable[[], object], goal: float | None = None) -> None:
         rounds = 1 if goal is None else ROUNDS
-        figure = median(timed(work) for _ in range(rounds))
-        ends = ["", ""] if goal is None else [f"{goal:.0f}", verdict(figure, goal)]
+        figure = median(time_call_ms(work) for _ in range(rounds))
+        ends = ["", ""] if goal is None else [f"{goal:.0f}", format_verdict(figure, goal)]
         rows.append([what, f"{figure:,.1f}", *ends])
 
     row("plain scan of all folders", lambda: list_tasks(tasks))
-    row("building the index", lambda: find(home, TaskQuery()))
-    row("first page", lambda: find(home, TaskQuery()), GOAL_MS)
-    row("first page of one folder", lambda: find(home, TaskQuery(workspace=place)), GOAL_MS)
-    row("first page of completed tasks", lambda: find(home, TaskQuery(status="completed")), GOAL_MS)
-    row("refresh", lambda: find(home, TaskQuery(), refresh=True))
-    row("first search", lambda: find(home, TaskQuery(text="part77")))
-    row("a rare word", lambda: find(home, TaskQuery(text="part77")), GOAL_MS)
-    row("a word of every task", lambda: find(home, TaskQuery(text="parser")))
-    row("whole `joey tasks list`", lambda: command(home, "tasks", "list", "--all"))
-    row("whole `joey tasks --help`", lambda: command(home, "tasks", "--help"))
-    put(tasks, count)
-    row("first page after a new folder", lambda: find(home, TaskQuery()))
+    row("building the index", lambda: run_query(home, TaskQuery()))
+    row("first page", lambda: run_query(home, TaskQuery()), GOAL_MS)
+    row(
+        "first page of one folder", lambda: run_query(home, TaskQuery(workspace=workspace)), GOAL_MS
+    )
+    row(
+        "first page of completed tasks",
+        lambda: run_query(home, TaskQuery(status="completed")),
+        GOAL_MS,
+    )
+    row("refresh", lambda: run_query(home, TaskQuery(), refresh=True))
+    row("first search", lambda: run_query(home, TaskQuery(text="part77")))
+    row("a rare word", lambda: run_query(home, TaskQuery(text="part77")), GOAL_MS)
+    row("a word of every task", lambda: run_query(home, TaskQuery(text="parser")))
+    row("whole `joey tasks list`", lambda: run_joey(home, "tasks", "list", "--all"))
+    row("whole `joey tasks --help`", lambda: run_joey(home, "tasks", "--help"))
+    write_task(tasks, count)
+    row("first page after a new folder", lambda: run_query(home, TaskQuery()))
     row("forgetting a deleted task", lambda: remove_indexed_task(home, f"task_{count // 2:013x}"))
     size = (home / "index.sqlite").stat().st_size
-    table(f"{count:,} tasks, and an index of {size / 1e6:.1f} MB", rows)
+    print_table(f"{count:,} tasks, and an index of {size / 1e6:.1f} MB", rows)
 
 
-def find(home: Path, query: TaskQuery, *, refresh: bool = False) -> None:
+def run_query(home: Path, query: TaskQuery, *, refresh: bool = False) -> None:
     with closing(SqliteTaskIndex(home)) as index:
         page = index.find(query, refresh=refresh)
     assert page.matches
 
 
-def command(home: Path, *arguments: str) -> None:
+def run_joey(home: Path, *arguments: str) -> None:
     subprocess.run(
         [sys.executable, "-m", "joey", *arguments],
         env={**os.environ, "JOEY_HOME": str(home)},
@@ -108,7 +114,7 @@ def command(home: Path, *arguments: str) -> None:
     )
 
 
-def timed(work: Callable[[], object]) -> float:
+def time_call_ms(work: Callable[[], object]) -> float:
     started = time.perf_counter()
     work()
     return (time.perf_counter() - started) * 1000

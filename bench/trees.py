@@ -17,7 +17,7 @@ from subprocess import DEVNULL
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from bench.tables import table, verdict
+from bench.tables import format_verdict, print_table
 from joey.core.models import ModelInfo, ToolProtocol
 from joey.core.modes import BUILT_IN_MODES
 from joey.core.settings import Settings
@@ -43,23 +43,25 @@ def main(files: int = FILE_COUNT) -> None:
     with TemporaryDirectory(prefix="joey-bench-") as name:
         root = Path(name)
         make_tree(root, files)
-        ctx = context(root)
-        rows.append(row("list_files", ["--files"], lambda: listed(ctx), root, goal))
+        ctx = build_context(root)
+        rows.append(measure_row("list_files", ["--files"], lambda: run_list_files(ctx), root, goal))
         for what, regex in (
             ("nothing found", "no_such_name"),
             ("one file", f"function_{files - 1}_0"),
             ("1,000 hits", rf"function_\d*{'7' if files < LARGE_FILE_COUNT else '77'}\d\d_0\("),
             ("every line", "function"),
         ):
-            search = searched(ctx, regex)
-            rows.append(row(f"search_files, {what}", [regex], search, root, goal))
-        before = peak()
+            search = prepare_search(ctx, regex)
+            rows.append(measure_row(f"search_files, {what}", [regex], search, root, goal))
+        before = read_peak_memory_mb()
         for _ in range(3):
-            listed(ctx)
-            searched(ctx, "function")()
-        grown = peak() - before
-    table(f"A tree of {files:,} files", rows)
-    print(f"  memory: {peak():.0f} MB at most, {grown:.1f} MB of it in the last rounds")
+            run_list_files(ctx)
+            prepare_search(ctx, "function")()
+        grown = read_peak_memory_mb() - before
+    print_table(f"A tree of {files:,} files", rows)
+    print(
+        f"  memory: {read_peak_memory_mb():.0f} MB at most, {grown:.1f} MB of it in the last rounds"
+    )
 
 
 def make_tree(root: Path, files: int) -> None:
@@ -78,7 +80,7 @@ def make_tree(root: Path, files: int) -> None:
         (directory / f"module_{number}.py").write_text(text, encoding="utf-8")
 
 
-def context(root: Path) -> ToolContext:
+def build_context(root: Path) -> ToolContext:
     files = LocalFiles(root)
     return ToolContext(
         files=files,
@@ -98,15 +100,15 @@ def context(root: Path) -> ToolContext:
     )
 
 
-def listed(ctx: ToolContext) -> None:
-    run(ListFiles(), {"path": ".", "recursive": True}, ctx)
+def run_list_files(ctx: ToolContext) -> None:
+    run_tool(ListFiles(), {"path": ".", "recursive": True}, ctx)
 
 
-def searched(ctx: ToolContext, regex: str) -> Callable[[], None]:
-    return lambda: run(SearchFiles(), {"path": ".", "regex": regex}, ctx)
+def prepare_search(ctx: ToolContext, regex: str) -> Callable[[], None]:
+    return lambda: run_tool(SearchFiles(), {"path": ".", "regex": regex}, ctx)
 
 
-def run(tool: ListFiles | SearchFiles, arguments: dict[str, Any], ctx: ToolContext) -> None:
+def run_tool(tool: ListFiles | SearchFiles, arguments: dict[str, Any], ctx: ToolContext) -> None:
     async def call() -> None:
         if isinstance(tool, ListFiles):
             listing = await tool.prepare(tool.parse(arguments), ctx)
@@ -118,33 +120,33 @@ def run(tool: ListFiles | SearchFiles, arguments: dict[str, Any], ctx: ToolConte
     asyncio.run(call())
 
 
-def row(
+def measure_row(
     name: str, arguments: list[str], ours: Callable[[], None], root: Path, goal: float | None
 ) -> list[str]:
     """Both take turns, and the best of each counts: what else the machine does is not meant."""
     plain, joey = [], []
     for _ in range(ROUNDS):
-        plain.append(seconds(lambda: ripgrep_alone(arguments, root)))
-        joey.append(seconds(ours))
+        plain.append(time_call(lambda: run_ripgrep(arguments, root)))
+        joey.append(time_call(ours))
     base, measured = min(plain), min(joey)
     ratio = measured / base
     cells = [name, f"{base:.3f}", f"{measured:.3f}", f"{ratio:.2f}x"]
-    return [*cells, "", ""] if goal is None else [*cells, f"{goal}x", verdict(ratio, goal)]
+    return [*cells, "", ""] if goal is None else [*cells, f"{goal}x", format_verdict(ratio, goal)]
 
 
-def ripgrep_alone(arguments: list[str], root: Path) -> None:
+def run_ripgrep(arguments: list[str], root: Path) -> None:
     subprocess.run(
         [find_ripgrep(), "--no-config", *arguments, str(root)], stdout=DEVNULL, check=False
     )
 
 
-def seconds(work: Callable[[], None]) -> float:
+def time_call(work: Callable[[], None]) -> float:
     started = time.perf_counter()
     work()
     return time.perf_counter() - started
 
 
-def peak() -> float:
+def read_peak_memory_mb() -> float:
     """Megabytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 

@@ -9,7 +9,7 @@ from joey.testing.script import Turn
 from joey.testing.server import Request, TurnSelector, by_conversation
 
 
-def by_part(parts: Mapping[str, Sequence[Turn]]) -> TurnSelector:
+def by_first_message(parts: Mapping[str, Sequence[Turn]]) -> TurnSelector:
     def select(request: Request) -> Turn:
         first = json.dumps(request.body["messages"][0], ensure_ascii=False)
         part = next(name for name in parts if name in first)

@@ -1,6 +1,6 @@
 """Everything that can be set in motion has a gate, and docs/permissions.md says which. After a
-change that is meant, `JOEY_RENEW=1 python -m pytest tests/test_gates.py` writes the tables anew;
-look at the difference before you commit it."""
+change that is meant, `JOEY_RENEW=1 python -m pytest tests/test_capability_table.py` writes the
+tables anew; look at the difference before you commit it."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ from tests.tools.tool_examples import EXAMPLES
 
 ROOT = Path(__file__).parent.parent
 DOCUMENT = ROOT / "docs" / "permissions.md"
-BEGIN = "<!-- begin: made by tests/test_gates.py -->\n"
-END = "<!-- end: made by tests/test_gates.py -->\n"
+BEGIN = "<!-- begin: made by tests/test_capability_table.py -->\n"
+END = "<!-- end: made by tests/test_capability_table.py -->\n"
 VARIABLE = re.compile(r"\"((?:JOEY|ROO)_[A-Z_]+)\"")
 
 
@@ -98,7 +98,7 @@ def names_of(kind: type[Struct]) -> set[str]:
     ],
 )
 def test_everything_has_a_gate(table: Mapping[str, str], there: set[str]) -> None:
-    assert there - set(table) == set(), "these have no gate in tests/gates.py"
+    assert there - set(table) == set(), "these have no gate in tests/capability_table.py"
     assert set(table) - there == set(), "these are no longer there"
 
 
@@ -107,7 +107,7 @@ def test_the_gate_of_a_tool_is_the_switch_that_its_example_needs() -> None:
     said = {
         name: capability_table.TOOL_SWITCHES[gate] for name, gate in capability_table.TOOLS.items()
     }
-    assert said == {name: EXAMPLES[name].switch for name in capability_table.TOOLS}
+    assert said == {name: EXAMPLES[name].required_setting for name in capability_table.TOOLS}
 
 
 @pytest.mark.requirement("gates:table")
@@ -346,4 +346,4 @@ def tables() -> str:
 
 @pytest.mark.requirement("gates:table")
 def test_the_tables_in_the_document_are_up_to_date() -> None:
-    hold(DOCUMENT, BEGIN, END, tables(), "tests/test_gates.py")
+    hold(DOCUMENT, BEGIN, END, tables(), "tests/test_capability_table.py")

@@ -23,21 +23,21 @@ LEAVE = "import os, time; os.fork() or (os.setsid(), {tell}); time.sleep(1000)"
 TELL = "open({made!r}, 'w').write(str(os.getpid())), os.rename({made!r}, {pid!r})"
 
 
-def leaving(directory: Path) -> str:
+def make_leaking_code(directory: Path) -> str:
     """Code in Python."""
     tell = TELL.format(made=str(directory / "made"), pid=str(directory / "pid"))
     return LEAVE.format(tell=tell)
 
 
-def program(directory: Path, name: str) -> Path:
+def write_leaking_program(directory: Path, name: str) -> Path:
     path = directory / name
-    path.write_text(f"#!/usr/bin/env python3\n{leaving(directory)}\n")
+    path.write_text(f"#!/usr/bin/env python3\n{make_leaking_code(directory)}\n")
     path.chmod(0o755)
     return path
 
 
 async def searcher(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = program(directory, "rg")
+    path = write_leaking_program(directory, "rg")
     monkeypatch.setattr(ripgrep, "find_ripgrep", lambda: str(path))
     async with aclosing(ripgrep.iter_records([], directory, b"\n")) as found:
         async for _ in found:
@@ -45,12 +45,12 @@ async def searcher(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def clipboard(directory: Path, _: pytest.MonkeyPatch) -> None:
-    program(directory, "xclip")
+    write_leaking_program(directory, "xclip")
     await read_clipboard_image({"DISPLAY": ":0", "PATH": str(directory)})
 
 
 async def reader(directory: Path, _: pytest.MonkeyPatch) -> None:
-    await run_isolated("timeit", leaving(directory), b"")
+    await run_isolated("timeit", make_leaking_code(directory), b"")
 
 
 @pytest.mark.parametrize("start", [searcher, clipboard, reader])
@@ -61,7 +61,7 @@ async def test_who_gives_up_does_not_wait_for_whom_the_program_has_left_behind(
 ) -> None:
     monkeypatch.setattr(subprocess, "_DRAIN_TIMEOUT_S", 0.1)
     running = asyncio.create_task(start(tmp_path, monkeypatch))
-    async with left_behind(tmp_path / "pid"):
+    async with leaked_process(tmp_path / "pid"):
         running.cancel()
         _, waiting = await asyncio.wait((running,), timeout=10)
         assert not waiting
@@ -70,7 +70,7 @@ async def test_who_gives_up_does_not_wait_for_whom_the_program_has_left_behind(
 
 
 @asynccontextmanager
-async def left_behind(pid: Path) -> AsyncIterator[None]:
+async def leaked_process(pid: Path) -> AsyncIterator[None]:
     async with asyncio.timeout(30):
         while (number := _written(pid)) is None:  # noqa: ASYNC110 (another process)
             await asyncio.sleep(0.01)

@@ -30,7 +30,7 @@ from joey.testing.script import Fail, Turn, call, fail, say
 from joey.testing.server import ModelServer
 from tests.canary import KEY, OTHER_KEY, files_under, spellings, traces
 from tests.front.binary import Finished, Joey
-from tests.providers.sockets import Reader, Writer, listening
+from tests.providers.sockets import Reader, Writer, run_server
 from tests.server.binary import Served
 from tests.server.server_fixture import TOKEN, CommandFailedError
 
@@ -62,7 +62,7 @@ def profiles(joey: Joey, url: str) -> Path:
     return path
 
 
-def left_behind(joey: Joey, *runs: Finished) -> dict[str, bytes]:
+def collect_output(joey: Joey, *runs: Finished) -> dict[str, bytes]:
     said = {f"stdout {n}": run.out.encode() for n, run in enumerate(runs)}
     said |= {f"stderr {n}": run.err.encode() for n, run in enumerate(runs)}
     kept = {joey.home / "profiles.json"}
@@ -79,7 +79,7 @@ async def test_a_service_that_repeats_the_key_is_not_repeated(joey: Joey, way: s
         streamed = await joey.run("-p", "hi", "--debug", *form)
         plain = await joey.run("-p", "hi")
     assert streamed.code and plain.code
-    assert traces((KEY, OTHER_KEY), left_behind(joey, streamed, plain)) == []
+    assert traces((KEY, OTHER_KEY), collect_output(joey, streamed, plain)) == []
 
 
 @pytest.mark.requirement("secrets:canary")
@@ -88,7 +88,7 @@ async def test_a_service_that_fails_in_the_middle_is_not_repeated(joey: Joey) ->
         profiles(joey, server.url)
         finished = await joey.run("-p", "hi", "--debug", "--output-format", "json")
     assert finished.code
-    assert traces((KEY, OTHER_KEY), left_behind(joey, finished)) == []
+    assert traces((KEY, OTHER_KEY), collect_output(joey, finished)) == []
 
 
 @pytest.mark.requirement("secrets:canary")
@@ -103,11 +103,11 @@ async def test_a_server_that_sends_the_request_back_is_not_repeated(
             await writer.drain()
             await reader.read(1)
 
-    async with listening(echo) as port:
+    async with run_server(echo) as port:
         profiles(joey, f"http://127.0.0.1:{port}")
         finished = await joey.run("-p", "hi", "--debug")
     assert finished.code
-    assert traces((KEY, OTHER_KEY), left_behind(joey, finished)) == []
+    assert traces((KEY, OTHER_KEY), collect_output(joey, finished)) == []
 
 
 @pytest.mark.requirement("secrets:canary", "export:secrets")

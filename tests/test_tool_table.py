@@ -46,7 +46,7 @@ def row_name(example: Example) -> str:
 
 
 def asked(example: Example) -> str:
-    match example.switch:
+    match example.required_setting:
         case None:
             return "never"
         case "always":
@@ -56,7 +56,7 @@ def asked(example: Example) -> str:
 
 
 def offer(example: Example, protocol: ToolProtocol) -> str:
-    return "offered" if protocol in example.offered else "understood"
+    return "offered" if protocol in example.offered_protocols else "understood"
 
 
 def line(cells: Iterable[str]) -> str:
@@ -100,5 +100,5 @@ def test_the_table_in_the_document_is_up_to_date() -> None:
 
 
 def test_only_what_a_user_must_answer_is_always_asked() -> None:
-    kinds = [kind for kind, example in EXAMPLES.items() if example.switch == ALWAYS]
+    kinds = [kind for kind, example in EXAMPLES.items() if example.required_setting == ALWAYS]
     assert kinds == ["ask_followup_question", "attempt_completion"]

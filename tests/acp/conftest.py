@@ -20,7 +20,7 @@ def sdk() -> Path:
 
 
 @pytest.fixture(scope="session")
-def rules(request: pytest.FixtureRequest) -> ProtocolSchema | None:
+def schema(request: pytest.FixtureRequest) -> ProtocolSchema | None:
     """None without npm: then only the tests that are about the schema are skipped."""
     try:
         return ProtocolSchema(request.getfixturevalue("sdk"))

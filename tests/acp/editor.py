@@ -166,7 +166,7 @@ class Connected:
 async def connected(
     joey: Joey,
     url: str | None,
-    rules: ProtocolSchema | None,
+    schema: ProtocolSchema | None,
     editor: Editor | None = None,
     *,
     files: bool = False,
@@ -209,8 +209,8 @@ async def connected(
         with suppress(ConnectionError):  # an answer may have come too late
             await agent.close()
         complaints.cancel()
-    if rules is not None:
-        rules.check(editor.frames)
+    if schema is not None:
+        schema.check(editor.frames)
 
 
 def model_at(url: str) -> dict[str, str]:

@@ -24,11 +24,11 @@ def tools(body: dict[str, object]) -> set[str]:
 
 
 async def test_a_mode_is_chosen_before_and_between_prompts(
-    joey: Joey, rules: ProtocolSchema | None
+    joey: Joey, schema: ProtocolSchema | None
 ) -> None:
     async with (
         ModelServer([done(), done(), done()]) as server,
-        connected(joey, server.url, rules) as here,
+        connected(joey, server.url, schema) as here,
     ):
         made = await here.agent.new_session(cwd=str(joey.workspace), mcp_servers=[])
         assert made.modes is not None
@@ -57,12 +57,12 @@ async def test_a_mode_is_chosen_before_and_between_prompts(
 
 
 async def test_a_mode_that_the_model_switches_to_is_sent(
-    joey: Joey, rules: ProtocolSchema | None
+    joey: Joey, schema: ProtocolSchema | None
 ) -> None:
     switch = Turn(call("switch_mode", {"mode_slug": "debug", "reason": "it is broken"}))
     async with (
         ModelServer([switch, done()]) as server,
-        connected(joey, server.url, rules) as here,
+        connected(joey, server.url, schema) as here,
     ):
         session = await here.new(joey.workspace)
         await here.prompt(session, "go")
@@ -75,11 +75,11 @@ async def test_a_mode_that_the_model_switches_to_is_sent(
 
 
 async def test_another_model_counts_from_the_next_prompt_on(
-    joey: Joey, rules: ProtocolSchema | None
+    joey: Joey, schema: ProtocolSchema | None
 ) -> None:
     async with (
         ModelServer([done("one"), done("two"), done("three")]) as server,
-        connected(joey, server.url, rules, arguments=["--model", "scripted"]) as here,
+        connected(joey, server.url, schema, arguments=["--model", "scripted"]) as here,
     ):
         made = await here.agent.new_session(cwd=str(joey.workspace), mcp_servers=[])
         assert made.config_options is not None
@@ -101,7 +101,7 @@ async def test_another_model_counts_from_the_next_prompt_on(
 
 
 async def test_slash_commands_are_offered_and_understood(
-    joey: Joey, rules: ProtocolSchema | None
+    joey: Joey, schema: ProtocolSchema | None
 ) -> None:
     commands = joey.workspace / ".roo" / "commands"
     commands.mkdir(parents=True)
@@ -109,7 +109,7 @@ async def test_slash_commands_are_offered_and_understood(
     (commands / "review.md").write_text(text, encoding="utf-8")
     async with (
         ModelServer([done()]) as server,
-        connected(joey, server.url, rules) as here,
+        connected(joey, server.url, schema) as here,
     ):
         session = await here.new(joey.workspace)
         (update,) = await here.editor.until(
@@ -121,10 +121,10 @@ async def test_slash_commands_are_offered_and_understood(
         assert "Review it closely." in str(server.requests[0].body["messages"])
 
 
-async def test_without_a_key_the_editor_hears_what_to_do(
-    joey: Joey, rules: ProtocolSchema | None
+async def test_without_a_key_the_editor_is_shown_what_to_do(
+    joey: Joey, schema: ProtocolSchema | None
 ) -> None:
-    async with connected(joey, None, rules) as here:
+    async with connected(joey, None, schema) as here:
         asked = next(frame for _, frame in here.editor.frames if "result" in frame)
         (method,) = asked["result"]["authMethods"]
         assert method["id"] == "environment"
@@ -147,16 +147,16 @@ async def greeting(agent: ClientSideConnection, version: int) -> tuple[int, list
 
 @pytest.mark.parametrize(("asked", "agreed"), [(1, 1), (2, 1), (99, 1), (0, 1)])
 async def test_the_versions_agree_on_what_both_know(
-    joey: Joey, rules: ProtocolSchema | None, asked: int, agreed: int
+    joey: Joey, schema: ProtocolSchema | None, asked: int, agreed: int
 ) -> None:
-    async with connected(joey, None, rules) as here:
+    async with connected(joey, None, schema) as here:
         assert await greeting(here.agent, asked) == (agreed, ["terminal", "environment"])
 
 
-async def test_a_wrong_setting_is_no_missing_key(joey: Joey, rules: ProtocolSchema | None) -> None:
+async def test_a_wrong_setting_is_no_missing_key(joey: Joey, schema: ProtocolSchema | None) -> None:
     joey.home.mkdir()
     (joey.home / "settings.json").write_text("{ broken", encoding="utf-8")
-    async with connected(joey, "http://127.0.0.1:9", rules) as here:
+    async with connected(joey, "http://127.0.0.1:9", schema) as here:
         greeted = next(frame for _, frame in here.editor.frames if "result" in frame)
         assert greeted["result"]["authMethods"] == []
         with pytest.raises(RequestError, match=r"settings\.json") as caught:
@@ -165,12 +165,12 @@ async def test_a_wrong_setting_is_no_missing_key(joey: Joey, rules: ProtocolSche
 
 
 async def test_a_key_that_is_refused_is_reported_as_such(
-    joey: Joey, rules: ProtocolSchema | None
+    joey: Joey, schema: ProtocolSchema | None
 ) -> None:
     wrong = Turn(fail(401, "invalid x-api-key"))
     async with (
         ModelServer([wrong, done()]) as server,
-        connected(joey, server.url, rules) as here,
+        connected(joey, server.url, schema) as here,
     ):
         session = await here.new(joey.workspace)
         with pytest.raises(RequestError) as caught:
@@ -179,10 +179,10 @@ async def test_a_key_that_is_refused_is_reported_as_such(
         assert await here.prompt(session, "again") == "end_turn"
 
 
-async def test_a_refusal_ends_the_turn(joey: Joey, rules: ProtocolSchema | None) -> None:
+async def test_a_refusal_ends_the_turn(joey: Joey, schema: ProtocolSchema | None) -> None:
     async with (
         ModelServer([Turn(say("I would rather not."), stop("refusal")), done()]) as server,
-        connected(joey, server.url, rules) as here,
+        connected(joey, server.url, schema) as here,
     ):
         session = await here.new(joey.workspace)
         assert await here.prompt(session, "do harm") == "refusal"
@@ -190,11 +190,11 @@ async def test_a_refusal_ends_the_turn(joey: Joey, rules: ProtocolSchema | None)
         assert await here.prompt(session, "do good") == "end_turn"
 
 
-async def test_compact_sums_the_conversation_up(joey: Joey, rules: ProtocolSchema | None) -> None:
+async def test_compact_sums_the_conversation_up(joey: Joey, schema: ProtocolSchema | None) -> None:
     summary = Turn(say("All that was said so far: one, and first."))
     async with (
         ModelServer([done("first " * 5000), summary, done("second")]) as server,
-        connected(joey, server.url, rules) as here,
+        connected(joey, server.url, schema) as here,
     ):
         session = await here.new(joey.workspace)
         (update,) = await here.editor.until(
@@ -210,14 +210,14 @@ async def test_compact_sums_the_conversation_up(joey: Joey, rules: ProtocolSchem
 
 
 async def test_what_a_directory_brings_and_nobody_trusts_is_reported(
-    joey: Joey, rules: ProtocolSchema | None
+    joey: Joey, schema: ProtocolSchema | None
 ) -> None:
     (joey.workspace / ".roo").mkdir()
     theirs = '{"mcpServers": {"theirs": {"command": "touch", "args": ["started.txt"]}}}'
     (joey.workspace / ".roo" / "mcp.json").write_text(theirs, encoding="utf-8")
     async with (
         ModelServer([done()]) as server,
-        connected(joey, server.url, rules) as here,
+        connected(joey, server.url, schema) as here,
     ):
         session = await here.new(joey.workspace)
         await here.prompt(session, "go")
@@ -225,10 +225,12 @@ async def test_what_a_directory_brings_and_nobody_trusts_is_reported(
     assert not (joey.workspace / "started.txt").exists()
 
 
-async def test_two_prompts_at_once_begin_one_task(joey: Joey, rules: ProtocolSchema | None) -> None:
+async def test_two_prompts_at_once_begin_one_task(
+    joey: Joey, schema: ProtocolSchema | None
+) -> None:
     async with (
         ModelServer([done("one"), done("two")]) as server,
-        connected(joey, server.url, rules) as here,
+        connected(joey, server.url, schema) as here,
     ):
         session = await here.new(joey.workspace)
         stops = await asyncio.gather(here.prompt(session, "a"), here.prompt(session, "b"))

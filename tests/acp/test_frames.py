@@ -183,13 +183,13 @@ TALK = [
 @pytest.mark.requirement("acp:cancel")
 @pytest.mark.parametrize("after", [1, 2, 5, 9, 14, 20, 25])
 async def test_a_cancel_at_any_moment_ends_the_turn(
-    joey: Joey, rules: ProtocolSchema | None, after: int
+    joey: Joey, schema: ProtocolSchema | None, after: int
 ) -> None:
     """After so many updates of the agent, of which the last may be on their way."""
     editor = Editor()
     async with (
         ModelServer(by_conversation(TALK)) as server,
-        connected(joey, server.url, rules, editor) as here,
+        connected(joey, server.url, schema, editor) as here,
     ):
         session = await here.new(joey.workspace)
         turn = asyncio.ensure_future(here.prompt(session, "go"))

@@ -28,15 +28,15 @@ def texts(ended: Json) -> list[str]:
 @pytest.mark.requirement("acp:task")
 @pytest.mark.parametrize(("command", "status", "shown"), COMMANDS)
 async def test_a_command_that_has_ended_shows_what_it_printed(
-    joey: Joey, rules: ProtocolSchema | None, command: str, status: str, shown: list[str]
+    joey: Joey, schema: ProtocolSchema | None, command: str, status: str, shown: list[str]
 ) -> None:
     joey.settings(sandbox="off")  # which tells of signals as codes
     turns = [Turn(call("execute_command", {"command": command})), DONE]
-    async with ModelServer(turns) as server, connected(joey, server.url, rules) as here:
+    async with ModelServer(turns) as server, connected(joey, server.url, schema) as here:
         session = await here.new(joey.workspace)
         await here.prompt(session, "go")
         (live,) = here.editor.calls(session).values()
-    async with ModelServer([]) as server, connected(joey, server.url, rules) as here:
+    async with ModelServer([]) as server, connected(joey, server.url, schema) as here:
         directory = str(joey.workspace)
         await here.agent.load_session(session_id=session, cwd=directory, mcp_servers=[])
         (loaded,) = here.editor.calls(session).values()
@@ -46,12 +46,12 @@ async def test_a_command_that_has_ended_shows_what_it_printed(
 
 
 async def test_an_edit_that_failed_says_why_in_a_sentence_or_two(
-    joey: Joey, rules: ProtocolSchema | None
+    joey: Joey, schema: ProtocolSchema | None
 ) -> None:
     lines = "".join(f"line {number}\n" for number in range(1, 40))
     (joey.workspace / "a.txt").write_text(lines, encoding="utf-8")
     turns = [Turn(call("apply_diff", {"path": "a.txt", "diff": MISSING})), DONE]
-    async with ModelServer(turns) as server, connected(joey, server.url, rules) as here:
+    async with ModelServer(turns) as server, connected(joey, server.url, schema) as here:
         session = await here.new(joey.workspace)
         await here.prompt(session, "go")
         request = str(server.requests[-1].body)

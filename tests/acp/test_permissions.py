@@ -31,12 +31,12 @@ def choosing(*choices: str | None) -> Editor:
 
 
 @pytest.mark.requirement("acp:permission")
-async def test_a_rejected_call_is_not_made_and_the_model_hears_of_it(
-    joey: Joey, rules: ProtocolSchema | None
+async def test_a_rejected_call_is_not_made_and_the_model_is_informed(
+    joey: Joey, schema: ProtocolSchema | None
 ) -> None:
     async with (
         ModelServer([RUN, done()]) as server,
-        connected(joey, server.url, rules, choosing("reject")) as here,
+        connected(joey, server.url, schema, choosing("reject")) as here,
     ):
         session = await here.new(joey.workspace)
         assert await here.prompt(session, "go") == "end_turn"
@@ -47,11 +47,11 @@ async def test_a_rejected_call_is_not_made_and_the_model_hears_of_it(
 
 
 async def test_always_names_its_rule_and_is_not_asked_again(
-    joey: Joey, rules: ProtocolSchema | None
+    joey: Joey, schema: ProtocolSchema | None
 ) -> None:
     async with (
         ModelServer([RUN, RUN, done()]) as server,
-        connected(joey, server.url, rules, choosing("always")) as here,
+        connected(joey, server.url, schema, choosing("always")) as here,
     ):
         session = await here.new(joey.workspace)
         assert await here.prompt(session, "go") == "end_turn"
@@ -68,14 +68,14 @@ async def test_always_names_its_rule_and_is_not_asked_again(
 
 
 async def test_the_edits_of_a_session_are_accepted_with_one_answer(
-    joey: Joey, rules: ProtocolSchema | None
+    joey: Joey, schema: ProtocolSchema | None
 ) -> None:
     def write(path: str) -> Turn:
         return Turn(call("write_to_file", {"path": path, "content": "x\n"}))
 
     async with (
         ModelServer([write("a.txt"), write("b.txt"), done()]) as server,
-        connected(joey, server.url, rules, choosing("always")) as here,
+        connected(joey, server.url, schema, choosing("always")) as here,
     ):
         session = await here.new(joey.workspace)
         assert await here.prompt(session, "go") == "end_turn"
@@ -87,11 +87,11 @@ async def test_the_edits_of_a_session_are_accepted_with_one_answer(
 
 @pytest.mark.requirement("acp:permission")
 async def test_an_option_that_was_not_offered_allows_nothing(
-    joey: Joey, rules: ProtocolSchema | None
+    joey: Joey, schema: ProtocolSchema | None
 ) -> None:
     async with (
         ModelServer([RUN, done()]) as server,
-        connected(joey, server.url, rules, choosing("yes, all of it")) as here,
+        connected(joey, server.url, schema, choosing("yes, all of it")) as here,
     ):
         session = await here.new(joey.workspace)
         assert await here.prompt(session, "go") == "end_turn"
@@ -99,7 +99,7 @@ async def test_an_option_that_was_not_offered_allows_nothing(
 
 
 async def test_an_editor_that_fails_to_ask_allows_nothing(
-    joey: Joey, rules: ProtocolSchema | None
+    joey: Joey, schema: ProtocolSchema | None
 ) -> None:
     async def fail(_: Any) -> str:
         raise RuntimeError("no window")
@@ -107,7 +107,7 @@ async def test_an_editor_that_fails_to_ask_allows_nothing(
     complaint = "joey: the editor did not ask the person: Internal error\n"
     async with (
         ModelServer([RUN, done()]) as server,
-        connected(joey, server.url, rules, Editor(fail), complaint=complaint) as here,
+        connected(joey, server.url, schema, Editor(fail), complaint=complaint) as here,
     ):
         session = await here.new(joey.workspace)
         assert await here.prompt(session, "go") == "end_turn"
@@ -126,11 +126,11 @@ async def test_an_answer_that_is_also_an_error_allows_nothing(joey: Joey) -> Non
 
 
 async def test_a_permission_that_is_cancelled_ends_the_turn(
-    joey: Joey, rules: ProtocolSchema | None
+    joey: Joey, schema: ProtocolSchema | None
 ) -> None:
     async with (
         ModelServer([RUN, done()]) as server,
-        connected(joey, server.url, rules, choosing(None)) as here,
+        connected(joey, server.url, schema, choosing(None)) as here,
     ):
         session = await here.new(joey.workspace)
         assert await here.prompt(session, "go") == "cancelled"
@@ -140,7 +140,7 @@ async def test_a_permission_that_is_cancelled_ends_the_turn(
 
 @pytest.mark.requirement("acp:cancel")
 async def test_a_cancel_while_asking_leaves_nothing_pending(
-    joey: Joey, rules: ProtocolSchema | None
+    joey: Joey, schema: ProtocolSchema | None
 ) -> None:
     """The editor never answers the question; the turn ends all the same."""
     never = asyncio.Event()
@@ -169,7 +169,7 @@ async def test_a_cancel_while_asking_leaves_nothing_pending(
 
 
 async def test_a_message_while_asking_rejects_with_a_reason(
-    joey: Joey, rules: ProtocolSchema | None
+    joey: Joey, schema: ProtocolSchema | None
 ) -> None:
     never = asyncio.Event()
 
@@ -208,11 +208,11 @@ QUESTION = Turn(
     ("said", "answer"), [("2", "The blue one"), ("neither", "neither")], ids=["number", "words"]
 )
 async def test_a_question_ends_the_turn_and_the_next_prompt_answers_it(
-    joey: Joey, rules: ProtocolSchema | None, said: str, answer: str
+    joey: Joey, schema: ProtocolSchema | None, said: str, answer: str
 ) -> None:
     async with (
         ModelServer([QUESTION, done()]) as server,
-        connected(joey, server.url, rules) as here,
+        connected(joey, server.url, schema) as here,
     ):
         session = await here.new(joey.workspace)
         assert await here.prompt(session, "go") == "end_turn"
@@ -224,13 +224,13 @@ async def test_a_question_ends_the_turn_and_the_next_prompt_answers_it(
 
 
 async def test_a_limit_of_the_settings_ends_the_turn_and_a_prompt_goes_on(
-    joey: Joey, rules: ProtocolSchema | None
+    joey: Joey, schema: ProtocolSchema | None
 ) -> None:
     joey.settings(allowedMaxRequests=1)
     look = Turn(call("list_files", {"path": "."}))
     async with (
         ModelServer([look, done()]) as server,
-        connected(joey, server.url, rules) as here,
+        connected(joey, server.url, schema) as here,
     ):
         session = await here.new(joey.workspace)
         assert await here.prompt(session, "go") == "max_turn_requests"
@@ -239,14 +239,14 @@ async def test_a_limit_of_the_settings_ends_the_turn_and_a_prompt_goes_on(
 
 
 async def test_too_many_mistakes_end_the_turn_and_a_prompt_helps(
-    joey: Joey, rules: ProtocolSchema | None
+    joey: Joey, schema: ProtocolSchema | None
 ) -> None:
     joey.settings(consecutiveMistakeLimit=1)
     wrong = Turn(call("read_file", {"files": [{"path": "missing.txt"}], "nonsense": 1}))
     bad = Turn(call("execute_command", {}))
     async with (
         ModelServer([bad, wrong, done()]) as server,
-        connected(joey, server.url, rules) as here,
+        connected(joey, server.url, schema) as here,
     ):
         session = await here.new(joey.workspace)
         assert await here.prompt(session, "go") == "end_turn"
@@ -255,11 +255,11 @@ async def test_too_many_mistakes_end_the_turn_and_a_prompt_helps(
         assert "look at the manual" in json.dumps(server.requests[1].body["messages"][-1])
 
 
-async def test_a_cancel_ends_a_command_that_runs(joey: Joey, rules: ProtocolSchema | None) -> None:
+async def test_a_cancel_ends_a_command_that_runs(joey: Joey, schema: ProtocolSchema | None) -> None:
     run = Turn(call("execute_command", {"command": "echo begun; sleep 1000"}))
     async with (
         ModelServer([run, done()]) as server,
-        connected(joey, server.url, rules) as here,
+        connected(joey, server.url, schema) as here,
     ):
         editor = here.editor
         session = await here.new(joey.workspace)
@@ -280,12 +280,12 @@ async def test_a_cancel_ends_a_command_that_runs(joey: Joey, rules: ProtocolSche
         assert alive == []
 
 
-async def test_a_cancel_while_the_model_speaks(joey: Joey, rules: ProtocolSchema | None) -> None:
+async def test_a_cancel_while_the_model_speaks(joey: Joey, schema: ProtocolSchema | None) -> None:
     gate = asyncio.Event()
     slow = Turn(say("I begin"), pause(gate), say(" and go on"), call("list_files", {"path": "."}))
     async with (
         ModelServer([slow, done()]) as server,
-        connected(joey, server.url, rules) as here,
+        connected(joey, server.url, schema) as here,
     ):
         editor = here.editor
         session = await here.new(joey.workspace)

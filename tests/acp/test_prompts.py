@@ -37,15 +37,15 @@ def last_message(server: ModelServer, number: int = 0) -> list[Any]:
 
 
 async def test_an_image_reaches_the_model_and_is_replayed(
-    joey: Joey, rules: ProtocolSchema | None
+    joey: Joey, schema: ProtocolSchema | None
 ) -> None:
     async with ModelServer([done()]) as server:
-        async with connected(joey, server.url, rules) as here:
+        async with connected(joey, server.url, schema) as here:
             session = await here.new(joey.workspace)
             await here.prompt(session, "what is this?", image_block(PNG, "image/png"))
             (image,) = [block for block in last_message(server) if block["type"] == "image"]
             assert image["source"]["data"] == PNG
-        async with connected(joey, server.url, rules) as again:
+        async with connected(joey, server.url, schema) as again:
             await again.agent.load_session(
                 session_id=session, cwd=str(joey.workspace), mcp_servers=[]
             )
@@ -54,12 +54,12 @@ async def test_an_image_reaches_the_model_and_is_replayed(
             assert chunks[1]["content"]["data"] == PNG
 
 
-async def test_a_link_brings_the_file_along(joey: Joey, rules: ProtocolSchema | None) -> None:
+async def test_a_link_brings_the_file_along(joey: Joey, schema: ProtocolSchema | None) -> None:
     path = joey.workspace / "my notes, all.txt"
     path.write_text("remember the milk\n", encoding="utf-8")
     async with (
         ModelServer([done()]) as server,
-        connected(joey, server.url, rules) as here,
+        connected(joey, server.url, schema) as here,
     ):
         session = await here.new(joey.workspace)
         link = resource_link_block("notes", path.as_uri())
@@ -69,7 +69,7 @@ async def test_a_link_brings_the_file_along(joey: Joey, rules: ProtocolSchema | 
 
 
 async def test_a_link_out_of_the_workspace_brings_nothing(
-    joey: Joey, rules: ProtocolSchema | None
+    joey: Joey, schema: ProtocolSchema | None
 ) -> None:
     secret = joey.workspace.parent / "secret.txt"
     secret.write_text("swordfish", encoding="utf-8")
@@ -77,7 +77,7 @@ async def test_a_link_out_of_the_workspace_brings_nothing(
     (joey.workspace / "hidden.txt").write_text("swordfish", encoding="utf-8")
     async with (
         ModelServer([done()]) as server,
-        connected(joey, server.url, rules) as here,
+        connected(joey, server.url, schema) as here,
     ):
         session = await here.new(joey.workspace)
         links = [
@@ -92,7 +92,7 @@ async def test_a_link_out_of_the_workspace_brings_nothing(
 
 
 async def test_what_is_embedded_is_sent_and_points_at_nothing(
-    joey: Joey, rules: ProtocolSchema | None
+    joey: Joey, schema: ProtocolSchema | None
 ) -> None:
     (joey.workspace / "other.txt").write_text("swordfish", encoding="utf-8")
     commands = joey.workspace / ".roo" / "commands"
@@ -102,7 +102,7 @@ async def test_what_is_embedded_is_sent_and_points_at_nothing(
     uri = (joey.workspace / "a.txt").as_uri()
     async with (
         ModelServer([done()]) as server,
-        connected(joey, server.url, rules) as here,
+        connected(joey, server.url, schema) as here,
     ):
         session = await here.new(joey.workspace)
         block = resource_block(embedded_text_resource(uri, text))
@@ -124,9 +124,9 @@ async def test_what_is_embedded_is_sent_and_points_at_nothing(
     ids=["sound", "tiff", "damaged", "no-picture", "empty"],
 )
 async def test_what_cannot_be_taken_in_is_named(
-    joey: Joey, rules: ProtocolSchema | None, block: Any, problem: str
+    joey: Joey, schema: ProtocolSchema | None, block: Any, problem: str
 ) -> None:
-    async with connected(joey, "http://127.0.0.1:9", rules) as here:
+    async with connected(joey, "http://127.0.0.1:9", schema) as here:
         session = await here.new(joey.workspace)
         with pytest.raises(RequestError, match=rf"prompt\[1\]: .*{problem}") as caught:
             await here.prompt(session, "look", block)
@@ -135,9 +135,9 @@ async def test_what_cannot_be_taken_in_is_named(
             await here.prompt(session, "  ")
 
 
-async def test_an_image_is_sent_as_what_it_is(joey: Joey, rules: ProtocolSchema | None) -> None:
+async def test_an_image_is_sent_as_what_it_is(joey: Joey, schema: ProtocolSchema | None) -> None:
     """A service refuses one that is named wrongly, and with it every later turn of the task."""
-    async with ModelServer([done()]) as server, connected(joey, server.url, rules) as here:
+    async with ModelServer([done()]) as server, connected(joey, server.url, schema) as here:
         session = await here.new(joey.workspace)
         await here.prompt(session, "what is this?", image_block(PNG, "image/jpeg"))
         (image,) = [block for block in last_message(server) if block["type"] == "image"]
@@ -149,7 +149,7 @@ READ = Turn(call("read_file", {"files": [{"path": "open.txt"}]}))
 
 @pytest.mark.requirement("acp:files")
 async def test_a_buffer_that_is_not_saved_is_what_the_model_reads_and_changes(
-    joey: Joey, rules: ProtocolSchema | None
+    joey: Joey, schema: ProtocolSchema | None
 ) -> None:
     path = joey.workspace / "open.txt"
     path.write_text("on disk\nlast\n", encoding="utf-8")
@@ -159,7 +159,7 @@ async def test_a_buffer_that_is_not_saved_is_what_the_model_reads_and_changes(
     change = Turn(call("apply_diff", {"path": "open.txt", "diff": diff}))
     async with (
         ModelServer([READ, change, done()]) as server,
-        connected(joey, server.url, rules, editor, files=True) as here,
+        connected(joey, server.url, schema, editor, files=True) as here,
     ):
         session = await here.new(joey.workspace)
         assert await here.prompt(session, "go") == "end_turn"
@@ -174,7 +174,7 @@ async def test_a_buffer_that_is_not_saved_is_what_the_model_reads_and_changes(
 
 @pytest.mark.requirement("acp:files")
 async def test_the_editor_is_not_asked_for_what_is_not_its_business(
-    joey: Joey, rules: ProtocolSchema | None
+    joey: Joey, schema: ProtocolSchema | None
 ) -> None:
     """Hidden, outside, protected and binary files stay with the gate of the workspace."""
     joey.settings(autoApprovalEnabled=True, alwaysAllowReadOnly=True)
@@ -188,7 +188,7 @@ async def test_the_editor_is_not_asked_for_what_is_not_its_business(
     edit = Turn(call("write_to_file", {"path": ".roo/rules/a.md", "content": "be bold\n"}))
     async with (
         ModelServer([look, edit, done()]) as server,
-        connected(joey, server.url, rules, files=True) as here,
+        connected(joey, server.url, schema, files=True) as here,
     ):
         session = await here.new(joey.workspace)
         await here.prompt(session, "go")
@@ -198,7 +198,7 @@ async def test_the_editor_is_not_asked_for_what_is_not_its_business(
 
 
 async def test_an_editor_that_cannot_read_or_write_is_done_without(
-    joey: Joey, rules: ProtocolSchema | None
+    joey: Joey, schema: ProtocolSchema | None
 ) -> None:
     class Useless(Editor):
         async def read_text_file(self, path: str, **_: Any) -> Any:
@@ -212,7 +212,7 @@ async def test_an_editor_that_cannot_read_or_write_is_done_without(
     change = Turn(call("write_to_file", {"path": "open.txt", "content": "new\n"}))
     async with (
         ModelServer([READ, change, done()]) as server,
-        connected(joey, server.url, rules, Useless(), files=True) as here,
+        connected(joey, server.url, schema, Useless(), files=True) as here,
     ):
         session = await here.new(joey.workspace)
         assert await here.prompt(session, "go") == "end_turn"

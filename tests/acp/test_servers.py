@@ -29,12 +29,12 @@ def tiny(name: str = "tiny", **env: str) -> McpServerStdio:
 
 @pytest.mark.requirement("acp:servers")
 async def test_a_server_of_the_editor_is_used_in_its_session_alone(
-    joey: Joey, rules: ProtocolSchema | None, tmp_path: Path
+    joey: Joey, schema: ProtocolSchema | None, tmp_path: Path
 ) -> None:
     turns = [Turn(call("mcp--tiny--environment", {})), done()]
     async with (
         ModelServer(by_conversation(turns)) as server,
-        connected(joey, server.url, rules) as here,
+        connected(joey, server.url, schema) as here,
     ):
         session = await here.new(joey.workspace, [tiny(FROM_EDITOR="${env:HOME} it is")])
         assert await here.prompt(session, "go") == "end_turn"
@@ -59,10 +59,10 @@ async def test_a_server_of_the_editor_starts_in_the_directory_of_its_session(joe
 
 
 async def test_a_server_behind_an_address_gets_its_headers(
-    joey: Joey, rules: ProtocolSchema | None
+    joey: Joey, schema: ProtocolSchema | None
 ) -> None:
     async with serving() as web, ModelServer([done()]) as model:
-        async with connected(joey, model.url, rules) as here:
+        async with connected(joey, model.url, schema) as here:
             header = HttpHeader(name="X-Key", value="value")
             given = HttpMcpServer(type="http", name="web", url=f"{web.url}/mcp", headers=[header])
             session = await here.new(joey.workspace, [given])
@@ -72,14 +72,14 @@ async def test_a_server_behind_an_address_gets_its_headers(
 
 
 async def test_a_server_of_the_editor_hides_the_projects_of_the_same_name(
-    joey: Joey, rules: ProtocolSchema | None
+    joey: Joey, schema: ProtocolSchema | None
 ) -> None:
     (joey.workspace / ".roo").mkdir()
     theirs = {"mcpServers": {"tiny": {"command": "touch", "args": ["started.txt"]}}}
     (joey.workspace / ".roo" / "mcp.json").write_text(json.dumps(theirs), encoding="utf-8")
     async with (
         ModelServer([done()]) as server,
-        connected(joey, server.url, rules) as here,
+        connected(joey, server.url, schema) as here,
     ):
         session = await here.new(joey.workspace, [tiny()])
         await here.prompt(session, "go")

@@ -54,16 +54,16 @@ def summarize_updates(updates: list[dict[str, Any]]) -> dict[str, Any]:
 
 @pytest.mark.requirement("acp:reload")
 async def test_a_loaded_session_tells_the_same_as_the_live_one(
-    joey: Joey, rules: ProtocolSchema | None
+    joey: Joey, schema: ProtocolSchema | None
 ) -> None:
     async with (
         ModelServer(SCRIPT) as server,
-        connected(joey, server.url, rules) as here,
+        connected(joey, server.url, schema) as here,
     ):
         session = await here.new(joey.workspace)
         assert await here.prompt(session, "tell me") == "end_turn"
         live = summarize_updates(here.editor.updates(session))
-    async with connected(joey, "http://127.0.0.1:9", rules) as again:
+    async with connected(joey, "http://127.0.0.1:9", schema) as again:
         loaded = await again.agent.load_session(
             session_id=session, cwd=str(joey.workspace), mcp_servers=[]
         )
@@ -75,13 +75,13 @@ async def test_a_loaded_session_tells_the_same_as_the_live_one(
 
 
 async def test_a_resumed_session_tells_nothing_of_the_past_and_goes_on(
-    joey: Joey, rules: ProtocolSchema | None
+    joey: Joey, schema: ProtocolSchema | None
 ) -> None:
     async with ModelServer([done("first"), done("second")]) as server:
-        async with connected(joey, server.url, rules) as here:
+        async with connected(joey, server.url, schema) as here:
             session = await here.new(joey.workspace)
             await here.prompt(session, "one")
-        async with connected(joey, server.url, rules) as again:
+        async with connected(joey, server.url, schema) as again:
             await again.agent.resume_session(session_id=session, cwd=str(joey.workspace))
             assert again.editor.text(session) == ""
             assert await again.prompt(session, "two") == "end_turn"
@@ -90,12 +90,12 @@ async def test_a_resumed_session_tells_nothing_of_the_past_and_goes_on(
 
 
 async def test_a_task_of_the_command_line_is_listed_and_loaded(
-    joey: Joey, rules: ProtocolSchema | None
+    joey: Joey, schema: ProtocolSchema | None
 ) -> None:
     async with ModelServer([done("from the shell"), done("from the editor")]) as server:
         ran = await joey.run("-p", *reach(server.url), "begin here")
         assert ran.code == 0
-        async with connected(joey, server.url, rules) as here:
+        async with connected(joey, server.url, schema) as here:
             listed = await here.agent.list_sessions(cwd=str(joey.workspace))
             (found,) = listed.sessions
             assert (found.title, found.cwd) == ("begin here", str(joey.workspace))
@@ -128,7 +128,7 @@ ROO_MESSAGES = [
 
 
 async def test_a_task_of_roo_is_loaded_and_goes_on(
-    joey: Joey, rules: ProtocolSchema | None
+    joey: Joey, schema: ProtocolSchema | None
 ) -> None:
     id = "0190a3b2-1111-7000-8000-000000000001"
     directory = joey.home / "tasks" / f"task_{id}"
@@ -140,7 +140,7 @@ async def test_a_task_of_roo_is_loaded_and_goes_on(
         (directory / name).write_text(json.dumps(content), encoding="utf-8")
     async with (
         ModelServer([done("More.")]) as server,
-        connected(joey, server.url, rules) as here,
+        connected(joey, server.url, schema) as here,
     ):
         await here.agent.load_session(session_id=id, cwd=str(joey.workspace), mcp_servers=[])
         editor = here.editor
@@ -157,7 +157,7 @@ async def test_a_task_of_roo_is_loaded_and_goes_on(
 
 @pytest.mark.requirement("acp:reload")
 async def test_after_kill_9_a_session_is_loaded_and_goes_on(
-    joey: Joey, rules: ProtocolSchema | None
+    joey: Joey, schema: ProtocolSchema | None
 ) -> None:
     never = asyncio.Event()
     turns = [
@@ -183,7 +183,7 @@ async def test_after_kill_9_a_session_is_loaded_and_goes_on(
                 with pytest.raises(ConnectionError):
                     await turn
                 raise ProcessLookupError
-        async with connected(joey, server.url, rules) as again:
+        async with connected(joey, server.url, schema) as again:
             await again.agent.load_session(
                 session_id=session, cwd=str(joey.workspace), mcp_servers=[]
             )
@@ -196,9 +196,9 @@ async def test_after_kill_9_a_session_is_loaded_and_goes_on(
     assert not (joey.workspace / "b.txt").exists()
 
 
-async def test_a_fork_leaves_its_origin_alone(joey: Joey, rules: ProtocolSchema | None) -> None:
+async def test_a_fork_leaves_its_origin_alone(joey: Joey, schema: ProtocolSchema | None) -> None:
     async with ModelServer([done("first"), done("second")]) as server:
-        async with connected(joey, server.url, rules) as here:
+        async with connected(joey, server.url, schema) as here:
             session = await here.new(joey.workspace)
             await here.prompt(session, "one")
             fork = await here.agent.fork_session(session_id=session, cwd=str(joey.workspace))
@@ -209,11 +209,13 @@ async def test_a_fork_leaves_its_origin_alone(joey: Joey, rules: ProtocolSchema 
         assert "one" in json.dumps(server.requests[1].body["messages"])
 
 
-async def test_a_closed_session_is_left_to_others(joey: Joey, rules: ProtocolSchema | None) -> None:
+async def test_a_closed_session_is_left_to_others(
+    joey: Joey, schema: ProtocolSchema | None
+) -> None:
     async with (  # noqa: SIM117
         ModelServer([done("first"), done("second")]) as server
     ):
-        async with connected(joey, server.url, rules) as here:
+        async with connected(joey, server.url, schema) as here:
             session = await here.new(joey.workspace)
             await here.prompt(session, "one")
             held = await joey.run("-p", *reach(server.url), "-r", session, "two")
@@ -225,8 +227,8 @@ async def test_a_closed_session_is_left_to_others(joey: Joey, rules: ProtocolSch
             assert ran.code == 0, ran.err
 
 
-async def test_a_session_that_is_not_there(joey: Joey, rules: ProtocolSchema | None) -> None:
-    async with connected(joey, "http://127.0.0.1:9", rules) as here:
+async def test_a_session_that_is_not_there(joey: Joey, schema: ProtocolSchema | None) -> None:
+    async with connected(joey, "http://127.0.0.1:9", schema) as here:
         for ask in (here.agent.load_session, here.agent.resume_session):
             with pytest.raises(RequestError) as caught:
                 await ask(session_id="nope", cwd=str(joey.workspace), mcp_servers=[])
@@ -235,9 +237,9 @@ async def test_a_session_that_is_not_there(joey: Joey, rules: ProtocolSchema | N
 
 @pytest.mark.parametrize("cwd", ["relative", "/does/not/exist", ""])
 async def test_a_directory_that_cannot_be_used(
-    joey: Joey, rules: ProtocolSchema | None, cwd: str
+    joey: Joey, schema: ProtocolSchema | None, cwd: str
 ) -> None:
-    async with connected(joey, "http://127.0.0.1:9", rules) as here:
+    async with connected(joey, "http://127.0.0.1:9", schema) as here:
         with pytest.raises(RequestError, match="cwd") as caught:
             await here.agent.new_session(cwd=cwd, mcp_servers=[])
         assert caught.value.code == -32602

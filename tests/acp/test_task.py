@@ -16,7 +16,7 @@ from joey.testing.server import ModelServer, by_conversation
 from tests.acp.editor import Editor, connected, model_at
 from tests.acp.protocol_schema import ProtocolSchema
 from tests.front.binary import LIMIT, Joey
-from tests.scripted_conversations import by_part
+from tests.scripted_conversations import by_first_message
 
 TODOS = "[x] look\n[-] write\n[ ] tell"
 
@@ -26,7 +26,7 @@ def done(result: str = "All is well.") -> Turn:
 
 
 @pytest.mark.requirement("acp:task")
-async def test_a_whole_task(joey: Joey, rules: ProtocolSchema | None) -> None:
+async def test_a_whole_task(joey: Joey, schema: ProtocolSchema | None) -> None:
     (joey.workspace / "notes.txt").write_text("one\ntwo\nthree\n", encoding="utf-8")
     change = {"path": "notes.txt", "content": "one\n2\nthree\n"}
     turns = [
@@ -42,7 +42,7 @@ async def test_a_whole_task(joey: Joey, rules: ProtocolSchema | None) -> None:
     ]
     async with (
         ModelServer(turns) as server,
-        connected(joey, server.url, rules) as here,
+        connected(joey, server.url, schema) as here,
     ):
         editor = here.editor
         session = await here.new(joey.workspace)
@@ -88,7 +88,7 @@ async def test_a_whole_task(joey: Joey, rules: ProtocolSchema | None) -> None:
 
 
 async def test_statuses_go_from_pending_over_in_progress_to_the_end(
-    joey: Joey, rules: ProtocolSchema | None
+    joey: Joey, schema: ProtocolSchema | None
 ) -> None:
     turns = [
         Turn(call("execute_command", {"command": "echo one; exit 3"})),
@@ -97,7 +97,7 @@ async def test_statuses_go_from_pending_over_in_progress_to_the_end(
     ]
     async with (
         ModelServer(turns) as server,
-        connected(joey, server.url, rules) as here,
+        connected(joey, server.url, schema) as here,
     ):
         session = await here.new(joey.workspace)
         await here.prompt(session, "go")
@@ -112,13 +112,13 @@ async def test_statuses_go_from_pending_over_in_progress_to_the_end(
 
 @pytest.mark.parametrize("ending", ["", "\n"])
 async def test_a_new_file_is_sent_to_the_letter(
-    joey: Joey, rules: ProtocolSchema | None, ending: str
+    joey: Joey, schema: ProtocolSchema | None, ending: str
 ) -> None:
     text = f"first\n\n  third{ending}"
     turns = [Turn(call("write_to_file", {"path": "a/new.txt", "content": text})), done()]
     async with (
         ModelServer(turns) as server,
-        connected(joey, server.url, rules) as here,
+        connected(joey, server.url, schema) as here,
     ):
         session = await here.new(joey.workspace)
         await here.prompt(session, "go")
@@ -129,7 +129,7 @@ async def test_a_new_file_is_sent_to_the_letter(
 
 
 async def test_a_change_in_two_places_is_sent_as_two_pairs(
-    joey: Joey, rules: ProtocolSchema | None
+    joey: Joey, schema: ProtocolSchema | None
 ) -> None:
     before = [f"line {number}" for number in range(60)]
     after = [*before[:5], "new", *before[6:50], *before[52:]]
@@ -138,7 +138,7 @@ async def test_a_change_in_two_places_is_sent_as_two_pairs(
     change = {"path": "long.txt", "content": "\n".join(after) + "\n"}
     async with (
         ModelServer([Turn(call("write_to_file", change)), done()]) as server,
-        connected(joey, server.url, rules) as here,
+        connected(joey, server.url, schema) as here,
     ):
         session = await here.new(joey.workspace)
         await here.prompt(session, "go")
@@ -151,10 +151,10 @@ async def test_a_change_in_two_places_is_sent_as_two_pairs(
     assert [place["line"] for place in write["locations"]] == [6, 51]
 
 
-async def test_a_prompt_goes_on_after_the_result(joey: Joey, rules: ProtocolSchema | None) -> None:
+async def test_a_prompt_goes_on_after_the_result(joey: Joey, schema: ProtocolSchema | None) -> None:
     async with (
         ModelServer([done("first"), done("second")]) as server,
-        connected(joey, server.url, rules) as here,
+        connected(joey, server.url, schema) as here,
     ):
         session = await here.new(joey.workspace)
         assert await here.prompt(session, "one") == "end_turn"
@@ -166,7 +166,7 @@ async def test_a_prompt_goes_on_after_the_result(joey: Joey, rules: ProtocolSche
 
 @pytest.mark.requirement("acp:task")
 async def test_two_sessions_work_side_by_side(
-    joey: Joey, rules: ProtocolSchema | None, tmp_path: Path
+    joey: Joey, schema: ProtocolSchema | None, tmp_path: Path
 ) -> None:
     """Each waits in the middle of its turn for the other one to be asked."""
     other = tmp_path / "other"
@@ -181,7 +181,7 @@ async def test_two_sessions_work_side_by_side(
     editor.choose = when_both_are_asked
     async with (
         ModelServer(by_conversation(turns)) as server,
-        connected(joey, server.url, rules, editor) as here,
+        connected(joey, server.url, schema, editor) as here,
     ):
         first, second = await here.new(joey.workspace), await here.new(other)
         stops = tuple(await asyncio.gather(here.prompt(first, "go"), here.prompt(second, "go")))
@@ -191,7 +191,7 @@ async def test_two_sessions_work_side_by_side(
     assert {each["session"] for each in editor.asked} == {first, second}
 
 
-async def test_a_subtask_is_shown_while_it_works(joey: Joey, rules: ProtocolSchema | None) -> None:
+async def test_a_subtask_is_shown_while_it_works(joey: Joey, schema: ProtocolSchema | None) -> None:
     parts = {
         "the big thing": [
             Turn(call("new_task", {"mode": "code", "message": "the small thing"})),
@@ -203,8 +203,8 @@ async def test_a_subtask_is_shown_while_it_works(joey: Joey, rules: ProtocolSche
         ],
     }
     async with (
-        ModelServer(by_part(parts)) as server,
-        connected(joey, server.url, rules) as here,
+        ModelServer(by_first_message(parts)) as server,
+        connected(joey, server.url, schema) as here,
     ):
         session = await here.new(joey.workspace)
         assert await here.prompt(session, "the big thing") == "end_turn"
@@ -289,10 +289,10 @@ async def test_the_published_schema_judges_every_frame(joey: Joey, sdk: Path) ->
 
 @pytest.mark.requirement("engine:loop:plain-answer")
 async def test_a_plain_answer_ends_the_turn_and_is_sent_once(
-    joey: Joey, rules: ProtocolSchema | None
+    joey: Joey, schema: ProtocolSchema | None
 ) -> None:
     turns = [Turn(say("The linker.", chunk=3)), Turn(say("Install lld.", chunk=3)), done()]
-    async with ModelServer(turns) as server, connected(joey, server.url, rules) as here:
+    async with ModelServer(turns) as server, connected(joey, server.url, schema) as here:
         session = await here.new(joey.workspace)
         assert await here.prompt(session, "why does it fail?") == "end_turn"
         assert here.editor.text(session) == "The linker.\n\nInstall lld."

@@ -100,11 +100,11 @@ def contents(editor: Editor, session: str) -> list[list[str]]:
 
 @pytest.mark.requirement("acp:terminals")
 async def test_a_command_is_seen_in_a_terminal_of_the_editor(
-    joey: Joey, rules: ProtocolSchema | None
+    joey: Joey, schema: ProtocolSchema | None
 ) -> None:
     editor = TerminalEditor()
     script = "printf 'one\\ntwo\\n'; printf '\\033]52;c;c3RvbGVu\\007'; exit 3"
-    async with editing(joey, rules, editor, running(script), done()) as (here, session):
+    async with editing(joey, schema, editor, running(script), done()) as (here, session):
         assert await here.prompt(session, "go") == "end_turn"
         await editor.until(lambda: editor.released == ["terminal-1"])
     (viewer,) = editor.started
@@ -118,10 +118,10 @@ async def test_a_command_is_seen_in_a_terminal_of_the_editor(
 
 
 async def test_it_is_seen_while_it_runs_and_who_closes_the_terminal_ends_it(
-    joey: Joey, rules: ProtocolSchema | None
+    joey: Joey, schema: ProtocolSchema | None
 ) -> None:
     editor = TerminalEditor()
-    async with editing(joey, rules, editor, running(SLOW), done()) as (here, session):
+    async with editing(joey, schema, editor, running(SLOW), done()) as (here, session):
         turn = asyncio.ensure_future(here.prompt(session, "go"))
         await editor.until(lambda: editor.printed.get("terminal-1") == b"begun\n")
         editor.started[0].kill()
@@ -133,10 +133,10 @@ async def test_it_is_seen_while_it_runs_and_who_closes_the_terminal_ends_it(
 
 
 async def test_cancelling_the_turn_ends_what_the_terminal_shows(
-    joey: Joey, rules: ProtocolSchema | None
+    joey: Joey, schema: ProtocolSchema | None
 ) -> None:
     editor = TerminalEditor()
-    async with editing(joey, rules, editor, running(SLOW), done()) as (here, session):
+    async with editing(joey, schema, editor, running(SLOW), done()) as (here, session):
         turn = asyncio.ensure_future(here.prompt(session, "go"))
         await editor.until(lambda: editor.printed.get("terminal-1") == b"begun\n")
         await here.agent.cancel(session_id=session)
@@ -146,11 +146,11 @@ async def test_cancelling_the_turn_ends_what_the_terminal_shows(
 
 
 async def test_every_command_has_a_terminal_of_its_own(
-    joey: Joey, rules: ProtocolSchema | None
+    joey: Joey, schema: ProtocolSchema | None
 ) -> None:
     editor = TerminalEditor()
     turns = (running("echo first"), running("true"), running("echo second"), done())
-    async with editing(joey, rules, editor, *turns) as (here, session):
+    async with editing(joey, schema, editor, *turns) as (here, session):
         assert await here.prompt(session, "go") == "end_turn"
         await editor.until(lambda: editor.released == ["terminal-1", "terminal-2"])
     assert editor.printed == {"terminal-1": b"first\n", "terminal-2": b"second\n"}
@@ -160,12 +160,12 @@ async def test_every_command_has_a_terminal_of_its_own(
 
 @pytest.mark.requirement("acp:terminals")
 async def test_the_command_is_confined_whoever_shows_it(
-    joey: Joey, rules: ProtocolSchema | None
+    joey: Joey, schema: ProtocolSchema | None
 ) -> None:
     editor = TerminalEditor()
     outside = joey.workspace.parent / "outside.txt"
     command = f"echo x > {outside}; echo tried"
-    async with editing(joey, rules, editor, running(command), done()) as (here, session):
+    async with editing(joey, schema, editor, running(command), done()) as (here, session):
         assert await here.prompt(session, "go") == "end_turn"
         (asked,) = editor.asked
         confined = "runs confined" in str(asked["call"]["content"])
@@ -190,7 +190,7 @@ class Elsewhere(TerminalEditor):
 
 
 async def test_without_a_terminal_the_output_comes_as_text(
-    joey: Joey, rules: ProtocolSchema | None
+    joey: Joey, schema: ProtocolSchema | None
 ) -> None:
     editor = Refusing()
     turns = (running("echo first"), running("echo second"), done())
@@ -199,7 +199,7 @@ async def test_without_a_terminal_the_output_comes_as_text(
         connected(
             joey,
             server.url,
-            rules,
+            schema,
             editor,
             terminals=True,
             complaint="joey: the editor shows no terminal, so output comes as text:"
@@ -214,7 +214,7 @@ async def test_without_a_terminal_the_output_comes_as_text(
 
 
 async def test_a_terminal_that_shows_nothing_is_not_relied_on(
-    joey: Joey, rules: ProtocolSchema | None
+    joey: Joey, schema: ProtocolSchema | None
 ) -> None:
     editor = Elsewhere()
     turns = (running("echo seen"), running("echo here"), done())
@@ -223,7 +223,7 @@ async def test_a_terminal_that_shows_nothing_is_not_relied_on(
         connected(
             joey,
             server.url,
-            rules,
+            schema,
             editor,
             terminals=True,
             complaint="joey: the editor's terminal shows nothing, so output comes as text\n",
@@ -237,11 +237,11 @@ async def test_a_terminal_that_shows_nothing_is_not_relied_on(
 
 
 async def test_it_ends_as_the_command_did_however_soon_it_is_let_go(
-    joey: Joey, rules: ProtocolSchema | None
+    joey: Joey, schema: ProtocolSchema | None
 ) -> None:
     editor = TerminalEditor()
     turns = [running(f"echo {code}; exit {code}") for code in range(1, 11)]
-    async with editing(joey, rules, editor, *turns, done()) as (here, session):
+    async with editing(joey, schema, editor, *turns, done()) as (here, session):
         assert await here.prompt(session, "go") == "end_turn"
         await editor.until(lambda: len(editor.released) == len(turns))
         await editor.until(lambda: all(one.returncode is not None for one in editor.started))
@@ -250,12 +250,12 @@ async def test_it_ends_as_the_command_did_however_soon_it_is_let_go(
 
 @pytest.mark.parametrize("sandbox", ["off", "auto"])
 async def test_it_ends_as_a_shell_would_when_a_signal_ended_the_command(
-    joey: Joey, rules: ProtocolSchema | None, sandbox: str
+    joey: Joey, schema: ProtocolSchema | None, sandbox: str
 ) -> None:
     joey.settings(sandbox=sandbox)
     editor = TerminalEditor()
     turns = (running("echo seen; kill -KILL $$"), done())
-    async with editing(joey, rules, editor, *turns) as (here, session):
+    async with editing(joey, schema, editor, *turns) as (here, session):
         assert await here.prompt(session, "go") == "end_turn"
         await editor.until(lambda: editor.started[0].returncode is not None)
     (shown_call,) = editor.calls(session).values()
@@ -279,11 +279,11 @@ class Silent(TerminalEditor):
 
 
 async def test_who_cancels_is_free_though_the_editor_opens_no_terminal(
-    joey: Joey, rules: ProtocolSchema | None
+    joey: Joey, schema: ProtocolSchema | None
 ) -> None:
     """That joey has waited in vain would be a complaint."""
     editor = Silent()
-    async with editing(joey, rules, editor, running(SLOW), done()) as (here, session):
+    async with editing(joey, schema, editor, running(SLOW), done()) as (here, session):
         turn = asyncio.ensure_future(here.prompt(session, "go"))
         await editor.until(lambda: len(editor.lines) == 1)
         await here.agent.cancel(session_id=session)
@@ -316,7 +316,7 @@ def _wait_for_visitor(path: Path) -> None:
 
 
 async def test_a_viewer_that_came_to_a_refused_terminal_goes_again(
-    joey: Joey, rules: ProtocolSchema | None
+    joey: Joey, schema: ProtocolSchema | None
 ) -> None:
     editor = Undecided()
     async with (
@@ -324,7 +324,7 @@ async def test_a_viewer_that_came_to_a_refused_terminal_goes_again(
         connected(
             joey,
             server.url,
-            rules,
+            schema,
             editor,
             terminals=True,
             complaint="joey: the editor shows no terminal, so output comes as text:"
@@ -338,11 +338,11 @@ async def test_a_viewer_that_came_to_a_refused_terminal_goes_again(
     assert shown_call["content"][1]["content"]["text"] == "```\nseen\n```"
 
 
-async def test_a_viewer_ends_when_joey_does(joey: Joey, rules: ProtocolSchema | None) -> None:
+async def test_a_viewer_ends_when_joey_does(joey: Joey, schema: ProtocolSchema | None) -> None:
     editor = TerminalEditor()
     async with ModelServer([running(SLOW), done()]) as server:
         with pytest.raises((AssertionError, RequestError, ConnectionError)):
-            async with connected(joey, server.url, rules, editor, terminals=True) as here:
+            async with connected(joey, server.url, schema, editor, terminals=True) as here:
                 session = await here.new(joey.workspace)
                 turn = asyncio.ensure_future(here.prompt(session, "go"))
                 await editor.until(lambda: editor.printed.get("terminal-1") == b"begun\n")
@@ -382,7 +382,7 @@ class Far(Joey, frozen=True):
 
 
 async def test_directories_of_killed_joeys_go_with_the_next_terminal(
-    joey: Joey, rules: ProtocolSchema | None
+    joey: Joey, schema: ProtocolSchema | None
 ) -> None:
     with TemporaryDirectory(prefix="joey-") as name:  # pytest's own is too long for a socket
         place = Path(name)
@@ -395,7 +395,7 @@ async def test_directories_of_killed_joeys_go_with_the_next_terminal(
                 os.utime(directory, (1, 1))
             editor = TerminalEditor()
             there = Far(joey.home, joey.workspace, place)
-            async with editing(there, rules, editor, running("echo a"), done()) as (here, session):
+            async with editing(there, schema, editor, running("echo a"), done()) as (here, session):
                 assert await here.prompt(session, "go") == "end_turn"
         left = sorted(await asyncio.to_thread(lambda: list(place.iterdir())))
         assert left == [alive, quick]  # which may just be beginning
@@ -411,7 +411,7 @@ def _listening(directory: Path) -> Iterator[None]:
 
 
 async def test_no_directory_stays_where_there_can_be_no_socket(
-    joey: Joey, rules: ProtocolSchema | None, tmp_path: Path
+    joey: Joey, schema: ProtocolSchema | None, tmp_path: Path
 ) -> None:
     far = tmp_path / ("long" * 30)
     far.mkdir()
@@ -419,7 +419,7 @@ async def test_no_directory_stays_where_there_can_be_no_socket(
     async with ModelServer([running("echo seen"), done()]) as server:
         with pytest.raises(AssertionError, match="AF_UNIX path too long"):
             async with connected(
-                Far(joey.home, joey.workspace, far), server.url, rules, editor, terminals=True
+                Far(joey.home, joey.workspace, far), server.url, schema, editor, terminals=True
             ) as here:
                 session = await here.new(joey.workspace)
                 assert await here.prompt(session, "go") == "end_turn"

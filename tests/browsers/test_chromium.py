@@ -24,7 +24,7 @@ from joey.testing.script import Turn, call
 from joey.tools.base import Access, AvailabilityContext, Outcome
 from joey.tools.browser_action import BrowserAction
 from joey.tools.registry import Registry, build_default_tools
-from tests.engine.engine_harness import EngineHarness, asked, finish, wait_for_event
+from tests.engine.engine_harness import EngineHarness, finish, wait_for_ask, wait_for_event
 from tests.tools.test_registry import MODEL, mode
 from tests.tools.test_xml_calls import only_call
 from tests.tools.tool_context import make_context
@@ -225,15 +225,15 @@ async def test_a_screenshot_stays_in_the_workspace_and_is_an_image(
 
 @needs_chromium
 async def test_a_task_opens_a_page_once_the_user_agrees(
-    workshop: EngineHarness, site: str, browser: Chromium
+    harness: EngineHarness, site: str, browser: Chromium
 ) -> None:
-    workshop.capabilities = Capabilities(browser=browser)
-    task = await workshop.start(
+    harness.capabilities = Capabilities(browser=browser)
+    task = await harness.start(
         Turn(call("browser_action", {"action": "launch", "url": site})),
         Turn(call("browser_action", {"action": "close"})),
         finish(),
     )
-    ask = await asked(task)
+    ask = await wait_for_ask(task)
     assert (ask.ask, ask.text) == (AskKind.BROWSER_ACTION_LAUNCH, site)
     await task.approve()
     await wait_for_event(task, TaskCompleted)

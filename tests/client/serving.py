@@ -68,7 +68,7 @@ class Server:
 
 
 @asynccontextmanager
-async def a_place(
+async def open_harness(
     root: Path, turns: Sequence[Turn | Callable[..., Turn]]
 ) -> AsyncIterator[tuple[ServerHarness, ModelServer]]:
     async with ModelServer(turns) as model:

@@ -65,8 +65,8 @@ async def _stop(server: Process) -> None:
     assert await server.wait() == 143
 
 
-def attached(stage: AttachHarness, *arguments: str) -> AbstractAsyncContextManager[Screen]:
-    return terminal(stage.joey, "attach", "--url", stage.url, *arguments)
+def attached(harness: AttachHarness, *arguments: str) -> AbstractAsyncContextManager[Screen]:
+    return terminal(harness.joey, "attach", "--url", harness.url, *arguments)
 
 
 @pytest.mark.requirement("client:attach")
@@ -79,9 +79,9 @@ async def test_a_user_follows_a_task_answers_it_and_sends_a_message(tmp_path: Pa
         Turn(done("half")),
         Turn(done("whole")),
     )
-    async with serving(tmp_path, *turns) as stage:
-        session = await stage.engine.start("write a note", configuration=ASK)
-        async with attached(stage) as screen:
+    async with serving(tmp_path, *turns) as harness:
+        session = await harness.engine.start("write a note", configuration=ASK)
+        async with attached(harness) as screen:
             await screen.until("write a note")
             await screen.until("write_to_file note")
             await screen.until("Allow?")
@@ -103,7 +103,7 @@ async def test_a_user_follows_a_task_answers_it_and_sends_a_message(tmp_path: Pa
             await screen.until(f"joey attach {session.id}")
             assert await screen.ended() == 0
         assert (tmp_path / "work" / "note").read_text() == "hi\n"
-        said = str(stage.model.requests[-1].body)
+        said = str(harness.model.requests[-1].body)
         assert all(message in said for message in ("blue", "and hurry", "once more"))
         assert session.is_running
 
@@ -112,10 +112,10 @@ async def test_a_user_follows_a_task_answers_it_and_sends_a_message(tmp_path: Pa
 async def test_leaving_the_view_leaves_the_task_alone(tmp_path: Path) -> None:
     gate = asyncio.Event()
     turns = (Turn(say("Busy."), pause(gate), done("later")),)
-    async with serving(tmp_path, *turns) as stage:
-        session = await stage.engine.start("go")
+    async with serving(tmp_path, *turns) as harness:
+        session = await harness.engine.start("go")
         for key in (CTRL_C, CTRL_D, "/exit\n"):
-            async with attached(stage, session.id[:-3]) as screen:
+            async with attached(harness, session.id[:-3]) as screen:
                 await screen.until("go")
                 await screen.until("\n")
                 screen.press(key)
@@ -129,10 +129,10 @@ async def test_leaving_the_view_leaves_the_task_alone(tmp_path: Path) -> None:
 
 async def test_an_answer_from_elsewhere_is_seen(tmp_path: Path) -> None:
     turns = Turn(write("note", "hi\n")), Turn(done())
-    async with serving(tmp_path, *turns) as stage:
-        session = await stage.engine.start("write", configuration=ASK)
+    async with serving(tmp_path, *turns) as harness:
+        session = await harness.engine.start("write", configuration=ASK)
         await _asked(session, AskKind.TOOL)
-        async with attached(stage) as screen:
+        async with attached(harness) as screen:
             await screen.until("Allow?")
             await session.reject("not now")
             await screen.until("answered elsewhere (person): no")
@@ -148,9 +148,9 @@ async def _asked(session: RemoteSession, kind: AskKind) -> None:
 
 async def test_a_task_is_cancelled_from_the_view(tmp_path: Path) -> None:
     turns = (Turn(say("Busy."), pause(asyncio.Event())),)
-    async with serving(tmp_path, *turns) as stage:
-        session = await stage.engine.start("go")
-        async with attached(stage) as screen:
+    async with serving(tmp_path, *turns) as harness:
+        session = await harness.engine.start("go")
+        async with attached(harness) as screen:
             await screen.until("go")
             screen.press("/help\n")
             await screen.until("leave the view")
@@ -162,9 +162,9 @@ async def test_a_task_is_cancelled_from_the_view(tmp_path: Path) -> None:
 
 async def test_without_a_terminal_it_shows_the_task_to_its_end(tmp_path: Path) -> None:
     turns = Turn(say("Word by word.", chunk=2), write("note", "hi\n")), Turn(done("written"))
-    async with serving(tmp_path, *turns) as stage:
-        session = await stage.engine.start("write", configuration=ASK)
-        watching = asyncio.create_task(stage.run())
+    async with serving(tmp_path, *turns) as harness:
+        session = await harness.engine.start("write", configuration=ASK)
+        watching = asyncio.create_task(harness.run())
         async for event in session.events():
             if isinstance(event, AskOpened):
                 await session.approve()
@@ -172,7 +172,7 @@ async def test_without_a_terminal_it_shows_the_task_to_its_end(tmp_path: Path) -
         assert shown.code == 0
         for text in ("Word by word.", "write_to_file note", "written"):
             assert shown.out.count(text) == 1
-        again = await stage.run(session.id)
+        again = await harness.run(session.id)
         assert again.code == 0
         assert "approved" in again.out
 
@@ -180,9 +180,9 @@ async def test_without_a_terminal_it_shows_the_task_to_its_end(tmp_path: Path) -
 async def test_without_a_terminal_a_question_that_nobody_answers_ends_the_view(
     tmp_path: Path,
 ) -> None:
-    async with serving(tmp_path, Turn(write("note", "hi\n"))) as stage:
-        session = await stage.engine.start("write", configuration=ASK)
-        shown = await stage.run()
+    async with serving(tmp_path, Turn(write("note", "hi\n"))) as harness:
+        session = await harness.engine.start("write", configuration=ASK)
+        shown = await harness.run()
         assert shown.code == 3
         assert "write_to_file note" in shown.out
         assert "joey: the task waits for an answer, which cannot be given" in shown.err
@@ -191,35 +191,35 @@ async def test_without_a_terminal_a_question_that_nobody_answers_ends_the_view(
 
 async def test_open_tasks_are_listed(tmp_path: Path) -> None:
     turns = (Turn(write("note", "hi\n")),)
-    async with serving(tmp_path, *turns) as stage:
-        nothing = await stage.run("--list")
+    async with serving(tmp_path, *turns) as harness:
+        nothing = await harness.run("--list")
         assert (nothing.code, nothing.out) == (0, "")
         assert "no task is open" in nothing.err
-        session = await stage.engine.start("write\x1b[2J it", configuration=ASK)
+        session = await harness.engine.start("write\x1b[2J it", configuration=ASK)
         await _asked(session, AskKind.TOOL)
-        listed = await stage.run("--list")
+        listed = await harness.run("--list")
         assert re.fullmatch(rf"{session.id}  waiting \(tool\)  \S+  write it\n", listed.out), (
             listed.out
         )
 
 
 async def test_what_cannot_be_attached_to_is_reported(tmp_path: Path) -> None:
-    async with serving(tmp_path) as stage:
-        nothing = await stage.run()
+    async with serving(tmp_path) as harness:
+        nothing = await harness.run()
         assert (nothing.code, nothing.out) == (2, "")
         assert "no task is open on this server" in nothing.err
-        unknown = await stage.run("0000")
+        unknown = await harness.run("0000")
         assert unknown.code == 2
         assert "has no task '0000'" in unknown.err
-        env = stage.joey.env | {"JOEY_TOKEN": "wrong"}
-        wrong = await stage.joey.run("attach", "--url", stage.url, env=env)
+        env = harness.joey.env | {"JOEY_TOKEN": "wrong"}
+        wrong = await harness.joey.run("attach", "--url", harness.url, env=env)
         assert wrong.code == 1
         assert "wants another token" in wrong.err
-        seen = await stage.joey.run("attach", "--url", f"{stage.url}#token=seen-by-all")
+        seen = await harness.joey.run("attach", "--url", f"{harness.url}#token=seen-by-all")
         assert seen.code == 2
         assert "JOEY_TOKEN" in seen.err
         assert "seen-by-all" not in seen.err
-        nobody = await stage.joey.run("attach", "--url", "http://127.0.0.1:1/")
+        nobody = await harness.joey.run("attach", "--url", "http://127.0.0.1:1/")
         assert nobody.code == 1
         assert "there is no joey server at" in nobody.err
         assert "joey attach --url" in nobody.err
@@ -231,9 +231,9 @@ async def test_a_plain_answer_is_shown_once_and_answered_with_the_next_message(
 ) -> None:
     gate = asyncio.Event()
     turns = (Turn(say("It is"), pause(gate), say(" the linker.")), Turn(done("Installed.")))
-    async with serving(tmp_path, *turns) as stage:
-        await stage.engine.start("why?", configuration=ASK | {"mode": "ask"})
-        async with attached(stage) as screen:
+    async with serving(tmp_path, *turns) as harness:
+        await harness.engine.start("why?", configuration=ASK | {"mode": "ask"})
+        async with attached(harness) as screen:
             await screen.until("It is")
             gate.set()
             shown = await screen.until("Enter accepts")
@@ -242,4 +242,4 @@ async def test_a_plain_answer_is_shown_once_and_answered_with_the_next_message(
             screen.press("then install it\n")
             shown = await screen.until("Enter accepts")
             assert "✓ result" in shown and "Installed." in shown
-        assert "then install it" in str(stage.model.requests[1].body["messages"][-1])
+        assert "then install it" in str(harness.model.requests[1].body["messages"][-1])

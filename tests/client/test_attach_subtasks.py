@@ -10,7 +10,7 @@ from joey.core.events import TaskPaused
 from joey.testing.script import Turn, call
 from tests.client.serving import done, write
 from tests.client.test_attach import attached, serving
-from tests.scripted_conversations import by_part
+from tests.scripted_conversations import by_first_message
 
 ALLOWED = "say what to do instead › "
 SUBTASKS = {"autoApprovalEnabled": True, "alwaysAllowSubtasks": True}
@@ -29,12 +29,12 @@ async def test_a_user_who_comes_later_answers_subtasks_one_after_the_other(
         "part one": [Turn(write("one.txt", "1\n")), Turn(done("One."))],
         "part two": [Turn(write("two.txt", "2\n")), Turn(done("Two."))],
     }
-    async with serving(tmp_path, *[by_part(parts)] * 6) as stage:
-        session = await stage.engine.start("the whole", configuration=SUBTASKS)
+    async with serving(tmp_path, *[by_first_message(parts)] * 6) as harness:
+        session = await harness.engine.start("the whole", configuration=SUBTASKS)
         async for event in session.events():
             if isinstance(event, TaskPaused):
                 break
-        async with attached(stage, session.id) as screen:
+        async with attached(harness, session.id) as screen:
             first = await screen.until(ALLOWED)
             screen.press("y\n")
             second = await screen.until(ALLOWED)
@@ -46,5 +46,5 @@ async def test_a_user_who_comes_later_answers_subtasks_one_after_the_other(
             assert "Whole." in end
             screen.press("/exit\n")
             assert await screen.ended() == 0
-    assert (stage.joey.workspace / "one.txt").read_text() == "1\n"
-    assert (stage.joey.workspace / "two.txt").read_text() == "2\n"
+    assert (harness.joey.workspace / "one.txt").read_text() == "1\n"
+    assert (harness.joey.workspace / "two.txt").read_text() == "2\n"

@@ -19,7 +19,7 @@ from joey.core.events import AskOpened, RowDelta, RowOpened, TaskFinished
 from joey.core.task import AskKind
 from joey.core.wire.frames import EventFrame
 from joey.testing.script import Turn, call, pause, say, usage
-from tests.client.serving import ALLOW_ALL, TIMEOUT_S, TOKEN, Server, a_place, done, write
+from tests.client.serving import ALLOW_ALL, TIMEOUT_S, TOKEN, Server, done, open_harness, write
 
 
 class CuttingProxy:
@@ -51,15 +51,15 @@ class CuttingProxy:
             writer.transport.abort()
 
     async def _welcome(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        talk = asyncio.current_task()
-        assert talk is not None
-        self._talks.add(talk)
+        connection = asyncio.current_task()
+        assert connection is not None
+        self._talks.add(connection)
         try:
             if self.lets_in:
                 await self._relay(reader, writer)
         finally:
             writer.transport.abort()
-            self._talks.discard(talk)
+            self._talks.discard(connection)
 
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._to)
@@ -94,7 +94,7 @@ async def _pump(
 async def a_server(root: Path, *turns: Turn) -> AsyncIterator[Server]:
     async with (
         asyncio.timeout(TIMEOUT_S),
-        a_place(root, turns) as (place, _),
+        open_harness(root, turns) as (place, _),
         place.serving() as server,
     ):
         yield server
@@ -241,7 +241,7 @@ async def _asks(session: RemoteSession) -> AsyncIterator[AskOpened]:
 @pytest.mark.requirement("client:restart")
 async def test_a_task_goes_on_after_the_server_was_restarted(tmp_path: Path) -> None:
     turns = Turn(write("note", "x")), Turn(done("after the restart"))
-    async with asyncio.timeout(TIMEOUT_S), a_place(tmp_path, turns) as (place, _):
+    async with asyncio.timeout(TIMEOUT_S), open_harness(tmp_path, turns) as (place, _):
         async with place.serving() as first:
             port = first.port
             engine = await first.connect()
@@ -401,7 +401,7 @@ async def test_all_who_attach_at_once_see_how_it_goes_on(tmp_path: Path) -> None
                 assert asks == [AskKind.FOLLOWUP, AskKind.COMPLETION_RESULT]
 
 
-async def test_who_gives_up_attaching_and_attaches_again_hears_how_it_goes_on(
+async def test_who_gives_up_attaching_and_attaches_again_sees_how_it_goes_on(
     tmp_path: Path,
 ) -> None:
     turns = (

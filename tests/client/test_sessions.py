@@ -36,7 +36,7 @@ from joey.core.task import Answer, AskKind, Response
 from joey.errors import JoeyError
 from joey.testing.script import Turn, pause, say
 from joey.testing.server import ModelServer
-from tests.client.serving import ALLOW_ALL, TIMEOUT_S, a_place, done, write
+from tests.client.serving import ALLOW_ALL, TIMEOUT_S, done, open_harness, write
 
 Start = Callable[..., Awaitable[Session]]
 
@@ -45,7 +45,7 @@ Start = Callable[..., Awaitable[Session]]
 async def sessions(
     root: Path, flavour: str, *turns: Turn
 ) -> AsyncIterator[tuple[Start, ModelServer]]:
-    async with asyncio.timeout(TIMEOUT_S), a_place(root, turns) as (place, model):
+    async with asyncio.timeout(TIMEOUT_S), open_harness(root, turns) as (place, model):
         if flavour == "local":
             hub = place.hub()
 

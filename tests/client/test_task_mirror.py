@@ -46,7 +46,7 @@ from joey.core.task import AskKind
 from joey.core.wire.encoder import FrameEncoder, ReplayNormalizer
 from joey.core.wire.frames import EventFrame, encode_frame
 from joey.testing.script import Turn, call, say, think
-from tests.core.history.test_path import JournalBuilder, stories
+from tests.core.history.test_path import JournalBuilder, build_journals
 from tests.engine.engine_harness import EngineHarness, done
 
 ASKING = Settings(always_allow_execute=True, allowed_commands=("*",))
@@ -54,8 +54,8 @@ ASKING = Settings(always_allow_execute=True, allowed_commands=("*",))
 
 async def _play(root: Path) -> tuple[Sequence[Record], Sequence[Any]]:
     """A task with a bit of everything: its records and its rows."""
-    workshop = EngineHarness(root)
-    task = await workshop.start(
+    harness = EngineHarness(root)
+    task = await harness.start(
         Turn(
             think("Let me see."),
             say("First a note."),
@@ -81,7 +81,7 @@ async def _play(root: Path) -> tuple[Sequence[Record], Sequence[Any]]:
         list(task.bus.list_records_after(0)),
         [msgspec.to_builtins(row) for row in task.rows],
     )
-    await workshop.engine.close()
+    await harness.engine.close()
     return records, rows
 
 
@@ -309,7 +309,7 @@ def test_a_question_without_an_answer_is_withdrawn_when_the_task_goes_on() -> No
 
 
 @settings(max_examples=60, deadline=None)
-@given(stories())
+@given(build_journals())
 @pytest.mark.requirement("rewind:clients")
 def test_a_client_has_the_rows_that_are_in_sight_however_often_it_was_rewound(
     story: JournalBuilder,

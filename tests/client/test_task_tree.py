@@ -25,7 +25,7 @@ from joey.core.task import Answer, AskKind, Response
 from joey.testing.script import Turn, call, pause
 from joey.testing.server import ModelServer
 from tests.client.serving import ALLOW_ALL, TIMEOUT_S, ServerHarness, done
-from tests.scripted_conversations import by_part
+from tests.scripted_conversations import by_first_message
 
 Start = Callable[..., Awaitable[Session]]
 ALLOW = ALLOW_ALL | {"alwaysAllowSubtasks": True}
@@ -41,10 +41,10 @@ def hand(*messages: str) -> Turn:
 
 
 @asynccontextmanager
-async def stage(
+async def open_sessions(
     root: Path, flavour: str, parts: Mapping[str, Sequence[Turn]]
 ) -> AsyncIterator[Start]:
-    async with asyncio.timeout(TIMEOUT_S), ModelServer(by_part(parts)) as model:
+    async with asyncio.timeout(TIMEOUT_S), ModelServer(by_first_message(parts)) as model:
         place = ServerHarness(root, model.url)
         if flavour == "local":
             hub = place.hub()
@@ -94,7 +94,7 @@ async def test_a_tree_is_followed_from_the_beginning_to_the_end(
         "part two": [Turn(done("two"))],
         "part three": [Turn(done("three"))],
     }
-    async with stage(tmp_path, flavour, parts) as start:
+    async with open_sessions(tmp_path, flavour, parts) as start:
         session = await start("the whole", **ALLOW)
         seen = await all_of(session)
     tellers = list(dict.fromkeys(each.session.id for each in seen))
@@ -119,7 +119,7 @@ async def test_questions_of_subtasks_are_answered_through_their_own_session(
         "part one": [Turn(done("one"))],
         "part two": [Turn(done("two"))],
     }
-    async with stage(tmp_path, flavour, parts) as start:
+    async with open_sessions(tmp_path, flavour, parts) as start:
         session = await start("the whole")
         seen = await all_of(session)
     asks = [
@@ -138,7 +138,7 @@ async def test_whoever_comes_later_finds_the_subtask_and_its_question(
         "the whole": [hand("a part"), Turn(done("whole"))],
         "a part": [Turn(write), Turn(done("part"))],
     }
-    async with stage(tmp_path, flavour, parts) as start:
+    async with open_sessions(tmp_path, flavour, parts) as start:
         session = await start("the whole", **ALLOW | {"alwaysAllowWrite": False})
         async with follow_task_tree(session, session.events(), from_start=True) as tree_events:
             async for each in tree_events:
@@ -159,7 +159,7 @@ async def test_a_subtask_that_goes_on_is_not_replayed_from_its_beginning(
         "the whole": [hand("a part"), Turn(done("whole"))],
         "a part": [Turn(pause(600.0))],
     }
-    async with stage(tmp_path, flavour, parts) as start:
+    async with open_sessions(tmp_path, flavour, parts) as start:
         session = await start("the whole", **ALLOW)
         async with follow_task_tree(session, session.events(), from_start=True) as tree_events:
             async for each in tree_events:

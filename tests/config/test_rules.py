@@ -144,7 +144,7 @@ def test_a_huge_file_is_cut_with_a_note_to_both(disk: Disk) -> None:
 
 
 @pytest.mark.requirement("rules:size")
-def test_many_files_share_one_room(disk: Disk) -> None:
+def test_many_files_share_one_limit(disk: Disk) -> None:
     disk.write({f".roo/rules/{number:03}.md": "x" * 90_000 for number in range(9)})
     disk.write({".roo/rules-code/first.md": "mode rules come first"})
     customizations = disk.load_customizations()

@@ -22,7 +22,7 @@ from joey.workspace.git import trees
 from joey.workspace.git.process import Git
 
 
-def appoint(last: int, torn: bool) -> None:
+def install_crash(last: int, torn: bool) -> None:
     left = last
     append = journal.Journal.append
 
@@ -43,7 +43,7 @@ def appoint(last: int, torn: bool) -> None:
     journal.Journal.append = count  # type: ignore[method-assign]
 
 
-def appoint_in_worktrees(last: int) -> None:
+def install_worktree_crash(last: int) -> None:
     left = last
 
     def step() -> None:
@@ -76,7 +76,7 @@ if __name__ == "__main__":
     number, *arguments = sys.argv[1:]
     way = arguments[0] if arguments[0] in ("torn", "git") else ""
     if way == "git":
-        appoint_in_worktrees(int(number))
+        install_worktree_crash(int(number))
     else:
-        appoint(int(number), way == "torn")
+        install_crash(int(number), way == "torn")
     sys.exit(main(arguments[bool(way) :]))

@@ -22,63 +22,63 @@ from joey.workspace.checkpoints.pool import TaskCheckpoints
 from joey.workspace.checkpoints.restore import FileRestorer
 
 
-def die() -> None:
+def kill_self() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def after(owner: Any, name: str) -> None:
+def crash_after_call(owner: Any, name: str) -> None:
     """Die when a method of this name has done its work."""
     work: Callable[..., Any] = getattr(owner, name)
 
     def last(*given: Any) -> None:
         work(*given)
-        die()
+        kill_self()
 
     setattr(owner, name, last)
 
 
-def after_waiting(name: str) -> None:
+def crash_after_await(name: str) -> None:
     """The same for a method of the checkpoints."""
     work: Callable[..., Any] = getattr(TaskCheckpoints, name)
 
     async def last(*given: Any) -> None:
         await work(*given)
-        die()
+        kill_self()
 
     setattr(TaskCheckpoints, name, last)
 
 
-def after_record(kind: type, torn: bool = False) -> None:
+def crash_after_record(kind: type, torn: bool = False) -> None:
     append = journal.Journal.append
 
     def last(self: journal.Journal, record: Record) -> None:
         if isinstance(record.event, kind) and torn:
             os.write(self._descriptor, journal.encode_record(record)[:-20])
-            die()
+            kill_self()
         append(self, record)
         if isinstance(record.event, kind):
-            die()
+            kill_self()
 
     journal.Journal.append = last  # type: ignore[method-assign]
 
 
-def appoint(step: str) -> None:
+def install_crash(step: str) -> None:
     match step:
         case "kept":
-            after_waiting("save")
+            crash_after_await("save")
         case "torn":
-            after_record(TaskRewound, torn=True)
+            crash_after_record(TaskRewound, torn=True)
         case "told":
-            after_record(TaskRewound)
+            crash_after_record(TaskRewound)
         case "half":
-            after(FileRestorer, "write_file")
+            crash_after_call(FileRestorer, "write_file")
         case "back":
-            after_waiting("restore")
+            crash_after_await("restore")
         case "noted":
-            after_record(FilesRestored)
+            crash_after_record(FilesRestored)
 
 
 if __name__ == "__main__":
     step, *arguments = sys.argv[1:]
-    appoint(step)
+    install_crash(step)
     sys.exit(main(arguments))

@@ -59,7 +59,7 @@ class CrashHarness:
         assert process.returncode is not None
         return process.returncode
 
-    async def play(self) -> str:
+    async def run_task(self) -> str:
         """A task that wrote two files, and after more words other texts and a third."""
         turns = [write("one\n", "a", "b"), done(), write("two\n", "a", "b", "c"), done()]
         async with ModelServer(turns) as server:
@@ -70,7 +70,7 @@ class CrashHarness:
         [directory] = (self.home / "tasks").iterdir()
         return directory.name.removeprefix("task_")
 
-    async def die(self, step: str, task_id: str, *flags: str) -> None:
+    async def crash_at(self, step: str, task_id: str, *flags: str) -> None:
         assert await self.run(CRASH_SCRIPT, step, "tasks", "rewind", task_id, "-y", *flags) == -9
 
     @property
@@ -93,35 +93,37 @@ def check(task: Task, texts: str) -> None:
     assert [event.files_checkpoint for event in rewound] == [event.checkpoint for event in restored]
 
 
-async def reopen(place: CrashHarness, task_id: str, texts: str) -> None:
-    async with open_engine(home=place.home) as engine:
-        task = await engine.open(task_id, options=make_inspect_options(str(place.work), place.home))
+async def reopen(harness: CrashHarness, task_id: str, texts: str) -> None:
+    async with open_engine(home=harness.home) as engine:
+        task = await engine.open(
+            task_id, options=make_inspect_options(str(harness.work), harness.home)
+        )
         check(task, texts)
 
 
 @pytest.mark.parametrize("step", STEPS)
 async def test_a_rewind_is_done_whole_or_not_at_all(tmp_path: Path, step: str) -> None:
-    place = CrashHarness(tmp_path)
-    task_id = await place.play()
-    await place.die(step, task_id, "--with-files")
+    harness = CrashHarness(tmp_path)
+    task_id = await harness.run_task()
+    await harness.crash_at(step, task_id, "--with-files")
     if step in NOTHING_DONE:
-        await reopen(place, task_id, "two")
-        assert place.files == TWO
+        await reopen(harness, task_id, "two")
+        assert harness.files == TWO
         return
-    await reopen(place, task_id, "one")
-    assert place.files == ONE
-    await reopen(place, task_id, "one")
-    await place.undo(task_id)
-    assert place.files == TWO
-    await reopen(place, task_id, "two")
+    await reopen(harness, task_id, "one")
+    assert harness.files == ONE
+    await reopen(harness, task_id, "one")
+    await harness.undo(task_id)
+    assert harness.files == TWO
+    await reopen(harness, task_id, "two")
 
 
 @pytest.mark.parametrize("step", ["told", "half", "back"])
 async def test_so_is_the_undoing_of_one(tmp_path: Path, step: str) -> None:
-    place = CrashHarness(tmp_path)
-    task_id = await place.play()
-    assert await place.run("-m", "joey", "tasks", "rewind", task_id, "-y", "--with-files") == 0
-    assert place.files == ONE
-    await place.die(step, task_id, "--undo")
-    await reopen(place, task_id, "two")
-    assert place.files == TWO
+    harness = CrashHarness(tmp_path)
+    task_id = await harness.run_task()
+    assert await harness.run("-m", "joey", "tasks", "rewind", task_id, "-y", "--with-files") == 0
+    assert harness.files == ONE
+    await harness.crash_at(step, task_id, "--undo")
+    await reopen(harness, task_id, "two")
+    assert harness.files == TWO

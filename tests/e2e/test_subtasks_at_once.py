@@ -15,7 +15,7 @@ from joey.engine.asks import Unattended
 from joey.engine.outcomes import Completed
 from joey.testing.script import Turn, call, pause
 from joey.testing.server import ModelServer
-from tests.scripted_conversations import by_part
+from tests.scripted_conversations import by_first_message
 from tests.workspace.test_worktrees import git
 
 CHILDREN = 8
@@ -39,7 +39,7 @@ async def test_the_requests_of_eight_subtasks_are_in_flight_together(
     work = tmp_path / "work"
     work.mkdir()
     git(work, "init", "-q")
-    async with ModelServer(by_part(parts)) as server, asyncio.timeout(LIMIT):
+    async with ModelServer(by_first_message(parts)) as server, asyncio.timeout(LIMIT):
         options = make_options(
             workspace=work, home=tmp_path / "home", env={}, provider="anthropic",
             base_url=server.url, model="test", yes=True, policy=Unattended(),
@@ -72,7 +72,7 @@ async def test_tools_of_a_project_are_trusted_in_a_worktree_as_they_are_in_the_w
         "the whole": [Turn(apart), Turn(done)],
         "a part": [Turn(call("write_to_file", changed)), Turn(done)],
     }
-    async with ModelServer(by_part(parts)) as server, asyncio.timeout(LIMIT):
+    async with ModelServer(by_first_message(parts)) as server, asyncio.timeout(LIMIT):
         options = make_options(
             workspace=work, home=home, env={}, provider="anthropic",
             base_url=server.url, model="test", yes=True, policy=Unattended(),

@@ -26,7 +26,7 @@ from joey.engine.asks import Unattended
 from joey.engine.outcomes import Completed
 from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer
-from tests.scripted_conversations import by_part
+from tests.scripted_conversations import by_first_message
 from tests.workspace.test_worktrees import git
 
 CRASH_SCRIPT = str(Path(__file__).with_name("crash_after_record.py"))
@@ -134,7 +134,7 @@ def check_pairs(messages: list[Message]) -> None:
 @pytest.mark.timeout(300)
 async def test_a_tree_survives_the_death_of_its_process_at_every_step(tmp_path: Path) -> None:
     turn = asyncio.Semaphore(AT_ONCE)
-    async with ModelServer(by_part(parts())) as server:
+    async with ModelServer(by_first_message(parts())) as server:
         assert await run_until_killed(server.url, tmp_path / "whole", 10_000) == 0
         tasks = list((tmp_path / "whole" / "home" / "tasks").iterdir())
         assert len(tasks) == 4
@@ -225,7 +225,7 @@ def check_worktrees(directory: Path, root: Path) -> None:
 async def test_subtasks_in_worktrees_survive_the_death_of_their_process(tmp_path: Path) -> None:
     turn = asyncio.Semaphore(AT_ONCE)
     most = int(os.environ.get("JOEY_KILLS", "8"))
-    async with ModelServer(by_part(worktree_parts())) as server:
+    async with ModelServer(by_first_message(worktree_parts())) as server:
 
         async def die_and_resume(last: int, way: str) -> bool:
             directory = tmp_path / f"{way}{last}"

@@ -46,7 +46,7 @@ class TestClock:
     def __init__(self) -> None:
         self.time = 1_700_000_000_000
         self.slept: list[float] = []
-        self.held: asyncio.Event | None = None
+        self.sleep_gate: asyncio.Event | None = None
 
     def now(self) -> int:
         self.time += 1
@@ -54,8 +54,8 @@ class TestClock:
 
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
-        if self.held is not None:
-            await self.held.wait()
+        if self.sleep_gate is not None:
+            await self.sleep_gate.wait()
 
 
 class EngineHarness:
@@ -89,7 +89,7 @@ class EngineHarness:
 
         return Engine(store or JsonFileStore(self.home), self.clock, make_runtime)
 
-    def script(self, *turns: ScriptedTurn | Callable[..., ScriptedTurn]) -> ScriptedProvider:
+    def use_script(self, *turns: ScriptedTurn | Callable[..., ScriptedTurn]) -> ScriptedProvider:
         self.provider = scripted = ScriptedProvider(turns)
         return scripted
 
@@ -103,7 +103,7 @@ class EngineHarness:
         protocol: ToolProtocol | None = None,
     ) -> Task:
         if turns:
-            self.script(*turns)
+            self.use_script(*turns)
         options = TaskOptions(
             workspace=self.root,
             settings=settings,
@@ -122,7 +122,7 @@ def finish(result: str = "all done") -> Turn:
     return Turn(done(result))
 
 
-async def asked(task: Task) -> AskOpened:
+async def wait_for_ask(task: Task) -> AskOpened:
     """The next question of the task."""
     async with asyncio.timeout(TIMEOUT_S):
         with task.subscribe() as subscription:
@@ -142,7 +142,7 @@ async def wait_for_event(task: Task, kind: type[E], since: int = 0) -> E:
 
 
 @asynccontextmanager
-async def hears(task: Task, kind: type[object]) -> AsyncIterator[None]:
+async def expect_event(task: Task, kind: type[object]) -> AsyncIterator[None]:
     """Leave with an event of a kind, however soon it came: passing ones are not told again."""
     with task.subscribe() as subscription:
         yield
@@ -152,7 +152,7 @@ async def hears(task: Task, kind: type[object]) -> AsyncIterator[None]:
 
 
 @contextmanager
-def slow_disk(task: Task) -> Iterator[None]:
+def block_disk_writes(task: Task) -> Iterator[None]:
     """Until the end of this, the files of the task are being written."""
     log = task.recorder.task_log
     assert isinstance(log, JsonFileLog)
@@ -160,28 +160,28 @@ def slow_disk(task: Task) -> Iterator[None]:
         yield
 
 
-async def settled(task: Task) -> Any:
+async def wait_for_ending(task: Task) -> Any:
     async with asyncio.timeout(TIMEOUT_S):
         return await task.wait()
 
 
-def durable(task: Task) -> list[Event]:
+def list_durable_events(task: Task) -> list[Event]:
     return [record.event for record in task.bus.list_records_after(0)]
 
 
-def kinds(task: Task) -> list[str]:
-    return [type(event).__name__ for event in durable(task)]
+def list_event_names(task: Task) -> list[str]:
+    return [type(event).__name__ for event in list_durable_events(task)]
 
 
-def rows(task: Task, say: str) -> list[Row]:
+def find_rows(task: Task, say: str) -> list[Row]:
     return [row for row in task.rows if isinstance(row, Row) and say in (row.say, row.ask)]
 
 
-def results(message: Message) -> list[str]:
+def list_tool_results(message: Message) -> list[str]:
     return [str(b.content) for b in message.content if isinstance(b, ToolResultBlock)]
 
 
-def texts(message: Message) -> list[str]:
+def list_texts(message: Message) -> list[str]:
     return [block.text for block in message.content if isinstance(block, TextBlock)]
 
 

@@ -62,15 +62,15 @@ class RewindHarness(EngineHarness):
     def store(self) -> JsonFileStore:
         return JsonFileStore(self.home)
 
-    def talk_to(self, task: Task) -> None:
+    def use_current_provider(self, task: Task) -> None:
         """The task goes on with the model of the latest script."""
         task.runtime = structs.replace(task.runtime, provider=self.provider)
 
-    def journal(self, task: Task) -> Path:
+    def find_journal(self, task: Task) -> Path:
         return self.home / "tasks" / f"task_{task.id}" / "journal.jsonl"
 
 
-def turns(protocol: ToolProtocol) -> list[Turn]:
+def build_turns(protocol: ToolProtocol) -> list[Turn]:
     """Reads, writes, a command, a list, another mode, a question, a mistake, two results."""
 
     def turn(text: str, *calls: Call, thought: str | None = None) -> Turn:
@@ -78,7 +78,7 @@ def turns(protocol: ToolProtocol) -> list[Turn]:
         tokens = usage(input=100, output=10)
         if protocol is ToolProtocol.NATIVE:
             return Turn(*thinking, say(text), *calls, tokens)
-        written = "\n".join([text, *map(_xml, calls)])
+        written = "\n".join([text, *map(_render_xml_call, calls)])
         return Turn(*thinking, say(written), tokens)
 
     return [
@@ -107,16 +107,16 @@ def turns(protocol: ToolProtocol) -> list[Turn]:
 _SUGGESTIONS = [{"text": "yes"}, {"text": "no"}]
 
 
-def _xml(made: Call) -> str:
-    assert isinstance(made.input, dict)
-    fields = {**made.input}
+def _render_xml_call(tool_call: Call) -> str:
+    assert isinstance(tool_call.input, dict)
+    fields = {**tool_call.input}
     if "follow_up" in fields:
         fields["follow_up"] = "<suggest>yes</suggest><suggest>no</suggest>"
     inner = "".join(f"<{name}>{value}</{name}>" for name, value in fields.items())
-    return f"<{made.name}>{inner}</{made.name}>"
+    return f"<{tool_call.name}>{inner}</{tool_call.name}>"
 
 
-async def play(task: Task, answer: Callable[[AskKind, int], Answer | None]) -> None:
+async def answer_until_idle(task: Task, answer: Callable[[AskKind, int], Answer | None]) -> None:
     """Answer until the task rests; None stops it."""
     number = 0
     async with asyncio.timeout(TIMEOUT_S):
@@ -138,7 +138,7 @@ async def play(task: Task, answer: Callable[[AskKind, int], Answer | None]) -> N
             await task.answer(ask.ts, said)
 
 
-def patient(ask: AskKind, number: int) -> Answer:
+def answer_with_feedback(ask: AskKind, number: int) -> Answer:
     """Yes; the first write with advice, the first result with an objection."""
     yes = Answer(Response.YES)
     match ask:
@@ -152,26 +152,26 @@ def patient(ask: AskKind, number: int) -> Answer:
             return yes
 
 
-async def rich_task(shop: RewindHarness, protocol: ToolProtocol) -> Task:
-    (shop.root / "a.txt").write_text("alpha\n")
-    task = await shop.start(
-        *turns(protocol), text="do much", settings=ASK_BEFORE_EDITS, protocol=protocol
+async def run_eventful_task(harness: RewindHarness, protocol: ToolProtocol) -> Task:
+    (harness.root / "a.txt").write_text("alpha\n")
+    task = await harness.start(
+        *build_turns(protocol), text="do much", settings=ASK_BEFORE_EDITS, protocol=protocol
     )
-    await play(task, patient)
+    await answer_until_idle(task, answer_with_feedback)
     assert task.ending == Completed("second")
     return task
 
 
-def said(task: Task) -> Any:
+def dump_messages(task: Task) -> Any:
     """The API history, to be compared."""
     return msgspec.to_builtins(task.messages)
 
 
-def shown(task: Task) -> list[int]:
+def list_row_timestamps(task: Task) -> list[int]:
     return [get_ts(row) for row in task.rows]
 
 
-def check_past(task: Task) -> None:
+def check_histories(task: Task) -> None:
     """What is in memory is what the path gives, both histories are whole, all calls are paired."""
     ui, api, facts = UiHistory(), ApiHistory(), TaskProjection()
     for record in task.bus.list_records_after(0):
@@ -182,7 +182,7 @@ def check_past(task: Task) -> None:
         api.apply(record.event)
         ui.apply(record.event)
     assert list(task.rows) == list(ui.rows)
-    assert said(task) == msgspec.to_builtins(api.list_stored())
+    assert dump_messages(task) == msgspec.to_builtins(api.list_stored())
     mine = task.recorder.projection
     for name in (
         "todos",
@@ -213,7 +213,7 @@ def check_messages(messages: list[Message]) -> None:
 
 
 @pytest.fixture
-async def past(tmp_path: Path) -> AsyncIterator[RewindHarness]:
-    shop = RewindHarness(tmp_path)
-    yield shop
-    await shop.engine.close()
+async def rewind_harness(tmp_path: Path) -> AsyncIterator[RewindHarness]:
+    harness = RewindHarness(tmp_path)
+    yield harness
+    await harness.engine.close()

@@ -26,36 +26,36 @@ class ScriptedSubtasks:
     """The turn is chosen by the part and by how many answers the conversation holds already."""
 
     def __init__(self, parts: Mapping[str, Sequence[Turn]], model: ModelInfo | None = None) -> None:
-        self._parts = parts
-        self._plain = ScriptedProvider((), model)
+        self._turns_by_part = parts
+        self._default_provider = ScriptedProvider((), model)
         self.requests: list[tuple[str, ModelRequest]] = []
 
     @property
     def model(self) -> ModelInfo:
-        return self._plain.model
+        return self._default_provider.model
 
     @property
     def api_protocol(self) -> str:
-        return self._plain.api_protocol
+        return self._default_provider.api_protocol
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
-        part = self._part(request)
+        part = self._find_part(request)
         self.requests.append((part, request))
         number = sum(message.role == "assistant" for message in request.messages)
-        assert number < len(self._parts[part]), f"{part!r} has no turn {number + 1}"
-        stage = ScriptedProvider([self._parts[part][number]])
+        assert number < len(self._turns_by_part[part]), f"{part!r} has no turn {number + 1}"
+        stage = ScriptedProvider([self._turns_by_part[part][number]])
         async for chunk in stage.stream(request):
             yield chunk
 
     async def close(self) -> None:
         pass
 
-    def _part(self, request: ModelRequest) -> str:
+    def _find_part(self, request: ModelRequest) -> str:
         first = request.messages[0].content
         assert not isinstance(first, str)
         block = first[0]
         assert isinstance(block, TextBlock)
-        return next(part for part in self._parts if part in block.text)
+        return next(part for part in self._turns_by_part if part in block.text)
 
     def join_last_request(self, part: str) -> str:
         """All that the model was last told in this part."""
@@ -63,8 +63,8 @@ class ScriptedSubtasks:
         return "\n".join(str(message.content) for message in last.messages)
 
 
-def hand(message: str, mode: str = "code", **more: str) -> Call:
+def delegate(message: str, mode: str = "code", **more: str) -> Call:
     return call("new_task", {"mode": mode, "message": message, **more})
 
 
-_fits: type[Provider] = ScriptedSubtasks
+_protocol_check: type[Provider] = ScriptedSubtasks

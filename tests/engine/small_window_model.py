@@ -13,7 +13,7 @@ from joey.engine.task import Task
 from joey.providers.anthropic import AnthropicRequestBuilder
 from joey.testing.script import Turn, call, fail, say, usage
 from joey.testing.scripted import ScriptedProvider, ScriptedTurn
-from tests.engine.engine_harness import durable
+from tests.engine.engine_harness import list_durable_events
 from tests.service_rules import check_request
 
 WINDOW_TOKENS = 32_000
@@ -28,66 +28,71 @@ class SmallWindowModel(ScriptedProvider):
         turns: Iterable[ScriptedTurn],
         *,
         window: int = WINDOW_TOKENS,
-        stated: int | None = None,
+        advertised_window: int | None = None,
         bytes_per_token: float = 4.0,
         summaries: Iterable[ScriptedTurn] = (),
         states_usage: bool = True,
     ) -> None:
-        """`stated` is the window that the catalogue would name, when that is another one."""
+        """`advertised_window` is the window that the catalogue would name, when that is another
+        one."""
         model = ModelInfo(
-            id="narrow", context_window=stated or window, max_output_tokens=MAX_OUTPUT_TOKENS
+            id="narrow",
+            context_window=advertised_window or window,
+            max_output_tokens=MAX_OUTPUT_TOKENS,
         )
         super().__init__((), model)
-        self.left = list(turns)
+        self.remaining_turns = list(turns)
         self.window = window
-        self.sizes: list[int] = []
-        self.refused: list[int] = []
+        self.request_tokens: list[int] = []
+        self.refused_tokens: list[int] = []
         self.summary_requests: list[ModelRequest] = []
         self._bytes_per_token = bytes_per_token
         self._summaries = list(summaries)
         self._states_usage = states_usage
 
     @property
-    def asked(self) -> list[ModelRequest]:
+    def regular_requests(self) -> list[ModelRequest]:
         """The requests that were not for summaries."""
         return [request for request in self.requests if request.system != CONDENSE_SYSTEM_PROMPT]
 
     def _take_next_turn(self, request: ModelRequest) -> ScriptedTurn:
         check_request(request)
-        tokens = self.size(request)
+        tokens = self.count_tokens(request)
         if tokens > self.window:
-            self.refused.append(tokens)
+            self.refused_tokens.append(tokens)
             return Turn(fail(400, f"prompt is too long: {tokens} tokens > {self.window} maximum"))
-        self.sizes.append(tokens)
+        self.request_tokens.append(tokens)
         turn = (
-            self._summary(request) if request.system == CONDENSE_SYSTEM_PROMPT else self.left.pop(0)
+            self._next_summary(request)
+            if request.system == CONDENSE_SYSTEM_PROMPT
+            else self.remaining_turns.pop(0)
         )
         if not isinstance(turn, Turn) or not self._states_usage:
             return turn
         return Turn(*turn.steps, usage(input=tokens, output=20))
 
-    def _summary(self, request: ModelRequest) -> ScriptedTurn:
+    def _next_summary(self, request: ModelRequest) -> ScriptedTurn:
         self.summary_requests.append(request)
         if self._summaries:
             return self._summaries.pop(0)
         return Turn(say(f"Summary number {len(self.summary_requests)}."))
 
-    def size(self, request: ModelRequest) -> int:
+    def count_tokens(self, request: ModelRequest) -> int:
         wire = AnthropicRequestBuilder(Profile(model="narrow"), self.model, legacy=False)
         return int(len(b"".join(wire.build_body(request))) / self._bytes_per_token)
 
 
-def read(number: int) -> Turn:
+def make_read_turn(number: int) -> Turn:
     return Turn(call("read_file", {"path": f"file{number}.txt"}))
 
 
-def text_of(message: Message) -> str:
+def join_text(message: Message) -> str:
     return "\n".join(b.text for b in get_blocks(message) if isinstance(b, TextBlock))
 
 
-def condensed(task: Task) -> list[ContextCondensed]:
-    return [event for event in durable(task) if isinstance(event, ContextCondensed)]
+def list_condense_events(task: Task) -> list[ContextCondensed]:
+    return [event for event in list_durable_events(task) if isinstance(event, ContextCondensed)]
 
 
-def truncated(task: Task) -> list[ContextTruncated]:
-    return [event for event in durable(task) if isinstance(event, ContextTruncated)]
+def list_truncation_events(task: Task) -> list[ContextTruncated]:
+    return [event for event in list_durable_events(task) if isinstance(event, ContextTruncated)]

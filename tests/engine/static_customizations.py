@@ -36,4 +36,4 @@ class StaticCustomizations(Struct, frozen=True, kw_only=True):
         return False
 
 
-_fits: type[Customizations] = StaticCustomizations
+_protocol_check: type[Customizations] = StaticCustomizations

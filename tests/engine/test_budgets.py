@@ -30,15 +30,15 @@ from tests.engine.engine_harness import (
     TIMEOUT_S,
     EngineHarness,
     check_history,
-    durable,
     finish,
-    settled,
+    list_durable_events,
+    wait_for_ending,
 )
 from tests.engine.scripted_subtasks import (
     ALLOW_ALL_WITH_SUBTASKS,
     PRICED_MODEL,
     ScriptedSubtasks,
-    hand,
+    delegate,
 )
 from tests.engine.test_subtask_limits import LOOK, children_of, looking, play
 
@@ -53,50 +53,58 @@ def code_of(ending: Ending) -> str:
 
 @pytest.mark.requirement("budgets:tokens")
 async def test_tokens_that_went_to_and_fro_are_limited_over_the_tree(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
-    parts = {"the whole": [Turn(hand("a part")), finish()], "a part": [*looking(8), finish()]}
-    task, cast = await play(workshop, parts, limits=Limits(max_tokens=40))
-    ending = await settled(task)
+    parts = {"the whole": [Turn(delegate("a part")), finish()], "a part": [*looking(8), finish()]}
+    task, scripted = await play(engine_harness, parts, limits=Limits(max_tokens=40))
+    ending = await wait_for_ending(task)
     assert ending == Failed("tokens", "The limit of 40 tokens is reached.")
-    assert len(cast.requests) == 3  # fifteen tokens each
+    assert len(scripted.requests) == 3  # fifteen tokens each
 
 
 @pytest.mark.requirement("budgets:calls")
-async def test_calls_beyond_the_limit_are_refused_before_they_run(workshop: EngineHarness) -> None:
+async def test_calls_beyond_the_limit_are_refused_before_they_run(
+    engine_harness: EngineHarness,
+) -> None:
     def write(name: str) -> Turn:
         return Turn(call("write_to_file", {"path": name, "content": "x"}))
 
     several = Turn(*(step for n in range(3, 6) for step in write(f"{n}.txt").steps))
-    task = await workshop.start(
+    task = await engine_harness.start(
         *(write("1.txt"), write("2.txt"), several),
         limits=Limits(max_tool_calls=3),
         policy=Unattended(),
     )
-    assert await settled(task) == Failed("calls", "The limit of 3 tool calls is reached.")
-    assert sorted(path.name for path in workshop.root.iterdir()) == ["1.txt", "2.txt", "3.txt"]
-    outcomes = [event.is_error for event in durable(task) if isinstance(event, ToolFinished)]
+    assert await wait_for_ending(task) == Failed("calls", "The limit of 3 tool calls is reached.")
+    assert sorted(path.name for path in engine_harness.root.iterdir()) == [
+        "1.txt",
+        "2.txt",
+        "3.txt",
+    ]
+    outcomes = [
+        event.is_error for event in list_durable_events(task) if isinstance(event, ToolFinished)
+    ]
     assert outcomes == [False, False, False, True, True]
     check_history(task.messages)
 
 
-async def test_handing_over_the_result_takes_no_call(workshop: EngineHarness) -> None:
-    task = await workshop.start(
+async def test_handing_over_the_result_takes_no_call(engine_harness: EngineHarness) -> None:
+    task = await engine_harness.start(
         LOOK, finish("done"), limits=Limits(max_tool_calls=1), policy=Unattended()
     )
-    assert await settled(task) == Completed("done")
+    assert await wait_for_ending(task) == Completed("done")
 
 
 @pytest.mark.requirement("budgets:calls")
 async def test_calls_of_subtasks_count_and_so_does_the_one_that_made_them(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
-    parts = {"the whole": [Turn(hand("a part")), finish()], "a part": [*looking(8), finish()]}
-    task, cast = await play(workshop, parts, limits=Limits(max_tool_calls=3))
+    parts = {"the whole": [Turn(delegate("a part")), finish()], "a part": [*looking(8), finish()]}
+    task, scripted = await play(engine_harness, parts, limits=Limits(max_tool_calls=3))
     [child] = await children_of(task)
-    assert code_of(await settled(task)) == "calls"
+    assert code_of(await wait_for_ending(task)) == "calls"
     assert code_of(child.ending) == "calls"
-    assert len(cast.requests) == 4  # the last one asked for a call too many
+    assert len(scripted.requests) == 4  # the last one asked for a call too many
 
 
 class SpendingRecorder(ScriptedSubtasks):
@@ -106,11 +114,11 @@ class SpendingRecorder(ScriptedSubtasks):
         super().__init__(parts, CENTS)
         self._random = random.Random(seed)
         self.spent = 0.0
-        self.at_requests: list[float] = []
+        self.spent_at_requests: list[float] = []
         self.in_flight = 0
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
-        self.at_requests.append(round(self.spent, 6))
+        self.spent_at_requests.append(round(self.spent, 6))
         self.in_flight += 1
         for _ in range(self._random.randrange(20)):
             await asyncio.sleep(0)
@@ -131,23 +139,23 @@ def test_nothing_is_sent_once_a_budget_is_used_up(budget: int, turns: list[int],
     """So it is exceeded by no more than what was in flight."""
 
     async def run(directory: Path) -> None:
-        workshop = EngineHarness(directory)
+        engine_harness = EngineHarness(directory)
         parts: dict[str, Sequence[Turn]] = {
-            "the whole": [Turn(*(hand(f"part {n}.") for n in range(8))), finish()]
+            "the whole": [Turn(*(delegate(f"part {n}.") for n in range(8))), finish()]
         }
         parts |= {f"part {n}.": [*looking(count), finish()] for n, count in enumerate(turns)}
-        workshop.provider = witness = SpendingRecorder(parts, seed)
-        task = await workshop.start(
+        engine_harness.provider = witness = SpendingRecorder(parts, seed)
+        task = await engine_harness.start(
             text="the whole",
             settings=ALLOW_ALL_WITH_SUBTASKS,
             policy=Unattended(),
             limits=Limits(max_cost=budget / 10 - 0.05),
         )
-        ending = await settled(task)
-        await workshop.engine.close()
-        assert all(spent < budget / 10 - 0.05 for spent in witness.at_requests)
+        ending = await wait_for_ending(task)
+        await engine_harness.engine.close()
+        assert all(spent < budget / 10 - 0.05 for spent in witness.spent_at_requests)
         needed = 10 + sum(turns)
-        assert isinstance(ending, Completed) == (len(witness.at_requests) == needed)
+        assert isinstance(ending, Completed) == (len(witness.spent_at_requests) == needed)
         assert isinstance(ending, Completed) or ending.code == "budget"
 
     with TemporaryDirectory() as directory:
@@ -157,19 +165,19 @@ def test_nothing_is_sent_once_a_budget_is_used_up(budget: int, turns: list[int],
 class CrashedTree:
     """A tree whose process died: cut back to a record, with no ending after it."""
 
-    def __init__(self, workshop: EngineHarness, task: Task) -> None:
-        self.workshop = workshop
+    def __init__(self, engine_harness: EngineHarness, task: Task) -> None:
+        self.harness = engine_harness
         self.id = task.id
         self.children = list(task.recorder.projection.children)
 
     @property
     def grandchild(self) -> str:
-        names = {task.id for task in self.workshop.engine.history()}
+        names = {task.id for task in self.harness.engine.history()}
         [name] = names - {self.id, *self.children}
         return name
 
-    def cut(self, task_id: str, after: str, count: int = 1) -> None:
-        path = self.workshop.home / "tasks" / f"task_{task_id}" / "journal.jsonl"
+    def truncate_journal(self, task_id: str, after: str, count: int = 1) -> None:
+        path = self.harness.home / "tasks" / f"task_{task_id}" / "journal.jsonl"
         kept = []
         for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
             kept.append(line)
@@ -182,27 +190,27 @@ class CrashedTree:
     async def resume(
         self, parts: Mapping[str, Sequence[Turn]], limits: Limits | None = None, **model: ModelInfo
     ) -> tuple[Ending, ScriptedSubtasks]:
-        self.workshop.provider = cast = ScriptedSubtasks(parts, **model)
+        self.harness.provider = scripted = ScriptedSubtasks(parts, **model)
         options = TaskOptions(
             settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended(), limits=limits or Limits()
         )
-        task = await self.workshop.engine.resume(self.id, "go on", options=options)
-        ending = await settled(task)
+        task = await self.harness.engine.resume(self.id, "go on", options=options)
+        ending = await wait_for_ending(task)
         check_history(task.messages)
-        await self.workshop.engine.release(task)
-        return ending, cast
+        await self.harness.engine.release(task)
+        return ending, scripted
 
 
-async def die(
-    workshop: EngineHarness,
+async def run_and_crash(
+    engine_harness: EngineHarness,
     parts: Mapping[str, Sequence[Turn]],
     limits: Limits,
     model: ModelInfo = PRICED_MODEL,
 ) -> CrashedTree:
-    task, _ = await play(workshop, parts, limits=limits, model=model)
-    await settled(task)
-    await workshop.engine.release(task)
-    return CrashedTree(workshop, task)
+    task, _ = await play(engine_harness, parts, limits=limits, model=model)
+    await wait_for_ending(task)
+    await engine_harness.engine.release(task)
+    return CrashedTree(engine_harness, task)
 
 
 ALONE = {"the whole": [*looking(8), finish("whole")]}
@@ -219,13 +227,13 @@ ALONE = {"the whole": [*looking(8), finish("whole")]}
     ],
 )
 async def test_a_run_that_was_interrupted_goes_on_with_what_was_left(
-    workshop: EngineHarness, limits: Limits, code: str
+    engine_harness: EngineHarness, limits: Limits, code: str
 ) -> None:
-    dead = await die(workshop, ALONE, limits, model=PRICED_MODEL)
-    dead.cut(dead.id, "toolFinished", 2)
-    ending, cast = await dead.resume(ALONE, model=PRICED_MODEL)
+    dead = await run_and_crash(engine_harness, ALONE, limits, model=PRICED_MODEL)
+    dead.truncate_journal(dead.id, "toolFinished", 2)
+    ending, scripted = await dead.resume(ALONE, model=PRICED_MODEL)
     assert code_of(ending) == code
-    assert len(cast.requests) == (3 if code == "calls" else 2)
+    assert len(scripted.requests) == (3 if code == "calls" else 2)
 
 
 @pytest.mark.requirement("budgets:crash")
@@ -239,39 +247,39 @@ async def test_a_run_that_was_interrupted_goes_on_with_what_was_left(
     ],
 )
 async def test_a_limit_that_ended_a_run_ends_it_in_the_same_way_when_that_was_not_recorded(
-    workshop: EngineHarness, limits: Limits
+    engine_harness: EngineHarness, limits: Limits
 ) -> None:
-    task, _ = await play(workshop, ALONE, limits=limits, model=PRICED_MODEL)
-    ending = await settled(task)
-    await workshop.engine.release(task)
-    dead = CrashedTree(workshop, task)
-    dead.cut(dead.id, "toolFinished", 3)
-    again, cast = await dead.resume(ALONE, model=PRICED_MODEL)
+    task, _ = await play(engine_harness, ALONE, limits=limits, model=PRICED_MODEL)
+    ending = await wait_for_ending(task)
+    await engine_harness.engine.release(task)
+    dead = CrashedTree(engine_harness, task)
+    dead.truncate_journal(dead.id, "toolFinished", 3)
+    again, scripted = await dead.resume(ALONE, model=PRICED_MODEL)
     assert again == ending
-    assert cast.requests == []
+    assert scripted.requests == []
 
 
 async def test_a_run_that_was_ended_is_over_and_the_next_has_its_own_limits(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
-    dead = await die(workshop, ALONE, Limits(max_turns=3))
-    ending, cast = await dead.resume(ALONE)
+    dead = await run_and_crash(engine_harness, ALONE, Limits(max_turns=3))
+    ending, scripted = await dead.resume(ALONE)
     assert ending == Completed("whole")
-    assert len(cast.requests) == 6
+    assert len(scripted.requests) == 6
 
 
 @pytest.mark.requirement("budgets:crash")
-async def test_limits_that_are_named_anew_count_from_then_on(workshop: EngineHarness) -> None:
-    dead = await die(workshop, ALONE, Limits(max_turns=4))
-    dead.cut(dead.id, "toolFinished", 3)
-    ending, cast = await dead.resume(ALONE, Limits(max_turns=2))
+async def test_limits_that_are_named_anew_count_from_then_on(engine_harness: EngineHarness) -> None:
+    dead = await run_and_crash(engine_harness, ALONE, Limits(max_turns=4))
+    dead.truncate_journal(dead.id, "toolFinished", 3)
+    ending, scripted = await dead.resume(ALONE, Limits(max_turns=2))
     assert code_of(ending) == "turns"
-    assert len(cast.requests) == 2
+    assert len(scripted.requests) == 2
 
 
 TREE = {
-    "the whole": [Turn(hand("part 1"), hand("part 2")), finish("whole")],
-    "part 1": [Turn(hand("part 3")), finish("1")],
+    "the whole": [Turn(delegate("part 1"), delegate("part 2")), finish("whole")],
+    "part 1": [Turn(delegate("part 3")), finish("1")],
     "part 2": [*looking(2), finish("2")],
     "part 3": [*looking(3), finish("3")],
 }
@@ -280,41 +288,43 @@ TREE = {
 @pytest.mark.requirement("budgets:crash")
 @pytest.mark.parametrize("limits", [Limits(max_turns=11), Limits(max_cost=110.0)])
 async def test_what_subtasks_used_before_the_death_counts_wherever_they_stood(
-    workshop: EngineHarness, limits: Limits
+    engine_harness: EngineHarness, limits: Limits
 ) -> None:
     """The whole tree takes eleven turns; after any death only those that are left."""
-    dead = await die(workshop, TREE, Limits(max_turns=20, max_cost=1000.0), model=PRICED_MODEL)
+    dead = await run_and_crash(
+        engine_harness, TREE, Limits(max_turns=20, max_cost=1000.0), model=PRICED_MODEL
+    )
     one, two = dead.children
     three = dead.grandchild
-    store = workshop.home / "tasks"
+    store = engine_harness.home / "tasks"
     before = {path: path.read_bytes() for path in store.glob("*/journal.jsonl")}
     for cuts in ({three: 2}, {three: 1, two: 1}, {two: 2}, {}):
         for path, content in before.items():
             path.write_bytes(content.replace(b'"maxTurns":20,"maxCost":1000.0', _named(limits)))
-        dead.cut(dead.id, "taskPaused")
+        dead.truncate_journal(dead.id, "taskPaused")
         if three in cuts:
-            dead.cut(one, "taskPaused")
+            dead.truncate_journal(one, "taskPaused")
         for task_id, count in cuts.items():
-            dead.cut(task_id, "toolFinished", count)
+            dead.truncate_journal(task_id, "toolFinished", count)
         used = sum(_replies(path) for path in before)
-        ending, cast = await dead.resume(TREE, model=PRICED_MODEL)
+        ending, scripted = await dead.resume(TREE, model=PRICED_MODEL)
         assert ending == Completed("whole"), cuts
-        assert used + len(cast.requests) == 11
+        assert used + len(scripted.requests) == 11
 
 
 async def test_after_a_death_a_tree_stops_where_it_would_have_stopped(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
-    dead = await die(workshop, TREE, Limits(max_turns=9), model=PRICED_MODEL)
+    dead = await run_and_crash(engine_harness, TREE, Limits(max_turns=9), model=PRICED_MODEL)
     one, two = dead.children
     for name in (two, dead.grandchild):
-        dead.cut(name, "replyReceived")
+        dead.truncate_journal(name, "replyReceived")
     for name in (dead.id, one):
-        dead.cut(name, "taskPaused")
-    ending, cast = await dead.resume(TREE, model=PRICED_MODEL)
+        dead.truncate_journal(name, "taskPaused")
+    ending, scripted = await dead.resume(TREE, model=PRICED_MODEL)
     assert code_of(ending) == "turns"
-    assert len(cast.requests) == 5
-    failed = [task.status for task in workshop.engine.history()]
+    assert len(scripted.requests) == 5
+    failed = [task.status for task in engine_harness.engine.history()]
     assert TaskState.FAILED in failed
 
 
@@ -330,41 +340,41 @@ def _replies(journal: Path) -> int:
 
 @pytest.mark.requirement("budgets:crash")
 async def test_time_that_was_worked_counts_and_time_that_nobody_worked_does_not(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
     parts = {"the whole": [*looking(2), finish("whole")]}
-    task, _ = await play(workshop, parts, limits=Limits(max_seconds=3600))
-    workshop.clock.time += 3000_000
-    await settled(task)
-    await workshop.engine.release(task)
-    dead = CrashedTree(workshop, task)
-    dead.cut(dead.id, "toolFinished", 1)
-    workshop.clock.time += 10_000_000
-    workshop.provider = ScriptedSubtasks(parts)
+    task, _ = await play(engine_harness, parts, limits=Limits(max_seconds=3600))
+    engine_harness.clock.time += 3000_000
+    await wait_for_ending(task)
+    await engine_harness.engine.release(task)
+    dead = CrashedTree(engine_harness, task)
+    dead.truncate_journal(dead.id, "toolFinished", 1)
+    engine_harness.clock.time += 10_000_000
+    engine_harness.provider = ScriptedSubtasks(parts)
     options = TaskOptions(settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended())
     loop = asyncio.get_running_loop()
-    again = await workshop.engine.resume(dead.id, "go on", options=options)
+    again = await engine_harness.engine.resume(dead.id, "go on", options=options)
     assert again.run_limits is not None and again.run_limits.deadline is not None
     left = again.run_limits.deadline - loop.time()
     assert 500 < left < 601
-    await settled(again)
+    await wait_for_ending(again)
 
 
 async def test_the_limits_of_a_run_are_sent_once_and_its_subtasks_name_the_run(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
-    task, _ = await play(workshop, TREE, limits=Limits(max_turns=20))
+    task, _ = await play(engine_harness, TREE, limits=Limits(max_turns=20))
     children = await children_of(task)
-    await settled(task)
-    [own] = [event for event in durable(task) if isinstance(event, TaskStarted)]
+    await wait_for_ending(task)
+    [own] = [event for event in list_durable_events(task) if isinstance(event, TaskStarted)]
     assert own.limits == Limits(max_turns=20)
     for child in children:
-        started = [event for event in durable(child) if isinstance(event, TaskStarted)]
+        started = [event for event in list_durable_events(child) if isinstance(event, TaskStarted)]
         assert {(event.run_id, event.limits) for event in started} == {(own.run_id, None)}
 
 
 async def test_a_request_that_fails_and_costs_is_not_repeated_beyond_the_budget(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
     """The stream breaks after it has told what it cost."""
     broken: list[ScriptItem] = [
@@ -372,13 +382,15 @@ async def test_a_request_that_fails_and_costs_is_not_repeated_beyond_the_budget(
         UsageChunk(Usage(input=10)),
         ProviderError("gone", failure=ProviderFailure.NETWORK),
     ]
-    scripted = workshop.script(*[broken] * 5)
+    scripted = engine_harness.use_script(*[broken] * 5)
     scripted._model = PRICED_MODEL
-    task = await workshop.start(limits=Limits(max_cost=15.0), policy=Unattended())
+    task = await engine_harness.start(limits=Limits(max_cost=15.0), policy=Unattended())
     async with asyncio.timeout(TIMEOUT_S):
         assert code_of(await task.wait()) == "budget"
     assert len(scripted.requests) == 2
-    assert [event.code for event in durable(task) if isinstance(event, TaskFailed)] == ["budget"]
+    assert [event.code for event in list_durable_events(task) if isinstance(event, TaskFailed)] == [
+        "budget"
+    ]
 
 
 def test_a_summary_counts_like_a_request() -> None:

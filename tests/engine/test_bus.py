@@ -39,7 +39,7 @@ async def test_a_subscriber_gets_what_it_missed_and_then_what_comes() -> None:
     assert [item.seq for item in got] == [2, 3, 4]
 
 
-async def test_passing_events_repeat_the_number_of_the_last_durable_one() -> None:
+async def test_transient_events_repeat_the_number_of_the_last_durable_one() -> None:
     bus = bus_of(2)
     with bus.subscribe() as subscription:
         bus.publish(RowDelta(ts=9, delta="x"))
@@ -50,7 +50,7 @@ async def test_passing_events_repeat_the_number_of_the_last_durable_one() -> Non
 
 
 @pytest.mark.requirement("engine:events:replay")
-async def test_a_slow_reader_loses_passing_events_but_no_durable_one(
+async def test_a_slow_reader_loses_transient_events_but_no_durable_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(bus_module, "MAX_BACKLOG_EVENTS", 10)

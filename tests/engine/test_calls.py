@@ -16,18 +16,18 @@ from joey.tools.read_file import ReadFile
 from joey.tools.registry import build_default_tools
 from tests.engine.engine_harness import (
     EngineHarness,
-    asked,
+    find_rows,
     finish,
-    results,
-    rows,
-    settled,
+    list_tool_results,
+    wait_for_ask,
+    wait_for_ending,
     wait_for_event,
 )
 
 
 @pytest.mark.requirement("engine:calls:side-by-side")
 async def test_neighbouring_reads_run_at_the_same_time(
-    workshop: EngineHarness, monkeypatch: pytest.MonkeyPatch
+    engine_harness: EngineHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each read waits for the other to have begun: one after the other would never end."""
     both, read = asyncio.Barrier(2), ReadFile.run
@@ -39,18 +39,18 @@ async def test_neighbouring_reads_run_at_the_same_time(
     monkeypatch.setattr(ReadFile, "run", meet)
     names = ("a.txt", "b.txt")
     for name in names:
-        (workshop.root / name).write_text(f"this is {name}")
+        (engine_harness.root / name).write_text(f"this is {name}")
     reads = [call("read_file", {"files": [{"path": name}]}) for name in names]
-    task = await workshop.start(Turn(*reads), finish(), policy=Unattended())
-    await settled(task)
-    first, second = results(task.messages[2])
+    task = await engine_harness.start(Turn(*reads), finish(), policy=Unattended())
+    await wait_for_ending(task)
+    first, second = list_tool_results(task.messages[2])
     assert "this is a.txt" in first
     assert "this is b.txt" in second
 
 
 @pytest.mark.requirement("engine:calls:malformed", "engine:calls:unknown-tool")
-async def test_calls_beside_a_wrong_one_still_run(workshop: EngineHarness) -> None:
-    task = await workshop.start(
+async def test_calls_beside_a_wrong_one_still_run(engine_harness: EngineHarness) -> None:
+    task = await engine_harness.start(
         Turn(
             call("write_to_file", '{"path": "a.txt", "content": "half'),
             call("launch_rocket", {}),
@@ -59,56 +59,58 @@ async def test_calls_beside_a_wrong_one_still_run(workshop: EngineHarness) -> No
         finish(),
         policy=Unattended(),
     )
-    await settled(task)
-    malformed, unknown, written = results(task.messages[2])
+    await wait_for_ending(task)
+    malformed, unknown, written = list_tool_results(task.messages[2])
     assert '"status":"error"' in malformed
-    assert not (workshop.root / "a.txt").exists()
+    assert not (engine_harness.root / "a.txt").exists()
     assert "launch_rocket" in unknown
     assert all(tool.name in unknown for tool in build_default_tools())
     assert "b.txt" in written
-    assert (workshop.root / "b.txt").read_text() == "whole"
+    assert (engine_harness.root / "b.txt").read_text() == "whole"
 
 
 @pytest.mark.requirement("engine:calls:message-is-no")
 async def test_a_message_in_place_of_a_yes_rejects_the_call_and_is_its_feedback(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
-    task = await workshop.start(
+    task = await engine_harness.start(
         Turn(call("write_to_file", {"path": "new.txt", "content": "1"})),
         finish(),
         settings=Settings(),
     )
-    await asked(task)
+    await wait_for_ask(task)
     await task.send("call it old.txt")
-    await asked(task)
-    assert results(task.messages[2]) == ['{"status":"denied","feedback":"call it old.txt"}']
-    assert rows(task, "tool")[0].approval_state == "rejected"
-    assert not (workshop.root / "new.txt").exists()
+    await wait_for_ask(task)
+    assert list_tool_results(task.messages[2]) == [
+        '{"status":"denied","feedback":"call it old.txt"}'
+    ]
+    assert find_rows(task, "tool")[0].approval_state == "rejected"
+    assert not (engine_harness.root / "new.txt").exists()
 
 
 @pytest.mark.requirement("engine:asks:followup-time")
 async def test_a_question_answers_itself_with_its_first_suggestion_after_a_while(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
     question = {"question": "which?", "follow_up": [{"text": "the red one"}, {"text": "the blue"}]}
     settings = Settings(always_allow_followup_questions=True, followup_auto_approve_timeout_ms=1)
-    task = await workshop.start(
+    task = await engine_harness.start(
         Turn(call("ask_followup_question", question)), finish(), settings=settings
     )
     presented = await wait_for_event(task, TaskCompleted)
     assert presented.result == "all done"
-    assert results(task.messages[2]) == ["<user_message>\nthe red one\n</user_message>"]
+    assert list_tool_results(task.messages[2]) == ["<user_message>\nthe red one\n</user_message>"]
 
 
 async def test_what_nobody_was_there_to_allow_is_named_in_the_ending_and_put_in_no_mouth(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
-    task = await workshop.start(
+    task = await engine_harness.start(
         Turn(call("write_to_file", {"path": "a.txt", "content": "1"})),
         finish(),
         settings=Settings(),
         policy=Unattended(),
     )
-    assert await settled(task) == Completed("all done", ("a.txt",))
-    assert rows(task, "user_feedback") == []
-    assert "Nobody is there" in results(task.messages[2])[0]
+    assert await wait_for_ending(task) == Completed("all done", ("a.txt",))
+    assert find_rows(task, "user_feedback") == []
+    assert "Nobody is there" in list_tool_results(task.messages[2])[0]

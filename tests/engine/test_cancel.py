@@ -32,107 +32,107 @@ from joey.testing.server import ModelServer
 from tests.engine.engine_harness import (
     TIMEOUT_S,
     EngineHarness,
-    asked,
     check_history,
-    durable,
+    find_rows,
     finish,
-    results,
-    rows,
-    settled,
-    texts,
+    list_durable_events,
+    list_texts,
+    list_tool_results,
+    wait_for_ask,
+    wait_for_ending,
     wait_for_event,
 )
 
 
 async def check_stopped(task: Task, provider: ScriptedProvider) -> None:
     """No stream, ask, row or asyncio task is left, and both histories are whole."""
-    assert await settled(task) == Aborted()
+    assert await wait_for_ending(task) == Aborted()
     assert task.state is TaskState.ABORTED
     assert task.pending is None
     assert provider.open_streams == 0
     assert not task.runtime.terminal.background_commands
-    assert sum(isinstance(event, TaskAborted) for event in durable(task)) == 1
+    assert sum(isinstance(event, TaskAborted) for event in list_durable_events(task)) == 1
     check_history(task.messages)
     assert not [row for row in task.rows if getattr(row, "approval_state", None) == "pending"]
     alive = {t.get_name() for t in asyncio.all_tasks() if t is not asyncio.current_task()}
     assert not {name for name in alive if name.startswith("joey-")}
 
 
-async def check_resumes(workshop: EngineHarness, task: Task) -> None:
-    workshop.script(finish("after all"))
-    await workshop.engine.release(task)
-    again = await workshop.engine.resume(task.id, "go on")
-    await asked(again)
+async def check_resumes(engine_harness: EngineHarness, task: Task) -> None:
+    engine_harness.use_script(finish("after all"))
+    await engine_harness.engine.release(task)
+    again = await engine_harness.engine.resume(task.id, "go on")
+    await wait_for_ask(again)
     check_history(again.messages)
     await again.approve()
-    assert await settled(again) == Completed("after all")
+    assert await wait_for_ending(again) == Completed("after all")
 
 
 @pytest.mark.requirement("engine:cancel:twice")
-async def test_before_the_first_step(workshop: EngineHarness) -> None:
-    provider = workshop.script(finish())
-    task = await workshop.start()
+async def test_before_the_first_step(engine_harness: EngineHarness) -> None:
+    provider = engine_harness.use_script(finish())
+    task = await engine_harness.start()
     await task.cancel()
     await check_stopped(task, provider)
-    await check_resumes(workshop, task)
+    await check_resumes(engine_harness, task)
 
 
 @pytest.mark.requirement("engine:cancel:before-reply")
-async def test_before_the_first_chunk(workshop: EngineHarness) -> None:
-    provider = workshop.script(Turn(pause(600), say("never")))
-    task = await workshop.start()
+async def test_before_the_first_chunk(engine_harness: EngineHarness) -> None:
+    provider = engine_harness.use_script(Turn(pause(600), say("never")))
+    task = await engine_harness.start()
     await wait_for_event(task, RequestStarted)
     await asyncio.sleep(0)
     await task.cancel()
     await check_stopped(task, provider)
-    await check_resumes(workshop, task)
+    await check_resumes(engine_harness, task)
 
 
 @pytest.mark.requirement(
     "engine:cancel:mid-text", "history:api:interrupted-text", "history:ui:request-row"
 )
-async def test_in_the_middle_of_text(workshop: EngineHarness) -> None:
-    provider = workshop.script(Turn(say("I was say"), pause(600), say("ing")))
-    task = await workshop.start()
+async def test_in_the_middle_of_text(engine_harness: EngineHarness) -> None:
+    provider = engine_harness.use_script(Turn(say("I was say"), pause(600), say("ing")))
+    task = await engine_harness.start()
     await wait_for_event(task, RowDelta)
     await task.cancel()
     await check_stopped(task, provider)
-    assert "I was say" in texts(task.messages[-1])
-    assert "user_cancelled" in (rows(task, "api_req_started")[-1].text or "")
-    await check_resumes(workshop, task)
+    assert "I was say" in list_texts(task.messages[-1])
+    assert "user_cancelled" in (find_rows(task, "api_req_started")[-1].text or "")
+    await check_resumes(engine_harness, task)
 
 
 @pytest.mark.requirement("engine:cancel:mid-arguments")
-async def test_in_the_middle_of_arguments(workshop: EngineHarness) -> None:
+async def test_in_the_middle_of_arguments(engine_harness: EngineHarness) -> None:
     gate = asyncio.Event()
-    provider = workshop.script(
+    provider = engine_harness.use_script(
         [
             CallChunk(0, id="c1", name="write_to_file"),
             CallChunk(0, arguments='{"path": "a.txt", "content": "hal'),
             pause(gate),
         ]
     )
-    task = await workshop.start()
+    task = await engine_harness.start()
     await wait_for_event(task, ArgumentsDelta)
     await task.cancel()
     await check_stopped(task, provider)
-    assert not (workshop.root / "a.txt").exists()
-    await check_resumes(workshop, task)
+    assert not (engine_harness.root / "a.txt").exists()
+    await check_resumes(engine_harness, task)
 
 
 @pytest.mark.requirement(
     "engine:cancel:during-tool", "tool:execute_command:success:group", "history:api:missing-result"
 )
-async def test_in_a_command_whose_processes_go_with_it(workshop: EngineHarness) -> None:
+async def test_in_a_command_whose_processes_go_with_it(engine_harness: EngineHarness) -> None:
     command = "echo $$; trap '' TERM; sleep 600 & wait"
-    provider = workshop.script(Turn(call("execute_command", {"command": command})))
-    task = await workshop.start()
+    provider = engine_harness.use_script(Turn(call("execute_command", {"command": command})))
+    task = await engine_harness.start()
     pid = int((await wait_for_event(task, CommandOutputDelta)).output.split()[0])
     await task.cancel()
     await check_stopped(task, provider)
     assert not _alive_in_group(pid)
-    assert results(task.messages[-1]) == [render_interrupted_call()]
-    await check_resumes(workshop, task)
+    assert list_tool_results(task.messages[-1]) == [render_interrupted_call()]
+    await check_resumes(engine_harness, task)
 
 
 def _alive_in_group(group: int) -> list[psutil.Process]:
@@ -151,47 +151,47 @@ def _group_of(pid: int) -> int | None:
 
 
 @pytest.mark.requirement("engine:cancel:during-wait")
-async def test_in_a_countdown(workshop: EngineHarness) -> None:
-    workshop.clock.held = asyncio.Event()
-    provider = workshop.script(Turn(fail(529, "overloaded")))
-    task = await workshop.start()
+async def test_in_a_countdown(engine_harness: EngineHarness) -> None:
+    engine_harness.clock.sleep_gate = asyncio.Event()
+    provider = engine_harness.use_script(Turn(fail(529, "overloaded")))
+    task = await engine_harness.start()
     await wait_for_event(task, RetryCountdown)
     await task.cancel()
     await check_stopped(task, provider)
-    assert rows(task, "api_req_retry_delayed")
-    workshop.clock.held = None
-    await check_resumes(workshop, task)
+    assert find_rows(task, "api_req_retry_delayed")
+    engine_harness.clock.sleep_gate = None
+    await check_resumes(engine_harness, task)
 
 
 @pytest.mark.requirement("engine:asks:cancel")
-async def test_while_asking(workshop: EngineHarness) -> None:
-    provider = workshop.script(Turn(call("write_to_file", {"path": "a", "content": "1"})))
-    task = await workshop.start(settings=Settings())
-    ask = await asked(task)
+async def test_while_asking(engine_harness: EngineHarness) -> None:
+    provider = engine_harness.use_script(Turn(call("write_to_file", {"path": "a", "content": "1"})))
+    task = await engine_harness.start(settings=Settings())
+    ask = await wait_for_ask(task)
     assert ask.ask is AskKind.TOOL
     await task.cancel()
     await check_stopped(task, provider)
-    assert rows(task, "tool")[0].approval_state == "rejected"
-    assert not (workshop.root / "a").exists()
-    await check_resumes(workshop, task)
+    assert find_rows(task, "tool")[0].approval_state == "rejected"
+    assert not (engine_harness.root / "a").exists()
+    await check_resumes(engine_harness, task)
 
 
 @pytest.mark.requirement("engine:cancel:twice")
-async def test_twice_at_once(workshop: EngineHarness) -> None:
-    provider = workshop.script(Turn(say("hm"), pause(600)))
-    task = await workshop.start()
+async def test_twice_at_once(engine_harness: EngineHarness) -> None:
+    provider = engine_harness.use_script(Turn(say("hm"), pause(600)))
+    task = await engine_harness.start()
     await wait_for_event(task, RowDelta)
     await asyncio.gather(task.cancel(), task.cancel())
     await task.cancel()
     await check_stopped(task, provider)
-    await check_resumes(workshop, task)
+    await check_resumes(engine_harness, task)
 
 
 async def test_a_message_sent_just_before_it_is_stopped_waits_and_does_not_set_it_to_work(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
-    provider = workshop.script(Turn(say("hm"), pause(600)), finish())
-    task = await workshop.start()
+    provider = engine_harness.use_script(Turn(say("hm"), pause(600)), finish())
+    task = await engine_harness.start()
     await wait_for_event(task, RowDelta)
     sending = asyncio.ensure_future(task.send("and be quick"))
     await asyncio.sleep(0)
@@ -202,55 +202,55 @@ async def test_a_message_sent_just_before_it_is_stopped_waits_and_does_not_set_i
 
 
 async def test_a_task_of_the_engine_is_stopped_when_the_engine_closes(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
-    provider = workshop.script(Turn(say("hm"), pause(600)))
-    task = await workshop.start(policy=Unattended())
+    provider = engine_harness.use_script(Turn(say("hm"), pause(600)))
+    task = await engine_harness.start(policy=Unattended())
     await wait_for_event(task, RowDelta)
-    await workshop.engine.close()
+    await engine_harness.engine.close()
     assert task.state is TaskState.ABORTED
     assert provider.open_streams == 0
     assert provider.is_closed
 
 
 @pytest.mark.requirement("engine:resume:goes-on")
-async def test_a_cancelled_task_goes_on_with_all_it_knew(workshop: EngineHarness) -> None:
-    (workshop.root / "a.txt").write_text("the content")
+async def test_a_cancelled_task_goes_on_with_all_it_knew(engine_harness: EngineHarness) -> None:
+    (engine_harness.root / "a.txt").write_text("the content")
     look = Turn(call("read_file", {"files": [{"path": "a.txt"}]}))
-    workshop.script(look, Turn(say("I begin to see"), pause(600)))
-    task = await workshop.start(text="look at it")
+    engine_harness.use_script(look, Turn(say("I begin to see"), pause(600)))
+    task = await engine_harness.start(text="look at it")
     await wait_for_event(task, RowDelta)
     await task.cancel()
-    await workshop.engine.close()
+    await engine_harness.engine.close()
 
-    workshop.engine = workshop.new_engine()
-    provider = workshop.script(finish())
-    again = await workshop.engine.resume(task.id, "go on")
-    await asked(again)
+    engine_harness.engine = engine_harness.new_engine()
+    provider = engine_harness.use_script(finish())
+    again = await engine_harness.engine.resume(task.id, "go on")
+    await wait_for_ask(again)
     first, called, result, cut = provider.requests[0].messages[:4]
-    assert texts(first)[0] == "look at it"
+    assert list_texts(first)[0] == "look at it"
     assert any(isinstance(block, ToolUseBlock) for block in called.content)
-    assert "the content" in results(result)[0]
-    assert "I begin to see" in texts(cut)
+    assert "the content" in list_tool_results(result)[0]
+    assert "I begin to see" in list_texts(cut)
 
 
 @pytest.mark.requirement("store:artifacts")
 async def test_the_output_of_a_command_outlives_cancelling_and_resuming(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
     flood = call("execute_command", {"command": "seq 1 5000; echo THE END"})
-    workshop.script(Turn(flood), Turn(say("hm"), pause(600)))
-    task = await workshop.start()
+    engine_harness.use_script(Turn(flood), Turn(say("hm"), pause(600)))
+    task = await engine_harness.start()
     await wait_for_event(task, RowDelta)
     await task.cancel()
-    await workshop.engine.release(task)
-    (artifact,) = (workshop.home / "tasks" / f"task_{task.id}" / "command-output").iterdir()
+    await engine_harness.engine.release(task)
+    (artifact,) = (engine_harness.home / "tasks" / f"task_{task.id}" / "command-output").iterdir()
 
     read = call("read_command_output", {"artifact_id": artifact.name, "search": "THE END"})
-    workshop.script(Turn(read), finish())
-    again = await workshop.engine.resume(task.id, "go on")
-    await asked(again)
-    assert "THE END" in results(again.messages[-2])[0]
+    engine_harness.use_script(Turn(read), finish())
+    again = await engine_harness.engine.resume(task.id, "go on")
+    await wait_for_ask(again)
+    assert "THE END" in list_tool_results(again.messages[-2])[0]
     assert artifact.read_text().startswith("1\n2\n")
 
 

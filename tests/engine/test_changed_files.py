@@ -15,13 +15,13 @@ from joey.ports import ResolvedPath
 from joey.testing.script import Turn, call
 from joey.testing.scripted import ScriptedProvider
 from joey.workspace.files import LocalFiles
-from tests.engine.engine_harness import EngineHarness, finish, settled, texts
+from tests.engine.engine_harness import EngineHarness, finish, list_texts, wait_for_ending
 
 HEADING = "# Recently Modified Files"
 
 
-def surroundings(provider: ScriptedProvider) -> list[str]:
-    return [texts(request.messages[-1])[-1] for request in provider.requests]
+def list_environment_details(provider: ScriptedProvider) -> list[str]:
+    return [list_texts(request.messages[-1])[-1] for request in provider.requests]
 
 
 def then(act: Callable[[], object], turn: Turn) -> Callable[..., Turn]:
@@ -35,42 +35,44 @@ def then(act: Callable[[], object], turn: Turn) -> Callable[..., Turn]:
 
 
 @pytest.mark.requirement("prompts:environment:recently-modified")
-async def test_a_file_that_somebody_else_changed_is_reported_once(workshop: EngineHarness) -> None:
-    path = workshop.root / "a.py"
+async def test_a_file_that_somebody_else_changed_is_reported_once(
+    engine_harness: EngineHarness,
+) -> None:
+    path = engine_harness.root / "a.py"
     path.write_text("one\n")
-    (workshop.root / "b.py").write_text("never seen\n")
+    (engine_harness.root / "b.py").write_text("never seen\n")
 
     def change() -> None:
         path.write_text("two, and more\n")
-        (workshop.root / "b.py").write_text("changed\n")
+        (engine_harness.root / "b.py").write_text("changed\n")
 
     look = call("list_files", {"path": ".", "recursive": False})
-    provider = workshop.script(
+    provider = engine_harness.use_script(
         Turn(call("read_file", {"files": [{"path": "a.py"}]})),
         then(change, Turn(look)),
         Turn(call("list_files", {"path": "."})),
         finish(),
     )
-    await settled(await workshop.start(policy=Unattended()))
-    reported = [HEADING in text for text in surroundings(provider)]
+    await wait_for_ending(await engine_harness.start(policy=Unattended()))
+    reported = [HEADING in text for text in list_environment_details(provider)]
     assert reported == [False, False, True, False]
-    assert "\na.py\n" in surroundings(provider)[2]
-    assert "b.py" not in surroundings(provider)[2]
+    assert "\na.py\n" in list_environment_details(provider)[2]
+    assert "b.py" not in list_environment_details(provider)[2]
 
 
 @pytest.mark.requirement("prompts:environment:recently-modified")
-async def test_what_the_model_changes_itself_is_not_reported(workshop: EngineHarness) -> None:
-    (workshop.root / "a.py").write_text("one\n")
+async def test_what_the_model_changes_itself_is_not_reported(engine_harness: EngineHarness) -> None:
+    (engine_harness.root / "a.py").write_text("one\n")
     edit = {"file_path": "a.py", "old_string": "one", "new_string": "two"}
-    provider = workshop.script(
+    provider = engine_harness.use_script(
         Turn(call("read_file", {"files": [{"path": "a.py"}]})),
         Turn(call("edit", edit)),
         Turn(call("write_to_file", {"path": "a.py", "content": "three\n"})),
         finish(),
     )
-    await settled(await workshop.start(policy=Unattended()))
-    assert (workshop.root / "a.py").read_text() == "three\n"
-    assert not any(HEADING in text for text in surroundings(provider))
+    await wait_for_ending(await engine_harness.start(policy=Unattended()))
+    assert (engine_harness.root / "a.py").read_text() == "three\n"
+    assert not any(HEADING in text for text in list_environment_details(provider))
 
 
 async def seen(

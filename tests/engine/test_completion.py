@@ -7,11 +7,11 @@ from joey.engine.asks import Unattended
 from joey.testing.script import Turn, call
 from tests.engine.engine_harness import (
     EngineHarness,
-    asked,
     done,
     finish,
-    results,
-    settled,
+    list_tool_results,
+    wait_for_ask,
+    wait_for_ending,
     wait_for_event,
 )
 
@@ -20,55 +20,55 @@ TODOS = call("update_todo_list", {"todos": "[x] a"})
 
 
 async def test_a_result_that_was_cancelled_while_presented_is_not_called_accepted(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
-    task = await workshop.start(finish("half of it"), finish())
-    await asked(task)
+    task = await engine_harness.start(finish("half of it"), finish())
+    await wait_for_ask(task)
     await task.cancel()
     await task.send("that is only half of it")
-    await asked(task)
-    assert results(task.messages[2])
-    assert ACCEPTED not in results(task.messages[2])
+    await wait_for_ask(task)
+    assert list_tool_results(task.messages[2])
+    assert ACCEPTED not in list_tool_results(task.messages[2])
 
 
 async def test_a_result_that_was_never_presented_is_not_called_accepted(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
     slow = call("execute_command", {"command": "echo go; sleep 600"})
-    task = await workshop.start(Turn(slow, done("unseen")), finish())
+    task = await engine_harness.start(Turn(slow, done("unseen")), finish())
     await wait_for_event(task, CommandOutputDelta)
     await task.cancel()
     await task.send("go on")
-    await asked(task)
-    assert ACCEPTED not in results(task.messages[2])
+    await wait_for_ask(task)
+    assert ACCEPTED not in list_tool_results(task.messages[2])
 
 
 async def test_an_accepted_result_beside_other_calls_does_not_read_as_interrupted(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
-    task = await workshop.start(Turn(TODOS, done("42")), policy=Unattended())
-    await settled(task)
-    sent = [text for message in task.messages for text in results(message)]
+    task = await engine_harness.start(Turn(TODOS, done("42")), policy=Unattended())
+    await wait_for_ending(task)
+    sent = [text for message in task.messages for text in list_tool_results(message)]
     assert not [text for text in sent if "interrupted" in text]
 
 
 async def test_a_call_behind_an_accepted_result_is_not_said_to_have_perhaps_run(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
-    task = await workshop.start(Turn(done("42"), TODOS), policy=Unattended())
-    await settled(task)
-    await workshop.engine.release(task)
-    workshop.script(finish())
-    again = await workshop.engine.resume(task.id, "more")
-    await asked(again)
-    assert not [text for text in results(again.messages[2]) if "interrupted" in text]
+    task = await engine_harness.start(Turn(done("42"), TODOS), policy=Unattended())
+    await wait_for_ending(task)
+    await engine_harness.engine.release(task)
+    engine_harness.use_script(finish())
+    again = await engine_harness.engine.resume(task.id, "more")
+    await wait_for_ask(again)
+    assert not [text for text in list_tool_results(again.messages[2]) if "interrupted" in text]
 
 
 async def test_feedback_on_a_result_skips_the_second_result_of_the_same_reply(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
-    task = await workshop.start(Turn(done("one"), done("two")), finish("three"))
-    await asked(task)
+    task = await engine_harness.start(Turn(done("one"), done("two")), finish("three"))
+    await wait_for_ask(task)
     await task.send("not like this")
-    await asked(task)
+    await wait_for_ask(task)
     assert task.result == "three"

@@ -27,15 +27,20 @@ from joey.testing.scripted import ScriptedProvider, ScriptedTurn
 from tests.engine.engine_harness import (
     TIMEOUT_S,
     EngineHarness,
-    asked,
+    block_disk_writes,
+    find_rows,
     finish,
-    kinds,
-    rows,
-    settled,
-    slow_disk,
+    list_event_names,
+    wait_for_ask,
+    wait_for_ending,
     wait_for_event,
 )
-from tests.engine.small_window_model import SmallWindowModel, condensed, read, text_of
+from tests.engine.small_window_model import (
+    SmallWindowModel,
+    join_text,
+    list_condense_events,
+    make_read_turn,
+)
 
 
 class Awaited(asyncio.Event):
@@ -51,72 +56,74 @@ class Awaited(asyncio.Event):
 
 
 @pytest.fixture
-def shop(workshop: EngineHarness) -> EngineHarness:
+def harness_with_files(engine_harness: EngineHarness) -> EngineHarness:
     for number in range(4):
-        (workshop.root / f"file{number}.txt").write_text("some words of a file\n" * 200)
-    return workshop
+        (engine_harness.root / f"file{number}.txt").write_text("some words of a file\n" * 200)
+    return engine_harness
 
 
 def model(
-    shop: EngineHarness, *turns: ScriptedTurn, summaries: list[ScriptedTurn]
+    harness: EngineHarness, *turns: ScriptedTurn, summaries: list[ScriptedTurn]
 ) -> SmallWindowModel:
-    shop.provider = narrow = SmallWindowModel(turns, summaries=summaries)
+    harness.provider = narrow = SmallWindowModel(turns, summaries=summaries)
     return narrow
 
 
-async def worked(shop: EngineHarness, *summaries: ScriptedTurn, **about: object) -> Task:
+async def worked(harness: EngineHarness, *summaries: ScriptedTurn, **about: object) -> Task:
     """A task that has read two files and rests."""
-    model(shop, read(0), read(1), finish(), summaries=list(summaries))
-    task = await shop.start(policy=Unattended(), **about)  # type: ignore[arg-type]
-    assert await settled(task) == Completed("all done")
+    model(harness, make_read_turn(0), make_read_turn(1), finish(), summaries=list(summaries))
+    task = await harness.start(policy=Unattended(), **about)  # type: ignore[arg-type]
+    assert await wait_for_ending(task) == Completed("all done")
     return task
 
 
-def look(task: Task) -> object:
+def dump_state(task: Task) -> object:
     api = task.recorder.api_history
     return msgspec.to_builtins([api.render_current(), api.list_stored(), list(task.rows)])
 
 
 @pytest.mark.requirement("context:manual")
-async def test_a_completed_task_is_condensed_and_stays_completed(shop: EngineHarness) -> None:
-    task = await worked(shop, Turn(say("Two files were read.")))
+async def test_a_completed_task_is_condensed_and_stays_completed(
+    harness_with_files: EngineHarness,
+) -> None:
+    task = await worked(harness_with_files, Turn(say("Two files were read.")))
     since = task.seq
     event = await task.condense("Keep the names.")
     assert event.summary == "Two files were read."
     assert task.state is TaskState.COMPLETED
-    assert (await settled(task)) == Completed("all done")
+    assert (await wait_for_ending(task)) == Completed("all done")
     assert [record.event for record in task.bus.list_records_after(since)] == [event]
     assert len(task.recorder.api_history.messages) == 1
-    narrow = shop.provider
+    narrow = harness_with_files.provider
     assert isinstance(narrow, SmallWindowModel)
-    asked_for = text_of(narrow.summary_requests[0].messages[0])
+    asked_for = join_text(narrow.summary_requests[0].messages[0])
     assert "Keep the names." in asked_for
     assert "some words of a file" in asked_for
     assert DEFAULT_CONDENSE_INSTRUCTION in asked_for
     assert not narrow.summary_requests[0].tools
-    narrow.left = [finish("more")]
+    narrow.remaining_turns = [finish("more")]
     await task.send("Go on.")
-    assert await settled(task) == Completed("more")
-    assert "Two files were read." in text_of(narrow.asked[-1].messages[0])
-    assert "Go on." in text_of(narrow.asked[-1].messages[0])
+    assert await wait_for_ending(task) == Completed("more")
+    assert "Two files were read." in join_text(narrow.regular_requests[-1].messages[0])
+    assert "Go on." in join_text(narrow.regular_requests[-1].messages[0])
 
 
 @pytest.mark.requirement("context:manual")
-async def test_there_must_be_something_to_condense(shop: EngineHarness) -> None:
-    task = await worked(shop, Turn(say("Short.")))
+async def test_there_must_be_something_to_condense(harness_with_files: EngineHarness) -> None:
+    task = await worked(harness_with_files, Turn(say("Short.")))
     await task.condense()
-    before = look(task)
+    before = dump_state(task)
     with pytest.raises(CondenseError, match="nothing to condense"):
         await task.condense()
-    assert look(task) == before
+    assert dump_state(task) == before
 
 
 @pytest.mark.requirement("context:manual")
 async def test_there_must_be_something_also_while_the_last_summary_is_being_saved(
-    shop: EngineHarness,
+    harness_with_files: EngineHarness,
 ) -> None:
-    task = await worked(shop, Turn(say("Short.")))
-    with slow_disk(task):
+    task = await worked(harness_with_files, Turn(say("Short.")))
+    with block_disk_writes(task):
         await task.condense()
         with pytest.raises(CondenseError, match="nothing to condense"):
             task.start_condensing()
@@ -124,35 +131,39 @@ async def test_there_must_be_something_also_while_the_last_summary_is_being_save
 
 @pytest.mark.requirement("context:manual")
 async def test_a_condense_request_that_can_no_longer_be_met_is_answered_in_the_conversation(
-    shop: EngineHarness,
+    harness_with_files: EngineHarness,
 ) -> None:
     gate = asyncio.Event()
-    model(shop, Turn(pause(gate), fail(401, "who are you?")), summaries=[])
-    task = await shop.start(policy=Unattended())
+    model(harness_with_files, Turn(pause(gate), fail(401, "who are you?")), summaries=[])
+    task = await harness_with_files.start(policy=Unattended())
     await wait_for_event(task, RequestStarted)
     request = task.start_condensing()
     gate.set()
     async with asyncio.timeout(TIMEOUT_S):
         with pytest.raises(CondenseError, match="nothing to condense"):
             await request
-    [row] = rows(task, "condense_context_error")
+    [row] = find_rows(task, "condense_context_error")
     assert "nothing to condense" in (row.text or "")
 
 
 @pytest.mark.requirement("context:manual")
-async def test_a_summary_that_is_no_shorter_counts_as_failed(shop: EngineHarness) -> None:
-    task = await worked(shop, Turn(say("many words " * 10_000)))
+async def test_a_summary_that_is_no_shorter_counts_as_failed(
+    harness_with_files: EngineHarness,
+) -> None:
+    task = await worked(harness_with_files, Turn(say("many words " * 10_000)))
     shown = msgspec.to_builtins(task.recorder.api_history.render_current())
     with pytest.raises(CondenseError, match="longer than the conversation"):
         await task.condense()
     assert msgspec.to_builtins(task.recorder.api_history.render_current()) == shown
-    assert rows(task, "condense_context_error")
-    assert task.usage.total_tokens_in > sum(_narrow(shop).sizes[:3])
+    assert find_rows(task, "condense_context_error")
+    assert task.usage.total_tokens_in > sum(_narrow(harness_with_files).request_tokens[:3])
 
 
 @pytest.mark.requirement("context:manual")
-async def test_a_service_that_fails_leaves_everything_as_it_was(shop: EngineHarness) -> None:
-    task = await worked(shop, Turn(fail(401, "who are you?")))
+async def test_a_service_that_fails_leaves_everything_as_it_was(
+    harness_with_files: EngineHarness,
+) -> None:
+    task = await worked(harness_with_files, Turn(fail(401, "who are you?")))
     shown = msgspec.to_builtins(task.recorder.api_history.render_current())
     with pytest.raises(UserError, match="who are you"):
         await task.condense()
@@ -161,17 +172,17 @@ async def test_a_service_that_fails_leaves_everything_as_it_was(shop: EngineHarn
 
 
 @pytest.mark.requirement("context:manual")
-async def test_transient_errors_are_waited_out(shop: EngineHarness) -> None:
-    task = await worked(shop, Turn(fail(529, "overloaded")), Turn(say("At last.")))
+async def test_transient_errors_are_waited_out(harness_with_files: EngineHarness) -> None:
+    task = await worked(harness_with_files, Turn(fail(529, "overloaded")), Turn(say("At last.")))
     event = await task.condense()
     assert event.summary == "At last."
-    assert rows(task, "api_req_retry_delayed")
+    assert find_rows(task, "api_req_retry_delayed")
 
 
 @pytest.mark.requirement("context:cancel")
-async def test_cancelling_a_summary_changes_nothing(shop: EngineHarness) -> None:
+async def test_cancelling_a_summary_changes_nothing(harness_with_files: EngineHarness) -> None:
     never = asyncio.Event()
-    task = await worked(shop, [Turn(say("half a")).steps[0], pause(never)])
+    task = await worked(harness_with_files, [Turn(say("half a")).steps[0], pause(never)])
     shown = msgspec.to_builtins(task.recorder.api_history.render_current())
     condensing = asyncio.ensure_future(task.condense())
     opened = await wait_for_event(task, RowOpened, task.seq)
@@ -183,64 +194,74 @@ async def test_cancelling_a_summary_changes_nothing(shop: EngineHarness) -> None
     assert msgspec.to_builtins(task.recorder.api_history.render_current()) == shown
     assert task.state is TaskState.COMPLETED
     assert not task.recorder.ui_history.open_row_timestamps
-    assert not condensed(task)
+    assert not list_condense_events(task)
 
 
 @pytest.mark.requirement("context:cancel")
 async def test_cancelling_a_run_that_is_being_condensed_changes_nothing(
-    shop: EngineHarness,
+    harness_with_files: EngineHarness,
 ) -> None:
     never = asyncio.Event()
-    narrow = model(shop, *map(read, range(4)), finish(), summaries=[[pause(never)]])
+    narrow = model(
+        harness_with_files, *map(make_read_turn, range(4)), finish(), summaries=[[pause(never)]]
+    )
     settings = Settings(auto_condense_context_percent=30)
-    task = await shop.start(policy=Unattended(), settings=settings)
+    task = await harness_with_files.start(policy=Unattended(), settings=settings)
     with task.subscribe(0) as subscription:
         async for item in subscription:
             if isinstance(item.event, RowOpened) and item.event.say == "condense_context":
                 break
     shown = msgspec.to_builtins(task.recorder.api_history.render_current())
     await task.cancel()
-    assert await settled(task) == Aborted()
+    assert await wait_for_ending(task) == Aborted()
     assert msgspec.to_builtins(task.recorder.api_history.render_current()) == shown
-    assert not condensed(task)
+    assert not list_condense_events(task)
     assert narrow.open_streams == 0
 
 
 @pytest.mark.requirement("context:crash")
 async def test_a_death_while_a_summary_is_written_loses_nothing(
-    shop: EngineHarness, tmp_path: Path
+    harness_with_files: EngineHarness, tmp_path: Path
 ) -> None:
     never = Awaited()
-    task = await worked(shop, [Turn(say("half a")).steps[0], pause(never)], Turn(say("Whole.")))
+    task = await worked(
+        harness_with_files, [Turn(say("half a")).steps[0], pause(never)], Turn(say("Whole."))
+    )
     shown = msgspec.to_builtins(task.recorder.api_history.render_current())
     task.start_condensing()
     async with asyncio.timeout(TIMEOUT_S):
         await never.awaited.wait()
     left = tmp_path / "left"
-    shutil.copytree(shop.home, left)
-    await shop.engine.close()
+    shutil.copytree(harness_with_files.home, left)
+    await harness_with_files.engine.close()
     for lock in left.rglob("*lock*"):
         lock.unlink()
-    shop.home = left
-    shop.engine = shop.new_engine()
-    narrow = _narrow(shop)
-    narrow.left = [finish("again")]
-    options = TaskOptions(workspace=shop.root, policy=Unattended())
-    again = await shop.engine.resume(task.id, "Go on.", options=options)
-    assert await settled(again) == Completed("again")
-    sent = msgspec.to_builtins(list(narrow.asked[-1].messages))
+    harness_with_files.home = left
+    harness_with_files.engine = harness_with_files.new_engine()
+    narrow = _narrow(harness_with_files)
+    narrow.remaining_turns = [finish("again")]
+    options = TaskOptions(workspace=harness_with_files.root, policy=Unattended())
+    again = await harness_with_files.engine.resume(task.id, "Go on.", options=options)
+    assert await wait_for_ending(again) == Completed("again")
+    sent = msgspec.to_builtins(list(narrow.regular_requests[-1].messages))
     assert sent[: len(shown)] == shown
     assert (await again.condense()).summary == "Whole."
 
 
 @pytest.mark.requirement("context:manual")
-async def test_a_task_at_work_is_condensed_before_its_next_request(shop: EngineHarness) -> None:
+async def test_a_task_at_work_is_condensed_before_its_next_request(
+    harness_with_files: EngineHarness,
+) -> None:
     gate = asyncio.Event()
     narrow = model(
-        shop, read(0), Turn(pause(gate), *read(1).steps), finish(), summaries=[Turn(say("So far."))]
+        harness_with_files,
+        make_read_turn(0),
+        Turn(pause(gate), *make_read_turn(1).steps),
+        finish(),
+        summaries=[Turn(say("So far."))],
     )
-    task = await shop.start(policy=Unattended())
-    while kinds(task).count("RequestStarted") < 2:
+    task = await harness_with_files.start(policy=Unattended())
+    while list_event_names(task).count("RequestStarted") < 2:
         await wait_for_event(task, object, task.seq)
     condensing = asyncio.ensure_future(task.condense())
     await asyncio.sleep(0)
@@ -248,34 +269,40 @@ async def test_a_task_at_work_is_condensed_before_its_next_request(shop: EngineH
         task.start_condensing()
     gate.set()
     assert (await condensing).summary == "So far."
-    assert await settled(task) == Completed("all done")
-    assert "So far." in text_of(narrow.asked[-1].messages[0])
-    assert "file1.txt" in text_of(narrow.summary_requests[0].messages[0])
+    assert await wait_for_ending(task) == Completed("all done")
+    assert "So far." in join_text(narrow.regular_requests[-1].messages[0])
+    assert "file1.txt" in join_text(narrow.summary_requests[0].messages[0])
 
 
 @pytest.mark.requirement("context:manual")
 async def test_a_condense_request_that_comes_with_the_last_reply_is_met_at_rest(
-    shop: EngineHarness,
+    harness_with_files: EngineHarness,
 ) -> None:
-    narrow = model(shop, read(0), read(1), finish(), summaries=[Turn(say("So far."))])
-    task = await shop.start()
-    ask = await asked(task)
+    narrow = model(
+        harness_with_files,
+        make_read_turn(0),
+        make_read_turn(1),
+        finish(),
+        summaries=[Turn(say("So far."))],
+    )
+    task = await harness_with_files.start()
+    ask = await wait_for_ask(task)
     condensing = asyncio.ensure_future(task.condense())
     await asyncio.sleep(0)
     assert not narrow.summary_requests
     assert task.pending == ask
     await task.approve()
     assert (await condensing).summary == "So far."
-    assert await settled(task) == Completed("all done")
+    assert await wait_for_ending(task) == Completed("all done")
 
 
 async def test_messages_that_come_while_a_summary_is_written_are_sent_after_it(
-    shop: EngineHarness,
+    harness_with_files: EngineHarness,
 ) -> None:
     gate = asyncio.Event()
-    task = await worked(shop, Turn(pause(gate), say("So far.")))
-    narrow = _narrow(shop)
-    narrow.left = [finish("heard")]
+    task = await worked(harness_with_files, Turn(pause(gate), say("So far.")))
+    narrow = _narrow(harness_with_files)
+    narrow.remaining_turns = [finish("heard")]
     condensing = asyncio.ensure_future(task.condense())
     await wait_for_event(task, RowOpened, task.seq)
     await task.send("One more thing.")
@@ -283,33 +310,37 @@ async def test_messages_that_come_while_a_summary_is_written_are_sent_after_it(
     gate.set()
     await condensing
     await wait_for_event(task, TaskFinished, since)
-    assert await settled(task) == Completed("heard")
-    sent = text_of(narrow.asked[-1].messages[0])
+    assert await wait_for_ending(task) == Completed("heard")
+    sent = join_text(narrow.regular_requests[-1].messages[0])
     assert sent.index("So far.") < sent.index("One more thing.")
 
 
 @pytest.mark.requirement("context:rewind")
-async def test_going_back_before_a_summary_shows_what_it_hid(shop: EngineHarness) -> None:
-    task = await worked(shop, Turn(say("So far.")))
-    before = look(task)
+async def test_going_back_before_a_summary_shows_what_it_hid(
+    harness_with_files: EngineHarness,
+) -> None:
+    task = await worked(harness_with_files, Turn(say("So far.")))
+    before = dump_state(task)
     last = max(int(row["ts"]) for row in msgspec.to_builtins(list(task.rows)))
     event = await task.condense()
-    narrow = _narrow(shop)
-    narrow.left = [finish("later")]
+    narrow = _narrow(harness_with_files)
+    narrow.remaining_turns = [finish("later")]
     await task.send("And then?")
-    await settled(task)
+    await wait_for_ending(task)
     await task.rewind(last)
-    assert look(task) == before
+    assert dump_state(task) == before
     await task.undo_rewind()
     assert task.recorder.api_history.first_message is not None
     assert event.condense_id == task.recorder.api_history.first_message.condense_parent
 
 
-async def test_the_users_own_prompt_replaces_ours(shop: EngineHarness) -> None:
+async def test_the_users_own_prompt_replaces_ours(harness_with_files: EngineHarness) -> None:
     settings = Settings(custom_condensing_prompt="Write a haiku.", always_allow_read_only=True)
-    task = await worked(shop, Turn(say("Leaves fall on the code.")), settings=settings)
+    task = await worked(
+        harness_with_files, Turn(say("Leaves fall on the code.")), settings=settings
+    )
     await task.condense()
-    sent = text_of(_narrow(shop).summary_requests[0].messages[0])
+    sent = join_text(_narrow(harness_with_files).summary_requests[0].messages[0])
     assert "Write a haiku." in sent
     assert DEFAULT_CONDENSE_INSTRUCTION not in sent
 
@@ -336,8 +367,8 @@ async def test_another_model_may_write_the_summaries() -> None:
 
 
 @pytest.mark.requirement("context:adopted")
-async def test_a_task_of_roo_can_be_condensed(shop: EngineHarness) -> None:
-    directory = shop.home / "tasks" / "0196e6b5-4fb2-7391-b6a7-2b7a4b4f7c10"
+async def test_a_task_of_roo_can_be_condensed(harness_with_files: EngineHarness) -> None:
+    directory = harness_with_files.home / "tasks" / "0196e6b5-4fb2-7391-b6a7-2b7a4b4f7c10"
     directory.mkdir(parents=True)
     read_file = {"type": "tool_use", "id": "t1", "name": "read_file", "input": {"path": "a.txt"}}
     result = {"type": "tool_result", "tool_use_id": "t1", "content": "words\n" * 1000}
@@ -354,9 +385,9 @@ async def test_a_task_of_roo_can_be_condensed(shop: EngineHarness) -> None:
     ]
     (directory / "api_conversation_history.json").write_text(json.dumps(api))
     (directory / "ui_messages.json").write_text(json.dumps(ui))
-    model(shop, summaries=[Turn(say("It was read."))])
-    options = TaskOptions(workspace=shop.root, policy=Unattended())
-    task = await shop.engine.open(directory.name, options=options)
+    model(harness_with_files, summaries=[Turn(say("It was read."))])
+    options = TaskOptions(workspace=harness_with_files.root, policy=Unattended())
+    task = await harness_with_files.engine.open(directory.name, options=options)
     event = await task.condense()
     summary = "\n".join(block.text for block in event.content)
     assert "It was read." in summary
@@ -365,29 +396,33 @@ async def test_a_task_of_roo_can_be_condensed(shop: EngineHarness) -> None:
     assert shown.is_summary
 
 
-def _narrow(shop: EngineHarness) -> SmallWindowModel:
-    assert isinstance(shop.provider, SmallWindowModel)
-    return shop.provider
+def _narrow(harness: EngineHarness) -> SmallWindowModel:
+    assert isinstance(harness.provider, SmallWindowModel)
+    return harness.provider
 
 
-async def test_a_summary_covers_the_results_of_the_turn_before(shop: EngineHarness) -> None:
-    narrow = model(shop, *map(read, range(3)), finish(), summaries=[])
+async def test_a_summary_covers_the_results_of_the_turn_before(
+    harness_with_files: EngineHarness,
+) -> None:
+    narrow = model(harness_with_files, *map(make_read_turn, range(3)), finish(), summaries=[])
     settings = Settings(auto_condense_context_percent=30)
-    task = await shop.start(policy=Unattended(), settings=settings)
-    await settled(task)
-    first = text_of(narrow.summary_requests[0].messages[0])
+    task = await harness_with_files.start(policy=Unattended(), settings=settings)
+    await wait_for_ending(task)
+    first = join_text(narrow.summary_requests[0].messages[0])
     reads = first.count("calls read_file")
     assert reads == first.count("## Result of the call") > 0
 
 
 @pytest.mark.requirement("context:manual")
 async def test_a_service_that_counts_less_than_we_do_is_not_shown_growth(
-    shop: EngineHarness,
+    harness_with_files: EngineHarness,
 ) -> None:
-    shop.provider = SmallWindowModel(
-        [read(0), finish()], bytes_per_token=8.0, summaries=[Turn(say("A file was read. " * 30))]
+    harness_with_files.provider = SmallWindowModel(
+        [make_read_turn(0), finish()],
+        bytes_per_token=8.0,
+        summaries=[Turn(say("A file was read. " * 30))],
     )
-    task = await shop.start(policy=Unattended())
-    assert await settled(task) == Completed("all done")
+    task = await harness_with_files.start(policy=Unattended())
+    assert await wait_for_ending(task) == Completed("all done")
     event = await task.condense()
     assert event.tokens_after < event.tokens_before

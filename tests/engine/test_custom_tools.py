@@ -14,7 +14,7 @@ from joey.execution.processes import kill_marked_processes
 from joey.ports import Capabilities
 from joey.testing.script import Turn, call, say
 from joey.testing.scripted import ScriptedProvider
-from tests.engine.engine_harness import EngineHarness, asked, finish
+from tests.engine.engine_harness import EngineHarness, finish, wait_for_ask
 
 GREET = '''"""Greet somebody."""
 
@@ -23,68 +23,76 @@ def run(name: str, loud: bool = False) -> str:
 '''
 
 
-def give(workshop: EngineHarness, **files: str) -> None:
-    directory = workshop.root / ".roo/tools"
+def give(engine_harness: EngineHarness, **files: str) -> None:
+    directory = engine_harness.root / ".roo/tools"
     directory.mkdir(parents=True)
     for name, text in files.items():
         (directory / f"{name}.py").write_text(text)
     tools = LocalCustomTools(
-        workshop.home, workshop.root, os.environ, lambda contents: True, kill_marked_processes
+        engine_harness.home,
+        engine_harness.root,
+        os.environ,
+        lambda contents: True,
+        kill_marked_processes,
     )
-    workshop.capabilities = Capabilities(custom_tools=tools)
+    engine_harness.capabilities = Capabilities(custom_tools=tools)
 
 
 @pytest.mark.requirement("tool:custom:approval")
 async def test_a_custom_tool_is_offered_and_runs_once_the_user_agrees(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
-    give(workshop, greet=GREET)
-    task = await workshop.start(
+    give(engine_harness, greet=GREET)
+    task = await engine_harness.start(
         Turn(call("greet", {"name": "Ann", "loud": True})),
         finish(),
         settings=Settings(always_allow_execute=False),
     )
-    ask = await asked(task)
+    ask = await wait_for_ask(task)
     assert '"tool":"customTool","name":"greet","path":".roo/tools/greet.py"' in ask.text
     await task.approve()
-    await asked(task)
+    await wait_for_ask(task)
     assert "hello Ann!" in str(task.messages)
-    assert isinstance(workshop.provider, ScriptedProvider)
-    offered = [tool.name for tool in workshop.provider.requests[0].tools]
+    assert isinstance(engine_harness.provider, ScriptedProvider)
+    offered = [tool.name for tool in engine_harness.provider.requests[0].tools]
     assert offered[-1] == "greet"
 
 
-async def test_a_custom_tool_is_called_in_xml_too(workshop: EngineHarness) -> None:
-    give(workshop, greet=GREET)
+async def test_a_custom_tool_is_called_in_xml_too(engine_harness: EngineHarness) -> None:
+    give(engine_harness, greet=GREET)
     xml = "<greet>\n<name>Ann</name>\n<loud>true</loud>\n</greet>"
-    task = await workshop.start(
+    task = await engine_harness.start(
         Turn(say(xml)),
         Turn(say("<attempt_completion><result>done</result></attempt_completion>")),
         protocol=ToolProtocol.XML,
     )
-    await asked(task)
+    await wait_for_ask(task)
     assert "hello Ann!" in str(task.messages)
-    assert isinstance(workshop.provider, ScriptedProvider)
-    assert "Greet somebody." in workshop.provider.requests[0].system
+    assert isinstance(engine_harness.provider, ScriptedProvider)
+    assert "Greet somebody." in engine_harness.provider.requests[0].system
 
 
-async def test_a_file_that_is_no_tool_is_shown_to_the_user_once(workshop: EngineHarness) -> None:
-    give(workshop, broken="def run(:", greet=GREET)
-    task = await workshop.start(finish("one"), finish("two"))
-    await asked(task)
+async def test_a_file_that_is_no_tool_is_shown_to_the_user_once(
+    engine_harness: EngineHarness,
+) -> None:
+    give(engine_harness, broken="def run(:", greet=GREET)
+    task = await engine_harness.start(finish("one"), finish("two"))
+    await wait_for_ask(task)
     await task.approve()
     await task.wait()
     await task.send("go on")
-    await asked(task)
+    await wait_for_ask(task)
     said = [r.event.text for r in task.bus.list_records_after(0) if isinstance(r.event, RowAdded)]
     warnings = [text for text in said if "broken.py" in text]
     assert len(warnings) == 1
     assert "SyntaxError" in warnings[0]
 
 
-async def test_a_custom_tool_never_takes_the_name_of_one_of_ours(workshop: EngineHarness) -> None:
-    give(workshop, read_file='"""Mine."""\ndef run(): return "mine"')
-    (workshop.root / "a.txt").write_text("the file itself")
-    task = await workshop.start(Turn(call("read_file", {"path": "a.txt"})), finish())
-    await asked(task)
+async def test_a_custom_tool_never_takes_the_name_of_one_of_ours(
+    engine_harness: EngineHarness,
+) -> None:
+    give(engine_harness, read_file='"""Mine."""\ndef run(): return "mine"')
+    (engine_harness.root / "a.txt").write_text("the file itself")
+    task = await engine_harness.start(Turn(call("read_file", {"path": "a.txt"})), finish())
+    await wait_for_ask(task)
     assert "the file itself" in str(task.messages)

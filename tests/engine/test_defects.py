@@ -18,11 +18,11 @@ from joey.tools.update_todo_list import UpdateTodoList
 from tests.engine.engine_harness import (
     EngineHarness,
     check_history,
-    durable,
+    find_rows,
     finish,
-    results,
-    rows,
-    settled,
+    list_durable_events,
+    list_tool_results,
+    wait_for_ending,
 )
 
 TODOS = call("update_todo_list", {"todos": "[ ] a"})
@@ -31,23 +31,26 @@ TODOS = call("update_todo_list", {"todos": "[ ] a"})
 @pytest.mark.parametrize("step", ["prepare", "run"])
 @pytest.mark.parametrize("error", [ValueError, TimeoutError])
 async def test_a_defect_in_a_tool_becomes_the_result_of_its_call(
-    workshop: EngineHarness, monkeypatch: pytest.MonkeyPatch, step: str, error: type[Exception]
+    engine_harness: EngineHarness,
+    monkeypatch: pytest.MonkeyPatch,
+    step: str,
+    error: type[Exception],
 ) -> None:
     def broken(*_: Any) -> Any:
         raise error("a defect")
 
     monkeypatch.setattr(UpdateTodoList, step, broken)
-    task = await workshop.start(Turn(TODOS), finish(), policy=Unattended())
-    assert await settled(task) == Completed("all done")
-    assert results(task.messages[2])
-    assert rows(task, "error")
+    task = await engine_harness.start(Turn(TODOS), finish(), policy=Unattended())
+    assert await wait_for_ending(task) == Completed("all done")
+    assert list_tool_results(task.messages[2])
+    assert find_rows(task, "error")
 
 
 async def test_a_defect_in_one_of_several_reads_leaves_the_others_their_results(
-    workshop: EngineHarness, monkeypatch: pytest.MonkeyPatch
+    engine_harness: EngineHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (workshop.root / "good.txt").write_text("good")
-    (workshop.root / "bad.txt").write_text("bad")
+    (engine_harness.root / "good.txt").write_text("good")
+    (engine_harness.root / "bad.txt").write_text("bad")
     healthy = ReadFile.run
 
     async def run(self: Any, prepared: Any, ctx: Any, answer: Any) -> Any:
@@ -57,10 +60,10 @@ async def test_a_defect_in_one_of_several_reads_leaves_the_others_their_results(
 
     monkeypatch.setattr(ReadFile, "run", run)
     reads = [call("read_file", {"files": [{"path": f"{name}.txt"}]}) for name in ("good", "bad")]
-    task = await workshop.start(Turn(*reads), finish(), policy=Unattended())
-    await settled(task)
-    assert sum(isinstance(event, ToolFinished) for event in durable(task)) == 2
-    assert "good" in results(task.messages[2])[0]
+    task = await engine_harness.start(Turn(*reads), finish(), policy=Unattended())
+    await wait_for_ending(task)
+    assert sum(isinstance(event, ToolFinished) for event in list_durable_events(task)) == 2
+    assert "good" in list_tool_results(task.messages[2])[0]
 
 
 LONE = "half \ud83d pair"
@@ -74,40 +77,42 @@ LONE = "half \ud83d pair"
     ],
 )
 async def test_half_a_surrogate_pair_from_the_model_does_not_end_the_task(
-    workshop: EngineHarness, turn: list[Any]
+    engine_harness: EngineHarness, turn: list[Any]
 ) -> None:
-    task = await workshop.start(
+    task = await engine_harness.start(
         [*turn, CallEndChunk(0), StopChunk("tool_use")], finish(), policy=Unattended()
     )
-    assert await settled(task) == Completed("all done")
+    assert await wait_for_ending(task) == Completed("all done")
     check_history(task.messages)
 
 
 async def test_a_message_with_bytes_that_are_no_text_is_taken_as_far_as_it_is_text(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
-    task = await workshop.start(finish(), text="caf\udce9", policy=Unattended())
-    assert await settled(task) == Completed("all done")
+    task = await engine_harness.start(finish(), text="caf\udce9", policy=Unattended())
+    assert await wait_for_ending(task) == Completed("all done")
     assert task.recorder.projection.title == "caf?"
 
 
 @pytest.mark.parametrize("name", ["", "two words", "x" * 200])
 async def test_a_name_that_no_service_accepts_is_not_sent_back_to_it(
-    workshop: EngineHarness, name: str
+    engine_harness: EngineHarness, name: str
 ) -> None:
-    task = await workshop.start(
+    task = await engine_harness.start(
         [CallChunk(0, "a", name, "{}"), CallEndChunk(0), StopChunk("tool_use")],
         finish(),
         policy=Unattended(),
     )
-    assert await settled(task) == Completed("all done")
+    assert await wait_for_ending(task) == Completed("all done")
     sent = [b.name for m in task.messages for b in m.content if isinstance(b, ToolUseBlock)]
     assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", used) for used in sent), sent
 
 
-async def test_a_structured_call_in_an_xml_task_gets_its_result(workshop: EngineHarness) -> None:
+async def test_a_structured_call_in_an_xml_task_gets_its_result(
+    engine_harness: EngineHarness,
+) -> None:
     end = Turn(say("<attempt_completion><result>ok</result></attempt_completion>"))
-    provider = workshop.script(Turn(TODOS), end)
-    task = await workshop.start(policy=Unattended(), protocol=ToolProtocol.XML)
-    assert await settled(task) == Completed("ok")
+    provider = engine_harness.use_script(Turn(TODOS), end)
+    task = await engine_harness.start(policy=Unattended(), protocol=ToolProtocol.XML)
+    assert await wait_for_ending(task) == Completed("ok")
     assert "The todo list is updated." in str(provider.requests[1].messages[-1].content)

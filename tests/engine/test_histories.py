@@ -22,17 +22,17 @@ from tests.engine.engine_harness import (
     EngineHarness,
     check_history,
     done,
-    durable,
     finish,
-    results,
-    settled,
+    list_durable_events,
+    list_tool_results,
+    wait_for_ending,
 )
 
 
-async def worked(workshop: EngineHarness, settings: Settings = ALLOW_ALL) -> Task:
+async def worked(engine_harness: EngineHarness, settings: Settings = ALLOW_ALL) -> Task:
     """A finished task in which a good deal went right and wrong."""
-    (workshop.root / "a.txt").write_text("AAA")
-    task = await workshop.start(
+    (engine_harness.root / "a.txt").write_text("AAA")
+    task = await engine_harness.start(
         Turn(
             think("hm"),
             say("I look around."),
@@ -51,7 +51,7 @@ async def worked(workshop: EngineHarness, settings: Settings = ALLOW_ALL) -> Tas
         settings=settings,
         policy=Unattended(),
     )
-    assert isinstance(await settled(task), Completed)
+    assert isinstance(await wait_for_ending(task), Completed)
     return task
 
 
@@ -65,9 +65,9 @@ def check_nothing_open(messages: list[Message]) -> None:
 @pytest.mark.requirement("history:both:any-moment")
 @pytest.mark.parametrize("settings", [ALLOW_ALL, Settings()], ids=["allowed", "refused"])
 async def test_cut_anywhere_the_journal_gives_a_valid_api_history(
-    workshop: EngineHarness, settings: Settings
+    engine_harness: EngineHarness, settings: Settings
 ) -> None:
-    events = durable(await worked(workshop, settings))
+    events = list_durable_events(await worked(engine_harness, settings))
     history = ApiHistory()
     for event in events:
         history.apply(event)  # type: ignore[arg-type]
@@ -79,12 +79,12 @@ async def test_cut_anywhere_the_journal_gives_a_valid_api_history(
 
 @pytest.mark.requirement("history:both:replay")
 async def test_replaying_the_journal_gives_both_histories_as_they_were(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
-    task = await worked(workshop)
+    task = await worked(engine_harness)
     rows, messages = to_builtins(task.rows), to_builtins(task.messages)
-    await workshop.engine.release(task)
-    log, records = JsonFileStore(workshop.home).open(task.id)
+    await engine_harness.engine.release(task)
+    log, records = JsonFileStore(engine_harness.home).open(task.id)
     log.close()
     replayed = Recorder(log, records)
     assert to_builtins(replayed.ui_history.rows) == rows
@@ -94,11 +94,11 @@ async def test_replaying_the_journal_gives_both_histories_as_they_were(
 @pytest.mark.requirement("history:both:rising-ts")
 @pytest.mark.parametrize("step", [0, -1], ids=["stands still", "goes backwards"])
 async def test_rows_have_a_ts_of_their_own_although_the_clock(
-    workshop: EngineHarness, monkeypatch: pytest.MonkeyPatch, step: int
+    engine_harness: EngineHarness, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     times = itertools.count(1_700_000_000_000, step)
-    monkeypatch.setattr(workshop.clock, "now", lambda: next(times))
-    task = await worked(workshop)
+    monkeypatch.setattr(engine_harness.clock, "now", lambda: next(times))
+    task = await worked(engine_harness)
     rows = [row.ts for row in task.rows if isinstance(row, Row)]
     assert len(set(rows)) == len(rows)
     said = [message.ts for message in task.messages]
@@ -107,11 +107,11 @@ async def test_rows_have_a_ts_of_their_own_although_the_clock(
 
 
 @pytest.mark.requirement("engine:loop:commit-before-act")
-async def test_a_call_finds_its_own_reply_in_the_journal(workshop: EngineHarness) -> None:
+async def test_a_call_finds_its_own_reply_in_the_journal(engine_harness: EngineHarness) -> None:
     """The command is the call: what it sees on disk was there before it ran."""
     reply = '"event":"replyReceived".*the_looking_call'
-    command = f"grep -c '{reply}' {workshop.home}/tasks/*/journal.jsonl"
+    command = f"grep -c '{reply}' {engine_harness.home}/tasks/*/journal.jsonl"
     look = call("execute_command", {"command": command}, id="the_looking_call")
-    task = await workshop.start(Turn(say("I look."), look), finish(), policy=Unattended())
-    await settled(task)
-    assert "Output:\n1\n" in results(task.messages[2])[0]
+    task = await engine_harness.start(Turn(say("I look."), look), finish(), policy=Unattended())
+    await wait_for_ending(task)
+    assert "Output:\n1\n" in list_tool_results(task.messages[2])[0]

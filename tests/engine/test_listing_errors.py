@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from joey.engine.asks import Unattended
-from tests.engine.engine_harness import EngineHarness, finish, settled, texts
+from tests.engine.engine_harness import EngineHarness, finish, list_texts, wait_for_ending
 
 
-def pipe(path: Path) -> None:
+def make_pipe(path: Path) -> None:
     os.mkfifo(path)
 
 
@@ -20,21 +20,21 @@ def make_directory(path: Path) -> None:
     path.mkdir()
 
 
-def without_end(path: Path) -> None:
+def link_to_endless_file(path: Path) -> None:
     path.symlink_to("/dev/zero")
 
 
-@pytest.mark.parametrize("make", [pipe, make_directory, without_end])
+@pytest.mark.parametrize("make", [make_pipe, make_directory, link_to_endless_file])
 async def test_a_task_starts_where_rooignore_cannot_be_read(
-    workshop: EngineHarness, make: Callable[[Path], None]
+    engine_harness: EngineHarness, make: Callable[[Path], None]
 ) -> None:
-    make(workshop.root / ".rooignore")
-    (workshop.root / "a.py").write_text("x\n")
-    provider = workshop.script(finish())
-    task = await workshop.start(policy=Unattended())
-    await settled(task)
+    make(engine_harness.root / ".rooignore")
+    (engine_harness.root / "a.py").write_text("x\n")
+    provider = engine_harness.use_script(finish())
+    task = await engine_harness.start(policy=Unattended())
+    await wait_for_ending(task)
     assert task.error is None
-    sent = texts(provider.requests[0].messages[-1])[-1]
+    sent = list_texts(provider.requests[0].messages[-1])[-1]
     assert "(Not available: " in sent
     assert ".rooignore cannot be used, so every file is hidden" in sent
     assert "a.py" not in sent

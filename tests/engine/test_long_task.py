@@ -175,36 +175,37 @@ class TaskSnapshot(msgspec.Struct, frozen=True):
 
     rows: list[Any]
     messages: list[Any]
-    shown: list[Any]
+    request_messages: list[Any]
     todos: list[Any]
     mode: str
 
     @classmethod
-    def at(cls, task: Task) -> TaskSnapshot:
+    def take(cls, task: Task) -> TaskSnapshot:
         recorder = task.recorder
         plain = msgspec.to_builtins
         return cls(
             rows=plain(list(task.rows)),
             messages=plain(list(recorder.api_history.list_stored())),
-            shown=plain(recorder.api_history.render_current()),
+            request_messages=plain(recorder.api_history.render_current()),
             todos=plain(list(recorder.projection.todos)),
             mode=recorder.projection.mode,
         )
 
     @property
-    def timeless(self) -> TaskSnapshot:
+    def without_times(self) -> TaskSnapshot:
         """Without the times of messages: what a fork takes over from Roo begins with it."""
         messages, shown = (
-            [{**message, "ts": None} for message in some] for some in (self.messages, self.shown)
+            [{**message, "ts": None} for message in some]
+            for some in (self.messages, self.request_messages)
         )
-        return structs.replace(self, messages=messages, shown=shown)
+        return structs.replace(self, messages=messages, request_messages=shown)
 
     @property
-    def last(self) -> int:
+    def last_row_ts(self) -> int:
         return max(int(row["ts"]) for row in self.rows)
 
 
-def same(found: TaskSnapshot, wanted: TaskSnapshot) -> None:
+def check_same(found: TaskSnapshot, wanted: TaskSnapshot) -> None:
     for name in TaskSnapshot.__struct_fields__:
         assert getattr(found, name) == getattr(wanted, name), name
 
@@ -217,18 +218,18 @@ class LongTask(RuleBasedStateMachine):
         super().__init__()
         self.directory = Path(tempfile.mkdtemp(prefix="joey-long-"))
         self.loop = asyncio.new_event_loop()
-        self.shop = EngineHarness(self.directory)
-        (self.shop.root / "a.txt").write_text("a word\n" * 50)
+        self.harness = EngineHarness(self.directory)
+        (self.harness.root / "a.txt").write_text("a word\n" * 50)
         self.model = AnyAnswer()
         self.policy = ScriptedUser()
-        self.shop.provider = self.model
-        self.looks: dict[int, TaskSnapshot] = {}
+        self.harness.provider = self.model
+        self.snapshots: dict[int, TaskSnapshot] = {}
         """By the row that was the last one when the task rested."""
         self.undoable: list[TaskSnapshot] = []
         self.journals: dict[str, bytes] = {}
         self.homes = 0
         self.message_count = 0
-        self.owed: list[str] = []
+        self.undelivered: list[str] = []
         """Words that were acknowledged, and that the model has yet to hear."""
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:
@@ -237,7 +238,7 @@ class LongTask(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         options = TaskOptions(
-            workspace=self.shop.root,
+            workspace=self.harness.root,
             settings=ASKING,
             protocol=self.protocol,
             mode="code",
@@ -249,10 +250,10 @@ class LongTask(RuleBasedStateMachine):
         self.rest()
 
     def start(self) -> Task:
-        return self.do(self.shop.engine.start("the first words", options=self.options))
+        return self.do(self.harness.engine.start("the first words", options=self.options))
 
     def teardown(self) -> None:
-        self.do(self.shop.engine.close())
+        self.do(self.harness.engine.close())
         self.loop.run_until_complete(self.loop.shutdown_default_executor())
         self.loop.close()
         shutil.rmtree(self.directory)
@@ -291,7 +292,7 @@ class LongTask(RuleBasedStateMachine):
         """In the middle of an answer."""
         self.begin_to_speak()
         self.do(self.task.cancel())
-        self.note()
+        self.record_snapshot()
 
     @rule(data=st.data())
     def rewind_at_work(self, data: st.DataObject) -> None:
@@ -322,20 +323,20 @@ class LongTask(RuleBasedStateMachine):
 
     def next_message(self) -> str:
         self.message_count += 1
-        self.owed.append(f"more words {self.message_count}.")
-        return self.owed[-1]
+        self.undelivered.append(f"more words {self.message_count}.")
+        return self.undelivered[-1]
 
     @rule()
     def condense(self) -> None:
-        before = TaskSnapshot.at(self.task)
+        before = TaskSnapshot.take(self.task)
         try:
             self.do(self.task.condense())
         except UserError:
-            assert TaskSnapshot.at(self.task) == before
+            assert TaskSnapshot.take(self.task) == before
             return
         self.do(self.task.wait())
         assert len(self.task.recorder.api_history.messages) == 1
-        self.note()
+        self.record_snapshot()
 
     @rule()
     def outgrow_the_window(self) -> None:
@@ -350,61 +351,61 @@ class LongTask(RuleBasedStateMachine):
     @rule(data=st.data())
     def rewind(self, data: st.DataObject) -> None:
         """To any row: it is there and nothing new is, and what was at rest there is as it was."""
-        before = TaskSnapshot.at(self.task)
+        before = TaskSnapshot.take(self.task)
         ts = data.draw(st.sampled_from([int(row["ts"]) for row in before.rows]))
         self.do(self.task.rewind(ts))
-        after = TaskSnapshot.at(self.task)
+        after = TaskSnapshot.take(self.task)
         stamps = {int(row["ts"]) for row in after.rows}
         assert ts in stamps
         assert stamps <= {int(row["ts"]) for row in before.rows}
-        if ts in self.looks:
-            same(after, self.looks[ts])
+        if ts in self.snapshots:
+            check_same(after, self.snapshots[ts])
         self.undoable.append(before)
 
     @precondition(lambda self: bool(self.undoable))
     @rule()
     def undo(self) -> None:
         self.do(self.task.undo_rewind())
-        same(TaskSnapshot.at(self.task), self.undoable.pop())
+        check_same(TaskSnapshot.take(self.task), self.undoable.pop())
 
     @rule(data=st.data(), stay=st.booleans())
     def fork(self, data: st.DataObject, stay: bool) -> None:
-        source = TaskSnapshot.at(self.task)
+        source = TaskSnapshot.take(self.task)
         ts = data.draw(st.sampled_from([int(row["ts"]) for row in source.rows]))
-        fork = self.do(self.shop.engine.fork(self.task.id, ts, options=self.reopening))
-        assert TaskSnapshot.at(self.task) == source
-        if ts in self.looks:
-            same(TaskSnapshot.at(fork).timeless, self.looks[ts].timeless)
+        fork = self.do(self.harness.engine.fork(self.task.id, ts, options=self.reopening))
+        assert TaskSnapshot.take(self.task) == source
+        if ts in self.snapshots:
+            check_same(TaskSnapshot.take(fork).without_times, self.snapshots[ts].without_times)
         assert fork.usage.total_cost == 0
         self.check_task(fork)
         other = self.task if not stay else fork
         if not stay:
             self.task = fork
             self.undoable.clear()
-            self.owed.clear()  # what waits to be said stays with the other
-        self.do(self.shop.engine.release(other))
+            self.undelivered.clear()  # what waits to be said stays with the other
+        self.do(self.harness.engine.release(other))
         self.journals.pop(other.id, None)
         if not stay:
-            self.looks = {at: look for at, look in self.looks.items() if at <= ts}
+            self.snapshots = {at: snapshot for at, snapshot in self.snapshots.items() if at <= ts}
 
     @rule()
     def die_and_come_back(self) -> None:
-        before = TaskSnapshot.at(self.task)
+        before = TaskSnapshot.take(self.task)
         self.move_to_another_process()
-        same(TaskSnapshot.at(self.task), before)
+        check_same(TaskSnapshot.take(self.task), before)
 
     def move_to_another_process(self) -> None:
         """The folder as it is on disk at this moment, in the hands of another engine."""
-        old = self.shop.home
+        old = self.harness.home
         self.homes += 1
         new = self.directory / f"home{self.homes}"
         shutil.copytree(old, new)
-        self.do(self.shop.engine.close())
+        self.do(self.harness.engine.close())
         for lock in new.rglob("*lock*"):
             lock.unlink()
-        self.shop.home = new
-        self.shop.engine = self.shop.new_engine()
-        self.task = self.do(self.shop.engine.open(self.task.id, options=self.reopening))
+        self.harness.home = new
+        self.harness.engine = self.harness.new_engine()
+        self.task = self.do(self.harness.engine.open(self.task.id, options=self.reopening))
 
     # What holds
 
@@ -416,9 +417,9 @@ class LongTask(RuleBasedStateMachine):
         """Nothing that was acknowledged is lost."""
         waiting = [message.text for message in self.task.recorder.projection.queue.values()]
         sent = "".join(str(request.messages) for request in self.model.requests[-12:])
-        assert all(text in sent for text in self.owed if text not in waiting)
+        assert all(text in sent for text in self.undelivered if text not in waiting)
         # What is too long for the window is refused, and the person is told.
-        self.owed = [text for text in waiting if len(text) < NARROW]
+        self.undelivered = [text for text in waiting if len(text) < NARROW]
 
     def rest(self, *, yes: bool = True) -> None:
         """Answer until the task rests: `yes` or `no` to calls, yes to results."""
@@ -427,15 +428,15 @@ class LongTask(RuleBasedStateMachine):
         too_much = isinstance(self.task.ending, Failed) and self.task.ending.code == "context"
         assert too_much or not self.task.recorder.projection.queue
         self.check_delivered()
-        self.note()
+        self.record_snapshot()
 
-    def note(self) -> None:
-        look = TaskSnapshot.at(self.task)
-        self.looks[look.last] = look
+    def record_snapshot(self) -> None:
+        snapshot = TaskSnapshot.take(self.task)
+        self.snapshots[snapshot.last_row_ts] = snapshot
         self.undoable.clear()
 
     @invariant()
-    def all_is_well(self) -> None:
+    def assert_invariants(self) -> None:
         if hasattr(self, "task"):
             type(self).steps += 1
             self.check_task(self.task)
@@ -456,7 +457,7 @@ class LongTask(RuleBasedStateMachine):
         journal = (directory / "journal.jsonl").read_bytes()
         assert journal.startswith(self.journals.get(task.id, b"")), "a record was lost"
         self.journals[task.id] = journal
-        records = list(JsonFileStore(self.shop.home).read_records(task.id))
+        records = list(JsonFileStore(self.harness.home).read_records(task.id))
         assert [record.seq for record in records] == list(range(1, len(records) + 1))
         again = Recorder(recorder_log(task), records)
         assert msgspec.to_builtins(list(again.ui_history.rows)) == msgspec.to_builtins(
@@ -492,11 +493,11 @@ class LongAdoptedTask(LongTask):
     """It was begun by somebody else, and condensed there."""
 
     def start(self) -> Task:
-        directory = self.shop.home / "tasks" / "1700000000001"
+        directory = self.harness.home / "tasks" / "1700000000001"
         directory.mkdir(parents=True)
         (directory / "ui_messages.json").write_text(json.dumps(ADOPTED_ROWS))
         (directory / "api_conversation_history.json").write_text(json.dumps(ADOPTED_MESSAGES))
-        engine, name = self.shop.engine, "1700000000001"
+        engine, name = self.harness.engine, "1700000000001"
         return self.do(engine.resume(name, self.next_message(), options=self.reopening))
 
 

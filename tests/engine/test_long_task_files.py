@@ -16,9 +16,9 @@ from joey.core.rewind import RewindPreview
 from joey.engine.checkpoints import restore_checkpoint
 from joey.errors import UserError
 from joey.testing.script import Call, Turn, call
-from tests.engine.engine_harness import durable
+from tests.engine.engine_harness import list_durable_events
 from tests.engine.rewind_harness import RewindHarness
-from tests.engine.test_long_task import STEPS, LongTask, TaskSnapshot, same, survive
+from tests.engine.test_long_task import STEPS, LongTask, TaskSnapshot, check_same, survive
 
 FILE_STEPS = STEPS // 10
 """They cost more: git looks at the files in most of them."""
@@ -56,9 +56,9 @@ class KeptTask(LongTask):
         super().__init__()
         kept = self.directory / "kept"
         kept.mkdir()
-        self.shop = RewindHarness(kept)
-        (self.shop.root / "a.txt").write_text("a word\n" * 50)
-        self.shop.provider = self.model
+        self.harness = RewindHarness(kept)
+        (self.harness.root / "a.txt").write_text("a word\n" * 50)
+        self.harness.provider = self.model
         self.files: dict[int, dict[str, str]] = {}
         """By the row that was the last one when the task rested, as far as they are kept."""
         self.recent: set[int] = set()
@@ -74,12 +74,18 @@ class KeptTask(LongTask):
 
     @property
     def disk(self) -> dict[str, str]:
-        found = (path for path in self.shop.root.rglob("*") if path.is_file())
-        return {str(path.relative_to(self.shop.root)): path.read_text() for path in sorted(found)}
+        found = (path for path in self.harness.root.rglob("*") if path.is_file())
+        return {
+            str(path.relative_to(self.harness.root)): path.read_text() for path in sorted(found)
+        }
 
     @property
     def checkpoints(self) -> list[str]:
-        return [event.id for event in durable(self.task) if isinstance(event, CheckpointSaved)]
+        return [
+            event.id
+            for event in list_durable_events(self.task)
+            if isinstance(event, CheckpointSaved)
+        ]
 
     @rule(replies=st.lists(st.lists(CHANGES, min_size=1, max_size=3), min_size=1, max_size=2))
     def change_files(self, replies: list[list[Call]]) -> None:
@@ -89,7 +95,7 @@ class KeptTask(LongTask):
 
     @rule(path=NAMES, gone=st.booleans())
     def change_by_hand(self, path: str, gone: bool) -> None:
-        place = self.shop.root / path
+        place = self.harness.root / path
         if gone:
             place.unlink(missing_ok=True)
         else:
@@ -102,18 +108,18 @@ class KeptTask(LongTask):
 
     @rule(data=st.data())
     def rewind_with_files(self, data: st.DataObject) -> None:
-        look, disk = TaskSnapshot.at(self.task), self.disk
+        look, disk = TaskSnapshot.take(self.task), self.disk
         ts = data.draw(st.sampled_from(self.stamps))
         preview = self.do(self.task.preview_rewind(ts, files=True))
         self.check_conflicts(preview)
         if preview.conflicts:
             with pytest.raises(UserError, match="Somebody else"):
                 self.do(self.task.rewind(ts, files=True))
-        assert (TaskSnapshot.at(self.task), self.disk) == (look, disk)
+        assert (TaskSnapshot.take(self.task), self.disk) == (look, disk)
         assert self.do(self.task.rewind(ts, files=True, force=True)) == preview
         assert _changed(disk, self.disk) == {each.path for each in preview.file_changes}
-        if ts in self.looks:
-            same(TaskSnapshot.at(self.task), self.looks[ts])
+        if ts in self.snapshots:
+            check_same(TaskSnapshot.take(self.task), self.snapshots[ts])
         assert self.disk == self.files.get(ts, self.disk)
         self.undoable.append(look)
         self.restored.append(disk if preview.checkpoint is not None else None)
@@ -131,9 +137,9 @@ class KeptTask(LongTask):
         """It is a step of its own: what came before it keeps its files."""
         if self.checkpoints:
             chosen = data.draw(st.sampled_from(self.checkpoints))
-            self.looks.pop(self.stamps[-1], None)  # the row of the checkpoint belongs to it now
+            self.snapshots.pop(self.stamps[-1], None)  # the row of the checkpoint belongs to it now
             self.do(restore_checkpoint(self.task, chosen, force=True))
-            self.note()
+            self.record_snapshot()
 
     def lose_sight(self) -> None:
         """Nobody keeps the files of rows that are left, if a person has changed them since."""
@@ -144,8 +150,8 @@ class KeptTask(LongTask):
 
     # What a long task does anyway
 
-    def note(self) -> None:
-        super().note()
+    def record_snapshot(self) -> None:
+        super().record_snapshot()
         kept = len(self.checkpoints)
         if kept != self.kept:
             self.kept, self.is_kept = kept, True
@@ -167,7 +173,7 @@ class KeptTask(LongTask):
     def undo(self) -> None:
         disk, before = self.disk, self.restored.pop()
         self.do(self.task.undo_rewind(force=True))
-        same(TaskSnapshot.at(self.task), self.undoable.pop())
+        check_same(TaskSnapshot.take(self.task), self.undoable.pop())
         assert self.disk == (disk if before is None else before)
         self.lose_sight()
 

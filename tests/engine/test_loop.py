@@ -17,15 +17,15 @@ from joey.testing.script import Turn, call, pause, say, usage
 from tests.engine.engine_harness import (
     ALLOW_ALL,
     EngineHarness,
-    asked,
     check_history,
     done,
-    durable,
+    find_rows,
     finish,
-    results,
-    rows,
-    settled,
-    texts,
+    list_durable_events,
+    list_texts,
+    list_tool_results,
+    wait_for_ask,
+    wait_for_ending,
     wait_for_event,
 )
 
@@ -33,12 +33,14 @@ from tests.engine.engine_harness import (
 @pytest.mark.requirement(
     "engine:completion:accepted", "engine:loop:ends", "history:api:accepted-completion"
 )
-async def test_an_accepted_result_ends_the_task_after_one_request(workshop: EngineHarness) -> None:
-    provider = workshop.script(finish("42"))
-    task = await workshop.start(policy=Unattended())
-    assert await settled(task) == Completed("42")
+async def test_an_accepted_result_ends_the_task_after_one_request(
+    engine_harness: EngineHarness,
+) -> None:
+    provider = engine_harness.use_script(finish("42"))
+    task = await engine_harness.start(policy=Unattended())
+    assert await wait_for_ending(task) == Completed("42")
     assert len(provider.requests) == 1
-    assert isinstance(durable(task)[-1], TaskFinished)
+    assert isinstance(list_durable_events(task)[-1], TaskFinished)
     assert task.messages[-1].role == "assistant"
 
 
@@ -46,17 +48,17 @@ async def test_an_accepted_result_ends_the_task_after_one_request(workshop: Engi
     "engine:completion:fires", "engine:completion:feedback", "engine:completion:fires-again"
 )
 async def test_feedback_on_a_result_becomes_its_result_and_the_loop_goes_on(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
-    task = await workshop.start(finish("one"), finish("two"))
-    ask = await asked(task)
+    task = await engine_harness.start(finish("one"), finish("two"))
+    ask = await wait_for_ask(task)
     assert ask.ask is AskKind.COMPLETION_RESULT
     await task.send("Can you also add a /goodbye endpoint?")
-    await asked(task)
+    await wait_for_ask(task)
     await task.approve()
-    assert await settled(task) == Completed("two")
-    assert sum(isinstance(event, TaskCompleted) for event in durable(task)) == 2
-    assert results(task.messages[2]) == [
+    assert await wait_for_ending(task) == Completed("two")
+    assert sum(isinstance(event, TaskCompleted) for event in list_durable_events(task)) == 2
+    assert list_tool_results(task.messages[2]) == [
         "The user has provided feedback on the results. Consider their input to continue the"
         " task:\n<feedback>\nCan you also add a /goodbye endpoint?\n</feedback>"
     ]
@@ -65,19 +67,23 @@ async def test_feedback_on_a_result_becomes_its_result_and_the_loop_goes_on(
 @pytest.mark.requirement("tool:attempt_completion:failure:after-a-failure")
 @pytest.mark.requirement("engine:completion:failed-tool")
 async def test_a_result_is_refused_when_a_tool_of_the_same_reply_failed(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
     failing = call("read_file", {"files": [{"path": "missing.txt"}]})
-    task = await workshop.start(Turn(failing, done("too early")), finish(), policy=Unattended())
-    assert await settled(task) == Completed("all done")
-    assert not [row for row in rows(task, "completion_result") if row.text == "too early"]
+    task = await engine_harness.start(
+        Turn(failing, done("too early")), finish(), policy=Unattended()
+    )
+    assert await wait_for_ending(task) == Completed("all done")
+    assert not [row for row in find_rows(task, "completion_result") if row.text == "too early"]
     check_history(task.messages)
 
 
 @pytest.mark.requirement("engine:completion:open-todos")
-async def test_open_todos_refuse_a_result_when_the_setting_says_so(workshop: EngineHarness) -> None:
+async def test_open_todos_refuse_a_result_when_the_setting_says_so(
+    engine_harness: EngineHarness,
+) -> None:
     settings = Settings(prevent_completion_with_open_todos=True)
-    task = await workshop.start(
+    task = await engine_harness.start(
         Turn(call("update_todo_list", {"todos": "[ ] one"})),
         finish("too early"),
         Turn(call("update_todo_list", {"todos": "[x] one"})),
@@ -85,111 +91,113 @@ async def test_open_todos_refuse_a_result_when_the_setting_says_so(workshop: Eng
         settings=settings,
         policy=Unattended(),
     )
-    assert await settled(task) == Completed("all done")
+    assert await wait_for_ending(task) == Completed("all done")
     assert task.result == "all done"
-    assert "todo" in results(task.messages[4])[0]
+    assert "todo" in list_tool_results(task.messages[4])[0]
 
 
 @pytest.mark.requirement("engine:loop:no-tool", "engine:loop:no-tool-wording")
 @pytest.mark.parametrize("protocol", list(ToolProtocol))
 async def test_a_reply_without_a_tool_is_answered_with_the_reminder_of_its_protocol(
-    workshop: EngineHarness, protocol: ToolProtocol
+    engine_harness: EngineHarness, protocol: ToolProtocol
 ) -> None:
     last = (
         finish()
         if protocol is ToolProtocol.NATIVE
         else Turn(say("<attempt_completion>\n<result>all done</result>\n</attempt_completion>"))
     )
-    task = await workshop.start(
+    task = await engine_harness.start(
         Turn(say("I think so.")), last, policy=Unattended(), protocol=protocol
     )
-    assert await settled(task) == Completed("all done")
-    reminder = texts(task.messages[2])[0]
+    assert await wait_for_ending(task) == Completed("all done")
+    reminder = list_texts(task.messages[2])[0]
     assert reminder.startswith("[ERROR] You did not use a tool in your previous response!")
     assert ("XML-style tags" in reminder) is (protocol is ToolProtocol.XML)
-    assert rows(task, "error") == []
+    assert find_rows(task, "error") == []
 
 
 @pytest.mark.requirement("engine:loop:mistake-limit")
 async def test_mistakes_in_a_row_stop_for_a_user_whose_advice_reaches_the_model(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
-    task = await workshop.start(*(Turn(call("no_such_tool", {"n": n})) for n in range(3)), finish())
-    ask = await asked(task)
+    task = await engine_harness.start(
+        *(Turn(call("no_such_tool", {"n": n})) for n in range(3)), finish()
+    )
+    ask = await wait_for_ask(task)
     assert ask.ask is AskKind.MISTAKE_LIMIT_REACHED
     await task.send("use read_file")
-    await asked(task)
+    await wait_for_ask(task)
     await task.approve()
-    await settled(task)
-    assert "use read_file" in texts(task.messages[6])[0]
-    assert sum(isinstance(event, ToolFailed) for event in durable(task)) == 3
+    await wait_for_ending(task)
+    assert "use read_file" in list_texts(task.messages[6])[0]
+    assert sum(isinstance(event, ToolFailed) for event in list_durable_events(task)) == 3
 
 
 @pytest.mark.requirement("engine:asks:nobody-there")
-async def test_mistakes_without_a_user_end_the_run_as_failed(workshop: EngineHarness) -> None:
-    task = await workshop.start(
+async def test_mistakes_without_a_user_end_the_run_as_failed(engine_harness: EngineHarness) -> None:
+    task = await engine_harness.start(
         *(Turn(call("no_such_tool", {"n": n})) for n in range(10)), policy=Unattended()
     )
-    ending = await settled(task)
+    ending = await wait_for_ending(task)
     assert isinstance(ending, Failed)
     assert ending.code == "mistakes"
     check_history(task.messages)
 
 
 @pytest.mark.requirement("engine:loop:repetition")
-async def test_the_fourth_identical_call_is_not_run(workshop: EngineHarness) -> None:
-    (workshop.root / "a.txt").write_text("x")
+async def test_the_fourth_identical_call_is_not_run(engine_harness: EngineHarness) -> None:
+    (engine_harness.root / "a.txt").write_text("x")
     same = [Turn(call("read_file", {"files": [{"path": "a.txt"}]})) for _ in range(4)]
-    task = await workshop.start(*same, finish())
-    ask = await asked(task)
+    task = await engine_harness.start(*same, finish())
+    ask = await wait_for_ask(task)
     assert ask.ask is AskKind.MISTAKE_LIMIT_REACHED
     await task.approve()
-    await asked(task)
+    await wait_for_ask(task)
     await task.approve()
-    await settled(task)
-    assert "same arguments" in results(task.messages[8])[0]
+    await wait_for_ending(task)
+    assert "same arguments" in list_tool_results(task.messages[8])[0]
 
 
 @pytest.mark.requirement("engine:loop:run-limits")
-async def test_the_turn_limit_ends_the_run_with_its_code(workshop: EngineHarness) -> None:
+async def test_the_turn_limit_ends_the_run_with_its_code(engine_harness: EngineHarness) -> None:
     todo = [Turn(call("update_todo_list", {"todos": f"[ ] {n}"})) for n in range(5)]
-    task = await workshop.start(*todo, limits=Limits(max_turns=2), policy=Unattended())
-    ending = await settled(task)
+    task = await engine_harness.start(*todo, limits=Limits(max_turns=2), policy=Unattended())
+    ending = await wait_for_ending(task)
     assert isinstance(ending, Failed)
     assert ending.code == "turns"
 
 
 @pytest.mark.requirement("engine:loop:run-limits")
-async def test_the_time_limit_cuts_a_silent_stream(workshop: EngineHarness) -> None:
-    task = await workshop.start(
+async def test_the_time_limit_cuts_a_silent_stream(engine_harness: EngineHarness) -> None:
+    task = await engine_harness.start(
         Turn(say("hm"), pause(600)), limits=Limits(max_seconds=0.05), policy=Unattended()
     )
-    ending = await settled(task)
+    ending = await wait_for_ending(task)
     assert isinstance(ending, Failed)
     assert ending.code == "time"
     check_history(task.messages)
 
 
 @pytest.mark.requirement("engine:loop:settings-limits")
-async def test_the_request_limit_asks_and_yes_goes_on(workshop: EngineHarness) -> None:
+async def test_the_request_limit_asks_and_yes_goes_on(engine_harness: EngineHarness) -> None:
     settings = Settings(allowed_max_requests=1)
-    task = await workshop.start(
+    task = await engine_harness.start(
         Turn(call("update_todo_list", {"todos": "[ ] a"})), finish(), settings=settings
     )
-    ask = await asked(task)
+    ask = await wait_for_ask(task)
     assert ask.ask is AskKind.LIMIT_REACHED
     assert ask.text == '{"count":1,"type":"requests"}'
     await task.approve()
-    assert (await asked(task)).ask is AskKind.COMPLETION_RESULT
+    assert (await wait_for_ask(task)).ask is AskKind.COMPLETION_RESULT
 
 
 @pytest.mark.requirement("engine:calls:in-order")
 async def test_several_calls_run_in_order_and_reads_side_by_side_keep_theirs(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
-    (workshop.root / "a.txt").write_text("AAA")
-    (workshop.root / "b.txt").write_text("BBB")
-    task = await workshop.start(
+    (engine_harness.root / "a.txt").write_text("AAA")
+    (engine_harness.root / "b.txt").write_text("BBB")
+    task = await engine_harness.start(
         Turn(
             call("read_file", {"files": [{"path": "a.txt"}]}),
             call("read_file", {"files": [{"path": "b.txt"}]}),
@@ -199,8 +207,8 @@ async def test_several_calls_run_in_order_and_reads_side_by_side_keep_theirs(
         finish(),
         policy=Unattended(),
     )
-    await settled(task)
-    first, second, _, fourth = results(task.messages[2])
+    await wait_for_ending(task)
+    first, second, _, fourth = list_tool_results(task.messages[2])
     assert "AAA" in first
     assert "BBB" in second
     assert "new" in fourth
@@ -209,9 +217,9 @@ async def test_several_calls_run_in_order_and_reads_side_by_side_keep_theirs(
 
 @pytest.mark.requirement("engine:calls:rejection")
 async def test_a_rejection_skips_the_rest_and_its_message_reaches_the_model(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
-    task = await workshop.start(
+    task = await engine_harness.start(
         Turn(
             call("write_to_file", {"path": "one.txt", "content": "1"}),
             call("write_to_file", {"path": "two.txt", "content": "2"}),
@@ -219,39 +227,41 @@ async def test_a_rejection_skips_the_rest_and_its_message_reaches_the_model(
         finish(),
         settings=Settings(),
     )
-    await asked(task)
+    await wait_for_ask(task)
     await task.reject("use tabs")
-    assert (await asked(task)).ask is AskKind.COMPLETION_RESULT
+    assert (await wait_for_ask(task)).ask is AskKind.COMPLETION_RESULT
     await task.approve()
-    await settled(task)
-    denied, skipped = results(task.messages[2])
+    await wait_for_ending(task)
+    denied, skipped = list_tool_results(task.messages[2])
     assert denied == '{"status":"denied","feedback":"use tabs"}'
     assert "rejected" in skipped
-    assert list(workshop.root.iterdir()) == []
-    assert [row.text for row in rows(task, "user_feedback")] == ["use tabs"]
+    assert list(engine_harness.root.iterdir()) == []
+    assert [row.text for row in find_rows(task, "user_feedback")] == ["use tabs"]
 
 
 @pytest.mark.requirement("engine:calls:feedback-with-yes")
-async def test_a_message_with_a_yes_goes_in_front_of_the_result(workshop: EngineHarness) -> None:
-    task = await workshop.start(
+async def test_a_message_with_a_yes_goes_in_front_of_the_result(
+    engine_harness: EngineHarness,
+) -> None:
+    task = await engine_harness.start(
         Turn(call("write_to_file", {"path": "one.txt", "content": "1"})),
         finish(),
         settings=Settings(),
     )
-    await asked(task)
+    await wait_for_ask(task)
     await task.approve("but hurry")
-    await asked(task)
-    (text,) = results(task.messages[2])
+    await wait_for_ask(task)
+    (text,) = list_tool_results(task.messages[2])
     assert text.startswith('{"status":"approved","feedback":"but hurry"}\n\n{"path"')
-    assert (workshop.root / "one.txt").read_text() == "1"
+    assert (engine_harness.root / "one.txt").read_text() == "1"
 
 
 @pytest.mark.requirement("engine:asks:queue-is-no-answer", "engine:asks:queued-words")
 async def test_a_message_queued_before_an_ask_is_no_approval_and_reaches_the_model_later(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
     gate = asyncio.Event()
-    task = await workshop.start(
+    task = await engine_harness.start(
         Turn(say("wait"), pause(gate), call("write_to_file", {"path": "a", "content": "1"})),
         finish(),
         settings=Settings(),
@@ -259,37 +269,37 @@ async def test_a_message_queued_before_an_ask_is_no_approval_and_reaches_the_mod
     await wait_for_event(task, RowDelta)
     await task.send("hurry up")
     gate.set()
-    ask = await asked(task)
+    ask = await wait_for_ask(task)
     assert ask.ask is AskKind.TOOL
-    assert not (workshop.root / "a").exists()
+    assert not (engine_harness.root / "a").exists()
     await task.approve()
-    await asked(task)
-    assert "<user_message>\nhurry up\n</user_message>" in texts(task.messages[2])
+    await wait_for_ask(task)
+    assert "<user_message>\nhurry up\n</user_message>" in list_texts(task.messages[2])
     assert not task.recorder.projection.queue
 
 
 @pytest.mark.requirement("engine:calls:malformed")
 async def test_a_call_with_broken_arguments_is_not_run_and_the_model_learns_why(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
-    task = await workshop.start(
+    task = await engine_harness.start(
         Turn(call("write_to_file", '{"path": "a.txt", "content": "half')),
         finish(),
         policy=Unattended(),
     )
-    await settled(task)
-    assert not (workshop.root / "a.txt").exists()
-    assert '"status":"error"' in results(task.messages[2])[0]
+    await wait_for_ending(task)
+    assert not (engine_harness.root / "a.txt").exists()
+    assert '"status":"error"' in list_tool_results(task.messages[2])[0]
     check_history(task.messages)
 
 
 @pytest.mark.requirement("parsing:native:unique-ids")
-async def test_ids_that_a_provider_repeats_are_made_unique(workshop: EngineHarness) -> None:
+async def test_ids_that_a_provider_repeats_are_made_unique(engine_harness: EngineHarness) -> None:
     def todo(text: str) -> Turn:
         return Turn(call("update_todo_list", {"todos": text}, id="call_0"))
 
-    task = await workshop.start(todo("[ ] a"), todo("[ ] b"), finish(), policy=Unattended())
-    await settled(task)
+    task = await engine_harness.start(todo("[ ] a"), todo("[ ] b"), finish(), policy=Unattended())
+    await wait_for_ending(task)
     used = [b.id for m in task.messages for b in m.content if isinstance(b, ToolUseBlock)]
     assert len(set(used)) == 3
     check_history(task.messages)
@@ -297,41 +307,41 @@ async def test_ids_that_a_provider_repeats_are_made_unique(workshop: EngineHarne
 
 @pytest.mark.requirement("engine:calls:mode", "tool:switch_mode:success")
 async def test_a_tool_outside_the_modes_groups_is_refused_with_the_reason(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
-    task = await workshop.start(
+    task = await engine_harness.start(
         Turn(call("switch_mode", {"mode_slug": "ask", "reason": "to look"})),
         Turn(call("write_to_file", {"path": "a.txt", "content": "1"})),
         finish(),
         policy=Unattended(),
     )
-    await settled(task)
+    await wait_for_ending(task)
     assert task.mode.slug == "ask"
-    assert "not allowed in ask mode" in results(task.messages[4])[0]
+    assert "not allowed in ask mode" in list_tool_results(task.messages[4])[0]
 
 
 @pytest.mark.requirement("engine:asks:nobody-there", "permissions:nobody-there")
 async def test_without_a_user_questions_get_the_first_suggestion_and_writes_are_refused(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
     policy = Unattended()
     question = {"question": "which?", "follow_up": [{"text": "the red one", "mode": None}]}
-    task = await workshop.start(
+    task = await engine_harness.start(
         Turn(call("ask_followup_question", question)),
         Turn(call("write_to_file", {"path": "a.txt", "content": "1"})),
         finish(),
         settings=Settings(),
         policy=policy,
     )
-    await settled(task)
-    assert "the red one" in results(task.messages[2])[0]
+    await wait_for_ending(task)
+    assert "the red one" in list_tool_results(task.messages[2])[0]
     assert [ask.tool for ask in policy.refused_asks] == ["write_to_file"]
-    assert not (workshop.root / "a.txt").exists()
+    assert not (engine_harness.root / "a.txt").exists()
 
 
 @pytest.mark.requirement("engine:usage:adds-up")
-async def test_usage_and_cost_add_up_over_requests(workshop: EngineHarness) -> None:
-    task = await workshop.start(
+async def test_usage_and_cost_add_up_over_requests(engine_harness: EngineHarness) -> None:
+    task = await engine_harness.start(
         Turn(
             call("update_todo_list", {"todos": "[ ] a"}),
             usage(input=100, output=20, cache_writes=30),
@@ -339,7 +349,7 @@ async def test_usage_and_cost_add_up_over_requests(workshop: EngineHarness) -> N
         Turn(done(), usage(input=10, output=5, cache_reads=130)),
         policy=Unattended(),
     )
-    await settled(task)
+    await wait_for_ending(task)
     assert task.usage.total_tokens_in == 270
     assert task.usage.total_tokens_out == 25
     assert task.usage.total_cache_reads == 130
@@ -347,30 +357,30 @@ async def test_usage_and_cost_add_up_over_requests(workshop: EngineHarness) -> N
 
 
 @pytest.mark.requirement("engine:asks:once")
-async def test_the_answer_that_comes_first_counts(workshop: EngineHarness) -> None:
-    task = await workshop.start(
+async def test_the_answer_that_comes_first_counts(engine_harness: EngineHarness) -> None:
+    task = await engine_harness.start(
         Turn(call("execute_command", {"command": "touch ran"})), finish(), settings=Settings()
     )
-    ask = await asked(task)
+    ask = await wait_for_ask(task)
     assert await task.answer(ask.ts, Answer(Response.NO))
     assert not await task.answer(ask.ts, Answer(Response.YES))
-    await asked(task)
-    assert not (workshop.root / "ran").exists()
+    await wait_for_ask(task)
+    assert not (engine_harness.root / "ran").exists()
 
 
 @pytest.mark.requirement("history:api:environment-last", "prompts:environment")
 async def test_surroundings_come_last_with_every_message_and_files_only_with_the_first(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
-    (workshop.root / "seen.txt").write_text("x")
-    task = await workshop.start(
+    (engine_harness.root / "seen.txt").write_text("x")
+    task = await engine_harness.start(
         Turn(call("update_todo_list", {"todos": "[ ] a"})),
         finish(),
         settings=ALLOW_ALL,
         policy=Unattended(),
     )
-    await settled(task)
-    first, second = texts(task.messages[0])[-1], texts(task.messages[2])[-1]
+    await wait_for_ending(task)
+    first, second = list_texts(task.messages[0])[-1], list_texts(task.messages[2])[-1]
     assert first.startswith("<environment_details>")
     assert "seen.txt" in first
     assert second.startswith("<environment_details>")

@@ -9,7 +9,15 @@ from joey.core.models import ToolProtocol
 from joey.core.settings import Settings
 from joey.engine.asks import Unattended
 from joey.testing.script import Say, Turn, call
-from tests.engine.engine_harness import EngineHarness, asked, finish, results, rows, settled, texts
+from tests.engine.engine_harness import (
+    EngineHarness,
+    find_rows,
+    finish,
+    list_texts,
+    list_tool_results,
+    wait_for_ask,
+    wait_for_ending,
+)
 
 PATCH = """\
 *** Begin Patch
@@ -23,27 +31,27 @@ PATCH = """\
 
 
 @pytest.fixture
-def patched(workshop: EngineHarness) -> EngineHarness:
-    (workshop.root / "a.txt").write_text("one\n")
-    (workshop.root / "b.txt").write_text("two\n")
-    return workshop
+def patched(engine_harness: EngineHarness) -> EngineHarness:
+    (engine_harness.root / "a.txt").write_text("one\n")
+    (engine_harness.root / "b.txt").write_text("two\n")
+    return engine_harness
 
 
-def files(workshop: EngineHarness) -> dict[str, str]:
-    return {path.name: path.read_text() for path in workshop.root.iterdir()}
+def files(engine_harness: EngineHarness) -> dict[str, str]:
+    return {path.name: path.read_text() for path in engine_harness.root.iterdir()}
 
 
 @pytest.mark.requirement("tool:apply_patch:success:several")
 async def test_one_answer_decides_about_all_files(patched: EngineHarness) -> None:
     turn = Turn(call("apply_patch", {"patch": PATCH}))
     task = await patched.start(turn, finish(), settings=Settings())
-    await asked(task)
-    (row,) = rows(task, "tool")
+    await wait_for_ask(task)
+    (row,) = find_rows(task, "tool")
     listed = msgspec.json.decode(row.text or "")["batchDiffs"]
     assert [item["path"] for item in listed] == ["a.txt", "b.txt", "c.txt"]
     await task.approve()
-    await asked(task)
-    (result,) = results(task.messages[2])
+    await wait_for_ask(task)
+    (result,) = list_tool_results(task.messages[2])
     assert result.count('"operation"') == 2
     assert "Successfully deleted b.txt" in result
     assert files(patched) == {"a.txt": "1\n", "c.txt": "<patch>\n"}
@@ -52,9 +60,9 @@ async def test_one_answer_decides_about_all_files(patched: EngineHarness) -> Non
 async def test_a_patch_that_is_rejected_changes_nothing(patched: EngineHarness) -> None:
     turn = Turn(call("apply_patch", {"patch": PATCH}))
     task = await patched.start(turn, finish(), settings=Settings())
-    await asked(task)
+    await wait_for_ask(task)
     await task.reject()
-    await asked(task)
+    await wait_for_ask(task)
     assert files(patched) == {"a.txt": "one\n", "b.txt": "two\n"}
 
 
@@ -63,8 +71,8 @@ async def test_a_patch_in_xml_is_carried_out(patched: EngineHarness) -> None:
     task = await patched.start(
         Turn(Say(text)), finish(), policy=Unattended(), protocol=ToolProtocol.XML
     )
-    await settled(task)
+    await wait_for_ending(task)
     assert files(patched) == {"a.txt": "1\n", "c.txt": "<patch>\n"}
-    said = "\n".join(texts(task.messages[2]))
+    said = "\n".join(list_texts(task.messages[2]))
     assert "[apply_patch] Result:" in said
     assert "Successfully deleted b.txt" in said

@@ -17,17 +17,17 @@ from joey.engine.outcomes import Completed, Failed
 from joey.testing.script import Turn, call, pause, say, think
 from tests.engine.engine_harness import (
     EngineHarness,
-    asked,
     check_history,
-    durable,
+    find_rows,
     finish,
-    results,
-    rows,
-    settled,
-    texts,
+    list_durable_events,
+    list_texts,
+    list_tool_results,
+    wait_for_ask,
+    wait_for_ending,
     wait_for_event,
 )
-from tests.engine.scripted_subtasks import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, hand
+from tests.engine.scripted_subtasks import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, delegate
 
 ANSWER = Turn(say("It is the linker."))
 ASKS = Settings(mode="ask")
@@ -37,41 +37,43 @@ OPEN = Turn(call("update_todo_list", {"todos": "[ ] one"}))
 @pytest.mark.requirement("engine:loop:plain-answer")
 @pytest.mark.parametrize("protocol", list(ToolProtocol))
 async def test_the_answer_to_a_plain_answer_is_the_next_message(
-    workshop: EngineHarness, protocol: ToolProtocol
+    engine_harness: EngineHarness, protocol: ToolProtocol
 ) -> None:
-    task = await workshop.start(ANSWER, ANSWER, ANSWER, ANSWER, protocol=protocol)
-    assert (await asked(task)).ask is AskKind.COMPLETION_RESULT
+    task = await engine_harness.start(ANSWER, ANSWER, ANSWER, ANSWER, protocol=protocol)
+    assert (await wait_for_ask(task)).ask is AskKind.COMPLETION_RESULT
     await task.send("which linker?")
-    assert (await asked(task)).ask is AskKind.COMPLETION_RESULT
-    assert texts(task.messages[4])[0] == "<user_message>\nwhich linker?\n</user_message>"
-    assert "[ERROR] You did not use a tool" in texts(task.messages[6])[0]
+    assert (await wait_for_ask(task)).ask is AskKind.COMPLETION_RESULT
+    assert list_texts(task.messages[4])[0] == "<user_message>\nwhich linker?\n</user_message>"
+    assert "[ERROR] You did not use a tool" in list_texts(task.messages[6])[0]
     await task.approve()
-    assert await settled(task) == Completed("It is the linker.", answered=True)
-    assert sum(isinstance(event, TaskCompleted) for event in durable(task)) == 2
-    assert [row.text for row in rows(task, "user_feedback")] == ["which linker?"]
+    assert await wait_for_ending(task) == Completed("It is the linker.", answered=True)
+    assert sum(isinstance(event, TaskCompleted) for event in list_durable_events(task)) == 2
+    assert [row.text for row in find_rows(task, "user_feedback")] == ["which linker?"]
     assert task.messages[-1].role == "assistant"
     assert task.state is TaskState.COMPLETED
     check_history(task.messages)
 
 
-async def test_a_plain_no_to_a_plain_answer_is_sent_to_the_model(workshop: EngineHarness) -> None:
-    task = await workshop.start(ANSWER, finish(), settings=ASKS)
-    await asked(task)
+async def test_a_plain_no_to_a_plain_answer_is_sent_to_the_model(
+    engine_harness: EngineHarness,
+) -> None:
+    task = await engine_harness.start(ANSWER, finish(), settings=ASKS)
+    await wait_for_ask(task)
     await task.reject()
-    await asked(task)
-    assert "not accepted" in texts(task.messages[2])[0]
+    await wait_for_ask(task)
+    assert "not accepted" in list_texts(task.messages[2])[0]
     check_history(task.messages)
 
 
 @pytest.mark.requirement("engine:loop:plain-answer")
 async def test_the_row_of_a_plain_answer_becomes_that_of_the_result(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
-    task = await workshop.start(
+    task = await engine_harness.start(
         Turn(think("hm"), say("It is the linker.")), settings=ASKS, policy=Unattended()
     )
-    await settled(task)
-    shown = [row.text for row in [*rows(task, "text"), *rows(task, "completion_result")]]
+    await wait_for_ending(task)
+    shown = [row.text for row in [*find_rows(task, "text"), *find_rows(task, "completion_result")]]
     assert shown == ["do it", "It is the linker.", ""]
     assert not [row for row in task.rows if getattr(row, "partial", None)]
 
@@ -86,131 +88,135 @@ async def test_the_row_of_a_plain_answer_becomes_that_of_the_result(
     ],
 )
 async def test_what_the_second_reply_repeats_is_said_once(
-    workshop: EngineHarness, replies: Sequence[str], answer: str
+    engine_harness: EngineHarness, replies: Sequence[str], answer: str
 ) -> None:
     turns = [Turn(say(text)) for text in replies]
-    task = await workshop.start(*turns, policy=Unattended())
-    assert await settled(task) == Completed(answer, answered=True)
+    task = await engine_harness.start(*turns, policy=Unattended())
+    assert await wait_for_ending(task) == Completed(answer, answered=True)
 
 
-async def test_all_that_a_reply_says_is_its_answer(workshop: EngineHarness) -> None:
+async def test_all_that_a_reply_says_is_its_answer(engine_harness: EngineHarness) -> None:
     turn = Turn(say("One."), think("hm"), say("Two."))
-    task = await workshop.start(turn, settings=ASKS, policy=Unattended())
-    assert await settled(task) == Completed("One.\n\nTwo.", answered=True)
+    task = await engine_harness.start(turn, settings=ASKS, policy=Unattended())
+    assert await wait_for_ending(task) == Completed("One.\n\nTwo.", answered=True)
 
 
 @pytest.mark.requirement("engine:loop:plain-answer")
 async def test_a_subtask_that_answers_in_plain_text_returns_its_answer(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
-    workshop.provider = ScriptedSubtasks(
+    engine_harness.provider = ScriptedSubtasks(
         {
-            "the whole": [Turn(hand("a part"), hand("look", "ask")), finish("whole")],
+            "the whole": [Turn(delegate("a part"), delegate("look", "ask")), finish("whole")],
             "a part": [ANSWER, ANSWER],
             "look": [Turn(say("I see."))],
         }
     )
-    task = await workshop.start(
+    task = await engine_harness.start(
         text="the whole", settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended()
     )
-    assert await settled(task) == Completed("whole")
-    part, look = results(task.messages[2])
+    assert await wait_for_ending(task) == Completed("whole")
+    part, look = list_tool_results(task.messages[2])
     assert part.endswith("Result:\nIt is the linker.")
     assert look.endswith("Result:\nI see.")
 
 
-async def test_a_subtask_whose_answer_is_sent_back_goes_on(workshop: EngineHarness) -> None:
-    workshop.provider = ScriptedSubtasks(
+async def test_a_subtask_whose_answer_is_sent_back_goes_on(engine_harness: EngineHarness) -> None:
+    engine_harness.provider = ScriptedSubtasks(
         {
-            "the whole": [Turn(hand("look", "ask")), finish("whole")],
+            "the whole": [Turn(delegate("look", "ask")), finish("whole")],
             "look": [Turn(say("I see.")), Turn(say("I see more."))],
         }
     )
-    task = await workshop.start(text="the whole", settings=Settings())
-    await asked(task)
+    task = await engine_harness.start(text="the whole", settings=Settings())
+    await wait_for_ask(task)
     await task.approve()
     (child_id,) = (await wait_for_event(task, TaskPaused)).child_ids
     child = await task.find_subtask(child_id)
     assert child is not None
-    assert (await asked(child)).tool == "attempt_completion"
+    assert (await wait_for_ask(child)).tool == "attempt_completion"
     await child.send("look again")
-    await asked(child)
+    await wait_for_ask(child)
     await child.approve()
-    await asked(task)
-    assert results(task.messages[2])[0].endswith("Result:\nI see more.")
+    await wait_for_ask(task)
+    assert list_tool_results(task.messages[2])[0].endswith("Result:\nI see more.")
 
 
-async def test_a_plain_answer_is_held_back_by_open_todos(workshop: EngineHarness) -> None:
+async def test_a_plain_answer_is_held_back_by_open_todos(engine_harness: EngineHarness) -> None:
     settings = Settings(prevent_completion_with_open_todos=True)
-    task = await workshop.start(
+    task = await engine_harness.start(
         OPEN, ANSWER, ANSWER, finish("too early"), settings=settings, policy=Unattended()
     )
-    await settled(task)
-    assert "The todo list still has open items." in texts(task.messages[6])[0]
-    assert not rows(task, "completion_result")
+    await wait_for_ending(task)
+    assert "The todo list still has open items." in list_texts(task.messages[6])[0]
+    assert not find_rows(task, "completion_result")
 
 
-async def test_a_model_that_only_talks_and_is_held_back_is_stopped(workshop: EngineHarness) -> None:
+async def test_a_model_that_only_talks_and_is_held_back_is_stopped(
+    engine_harness: EngineHarness,
+) -> None:
     settings = Settings(prevent_completion_with_open_todos=True)
-    task = await workshop.start(OPEN, *[ANSWER] * 11, settings=settings, policy=Unattended())
-    ending = await settled(task)
+    task = await engine_harness.start(OPEN, *[ANSWER] * 11, settings=settings, policy=Unattended())
+    ending = await wait_for_ending(task)
     assert isinstance(ending, Failed)
     assert ending.code == "mistakes"
 
 
-async def test_messages_that_came_in_while_it_answered_are_sent(workshop: EngineHarness) -> None:
+async def test_messages_that_came_in_while_it_answered_are_sent(
+    engine_harness: EngineHarness,
+) -> None:
     gate = asyncio.Event()
     turn = Turn(say("It is"), pause(gate), say(" the linker."))
-    task = await workshop.start(turn, finish(), settings=ASKS)
+    task = await engine_harness.start(turn, finish(), settings=ASKS)
     await wait_for_event(task, RowDelta)
     await task.send("and quickly")
     gate.set()
-    await asked(task)
+    await wait_for_ask(task)
     await task.approve()
-    await asked(task)
-    assert "<user_message>\nand quickly\n</user_message>" in texts(task.messages[2])
+    await wait_for_ask(task)
+    assert "<user_message>\nand quickly\n</user_message>" in list_texts(task.messages[2])
     check_history(task.messages)
 
 
 @pytest.mark.requirement("engine:loop:plain-answer")
 @pytest.mark.parametrize("accepted", [True, False])
 async def test_a_task_goes_on_after_a_plain_answer_in_another_process(
-    workshop: EngineHarness, accepted: bool
+    engine_harness: EngineHarness, accepted: bool
 ) -> None:
-    task = await workshop.start(ANSWER, settings=ASKS)
-    await asked(task)
+    task = await engine_harness.start(ANSWER, settings=ASKS)
+    await wait_for_ask(task)
     if accepted:
         await task.approve()
-        await settled(task)
-    await workshop.engine.close()
-    workshop.engine = workshop.new_engine()
-    workshop.script(finish())
-    options = TaskOptions(workspace=workshop.root, settings=ASKS, policy=Unattended())
-    again = await workshop.engine.resume(task.id, "why?", options=options)
-    assert await settled(again) == Completed("all done")
+        await wait_for_ending(task)
+    await engine_harness.engine.close()
+    engine_harness.engine = engine_harness.new_engine()
+    engine_harness.use_script(finish())
+    options = TaskOptions(workspace=engine_harness.root, settings=ASKS, policy=Unattended())
+    again = await engine_harness.engine.resume(task.id, "why?", options=options)
+    assert await wait_for_ending(again) == Completed("all done")
     assert [message.role for message in again.messages] == ["user", "assistant"] * 2
-    assert "why?" in texts(again.messages[2])[0]
+    assert "why?" in list_texts(again.messages[2])[0]
     assert again.state is TaskState.COMPLETED
     check_history(again.messages)
 
 
 async def test_an_answered_task_is_known_as_that_when_it_is_opened_again(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
-    task = await workshop.start(ANSWER, settings=ASKS, policy=Unattended())
-    ending = await settled(task)
-    await workshop.engine.close()
-    workshop.engine = workshop.new_engine()
-    again = await workshop.engine.open(task.id)
+    task = await engine_harness.start(ANSWER, settings=ASKS, policy=Unattended())
+    ending = await wait_for_ending(task)
+    await engine_harness.engine.close()
+    engine_harness.engine = engine_harness.new_engine()
+    again = await engine_harness.engine.open(task.id)
     assert again.ending == ending == Completed("It is the linker.", answered=True)
 
 
-async def test_rewinding_to_a_plain_answer_keeps_it(workshop: EngineHarness) -> None:
-    task = await workshop.start(ANSWER, finish(), settings=ASKS)
-    await asked(task)
-    (row, _) = rows(task, "completion_result")
+async def test_rewinding_to_a_plain_answer_keeps_it(engine_harness: EngineHarness) -> None:
+    task = await engine_harness.start(ANSWER, finish(), settings=ASKS)
+    await wait_for_ask(task)
+    (row, _) = find_rows(task, "completion_result")
     await task.send("why?")
-    await asked(task)
+    await wait_for_ask(task)
     await task.rewind(row.ts)
     assert task.rows[-1] == row
     assert [message.role for message in task.messages] == ["user", "assistant"]

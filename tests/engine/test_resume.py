@@ -18,78 +18,84 @@ from joey.engine.task import Task
 from joey.testing.script import Turn, call, fail, say, think
 from tests.engine.engine_harness import (
     EngineHarness,
-    asked,
     check_history,
+    find_rows,
     finish,
-    results,
-    rows,
-    settled,
-    texts,
+    list_texts,
+    list_tool_results,
+    wait_for_ask,
+    wait_for_ending,
 )
 
 
-async def reopened(workshop: EngineHarness, task: Task, text: str | None = None) -> Task:
-    await workshop.engine.release(task)
-    return await workshop.engine.resume(task.id, text)
+async def reopened(engine_harness: EngineHarness, task: Task, text: str | None = None) -> Task:
+    await engine_harness.engine.release(task)
+    return await engine_harness.engine.resume(task.id, text)
 
 
 @pytest.mark.requirement("engine:resume:completed", "engine:completion:continued")
 async def test_a_completed_task_goes_on_and_its_completion_gets_its_result(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
-    task = await workshop.start(finish("one"), policy=Unattended())
-    await settled(task)
-    workshop.script(finish("two"))
-    again = await reopened(workshop, task, "and now the other half")
-    await asked(again)
-    assert results(again.messages[2]) == ["The user accepted this result."]
-    assert "<user_message>\nand now the other half\n</user_message>" in texts(again.messages[2])
+    task = await engine_harness.start(finish("one"), policy=Unattended())
+    await wait_for_ending(task)
+    engine_harness.use_script(finish("two"))
+    again = await reopened(engine_harness, task, "and now the other half")
+    await wait_for_ask(again)
+    assert list_tool_results(again.messages[2]) == ["The user accepted this result."]
+    assert "<user_message>\nand now the other half\n</user_message>" in list_texts(
+        again.messages[2]
+    )
     check_history(again.messages)
     await again.approve()
-    assert await settled(again) == Completed("two")
+    assert await wait_for_ending(again) == Completed("two")
 
 
-async def test_without_a_message_a_user_is_asked_whether_to_go_on(workshop: EngineHarness) -> None:
-    task = await workshop.start(finish("one"), policy=Unattended())
-    await settled(task)
-    again = await reopened(workshop, task)
-    assert (await asked(again)).ask is AskKind.RESUME_COMPLETED_TASK
+async def test_without_a_message_a_user_is_asked_whether_to_go_on(
+    engine_harness: EngineHarness,
+) -> None:
+    task = await engine_harness.start(finish("one"), policy=Unattended())
+    await wait_for_ending(task)
+    again = await reopened(engine_harness, task)
+    assert (await wait_for_ask(again)).ask is AskKind.RESUME_COMPLETED_TASK
     await again.reject()
-    ending = await settled(again)
+    ending = await wait_for_ending(again)
     assert isinstance(ending, Failed)
 
 
-async def test_an_unfinished_task_asks_to_resume_and_yes_goes_on(workshop: EngineHarness) -> None:
-    task = await workshop.start(Turn(fail(401, "no")), policy=Unattended())
-    await settled(task)
-    workshop.script(finish())
-    again = await reopened(workshop, task)
-    assert (await asked(again)).ask is AskKind.RESUME_TASK
+async def test_an_unfinished_task_asks_to_resume_and_yes_goes_on(
+    engine_harness: EngineHarness,
+) -> None:
+    task = await engine_harness.start(Turn(fail(401, "no")), policy=Unattended())
+    await wait_for_ending(task)
+    engine_harness.use_script(finish())
+    again = await reopened(engine_harness, task)
+    assert (await wait_for_ask(again)).ask is AskKind.RESUME_TASK
     await again.approve()
-    assert (await asked(again)).ask is AskKind.COMPLETION_RESULT
-    assert any(text.startswith("[TASK RESUMPTION]") for text in texts(again.messages[0]))
+    assert (await wait_for_ask(again)).ask is AskKind.COMPLETION_RESULT
+    assert any(text.startswith("[TASK RESUMPTION]") for text in list_texts(again.messages[0]))
 
 
 @pytest.mark.requirement("engine:resume:same-protocol", "protocol:locked-first")
-async def test_an_xml_task_resumes_as_xml(workshop: EngineHarness) -> None:
+async def test_an_xml_task_resumes_as_xml(engine_harness: EngineHarness) -> None:
     end = Turn(say("<attempt_completion><result>ok</result></attempt_completion>"))
-    task = await workshop.start(end, policy=Unattended(), protocol=ToolProtocol.XML)
-    await settled(task)
-    provider = workshop.script(end)
-    again = await reopened(workshop, task, "more")
-    await asked(again)
+    task = await engine_harness.start(end, policy=Unattended(), protocol=ToolProtocol.XML)
+    await wait_for_ending(task)
+    provider = engine_harness.use_script(end)
+    again = await reopened(engine_harness, task, "more")
+    await wait_for_ask(again)
     assert provider.requests[0].protocol is ToolProtocol.XML
     assert provider.requests[0].tools == ()
 
 
 @pytest.mark.requirement("engine:resume:after-kill")
 async def test_messages_acknowledged_just_before_a_crash_reach_the_model(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
-    task = await workshop.start(
+    task = await engine_harness.start(
         Turn(call("write_to_file", {"path": "a", "content": "1"})), settings=Settings()
     )
-    ask = await asked(task)
+    ask = await wait_for_ask(task)
     log = task.recorder.task_log
     # What a process leaves that dies right after acknowledging an answer and a message.
     task.publish(
@@ -102,13 +108,13 @@ async def test_messages_acknowledged_just_before_a_crash_reach_the_model(
     runner.cancel()
     await settled_quietly(task)
     log.close()
-    workshop.engine = workshop.new_engine()
-    workshop.script(finish())
-    again = await workshop.engine.resume(task.id)
-    await asked(again)
+    engine_harness.engine = engine_harness.new_engine()
+    engine_harness.use_script(finish())
+    again = await engine_harness.engine.resume(task.id)
+    await wait_for_ask(again)
     await again.approve()
-    await asked(again)
-    said = texts(again.messages[2])
+    await wait_for_ask(again)
+    said = list_texts(again.messages[2])
     assert "<user_message>\nuse tabs\n</user_message>" in said
     assert "<user_message>\nand hurry\n</user_message>" in said
     check_history(again.messages)
@@ -137,44 +143,44 @@ async def settled_quietly(task: Task) -> None:
     await asyncio.wait([task._runner])
 
 
-async def test_an_ask_of_a_dead_process_is_withdrawn(workshop: EngineHarness) -> None:
-    task = await workshop.start(
+async def test_an_ask_of_a_dead_process_is_withdrawn(engine_harness: EngineHarness) -> None:
+    task = await engine_harness.start(
         Turn(call("execute_command", {"command": "true"})), settings=Settings()
     )
-    ask = await asked(task)
+    ask = await wait_for_ask(task)
     log = task.recorder.task_log
     task.recorder.task_log = _DetachedLog(log)  # type: ignore[assignment]
     await task.cancel()
     log.close()
-    workshop.engine = workshop.new_engine()
-    again = await workshop.engine.resume(task.id)
+    engine_harness.engine = engine_harness.new_engine()
+    again = await engine_harness.engine.resume(task.id)
     opened = [r.event for r in again.bus.list_records_after(0) if isinstance(r.event, AskOpened)]
     assert opened[0].ts == ask.ts
-    assert (await asked(again)).ask is AskKind.RESUME_TASK
-    assert rows(again, "command")[0].approval_state == "rejected"
+    assert (await wait_for_ask(again)).ask is AskKind.RESUME_TASK
+    assert find_rows(again, "command")[0].approval_state == "rejected"
 
 
-async def test_a_message_to_a_task_at_rest_sets_it_to_work(workshop: EngineHarness) -> None:
-    task = await workshop.start(finish("one"), finish("two"))
-    await asked(task)
+async def test_a_message_to_a_task_at_rest_sets_it_to_work(engine_harness: EngineHarness) -> None:
+    task = await engine_harness.start(finish("one"), finish("two"))
+    await wait_for_ask(task)
     await task.approve()
-    await settled(task)
+    await wait_for_ending(task)
     await task.send("again")
-    await asked(task)
+    await wait_for_ask(task)
     await task.approve()
-    assert await settled(task) == Completed("two")
+    assert await wait_for_ending(task) == Completed("two")
     assert task.state is TaskState.COMPLETED
 
 
 @pytest.mark.requirement("store:at-rest", "store:layout")
 async def test_both_history_files_are_on_disk_when_the_task_waits_for_a_user(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
-    task = await workshop.start(finish("one"))
-    await asked(task)
+    task = await engine_harness.start(finish("one"))
+    await wait_for_ask(task)
     await task.approve()
-    await settled(task)
-    directory = workshop.home / "tasks" / f"task_{task.id}"
+    await wait_for_ending(task)
+    directory = engine_harness.home / "tasks" / f"task_{task.id}"
     ui = json.loads((directory / "ui_messages.json").read_bytes())
     api = json.loads((directory / "api_conversation_history.json").read_bytes())
     metadata = json.loads((directory / "task_metadata.json").read_bytes())
@@ -184,30 +190,30 @@ async def test_both_history_files_are_on_disk_when_the_task_waits_for_a_user(
     assert metadata["title"] == "do it"
 
 
-async def test_a_mode_chosen_on_resuming_is_switched_to(workshop: EngineHarness) -> None:
-    task = await workshop.start(finish("one"), policy=Unattended())
-    await settled(task)
-    await workshop.engine.release(task)
-    workshop.script(finish("two"))
-    again = await workshop.engine.resume(
-        task.id, "explain it", options=TaskOptions(workspace=workshop.root, mode="ask")
+async def test_a_mode_chosen_on_resuming_is_switched_to(engine_harness: EngineHarness) -> None:
+    task = await engine_harness.start(finish("one"), policy=Unattended())
+    await wait_for_ending(task)
+    await engine_harness.engine.release(task)
+    engine_harness.use_script(finish("two"))
+    again = await engine_harness.engine.resume(
+        task.id, "explain it", options=TaskOptions(workspace=engine_harness.root, mode="ask")
     )
-    await asked(again)
+    await wait_for_ask(again)
     assert again.mode.slug == "ask"
 
 
 async def test_a_replayed_journal_gives_the_very_rows_that_people_saw(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
-    (workshop.root / "a.txt").write_text("x")
-    task = await workshop.start(
+    (engine_harness.root / "a.txt").write_text("x")
+    task = await engine_harness.start(
         Turn(think("hm"), say("Let me look."), call("read_file", {"path": "a.txt"})),
         Turn(fail(529, "overloaded")),
         Turn(call("execute_command", {"command": "echo hi"})),
         finish(),
         policy=Unattended(),
     )
-    await settled(task)
+    await wait_for_ending(task)
     replayed = UiHistory()
     for record in task.bus.list_records_after(0):
         replayed.apply(record.event)

@@ -14,13 +14,13 @@ from joey.errors import UNREACHABLE_CODE, ProviderError, ProviderFailure
 from joey.testing.script import Turn, call, disconnect, fail, say
 from tests.engine.engine_harness import (
     EngineHarness,
-    asked,
     check_history,
-    durable,
+    find_rows,
     finish,
-    results,
-    rows,
-    settled,
+    list_durable_events,
+    list_tool_results,
+    wait_for_ask,
+    wait_for_ending,
 )
 
 
@@ -37,53 +37,55 @@ from tests.engine.engine_harness import (
         pytest.param(Turn(say("  \n")), id="blank reply"),
     ],
 )
-async def test_transient_errors_are_waited_out(workshop: EngineHarness, failing_turn: Turn) -> None:
-    provider = workshop.script(failing_turn, finish())
-    task = await workshop.start(policy=Unattended())
-    assert await settled(task) == Completed("all done")
+async def test_transient_errors_are_waited_out(
+    engine_harness: EngineHarness, failing_turn: Turn
+) -> None:
+    provider = engine_harness.use_script(failing_turn, finish())
+    task = await engine_harness.start(policy=Unattended())
+    assert await wait_for_ending(task) == Completed("all done")
     assert len(provider.requests) == 2
     assert provider.requests[0].messages == provider.requests[1].messages
-    assert rows(task, "api_req_retry_delayed")
+    assert find_rows(task, "api_req_retry_delayed")
     check_history(task.messages)
 
 
 async def test_a_lost_stream_keeps_its_text_on_screen_but_not_in_the_conversation(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
-    task = await workshop.start(
+    task = await engine_harness.start(
         Turn(say("I was about to"), disconnect()), finish(), policy=Unattended()
     )
-    await settled(task)
-    assert "I was about to" in [row.text for row in rows(task, "text")]
+    await wait_for_ending(task)
+    assert "I was about to" in [row.text for row in find_rows(task, "text")]
     assert len(task.messages) == 2
-    ended = [event for event in durable(task) if isinstance(event, RequestEnded)]
+    ended = [event for event in list_durable_events(task) if isinstance(event, RequestEnded)]
     assert [event.cancel_reason for event in ended] == ["streaming_failed", None]
 
 
 @pytest.mark.requirement("engine:retry:announced", "engine:retry:service-wait")
 async def test_the_service_says_how_long_to_wait_and_each_second_is_announced(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
-    workshop.script(Turn(fail(429, "slow down", retry_after=3)), finish())
-    task = await workshop.start(policy=Unattended())
+    engine_harness.use_script(Turn(fail(429, "slow down", retry_after=3)), finish())
+    task = await engine_harness.start(policy=Unattended())
     ticks: list[int] = []
     async for event in task.events():
         if isinstance(event, RetryCountdown):
             ticks.append(event.seconds)
     assert ticks == [3, 2, 1]
-    assert workshop.clock.slept == [1.0, 1.0, 1.0]
+    assert engine_harness.clock.slept == [1.0, 1.0, 1.0]
 
 
 @pytest.mark.requirement("engine:retry:bounded")
-async def test_the_budget_ends_and_a_user_is_asked(workshop: EngineHarness) -> None:
+async def test_the_budget_ends_and_a_user_is_asked(engine_harness: EngineHarness) -> None:
     down = [Turn(fail(529, "overloaded")) for _ in range(3)]
-    task = await workshop.start(*down, finish(), settings=Settings(max_retries=2))
-    ask = await asked(task)
+    task = await engine_harness.start(*down, finish(), settings=Settings(max_retries=2))
+    ask = await wait_for_ask(task)
     assert ask.ask is AskKind.API_REQ_FAILED
     assert "overloaded" in ask.text
     await task.approve()
-    assert (await asked(task)).ask is AskKind.COMPLETION_RESULT
-    assert rows(task, "api_req_retried")
+    assert (await wait_for_ask(task)).ask is AskKind.COMPLETION_RESULT
+    assert find_rows(task, "api_req_retried")
 
 
 @pytest.mark.requirement("engine:retry:hopeless")
@@ -92,11 +94,11 @@ async def test_the_budget_ends_and_a_user_is_asked(workshop: EngineHarness) -> N
     [(401, "provider:auth"), (404, "provider:not_found"), (400, "provider:invalid")],
 )
 async def test_errors_that_waiting_does_not_fix_are_not_retried(
-    workshop: EngineHarness, status: int, code: str
+    engine_harness: EngineHarness, status: int, code: str
 ) -> None:
-    provider = workshop.script(Turn(fail(status, "no")))
-    task = await workshop.start(policy=Unattended())
-    ending = await settled(task)
+    provider = engine_harness.use_script(Turn(fail(status, "no")))
+    task = await engine_harness.start(policy=Unattended())
+    ending = await wait_for_ending(task)
     assert isinstance(ending, Failed)
     assert ending.code == code
     assert len(provider.requests) == 1
@@ -105,14 +107,16 @@ async def test_errors_that_waiting_does_not_fix_are_not_retried(
 
 @pytest.mark.requirement("engine:retry:nothing-lost")
 async def test_what_was_said_survives_a_request_that_failed_for_good(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
-    task = await workshop.start(Turn(fail(401, "bad key")), policy=Unattended(), text="the request")
-    await settled(task)
-    workshop.script(finish())
-    await workshop.engine.release(task)
-    again = await workshop.engine.resume(task.id, "try again")
-    await asked(again)
+    task = await engine_harness.start(
+        Turn(fail(401, "bad key")), policy=Unattended(), text="the request"
+    )
+    await wait_for_ending(task)
+    engine_harness.use_script(finish())
+    await engine_harness.engine.release(task)
+    again = await engine_harness.engine.resume(task.id, "try again")
+    await wait_for_ask(again)
     check_history(again.messages)
     assert len(again.messages) == 2
     said = str(again.messages[0].content)
@@ -121,10 +125,10 @@ async def test_what_was_said_survives_a_request_that_failed_for_good(
     assert said.count("<environment_details>") == 1
 
 
-async def test_the_second_empty_reply_is_reported(workshop: EngineHarness) -> None:
-    task = await workshop.start(Turn(), Turn(), finish(), policy=Unattended())
-    await settled(task)
-    assert [row.text for row in rows(task, "error")] == ["MODEL_NO_ASSISTANT_MESSAGES"]
+async def test_the_second_empty_reply_is_reported(engine_harness: EngineHarness) -> None:
+    task = await engine_harness.start(Turn(), Turn(), finish(), policy=Unattended())
+    await wait_for_ending(task)
+    assert [row.text for row in find_rows(task, "error")] == ["MODEL_NO_ASSISTANT_MESSAGES"]
 
 
 @pytest.mark.requirement("engine:retry:nothing-lost")
@@ -133,14 +137,14 @@ async def test_the_second_empty_reply_is_reported(workshop: EngineHarness) -> No
     [pytest.param(Turn(), id="empty"), pytest.param(Turn(say("I was"), disconnect()), id="broken")],
 )
 async def test_results_are_sent_again_unchanged(
-    workshop: EngineHarness, failing_turn: Turn
+    engine_harness: EngineHarness, failing_turn: Turn
 ) -> None:
-    (workshop.root / "a.txt").write_text("the content")
+    (engine_harness.root / "a.txt").write_text("the content")
     look = Turn(call("read_file", {"files": [{"path": "a.txt"}]}))
-    provider = workshop.script(look, failing_turn, finish())
-    await settled(await workshop.start(policy=Unattended()))
+    provider = engine_harness.use_script(look, failing_turn, finish())
+    await wait_for_ending(await engine_harness.start(policy=Unattended()))
     _, before, after = provider.requests
-    assert "the content" in results(after.messages[-1])[0]
+    assert "the content" in list_tool_results(after.messages[-1])[0]
     assert after.messages == before.messages
 
 
@@ -162,8 +166,10 @@ def test_an_address_where_nobody_listens_is_not_waited_for_long() -> None:
     assert [budget.consume_retry(error) for _ in range(3)] == [5, 10, None]
 
 
-async def test_a_countdown_says_how_many_attempts_there_will_be(workshop: EngineHarness) -> None:
-    workshop.script(Turn(fail(529, "overloaded")), finish())
-    task = await workshop.start(policy=Unattended())
+async def test_a_countdown_says_how_many_attempts_there_will_be(
+    engine_harness: EngineHarness,
+) -> None:
+    engine_harness.use_script(Turn(fail(529, "overloaded")), finish())
+    task = await engine_harness.start(policy=Unattended())
     ticks = [event async for event in task.events() if isinstance(event, RetryCountdown)]
     assert {(tick.attempt, tick.max_attempts) for tick in ticks} == {(1, 6)}

@@ -11,11 +11,11 @@ from joey.core.settings import Settings
 from joey.engine.asks import Unattended
 from joey.engine.checkpoints import preview_restore
 from joey.testing.script import Turn, call
-from tests.engine.engine_harness import finish, settled
-from tests.engine.rewind_harness import RewindHarness, past
+from tests.engine.engine_harness import finish, wait_for_ending
+from tests.engine.rewind_harness import RewindHarness, rewind_harness
 from tests.engine.test_rewind_files import tools, write
 
-__all__ = ["past"]
+__all__ = ["rewind_harness"]
 
 pytestmark = pytest.mark.requirement("rewind:files")
 
@@ -23,11 +23,11 @@ WIDE = Settings(always_allow_write=True, always_allow_write_outside_workspace=Tr
 
 
 async def test_what_git_ignores_and_what_lies_outside_is_named_and_stays(
-    past: RewindHarness, tmp_path: Path
+    rewind_harness: RewindHarness, tmp_path: Path
 ) -> None:
     elsewhere = tmp_path / "elsewhere" / "note.txt"
-    (past.root / ".gitignore").write_text("*.log\nbuild/\n")
-    task = await past.start(
+    (rewind_harness.root / ".gitignore").write_text("*.log\nbuild/\n")
+    task = await rewind_harness.start(
         write("a", "1\n"),
         write("own.log", "2\n"),
         write("node_modules/x.js", "3\n"),
@@ -37,7 +37,7 @@ async def test_what_git_ignores_and_what_lies_outside_is_named_and_stays(
         settings=WIDE,
         policy=Unattended(),
     )
-    await settled(task)
+    await wait_for_ending(task)
     first = tools(task)[0]
     left = (
         LeftFile("own.log", "ignored"),
@@ -50,24 +50,28 @@ async def test_what_git_ignores_and_what_lies_outside_is_named_and_stays(
     assert (await task.preview_rewind(first)).unrestorable_files == ()
     assert (await task.preview_rewind(tools(task)[1], files=True)).unrestorable_files == left[1:]
     assert (await task.rewind(first, files=True)).unrestorable_files == left
-    assert (past.root / "own.log").read_text() == "2\n"
+    assert (rewind_harness.root / "own.log").read_text() == "2\n"
     assert elsewhere.read_text() == "4\n"
-    assert not (past.root / "b").exists()
+    assert not (rewind_harness.root / "b").exists()
 
 
-async def test_they_are_named_where_nothing_else_was_changed(past: RewindHarness) -> None:
-    (past.root / ".gitignore").write_text("*.log\n")
-    task = await past.start(write("own.log", "1\n"), finish(), policy=Unattended())
-    await settled(task)
+async def test_they_are_named_where_nothing_else_was_changed(rewind_harness: RewindHarness) -> None:
+    (rewind_harness.root / ".gitignore").write_text("*.log\n")
+    task = await rewind_harness.start(write("own.log", "1\n"), finish(), policy=Unattended())
+    await wait_for_ending(task)
     preview = await task.preview_rewind(tools(task)[0], keep=False, files=True)
     assert preview.file_changes == ()
     assert preview.unrestorable_files == (LeftFile("own.log", "ignored"),)
 
 
-async def test_they_are_named_when_only_the_history_went_back_before(past: RewindHarness) -> None:
-    (past.root / ".gitignore").write_text("*.log\n")
-    task = await past.start(write("a", "1\n"), write("x.log", "2\n"), finish(), policy=Unattended())
-    await settled(task)
+async def test_they_are_named_when_only_the_history_went_back_before(
+    rewind_harness: RewindHarness,
+) -> None:
+    (rewind_harness.root / ".gitignore").write_text("*.log\n")
+    task = await rewind_harness.start(
+        write("a", "1\n"), write("x.log", "2\n"), finish(), policy=Unattended()
+    )
+    await wait_for_ending(task)
     first = tools(task)[0]
     await task.rewind(first)
     assert (await task.preview_rewind(first, files=True)).unrestorable_files == (
@@ -75,21 +79,21 @@ async def test_they_are_named_when_only_the_history_went_back_before(past: Rewin
     )
 
 
-async def test_a_file_that_is_too_large_is_named(past: RewindHarness) -> None:
-    task = await past.start(
+async def test_a_file_that_is_too_large_is_named(rewind_harness: RewindHarness) -> None:
+    task = await rewind_harness.start(
         write("a", "1\n"), write("big.txt", "x" * (11 * 1024 * 1024)), finish(), policy=Unattended()
     )
-    await settled(task)
+    await wait_for_ending(task)
     preview = await task.preview_rewind(tools(task)[0], files=True)
     assert preview.unrestorable_files == (LeftFile("big.txt", "large"),)
 
 
 async def test_each_file_of_a_patch_is_looked_at_and_a_failed_edit_is_none(
-    past: RewindHarness,
+    rewind_harness: RewindHarness,
 ) -> None:
-    (past.root / ".gitignore").write_text("*.log\n")
+    (rewind_harness.root / ".gitignore").write_text("*.log\n")
     patch = "*** Begin Patch\n*** Add File: p.log\n+1\n*** Add File: q.txt\n+2\n*** End Patch"
-    task = await past.start(
+    task = await rewind_harness.start(
         write("a", "1\n"),
         Turn(call("apply_patch", {"patch": patch})),
         Turn(call("apply_patch", {"patch": patch.replace("Add", "Bad")})),
@@ -97,16 +101,20 @@ async def test_each_file_of_a_patch_is_looked_at_and_a_failed_edit_is_none(
         finish(),
         policy=Unattended(),
     )
-    await settled(task)
+    await wait_for_ending(task)
     preview = await task.preview_rewind(tools(task)[0], files=True)
     assert [each.path for each in preview.file_changes] == ["q.txt"]
     assert preview.unrestorable_files == (LeftFile("p.log", "ignored"),)
 
 
-async def test_a_checkpoint_that_is_brought_back_alone_tells_them_too(past: RewindHarness) -> None:
-    (past.root / ".gitignore").write_text("*.log\n")
-    task = await past.start(write("a", "1\n"), write("x.log", "2\n"), finish(), policy=Unattended())
-    await settled(task)
+async def test_a_checkpoint_that_is_brought_back_alone_tells_them_too(
+    rewind_harness: RewindHarness,
+) -> None:
+    (rewind_harness.root / ".gitignore").write_text("*.log\n")
+    task = await rewind_harness.start(
+        write("a", "1\n"), write("x.log", "2\n"), finish(), policy=Unattended()
+    )
+    await wait_for_ending(task)
     checkpoint = task.recorder.projection.ledger.last_checkpoint
     assert checkpoint is not None
     assert (await preview_restore(task, checkpoint)).unrestorable_files == (
@@ -115,13 +123,13 @@ async def test_a_checkpoint_that_is_brought_back_alone_tells_them_too(past: Rewi
 
 
 async def test_behind_a_link_to_the_outside_it_is_outside(
-    past: RewindHarness, tmp_path: Path
+    rewind_harness: RewindHarness, tmp_path: Path
 ) -> None:
     (tmp_path / "far").mkdir()
-    (past.root / "near").symlink_to(tmp_path / "far")
-    task = await past.start(
+    (rewind_harness.root / "near").symlink_to(tmp_path / "far")
+    task = await rewind_harness.start(
         write("a", "1\n"), write("near/x.txt", "2\n"), finish(), settings=WIDE, policy=Unattended()
     )
-    await settled(task)
+    await wait_for_ending(task)
     (left,) = (await task.preview_rewind(tools(task)[0], files=True)).unrestorable_files
     assert left.reason == "outside"

@@ -31,7 +31,7 @@ from joey.engine.engine import Engine, TaskOptions
 from joey.engine.task import Task
 from joey.testing.script import Turn, call, say
 from joey.testing.server import ModelServer, Request
-from tests.engine.engine_harness import TIMEOUT_S, durable
+from tests.engine.engine_harness import TIMEOUT_S, list_durable_events
 
 HERE = Path(__file__).parent.parent
 SAMPLE = HERE / "roo_workspace"
@@ -245,8 +245,10 @@ async def test_a_task_whose_mode_is_gone_goes_on_in_the_usual_one_and_says_so(
         await task.send("go on")
         async with asyncio.timeout(TIMEOUT_S):
             await task.wait()
-        said = [event.text for event in durable(task) if isinstance(event, RowAdded)]
-        switched = [event.mode for event in durable(task) if isinstance(event, ModeSwitched)]
+        said = [event.text for event in list_durable_events(task) if isinstance(event, RowAdded)]
+        switched = [
+            event.mode for event in list_durable_events(task) if isinstance(event, ModeSwitched)
+        ]
         assert "You are Roo, a highly skilled" in system_of(here.server.requests[1])
     assert (task.mode.slug, switched) == ("code", ["code"])
     assert any("There is no mode 'translator'" in text for text in said)

@@ -28,14 +28,17 @@ from tests.engine.engine_harness import (
     EngineHarness,
     check_history,
     finish,
-    settled,
+    wait_for_ending,
 )
-from tests.engine.scripted_subtasks import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, hand
+from tests.engine.scripted_subtasks import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, delegate
 
 Moment = Callable[[], None]
 PARTS = {
-    "the whole": [Turn(hand("part 1", todos="[ ] look"), hand("part 2")), *[finish("whole")] * 3],
-    "part 1": [Turn(hand("part 3")), *[finish("one")] * 3],
+    "the whole": [
+        Turn(delegate("part 1", todos="[ ] look"), delegate("part 2")),
+        *[finish("whole")] * 3,
+    ],
+    "part 1": [Turn(delegate("part 3")), *[finish("one")] * 3],
     "part 2": [finish("two")] * 3,
     "part 3": [finish("three")] * 3,
 }
@@ -89,12 +92,14 @@ class WatchedStore:
         return getattr(self._store, name)
 
 
-async def cancelled_at(workshop: EngineHarness, number: int, who: str) -> Task | None:
+async def cancelled_at(engine_harness: EngineHarness, number: int, who: str) -> Task | None:
     """A run that was cancelled at its `number`-th moment; None when it has fewer."""
     moments, jobs, task = 0, [], None
 
     def cancel() -> None:
-        at_work = [each for each in workshop.engine.tasks if each.is_running and each is not task]
+        at_work = [
+            each for each in engine_harness.engine.tasks if each.is_running and each is not task
+        ]
         for each in [task] if who == "parent" else at_work[-1:]:
             if each is not None:
                 jobs.append(asyncio.ensure_future(each.cancel()))
@@ -105,25 +110,25 @@ async def cancelled_at(workshop: EngineHarness, number: int, who: str) -> Task |
         if moments == number:
             asyncio.get_running_loop().call_soon(cancel)
 
-    store: Any = WatchedStore(JsonFileStore(workshop.home), moment)
-    workshop.engine = workshop.new_engine(store)
-    workshop.provider = ScriptedSubtasks(PARTS)
-    task = await workshop.start(
+    store: Any = WatchedStore(JsonFileStore(engine_harness.home), moment)
+    engine_harness.engine = engine_harness.new_engine(store)
+    engine_harness.provider = ScriptedSubtasks(PARTS)
+    task = await engine_harness.start(
         text="the whole", settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended()
     )
-    await settled(task)
+    await wait_for_ending(task)
     await asyncio.gather(*jobs)
     return task if moments >= number else None
 
 
-async def gone_on(workshop: EngineHarness, task: Task) -> Any:
+async def gone_on(engine_harness: EngineHarness, task: Task) -> Any:
     """Its ending, after it was resumed where it had not come to one."""
     ending = task.ending
-    await workshop.engine.release(task)
-    workshop.engine = workshop.new_engine()
+    await engine_harness.engine.release(task)
+    engine_harness.engine = engine_harness.new_engine()
     if isinstance(ending, Completed):
         return ending
-    return await settled(await workshop.engine.resume(task.id, options=OPTIONS))
+    return await wait_for_ending(await engine_harness.engine.resume(task.id, options=OPTIONS))
 
 
 @pytest.mark.requirement("subtasks:cancel")
@@ -133,20 +138,20 @@ async def test_a_tree_is_cancelled_whole_and_goes_on_from_any_moment(
 ) -> None:
     for number in range(1, 1000, step):
         (tmp_path / str(number)).mkdir()
-        workshop = EngineHarness(tmp_path / str(number))
-        task = await cancelled_at(workshop, number, who)
+        engine_harness = EngineHarness(tmp_path / str(number))
+        task = await cancelled_at(engine_harness, number, who)
         if task is None:
             assert number > 50
             return
-        assert workshop.engine.tasks == [task], f"a subtask is left open at moment {number}"
+        assert engine_harness.engine.tasks == [task], f"a subtask is left open at moment {number}"
         assert task.pending_subtasks == ()
         check_history(task.messages)
-        store = JsonFileStore(workshop.home)
-        ending = await gone_on(workshop, task)
+        store = JsonFileStore(engine_harness.home)
+        ending = await gone_on(engine_harness, task)
         assert ending == Completed("whole"), f"at moment {number}"
         for known in store.list_tasks():
             check_task(store.read_records(known.id))
-        await workshop.engine.close()
+        await engine_harness.engine.close()
 
 
 def check_task(records: Sequence[Record]) -> None:

@@ -25,18 +25,18 @@ from joey.engine.task import Task
 from joey.testing.script import Turn, call, pause
 from tests.engine.engine_harness import (
     EngineHarness,
-    asked,
     check_history,
-    durable,
     finish,
-    settled,
+    list_durable_events,
+    wait_for_ask,
+    wait_for_ending,
     wait_for_event,
 )
 from tests.engine.scripted_subtasks import (
     ALLOW_ALL_WITH_SUBTASKS,
     PRICED_MODEL,
     ScriptedSubtasks,
-    hand,
+    delegate,
 )
 
 LOOK = Turn(call("list_files", {"path": "."}))
@@ -44,7 +44,7 @@ LOOK_AGAIN = Turn(call("list_files", {"path": "."}), call("read_file", {"path": 
 
 
 async def play(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
     parts: Mapping[str, Sequence[Turn]],
     *,
     limits: Limits | None = None,
@@ -52,15 +52,17 @@ async def play(
     settings: Settings = ALLOW_ALL_WITH_SUBTASKS,
     **model: Any,
 ) -> tuple[Task, ScriptedSubtasks]:
-    workshop.provider = cast = ScriptedSubtasks(parts, **model)
+    engine_harness.provider = scripted = ScriptedSubtasks(parts, **model)
     policy = None if attended else Unattended()
-    task = await workshop.start(text="the whole", settings=settings, policy=policy, limits=limits)
-    return task, cast
+    task = await engine_harness.start(
+        text="the whole", settings=settings, policy=policy, limits=limits
+    )
+    return task, scripted
 
 
 async def children_of(task: Task) -> list[Task]:
     await wait_for_event(task, TaskPaused)
-    found = [event for event in durable(task) if isinstance(event, SubtaskSpawned)]
+    found = [event for event in list_durable_events(task) if isinstance(event, SubtaskSpawned)]
     children = [await task.find_subtask(spawned.child_id) for spawned in found]
     return [child for child in children if child is not None]
 
@@ -70,72 +72,85 @@ def looking(count: int) -> list[Turn]:
 
 
 @pytest.mark.requirement("subtasks:limits")
-async def test_turns_of_subtasks_count_and_the_limit_ends_the_tree(workshop: EngineHarness) -> None:
-    parts = {"the whole": [Turn(hand("a part")), finish()], "a part": [*looking(8), finish()]}
-    task, cast = await play(workshop, parts, limits=Limits(max_turns=4))
+async def test_turns_of_subtasks_count_and_the_limit_ends_the_tree(
+    engine_harness: EngineHarness,
+) -> None:
+    parts = {"the whole": [Turn(delegate("a part")), finish()], "a part": [*looking(8), finish()]}
+    task, scripted = await play(engine_harness, parts, limits=Limits(max_turns=4))
     [child] = await children_of(task)
-    ending = await settled(task)
+    ending = await wait_for_ending(task)
     assert isinstance(ending, Failed)
     assert ending.code == "turns"
-    assert len(cast.requests) == 4
+    assert len(scripted.requests) == 4
     failure = child.recorder.projection.failure
     assert failure is not None and failure.code == "turns"
-    assert [event.is_error for event in durable(task) if isinstance(event, ToolFinished)] == [True]
+    assert [
+        event.is_error for event in list_durable_events(task) if isinstance(event, ToolFinished)
+    ] == [True]
     check_history(task.messages)
 
 
-async def test_siblings_never_take_more_turns_than_there_are(workshop: EngineHarness) -> None:
-    hands = [hand(f"part {n}") for n in range(4)]
+async def test_siblings_never_take_more_turns_than_there_are(engine_harness: EngineHarness) -> None:
+    hands = [delegate(f"part {n}") for n in range(4)]
     parts: dict[str, Sequence[Turn]] = {"the whole": [Turn(*hands), finish()]}
     parts |= {f"part {n}": [*looking(8), finish()] for n in range(4)}
-    task, cast = await play(workshop, parts, limits=Limits(max_turns=7))
-    ending = await settled(task)
+    task, scripted = await play(engine_harness, parts, limits=Limits(max_turns=7))
+    ending = await wait_for_ending(task)
     assert isinstance(ending, Failed)
     assert ending.code == "turns"
-    assert len(cast.requests) == 7
+    assert len(scripted.requests) == 7
 
 
 @pytest.mark.requirement("subtasks:limits")
-async def test_money_of_subtasks_counts(workshop: EngineHarness) -> None:
-    parts = {"the whole": [Turn(hand("a part")), finish()], "a part": [*looking(8), finish()]}
-    task, cast = await play(workshop, parts, limits=Limits(max_cost=25.0), model=PRICED_MODEL)
-    ending = await settled(task)
+async def test_money_of_subtasks_counts(engine_harness: EngineHarness) -> None:
+    parts = {"the whole": [Turn(delegate("a part")), finish()], "a part": [*looking(8), finish()]}
+    task, scripted = await play(
+        engine_harness, parts, limits=Limits(max_cost=25.0), model=PRICED_MODEL
+    )
+    ending = await wait_for_ending(task)
     assert isinstance(ending, Failed)
     assert ending.code == "budget"
-    assert len(cast.requests) == 3
+    assert len(scripted.requests) == 3
     assert task.total_usage.total_cost == 30.0
 
 
 @pytest.mark.requirement("subtasks:limits")
-async def test_time_ends_subtasks_and_parent_alike(workshop: EngineHarness) -> None:
+async def test_time_ends_subtasks_and_parent_alike(engine_harness: EngineHarness) -> None:
     parts = {
-        "the whole": [Turn(hand("part 1"), hand("part 2")), finish()],
+        "the whole": [Turn(delegate("part 1"), delegate("part 2")), finish()],
         "part 1": [Turn(pause(600))],
         "part 2": [Turn(pause(600))],
     }
-    task, _ = await play(workshop, parts, limits=Limits(max_seconds=2))
+    task, _ = await play(engine_harness, parts, limits=Limits(max_seconds=2))
     children = await children_of(task)
-    ending = await settled(task)
+    ending = await wait_for_ending(task)
     assert isinstance(ending, Failed)
     assert ending.code == "time"
     assert [child.state for child in children] == [TaskState.FAILED] * 2
-    codes = [e.code for child in children for e in durable(child) if isinstance(e, TaskFailed)]
+    codes = [
+        e.code
+        for child in children
+        for e in list_durable_events(child)
+        if isinstance(e, TaskFailed)
+    ]
     assert codes == ["time", "time"]
     check_history(task.messages)
 
 
 @pytest.mark.requirement("subtasks:limits")
-async def test_a_limit_of_the_settings_is_asked_once_for_the_tree(workshop: EngineHarness) -> None:
+async def test_a_limit_of_the_settings_is_asked_once_for_the_tree(
+    engine_harness: EngineHarness,
+) -> None:
     settings = structs.replace(ALLOW_ALL_WITH_SUBTASKS, allowed_max_requests=3)
-    hands = [hand("part 1"), hand("part 2")]
+    hands = [delegate("part 1"), delegate("part 2")]
     parts = {
         "the whole": [Turn(*hands), finish("whole")],
         "part 1": [*looking(1), finish("1")],
         "part 2": [*looking(1), finish("2")],
     }
-    task, _ = await play(workshop, parts, settings=settings, attended=True)
+    task, _ = await play(engine_harness, parts, settings=settings, attended=True)
     children = await children_of(task)
-    waiting = [asyncio.ensure_future(asked(child)) for child in children]
+    waiting = [asyncio.ensure_future(wait_for_ask(child)) for child in children]
     finished, others = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
     assert {(await each).ask for each in finished} == {AskKind.LIMIT_REACHED}
     child = next(child for child in children if child.pending is not None)
@@ -143,41 +158,51 @@ async def test_a_limit_of_the_settings_is_asked_once_for_the_tree(workshop: Engi
     await child.approve()
     for each in others:
         each.cancel()
-    assert (await asked(task)).ask is AskKind.COMPLETION_RESULT
-    asks = [e for each in (task, *children) for e in durable(each) if isinstance(e, AskOpened)]
+    assert (await wait_for_ask(task)).ask is AskKind.COMPLETION_RESULT
+    asks = [
+        e
+        for each in (task, *children)
+        for e in list_durable_events(each)
+        if isinstance(e, AskOpened)
+    ]
     assert [e.ask for e in asks].count(AskKind.LIMIT_REACHED) == 1
     await task.approve()
-    assert await settled(task) == Completed("whole")
+    assert await wait_for_ending(task) == Completed("whole")
 
 
 @pytest.mark.requirement("subtasks:limits")
 async def test_one_no_to_a_limit_of_the_settings_is_for_the_whole_tree(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
     settings = structs.replace(ALLOW_ALL_WITH_SUBTASKS, allowed_max_requests=1)
-    hands = [hand(f"part {n}") for n in range(3)]
+    hands = [delegate(f"part {n}") for n in range(3)]
     parts: dict[str, Sequence[Turn]] = {"the whole": [Turn(*hands), finish("whole")]}
     parts |= {f"part {n}": [finish(str(n))] for n in range(3)}
-    task, cast = await play(workshop, parts, settings=settings, attended=True)
+    task, scripted = await play(engine_harness, parts, settings=settings, attended=True)
     children = await children_of(task)
-    assert (await asked(children[0])).ask is AskKind.LIMIT_REACHED
+    assert (await wait_for_ask(children[0])).ask is AskKind.LIMIT_REACHED
     await children[0].reject()
-    ending = await settled(task)
+    ending = await wait_for_ending(task)
     assert isinstance(ending, Failed)
     assert ending.code == "turns"
-    asks = [e for each in (task, *children) for e in durable(each) if isinstance(e, AskOpened)]
+    asks = [
+        e
+        for each in (task, *children)
+        for e in list_durable_events(each)
+        if isinstance(e, AskOpened)
+    ]
     assert len(asks) == 1
-    assert len(cast.requests) == 1
+    assert len(scripted.requests) == 1
 
 
 async def test_what_subtasks_used_before_they_were_cut_off_is_reported(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
     parts = {
-        "the whole": [Turn(hand("a part")), finish()],
+        "the whole": [Turn(delegate("a part")), finish()],
         "a part": [*looking(2), Turn(pause(600))],
     }
-    task, _ = await play(workshop, parts, model=PRICED_MODEL, attended=True)
+    task, _ = await play(engine_harness, parts, model=PRICED_MODEL, attended=True)
     [child] = await children_of(task)
     while child.recorder.projection.request_count < 3:
         await wait_for_event(child, RequestStarted, child.seq)
@@ -186,5 +211,5 @@ async def test_what_subtasks_used_before_they_were_cut_off_is_reported(
     assert task.total_usage.total_cost == 30.0
     parts["a part"] = [*looking(2), finish("part")]
     await task.send("go on")
-    await asked(task)
+    await wait_for_ask(task)
     assert task.total_usage.total_cost == 50.0

@@ -24,13 +24,13 @@ from joey.testing.script import Call, Turn, call, fail, pause, say
 from joey.workspace.git.worktrees import GitWorktrees
 from tests.engine.engine_harness import (
     EngineHarness,
-    asked,
     check_history,
-    durable,
+    find_rows,
     finish,
-    results,
-    rows,
-    settled,
+    list_durable_events,
+    list_tool_results,
+    wait_for_ask,
+    wait_for_ending,
 )
 from tests.engine.scripted_subtasks import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks
 from tests.engine.test_subtask_limits import children_of
@@ -81,13 +81,13 @@ class RepositoryHarness(EngineHarness):
 
 
 @pytest.fixture
-async def shop(tmp_path: Path) -> AsyncIterator[RepositoryHarness]:
-    shop = RepositoryHarness(tmp_path)
-    yield shop
-    await shop.engine.close()
+async def repository_harness(tmp_path: Path) -> AsyncIterator[RepositoryHarness]:
+    harness = RepositoryHarness(tmp_path)
+    yield harness
+    await harness.engine.close()
 
 
-def hand(message: str, **more: Any) -> Call:
+def delegate_to_worktree(message: str, **more: Any) -> Call:
     return call("new_task", {"mode": "code", "message": message, "worktree": True, **more})
 
 
@@ -96,16 +96,21 @@ def write(name: str, text: str) -> Turn:
 
 
 def spawned(task: Task) -> list[str]:
-    return [event.child_id for event in durable(task) if isinstance(event, SubtaskSpawned)]
+    return [
+        event.child_id for event in list_durable_events(task) if isinstance(event, SubtaskSpawned)
+    ]
 
 
 @pytest.mark.requirement("worktrees:subtasks")
 async def test_subtasks_that_touch_the_same_file_do_not_see_each_other(
-    shop: RepositoryHarness,
+    repository_harness: RepositoryHarness,
 ) -> None:
-    (shop.root / "a.txt").write_text("one\ntwo\nthree\nfour\nFIVE\n")
+    (repository_harness.root / "a.txt").write_text("one\ntwo\nthree\nfour\nFIVE\n")
     parts = {
-        "the whole": [Turn(hand("part 1"), hand("part 2")), finish("whole")],
+        "the whole": [
+            Turn(delegate_to_worktree("part 1"), delegate_to_worktree("part 2")),
+            finish("whole"),
+        ],
         "part 1": [write("a.txt", "ONE\ntwo\nthree\nfour\nFIVE\n"), finish("first is done")],
         "part 2": [
             write("a.txt", "one\ntwo\nTHREE\nfour\nFIVE\n"),
@@ -113,77 +118,80 @@ async def test_subtasks_that_touch_the_same_file_do_not_see_each_other(
             finish("second is done"),
         ],
     }
-    head = git(shop.root, "rev-parse", "HEAD")
-    task = await shop.play(parts)
-    assert await settled(task) == Completed("whole")
-    assert shop.read("a.txt") == "ONE\ntwo\nTHREE\nfour\nFIVE\n"
-    assert shop.read("new.txt") == "new\n"
-    one, two = results(task.messages[2])
+    head = git(repository_harness.root, "rev-parse", "HEAD")
+    task = await repository_harness.play(parts)
+    assert await wait_for_ending(task) == Completed("whole")
+    assert repository_harness.read("a.txt") == "ONE\ntwo\nTHREE\nfour\nFIVE\n"
+    assert repository_harness.read("new.txt") == "new\n"
+    one, two = list_tool_results(task.messages[2])
     assert one.startswith(f"Subtask {spawned(task)[0]} completed.\n\nResult:\nfirst is done\n\n")
     assert "- a.txt (+1 -1)" in one
     assert "- new.txt (+1 -0)" in two
-    assert [row.task_id for row in rows(task, "subtask_result")] == spawned(task)
-    assert "- new.txt" in str(rows(task, "subtask_result")[1].text)
-    assert shop.branches() == []
-    assert list(shop.worktrees.iterdir()) == []
-    assert git(shop.root, "rev-parse", "HEAD") == head
-    assert git(shop.root, "diff", "--cached") == ""
+    assert [row.task_id for row in find_rows(task, "subtask_result")] == spawned(task)
+    assert "- new.txt" in str(find_rows(task, "subtask_result")[1].text)
+    assert repository_harness.branches() == []
+    assert list(repository_harness.worktrees.iterdir()) == []
+    assert git(repository_harness.root, "rev-parse", "HEAD") == head
+    assert git(repository_harness.root, "diff", "--cached") == ""
     check_history(task.messages)
 
 
 @pytest.mark.requirement("worktrees:conflict")
 async def test_the_second_of_two_that_do_not_fit_stays_in_its_worktree(
-    shop: RepositoryHarness,
+    repository_harness: RepositoryHarness,
 ) -> None:
     parts = {
-        "the whole": [Turn(hand("part 1"), hand("part 2")), finish("whole")],
+        "the whole": [
+            Turn(delegate_to_worktree("part 1"), delegate_to_worktree("part 2")),
+            finish("whole"),
+        ],
         "part 1": [write("a.txt", "1\n"), finish("1")],
         "part 2": [write("a.txt", "2\n"), finish("2")],
     }
-    task = await shop.play(parts)
-    assert await settled(task) == Completed("whole")
-    assert shop.read("a.txt") == "1\n"
+    task = await repository_harness.play(parts)
+    assert await wait_for_ending(task) == Completed("whole")
+    assert repository_harness.read("a.txt") == "1\n"
     _, two = spawned(task)
-    _, result = results(task.messages[2])
+    _, result = list_tool_results(task.messages[2])
     assert f"joey/{two}" in result
-    assert str(shop.worktrees / two) in result
+    assert str(repository_harness.worktrees / two) in result
     assert "\n- a.txt\n" in result
-    [warning] = rows(task, "error")
+    [warning] = find_rows(task, "error")
     assert warning.task_id == two
     assert f"joey/{two}" in str(warning.text), "people are told, not the model alone"
-    assert str(shop.worktrees / two) in str(warning.text)
+    assert str(repository_harness.worktrees / two) in str(warning.text)
     assert "do not fit in a.txt." in str(warning.text)
-    assert shop.branches() == [f"joey/{two}"]
-    assert (shop.worktrees / two / "a.txt").read_text() == "2\n"
+    assert repository_harness.branches() == [f"joey/{two}"]
+    assert (repository_harness.worktrees / two / "a.txt").read_text() == "2\n"
 
 
 @pytest.mark.requirement("worktrees:approval")
 async def test_the_user_sees_that_it_is_a_worktree_before_there_is_one(
-    shop: RepositoryHarness,
+    repository_harness: RepositoryHarness,
 ) -> None:
-    shop.provider = ScriptedSubtasks(
-        {"the whole": [Turn(hand("a part")), finish()], "a part": [finish()]}
+    repository_harness.provider = ScriptedSubtasks(
+        {"the whole": [Turn(delegate_to_worktree("a part")), finish()], "a part": [finish()]}
     )
     settings = structs.replace(ALLOW_ALL_WITH_SUBTASKS, always_allow_subtasks=False)
-    task = await shop.start(text="the whole", settings=settings)
-    question = await asked(task)
+    task = await repository_harness.start(text="the whole", settings=settings)
+    question = await wait_for_ask(task)
     assert question.ask is AskKind.TOOL
     assert json.loads(question.text)["worktree"] is True
-    assert not shop.worktrees.exists()
-    assert shop.branches() == []
+    assert not repository_harness.worktrees.exists()
+    assert repository_harness.branches() == []
     await task.cancel()
 
 
 @pytest.mark.requirement("worktrees:offered")
 @pytest.mark.parametrize("protocol", list(ToolProtocol))
 async def test_worktrees_are_offered_where_there_is_a_repository(
-    shop: RepositoryHarness, workshop_without: EngineHarness, protocol: ToolProtocol
+    repository_harness: RepositoryHarness, plain_harness: EngineHarness, protocol: ToolProtocol
 ) -> None:
-    for each, offered in ((shop, True), (workshop_without, False)):
-        each.provider = cast = ScriptedSubtasks({"the whole": [finish()]})
+    for each, offered in ((repository_harness, True), (plain_harness, False)):
+        each.provider = scripted = ScriptedSubtasks({"the whole": [finish()]})
         task = await each.start(text="the whole", protocol=protocol, policy=Unattended())
-        await settled(task)
-        [(_, request)] = cast.requests
+        await wait_for_ending(task)
+        [(_, request)] = scripted.requests
         if protocol is ToolProtocol.XML:
             assert ("- worktree: (optional)" in request.system) is offered
             continue
@@ -192,142 +200,159 @@ async def test_worktrees_are_offered_where_there_is_a_repository(
 
 
 @pytest.fixture
-async def workshop_without(tmp_path: Path) -> AsyncIterator[EngineHarness]:
+async def plain_harness(tmp_path: Path) -> AsyncIterator[EngineHarness]:
     (tmp_path / "plain").mkdir()
-    shop = EngineHarness(tmp_path / "plain")
-    yield shop
-    await shop.engine.close()
+    harness = EngineHarness(tmp_path / "plain")
+    yield harness
+    await harness.engine.close()
 
 
 @pytest.mark.requirement("tool:new_task:failure:no-repository")
-async def test_without_a_repository_a_worktree_is_refused(workshop_without: EngineHarness) -> None:
-    workshop_without.provider = ScriptedSubtasks(
-        {"the whole": [Turn(hand("a part")), finish("whole")]}
+async def test_without_a_repository_a_worktree_is_refused(plain_harness: EngineHarness) -> None:
+    plain_harness.provider = ScriptedSubtasks(
+        {"the whole": [Turn(delegate_to_worktree("a part")), finish("whole")]}
     )
-    task = await workshop_without.start(
+    task = await plain_harness.start(
         text="the whole", settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended()
     )
-    assert await settled(task) == Completed("whole")
-    [result] = results(task.messages[2])
+    assert await wait_for_ending(task) == Completed("whole")
+    [result] = list_tool_results(task.messages[2])
     assert "not in a git repository" in result
 
 
 @pytest.mark.requirement("worktrees:left")
 async def test_a_subtask_that_fails_leaves_its_worktree_and_says_where(
-    shop: RepositoryHarness,
+    repository_harness: RepositoryHarness,
 ) -> None:
     parts = {
-        "the whole": [Turn(hand("a part")), finish("whole")],
+        "the whole": [Turn(delegate_to_worktree("a part")), finish("whole")],
         "a part": [write("half.txt", "half\n"), Turn(fail(400, "no"))],
     }
-    task = await shop.play(parts)
-    assert await settled(task) == Completed("whole")
+    task = await repository_harness.play(parts)
+    assert await wait_for_ending(task) == Completed("whole")
     [name] = spawned(task)
-    [result] = results(task.messages[2])
-    assert str(shop.worktrees / name) in result
-    assert (shop.worktrees / name / "half.txt").exists()
-    assert not (shop.root / "half.txt").exists()
+    [result] = list_tool_results(task.messages[2])
+    assert str(repository_harness.worktrees / name) in result
+    assert (repository_harness.worktrees / name / "half.txt").exists()
+    assert not (repository_harness.root / "half.txt").exists()
 
 
 @pytest.mark.requirement("worktrees:nested")
 async def test_a_worktree_below_a_worktree_starts_from_and_returns_to_it(
-    shop: RepositoryHarness,
+    repository_harness: RepositoryHarness,
 ) -> None:
     parts = {
-        "the whole": [Turn(hand("part 1")), finish("whole")],
-        "part 1": [write("b.txt", "from 1\n"), Turn(hand("part 2")), finish("1")],
+        "the whole": [Turn(delegate_to_worktree("part 1")), finish("whole")],
+        "part 1": [write("b.txt", "from 1\n"), Turn(delegate_to_worktree("part 2")), finish("1")],
         "part 2": [
             Turn(call("execute_command", {"command": "cat b.txt > c.txt; echo 2 >> c.txt"})),
             finish("2"),
         ],
     }
-    task = await shop.play(parts)
-    assert await settled(task) == Completed("whole")
-    assert shop.read("b.txt") == "from 1\n"
-    assert shop.read("c.txt") == "from 1\n2\n"
-    assert shop.branches() == []
-    assert list(shop.worktrees.iterdir()) == []
+    task = await repository_harness.play(parts)
+    assert await wait_for_ending(task) == Completed("whole")
+    assert repository_harness.read("b.txt") == "from 1\n"
+    assert repository_harness.read("c.txt") == "from 1\n2\n"
+    assert repository_harness.branches() == []
+    assert list(repository_harness.worktrees.iterdir()) == []
 
 
 @pytest.mark.requirement("worktrees:trust")
-async def test_the_workspace_above_is_the_one_whose_trust_counts(shop: RepositoryHarness) -> None:
+async def test_the_workspace_above_is_the_one_whose_trust_counts(
+    repository_harness: RepositoryHarness,
+) -> None:
     seen: list[TaskOptions] = []
-    make = shop.engine._build_runtime
+    make = repository_harness.engine._build_runtime
 
     def watching(options: TaskOptions) -> TaskRuntime:
         seen.append(options)
         return make(options)
 
-    shop.engine._build_runtime = watching
+    repository_harness.engine._build_runtime = watching
     parts = {
-        "the whole": [Turn(hand("part 1")), finish("whole")],
-        "part 1": [Turn(hand("part 2"), hand("part 3", worktree=False)), finish("1")],
+        "the whole": [Turn(delegate_to_worktree("part 1")), finish("whole")],
+        "part 1": [
+            Turn(delegate_to_worktree("part 2"), delegate_to_worktree("part 3", worktree=False)),
+            finish("1"),
+        ],
         "part 2": [finish("2")],
         "part 3": [finish("3")],
     }
-    await settled(await shop.play(parts))
-    assert [options.trust_root for options in seen] == [None, shop.root, shop.root, shop.root]
+    await wait_for_ending(await repository_harness.play(parts))
+    assert [options.trust_root for options in seen] == [
+        None,
+        repository_harness.root,
+        repository_harness.root,
+        repository_harness.root,
+    ]
     assert len({options.workspace for options in seen}) == 3
 
 
 async def test_cancel_leaves_the_worktree_and_resuming_goes_on_in_it(
-    shop: RepositoryHarness,
+    repository_harness: RepositoryHarness,
 ) -> None:
     parts: dict[str, list[Turn]] = {
-        "the whole": [Turn(hand("a part")), finish("whole")],
+        "the whole": [Turn(delegate_to_worktree("a part")), finish("whole")],
         "a part": [write("b.txt", "half\n"), Turn(say("…"), pause(600))],
     }
-    task = await shop.play(parts)
+    task = await repository_harness.play(parts)
     [child] = await children_of(task)
     while child.recorder.projection.request_count < 2:
         with child.subscribe() as subscription:
             await anext(subscription)
     await task.cancel()
     [name] = spawned(task)
-    assert (shop.worktrees / name / "b.txt").exists()
-    assert not (shop.root / "b.txt").exists()
+    assert (repository_harness.worktrees / name / "b.txt").exists()
+    assert not (repository_harness.root / "b.txt").exists()
     parts["a part"] = [write("b.txt", "half\n"), finish("part"), finish("part")]
     await task.send("go on")
-    assert await settled(task) == Completed("whole")
-    assert shop.read("b.txt") == "half\n"
-    assert shop.branches() == []
+    assert await wait_for_ending(task) == Completed("whole")
+    assert repository_harness.read("b.txt") == "half\n"
+    assert repository_harness.branches() == []
 
 
 PARTS = {
-    "the whole": [Turn(hand("part 1"), hand("part 2")), finish("whole")],
+    "the whole": [
+        Turn(delegate_to_worktree("part 1"), delegate_to_worktree("part 2")),
+        finish("whole"),
+    ],
     "part 1": [write("a.txt", "ONE\ntwo\nthree\nfour\nfive\n"), finish("1")],
     "part 2": [write("a.txt", "one\ntwo\nthree\nfour\nFIVE\n"), finish("2")],
 }
 
 
 @pytest.mark.requirement("worktrees:crash")
-async def test_what_is_recorded_as_merged_is_not_merged_again(shop: RepositoryHarness) -> None:
+async def test_what_is_recorded_as_merged_is_not_merged_again(
+    repository_harness: RepositoryHarness,
+) -> None:
     """The process died right after the record, before the worktree went and the call had its
     result; meanwhile the person has taken the changes back."""
-    task = await shop.play(PARTS)
-    assert await settled(task) == Completed("whole")
-    await shop.engine.release(task)
-    journal = shop.home / "tasks" / f"task_{task.id}" / "journal.jsonl"
+    task = await repository_harness.play(PARTS)
+    assert await wait_for_ending(task) == Completed("whole")
+    await repository_harness.engine.release(task)
+    journal = repository_harness.home / "tasks" / f"task_{task.id}" / "journal.jsonl"
     lines = journal.read_text().splitlines(keepends=True)
     merged = [n for n, line in enumerate(lines) if '"event":"worktreeMerged"' in line]
     journal.write_text("".join(lines[: merged[1] + 1]))
-    git(shop.root, "checkout", "-q", "--", "a.txt")
-    shop.provider = ScriptedSubtasks(PARTS)
-    again = await shop.engine.resume(task.id, "go on", options=OPTIONS)
-    assert await settled(again) == Completed("whole")
-    assert shop.read("a.txt") == "one\ntwo\nthree\nfour\nfive\n"
-    reports = [event for event in durable(again) if isinstance(event, WorktreeMerged)]
+    git(repository_harness.root, "checkout", "-q", "--", "a.txt")
+    repository_harness.provider = ScriptedSubtasks(PARTS)
+    again = await repository_harness.engine.resume(task.id, "go on", options=OPTIONS)
+    assert await wait_for_ending(again) == Completed("whole")
+    assert repository_harness.read("a.txt") == "one\ntwo\nthree\nfour\nfive\n"
+    reports = [event for event in list_durable_events(again) if isinstance(event, WorktreeMerged)]
     assert [event.is_clean for event in reports] == [True, True]
-    one, two = results(again.messages[2])
+    one, two = list_tool_results(again.messages[2])
     assert reports[0].report in one and reports[1].report in two
-    assert shop.branches() == []
+    assert repository_harness.branches() == []
 
 
-async def test_the_task_of_a_worktree_is_created_in_it(shop: RepositoryHarness) -> None:
-    task = await shop.play(PARTS)
-    await settled(task)
-    store = JsonFileStore(shop.home)
+async def test_the_task_of_a_worktree_is_created_in_it(
+    repository_harness: RepositoryHarness,
+) -> None:
+    task = await repository_harness.play(PARTS)
+    await wait_for_ending(task)
+    store = JsonFileStore(repository_harness.home)
     created = [store.read_records(name)[0].event for name in spawned(task)]
     places = [event.workspace for event in created if isinstance(event, TaskCreated)]
-    assert places == [str(shop.worktrees / name) for name in spawned(task)]
+    assert places == [str(repository_harness.worktrees / name) for name in spawned(task)]
     assert len(places) == 2

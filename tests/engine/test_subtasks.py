@@ -34,39 +34,41 @@ from joey.testing.script import Turn, call, fail, pause, say
 from tests.engine.engine_harness import (
     TIMEOUT_S,
     EngineHarness,
-    asked,
     check_history,
     done,
-    durable,
+    find_rows,
     finish,
-    kinds,
-    results,
-    rows,
-    settled,
-    texts,
+    list_durable_events,
+    list_event_names,
+    list_texts,
+    list_tool_results,
+    wait_for_ask,
+    wait_for_ending,
     wait_for_event,
 )
-from tests.engine.scripted_subtasks import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, hand
+from tests.engine.scripted_subtasks import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, delegate
 from tests.engine.static_customizations import StaticCustomizations
 
 
 async def play(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
     parts: Mapping[str, Sequence[Turn]],
     *,
     text: str = "the whole",
     settings: Settings = ALLOW_ALL_WITH_SUBTASKS,
     policy: Unattended | None = None,
 ) -> Task:
-    workshop.provider = ScriptedSubtasks(parts)
-    return await workshop.start(text=text, settings=settings, policy=policy)
+    engine_harness.provider = ScriptedSubtasks(parts)
+    return await engine_harness.start(text=text, settings=settings, policy=policy)
 
 
 async def child_of(task: Task, number: int = 0) -> Task:
     """A subtask while it is open."""
     while True:
         await wait_for_event(task, TaskPaused)
-        spawned = [event for event in durable(task) if isinstance(event, SubtaskSpawned)]
+        spawned = [
+            event for event in list_durable_events(task) if isinstance(event, SubtaskSpawned)
+        ]
         if len(spawned) > number:
             child = await task.find_subtask(spawned[number].child_id)
             assert child is not None
@@ -79,31 +81,35 @@ def spawned_by(task: Task) -> list[str]:
 
 async def ended(task: Task) -> Completed:
     """The ending of a task whose result a person accepts."""
-    assert (await asked(task)).ask is AskKind.COMPLETION_RESULT
+    assert (await wait_for_ask(task)).ask is AskKind.COMPLETION_RESULT
     await task.approve()
-    ending = await settled(task)
+    ending = await wait_for_ending(task)
     assert isinstance(ending, Completed)
     check_history(task.messages)
     return ending
 
 
 @pytest.mark.requirement("subtasks:result", "subtasks:events")
-async def test_the_result_of_a_subtask_is_the_result_of_the_call(workshop: EngineHarness) -> None:
+async def test_the_result_of_a_subtask_is_the_result_of_the_call(
+    engine_harness: EngineHarness,
+) -> None:
     task = await play(
-        workshop,
+        engine_harness,
         {
-            "the whole": [Turn(say("I delegate."), hand("a part", "ask")), finish("whole")],
+            "the whole": [Turn(say("I delegate."), delegate("a part", "ask")), finish("whole")],
             "a part": [finish("the part is done")],
         },
     )
     child = await child_of(task)
     await ended(task)
-    assert results(task.messages[2]) == [
+    assert list_tool_results(task.messages[2]) == [
         f"Subtask {child.id} completed.\n\nResult:\nthe part is done"
     ]
-    assert [row.text for row in rows(task, "subtask_result")] == ["the part is done"]
+    assert [row.text for row in find_rows(task, "subtask_result")] == ["the part is done"]
     interesting = (SubtaskSpawned, TaskPaused, TaskUnpaused, RowAdded, ToolFinished)
-    assert [type(event) for event in durable(task) if isinstance(event, interesting)][:5] == [
+    assert [type(event) for event in list_durable_events(task) if isinstance(event, interesting)][
+        :5
+    ] == [
         SubtaskSpawned,
         TaskPaused,
         RowAdded,
@@ -112,21 +118,21 @@ async def test_the_result_of_a_subtask_is_the_result_of_the_call(workshop: Engin
     ]
     assert child.state is TaskState.COMPLETED
     assert child.mode.slug == "ask"
-    created = durable(child)[0]
+    created = list_durable_events(child)[0]
     assert isinstance(created, TaskCreated)
     assert (created.parent_id, created.root_id, created.depth) == (task.id, task.id, 1)
-    assert created.workspace == str(workshop.root)
-    assert workshop.engine.find_open_task(child.id) is None
+    assert created.workspace == str(engine_harness.root)
+    assert engine_harness.engine.find_open_task(child.id) is None
 
 
 @pytest.mark.requirement("subtasks:row")
-async def test_the_row_of_the_call_says_who_shall_do_what(workshop: EngineHarness) -> None:
+async def test_the_row_of_the_call_says_who_shall_do_what(engine_harness: EngineHarness) -> None:
     parts = {
-        "the whole": [Turn(hand("mail x\\\\@y", todos="[ ] one\n[x] two")), finish()],
+        "the whole": [Turn(delegate("mail x\\\\@y", todos="[ ] one\n[x] two")), finish()],
         "mail": [finish("ok")],
     }
-    task = await play(workshop, parts, settings=Settings())
-    ask = await asked(task)
+    task = await play(engine_harness, parts, settings=Settings())
+    ask = await wait_for_ask(task)
     row = json.loads(ask.text)
     assert {key: row[key] for key in ("tool", "mode", "content")} == {
         "tool": "newTask",
@@ -144,46 +150,50 @@ async def test_the_row_of_the_call_says_who_shall_do_what(workshop: EngineHarnes
 
 
 @pytest.mark.requirement("subtasks:finish")
-async def test_a_subtask_asks_before_it_hands_over_its_result(workshop: EngineHarness) -> None:
+async def test_a_subtask_asks_before_it_hands_over_its_result(
+    engine_harness: EngineHarness,
+) -> None:
     parts = {
-        "the whole": [Turn(hand("a part")), finish()],
+        "the whole": [Turn(delegate("a part")), finish()],
         "a part": [finish("half"), finish("all of it")],
     }
-    task = await play(workshop, parts, settings=Settings())
-    await asked(task)
+    task = await play(engine_harness, parts, settings=Settings())
+    await wait_for_ask(task)
     await task.approve()
     child = await child_of(task)
-    ask = await asked(child)
+    ask = await wait_for_ask(child)
     assert (ask.ask, json.loads(ask.text)) == (AskKind.TOOL, {"tool": "finishTask"})
     since = child.seq
     await child.reject("that is only half of it")
     await wait_for_event(child, RequestStarted, since)
-    await asked(child)
-    assert "that is only half of it" in results(child.messages[2])[0]
+    await wait_for_ask(child)
+    assert "that is only half of it" in list_tool_results(child.messages[2])[0]
     await child.approve()
     await ended(task)
-    assert "all of it" in results(task.messages[2])[0]
-    assert len(rows(task, "subtask_result")) == 1
+    assert "all of it" in list_tool_results(task.messages[2])[0]
+    assert len(find_rows(task, "subtask_result")) == 1
 
 
-async def test_the_rules_let_a_subtask_finish_without_a_question(workshop: EngineHarness) -> None:
-    parts = {"the whole": [Turn(hand("a part")), finish()], "a part": [finish("ok")]}
-    task = await play(workshop, parts)
+async def test_the_rules_let_a_subtask_finish_without_a_question(
+    engine_harness: EngineHarness,
+) -> None:
+    parts = {"the whole": [Turn(delegate("a part")), finish()], "a part": [finish("ok")]}
+    task = await play(engine_harness, parts)
     child = await child_of(task)
     await ended(task)
-    [announced] = [event for event in durable(child) if isinstance(event, ToolStarted)]
+    [announced] = [event for event in list_durable_events(child) if isinstance(event, ToolStarted)]
     assert json.loads(announced.text) == {"tool": "finishTask"}
     assert announced.rule == "alwaysAllowSubtasks"
-    assert kinds(child)[-1] == "TaskFinished"
+    assert list_event_names(child)[-1] == "TaskFinished"
 
 
-async def test_a_rejected_delegation_makes_no_subtask(workshop: EngineHarness) -> None:
-    parts = {"the whole": [Turn(hand("a part"), hand("b part")), finish()]}
-    task = await play(workshop, parts, settings=Settings())
-    await asked(task)
+async def test_a_rejected_delegation_makes_no_subtask(engine_harness: EngineHarness) -> None:
+    parts = {"the whole": [Turn(delegate("a part"), delegate("b part")), finish()]}
+    task = await play(engine_harness, parts, settings=Settings())
+    await wait_for_ask(task)
     await task.reject("do it yourself")
     await ended(task)
-    first, second = results(task.messages[2])
+    first, second = list_tool_results(task.messages[2])
     assert "do it yourself" in first
     assert "Skipped" in second
     assert spawned_by(task) == []
@@ -191,15 +201,15 @@ async def test_a_rejected_delegation_makes_no_subtask(workshop: EngineHarness) -
 
 @pytest.mark.requirement("subtasks:side-by-side")
 async def test_neighbours_work_at_the_same_time_and_each_call_gets_its_own_result(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
     gates = {name: asyncio.Event() for name in ("one", "two")}
     parts = {
-        "the whole": [Turn(hand("part one"), hand("part two")), finish()],
+        "the whole": [Turn(delegate("part one"), delegate("part two")), finish()],
         "part one": [Turn(pause(gates["one"]), done("result one"))],
         "part two": [Turn(pause(gates["two"]), done("result two"))],
     }
-    task = await play(workshop, parts)
+    task = await play(engine_harness, parts)
     first, second = await child_of(task, 0), await child_of(task, 1)
     await wait_for_event(first, RequestStarted)
     await wait_for_event(second, RequestStarted)
@@ -209,91 +219,99 @@ async def test_neighbours_work_at_the_same_time_and_each_call_gets_its_own_resul
     assert first.is_running
     gates["one"].set()
     await ended(task)
-    one, two = results(task.messages[2])
+    one, two = list_tool_results(task.messages[2])
     assert first.id in one and "result one" in one
     assert second.id in two and "result two" in two
-    assert kinds(task).count("TaskPaused") == kinds(task).count("TaskUnpaused") == 1
+    assert (
+        list_event_names(task).count("TaskPaused")
+        == list_event_names(task).count("TaskUnpaused")
+        == 1
+    )
 
 
-async def test_neighbours_are_all_approved_before_the_first_begins(workshop: EngineHarness) -> None:
+async def test_neighbours_are_all_approved_before_the_first_begins(
+    engine_harness: EngineHarness,
+) -> None:
     parts = {
-        "the whole": [Turn(hand("part one"), hand("part two")), finish()],
+        "the whole": [Turn(delegate("part one"), delegate("part two")), finish()],
         "part one": [finish("1")],
         "part two": [finish("2")],
     }
     settings = Settings()
-    task = await play(workshop, parts, settings=settings)
-    await asked(task)
+    task = await play(engine_harness, parts, settings=settings)
+    await wait_for_ask(task)
     await task.approve()
-    ask = await asked(task)
+    ask = await wait_for_ask(task)
     assert "part two" in ask.text
     assert spawned_by(task) == []
     await task.reject()
     child = await child_of(task)
-    await asked(child)
+    await wait_for_ask(child)
     await child.approve()
     await ended(task)
     assert len(spawned_by(task)) == 1
 
 
 @pytest.mark.requirement("subtasks:order")
-async def test_a_call_after_a_subtask_sees_what_the_subtask_did(workshop: EngineHarness) -> None:
+async def test_a_call_after_a_subtask_sees_what_the_subtask_did(
+    engine_harness: EngineHarness,
+) -> None:
     write = call("write_to_file", {"path": "a.txt", "content": "parent\n"})
     read = call("read_file", {"path": "a.txt"})
     parts = {
-        "the whole": [Turn(hand("part one"), read, write, hand("part two")), finish()],
+        "the whole": [Turn(delegate("part one"), read, write, delegate("part two")), finish()],
         "part one": [
             Turn(call("write_to_file", {"path": "a.txt", "content": "child\n"})),
             finish("1"),
         ],
         "part two": [Turn(call("read_file", {"path": "a.txt"})), finish("2")],
     }
-    task = await play(workshop, parts)
+    task = await play(engine_harness, parts)
     await ended(task)
-    _, seen, _, last = results(task.messages[2])
+    _, seen, _, last = list_tool_results(task.messages[2])
     assert "child" in seen
     assert last.endswith("2")
-    [row] = [row for row in rows(task, "tool") if row.tool == "write_to_file"]
+    [row] = [row for row in find_rows(task, "tool") if row.tool == "write_to_file"]
     assert "-child" in (row.diff or "")
-    cast = workshop.provider
-    assert isinstance(cast, ScriptedSubtasks)
-    assert "parent" in cast.join_last_request("part two")
+    scripted = engine_harness.provider
+    assert isinstance(scripted, ScriptedSubtasks)
+    assert "parent" in scripted.join_last_request("part two")
 
 
 @pytest.mark.requirement("tool:new_task:failure:subtask-failed")
 @pytest.mark.requirement("subtasks:failure")
 async def test_a_subtask_that_fails_gives_an_error_and_the_parent_goes_on(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
     parts = {
-        "the whole": [Turn(hand("a part")), finish("without it")],
+        "the whole": [Turn(delegate("a part")), finish("without it")],
         "a part": [Turn(fail(401, "no such key"))],
     }
-    task = await play(workshop, parts, policy=Unattended())
-    assert await settled(task) == Completed("without it")
-    [result] = [event for event in durable(task) if isinstance(event, ToolFinished)][:1]
+    task = await play(engine_harness, parts, policy=Unattended())
+    assert await wait_for_ending(task) == Completed("without it")
+    [result] = [event for event in list_durable_events(task) if isinstance(event, ToolFinished)][:1]
     assert result.is_error
     assert "ended without a result" in result.content
     assert "no such key" in result.content
-    assert rows(task, "subtask_result") == []
+    assert find_rows(task, "subtask_result") == []
 
 
 @pytest.mark.requirement("tool:new_task:failure:subtask-stopped")
 @pytest.mark.requirement("subtasks:stopped")
 async def test_a_subtask_that_is_stopped_alone_gives_an_error_and_the_parent_goes_on(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
     parts = {
-        "the whole": [Turn(hand("part one"), hand("part two")), finish("without it")],
+        "the whole": [Turn(delegate("part one"), delegate("part two")), finish("without it")],
         "part one": [Turn(pause(600))],
         "part two": [finish("two")],
     }
-    task = await play(workshop, parts)
+    task = await play(engine_harness, parts)
     child = await child_of(task)
     await wait_for_event(child, RequestStarted)
     await child.cancel()
     await ended(task)
-    one, two = results(task.messages[2])
+    one, two = list_tool_results(task.messages[2])
     assert "was stopped by the user" in one
     assert "two" in two
     assert child.state is TaskState.ABORTED
@@ -301,174 +319,178 @@ async def test_a_subtask_that_is_stopped_alone_gives_an_error_and_the_parent_goe
 
 @pytest.mark.requirement("subtasks:cancel")
 async def test_cancel_stops_the_whole_tree_and_resuming_goes_on_with_the_subtask(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
     parts = {
-        "the whole": [Turn(hand("part one"), hand("part two")), finish("whole")],
+        "the whole": [Turn(delegate("part one"), delegate("part two")), finish("whole")],
         "part one": [Turn(pause(600))],
         "part two": [finish("two")],
     }
-    task = await play(workshop, parts)
+    task = await play(engine_harness, parts)
     first, second = await child_of(task, 0), await child_of(task, 1)
     await wait_for_event(first, RequestStarted)
     await wait_for_event(second, TaskFinished)
     async with asyncio.timeout(TIMEOUT_S):
         await task.cancel()
-    assert await settled(task) == Aborted()
+    assert await wait_for_ending(task) == Aborted()
     assert (first.state, second.state) == (TaskState.ABORTED, TaskState.COMPLETED)
-    assert kinds(task)[-3:] == ["TaskPaused", "TaskUnpaused", "TaskAborted"]
+    assert list_event_names(task)[-3:] == ["TaskPaused", "TaskUnpaused", "TaskAborted"]
     check_history(task.messages)
     check_history(first.messages)
-    assert workshop.engine.find_open_task(first.id) is None
+    assert engine_harness.engine.find_open_task(first.id) is None
     parts["part one"] = [finish("one")]
-    await workshop.engine.release(task)
-    again = await workshop.engine.resume(
+    await engine_harness.engine.release(task)
+    again = await engine_harness.engine.resume(
         task.id, options=TaskOptions(settings=ALLOW_ALL_WITH_SUBTASKS)
     )
-    assert (await asked(again)).ask is AskKind.RESUME_TASK
+    assert (await wait_for_ask(again)).ask is AskKind.RESUME_TASK
     await again.approve()
     await ended(again)
-    one, two = results(again.messages[2])
+    one, two = list_tool_results(again.messages[2])
     assert "one" in one and "two" in two
     assert spawned_by(again) == [first.id, second.id]
-    assert len([e for e in durable(again) if isinstance(e, ToolFinished)]) == 2
+    assert len([e for e in list_durable_events(again) if isinstance(e, ToolFinished)]) == 2
     assert "TASK RESUMPTION" not in str(again.messages[2].content)
 
 
 async def test_closing_the_engine_leaves_a_tree_that_can_be_resumed(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
     parts = {
-        "the whole": [Turn(hand("a part")), finish("whole")],
+        "the whole": [Turn(delegate("a part")), finish("whole")],
         "a part": [Turn(pause(600)), finish("part")],
     }
-    task = await play(workshop, parts)
+    task = await play(engine_harness, parts)
     child = await child_of(task)
     await wait_for_event(child, RequestStarted)
-    await workshop.engine.close()
+    await engine_harness.engine.close()
     assert (task.state, child.state) == (TaskState.ABORTED, TaskState.ABORTED)
-    workshop.provider = ScriptedSubtasks({**parts, "a part": [finish("part")]})
-    workshop.engine = workshop.new_engine()
-    again = await workshop.engine.resume(
+    engine_harness.provider = ScriptedSubtasks({**parts, "a part": [finish("part")]})
+    engine_harness.engine = engine_harness.new_engine()
+    again = await engine_harness.engine.resume(
         task.id, "go on", options=TaskOptions(settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended())
     )
-    assert await settled(again) == Completed("whole")
-    assert "part" in results(again.messages[2])[0]
+    assert await wait_for_ending(again) == Completed("whole")
+    assert "part" in list_tool_results(again.messages[2])[0]
 
 
 @pytest.mark.requirement("subtasks:words")
 async def test_messages_after_a_stop_reach_the_subtask_and_the_parent(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
     parts = {
-        "the whole": [Turn(hand("a part")), finish("whole")],
+        "the whole": [Turn(delegate("a part")), finish("whole")],
         "a part": [Turn(pause(600))],
     }
-    task = await play(workshop, parts)
+    task = await play(engine_harness, parts)
     child = await child_of(task)
     await wait_for_event(child, RequestStarted)
     await task.cancel()
     parts["a part"] = [finish("in German")]
     await task.send("do it in German")
     await ended(task)
-    cast = workshop.provider
-    assert isinstance(cast, ScriptedSubtasks)
-    assert "do it in German" in cast.join_last_request("a part")
-    assert "do it in German" in cast.join_last_request("the whole")
+    scripted = engine_harness.provider
+    assert isinstance(scripted, ScriptedSubtasks)
+    assert "do it in German" in scripted.join_last_request("a part")
+    assert "do it in German" in scripted.join_last_request("the whole")
 
 
 @pytest.mark.requirement("subtasks:nested")
-async def test_subtasks_have_subtasks(workshop: EngineHarness) -> None:
+async def test_subtasks_have_subtasks(engine_harness: EngineHarness) -> None:
     parts = {
-        "part A": [Turn(hand("part B")), finish("A")],
-        "part B": [Turn(hand("part C")), finish("B")],
+        "part A": [Turn(delegate("part B")), finish("A")],
+        "part B": [Turn(delegate("part C")), finish("B")],
         "part C": [Turn(call("write_to_file", {"path": "c.txt", "content": "c"})), finish("C")],
     }
-    task = await play(workshop, parts, text="part A", policy=Unattended())
-    assert await settled(task) == Completed("A")
-    assert (workshop.root / "c.txt").read_text() == "c"
-    known = {entry.id: entry for entry in workshop.engine.history()}
+    task = await play(engine_harness, parts, text="part A", policy=Unattended())
+    assert await wait_for_ending(task) == Completed("A")
+    assert (engine_harness.root / "c.txt").read_text() == "c"
+    known = {entry.id: entry for entry in engine_harness.engine.history()}
     [b] = spawned_by(task)
     [c] = known[b].child_ids
     assert (known[b].parent_id, known[c].parent_id) == (task.id, b)
     assert {entry.status for entry in known.values()} == {TaskState.COMPLETED}
 
 
-async def test_a_tree_that_is_cut_off_goes_on_at_its_lowest_leaf(workshop: EngineHarness) -> None:
+async def test_a_tree_that_is_cut_off_goes_on_at_its_lowest_leaf(
+    engine_harness: EngineHarness,
+) -> None:
     parts = {
-        "part A": [Turn(hand("part B")), finish("A")],
-        "part B": [Turn(hand("part C")), finish("B")],
+        "part A": [Turn(delegate("part B")), finish("A")],
+        "part B": [Turn(delegate("part C")), finish("B")],
         "part C": [Turn(pause(600))],
     }
-    task = await play(workshop, parts, text="part A")
+    task = await play(engine_harness, parts, text="part A")
     b = await child_of(task)
     c = await child_of(b)
     await wait_for_event(c, RequestStarted)
     await task.cancel()
     assert [each.state for each in (task, b, c)] == [TaskState.ABORTED] * 3
-    workshop.provider = cast = ScriptedSubtasks({**parts, "part C": [finish("C")]})
-    await workshop.engine.release(task)
-    again = await workshop.engine.resume(
+    engine_harness.provider = scripted = ScriptedSubtasks({**parts, "part C": [finish("C")]})
+    await engine_harness.engine.release(task)
+    again = await engine_harness.engine.resume(
         task.id, options=TaskOptions(settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended())
     )
-    assert await settled(again) == Completed("A")
-    assert [part for part, _ in cast.requests] == ["part C", "part B", "part A"]
+    assert await wait_for_ending(again) == Completed("A")
+    assert [part for part, _ in scripted.requests] == ["part C", "part B", "part A"]
 
 
 @pytest.mark.requirement("subtasks:depth")
-async def test_a_tree_has_a_greatest_depth(workshop: EngineHarness) -> None:
+async def test_a_tree_has_a_greatest_depth(engine_harness: EngineHarness) -> None:
     parts: dict[str, Sequence[Turn]] = {
-        f"level {n}.": [Turn(hand(f"level {n + 1}.")), finish(f"result {n}")] for n in range(9)
+        f"level {n}.": [Turn(delegate(f"level {n + 1}.")), finish(f"result {n}")] for n in range(9)
     }
-    task = await play(workshop, parts, text="level 0.", policy=Unattended())
-    assert await settled(task) == Completed("result 0")
-    assert len(workshop.engine.history()) == 9
-    cast = workshop.provider
-    assert isinstance(cast, ScriptedSubtasks)
-    assert "nested 8 deep" in cast.join_last_request("level 8.")
+    task = await play(engine_harness, parts, text="level 0.", policy=Unattended())
+    assert await wait_for_ending(task) == Completed("result 0")
+    assert len(engine_harness.engine.history()) == 9
+    scripted = engine_harness.provider
+    assert isinstance(scripted, ScriptedSubtasks)
+    assert "nested 8 deep" in scripted.join_last_request("level 8.")
 
 
 @pytest.mark.requirement("subtasks:once")
-async def test_a_subtask_that_goes_on_later_does_not_return_twice(workshop: EngineHarness) -> None:
+async def test_a_subtask_that_goes_on_later_does_not_return_twice(
+    engine_harness: EngineHarness,
+) -> None:
     parts = {
-        "the whole": [Turn(hand("a part")), finish("whole")],
+        "the whole": [Turn(delegate("a part")), finish("whole")],
         "a part": [finish("one"), finish("two")],
     }
-    task = await play(workshop, parts)
+    task = await play(engine_harness, parts)
     await ended(task)
     [child_id] = spawned_by(task)
     before = task.seq
-    child = await workshop.engine.resume(
+    child = await engine_harness.engine.resume(
         child_id, "more", options=TaskOptions(settings=ALLOW_ALL_WITH_SUBTASKS)
     )
-    assert (await asked(child)).ask is AskKind.COMPLETION_RESULT
+    assert (await wait_for_ask(child)).ask is AskKind.COMPLETION_RESULT
     await child.approve()
-    assert await settled(child) == Completed("two")
+    assert await wait_for_ending(child) == Completed("two")
     assert task.seq == before
 
 
-async def test_the_task_says_what_its_subtasks_have_used(workshop: EngineHarness) -> None:
+async def test_the_task_says_what_its_subtasks_have_used(engine_harness: EngineHarness) -> None:
     parts = {
-        "part A": [Turn(hand("part B")), finish("A")],
-        "part B": [Turn(hand("part C")), finish("B")],
+        "part A": [Turn(delegate("part B")), finish("A")],
+        "part B": [Turn(delegate("part C")), finish("B")],
         "part C": [finish("C")],
     }
-    task = await play(workshop, parts, text="part A", policy=Unattended())
-    await settled(task)
+    task = await play(engine_harness, parts, text="part A", policy=Unattended())
+    await wait_for_ending(task)
     assert task.usage.total_tokens_in == 20
     assert task.total_usage.total_tokens_in == 50
 
 
 async def test_a_task_that_waits_for_its_subtask_is_listed_as_delegated(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
-    parts = {"the whole": [Turn(hand("a part")), finish()], "a part": [Turn(pause(600))]}
-    task = await play(workshop, parts)
+    parts = {"the whole": [Turn(delegate("a part")), finish()], "a part": [Turn(pause(600))]}
+    task = await play(engine_harness, parts)
     child = await child_of(task)
     await wait_for_event(child, RequestStarted)
     async with asyncio.timeout(TIMEOUT_S):
         while True:
-            known = {entry.id: entry for entry in workshop.engine.history()}
+            known = {entry.id: entry for entry in engine_harness.engine.history()}
             if known[task.id].status == TaskState.DELEGATED:
                 break
             await asyncio.sleep(0)
@@ -476,26 +498,26 @@ async def test_a_task_that_waits_for_its_subtask_is_listed_as_delegated(
 
 
 async def test_a_message_that_came_with_the_yes_is_sent_with_the_result(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
-    parts = {"the whole": [Turn(hand("a part")), finish()], "a part": [finish("ok")]}
-    task = await play(workshop, parts, settings=Settings())
-    await asked(task)
+    parts = {"the whole": [Turn(delegate("a part")), finish()], "a part": [finish("ok")]}
+    task = await play(engine_harness, parts, settings=Settings())
+    await wait_for_ask(task)
     await task.approve("but only once")
     child = await child_of(task)
-    await asked(child)
+    await wait_for_ask(child)
     await child.approve()
     await ended(task)
-    [result] = results(task.messages[2])
+    [result] = list_tool_results(task.messages[2])
     assert "but only once" in result and "completed." in result
 
 
-async def test_subtasks_speak_the_protocol_of_their_parent(workshop: EngineHarness) -> None:
+async def test_subtasks_speak_the_protocol_of_their_parent(engine_harness: EngineHarness) -> None:
     def xml(tool: str, **arguments: str) -> Turn:
         inner = "".join(f"<{key}>{value}</{key}>" for key, value in arguments.items())
         return Turn(say(f"<{tool}>{inner}</{tool}>"))
 
-    workshop.provider = ScriptedSubtasks(
+    engine_harness.provider = ScriptedSubtasks(
         {
             "the whole": [
                 xml("new_task", mode="code", message="a part"),
@@ -504,32 +526,32 @@ async def test_subtasks_speak_the_protocol_of_their_parent(workshop: EngineHarne
             "a part": [xml("attempt_completion", result="part")],
         }
     )
-    task = await workshop.start(
+    task = await engine_harness.start(
         text="the whole",
         settings=ALLOW_ALL_WITH_SUBTASKS,
         policy=Unattended(),
         protocol=ToolProtocol.XML,
     )
-    assert await settled(task) == Completed("whole")
-    assert "completed.\n\nResult:\npart" in texts(task.messages[2])[1]
-    assert {entry.protocol for entry in workshop.engine.history()} == {"xml"}
+    assert await wait_for_ending(task) == Completed("whole")
+    assert "completed.\n\nResult:\npart" in list_texts(task.messages[2])[1]
+    assert {entry.protocol for entry in engine_harness.engine.history()} == {"xml"}
 
 
 @pytest.mark.requirement("subtasks:failure")
-async def test_subtasks_that_fail_together_are_one_mistake(workshop: EngineHarness) -> None:
-    hands = [hand(f"part {n}") for n in range(4)]
+async def test_subtasks_that_fail_together_are_one_mistake(engine_harness: EngineHarness) -> None:
+    hands = [delegate(f"part {n}") for n in range(4)]
     parts: dict[str, Sequence[Turn]] = {"the whole": [Turn(*hands), finish("without them")]}
     parts |= {f"part {n}": [Turn(fail(401, "no such key"))] for n in range(4)}
-    task = await play(workshop, parts, policy=Unattended())
-    assert await settled(task) == Completed("without them")
-    assert len(results(task.messages[2])) == 4
+    task = await play(engine_harness, parts, policy=Unattended())
+    assert await wait_for_ending(task) == Completed("without them")
+    assert len(list_tool_results(task.messages[2])) == 4
 
 
 @pytest.mark.requirement("subtasks:side-by-side")
 async def test_of_many_subtasks_fifty_work_at_once_and_nothing_of_them_is_kept(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
-    hands = [hand(f"part {n}.") for n in range(60)]
+    hands = [delegate(f"part {n}.") for n in range(60)]
     parts: dict[str, Sequence[Turn]] = {"the whole": [Turn(*hands), finish("whole")]}
     parts |= {f"part {n}.": [finish(f"result {n}")] for n in range(60)}
     children: list[weakref.ref[Task]] = []
@@ -537,36 +559,36 @@ async def test_of_many_subtasks_fifty_work_at_once_and_nothing_of_them_is_kept(
 
     def note(child: Task) -> None:
         children.append(weakref.ref(child))
-        open_tasks.append(len(workshop.engine.tasks))
+        open_tasks.append(len(engine_harness.engine.tasks))
 
-    workshop.engine.on_subtask = note
-    task = await play(workshop, parts, policy=Unattended())
-    assert await settled(task) == Completed("whole")
-    got = [result.rpartition("\n")[2] for result in results(task.messages[2])]
+    engine_harness.engine.on_subtask = note
+    task = await play(engine_harness, parts, policy=Unattended())
+    assert await wait_for_ending(task) == Completed("whole")
+    got = [result.rpartition("\n")[2] for result in list_tool_results(task.messages[2])]
     assert got == [f"result {n}" for n in range(60)]
     assert max(open_tasks) == 51
-    assert workshop.engine.tasks == [task]
+    assert engine_harness.engine.tasks == [task]
     gc.collect()
     assert len(children) == 60
     assert [child() for child in children if child() is not None] == []
 
 
 async def test_what_looks_like_a_mention_in_the_text_of_a_model_is_left_as_it_is(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
-    (workshop.root / "notes.txt").write_text("the notes")
+    (engine_harness.root / "notes.txt").write_text("the notes")
     review = SlashCommand("review", "Read every line.", mode="ask", source="project")
-    workshop.capabilities = Capabilities(
+    engine_harness.capabilities = Capabilities(
         customizations=StaticCustomizations(slash_commands=(review,))
     )
     message = "a part: /review @/notes.txt"
-    parts = {"the whole": [Turn(hand(message)), finish()], "a part": [finish("ok")]}
-    task = await play(workshop, parts)
+    parts = {"the whole": [Turn(delegate(message)), finish()], "a part": [finish("ok")]}
+    task = await play(engine_harness, parts)
     child = await child_of(task)
     await ended(task)
-    cast = workshop.provider
-    assert isinstance(cast, ScriptedSubtasks)
-    sent = cast.join_last_request("a part")
+    scripted = engine_harness.provider
+    assert isinstance(scripted, ScriptedSubtasks)
+    sent = scripted.join_last_request("a part")
     assert message in sent
     assert "the notes" not in sent
     assert "Read every line." not in sent

@@ -20,10 +20,10 @@ from joey.testing.scripted import ScriptedProvider
 from tests.engine.engine_harness import (
     TIMEOUT_S,
     EngineHarness,
-    asked,
     finish,
-    results,
-    settled,
+    list_tool_results,
+    wait_for_ask,
+    wait_for_ending,
     wait_for_event,
 )
 
@@ -37,36 +37,38 @@ def offered(provider: ScriptedProvider) -> set[str]:
 
 @pytest.mark.requirement("engine:tasks:own-settings")
 async def test_a_mode_switched_in_one_task_leaves_the_others_in_theirs(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
     gate = asyncio.Event()
     write = call("write_to_file", {"path": "a.txt", "content": "1"})
-    writer = workshop.script(Turn(say("wait"), pause(gate), write), finish())
-    writing = await workshop.start(policy=Unattended())
+    writer = engine_harness.use_script(Turn(say("wait"), pause(gate), write), finish())
+    writing = await engine_harness.start(policy=Unattended())
     await wait_for_event(writing, RowDelta)
 
-    reader = workshop.script(
+    reader = engine_harness.use_script(
         Turn(call("switch_mode", {"mode_slug": "ask", "reason": "to look"})), finish()
     )
-    reading = await workshop.start(policy=Unattended())
-    await settled(reading)
+    reading = await engine_harness.start(policy=Unattended())
+    await wait_for_ending(reading)
     gate.set()
-    await settled(writing)
+    await wait_for_ending(writing)
 
     assert (reading.mode.slug, writing.mode.slug) == ("ask", "code")
     assert "write_to_file" not in offered(reader)
     assert "write_to_file" in offered(writer)
-    assert "a.txt" in results(writing.messages[2])[0]
-    assert (workshop.root / "a.txt").read_text() == "1"
+    assert "a.txt" in list_tool_results(writing.messages[2])[0]
+    assert (engine_harness.root / "a.txt").read_text() == "1"
 
 
 @pytest.mark.requirement("protocol:from-model")
 @pytest.mark.parametrize("native", [True, False])
-async def test_a_new_task_speaks_what_its_model_can(workshop: EngineHarness, native: bool) -> None:
+async def test_a_new_task_speaks_what_its_model_can(
+    engine_harness: EngineHarness, native: bool
+) -> None:
     end = finish() if native else XML_END
     provider = ScriptedProvider([end], model=ModelInfo(id="m", supports_native_tools=native))
-    workshop.provider = provider
-    await settled(await workshop.start(policy=Unattended()))
+    engine_harness.provider = provider
+    await wait_for_ending(await engine_harness.start(policy=Unattended()))
     (request,) = provider.requests
     assert request.protocol is (ToolProtocol.NATIVE if native else ToolProtocol.XML)
     assert bool(request.tools) is native
@@ -74,25 +76,25 @@ async def test_a_new_task_speaks_what_its_model_can(workshop: EngineHarness, nat
 
 @pytest.mark.requirement("protocol:from-history")
 async def test_a_task_of_roo_goes_on_in_the_protocol_of_its_history(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
-    shutil.copytree(ROO_TASKS, workshop.home / "tasks")
-    provider = workshop.script(XML_END)
-    task = await workshop.engine.resume(
-        "5f0c9b1e-xml", "go on", options=TaskOptions(workspace=workshop.root)
+    shutil.copytree(ROO_TASKS, engine_harness.home / "tasks")
+    provider = engine_harness.use_script(XML_END)
+    task = await engine_harness.engine.resume(
+        "5f0c9b1e-xml", "go on", options=TaskOptions(workspace=engine_harness.root)
     )
-    await asked(task)
+    await wait_for_ask(task)
     assert provider.model.supports_native_tools
     assert provider.requests[0].protocol is ToolProtocol.XML
 
 
 @pytest.mark.requirement("tools:xml-catalogue")
 async def test_the_prompt_of_an_xml_task_shows_every_tool_with_its_tags(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
-    provider = workshop.script(XML_END)
-    task = await workshop.start(policy=Unattended(), protocol=ToolProtocol.XML)
-    await settled(task)
+    provider = engine_harness.use_script(XML_END)
+    task = await engine_harness.start(policy=Unattended(), protocol=ToolProtocol.XML)
+    await wait_for_ending(task)
     (request,) = provider.requests
     for tool in task.runtime.build_tool_specs(task.mode):
         described = request.system.partition(f"## {tool.name}\n")[2].partition("\n## ")[0]
@@ -115,14 +117,14 @@ def test_without_a_user_every_kind_of_ask_has_an_answer(kind: AskKind) -> None:
 
 
 async def test_a_task_that_is_being_let_go_of_is_opened_again_as_soon_as_it_is_free(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
-    task = await workshop.start(finish())
-    await asked(task)
-    letting_go = asyncio.ensure_future(workshop.engine.release(task))
+    task = await engine_harness.start(finish())
+    await wait_for_ask(task)
+    letting_go = asyncio.ensure_future(engine_harness.engine.release(task))
     await asyncio.sleep(0)
-    assert workshop.engine.find_open_task(task.id) is None
-    again = await workshop.engine.open(task.id)
+    assert engine_harness.engine.find_open_task(task.id) is None
+    again = await engine_harness.engine.open(task.id)
     assert again is not task
     assert again.state is TaskState.ABORTED
     await letting_go
@@ -150,38 +152,38 @@ class SlowClosingServers:
 
 
 async def test_messages_that_come_while_a_task_is_being_closed_are_kept_for_its_next_run(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
     servers = SlowClosingServers()
-    workshop.capabilities = Capabilities(mcp=servers)
-    task = await workshop.start(finish(), finish("said again"))
-    await asked(task)
+    engine_harness.capabilities = Capabilities(mcp=servers)
+    task = await engine_harness.start(finish(), finish("said again"))
+    await wait_for_ask(task)
     await task.approve()
-    await settled(task)
+    await wait_for_ending(task)
     async with asyncio.timeout(TIMEOUT_S):
-        letting_go = asyncio.ensure_future(workshop.engine.release(task))
+        letting_go = asyncio.ensure_future(engine_harness.engine.release(task))
         await servers.leaves.wait()
         await task.send("once more")
         assert not task.is_running
         servers.may_leave.set()
         await letting_go
-        again = await workshop.engine.resume(task.id)
+        again = await engine_harness.engine.resume(task.id)
         assert [said.text for said in again.recorder.projection.queue.values()] == ["once more"]
 
 
 async def test_messages_are_safe_however_soon_after_them_the_task_is_closed(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
     for steps in range(40):
-        task = await workshop.start(finish(), finish())
-        await asked(task)
+        task = await engine_harness.start(finish(), finish())
+        await wait_for_ask(task)
         await task.approve()
-        await settled(task)
+        await wait_for_ending(task)
         sending = asyncio.ensure_future(task.send("more"))
         for _ in range(steps):
             await asyncio.sleep(0)
-        await workshop.engine.release(task)
+        await engine_harness.engine.release(task)
         async with asyncio.timeout(TIMEOUT_S):
             await sending
-        events = [record.event for record in workshop.engine.read_records(task.id)]
+        events = [record.event for record in engine_harness.engine.read_records(task.id)]
         assert any(isinstance(event, MessageQueued) for event in events)

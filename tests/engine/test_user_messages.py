@@ -14,20 +14,20 @@ from joey.testing.script import Turn, call, fail, pause, say
 from joey.testing.scripted import ScriptedProvider
 from tests.engine.engine_harness import (
     EngineHarness,
-    asked,
+    block_disk_writes,
     done,
+    expect_event,
+    find_rows,
     finish,
-    hears,
-    rows,
-    settled,
-    slow_disk,
+    wait_for_ask,
+    wait_for_ending,
     wait_for_event,
 )
 
 IMAGE = "data:image/png;base64,iVBORw0KGgo="
 
 
-def said_to_model(provider: object) -> str:
+def dump_last_request(provider: object) -> str:
     assert isinstance(provider, ScriptedProvider)
     return str([message.content for message in provider.requests[-1].messages])
 
@@ -42,93 +42,95 @@ def count_images(provider: object) -> int:
 
 
 async def test_a_message_that_comes_with_a_yes_to_the_request_limit_reaches_the_model(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
-    task = await workshop.start(
+    task = await engine_harness.start(
         Turn(call("update_todo_list", {"todos": "[ ] a"})),
         finish(),
         settings=Settings(allowed_max_requests=1),
     )
-    assert (await asked(task)).ask is AskKind.LIMIT_REACHED
+    assert (await wait_for_ask(task)).ask is AskKind.LIMIT_REACHED
     await task.approve("but hurry up")
-    await asked(task)
-    assert "but hurry up" in said_to_model(workshop.provider)
+    await wait_for_ask(task)
+    assert "but hurry up" in dump_last_request(engine_harness.provider)
 
 
 async def test_a_message_that_comes_with_a_yes_to_try_again_reaches_the_model(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
-    task = await workshop.start(
+    task = await engine_harness.start(
         Turn(fail(401, "no")), Turn(call("update_todo_list", {"todos": "[ ] a"})), finish()
     )
-    assert (await asked(task)).ask is AskKind.API_REQ_FAILED
+    assert (await wait_for_ask(task)).ask is AskKind.API_REQ_FAILED
     await task.approve("the key is right now, use tabs")
-    assert (await asked(task)).ask is AskKind.COMPLETION_RESULT
-    assert "use tabs" in said_to_model(workshop.provider)
+    assert (await wait_for_ask(task)).ask is AskKind.COMPLETION_RESULT
+    assert "use tabs" in dump_last_request(engine_harness.provider)
 
 
 async def test_a_message_sent_to_a_failed_request_is_shown_to_the_user(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
-    task = await workshop.start(Turn(fail(401, "no")))
-    await asked(task)
+    task = await engine_harness.start(Turn(fail(401, "no")))
+    await wait_for_ask(task)
     await task.send("use the other key")
-    await settled(task)
-    assert "use the other key" in [row.text for row in rows(task, "user_feedback")]
+    await wait_for_ending(task)
+    assert "use the other key" in [row.text for row in find_rows(task, "user_feedback")]
 
 
-async def test_a_image_that_comes_with_a_yes_reaches_the_model(workshop: EngineHarness) -> None:
-    task = await workshop.start(
+async def test_a_image_that_comes_with_a_yes_reaches_the_model(
+    engine_harness: EngineHarness,
+) -> None:
+    task = await engine_harness.start(
         Turn(call("execute_command", {"command": "true"})), finish(), settings=Settings()
     )
-    ask = await asked(task)
+    ask = await wait_for_ask(task)
     await task.answer(ask.ts, Answer(Response.YES, text="like this", images=(IMAGE,)))
-    assert (await asked(task)).ask is AskKind.COMPLETION_RESULT
-    assert count_images(workshop.provider) == 1
+    assert (await wait_for_ask(task)).ask is AskKind.COMPLETION_RESULT
+    assert count_images(engine_harness.provider) == 1
 
 
 async def test_a_image_alone_that_answers_a_question_is_shown_to_the_user(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
-    task = await workshop.start(
+    task = await engine_harness.start(
         Turn(call("ask_followup_question", {"question": "which?", "follow_up": []})), finish()
     )
-    await asked(task)
+    await wait_for_ask(task)
     await task.send("", (IMAGE,))
-    await asked(task)
-    assert [row.images for row in rows(task, "user_feedback")] == [(IMAGE,)]
+    await wait_for_ask(task)
+    assert [row.images for row in find_rows(task, "user_feedback")] == [(IMAGE,)]
 
 
 async def test_a_image_that_answers_the_repetition_limit_reaches_the_model(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
     same = call("update_todo_list", {"todos": "[ ] a"})
-    task = await workshop.start(Turn(same), Turn(same), Turn(same), Turn(same), finish())
-    ask = await asked(task)
+    task = await engine_harness.start(Turn(same), Turn(same), Turn(same), Turn(same), finish())
+    ask = await wait_for_ask(task)
     assert ask.ask is AskKind.MISTAKE_LIMIT_REACHED
     await task.answer(ask.ts, Answer(Response.MESSAGE, text="look", images=(IMAGE,)))
-    await asked(task)
-    assert count_images(workshop.provider) == 1
+    await wait_for_ask(task)
+    assert count_images(engine_harness.provider) == 1
 
 
 async def test_a_message_sent_while_a_finished_task_is_being_saved_restarts_it(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
-    task = await workshop.start(finish("one"), finish("two"))
-    await asked(task)
-    with slow_disk(task):
+    task = await engine_harness.start(finish("one"), finish("two"))
+    await wait_for_ask(task)
+    with block_disk_writes(task):
         await task.approve()
         await wait_for_event(task, TaskFinished)
         await task.send("and now the other half")
-    assert (await asked(task)).ask is AskKind.COMPLETION_RESULT
-    assert "the other half" in said_to_model(workshop.provider)
+    assert (await wait_for_ask(task)).ask is AskKind.COMPLETION_RESULT
+    assert "the other half" in dump_last_request(engine_harness.provider)
 
 
 async def test_a_message_that_comes_with_a_yes_survives_a_cancel_when_another_call_ended_meanwhile(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
-    (workshop.root / "a.txt").write_text("A")
-    task = await workshop.start(
+    (engine_harness.root / "a.txt").write_text("A")
+    task = await engine_harness.start(
         Turn(
             call("read_file", {"files": [{"path": "a.txt"}]}),
             call("execute_command", {"command": "echo go; sleep 600"}),
@@ -136,48 +138,50 @@ async def test_a_message_that_comes_with_a_yes_survives_a_cancel_when_another_ca
         finish(),
         settings=Settings(),
     )
-    await asked(task)
-    async with hears(task, CommandOutputDelta):
+    await wait_for_ask(task)
+    async with expect_event(task, CommandOutputDelta):
         await task.approve("and then use tabs")
     await task.cancel()
     await task.send("go on")
-    await asked(task)
-    assert "use tabs" in said_to_model(workshop.provider)
+    await wait_for_ask(task)
+    assert "use tabs" in dump_last_request(engine_harness.provider)
 
 
 async def test_messages_queued_before_a_result_is_accepted_by_a_policy_reach_the_model(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
     gate = asyncio.Event()
-    provider = workshop.script(Turn(say("nearly"), pause(gate), done("one")), finish("two"))
-    task = await workshop.start(policy=Unattended())
+    provider = engine_harness.use_script(
+        Turn(say("nearly"), pause(gate), done("one")), finish("two")
+    )
+    task = await engine_harness.start(policy=Unattended())
     await wait_for_event(task, RowDelta)
     await task.send("one more thing")
     gate.set()
-    assert await settled(task) == Completed("two")
-    assert "one more thing" in said_to_model(provider)
+    assert await wait_for_ending(task) == Completed("two")
+    assert "one more thing" in dump_last_request(provider)
 
 
 async def test_a_message_sent_while_a_task_is_being_cancelled_restarts_it(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
-    task = await workshop.start(Turn(say("hm"), pause(600)), finish())
+    task = await engine_harness.start(Turn(say("hm"), pause(600)), finish())
     await wait_for_event(task, RowDelta)
     await asyncio.gather(task.cancel(), task.send("go on"))
-    assert (await asked(task)).ask is AskKind.COMPLETION_RESULT
+    assert (await wait_for_ask(task)).ask is AskKind.COMPLETION_RESULT
 
 
 async def test_a_message_that_comes_with_a_yes_reaches_the_model_when_the_call_fails(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
-    task = await workshop.start(
+    task = await engine_harness.start(
         Turn(call("write_to_file", {"path": "a.txt", "content": "1"})),
         finish(),
         settings=Settings(),
     )
-    await asked(task)
-    (workshop.root / "a.txt").mkdir()
+    await wait_for_ask(task)
+    (engine_harness.root / "a.txt").mkdir()
     await task.approve("and be quick")
-    await asked(task)
-    assert rows(task, "error") != []
-    assert "and be quick" in said_to_model(workshop.provider)
+    await wait_for_ask(task)
+    assert find_rows(task, "error") != []
+    assert "and be quick" in dump_last_request(engine_harness.provider)

@@ -29,13 +29,13 @@ class ToolHarness:
         for directory in (self.home / "tools", self.workspace / ".roo/tools"):
             directory.mkdir(parents=True)
 
-    def user(self, name: str, text: str) -> None:
+    def write_user_tool(self, name: str, text: str) -> None:
         (self.home / "tools" / name).write_text(text)
 
-    def project(self, name: str, text: str) -> None:
+    def write_project_tool(self, name: str, text: str) -> None:
         (self.workspace / ".roo/tools" / name).write_text(text)
 
-    async def tools(self, **env: str) -> LocalCustomTools:
+    async def load_tools(self, **env: str) -> LocalCustomTools:
         given = {"PATH": os.environ["PATH"], **env}
         tools = LocalCustomTools(
             self.home, self.workspace, given, lambda contents: self.trusted, kill_marked_processes
@@ -50,14 +50,14 @@ async def names(tools: LocalCustomTools) -> list[str]:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> ToolHarness:
+def harness(tmp_path: Path) -> ToolHarness:
     return ToolHarness(tmp_path)
 
 
 @pytest.mark.requirement("tool:custom:success")
-async def test_a_python_file_is_a_tool(place: ToolHarness) -> None:
-    place.project("weather.py", WEATHER)
-    tools = await place.tools()
+async def test_a_python_file_is_a_tool(harness: ToolHarness) -> None:
+    harness.write_project_tool("weather.py", WEATHER)
+    tools = await harness.load_tools()
     (info,) = tools.tools
     assert (info.name, info.description) == ("weather", "The weather of a city.")
     assert info.schema["properties"]["days"] == {"type": ["integer", "null"]}
@@ -67,38 +67,42 @@ async def test_a_python_file_is_a_tool(place: ToolHarness) -> None:
     assert said == "Perth: 2 days, sunny: None"
 
 
-async def test_a_missing_argument_is_named(place: ToolHarness) -> None:
-    place.project("weather.py", WEATHER)
-    (info,) = (await place.tools()).tools
+async def test_a_missing_argument_is_named(harness: ToolHarness) -> None:
+    harness.write_project_tool("weather.py", WEATHER)
+    (info,) = (await harness.load_tools()).tools
     with pytest.raises(ArgumentError, match="'city' of weather"):
         CustomTool(info).parse({"days": 2})
 
 
-async def test_a_tool_may_be_asynchronous_and_know_the_mode(place: ToolHarness) -> None:
-    place.user("later.py", '"""Late."""\nasync def run(mode_slug): return {"mode": mode_slug}')
-    tools = await place.tools()
+async def test_a_tool_may_be_asynchronous_and_know_the_mode(harness: ToolHarness) -> None:
+    harness.write_user_tool(
+        "later.py", '"""Late."""\nasync def run(mode_slug): return {"mode": mode_slug}'
+    )
+    tools = await harness.load_tools()
     assert tools.tools[0].schema["properties"] == {}
     assert await tools.run("later", {}, "debug") == '{"mode": "debug"}'
 
 
-async def test_the_projects_tool_wins_over_the_users(place: ToolHarness) -> None:
-    place.user("same.py", '"""Mine."""\ndef run(): return "mine"')
-    place.project("same.py", '"""Ours."""\ndef run(): return "ours"')
-    tools = await place.tools()
+async def test_the_projects_tool_wins_over_the_users(harness: ToolHarness) -> None:
+    harness.write_user_tool("same.py", '"""Mine."""\ndef run(): return "mine"')
+    harness.write_project_tool("same.py", '"""Ours."""\ndef run(): return "ours"')
+    tools = await harness.load_tools()
     assert [(tool.name, tool.source) for tool in tools.tools] == [("same", "project")]
     assert await tools.run("same", {}, "code") == "ours"
 
 
 @pytest.mark.requirement("tool:custom:schema:trust")
-async def test_a_file_of_a_project_that_is_not_trusted_is_never_run(place: ToolHarness) -> None:
-    marker = place.workspace / "ran"
-    place.project("evil.py", f'"""Bad."""\nopen({str(marker)!r}, "w")\ndef run(): return ""')
-    place.trusted = False
-    tools = await place.tools()
+async def test_a_file_of_a_project_that_is_not_trusted_is_never_run(harness: ToolHarness) -> None:
+    marker = harness.workspace / "ran"
+    harness.write_project_tool(
+        "evil.py", f'"""Bad."""\nopen({str(marker)!r}, "w")\ndef run(): return ""'
+    )
+    harness.trusted = False
+    tools = await harness.load_tools()
     assert not await names(tools)
     assert "joey trust" in tools.warnings[0]
     assert not marker.exists()
-    place.trusted = True
+    harness.trusted = True
     assert await names(tools) == ["evil"]
 
 
@@ -117,11 +121,11 @@ async def test_a_file_of_a_project_that_is_not_trusted_is_never_run(place: ToolH
     ],
 )
 async def test_a_file_that_is_no_tool_is_reported_and_the_others_work(
-    place: ToolHarness, name: str, text: str, reason: str
+    harness: ToolHarness, name: str, text: str, reason: str
 ) -> None:
-    place.project("good.py", '"""Good."""\ndef run(): return "ok"')
-    place.project(name, text)
-    tools = await place.tools()
+    harness.write_project_tool("good.py", '"""Good."""\ndef run(): return "ok"')
+    harness.write_project_tool(name, text)
+    tools = await harness.load_tools()
     assert [tool.name for tool in tools.tools] == ["good"]
     (warning,) = tools.warnings
     assert reason in warning
@@ -139,37 +143,37 @@ async def test_a_file_that_is_no_tool_is_reported_and_the_others_work(
     ],
 )
 async def test_a_tool_that_fails_tells_the_model_why(
-    place: ToolHarness, body: str, reason: str
+    harness: ToolHarness, body: str, reason: str
 ) -> None:
-    place.project("bad.py", f'"""Bad."""\ndef run():\n    {body}\n')
-    tools = await place.tools()
+    harness.write_project_tool("bad.py", f'"""Bad."""\ndef run():\n    {body}\n')
+    tools = await harness.load_tools()
     with pytest.raises(ToolError, match=reason):
         await tools.run("bad", {}, "code")
 
 
 @pytest.mark.requirement("tool:custom:success:contained")
-async def test_a_tool_sees_no_keys_and_leaves_nothing_running(place: ToolHarness) -> None:
-    place.project(
+async def test_a_tool_sees_no_keys_and_leaves_nothing_running(harness: ToolHarness) -> None:
+    harness.write_project_tool(
         "spawn.py",
         '"""Spawn."""\nimport os, subprocess\ndef run():\n'
         '    child = subprocess.Popen(["sleep", "600"])\n'
         "    return f\"{child.pid} {os.environ.get('ANTHROPIC_API_KEY')}\"\n",
     )
-    tools = await place.tools(ANTHROPIC_API_KEY="secret")
+    tools = await harness.load_tools(ANTHROPIC_API_KEY="secret")
     pid, key = (await tools.run("spawn", {}, "code")).split()
     assert key == "None"
     assert await asyncio.to_thread(is_gone, int(pid))
 
 
-async def test_cancelling_a_call_stops_the_tool(place: ToolHarness) -> None:
-    place.project(
+async def test_cancelling_a_call_stops_the_tool(harness: ToolHarness) -> None:
+    harness.write_project_tool(
         "slow.py",
         '"""Slow."""\nimport os, time\ndef run(path: str):\n'
         "    open(path, 'w').write(str(os.getpid()))\n"
         "    time.sleep(600)\n",
     )
-    tools = await place.tools()
-    fifo = place.workspace / "pid"
+    tools = await harness.load_tools()
+    fifo = harness.workspace / "pid"
     os.mkfifo(fifo)
     calling = asyncio.create_task(tools.run("slow", {"path": str(fifo)}, "code"))
     pid = int(await asyncio.to_thread(fifo.read_text))
@@ -179,14 +183,14 @@ async def test_cancelling_a_call_stops_the_tool(place: ToolHarness) -> None:
 
 
 async def test_a_changed_file_is_noticed_and_an_unchanged_one_is_not_run_again(
-    place: ToolHarness,
+    harness: ToolHarness,
 ) -> None:
-    place.project("a.py", '"""First."""\ndef run(): pass')
-    tools = await place.tools()
+    harness.write_project_tool("a.py", '"""First."""\ndef run(): pass')
+    tools = await harness.load_tools()
     before = tools.tools
     await tools.refresh()
     assert tools.tools is before
-    place.project("a.py", '"""Second, and longer."""\ndef run(): pass')
+    harness.write_project_tool("a.py", '"""Second, and longer."""\ndef run(): pass')
     await tools.refresh()
     assert tools.tools[0].description == "Second, and longer."
 
@@ -200,12 +204,12 @@ def is_gone(pid: int) -> bool:
     return bool(gone) or process.status() == psutil.STATUS_ZOMBIE
 
 
-async def test_the_schema_may_be_stated_by_the_file(place: ToolHarness) -> None:
-    place.project(
+async def test_the_schema_may_be_stated_by_the_file(harness: ToolHarness) -> None:
+    harness.write_project_tool(
         "stated.py",
         '"""Stated."""\nPARAMETERS = {"type": "object", "properties": {"n": {"type": "integer"}},'
         ' "required": ["n"]}\ndef run(**given): return str(given)',
     )
-    tools = await place.tools()
+    tools = await harness.load_tools()
     call = CustomTool(tools.tools[0]).parse({"n": "7"})
     assert await tools.run("stated", call.arguments, "code") == "{'n': 7}"

@@ -21,70 +21,72 @@ HARMLESS = '"""Good."""\nimport _beside\ndef run(): return _beside.WORDS'
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> ToolHarness:
+def harness(tmp_path: Path) -> ToolHarness:
     return ToolHarness(tmp_path)
 
 
-def contents(place: ToolHarness) -> dict[str, bytes]:
-    return {item.name: item.content for item in list_tool_trust_items(place.workspace)}
+def contents(harness: ToolHarness) -> dict[str, bytes]:
+    return {item.name: item.content for item in list_tool_trust_items(harness.workspace)}
 
 
-async def test_compiled_files_do_not_run_in_place_of_what_was_trusted(place: ToolHarness) -> None:
-    place.project("good.py", HARMLESS)
-    place.project("_beside.py", 'WORDS = "trusted"')
-    before = contents(place)
-    evil = place.home / "evil.py"
+async def test_compiled_files_do_not_run_in_place_of_what_was_trusted(harness: ToolHarness) -> None:
+    harness.write_project_tool("good.py", HARMLESS)
+    harness.write_project_tool("_beside.py", 'WORDS = "trusted"')
+    before = contents(harness)
+    evil = harness.home / "evil.py"
     evil.write_text('WORDS = "evil"\n"""Evil."""\ndef run(): return "evil"')
     for name in ("good", "_beside"):
-        compiled = importlib.util.cache_from_source(str(place.workspace / f".roo/tools/{name}.py"))
+        compiled = importlib.util.cache_from_source(
+            str(harness.workspace / f".roo/tools/{name}.py")
+        )
         never = py_compile.PycInvalidationMode.UNCHECKED_HASH
         py_compile.compile(str(evil), compiled, doraise=True, invalidation_mode=never)
-    assert contents(place) == before
-    assert await (await place.tools()).run("good", {}, "code") == "trusted"
+    assert contents(harness) == before
+    assert await (await harness.load_tools()).run("good", {}, "code") == "trusted"
 
 
 @pytest.mark.parametrize("name", ["_beside.pyc", "_beside.so", "_beside.abi3.so", "_b/__init__.py"])
-def test_whatever_can_be_imported_has_to_be_trusted(place: ToolHarness, name: str) -> None:
-    (place.workspace / ".roo/tools" / name).parent.mkdir(exist_ok=True)
-    place.project(name, "x")
-    assert f"tool:{name}" in contents(place)
+def test_whatever_can_be_imported_has_to_be_trusted(harness: ToolHarness, name: str) -> None:
+    (harness.workspace / ".roo/tools" / name).parent.mkdir(exist_ok=True)
+    harness.write_project_tool(name, "x")
+    assert f"tool:{name}" in contents(harness)
 
 
-def test_what_links_lead_to_has_to_be_trusted(place: ToolHarness) -> None:
-    (place.workspace / "lib").mkdir()
-    (place.workspace / "lib/code.py").write_text("first")
-    (place.workspace / "lib/round").symlink_to(".")
-    (place.workspace / ".roo/tools/lib").symlink_to("../../lib")
-    before = contents(place)
+def test_what_links_lead_to_has_to_be_trusted(harness: ToolHarness) -> None:
+    (harness.workspace / "lib").mkdir()
+    (harness.workspace / "lib/code.py").write_text("first")
+    (harness.workspace / "lib/round").symlink_to(".")
+    (harness.workspace / ".roo/tools/lib").symlink_to("../../lib")
+    before = contents(harness)
     assert before["tool:lib/code.py"] == b"first"
-    (place.workspace / "lib/code.py").write_text("later")
-    assert contents(place) != before
+    (harness.workspace / "lib/code.py").write_text("later")
+    assert contents(harness) != before
 
 
-def test_a_directory_without_end_is_never_trusted(place: ToolHarness) -> None:
-    (place.workspace / ".roo/tools/all").symlink_to("/")
-    assert contents(place) != contents(place)
+def test_a_directory_without_end_is_never_trusted(harness: ToolHarness) -> None:
+    (harness.workspace / ".roo/tools/all").symlink_to("/")
+    assert contents(harness) != contents(harness)
 
 
-def test_a_large_file_is_known_by_all_of_its_bytes(place: ToolHarness) -> None:
-    place.project("large.py", "x" * 2_000_000 + "a")
-    file = place.workspace / ".roo/tools/large.py"
+def test_a_large_file_is_known_by_all_of_its_bytes(harness: ToolHarness) -> None:
+    harness.write_project_tool("large.py", "x" * 2_000_000 + "a")
+    file = harness.workspace / ".roo/tools/large.py"
     times = (file.stat().st_atime_ns, file.stat().st_mtime_ns)
-    before = contents(place)
-    place.project("large.py", "x" * 2_000_000 + "b")
+    before = contents(harness)
+    harness.write_project_tool("large.py", "x" * 2_000_000 + "b")
     os.utime(file, ns=times)
-    assert contents(place) != before
+    assert contents(harness) != before
 
 
-async def test_a_pipe_is_no_tool(place: ToolHarness) -> None:
-    os.mkfifo(place.workspace / ".roo/tools/pipe.py")
+async def test_a_pipe_is_no_tool(harness: ToolHarness) -> None:
+    os.mkfifo(harness.workspace / ".roo/tools/pipe.py")
     async with asyncio.timeout(60):
-        tools = await place.tools()
+        tools = await harness.load_tools()
     assert tools.tools == ()
 
 
-async def test_a_process_that_left_its_session_ends_with_the_call(place: ToolHarness) -> None:
-    place.project(
+async def test_a_process_that_left_its_session_ends_with_the_call(harness: ToolHarness) -> None:
+    harness.write_project_tool(
         "daemon.py",
         '"""Daemon."""\nimport os, time\ndef run():\n'
         "    reading, writing = os.pipe()\n"
@@ -94,15 +96,15 @@ async def test_a_process_that_left_its_session_ends_with_the_call(place: ToolHar
         "    os.write(writing, str(os.getpid()).encode())\n"
         "    time.sleep(600)\n",
     )
-    tools = await place.tools()
+    tools = await harness.load_tools()
     async with asyncio.timeout(20):
         pid = int(await tools.run("daemon", {}, "code"))
     assert await asyncio.to_thread(is_gone, pid)
 
 
-async def test_a_result_without_end_is_cut(place: ToolHarness) -> None:
-    place.project("long.py", '"""Long."""\ndef run(): return "x" * 1_000_000')
-    said = await (await place.tools()).run("long", {}, "code")
+async def test_a_result_without_end_is_cut(harness: ToolHarness) -> None:
+    harness.write_project_tool("long.py", '"""Long."""\ndef run(): return "x" * 1_000_000')
+    said = await (await harness.load_tools()).run("long", {}, "code")
     assert said.endswith("[...800,000 characters left out...]")
 
 
@@ -119,10 +121,10 @@ async def test_a_result_without_end_is_cut(place: ToolHarness) -> None:
     ],
 )
 async def test_a_description_that_no_provider_would_take_is_refused(
-    place: ToolHarness, line: str, reason: str
+    harness: ToolHarness, line: str, reason: str
 ) -> None:
-    place.project("odd.py", f'"""Odd."""\n{line}\ndef run(): return ""')
-    tools = await place.tools()
+    harness.write_project_tool("odd.py", f'"""Odd."""\n{line}\ndef run(): return ""')
+    tools = await harness.load_tools()
     assert tools.tools == ()
     assert reason in tools.warnings[0]
 
@@ -135,11 +137,11 @@ def test_a_tool_cannot_take_the_place_of_one_of_ours(name: str) -> None:
     assert not isinstance(box.find(name), CustomTool)
 
 
-async def test_a_workspace_that_is_gone_is_reported(place: ToolHarness) -> None:
-    place.user("mine.py", '"""Mine."""\ndef run(): return "ok"')
-    tools = await place.tools()
-    (place.workspace / ".roo/tools").rmdir()
-    (place.workspace / ".roo").rmdir()
-    place.workspace.rmdir()
+async def test_a_workspace_that_is_gone_is_reported(harness: ToolHarness) -> None:
+    harness.write_user_tool("mine.py", '"""Mine."""\ndef run(): return "ok"')
+    tools = await harness.load_tools()
+    (harness.workspace / ".roo/tools").rmdir()
+    (harness.workspace / ".roo").rmdir()
+    harness.workspace.rmdir()
     with pytest.raises(ToolError, match="cannot be started"):
         await tools.run("mine", {}, "code")

@@ -16,7 +16,7 @@ OPENAI = {"/v1/models": {"object": "list", "data": [{"id": "my-model", "object":
 
 class SmallWeb(Struct, frozen=True):
     port: int
-    asked: list[str]
+    request_heads: list[str]
     """Heads of the requests that came."""
 
     @property
@@ -29,11 +29,11 @@ async def small_web(
     pages: Mapping[str, object], *, status: int = 200, silent: bool = False
 ) -> AsyncIterator[SmallWeb]:
     """Answers GET with JSON, and with 404 for what is no page; or takes calls and says nothing."""
-    asked: list[str] = []
+    request_heads: list[str] = []
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
-        asked.append(head)
+        request_heads.append(head)
         if silent:
             await reader.read()
         else:
@@ -46,4 +46,4 @@ async def small_web(
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     async with server:
-        yield SmallWeb(server.sockets[0].getsockname()[1], asked)
+        yield SmallWeb(server.sockets[0].getsockname()[1], request_heads)

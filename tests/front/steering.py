@@ -24,14 +24,14 @@ Line = dict[str, Any]
 class Steered:
     def __init__(self, process: Process, seed: int) -> None:
         self.process = process
-        self._chance = random.Random(seed)
+        self._random = random.Random(seed)
         self.lines: list[Line] = []
         """All that was told so far."""
         self._seen = 0
 
     async def send(self, command: str, request_id: str, **more: Any) -> None:
         """After a moment: what is to hold must hold whenever a command comes."""
-        await asyncio.sleep(self._chance.uniform(0, MAX_DELAY_S))
+        await asyncio.sleep(self._random.uniform(0, MAX_DELAY_S))
         self.write(json.dumps({"command": command, "requestId": request_id, **more}) + "\n")
 
     def write(self, text: str) -> None:
@@ -130,7 +130,7 @@ async def steering(
         assert b"Traceback" not in said, said.decode()
 
 
-def place(tmp_path: Path, number: int) -> Joey:
+def create_joey(tmp_path: Path, number: int) -> Joey:
     """A home and a folder for one of several runs."""
     root = tmp_path / f"run{number}"
     (root / "work").mkdir(parents=True)

@@ -388,8 +388,8 @@ async def test_what_is_not_there_is_no_defect(joey: Joey, gone: str) -> None:
     )
     reported = json.loads((await process.communicate())[0])["findings"]
     assert not [each for each in reported if "defect" in each.get("advice", "")]
-    troubled = {each["name"]: each["found"] for each in reported if each["status"] != "ok"}
+    failed = {each["name"]: each["found"] for each in reported if each["status"] != "ok"}
     if gone == "home":
-        assert "Not a directory" in troubled["Home"]
+        assert "Not a directory" in failed["Home"]
     else:
-        assert "the current folder is gone" in troubled["This folder"]
+        assert "the current folder is gone" in failed["This folder"]

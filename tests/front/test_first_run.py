@@ -21,11 +21,11 @@ class JoeyWithOllama(Joey, frozen=True):
         return {**super().env, "OLLAMA_HOST": self.ollama, "JOEY_PLAIN": "1"}
 
 
-def beside(joey: Joey, url: str) -> JoeyWithOllama:
+def with_ollama(joey: Joey, url: str) -> JoeyWithOllama:
     return JoeyWithOllama(home=joey.home, workspace=joey.workspace, ollama=url)
 
 
-async def test_a_script_hears_of_three_ways_to_go_on(joey: Joey) -> None:
+async def test_a_script_is_shown_three_ways_to_go_on(joey: Joey) -> None:
     done = await joey.run("-p", "do it")
     assert done.code == 78
     for way in ("1. set a key", "2. start a model server", "3. run `joey demo`"):
@@ -33,11 +33,13 @@ async def test_a_script_hears_of_three_ways_to_go_on(joey: Joey) -> None:
 
 
 @pytest.mark.parametrize("flags", [(), ("--provider", "ollama")])
-async def test_a_script_hears_of_the_server_that_runs_and_of_the_flags_for_it(
+async def test_a_script_is_shown_the_server_that_runs_and_the_flags_for_it(
     joey: Joey, flags: tuple[str, ...]
 ) -> None:
     async with small_web(OLLAMA) as web:
-        done = await beside(joey, web.url).run("-p", "--output-format", "json", *flags, "do it")
+        done = await with_ollama(joey, web.url).run(
+            "-p", "--output-format", "json", *flags, "do it"
+        )
     assert done.code == done.json["exitCode"] == 78
     message = "ollama runs on this machine and offers qwen3-coder:30b, llama4:8b."
     assert f"{message} To use it, add: --provider ollama -m qwen3-coder:30b" in done.err
@@ -51,7 +53,7 @@ async def test_a_script_hears_of_the_server_that_runs_and_of_the_flags_for_it(
 async def test_one_key_uses_a_found_server_from_now_on(joey: Joey, key: str, model: str) -> None:
     async with (
         small_web(OLLAMA) as web,
-        terminal(beside(joey, web.url), columns=120) as screen,
+        terminal(with_ollama(joey, web.url), columns=120) as screen,
     ):
         await screen.until("n for none.")
         screen.press(key)
@@ -64,10 +66,8 @@ async def test_one_key_uses_a_found_server_from_now_on(joey: Joey, key: str, mod
 
 
 @pytest.mark.parametrize("key", ["n", "\x1b", "\x03", "7"])
-async def test_whoever_declines_hears_of_the_other_ways_and_nothing_is_kept(
-    joey: Joey, key: str
-) -> None:
-    async with small_web(OLLAMA) as web, terminal(beside(joey, web.url)) as screen:
+async def test_declining_shows_the_other_ways_and_saves_nothing(joey: Joey, key: str) -> None:
+    async with small_web(OLLAMA) as web, terminal(with_ollama(joey, web.url)) as screen:
         await screen.until("n for none.")
         screen.press(key)
         assert await screen.ended() == 78
@@ -77,7 +77,7 @@ async def test_whoever_declines_hears_of_the_other_ways_and_nothing_is_kept(
 async def test_whoever_names_a_model_is_not_asked(joey: Joey) -> None:
     async with (
         small_web(OLLAMA) as web,
-        terminal(beside(joey, web.url), "--provider", "ollama", "-m", "mine") as screen,
+        terminal(with_ollama(joey, web.url), "--provider", "ollama", "-m", "mine") as screen,
     ):
         seen = await screen.until("what shall be done?")
         assert "\x1b]" not in screen.raw  # nor is the title of the window touched

@@ -18,7 +18,7 @@ import pytest
 from joey.testing.script import Turn, call, pause, say
 from joey.testing.server import ModelServer, by_conversation
 from tests.front.binary import LIMIT, Joey, reach
-from tests.front.steering import place
+from tests.front.steering import create_joey
 from tests.front.terminal import CTRL_C, terminal
 from tests.service_rules import check_anthropic
 
@@ -74,7 +74,7 @@ def works_in(process: psutil.Process, directory: Path) -> bool:
 @pytest.mark.requirement("front:stopped-anywhere")
 @several
 async def test_ctrl_c_on_a_terminal(tmp_path: Path, seed: int) -> None:
-    joey = place(tmp_path, seed)
+    joey = create_joey(tmp_path, seed)
     async with model() as server:
         flags = ("-p", "-y", "--no-sandbox", *reach(server.url), "do it")
         async with terminal(joey, *flags) as screen:
@@ -90,7 +90,7 @@ async def test_ctrl_c_on_a_terminal(tmp_path: Path, seed: int) -> None:
 @several
 @pytest.mark.parametrize("flags", [("-p",), ()], ids=["print", "conversation"])
 async def test_a_terminal_that_is_closed(tmp_path: Path, seed: int, flags: tuple[str, ...]) -> None:
-    joey = place(tmp_path, seed)
+    joey = create_joey(tmp_path, seed)
     async with model() as server:
         arguments = (*flags, "-y", "--no-sandbox", *reach(server.url), "do it")
         async with terminal(joey, *arguments) as screen:
@@ -106,7 +106,7 @@ async def test_a_terminal_that_is_closed(tmp_path: Path, seed: int, flags: tuple
 @pytest.mark.requirement("front:stopped-anywhere")
 @several
 async def test_a_reader_that_goes_away(tmp_path: Path, seed: int) -> None:
-    joey = place(tmp_path, seed)
+    joey = create_joey(tmp_path, seed)
     flags = ("-p", "-y", "--no-sandbox", "--output-format", "stream-json")
     # Whoever has nothing more to say does not notice that nobody reads it.
     async with model(ENDLESS) as server, asyncio.timeout(LIMIT):
@@ -126,7 +126,7 @@ async def test_a_reader_that_goes_away(tmp_path: Path, seed: int) -> None:
 @several
 async def test_ctrl_c_twice(tmp_path: Path, seed: int) -> None:
     """The second ends it at once, and what it started with it."""
-    joey = place(tmp_path, seed)
+    joey = create_joey(tmp_path, seed)
     stubborn = Turn(call("execute_command", {"command": "trap '' TERM; echo $$; sleep 300"}))
     async with ModelServer([stubborn]) as server:
         flags = ("-p", "-y", "--no-sandbox", *reach(server.url), "do it")
@@ -143,7 +143,7 @@ async def test_ctrl_c_twice(tmp_path: Path, seed: int) -> None:
 @several
 async def test_a_program_that_stops_steering(tmp_path: Path, seed: int) -> None:
     """Both ends of the pipe are closed at once, as when the program that steers is killed."""
-    joey = place(tmp_path, seed)
+    joey = create_joey(tmp_path, seed)
     flags = ("-p", "-y", "--no-sandbox", "--input-format", "stream-json")
     async with model() as server, asyncio.timeout(LIMIT):
         process = await joey.start(

@@ -288,7 +288,7 @@ async def test_models_of_the_catalogue_and_of_the_server_are_listed(joey: Joey) 
     async with small_web(OPENAI) as web:
         env = {**joey.env, "OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": f"{web.url}/v1"}
         done = await joey.run("models", "--json", env=env)
-        assert f"authorization: Bearer {KEY}" in web.asked[0]
+        assert f"authorization: Bearer {KEY}" in web.request_heads[0]
     models = {model["id"]: model for model in done.json}
     assert models["my-model"]["from"] == ["server"]
     assert models["gpt-6.1-sol"]["from"] == ["catalogue"]

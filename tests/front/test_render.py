@@ -207,7 +207,7 @@ def test_a_call_that_was_refused_says_so_without_what_the_model_reads() -> None:
     assert "denied" not in shown
 
 
-def test_a_passing_note_leaves_no_trace_where_there_is_no_terminal() -> None:
+def test_a_transient_note_leaves_no_trace_where_there_is_no_terminal() -> None:
     events = (
         RequestStarted(ts=1, api_protocol="x"),
         RetryCountdown(ts=2, seconds=5, message="busy"),
@@ -216,7 +216,7 @@ def test_a_passing_note_leaves_no_trace_where_there_is_no_terminal() -> None:
     assert drawn(*events, terminal=True).endswith("in 5 s (attempt 1): busy\x1b[0m")
 
 
-def test_a_passing_note_is_gone_before_anything_else_is_drawn() -> None:
+def test_a_transient_note_is_gone_before_anything_else_is_drawn() -> None:
     wait = RetryCountdown(ts=2, seconds=5, message="529\nbusy " * 30, attempt=2, max_attempts=6)
     raw = drawn(wait, RowAdded(ts=2, say="api_req_retry_delayed", text="529\nbusy"), terminal=True)
     assert "(attempt 2 of 6): busy" in raw

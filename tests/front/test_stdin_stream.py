@@ -14,7 +14,7 @@ import pytest
 
 from joey.testing.script import Turn, call, pause, say
 from joey.testing.server import ModelServer
-from tests.front.steering import RUNS, Line, Steered, place, steering
+from tests.front.steering import RUNS, Line, Steered, create_joey, steering
 from tests.front.test_prompt import PNG
 
 IMAGE = f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
@@ -64,7 +64,7 @@ def codes(steered: Steered, request_id: str) -> list[tuple[str, str]]:
 async def test_cancel_active_task(tmp_path: Path, seed: int) -> None:
     async with (
         ModelServer([running()]) as server,
-        steering(place(tmp_path, seed), server.url, seed=seed) as steered,
+        steering(create_joey(tmp_path, seed), server.url, seed=seed) as steered,
     ):
         await steered.send("start", "s", prompt="run it")
         pid = await number_of_command(steered)
@@ -83,7 +83,7 @@ async def test_cancel_active_task(tmp_path: Path, seed: int) -> None:
 async def test_cancel_immediately_after_start_ack(tmp_path: Path, seed: int) -> None:
     async with (
         ModelServer([waiting(asyncio.Event())]) as server,
-        steering(place(tmp_path, seed), server.url, seed=seed) as steered,
+        steering(create_joey(tmp_path, seed), server.url, seed=seed) as steered,
     ):
         await steered.send("start", "s", prompt="do it")
         await steered.control("ack", "s")
@@ -98,7 +98,7 @@ async def test_cancel_immediately_after_start_ack(tmp_path: Path, seed: int) -> 
 async def test_cancel_message_recovery_race(tmp_path: Path, seed: int) -> None:
     async with (
         ModelServer([running(), completing("Stopped, and went on.")]) as server,
-        steering(place(tmp_path, seed), server.url, seed=seed) as steered,
+        steering(create_joey(tmp_path, seed), server.url, seed=seed) as steered,
     ):
         await steered.send("start", "s", prompt="run it")
         await number_of_command(steered)
@@ -119,7 +119,7 @@ async def test_cancel_message_recovery_race(tmp_path: Path, seed: int) -> None:
 
 @several
 async def test_cancel_without_active_task(tmp_path: Path, seed: int) -> None:
-    async with steering(place(tmp_path, seed), "http://127.0.0.1:9", seed=seed) as steered:
+    async with steering(create_joey(tmp_path, seed), "http://127.0.0.1:9", seed=seed) as steered:
         await steered.send("cancel", "c")
         assert (await steered.control("ack", "c"))["success"] is True
         done = await steered.control("done", "c")
@@ -132,7 +132,7 @@ async def test_cancel_without_active_task(tmp_path: Path, seed: int) -> None:
 async def test_create_with_session_id_resume_loads_correct_session(
     tmp_path: Path, seed: int
 ) -> None:
-    joey, ids = place(tmp_path, seed), [str(uuid.uuid4()) for _ in range(2)]
+    joey, ids = create_joey(tmp_path, seed), [str(uuid.uuid4()) for _ in range(2)]
     async with ModelServer([completing("One."), completing("Two.")]) as server:
         for task_id in ids:
             async with steering(joey, server.url, seed=seed) as steered:
@@ -168,7 +168,7 @@ async def complete_and_say(steered: Steered, text: str, **more: Any) -> Line:
 async def test_followup_after_completion(tmp_path: Path, seed: int) -> None:
     async with (
         ModelServer([completing("First."), completing("Second.")]) as server,
-        steering(place(tmp_path, seed), server.url, seed=seed) as steered,
+        steering(create_joey(tmp_path, seed), server.url, seed=seed) as steered,
     ):
         assert (await complete_and_say(steered, "and now?"))["content"] == "Second."
         assert [line.get("requestId") for line in steered.lines_of_type("user")] == ["s", "m"]
@@ -180,7 +180,7 @@ async def test_followup_after_completion(tmp_path: Path, seed: int) -> None:
 async def test_followup_completion_ask_response(tmp_path: Path, seed: int) -> None:
     async with (
         ModelServer([completing("First."), completing("Second.")]) as server,
-        steering(place(tmp_path, seed), server.url, seed=seed) as steered,
+        steering(create_joey(tmp_path, seed), server.url, seed=seed) as steered,
     ):
         await complete_and_say(steered, "and now?")
         await steered.shut_down()
@@ -197,7 +197,7 @@ async def test_followup_completion_ask_response(tmp_path: Path, seed: int) -> No
 async def test_followup_completion_ask_response_images(tmp_path: Path, seed: int) -> None:
     async with (
         ModelServer([completing("First."), completing("Second.")]) as server,
-        steering(place(tmp_path, seed), server.url, seed=seed) as steered,
+        steering(create_joey(tmp_path, seed), server.url, seed=seed) as steered,
     ):
         await complete_and_say(steered, "look at this", images=[IMAGE])
         await steered.shut_down()
@@ -211,7 +211,7 @@ async def test_followup_during_streaming(tmp_path: Path, seed: int) -> None:
     first = waiting(gate, call("attempt_completion", {"result": "First."}))
     async with (
         ModelServer([first, completing("Second.")]) as server,
-        steering(place(tmp_path, seed), server.url, seed=seed) as steered,
+        steering(create_joey(tmp_path, seed), server.url, seed=seed) as steered,
     ):
         await steered.send("start", "s", prompt="do it")
         await steered.until(lambda line: line.get("content") == "I begin")
@@ -228,7 +228,7 @@ async def test_followup_during_streaming(tmp_path: Path, seed: int) -> None:
 async def test_message_images_queue_metadata(tmp_path: Path, seed: int) -> None:
     async with (
         ModelServer([waiting(asyncio.Event())]) as server,
-        steering(place(tmp_path, seed), server.url, seed=seed) as steered,
+        steering(create_joey(tmp_path, seed), server.url, seed=seed) as steered,
     ):
         await steered.send("start", "s", prompt="do it")
         await steered.until(lambda line: line.get("content") == "I begin")
@@ -246,7 +246,7 @@ async def test_message_images_queue_metadata(tmp_path: Path, seed: int) -> None:
 
 @several
 async def test_message_without_active_task(tmp_path: Path, seed: int) -> None:
-    async with steering(place(tmp_path, seed), "http://127.0.0.1:9", seed=seed) as steered:
+    async with steering(create_joey(tmp_path, seed), "http://127.0.0.1:9", seed=seed) as steered:
         await steered.send("message", "m", prompt="hello?")
         refused = await steered.control("error", "m")
         assert (refused["code"], refused["success"]) == ("no_active_task", False)
@@ -258,7 +258,7 @@ async def test_message_without_active_task(tmp_path: Path, seed: int) -> None:
 async def test_mixed_command_ordering(tmp_path: Path, seed: int) -> None:
     async with (
         ModelServer([waiting(asyncio.Event())]) as server,
-        steering(place(tmp_path, seed), server.url, seed=seed) as steered,
+        steering(create_joey(tmp_path, seed), server.url, seed=seed) as steered,
     ):
         await steered.send("start", "s", prompt="do it")
         await steered.until(lambda line: line.get("content") == "I begin")
@@ -283,7 +283,7 @@ async def test_multi_message_queue_order(tmp_path: Path, seed: int) -> None:
     first = waiting(gate, call("attempt_completion", {"result": "First."}))
     async with (
         ModelServer([first, completing("Second."), completing("Third.")]) as server,
-        steering(place(tmp_path, seed), server.url, seed=seed) as steered,
+        steering(create_joey(tmp_path, seed), server.url, seed=seed) as steered,
     ):
         await steered.send("start", "s", prompt="do it")
         await steered.until(lambda line: line.get("content") == "I begin")
@@ -312,7 +312,7 @@ async def test_multi_message_queue_order(tmp_path: Path, seed: int) -> None:
 async def test_shutdown_while_running(tmp_path: Path, seed: int) -> None:
     async with (
         ModelServer([running()]) as server,
-        steering(place(tmp_path, seed), server.url, seed=seed) as steered,
+        steering(create_joey(tmp_path, seed), server.url, seed=seed) as steered,
     ):
         await steered.send("start", "s", prompt="run it")
         pid = await number_of_command(steered)
@@ -327,7 +327,7 @@ async def test_start_while_busy(tmp_path: Path, seed: int) -> None:
     first = waiting(gate, call("attempt_completion", {"result": "First."}))
     async with (
         ModelServer([first, completing("Another.")]) as server,
-        steering(place(tmp_path, seed), server.url, seed=seed) as steered,
+        steering(create_joey(tmp_path, seed), server.url, seed=seed) as steered,
     ):
         await steered.send("start", "s", prompt="do it")
         await steered.send("start", "t", prompt="and something else")

@@ -9,7 +9,7 @@ import pytest
 from joey.testing.script import Turn, call, say
 from joey.testing.server import ModelServer
 from tests.front.binary import Finished, Joey, reach
-from tests.scripted_conversations import by_part
+from tests.scripted_conversations import by_first_message
 
 Written = tuple[str, dict[str, Any]]
 
@@ -57,7 +57,7 @@ async def lines_of(joey: Joey, protocol: str, turns: list[Turn], *flags: str) ->
     (joey.workspace / ".rooignore").write_text(".env\n", encoding="utf-8")
     parts = {"part one": turns, "part two": [turn(protocol, CALLS["hidden"]), turn(protocol, DONE)]}
     stream = ("-p", "--output-format", "stream-json", "--protocol", protocol, "--deny", "rm")
-    async with ModelServer(by_part(parts)) as server:
+    async with ModelServer(by_first_message(parts)) as server:
         return await joey.run(*stream, *flags, *reach(server.url), "part one")
 
 
@@ -131,7 +131,7 @@ async def test_the_outcome_of_a_call_of_an_earlier_run_names_its_tool(joey: Joey
     task_id = joey.tasks[0].name.removeprefix("task_")
     again = [turn("native", DONE), turn("native", DONE)]
     parts = {"part one": again}
-    async with ModelServer(by_part(parts)) as server:
+    async with ModelServer(by_first_message(parts)) as server:
         flags = ("-p", "--output-format", "stream-json", "-r", task_id)
         done = await joey.run(*flags, *reach(server.url), "once more")
     result = next(line for line in done.lines if line["type"] == "tool_result")

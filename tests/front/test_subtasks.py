@@ -13,7 +13,7 @@ from joey.testing.script import Turn, call, fail, pause, say
 from joey.testing.server import ModelServer
 from tests.front.binary import LIMIT, Joey, reach
 from tests.front.terminal import CTRL_C, terminal
-from tests.scripted_conversations import by_part
+from tests.scripted_conversations import by_first_message
 from tests.workspace.test_worktrees import git
 
 ASK = "say what to do instead › "
@@ -46,7 +46,7 @@ async def test_a_run_without_a_user_tells_what_its_subtasks_do(joey: Joey) -> No
         "part two": [writing("2.txt"), done("Two.")],
         "part three": [writing("3.txt"), done("Three.")],
     }
-    async with ModelServer(by_part(parts)) as server:
+    async with ModelServer(by_first_message(parts)) as server:
         run = await joey.run("-p", "-y", *reach(server.url), "do the whole")
     assert (run.code, run.out) == (0, "Whole.\n")
     lines = run.err.splitlines()
@@ -63,7 +63,7 @@ async def test_a_run_without_a_user_tells_what_its_subtasks_do(joey: Joey) -> No
 @pytest.mark.requirement("subtasks:unattended", "subtasks:limits")
 async def test_the_limits_of_a_run_hold_for_its_subtasks(joey: Joey) -> None:
     parts = {"the whole": [hand("a part"), done("")], "a part": [writing(f"{n}") for n in range(9)]}
-    async with ModelServer(by_part(parts)) as server:
+    async with ModelServer(by_first_message(parts)) as server:
         run = await joey.run("-p", "-y", "--max-turns", "4", *reach(server.url), "do the whole")
         assert len(server.requests) == 4
     assert run.code == 53
@@ -78,7 +78,7 @@ async def test_tokens_and_calls_are_limited_by_flags(
 ) -> None:
     limit = {"--max-tokens": "60", "--max-tool-calls": "3"}[flag]
     parts = {"the whole": [hand("a part"), done("")], "a part": [writing(f"{n}") for n in range(9)]}
-    async with ModelServer(by_part(parts)) as server:
+    async with ModelServer(by_first_message(parts)) as server:
         run = await joey.run("-p", "-y", flag, limit, *reach(server.url), "do the whole")
         assert len(server.requests) == requests
     assert run.code == code
@@ -91,7 +91,7 @@ async def test_deleting_a_subtask_removes_its_worktree_and_its_branch(joey: Joey
     (joey.workspace / "a.txt").write_text("a\n")
     apart = Turn(call("new_task", {"mode": "code", "message": "a part", "worktree": True}))
     parts = {"the whole": [apart, done("Whole.")], "a part": [writing("b.txt"), Turn(fail(400))]}
-    async with ModelServer(by_part(parts)) as server:
+    async with ModelServer(by_first_message(parts)) as server:
         run = await joey.run("-p", "-y", *reach(server.url), "do the whole")
     assert run.out == "Whole.\n"
     [directory] = (joey.home / "worktrees").iterdir()
@@ -107,7 +107,7 @@ async def test_deleting_a_subtask_removes_its_worktree_and_its_branch(joey: Joey
 @pytest.mark.requirement("subtasks:unattended")
 async def test_without_permission_nothing_is_delegated(joey: Joey) -> None:
     parts = {"the whole": [hand("a part"), done("Alone.")], "a part": [done("")]}
-    async with ModelServer(by_part(parts)) as server:
+    async with ModelServer(by_first_message(parts)) as server:
         run = await joey.run("-p", *reach(server.url), "do the whole")
     assert (run.code, run.out) == (3, "Alone.\n")
     assert len(joey.tasks) == 1
@@ -120,7 +120,7 @@ async def test_a_user_sees_a_subtask_and_answers_its_questions(joey: Joey) -> No
         "a part of it": [writing("a.txt"), done("Part.")],
     }
     async with (
-        ModelServer(by_part(parts)) as server,
+        ModelServer(by_first_message(parts)) as server,
         terminal(joey, *reach(server.url), "do the whole") as screen,
     ):
         card = await screen.until(ASK)
@@ -155,7 +155,7 @@ async def test_questions_of_several_subtasks_are_put_one_after_the_other(joey: J
         "part two": [writing("two.txt"), done("Two.")],
     }
     async with (
-        ModelServer(by_part(parts)) as server,
+        ModelServer(by_first_message(parts)) as server,
         terminal(joey, *reach(server.url), "do the whole") as screen,
     ):
         first = await screen.until(ASK)
@@ -177,7 +177,7 @@ async def test_ctrl_c_stops_the_whole_tree_and_the_next_line_goes_on_with_it(joe
         "the whole": [hand("a part"), done("Whole.")],
         "a part": [Turn(say("I think"), pause(asyncio.Event()))],
     }
-    async with ModelServer(by_part(parts)) as server:
+    async with ModelServer(by_first_message(parts)) as server:
         async with terminal(joey, *reach(server.url), "do the whole") as screen:
             await screen.until("I think")
             screen.press(CTRL_C)
@@ -198,7 +198,7 @@ async def test_subtasks_are_marked_in_the_list_and_shown_with_their_parent(joey:
         "a part": [hand("a smaller one"), done("Part.")],
         "a smaller one": [done("Small.")],
     }
-    async with ModelServer(by_part(parts)) as server:
+    async with ModelServer(by_first_message(parts)) as server:
         run = await joey.run(
             "-p", "-y", "--output-format", "json", *reach(server.url), "do the whole"
         )
@@ -222,7 +222,7 @@ async def test_continue_means_the_parent_of_a_subtask_that_was_cut_off(joey: Joe
         "the whole": [hand("a part"), done("Whole.")],
         "a part": [Turn(say("I begin", chunk=7), pause(asyncio.Event()))],
     }
-    async with ModelServer(by_part(parts)) as server, asyncio.timeout(LIMIT):
+    async with ModelServer(by_first_message(parts)) as server, asyncio.timeout(LIMIT):
         process = await joey.start("-p", "-y", *reach(server.url), "do the whole")
         await server.wait_for_requests(2)
         listed = (await joey.run("tasks", "list")).out
@@ -257,7 +257,7 @@ async def test_subtasks_in_worktrees_are_listed_in_the_directory_that_they_work_
         "a part": [delegating("a smaller piece"), done("Part.")],
         "a smaller piece": [done("Piece.")],
     }
-    async with ModelServer(by_part(parts)) as server:
+    async with ModelServer(by_first_message(parts)) as server:
         run = await joey.run("-p", "-y", *reach(server.url), "do the whole")
     assert run.code == 0, run.err
     listed = await joey.run("tasks", "list", "--json")

@@ -12,9 +12,9 @@ import pytest
 from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer
 from tests.front.binary import Finished, Joey, reach
-from tests.tools.test_generate_image import URI, ImageServer, make_image_answer, painter
+from tests.tools.test_generate_image import URI, ImageServer, image_server, make_image_answer
 
-__all__ = ["painter"]
+__all__ = ["image_server"]
 
 DONE = Turn(call("attempt_completion", {"result": "done"}))
 SECRET = "the-words-of-a-private-key"
@@ -171,9 +171,9 @@ async def test_a_temporary_directory_around_the_home_opens_nothing(
 
 
 async def test_images_stay_in_the_workspace(
-    joey: Joey, home: Path, painter: tuple[type[ImageServer], str]
+    joey: Joey, home: Path, image_server: tuple[type[ImageServer], str]
 ) -> None:
-    kind, url = painter
+    kind, url = image_server
     kind.answer = make_image_answer(URI)
     art = {"provider": "openrouter", "model": "paint", "baseUrl": url, "apiKey": "k"}
     joey.settings(imageProfile="art")
@@ -189,7 +189,7 @@ async def test_images_stay_in_the_workspace(
     assert ran.code == 3
     assert [path.name for path in joey.workspace.iterdir()] == ["mine.png"]
     assert not (home / "new.png").exists()
-    assert len(kind.asked) == 1
+    assert len(kind.request_bodies) == 1
 
 
 # Reading ----------------------------------------------------------------------------------------

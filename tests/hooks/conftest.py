@@ -11,7 +11,7 @@ from tests.hooks.hook_harness import HookHarness
 
 
 @pytest.fixture
-async def workshop(tmp_path: Path) -> AsyncIterator[HookHarness]:
-    workshop = HookHarness(tmp_path)
-    yield workshop
-    await workshop.engine.close()
+async def harness(tmp_path: Path) -> AsyncIterator[HookHarness]:
+    harness = HookHarness(tmp_path)
+    yield harness
+    await harness.engine.close()

@@ -19,7 +19,7 @@ from joey.engine.task import Task
 from joey.execution.bash_grammar import BashGrammar
 from joey.ports import Capabilities
 from joey.workspace.files import LocalFiles
-from tests.engine.engine_harness import ALLOW_ALL, EngineHarness, durable
+from tests.engine.engine_harness import ALLOW_ALL, EngineHarness, list_durable_events
 
 READS_ALONE = Settings()
 
@@ -28,13 +28,13 @@ class HookHarness(EngineHarness):
     def __init__(self, tmp_path: Path) -> None:
         super().__init__(tmp_path)
         self.home.mkdir()
-        self.give()
+        self.set_user_hooks()
 
     @property
     def env(self) -> dict[str, str]:
         return {**os.environ, "HOME": str(self.home), "OPENAI_API_KEY": "sk-secret"}
 
-    def give(self, *hooks: dict[str, Any]) -> None:
+    def set_user_hooks(self, *hooks: dict[str, Any]) -> None:
         """Hooks of the person's own."""
         settings = msgspec.structs.replace(
             ALLOW_ALL, hooks=msgspec.convert(hooks, tuple[Hook, ...])
@@ -45,12 +45,12 @@ class HookHarness(EngineHarness):
             shell_grammar=BashGrammar(),
         )
 
-    def project(self, *hooks: dict[str, Any]) -> Path:
+    def write_project_hooks(self, *hooks: dict[str, Any]) -> Path:
         """Hooks of the project, which nobody has trusted yet."""
         file = self.root / ".roo/hooks.json"
         file.parent.mkdir(exist_ok=True)
         file.write_text(json.dumps(hooks), encoding="utf-8")
-        self.give()
+        self.set_user_hooks()
         return file
 
     def trust(self) -> None:
@@ -63,13 +63,15 @@ def hook(event: str, command: str, **more: Any) -> dict[str, Any]:
 
 def said(task: Task, kind: str) -> list[str]:
     return [
-        event.text for event in durable(task) if isinstance(event, RowAdded) and event.say == kind
+        event.text
+        for event in list_durable_events(task)
+        if isinstance(event, RowAdded) and event.say == kind
     ]
 
 
 def outcomes(task: Task) -> list[str]:
-    return [event.content for event in durable(task) if isinstance(event, ToolFinished)]
+    return [event.content for event in list_durable_events(task) if isinstance(event, ToolFinished)]
 
 
 def failures(task: Task) -> list[ToolFailed]:
-    return [event for event in durable(task) if isinstance(event, ToolFailed)]
+    return [event for event in list_durable_events(task) if isinstance(event, ToolFailed)]

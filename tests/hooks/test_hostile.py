@@ -15,7 +15,7 @@ from joey.execution.hooks import HookEnvironment, run_hook
 from joey.execution.processes import kill_marked_processes
 from joey.execution.terminal import build_command_environment, find_shell
 from joey.testing.script import Turn, call
-from tests.engine.engine_harness import TIMEOUT_S, finish, settled
+from tests.engine.engine_harness import TIMEOUT_S, finish, wait_for_ending
 from tests.hooks.hook_harness import HookHarness, failures, hook, outcomes, said
 
 READ = Turn(call("read_file", {"path": "a.txt"}))
@@ -83,36 +83,36 @@ async def test_hooks_get_no_keys(tmp_path: Path) -> None:
 
 
 async def test_control_characters_of_a_hook_reach_neither_the_model_nor_the_screen(
-    workshop: HookHarness,
+    harness: HookHarness,
 ) -> None:
-    (workshop.root / "a.txt").write_text("x")
+    (harness.root / "a.txt").write_text("x")
     noise = r"printf '\033[2J\033]0;owned\007no\r\x9b31m\b\x7f way\0' >&2; exit 2"
-    workshop.give(hook("beforeTool", noise, tools=["read_file"]))
-    task = await workshop.start(READ, finish(), policy=Unattended())
-    await settled(task)
+    harness.set_user_hooks(hook("beforeTool", noise, tools=["read_file"]))
+    task = await harness.start(READ, finish(), policy=Unattended())
+    await wait_for_ending(task)
     shown = outcomes(task)[0] + str(failures(task)[0].rule)
     assert not any(ord(char) < 32 and char != "\n" for char in shown)
     assert not any(0x7F <= ord(char) < 0xA0 for char in shown)
 
 
-async def test_a_long_message_of_a_hook_is_cut(workshop: HookHarness) -> None:
-    (workshop.root / "a.txt").write_text("x")
+async def test_a_long_message_of_a_hook_is_cut(harness: HookHarness) -> None:
+    (harness.root / "a.txt").write_text("x")
     many = "seq 100000 >&2; exit 2"
-    workshop.give(hook("beforeTool", many, tools=["read_file"]))
-    task = await workshop.start(READ, finish(), policy=Unattended())
-    await settled(task)
+    harness.set_user_hooks(hook("beforeTool", many, tools=["read_file"]))
+    task = await harness.start(READ, finish(), policy=Unattended())
+    await wait_for_ending(task)
     assert len(outcomes(task)[0]) < 2 * MAX_MESSAGE_CHARS
     assert "characters left out" in outcomes(task)[0]
 
 
 @pytest.mark.requirement("hooks:failure")
 async def test_a_hook_that_fails_is_reported_once_and_holds_nothing_up(
-    workshop: HookHarness,
+    harness: HookHarness,
 ) -> None:
-    (workshop.root / "a.txt").write_text("x")
-    workshop.give(hook("beforeTool", "exit 7", tools=["read_file"]))
-    task = await workshop.start(READ, READ, finish(), policy=Unattended())
-    await settled(task)
+    (harness.root / "a.txt").write_text("x")
+    harness.set_user_hooks(hook("beforeTool", "exit 7", tools=["read_file"]))
+    task = await harness.start(READ, READ, finish(), policy=Unattended())
+    await wait_for_ending(task)
     assert said(task, "error") == [
         "The beforeTool hook `exit 7` failed: it ended with exit code 7."
     ]
@@ -122,12 +122,14 @@ async def test_a_hook_that_fails_is_reported_once_and_holds_nothing_up(
 @pytest.mark.requirement("hooks:failure")
 @pytest.mark.parametrize("command", ["exit 1", "sleep 100", "kill -9 $$"])
 async def test_a_hook_that_has_to_succeed_blocks_when_it_fails(
-    workshop: HookHarness, command: str
+    harness: HookHarness, command: str
 ) -> None:
-    (workshop.root / "a.txt").write_text("x")
-    workshop.give(hook("beforeTool", command, tools=["read_file"], timeout=0.5, onFailure="block"))
-    task = await workshop.start(READ, finish(), policy=Unattended())
-    await settled(task)
+    (harness.root / "a.txt").write_text("x")
+    harness.set_user_hooks(
+        hook("beforeTool", command, tools=["read_file"], timeout=0.5, onFailure="block")
+    )
+    task = await harness.start(READ, finish(), policy=Unattended())
+    await wait_for_ending(task)
     assert failures(task)[0].rule == f"hook `{command}`"
 
 
@@ -138,26 +140,28 @@ async def opened(pipe: Path) -> str:
 
 
 @pytest.mark.requirement("hooks:cancel")
-async def test_cancelling_a_task_ends_its_hook_at_once(workshop: HookHarness) -> None:
-    (workshop.root / "a.txt").write_text("x")
-    os.mkfifo(workshop.root / "began")
-    workshop.give(hook("beforeTool", "echo $$ > child; echo > began; sleep 1000", timeout=600))
-    task = await workshop.start(READ, finish(), policy=Unattended())
-    await opened(workshop.root / "began")
+async def test_cancelling_a_task_ends_its_hook_at_once(harness: HookHarness) -> None:
+    (harness.root / "a.txt").write_text("x")
+    os.mkfifo(harness.root / "began")
+    harness.set_user_hooks(
+        hook("beforeTool", "echo $$ > child; echo > began; sleep 1000", timeout=600)
+    )
+    task = await harness.start(READ, finish(), policy=Unattended())
+    await opened(harness.root / "began")
     await task.cancel()
     assert task.ending == Aborted()
-    assert not is_alive(workshop.root / "child")
+    assert not is_alive(harness.root / "child")
 
 
-async def test_other_tasks_go_on_while_a_hook_takes_its_time(workshop: HookHarness) -> None:
-    (workshop.root / "a.txt").write_text("x")
+async def test_other_tasks_go_on_while_a_hook_takes_its_time(harness: HookHarness) -> None:
+    (harness.root / "a.txt").write_text("x")
     for name in ("began", "go"):
-        os.mkfifo(workshop.root / name)
-    workshop.give(hook("beforeTool", "echo > began; cat go", tools=["read_file"]))
-    slow = await workshop.start(READ, finish(), policy=Unattended())
-    await opened(workshop.root / "began")
-    fast = await workshop.start(finish("meanwhile"), policy=Unattended())
-    assert await settled(fast) == Completed("meanwhile")
+        os.mkfifo(harness.root / name)
+    harness.set_user_hooks(hook("beforeTool", "echo > began; cat go", tools=["read_file"]))
+    slow = await harness.start(READ, finish(), policy=Unattended())
+    await opened(harness.root / "began")
+    fast = await harness.start(finish("meanwhile"), policy=Unattended())
+    assert await wait_for_ending(fast) == Completed("meanwhile")
     assert slow.is_running
-    await asyncio.to_thread((workshop.root / "go").write_text, "now")
-    assert await settled(slow) == Completed("all done")
+    await asyncio.to_thread((harness.root / "go").write_text, "now")
+    assert await wait_for_ending(slow) == Completed("all done")

@@ -14,40 +14,40 @@ from joey.core.settings import Settings
 from joey.engine.asks import Unattended
 from joey.testing.script import Turn, call
 from joey.workspace.files import LocalFiles
-from tests.engine.engine_harness import finish, settled
+from tests.engine.engine_harness import finish, wait_for_ending
 from tests.hooks.hook_harness import HookHarness, failures, hook, said
 
 READ = Turn(call("read_file", {"path": "a.txt"}))
 UNTRUSTED = "The hooks of .roo/hooks.json are not used, because you have not trusted them"
 
 
-async def work(workshop: HookHarness, *turns: Turn) -> list[str]:
+async def work(harness: HookHarness, *turns: Turn) -> list[str]:
     """What the person is told; the task is done."""
-    (workshop.root / "a.txt").write_text("x")
-    task = await workshop.start(*(turns or (READ,)), finish(), policy=Unattended())
-    await settled(task)
+    (harness.root / "a.txt").write_text("x")
+    task = await harness.start(*(turns or (READ,)), finish(), policy=Unattended())
+    await wait_for_ending(task)
     return said(task, "error")
 
 
 @pytest.mark.requirement("hooks:trust")
-async def test_hooks_of_a_project_run_once_they_are_trusted(workshop: HookHarness) -> None:
-    workshop.project(hook("beforeTool", "touch ran"))
-    (warning,) = await work(workshop)
+async def test_hooks_of_a_project_run_once_they_are_trusted(harness: HookHarness) -> None:
+    harness.write_project_hooks(hook("beforeTool", "touch ran"))
+    (warning,) = await work(harness)
     assert warning.startswith(UNTRUSTED)
-    assert not (workshop.root / "ran").exists()
-    workshop.trust()
-    workshop.give()
-    assert await work(workshop) == []
-    assert (workshop.root / "ran").exists()
+    assert not (harness.root / "ran").exists()
+    harness.trust()
+    harness.set_user_hooks()
+    assert await work(harness) == []
+    assert (harness.root / "ran").exists()
 
 
 @pytest.mark.requirement("hooks:trust")
-async def test_a_file_that_was_changed_after_trust_is_not_run(workshop: HookHarness) -> None:
-    workshop.project(hook("beforeTool", "true"))
-    workshop.trust()
-    workshop.project(hook("beforeTool", "touch ran"))
-    assert (await work(workshop))[0].startswith(UNTRUSTED)
-    assert not (workshop.root / "ran").exists()
+async def test_a_file_that_was_changed_after_trust_is_not_run(harness: HookHarness) -> None:
+    harness.write_project_hooks(hook("beforeTool", "true"))
+    harness.trust()
+    harness.write_project_hooks(hook("beforeTool", "touch ran"))
+    assert (await work(harness))[0].startswith(UNTRUSTED)
+    assert not (harness.root / "ran").exists()
 
 
 @pytest.mark.requirement("hooks:trust")
@@ -56,74 +56,78 @@ async def test_a_file_that_was_changed_after_trust_is_not_run(workshop: HookHarn
     ["sh tools/check.sh", "bash -c 'true && sh tools/check.sh'", "X=tools/check.sh;sh $X"],
 )
 async def test_a_script_that_was_changed_after_trust_is_not_run(
-    workshop: HookHarness, command: str
+    harness: HookHarness, command: str
 ) -> None:
-    script = workshop.root / "tools/check.sh"
+    script = harness.root / "tools/check.sh"
     script.parent.mkdir()
     script.write_text("true\n")
-    workshop.project(hook("beforeTool", command))
-    workshop.trust()
+    harness.write_project_hooks(hook("beforeTool", command))
+    harness.trust()
     script.write_text("touch ran\n")
-    assert (await work(workshop))[0].startswith(UNTRUSTED)
-    assert not (workshop.root / "ran").exists()
+    assert (await work(harness))[0].startswith(UNTRUSTED)
+    assert not (harness.root / "ran").exists()
 
 
 @pytest.mark.requirement("hooks:trust")
 async def test_a_helper_that_appears_beside_the_hooks_ends_their_trust(
-    workshop: HookHarness,
+    harness: HookHarness,
 ) -> None:
-    (workshop.root / ".roo/hooks").mkdir(parents=True)
-    workshop.project(hook("beforeTool", "cd .roo/hooks && if test -e new.sh; then . ./new.sh; fi"))
-    workshop.trust()
-    (workshop.root / ".roo/hooks/new.sh").write_text("touch ../../ran\n")
-    assert (await work(workshop))[0].startswith(UNTRUSTED)
-    assert not (workshop.root / "ran").exists()
+    (harness.root / ".roo/hooks").mkdir(parents=True)
+    harness.write_project_hooks(
+        hook("beforeTool", "cd .roo/hooks && if test -e new.sh; then . ./new.sh; fi")
+    )
+    harness.trust()
+    (harness.root / ".roo/hooks/new.sh").write_text("touch ../../ran\n")
+    assert (await work(harness))[0].startswith(UNTRUSTED)
+    assert not (harness.root / "ran").exists()
 
 
 @pytest.mark.requirement("hooks:changed")
 @pytest.mark.parametrize("on_failure", ["continue", "block"])
 async def test_a_hook_that_is_changed_while_a_task_works_has_failed(
-    workshop: HookHarness, on_failure: str
+    harness: HookHarness, on_failure: str
 ) -> None:
-    script = workshop.root / "check.sh"
+    script = harness.root / "check.sh"
     script.write_text("true\n")
-    workshop.project(hook("beforeTool", "sh check.sh", tools=["read_file"], onFailure=on_failure))
-    workshop.trust()
-    (workshop.root / "a.txt").write_text("x")
+    harness.write_project_hooks(
+        hook("beforeTool", "sh check.sh", tools=["read_file"], onFailure=on_failure)
+    )
+    harness.trust()
+    (harness.root / "a.txt").write_text("x")
     change = Turn(call("execute_command", {"command": "echo 'touch ran' > check.sh", "cwd": None}))
-    task = await workshop.start(READ, change, READ, finish(), finish(), policy=Unattended())
-    await settled(task)
-    assert not (workshop.root / "ran").exists()
+    task = await harness.start(READ, change, READ, finish(), finish(), policy=Unattended())
+    await wait_for_ending(task)
+    assert not (harness.root / "ran").exists()
     assert any("it was changed since you trusted it" in text for text in said(task, "error"))
     assert bool(failures(task)) == (on_failure == "block")
 
 
 @pytest.mark.requirement("hooks:links")
 async def test_a_file_of_hooks_that_is_a_link_out_of_the_workspace_is_not_read(
-    workshop: HookHarness,
+    harness: HookHarness,
 ) -> None:
-    outside = workshop.root.parent / "hooks.json"
+    outside = harness.root.parent / "hooks.json"
     outside.write_text(json.dumps([hook("beforeTool", "touch ran")]))
-    (workshop.root / ".roo").mkdir()
-    (workshop.root / ".roo/hooks.json").symlink_to(outside)
-    assert WorkspaceTrust(workshop.root, workshop.home, workshop.env).items == ()
-    workshop.give()
-    (warning,) = await work(workshop)
+    (harness.root / ".roo").mkdir()
+    (harness.root / ".roo/hooks.json").symlink_to(outside)
+    assert WorkspaceTrust(harness.root, harness.home, harness.env).items == ()
+    harness.set_user_hooks()
+    (warning,) = await work(harness)
     assert "leads out of the workspace" in warning
-    assert not (workshop.root / "ran").exists()
+    assert not (harness.root / "ran").exists()
 
 
 @pytest.mark.requirement("hooks:links")
-async def test_trust_follows_the_bytes_and_not_the_link(workshop: HookHarness) -> None:
-    real = workshop.root / "data.json"
+async def test_trust_follows_the_bytes_and_not_the_link(harness: HookHarness) -> None:
+    real = harness.root / "data.json"
     real.write_text(json.dumps([hook("beforeTool", "true")]))
-    (workshop.root / ".roo").mkdir()
-    (workshop.root / ".roo/hooks.json").symlink_to("../data.json")
-    workshop.trust()
+    (harness.root / ".roo").mkdir()
+    (harness.root / ".roo/hooks.json").symlink_to("../data.json")
+    harness.trust()
     real.write_text(json.dumps([hook("beforeTool", "touch ran")]))
-    workshop.give()
-    assert (await work(workshop))[0].startswith(UNTRUSTED)
-    assert not (workshop.root / "ran").exists()
+    harness.set_user_hooks()
+    assert (await work(harness))[0].startswith(UNTRUSTED)
+    assert not (harness.root / "ran").exists()
 
 
 @pytest.mark.parametrize(
@@ -139,27 +143,27 @@ async def test_trust_follows_the_bytes_and_not_the_link(workshop: HookHarness) -
     ],
 )
 async def test_a_broken_file_is_reported_and_runs_nothing(
-    workshop: HookHarness, text: str, warning: str
+    harness: HookHarness, text: str, warning: str
 ) -> None:
-    file = workshop.project()
+    file = harness.write_project_hooks()
     file.write_text(text)
-    workshop.give()
-    assert warning in (await work(workshop))[0]
+    harness.set_user_hooks()
+    assert warning in (await work(harness))[0]
 
 
-async def test_a_pipe_in_place_of_the_file_holds_nothing_up(workshop: HookHarness) -> None:
-    file = workshop.project()
+async def test_a_pipe_in_place_of_the_file_holds_nothing_up(harness: HookHarness) -> None:
+    file = harness.write_project_hooks()
     file.unlink()
     os.mkfifo(file)
-    workshop.give()
-    assert "not a regular file" in (await work(workshop))[0]
+    harness.set_user_hooks()
+    assert "not a regular file" in (await work(harness))[0]
 
 
 @pytest.mark.requirement("hooks:shown")
-def test_trust_shows_the_whole_command(workshop: HookHarness) -> None:
+def test_trust_shows_the_whole_command(harness: HookHarness) -> None:
     command = "curl https://example.org/" + "x" * 300 + "\nsecond line"
-    workshop.project(hook("beforeTool", command, tools=["write_to_file"]))
-    (wanted,) = WorkspaceTrust(workshop.root, workshop.home, workshop.env).items
+    harness.write_project_hooks(hook("beforeTool", command, tools=["write_to_file"]))
+    (wanted,) = WorkspaceTrust(harness.root, harness.home, harness.env).items
     assert wanted.title == "hooks of .roo/hooks.json"
     assert wanted.details == (
         "runs      " + command.replace("\n", "\\n"),

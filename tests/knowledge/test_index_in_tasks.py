@@ -108,13 +108,13 @@ async def test_an_embedding_profile_that_does_not_exist_is_reported_and_the_text
 
 @pytest.mark.requirement("index:shared")
 async def test_a_task_that_cannot_be_opened_lets_go_of_the_index(tmp_path: Path) -> None:
-    shop = EngineHarness(tmp_path)
-    files, indexes = LocalFiles(shop.root), WorkspaceIndexPool(tmp_path / "home")
-    shop.script(finish())
-    async with asyncio.timeout(30), shop.engine as engine:
+    harness = EngineHarness(tmp_path)
+    files, indexes = LocalFiles(harness.root), WorkspaceIndexPool(tmp_path / "home")
+    harness.use_script(finish())
+    async with asyncio.timeout(30), harness.engine as engine:
         await engine.start("do it", task_id="one")
         index = indexes.open(files, lambda stop: list_indexable_files(files, stop))
-        shop.capabilities = Capabilities(code_index=index)
+        harness.capabilities = Capabilities(code_index=index)
         with pytest.raises(StoreError, match="exists already"):
             await engine.start("do it", task_id="one")
         with pytest.raises(ToolError, match="closed"):

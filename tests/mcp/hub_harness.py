@@ -35,7 +35,7 @@ class HubHarness:
         self.trusted = trusted
         self.asked: list[Mapping[str, bytes]] = []
         self.environment = {"PATH": os.environ["PATH"]}
-        self.surroundings = HubConfig(
+        self.hub_config = HubConfig(
             home=self.home,
             env={"NAME": "value"},
             server_environment=self.environment,
@@ -43,7 +43,7 @@ class HubHarness:
             is_trusted=self._trusts,
             initial_restart_delay_s=0.05,
         )
-        self.hubs = HubPool(self.surroundings)
+        self.hubs = HubPool(self.hub_config)
 
     def _trusts(self, workspace: Path, wanted: Mapping[str, bytes]) -> bool:
         self.asked.append(wanted)

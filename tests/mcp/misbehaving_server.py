@@ -1,7 +1,7 @@
 """A server that speaks the protocol badly, in a way of its own for each tool.
 
-Run as a program with the name of a manner of living and a folder for its log; `rude` gives the
-entry for that.
+Run as a program with the name of a manner of living and a folder for its log; `misbehaving` gives
+the entry for that.
 """
 
 from __future__ import annotations
@@ -19,9 +19,13 @@ TOOLS = """echo pid twice half_a_letter latin progress slow pictures many_parts 
 deaf change silent""".split()  # noqa: SIM905
 
 
-def rude(manner: str, directory: Path, **entry: Any) -> dict[str, Any]:
-    assert manner in BEHAVIOURS
-    return {"command": sys.executable, "args": [__file__, manner, str(directory / "log")], **entry}
+def misbehaving(behaviour: str, directory: Path, **entry: Any) -> dict[str, Any]:
+    assert behaviour in BEHAVIOURS
+    return {
+        "command": sys.executable,
+        "args": [__file__, behaviour, str(directory / "log")],
+        **entry,
+    }
 
 
 def raw(data: bytes) -> None:
@@ -86,7 +90,7 @@ def call(id: int, name: str, params: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    manner, lists = sys.argv[1], 0
+    behaviour, lists = sys.argv[1], 0
     note(f"started {os.getpid()}")
     for line in sys.stdin:
         message = json.loads(line)
@@ -95,20 +99,20 @@ def main() -> None:
             case None:
                 note(f"answered {line.strip()}")
             case "initialize":
-                if manner == "wrong-ids":
+                if behaviour == "wrong-ids":
                     for wrong in (999, "1x", -1, None):
                         say(id=wrong, error={"code": 1, "message": "no"})
-                greet(id, params["protocolVersion"], manner)
-            case "notifications/initialized" if manner == "asking":
+                greet(id, params["protocolVersion"], behaviour)
+            case "notifications/initialized" if behaviour == "asking":
                 for method in ("sampling/createMessage", "roots/list", "elicitation/create"):
                     wanted = {"messages": [], "maxTokens": 1, "message": "?", "requestedSchema": {}}
                     say(id=method, method=method, params=wanted)
             case "tools/list":
                 lists += 1
-                if manner == "hang-lists" and lists > 1:
+                if behaviour == "hang-lists" and lists > 1:
                     note("hanging")
                 else:
-                    say(id=id, result={"tools": tools(manner, lists)})
+                    say(id=id, result={"tools": tools(behaviour, lists)})
             case "tools/call":
                 call(id, params["name"], params)
             case "notifications/cancelled":
@@ -117,22 +121,22 @@ def main() -> None:
                 say(id=id, error={"code": -32601, "message": "no such method"})
 
 
-def greet(id: Any, version: str, manner: str) -> None:
+def greet(id: Any, version: str, behaviour: str) -> None:
     result = {
         "protocolVersion": version,
         "capabilities": {"tools": {"listChanged": True}},
         "serverInfo": {"name": "rude", "version": "1"},
-        "instructions": "x" * (1_000_000 if manner == "verbose" else 1),
+        "instructions": "x" * (1_000_000 if behaviour == "verbose" else 1),
     }
     say(id=id, result=result)
 
 
-def tools(manner: str, lists: int) -> list[dict[str, Any]]:
+def tools(behaviour: str, lists: int) -> list[dict[str, Any]]:
     names = list(TOOLS)
-    if manner in ("inventive", "verbose"):
+    if behaviour in ("inventive", "verbose"):
         names += [f"new_{lists}_{number}" for number in range(900)]
-    description = f"Number {lists}." if manner == "redescribing" else "A tool."
-    size = 9_000 if manner == "verbose" else 0
+    description = f"Number {lists}." if behaviour == "redescribing" else "A tool."
+    size = 9_000 if behaviour == "verbose" else 0
     schema = {"type": "object", "properties": {}}
     return [
         {"name": name, "description": description + "y" * size, "inputSchema": schema}

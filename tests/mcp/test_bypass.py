@@ -27,7 +27,7 @@ from joey.mcp.trust import list_trust_items
 from joey.ports import Capabilities
 from joey.tools.mcp_tool import prepare_call, run_call
 from tests.mcp.hub_harness import TIMEOUT_S, HubHarness, is_alive, server, settled, until
-from tests.mcp.misbehaving_server import rude
+from tests.mcp.misbehaving_server import misbehaving
 from tests.tools.tool_context import make_context
 
 
@@ -68,7 +68,7 @@ class TrustedProject:
 
 
 @pytest.fixture
-def ground(tmp_path: Path) -> TrustedProject:
+def project(tmp_path: Path) -> TrustedProject:
     return TrustedProject(tmp_path)
 
 
@@ -91,26 +91,26 @@ def to_link(script: Path) -> None:
 @pytest.mark.requirement("trust:scripts")
 @pytest.mark.parametrize("swap", [to_directory, to_pipe, to_link, Path.unlink])
 def test_a_trusted_script_that_becomes_something_else_is_a_new_question(
-    ground: TrustedProject, swap: Callable[[Path], None]
+    project: TrustedProject, swap: Callable[[Path], None]
 ) -> None:
-    script = ground.write("server.py")
-    ground.trust(command="python3", args=["server.py"])
+    script = project.write("server.py")
+    project.trust(command="python3", args=["server.py"])
     swap(script)
-    assert not ground.is_trusted()
+    assert not project.is_trusted()
 
 
 @pytest.mark.requirement("trust:scripts")
 def test_a_link_out_of_the_workspace_that_is_turned_elsewhere_is_a_new_question(
-    ground: TrustedProject, tmp_path: Path
+    project: TrustedProject, tmp_path: Path
 ) -> None:
     for name in ("one.py", "two.py"):
         (tmp_path / name).write_text("print(1)")
-    link = ground.workspace / "server.py"
+    link = project.workspace / "server.py"
     link.symlink_to(tmp_path / "one.py")
-    ground.trust(command="python3", args=["server.py"])
+    project.trust(command="python3", args=["server.py"])
     link.unlink()
     link.symlink_to(tmp_path / "two.py")
-    assert not ground.is_trusted()
+    assert not project.is_trusted()
 
 
 @pytest.mark.requirement("trust:scripts")
@@ -128,42 +128,42 @@ def test_a_link_out_of_the_workspace_that_is_turned_elsewhere_is_a_new_question(
     ],
 )
 def test_a_script_counts_however_the_entry_names_it(
-    ground: TrustedProject, entry: dict[str, Any]
+    project: TrustedProject, entry: dict[str, Any]
 ) -> None:
-    ground.environment["workspaceFolder"] = str(ground.workspace)
-    script = ground.write("run.js")
-    ground.trust(**entry)
+    project.environment["workspaceFolder"] = str(project.workspace)
+    script = project.write("run.js")
+    project.trust(**entry)
     script.write_text("print('evil')")
-    assert not ground.is_trusted()
+    assert not project.is_trusted()
 
 
 @pytest.mark.requirement("trust:scripts")
 def test_a_program_of_the_workspace_that_is_found_by_the_users_own_path_counts(
-    ground: TrustedProject,
+    project: TrustedProject,
 ) -> None:
-    program = ground.write("bin/serve")
-    ground.environment["PATH"] = f"{program.parent}:/usr/bin"
-    ground.trust(command="serve")
+    program = project.write("bin/serve")
+    project.environment["PATH"] = f"{program.parent}:/usr/bin"
+    project.trust(command="serve")
     program.write_text("print('evil')")
-    assert not ground.is_trusted()
+    assert not project.is_trusted()
 
 
 @pytest.mark.requirement("trust:scripts")
 def test_reaching_the_workspace_by_a_link_leaves_no_script_out(
-    ground: TrustedProject, tmp_path: Path
+    project: TrustedProject, tmp_path: Path
 ) -> None:
-    script = ground.write("server.py")
-    ground.trust(command="python3", args=["server.py"])
+    script = project.write("server.py")
+    project.trust(command="python3", args=["server.py"])
     link = tmp_path / "link"
-    link.symlink_to(ground.workspace)
-    assert ground.is_trusted(link)
+    link.symlink_to(project.workspace)
+    assert project.is_trusted(link)
     script.write_text("print('evil')")
-    assert not ground.is_trusted(link)
+    assert not project.is_trusted(link)
 
 
-def test_directories_and_loops_on_a_command_line_are_no_crash(ground: TrustedProject) -> None:
-    (ground.workspace / "loop").symlink_to("loop")
-    ground.trust(command="npx", args=["files", str(ground.workspace), "loop", "a" * 70_000])
+def test_directories_and_loops_on_a_command_line_are_no_crash(project: TrustedProject) -> None:
+    (project.workspace / "loop").symlink_to("loop")
+    project.trust(command="npx", args=["files", str(project.workspace), "loop", "a" * 70_000])
 
 
 @pytest.mark.parametrize("entry", [{"args": ["x\0y"]}, {"cwd": "x\0y"}, {"env": {"A\0": ""}}])
@@ -207,7 +207,7 @@ def test_an_entry_cannot_add_lines_of_its_own_to_what_is_shown() -> None:
 def test_a_server_that_takes_the_place_of_ones_own_says_so(harness: HubHarness) -> None:
     harness.write(files={"command": "mine"})
     harness.write(project=True, files={"command": "theirs"}, other={"command": "theirs"})
-    server_admin = ServerAdmin(harness.workspace, harness.surroundings)
+    server_admin = ServerAdmin(harness.workspace, harness.hub_config)
     details = {item.name: "\n".join(item.details) for item in server_admin.list_trust_items()}
     assert "your own server" in details["mcp:files"]
     assert "your own server" not in details["mcp:other"]
@@ -218,13 +218,13 @@ async def test_a_changed_allow_list_gives_nothing_before_it_is_trusted(
     harness: HubHarness, tmp_path: Path
 ) -> None:
     """The server is busy not answering, so that stopping it takes a while."""
-    harness.write(project=True, theirs=rude("hang-lists", tmp_path))
+    harness.write(project=True, theirs=misbehaving("hang-lists", tmp_path))
     lease = harness.hubs.lease(harness.workspace)
     await settled(lease)
     await lease.call_tool("theirs", "change", {})
     await until(lambda: "hanging" in (tmp_path / "log").read_text())
     harness.trusted = False
-    harness.write(project=True, theirs=rude("hang-lists", tmp_path, alwaysAllow=["*"]))
+    harness.write(project=True, theirs=misbehaving("hang-lists", tmp_path, alwaysAllow=["*"]))
     await settled(lease)
     assert not any(tool.always_allowed for tool in server(lease, "theirs").tools)
     with pytest.raises(ToolError):
@@ -236,7 +236,7 @@ async def test_a_changed_allow_list_gives_nothing_before_it_is_trusted(
 async def test_trust_that_is_taken_back_stops_a_server_that_is_busy_not_answering(
     harness: HubHarness, tmp_path: Path
 ) -> None:
-    harness.write(project=True, theirs=rude("hang-lists", tmp_path))
+    harness.write(project=True, theirs=misbehaving("hang-lists", tmp_path))
     lease = harness.hubs.lease(harness.workspace)
     await settled(lease)
     pid = int((await lease.call_tool("theirs", "pid", {})).text)
@@ -327,7 +327,7 @@ async def test_the_stderr_tail_of_a_server_does_not_show_the_secrets_it_was_give
 
 async def test_pins_do_not_grow_without_end(harness: HubHarness, tmp_path: Path) -> None:
     """A server that invents new tools all the time has them asked about, once there are many."""
-    lease = await harness.open(r=rude("inventive", tmp_path, alwaysAllow=["*"]))
+    lease = await harness.open(r=misbehaving("inventive", tmp_path, alwaysAllow=["*"]))
     for _ in range(4):
         before = {tool.name for tool in server(lease, "r").tools}
         await lease.call_tool("r", "change", {})
@@ -342,7 +342,7 @@ async def test_pins_do_not_grow_without_end(harness: HubHarness, tmp_path: Path)
 async def test_tools_that_only_the_users_settings_allow_are_pinned_too(
     harness: HubHarness, tmp_path: Path
 ) -> None:
-    lease = await harness.open(r=rude("redescribing", tmp_path))
+    lease = await harness.open(r=misbehaving("redescribing", tmp_path))
     assert not any(tool.has_changed for tool in server(lease, "r").tools)
     await lease.call_tool("r", "change", {})
     await until(lambda: all(tool.has_changed for tool in server(lease, "r").tools))
@@ -353,7 +353,7 @@ async def test_tools_that_only_the_users_settings_allow_are_pinned_too(
 async def test_a_tool_that_changes_while_a_user_decides_is_not_called(
     harness: HubHarness, tmp_path: Path
 ) -> None:
-    lease = await harness.open(r=rude("redescribing", tmp_path))
+    lease = await harness.open(r=misbehaving("redescribing", tmp_path))
     ctx = make_context(tmp_path, capabilities=Capabilities(mcp=lease))
     prepared = prepare_call("r", "echo", {"text": "x"}, ctx)
     await lease.call_tool("r", "change", {})

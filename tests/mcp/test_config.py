@@ -115,49 +115,49 @@ class ConfigHarness:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> ConfigHarness:
+def harness(tmp_path: Path) -> ConfigHarness:
     return ConfigHarness(tmp_path)
 
 
 @pytest.mark.requirement("mcp:config:scopes")
-def test_the_projects_server_hides_the_users_of_the_same_name(place: ConfigHarness) -> None:
-    place.write(place.home / "mcp_settings.json", a={"command": "roo"}, c={"command": "roo"})
-    place.write(place.home / "mcp.json", a={"command": "mine"}, b={"command": "mine"})
-    place.write(place.project, b={"command": "project"})
-    assert place.files.refresh()
-    found = {name: (c.entry.command, c.source) for name, c in place.files.configs.items()}
+def test_the_projects_server_hides_the_users_of_the_same_name(harness: ConfigHarness) -> None:
+    harness.write(harness.home / "mcp_settings.json", a={"command": "roo"}, c={"command": "roo"})
+    harness.write(harness.home / "mcp.json", a={"command": "mine"}, b={"command": "mine"})
+    harness.write(harness.project, b={"command": "project"})
+    assert harness.files.refresh()
+    found = {name: (c.entry.command, c.source) for name, c in harness.files.configs.items()}
     assert found == {
         "b": ("project", "project"),
         "a": ("mine", "global"),
         "c": ("roo", "global"),
     }
-    assert not place.files.refresh()
+    assert not harness.files.refresh()
 
 
 @pytest.mark.requirement("mcp:config:broken-json")
-def test_broken_json_keeps_what_was_loaded(place: ConfigHarness) -> None:
-    place.write(place.home / "mcp.json", a={"command": "x"})
-    place.files.refresh()
-    (place.home / "mcp.json").write_text('{"mcpServers": {')
-    assert place.files.refresh()
-    assert list(place.files.configs) == ["a"]
-    assert "not valid JSON" in place.files.problems[0]
-    place.write(place.home / "mcp.json", b={"command": "x"})
-    place.files.refresh()
-    assert (list(place.files.configs), place.files.problems) == (["b"], ())
-    (place.home / "mcp.json").unlink()
-    place.files.refresh()
-    assert place.files.configs == {}
+def test_broken_json_keeps_what_was_loaded(harness: ConfigHarness) -> None:
+    harness.write(harness.home / "mcp.json", a={"command": "x"})
+    harness.files.refresh()
+    (harness.home / "mcp.json").write_text('{"mcpServers": {')
+    assert harness.files.refresh()
+    assert list(harness.files.configs) == ["a"]
+    assert "not valid JSON" in harness.files.problems[0]
+    harness.write(harness.home / "mcp.json", b={"command": "x"})
+    harness.files.refresh()
+    assert (list(harness.files.configs), harness.files.problems) == (["b"], ())
+    (harness.home / "mcp.json").unlink()
+    harness.files.refresh()
+    assert harness.files.configs == {}
 
 
 def test_a_pipe_or_a_giant_in_place_of_the_file_is_a_problem_and_no_wait(
-    place: ConfigHarness,
+    harness: ConfigHarness,
 ) -> None:
-    os.mkfifo(place.project)
-    (place.home / "mcp.json").write_bytes(b" " * 2_000_000)
-    place.files.refresh()
-    assert len(place.files.problems) == 2
-    assert place.files.configs == {}
+    os.mkfifo(harness.project)
+    (harness.home / "mcp.json").write_bytes(b" " * 2_000_000)
+    harness.files.refresh()
+    assert len(harness.files.problems) == 2
+    assert harness.files.configs == {}
 
 
 @pytest.mark.requirement("mcp:config:home-is-workspace")
@@ -174,18 +174,18 @@ def test_where_the_users_directory_is_the_workspaces_its_servers_are_the_users(
 
 @pytest.mark.requirement("trust:scripts")
 def test_files_of_the_workspace_that_a_server_runs_are_part_of_what_is_trusted(
-    place: ConfigHarness,
+    harness: ConfigHarness,
 ) -> None:
-    script = place.workspace / "server.py"
+    script = harness.workspace / "server.py"
     script.write_text("print(1)")
-    (place.workspace / "elsewhere.py").symlink_to("/etc/passwd")
+    (harness.workspace / "elsewhere.py").symlink_to("/etc/passwd")
     entry = {"command": "python3", "args": ["-u", "server.py", "elsewhere.py", "missing.py"]}
     config = parse_server("mine", entry, "project", {})
-    names = [item.name for item in list_trust_items(config, place.workspace, {})]
+    names = [item.name for item in list_trust_items(config, harness.workspace, {})]
     assert names == ["mcp:mine", "mcp:mine:server.py", "mcp:mine:elsewhere.py"]
-    before = list_trust_items(config, place.workspace, {})[1].content
+    before = list_trust_items(config, harness.workspace, {})[1].content
     script.write_text("print(2)")
-    assert list_trust_items(config, place.workspace, {})[1].content != before
+    assert list_trust_items(config, harness.workspace, {})[1].content != before
 
 
 @pytest.mark.requirement("trust:shown")

@@ -11,13 +11,13 @@ import pytest
 from joey.core.mcp import normalize_schema
 from joey.errors import ToolError
 from tests.mcp.hub_harness import TIMEOUT_S, HubHarness, is_alive, names, server, settled, until
-from tests.mcp.misbehaving_server import rude
+from tests.mcp.misbehaving_server import misbehaving
 
 
 @pytest.mark.requirement("mcp:stdio:garbage")
 async def test_letters_that_are_none_are_replaced(harness: HubHarness, tmp_path: Path) -> None:
     """Programs cut texts in the middle of a letter, or write in another encoding."""
-    lease = await harness.open(r=rude("plain", tmp_path, timeout=5))
+    lease = await harness.open(r=misbehaving("plain", tmp_path, timeout=5))
     assert (await lease.call_tool("r", "half_a_letter", {})).text == "a\N{REPLACEMENT CHARACTER}!"
     assert (await lease.call_tool("r", "latin", {})).text == "caf\N{REPLACEMENT CHARACTER}"
     await lease.close()
@@ -26,7 +26,7 @@ async def test_letters_that_are_none_are_replaced(harness: HubHarness, tmp_path:
 async def test_an_answer_counts_once_and_only_under_its_id(
     harness: HubHarness, tmp_path: Path
 ) -> None:
-    lease = await harness.open(r=rude("wrong-ids", tmp_path))
+    lease = await harness.open(r=misbehaving("wrong-ids", tmp_path))
     assert (await lease.call_tool("r", "twice", {})).text == "one"
     assert (await lease.call_tool("r", "echo", {"text": "x"})).text == "x"
     await lease.close()
@@ -35,7 +35,7 @@ async def test_an_answer_counts_once_and_only_under_its_id(
 async def test_a_server_that_wants_a_model_directories_or_a_user_is_refused(
     harness: HubHarness, tmp_path: Path
 ) -> None:
-    lease = await harness.open(r=rude("asking", tmp_path))
+    lease = await harness.open(r=misbehaving("asking", tmp_path))
     log = tmp_path / "log"
     await until(lambda: log.read_text().count("answered") == 3)
     assert log.read_text().count('"error"') == 3
@@ -48,7 +48,7 @@ async def test_a_server_that_wants_a_model_directories_or_a_user_is_refused(
 async def test_an_answer_of_a_million_parts_is_refused_before_it_is_looked_at(
     harness: HubHarness, tmp_path: Path, tool: str
 ) -> None:
-    lease = await harness.open(r=rude("plain", tmp_path))
+    lease = await harness.open(r=misbehaving("plain", tmp_path))
     with pytest.raises(ToolError, match="parts"):
         await lease.call_tool("r", tool, {})
     assert (await lease.call_tool("r", "echo", {"text": "x"})).text == "x"
@@ -56,7 +56,7 @@ async def test_an_answer_of_a_million_parts_is_refused_before_it_is_looked_at(
 
 
 async def test_what_a_server_says_of_itself_has_an_end(harness: HubHarness, tmp_path: Path) -> None:
-    lease = await harness.open(r=rude("verbose", tmp_path))
+    lease = await harness.open(r=misbehaving("verbose", tmp_path))
     found = server(lease, "r")
     assert 1 <= len(found.instructions) <= 10_000
     assert sum(len(tool.description) for tool in found.tools) <= 2_000_000
@@ -66,7 +66,7 @@ async def test_what_a_server_says_of_itself_has_an_end(harness: HubHarness, tmp_
 
 @pytest.mark.requirement("mcp:call:progress")
 async def test_news_of_a_call_are_short(harness: HubHarness, tmp_path: Path) -> None:
-    lease = await harness.open(r=rude("plain", tmp_path))
+    lease = await harness.open(r=misbehaving("plain", tmp_path))
     progress: list[str] = []
     await lease.call_tool("r", "progress", {}, progress.append)
     assert progress and max(map(len, progress)) <= 1100
@@ -77,7 +77,7 @@ async def test_news_of_a_call_are_short(harness: HubHarness, tmp_path: Path) -> 
 async def test_two_tasks_in_one_tool_do_not_disturb_each_other(
     harness: HubHarness, tmp_path: Path
 ) -> None:
-    one = await harness.open(r=rude("plain", tmp_path))
+    one = await harness.open(r=misbehaving("plain", tmp_path))
     other = harness.hubs.lease(harness.workspace)
     await settled(other)
     async with asyncio.timeout(TIMEOUT_S):
@@ -97,7 +97,7 @@ async def test_two_tasks_in_one_tool_do_not_disturb_each_other(
 async def test_a_server_that_listens_no_more_ends_no_later_than_promised(
     harness: HubHarness, tmp_path: Path
 ) -> None:
-    lease = await harness.open(r=rude("plain", tmp_path, timeout=2))
+    lease = await harness.open(r=misbehaving("plain", tmp_path, timeout=2))
     pid = int((await lease.call_tool("r", "pid", {})).text)
     await lease.call_tool("r", "deaf", {})
     async with asyncio.timeout(TIMEOUT_S):
@@ -129,7 +129,7 @@ async def test_only_what_is_an_image_is_passed_on_as_one(
     harness: HubHarness, tmp_path: Path, kind: str, data: str, seen: str | None
 ) -> None:
     """A picture that is none would make every later request of the task fail."""
-    lease = await harness.open(r=rude("plain", tmp_path))
+    lease = await harness.open(r=misbehaving("plain", tmp_path))
     image = {"type": "image", "data": data, "mimeType": kind}
     answer = await lease.call_tool("r", "pictures", {"pictures": [image]})
     assert answer.images == (() if seen is None else (seen,))

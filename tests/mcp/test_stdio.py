@@ -167,7 +167,7 @@ async def test_a_flood_of_news_does_not_keep_others_from_working(harness: HubHar
 
 
 @pytest.mark.requirement("mcp:flood")
-async def test_a_server_that_asks_without_end_and_hears_no_answer_is_let_go(
+async def test_a_server_that_asks_without_end_and_reads_no_answer_is_let_go(
     harness: HubHarness,
 ) -> None:
     lease = await harness.open(tiny=tiny("--asks"))

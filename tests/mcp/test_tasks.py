@@ -18,12 +18,12 @@ from joey.ports import Capabilities
 from joey.testing.script import Turn, call, say
 from tests.engine.engine_harness import (
     EngineHarness,
-    asked,
     check_history,
+    find_rows,
     finish,
-    results,
-    rows,
-    settled,
+    list_tool_results,
+    wait_for_ask,
+    wait_for_ending,
 )
 from tests.mcp.hub_harness import HubHarness, tiny
 from tests.tools.mcp_servers import WEATHER, StaticMcpServers
@@ -32,29 +32,29 @@ ECHO = Turn(call("mcp--tiny--echo", {"text": "hello there"}))
 
 
 @pytest.fixture
-async def workshop(tmp_path: Path) -> AsyncIterator[EngineHarness]:
-    shop = EngineHarness(tmp_path)
-    yield shop
-    await shop.engine.close()
+async def harness(tmp_path: Path) -> AsyncIterator[EngineHarness]:
+    engine_harness = EngineHarness(tmp_path)
+    yield engine_harness
+    await engine_harness.engine.close()
 
 
 def with_servers(
-    shop: EngineHarness, *servers: McpServer, answer: McpResult | None = None
+    harness: EngineHarness, *servers: McpServer, answer: McpResult | None = None
 ) -> StaticMcpServers:
     mcp = StaticMcpServers(*servers, answer=answer)
-    shop.capabilities = Capabilities(mcp=mcp)
+    harness.capabilities = Capabilities(mcp=mcp)
     return mcp
 
 
 @pytest.mark.requirement("tool:mcp:success")
 async def test_a_model_calls_a_real_servers_tool_and_a_user_allows_it(
-    workshop: EngineHarness, tmp_path: Path
+    harness: EngineHarness, tmp_path: Path
 ) -> None:
     hub_harness = HubHarness(tmp_path)
     hub_harness.write(tiny=tiny())
-    workshop.capabilities = Capabilities(mcp=hub_harness.hubs.lease(hub_harness.workspace))
-    task = await workshop.start(ECHO, finish())
-    ask = await asked(task)
+    harness.capabilities = Capabilities(mcp=hub_harness.hubs.lease(hub_harness.workspace))
+    task = await harness.start(ECHO, finish())
+    ask = await wait_for_ask(task)
     assert ask.ask is AskKind.USE_MCP_SERVER
     assert json.loads(ask.text) == {
         "type": "use_mcp_tool",
@@ -64,29 +64,29 @@ async def test_a_model_calls_a_real_servers_tool_and_a_user_allows_it(
     }
     assert ask.reason is not None and "tiny/echo" in ask.reason
     await task.approve()
-    assert (await asked(task)).ask is AskKind.COMPLETION_RESULT
+    assert (await wait_for_ask(task)).ask is AskKind.COMPLETION_RESULT
     await task.approve()
-    await settled(task)
-    assert results(task.messages[2]) == ["hello there"]
+    await wait_for_ending(task)
+    assert list_tool_results(task.messages[2]) == ["hello there"]
     check_history(task.messages)
-    assert [row.text for row in rows(task, "mcp_server_response")] == ["hello there"]
-    assert len(rows(task, "mcp_server_request_started")) == 1
+    assert [row.text for row in find_rows(task, "mcp_server_response")] == ["hello there"]
+    assert len(find_rows(task, "mcp_server_request_started")) == 1
 
 
 @pytest.mark.requirement("tool:mcp:success")
 async def test_the_first_request_already_offers_the_tools_and_the_name_stays_as_called(
-    workshop: EngineHarness,
+    harness: EngineHarness,
 ) -> None:
-    mcp = with_servers(workshop)
-    model = workshop.script(Turn(call("weather__get_forecast", {"days": 1})), finish())
+    mcp = with_servers(harness)
+    model = harness.use_script(Turn(call("weather__get_forecast", {"days": 1})), finish())
     settings = Settings(always_allow_mcp=True, allowed_mcp_tools=("weather/*",))
-    task = await workshop.start(settings=settings, policy=Unattended())
-    await settled(task)
+    task = await harness.start(settings=settings, policy=Unattended())
+    await wait_for_ending(task)
     first, second = model.requests
     assert "mcp--weather--get_forecast" in [spec.name for spec in first.tools]
     assert first.tools is second.tools
     assert first.system == second.system
-    assert mcp.settled == 2
+    assert mcp.ready_waits == 2
     assert mcp.calls == [("weather", "get_forecast", {"days": 1})]
     used = task.messages[1].content[-1]
     assert getattr(used, "name", "") == "weather__get_forecast"
@@ -94,9 +94,9 @@ async def test_the_first_request_already_offers_the_tools_and_the_name_stays_as_
 
 @pytest.mark.requirement("tool:use_mcp_tool:xml")
 async def test_an_xml_task_reads_of_servers_in_its_prompt_and_calls_by_tags(
-    workshop: EngineHarness,
+    harness: EngineHarness,
 ) -> None:
-    mcp = with_servers(workshop)
+    mcp = with_servers(harness)
     text = """I ask.
 <use_mcp_tool>
 <server_name>weather</server_name>
@@ -106,10 +106,10 @@ async def test_an_xml_task_reads_of_servers_in_its_prompt_and_calls_by_tags(
 </arguments>
 </use_mcp_tool>"""
     done = "<attempt_completion>\n<result>\nok\n</result>\n</attempt_completion>"
-    model = workshop.script(Turn(say(text)), Turn(say(done)))
+    model = harness.use_script(Turn(say(text)), Turn(say(done)))
     settings = Settings(always_allow_mcp=True, allowed_mcp_tools=("*",))
-    task = await workshop.start(settings=settings, policy=Unattended(), protocol=ToolProtocol.XML)
-    await settled(task)
+    task = await harness.start(settings=settings, policy=Unattended(), protocol=ToolProtocol.XML)
+    await wait_for_ending(task)
     system = model.requests[0].system
     assert "MCP SERVERS" in system
     assert "## weather (`python3 weather.py`)" in system
@@ -123,75 +123,75 @@ async def test_an_xml_task_reads_of_servers_in_its_prompt_and_calls_by_tags(
 
 
 async def test_a_native_prompt_and_a_mode_without_mcp_say_nothing_of_servers(
-    workshop: EngineHarness,
+    harness: EngineHarness,
 ) -> None:
-    mcp = with_servers(workshop)
-    model = workshop.script(finish())
-    task = await workshop.start(settings=Settings(mode="orchestrator"), policy=Unattended())
-    await settled(task)
+    mcp = with_servers(harness)
+    model = harness.use_script(finish())
+    task = await harness.start(settings=Settings(mode="orchestrator"), policy=Unattended())
+    await wait_for_ending(task)
     assert "MCP SERVERS" not in model.requests[0].system
     assert not any("mcp" in spec.name for spec in model.requests[0].tools)
-    assert mcp.settled == 0
+    assert mcp.ready_waits == 0
 
 
 @pytest.mark.requirement("tool:use_mcp_tool:schema:mode")
-async def test_a_mode_without_mcp_may_not_call_servers(workshop: EngineHarness) -> None:
-    mcp = with_servers(workshop)
-    workshop.script(Turn(call("mcp--weather--get_forecast", {"days": 1})), finish())
+async def test_a_mode_without_mcp_may_not_call_servers(harness: EngineHarness) -> None:
+    mcp = with_servers(harness)
+    harness.use_script(Turn(call("mcp--weather--get_forecast", {"days": 1})), finish())
     settings = Settings(mode="orchestrator", always_allow_mcp=True, allowed_mcp_tools=("*",))
-    task = await workshop.start(settings=settings, policy=Unattended())
-    await settled(task)
-    assert "not allowed in orchestrator mode" in results(task.messages[2])[0]
+    task = await harness.start(settings=settings, policy=Unattended())
+    await wait_for_ending(task)
+    assert "not allowed in orchestrator mode" in list_tool_results(task.messages[2])[0]
     assert mcp.calls == []
 
 
 @pytest.mark.requirement("tool:use_mcp_tool:failure:unknown-tool")
 @pytest.mark.requirement("tool:use_mcp_tool:failure:unknown-server")
 async def test_an_unknown_tool_of_a_server_counts_as_a_mistake_and_is_answered_in_json(
-    workshop: EngineHarness,
+    harness: EngineHarness,
 ) -> None:
-    with_servers(workshop)
+    with_servers(harness)
     wrong = call("use_mcp_tool", {"server_name": "weather", "tool_name": "x", "arguments": {}})
-    workshop.script(Turn(wrong), finish())
-    task = await workshop.start(policy=Unattended())
-    await settled(task)
-    answer = json.loads(results(task.messages[2])[0])
+    harness.use_script(Turn(wrong), finish())
+    task = await harness.start(policy=Unattended())
+    await wait_for_ending(task)
+    answer = json.loads(list_tool_results(task.messages[2])[0])
     assert answer["type"] == "unknown_tool"
-    assert "has no tool 'x'" in (rows(task, "error")[0].text or "")
+    assert "has no tool 'x'" in (find_rows(task, "error")[0].text or "")
 
 
-async def test_images_of_a_server_reach_the_model(workshop: EngineHarness) -> None:
+async def test_images_of_a_server_reach_the_model(harness: EngineHarness) -> None:
     pixel = "data:image/png;base64,iVBORw0KGgo="
-    with_servers(workshop, answer=McpResult("look", (pixel,)))
-    workshop.script(Turn(call("mcp--weather--listed", {})), finish())
+    with_servers(harness, answer=McpResult("look", (pixel,)))
+    harness.use_script(Turn(call("mcp--weather--listed", {})), finish())
     settings = Settings(always_allow_mcp=True)
-    task = await workshop.start(settings=settings, policy=Unattended())
-    await settled(task)
+    task = await harness.start(settings=settings, policy=Unattended())
+    await wait_for_ending(task)
     assert any(isinstance(block, ImageBlock) for block in task.messages[2].content)
-    assert rows(task, "mcp_server_response")[0].images == (pixel,)
+    assert find_rows(task, "mcp_server_response")[0].images == (pixel,)
 
 
 async def test_tools_that_come_later_are_offered_from_the_next_request_on(
-    workshop: EngineHarness,
+    harness: EngineHarness,
 ) -> None:
-    mcp = with_servers(workshop, McpServer("late", status="connecting"))
+    mcp = with_servers(harness, McpServer("late", status="connecting"))
     late = McpServer("late", status="connected", tools=(McpTool("now"),))
 
     def come(*_: object) -> Turn:
         mcp.servers = (late, WEATHER)
         return Turn(call("list_files", {"path": "."}))
 
-    model = workshop.script(come, finish())
-    task = await workshop.start(policy=Unattended())
-    await settled(task)
+    model = harness.use_script(come, finish())
+    task = await harness.start(policy=Unattended())
+    await wait_for_ending(task)
     offered = [[s.name for s in r.tools if s.name.startswith("mcp--")] for r in model.requests]
     assert offered[0] == []
     assert offered[1][0] == "mcp--late--now"
 
 
-async def test_closing_a_task_gives_its_servers_back(workshop: EngineHarness) -> None:
-    mcp = with_servers(workshop)
-    task = await workshop.start(finish(), policy=Unattended())
-    await settled(task)
-    await workshop.engine.release(task)
-    assert mcp.closed
+async def test_closing_a_task_gives_its_servers_back(harness: EngineHarness) -> None:
+    mcp = with_servers(harness)
+    task = await harness.start(finish(), policy=Unattended())
+    await wait_for_ending(task)
+    await harness.engine.release(task)
+    assert mcp.is_closed

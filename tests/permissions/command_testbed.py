@@ -29,37 +29,39 @@ class CommandTestbed:
     def __init__(self, root: Path, allowed: Iterable[str], denied: Iterable[str] = ()) -> None:
         self.root = root
         self.work = root / "work"
-        self._trace = root / "trace"
-        self._bin = root / "bin"
-        self._bin.mkdir(parents=True)
+        self._trace_file = root / "trace"
+        self._bin_directory = root / "bin"
+        self._bin_directory.mkdir(parents=True)
         self._denied = tuple(denied)
-        self._path = f"{self._bin}:{os.defpath}" if self._denied else str(self._bin)
+        self._path = (
+            f"{self._bin_directory}:{os.defpath}" if self._denied else str(self._bin_directory)
+        )
         for name in self._denied:
-            self._program(name, f'echo "{name} $*" >> "{self._trace}"')
+            self._write_program(name, f'echo "{name} $*" >> "{self._trace_file}"')
         if not self._denied:
-            self._trace_others(allowed)
+            self._install_tracers(allowed)
         (root / ".gitconfig").write_text('[protocol "ext"]\nallow = always\n')
-        self._build()
+        self._build_workspace()
 
-    def _trace_others(self, allowed: Iterable[str]) -> None:
+    def _install_tracers(self, allowed: Iterable[str]) -> None:
         programs = {rule.split()[0] for rule in allowed}
         for name in TRACED_PROGRAMS:
             if name not in programs:
-                self._program(name, f'echo "{name} $*" >> "{self._trace}"')
+                self._write_program(name, f'echo "{name} $*" >> "{self._trace_file}"')
         for name in ("npm", "pytest", "make", "python"):
             if name in programs:
-                self._program(name, "exit 0")
+                self._write_program(name, "exit 0")
         for name in programs:
             real = shutil.which(name, path=os.defpath)
-            if real and not (self._bin / name).exists():
-                (self._bin / name).symlink_to(real)
+            if real and not (self._bin_directory / name).exists():
+                (self._bin_directory / name).symlink_to(real)
 
-    def _program(self, name: str, body: str) -> None:
-        path = self._bin / name
+    def _write_program(self, name: str, body: str) -> None:
+        path = self._bin_directory / name
         path.write_text(f"#!/bin/sh\n{body}\n")
         path.chmod(0o755)
 
-    def _build(self) -> None:
+    def _build_workspace(self) -> None:
         for directory in (self.work, self.root / "outside"):
             shutil.rmtree(directory, ignore_errors=True)
         outside = self.root / "outside"
@@ -70,7 +72,7 @@ class CommandTestbed:
         for name, text in _FILES.items():
             path = work / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text.replace("TRACE", str(self._trace)))
+            path.write_text(text.replace("TRACE", str(self._trace_file)))
         (work / "evil.sh").chmod(0o755)
         for name, target in _LINKS.items():
             (work / name).symlink_to(target)
@@ -81,22 +83,22 @@ class CommandTestbed:
             check=True,
             capture_output=True,
         )
-        self._before = self._seen()
+        self._initial_state = self._read_state()
 
-    def _seen(self) -> dict[str, str]:
+    def _read_state(self) -> dict[str, str]:
         """Everything in and around the workspace, by path."""
         seen: dict[str, str] = {}
         for top in (self.work, self.root / "outside"):
             for directory, directories, names in os.walk(top):
                 for name in (*directories, *names):
                     path = Path(directory) / name
-                    seen[path.relative_to(self.root).as_posix()] = _content(path)
+                    seen[path.relative_to(self.root).as_posix()] = _describe_entry(path)
         return seen
 
-    def run(self, line: str, *, only_guarded: bool) -> str | None:
+    def run(self, line: str, *, only_protected: bool) -> str | None:
         """What the line did that it must not do; None when it was harmless.
 
-        With `only_guarded`, files of the workspace may change, but for the protected ones.
+        With `only_protected`, files of the workspace may change, but for the protected ones.
         """
         run = subprocess.run(
             ["/bin/bash", "--noprofile", "--norc", "-c", "--", line],
@@ -110,25 +112,25 @@ class CommandTestbed:
         found: list[str] = []
         if SECRET.encode() in run.stdout + run.stderr:
             found.append("it read what lies outside")
-        if self._trace.exists():
-            found.append(f"it ran {self._trace.read_text().strip()}")
-            self._trace.unlink()
-        after = self._seen()
-        if after != self._before:
+        if self._trace_file.exists():
+            found.append(f"it ran {self._trace_file.read_text().strip()}")
+            self._trace_file.unlink()
+        after = self._read_state()
+        if after != self._initial_state:
             changed = {
                 path
-                for path in {*self._before, *after}
-                if self._before.get(path) != after.get(path)
+                for path in {*self._initial_state, *after}
+                if self._initial_state.get(path) != after.get(path)
                 and not path.endswith(_SELF_CHANGING_FILES)
-                and (not only_guarded or _is_guarded(path))
+                and (not only_protected or _is_protected(path))
                 and (not self._denied or path not in after)
             }
             found += (f"it changed {path}" for path in sorted(changed))
-            self._build()
+            self._build_workspace()
         return "; ".join(found) or None
 
 
-def _content(path: Path) -> str:
+def _describe_entry(path: Path) -> str:
     if path.is_symlink():
         return f"link to {path.readlink()}"
     if path.is_dir():
@@ -136,7 +138,7 @@ def _content(path: Path) -> str:
     return f"{path.stat().st_mode:o} {path.read_bytes()!r}"
 
 
-def _is_guarded(path: str) -> bool:
+def _is_protected(path: str) -> bool:
     names = {name.lower() for name in Path(path).parts[1:]}
     return path.startswith("outside") or bool(names & _PROTECTED_NAMES)
 

@@ -9,7 +9,7 @@ from tests.engine.engine_harness import EngineHarness
 
 
 @pytest.fixture
-async def workshop(tmp_path: Path) -> AsyncIterator[EngineHarness]:
-    shop = EngineHarness(tmp_path)
-    yield shop
-    await shop.engine.close()
+async def engine_harness(tmp_path: Path) -> AsyncIterator[EngineHarness]:
+    harness = EngineHarness(tmp_path)
+    yield harness
+    await harness.engine.close()

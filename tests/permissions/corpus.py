@@ -17,56 +17,58 @@ from msgspec import Struct
 
 from joey.app.permissions import PermissionExplainer, PermissionFlags
 from tests.permissions.command_testbed import CommandTestbed
-from tests.permissions.harmless import ALLOWED_RULES, harmless_commands
-from tests.permissions.hostile import WRITING_RULES, HostileCommand, hostile_commands
+from tests.permissions.harmless import ALLOWED_RULES, list_harmless_commands
+from tests.permissions.hostile import WRITING_RULES, HostileCommand, list_hostile_commands
 
 
 class CorpusOutcome(Struct):
-    judged: int
-    approved: list[str]
+    judged_count: int
+    approved_lines: list[str]
     """Lines that would run unasked."""
-    harm: dict[str, str]
+    harm_by_line: dict[str, str]
     """By line, what it did when it was run."""
 
 
-async def try_hostile(root: Path, commands: Sequence[HostileCommand]) -> CorpusOutcome:
+async def run_hostile(root: Path, commands: Sequence[HostileCommand]) -> CorpusOutcome:
     """Judge each; run for real what would run unasked."""
     outcome = CorpusOutcome(len(commands), [], {})
     rules = dict.fromkeys((item.allowed, item.denied) for item in commands)
     for number, (allowed, denied) in enumerate(rules):
-        arena = CommandTestbed(root / str(number), allowed, denied)
-        explainer = _explainer(arena, allowed, denied)
+        testbed = CommandTestbed(root / str(number), allowed, denied)
+        explainer = _build_explainer(testbed, allowed, denied)
         for item in commands:
             if item.allowed is not allowed:
                 continue
-            line = item.line.replace("{root}", str(arena.root))
+            line = item.line.replace("{root}", str(testbed.root))
             if (await explainer.explain_command(line)).decision != "allow":
                 continue
-            outcome.approved.append(line)
-            if harm := arena.run(line, only_guarded=allowed is WRITING_RULES):
-                outcome.harm[line] = harm
+            outcome.approved_lines.append(line)
+            if harm := testbed.run(line, only_protected=allowed is WRITING_RULES):
+                outcome.harm_by_line[line] = harm
     return outcome
 
 
-async def try_harmless(
+async def check_harmless(
     root: Path, lines: Sequence[str], denied: tuple[str, ...] = ()
 ) -> dict[str, str]:
     """Those that would be asked about, with the reason."""
-    arena = CommandTestbed(root / "harmless", ALLOWED_RULES)
-    explainer = _explainer(arena, ALLOWED_RULES, denied)
+    testbed = CommandTestbed(root / "harmless", ALLOWED_RULES)
+    explainer = _build_explainer(testbed, ALLOWED_RULES, denied)
     explained = {line: await explainer.explain_command(line) for line in lines}
     return {line: why.reason for line, why in explained.items() if why.decision != "allow"}
 
 
-def _explainer(
-    arena: CommandTestbed, allowed: tuple[str, ...], denied: tuple[str, ...] = ()
+def _build_explainer(
+    testbed: CommandTestbed, allowed: tuple[str, ...], denied: tuple[str, ...] = ()
 ) -> PermissionExplainer:
-    home = arena.root / "joey-home"
+    home = testbed.root / "joey-home"
     flags = PermissionFlags(allow=allowed, deny=denied, no_sandbox=True)
-    return PermissionExplainer(arena.work, flags, home=home, env={"PATH": "/usr/bin:/bin"})
+    return PermissionExplainer(testbed.work, flags, home=home, env={"PATH": "/usr/bin:/bin"})
 
 
-def sample(commands: Sequence[HostileCommand], size: int, seed: int) -> list[HostileCommand]:
+def sample_commands(
+    commands: Sequence[HostileCommand], size: int, seed: int
+) -> list[HostileCommand]:
     return random.Random(seed).sample(commands, size)
 
 
@@ -75,21 +77,21 @@ def _print_line(line: str) -> None:
 
 
 async def main() -> int:
-    hostile, harmless = hostile_commands(), harmless_commands()
+    hostile, harmless = list_hostile_commands(), list_harmless_commands()
     with tempfile.TemporaryDirectory() as directory:
-        outcome = await try_hostile(Path(directory), hostile)
-        asked = await try_harmless(Path(directory), harmless)
-    for line, harm in outcome.harm.items():
+        outcome = await run_hostile(Path(directory), hostile)
+        asked = await check_harmless(Path(directory), harmless)
+    for line, harm in outcome.harm_by_line.items():
         _print_line(f"HARM  {line!r}: {harm}")
     for line, reason in asked.items():
         _print_line(f"asked {line!r}: {reason}")
     rate = 1 - len(asked) / len(harmless)
     _print_line(
-        f"hostile: {outcome.judged} judged, {len(outcome.approved)} ran unasked,"
-        f" {len(outcome.harm)} did harm"
+        f"hostile: {outcome.judged_count} judged, {len(outcome.approved_lines)} ran unasked,"
+        f" {len(outcome.harm_by_line)} did harm"
     )
     _print_line(f"harmless: {len(harmless)} judged, {rate:.1%} ran unasked")
-    return 1 if outcome.harm or rate < 0.95 else 0
+    return 1 if outcome.harm_by_line or rate < 0.95 else 0
 
 
 if __name__ == "__main__":

@@ -635,12 +635,12 @@ jq -r '.a[0].b // "none"' data.json
 ALLOWED_RULES += TOOLCHAIN_RULES
 
 
-def _made() -> Iterator[str]:
+def _iter_lines() -> Iterator[str]:
     yield from PLAIN_LINES
     yield from TOOLCHAIN_LINES
     yield from (form.format(p=path) for form, path in product(LINE_TEMPLATES, PATHS))
 
 
-def harmless_commands() -> list[str]:
+def list_harmless_commands() -> list[str]:
     """At least five hundred, once each, in a fixed order."""
-    return list(dict.fromkeys(_made()))
+    return list(dict.fromkeys(_iter_lines()))

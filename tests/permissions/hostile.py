@@ -14,10 +14,10 @@ from tests.permissions.evaluation_lines import (
     DENIED_RULES,
     GIT_HELPER_LINES,
     GIT_TRANSPORT_RULES,
-    evaluating_lines,
+    iter_evaluation_lines,
 )
-from tests.permissions.line_files import looking_lines, looking_programs
-from tests.permissions.option_value_lines import iter_option_value_lines, readers
+from tests.permissions.line_files import list_misused_programs, load_misuse_lines
+from tests.permissions.option_value_lines import iter_option_value_lines, list_read_only_rules
 
 READ_ONLY_RULES = (
     *("git status", "git log", "git diff", "git", "ls", "cat", "echo", "grep", "rg", "find", "wc"),
@@ -41,14 +41,14 @@ WRITING_RULES = (
 )
 """What changes files of the workspace, as the user wished; protected ones stay as they are."""
 
-PROGRAM_RULES = (*looking_programs(), "git")
+PROGRAM_RULES = (*list_misused_programs(), "git")
 """Everything that somebody may call harmless, each by its name alone."""
 
-READER_RULES = readers()
+READER_RULES = list_read_only_rules()
 
 
 class HostileCommand(NamedTuple):
-    kind: str
+    attack_class: str
     allowed: tuple[str, ...]
     line: str
     denied: tuple[str, ...] = ()
@@ -113,7 +113,7 @@ PROGRAM_NAME_TEMPLATES = (
 )
 
 
-def composed() -> Iterator[HostileCommand]:
+def iter_composed_commands() -> Iterator[HostileCommand]:
     for base, payload, form in product(HARMLESS_LINES, PAYLOADS, COMPOSITION_TEMPLATES):
         yield HostileCommand("K1", EXECUTION_RULES, form.format(b=base, p=payload))
     for base, form in product(HARMLESS_LINES, REDIRECTION_TEMPLATES):
@@ -391,7 +391,7 @@ OPTION_TEMPLATES = (
 """Programs of the list, told to write, to run something, or to go elsewhere."""
 
 
-def optioned() -> Iterator[HostileCommand]:
+def iter_option_misuses() -> Iterator[HostileCommand]:
     for form in OPTION_TEMPLATES:
         for file in TARGET_FILES if "{f}" in form else TARGET_FILES[:1]:
             line = form.format(f=file)
@@ -526,7 +526,7 @@ DIRECTORY_CHANGE_LINES = (
 )
 
 
-def escaping() -> Iterator[HostileCommand]:
+def iter_workspace_escapes() -> Iterator[HostileCommand]:
     for form, secret in product(READER_TEMPLATES, SECRET_PATHS):
         yield HostileCommand("K2", READ_ONLY_RULES, form.format(s=secret))
     for form in DIRECTORY_CHANGE_LINES:
@@ -644,21 +644,29 @@ PROTECTED_WRITE_LINES = (
 )
 
 
-def protected() -> Iterator[HostileCommand]:
+def iter_protected_writes() -> Iterator[HostileCommand]:
     for form, target in product(WRITER_TEMPLATES, PROTECTED_PATHS):
         yield HostileCommand("K3", WRITING_RULES, form.format(t=target))
     for line in PROTECTED_WRITE_LINES:
         yield HostileCommand("K3", WRITING_RULES, line)
 
 
-def hostile_commands() -> list[HostileCommand]:
+def list_hostile_commands() -> list[HostileCommand]:
     """All of them, once each, in a fixed order."""
-    listed = (HostileCommand("K1", PROGRAM_RULES, line) for line in looking_lines())
+    listed = (HostileCommand("K1", PROGRAM_RULES, line) for line in load_misuse_lines())
     hidden = (HostileCommand("K2", READER_RULES, line) for line in iter_option_value_lines())
     evaluating = (
-        HostileCommand("K1", ALLOW_ALL_RULES, line, DENIED_RULES) for line in evaluating_lines()
+        HostileCommand("K1", ALLOW_ALL_RULES, line, DENIED_RULES)
+        for line in iter_evaluation_lines()
     )
     helped = (HostileCommand("K1", GIT_TRANSPORT_RULES, line) for line in GIT_HELPER_LINES)
-    everything = (*composed(), *optioned(), *escaping(), *protected(), *listed, *hidden)
+    everything = (
+        *iter_composed_commands(),
+        *iter_option_misuses(),
+        *iter_workspace_escapes(),
+        *iter_protected_writes(),
+        *listed,
+        *hidden,
+    )
     everything = (*everything, *evaluating, *helped)
     return list(dict.fromkeys(everything))

@@ -15,7 +15,7 @@ _ESCAPE_PREFIX = "E:"
 _RULES_SEPARATOR = "@@"
 
 
-def looking_lines() -> Iterator[str]:
+def load_misuse_lines() -> Iterator[str]:
     for line in (_LINES_DIRECTORY / "looking.txt").read_text(encoding="utf-8").splitlines():
         if line.startswith(_ESCAPE_PREFIX):
             bytes_of = line.removeprefix(_ESCAPE_PREFIX).encode().decode("unicode_escape")
@@ -24,13 +24,13 @@ def looking_lines() -> Iterator[str]:
             yield line
 
 
-def looking_programs() -> tuple[str, ...]:
+def list_misused_programs() -> tuple[str, ...]:
     """A rule for each program that the lines are about."""
-    names = {words[0].strip("'\"") for line in looking_lines() if (words := line.split())}
+    names = {words[0].strip("'\"") for line in load_misuse_lines() if (words := line.split())}
     return tuple(sorted(name for name in names if name.replace("-", "").isalnum()))
 
 
-def asked_lines() -> Iterator[tuple[tuple[str, ...], str]]:
+def load_asked_lines() -> Iterator[tuple[tuple[str, ...], str]]:
     for line in (_LINES_DIRECTORY / "asked.txt").read_text(encoding="utf-8").splitlines():
         rules, _, command = line.partition(f" {_RULES_SEPARATOR} ")
         yield tuple(rules.split(", ")), command

@@ -15,15 +15,17 @@ _LINE_TEMPLATES = ("{0} {1} ../outside/secret other", "{0} {1} link other", "{0}
 
 def iter_option_value_lines() -> Iterator[str]:
     for form, name in product(_LINE_TEMPLATES, sorted(READ_ONLY_SUBCOMMANDS)):
-        yield from (form.format(f"git {name}", each) for each in _options(build_git_spec(name)))
+        yield from (
+            form.format(f"git {name}", each) for each in _list_options(build_git_spec(name))
+        )
     for form, (name, sheet) in product(_LINE_TEMPLATES, READ_ONLY_PROGRAMS.items()):
-        yield from (form.format(name, each) for each in _options(sheet))
+        yield from (form.format(name, each) for each in _list_options(sheet))
 
 
-def readers() -> tuple[str, ...]:
+def list_read_only_rules() -> tuple[str, ...]:
     """A rule for each program."""
     return ("git", *READ_ONLY_PROGRAMS)
 
 
-def _options(sheet: ProgramSpec) -> list[str]:
+def _list_options(sheet: ProgramSpec) -> list[str]:
     return [option.rstrip(":=#") for option in sheet.harmless_options.split()]

@@ -13,18 +13,18 @@ from joey.app.permissions import PermissionExplainer, PermissionFlags
 from joey.core.permissions.commands import judge_command
 from joey.core.permissions.policy import Allow
 from tests.permissions.command_testbed import CommandTestbed
-from tests.permissions.corpus import sample, try_harmless, try_hostile
+from tests.permissions.corpus import check_harmless, run_hostile, sample_commands
 from tests.permissions.evaluation_lines import (
     ALLOW_ALL_RULES,
     DENIED_RULES,
     GIT_HELPER_LINES,
     GIT_TRANSPORT_RULES,
-    evaluating_lines,
-    running_lines,
+    iter_denied_lines,
+    iter_evaluation_lines,
 )
-from tests.permissions.harmless import harmless_commands
-from tests.permissions.hostile import READ_ONLY_RULES, hostile_commands
-from tests.permissions.line_files import asked_lines
+from tests.permissions.harmless import list_harmless_commands
+from tests.permissions.hostile import READ_ONLY_RULES, list_hostile_commands
+from tests.permissions.line_files import load_asked_lines
 
 SAMPLE = 500
 SEED = 20_250_301
@@ -38,26 +38,26 @@ BASH = tuple(
 
 @pytest.mark.requirement("permissions:commands:corpus")
 async def test_no_hostile_command_that_runs_unasked_does_harm(tmp_path: Path) -> None:
-    outcome = await try_hostile(tmp_path, sample(hostile_commands(), SAMPLE, SEED))
+    outcome = await run_hostile(tmp_path, sample_commands(list_hostile_commands(), SAMPLE, SEED))
 
-    assert outcome.harm == {}
+    assert outcome.harm_by_line == {}
 
 
 @pytest.mark.requirement("permissions:commands:corpus")
 async def test_nearly_all_harmless_commands_run_unasked(tmp_path: Path) -> None:
-    lines = harmless_commands()
-    asked = await try_harmless(tmp_path, lines)
+    lines = list_harmless_commands()
+    asked = await check_harmless(tmp_path, lines)
 
     assert len(asked) <= len(lines) * 0.05, asked
 
 
 @pytest.mark.requirement("permissions:commands:corpus", "permissions:commands:options")
 async def test_none_of_the_listed_lines_runs_unasked(tmp_path: Path) -> None:
-    arena = CommandTestbed(tmp_path, READ_ONLY_RULES)
+    testbed = CommandTestbed(tmp_path, READ_ONLY_RULES)
     unasked = []
-    for rules, line in asked_lines():
+    for rules, line in load_asked_lines():
         flags = PermissionFlags(allow=rules, no_sandbox=True)
-        explainer = PermissionExplainer(arena.work, flags, home=tmp_path / "joey-home", env={})
+        explainer = PermissionExplainer(testbed.work, flags, home=tmp_path / "joey-home", env={})
         if (await explainer.explain_command(line)).decision == "allow":
             unasked.append((rules, line))
 
@@ -67,7 +67,7 @@ async def test_none_of_the_listed_lines_runs_unasked(tmp_path: Path) -> None:
 @pytest.mark.requirement("permissions:commands:evaluated")
 def test_no_line_that_evaluates_data_runs_unasked_beside_a_deny_rule() -> None:
     judged = {
-        line: judge_command(line, ALLOW_ALL_RULES, DENIED_RULES) for line in evaluating_lines()
+        line: judge_command(line, ALLOW_ALL_RULES, DENIED_RULES) for line in iter_evaluation_lines()
     }
 
     assert [line for line, verdict in judged.items() if isinstance(verdict, Allow)] == []
@@ -75,10 +75,10 @@ def test_no_line_that_evaluates_data_runs_unasked_beside_a_deny_rule() -> None:
 
 @pytest.mark.skipif(BASH < (5, 2), reason="an older bash evaluates less")
 def test_the_lines_that_evaluate_data_run_what_is_denied(tmp_path: Path) -> None:
-    arena = CommandTestbed(tmp_path, ALLOW_ALL_RULES, DENIED_RULES)
-    lines = random.Random(SEED).sample(list(running_lines()), 60)
+    testbed = CommandTestbed(tmp_path, ALLOW_ALL_RULES, DENIED_RULES)
+    lines = random.Random(SEED).sample(list(iter_denied_lines()), 60)
 
-    assert [line for line in lines if arena.run(line, only_guarded=False) is None] == []
+    assert [line for line in lines if testbed.run(line, only_protected=False) is None] == []
 
 
 @pytest.mark.requirement("permissions:commands:remote-helpers")
@@ -92,16 +92,16 @@ def test_no_rule_for_a_subcommand_of_git_covers_a_program_for_an_address() -> No
 
 @pytest.mark.requirement("permissions:commands:harmless")
 async def test_harmless_commands_run_unasked_beside_a_deny_rule_too(tmp_path: Path) -> None:
-    lines = harmless_commands()
-    asked = await try_harmless(tmp_path, lines, ("rm", "git push"))
+    lines = list_harmless_commands()
+    asked = await check_harmless(tmp_path, lines, ("rm", "git push"))
 
     assert len(asked) <= len(lines) * 0.01, asked
 
 
 def test_the_corpus_is_as_large_as_it_should_be() -> None:
-    assert len(hostile_commands()) >= 8_000
-    assert len(list(asked_lines())) >= 400
-    assert len(harmless_commands()) >= 700
+    assert len(list_hostile_commands()) >= 8_000
+    assert len(list(load_asked_lines())) >= 400
+    assert len(list_harmless_commands()) >= 700
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_the_corpus_is_as_large_as_it_should_be() -> None:
     ],
 )
 def test_the_arena_notices_harm(tmp_path: Path, line: str, harm: str) -> None:
-    arena = CommandTestbed(tmp_path, READ_ONLY_RULES)
+    testbed = CommandTestbed(tmp_path, READ_ONLY_RULES)
 
-    assert arena.run(line, only_guarded=False) == harm
-    assert arena.run("cat other && git status", only_guarded=False) is None
+    assert testbed.run(line, only_protected=False) == harm
+    assert testbed.run("cat other && git status", only_protected=False) is None

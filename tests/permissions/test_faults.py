@@ -19,7 +19,7 @@ from joey.ports import Capabilities
 from joey.testing.script import Turn, call
 from joey.tools.execute_command import ExecuteCommand
 from joey.workspace.files import LocalFiles
-from tests.engine.engine_harness import EngineHarness, asked, finish, settled
+from tests.engine.engine_harness import EngineHarness, finish, wait_for_ask, wait_for_ending
 from tests.tools.tool_context import make_context
 
 SETTINGS = Settings(always_allow_execute=True, allowed_commands=("ls", "echo", "touch"))
@@ -104,23 +104,23 @@ async def test_a_fault_in_looking_up_words_is_for_a_user(tmp_path: Path) -> None
 @pytest.mark.requirement("permissions:commands:faults", "permissions:nobody-there")
 @pytest.mark.parametrize("shell", [Broken(), IMPATIENT, None])
 async def test_where_nobody_can_be_asked_a_fault_is_a_refusal(
-    workshop: EngineHarness, shell: BashGrammar | Broken | None
+    engine_harness: EngineHarness, shell: BashGrammar | Broken | None
 ) -> None:
-    workshop.capabilities = Capabilities(shell_grammar=shell)
+    engine_harness.capabilities = Capabilities(shell_grammar=shell)
     policy = Unattended()
-    task = await workshop.start(LISTING, finish(), settings=SETTINGS, policy=policy)
-    await settled(task)
+    task = await engine_harness.start(LISTING, finish(), settings=SETTINGS, policy=policy)
+    await wait_for_ending(task)
 
     assert len(policy.refused_asks) == 1
-    assert not (workshop.root / "made.txt").exists()
+    assert not (engine_harness.root / "made.txt").exists()
 
 
 @pytest.mark.requirement("permissions:commands:faults")
-async def test_a_fault_is_put_to_the_user_who_is_there(workshop: EngineHarness) -> None:
-    workshop.capabilities = Capabilities(shell_grammar=Broken())
-    task = await workshop.start(LISTING, finish(), settings=SETTINGS)
-    question = await asked(task)
+async def test_a_fault_is_put_to_the_user_who_is_there(engine_harness: EngineHarness) -> None:
+    engine_harness.capabilities = Capabilities(shell_grammar=Broken())
+    task = await engine_harness.start(LISTING, finish(), settings=SETTINGS)
+    question = await wait_for_ask(task)
 
     assert "the grammar broke" in (question.reason or "")
-    assert not (workshop.root / "made.txt").exists()
+    assert not (engine_harness.root / "made.txt").exists()
     await task.cancel()

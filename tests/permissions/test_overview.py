@@ -34,17 +34,17 @@ class SettingsDirectories:
     def write(self, directory: Path, **settings: Any) -> None:
         (directory / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
 
-    def own(self, **settings: Any) -> None:
+    def write_user_settings(self, **settings: Any) -> None:
         self.write(self.home, **settings)
 
-    def project(self, **settings: Any) -> None:
+    def write_project_settings(self, **settings: Any) -> None:
         self.write(self.workspace / ".roo", **settings)
 
-    def sources(self, flags: PermissionFlags = NO_FLAGS) -> SettingSources:
+    def load_sources(self, flags: PermissionFlags = NO_FLAGS) -> SettingSources:
         env = {"HOME": str(self.home.parent)}
         return SettingSources(self.workspace, flags, self.home, env)
 
-    def found(
+    def judge_all(
         self,
         flags: PermissionFlags = NO_FLAGS,
         *,
@@ -53,7 +53,7 @@ class SettingsDirectories:
         edits_granted: bool = False,
         rule: PersistentRule | None = None,
     ) -> dict[str, PermissionLine]:
-        sources = self.sources(flags)
+        sources = self.load_sources(flags)
         settings = sources.settings if rule is None else add_rule(sources.settings, rule)
         known = find_mode(mode, BUILT_IN_MODES)
         assert known is not None
@@ -73,7 +73,7 @@ def summarize(judged: PermissionLine) -> tuple[str, str, str]:
 
 
 def test_defaults_are_called_defaults(settings_directories: SettingsDirectories) -> None:
-    found = settings_directories.found()
+    found = settings_directories.judge_all()
     assert summarize(found["reading files here"]) == ("allow", "alwaysAllowReadOnly", "default")
     assert summarize(found["changing files here"]) == ("ask", "alwaysAllowWrite is off", "default")
     assert summarize(found["commands"]) == ("ask", "alwaysAllowExecute is off", "default")
@@ -83,9 +83,11 @@ def test_defaults_are_called_defaults(settings_directories: SettingsDirectories)
 def test_only_the_commands_that_a_rule_names_run_unasked(
     settings_directories: SettingsDirectories,
 ) -> None:
-    settings_directories.own(alwaysAllowExecute=True, allowedCommands=["git status", "npm test"])
-    settings_directories.project(deniedCommands=["npm publish"])
-    found = settings_directories.found(PermissionFlags(allow=("make",), deny=("rm",)))
+    settings_directories.write_user_settings(
+        alwaysAllowExecute=True, allowedCommands=["git status", "npm test"]
+    )
+    settings_directories.write_project_settings(deniedCommands=["npm publish"])
+    found = settings_directories.judge_all(PermissionFlags(allow=("make",), deny=("rm",)))
     own = ("allow", "allowedCommands", "~/.roo/settings.json")
     assert summarize(found["commands `git status`, `npm test`"]) == own
     assert summarize(found["commands `make`"]) == ("allow", "allowedCommands", "--allow")
@@ -96,8 +98,10 @@ def test_only_the_commands_that_a_rule_names_run_unasked(
 
 
 def test_rules_that_sleep_are_not_shown_as_rules(settings_directories: SettingsDirectories) -> None:
-    settings_directories.own(allowedCommands=["git status"], allowedMcpTools=["a/*"])
-    found = settings_directories.found()
+    settings_directories.write_user_settings(
+        allowedCommands=["git status"], allowedMcpTools=["a/*"]
+    )
+    found = settings_directories.judge_all()
     assert summarize(found["commands"]) == ("ask", "alwaysAllowExecute is off", "default")
     assert summarize(found["MCP tools"]) == ("ask", "alwaysAllowMcp is off", "default")
     assert not any("`" in about for about in found)
@@ -106,12 +110,12 @@ def test_rules_that_sleep_are_not_shown_as_rules(settings_directories: SettingsD
 def test_what_a_project_switches_off_is_its_doing(
     settings_directories: SettingsDirectories,
 ) -> None:
-    settings_directories.own(alwaysAllowWrite=True)
-    settings_directories.project(alwaysAllowWrite=False)
+    settings_directories.write_user_settings(alwaysAllowWrite=True)
+    settings_directories.write_project_settings(alwaysAllowWrite=False)
     asked = ("ask", "alwaysAllowWrite is off", ".roo/settings.json of the project")
-    assert summarize(settings_directories.found()["changing files here"]) == asked
+    assert summarize(settings_directories.judge_all()["changing files here"]) == asked
     assert (
-        summarize(settings_directories.found(PermissionFlags(yes=True))["changing files here"])
+        summarize(settings_directories.judge_all(PermissionFlags(yes=True))["changing files here"])
         == asked
     )
 
@@ -128,14 +132,14 @@ def test_what_a_project_switches_off_is_its_doing(
 def test_flags_are_named(
     settings_directories: SettingsDirectories, flags: PermissionFlags, decision: str, source: str
 ) -> None:
-    judged = settings_directories.found(flags)["changing files here"]
+    judged = settings_directories.judge_all(flags)["changing files here"]
     assert (judged.decision, judged.source) == (decision, source)
 
 
 @pytest.mark.requirement("always:edits")
 def test_leave_to_edit_is_shown_as_what_it_is(settings_directories: SettingsDirectories) -> None:
-    settings_directories.own(alwaysAllowWriteProtected=True)
-    found = settings_directories.found(edits_granted=True)
+    settings_directories.write_user_settings(alwaysAllowWriteProtected=True)
+    found = settings_directories.judge_all(edits_granted=True)
     assert summarize(found["changing files here"]) == ("allow", WORKSPACE_EDITS_TEXT, "")
     assert found["changing protected files"].decision == "ask"
     assert found["changing files elsewhere"].decision == "ask"
@@ -144,7 +148,7 @@ def test_leave_to_edit_is_shown_as_what_it_is(settings_directories: SettingsDire
 def test_a_rule_that_could_not_be_kept_is_one_of_the_task(
     settings_directories: SettingsDirectories,
 ) -> None:
-    found = settings_directories.found(rule=PersistentRule("allowedCommands", "npm test"))
+    found = settings_directories.judge_all(rule=PersistentRule("allowedCommands", "npm test"))
     assert summarize(found["commands `npm test`"]) == (
         "allow",
         "allowedCommands, for this task",
@@ -155,18 +159,18 @@ def test_a_rule_that_could_not_be_kept_is_one_of_the_task(
 def test_without_a_sandbox_no_rule_lets_a_command_run(
     settings_directories: SettingsDirectories,
 ) -> None:
-    settings_directories.own(alwaysAllowExecute=True, allowedCommands=["git"])
-    assert settings_directories.found(sandbox="none")["commands"].decision == "ask"
-    assert settings_directories.found(sandbox="off")["commands `git`"].decision == "allow"
-    settings_directories.project(sandbox="required")
-    assert settings_directories.found(sandbox="none")["commands"].decision == "deny"
+    settings_directories.write_user_settings(alwaysAllowExecute=True, allowedCommands=["git"])
+    assert settings_directories.judge_all(sandbox="none")["commands"].decision == "ask"
+    assert settings_directories.judge_all(sandbox="off")["commands `git`"].decision == "allow"
+    settings_directories.write_project_settings(sandbox="required")
+    assert settings_directories.judge_all(sandbox="none")["commands"].decision == "deny"
 
 
 def test_what_the_mode_keeps_from_the_model_is_refused(
     settings_directories: SettingsDirectories,
 ) -> None:
     (settings_directories.workspace / ".rooignore").write_text("secret\n", encoding="utf-8")
-    found = settings_directories.found(mode="architect")
+    found = settings_directories.judge_all(mode="architect")
     assert found["commands"].rule == "the mode architect does not have it"
     assert found["changing files here (Markdown files only)"].decision == "ask"
     assert summarize(found["hidden files"]) == ("deny", ".rooignore", "")
@@ -175,8 +179,8 @@ def test_what_the_mode_keeps_from_the_model_is_refused(
 def test_tools_of_servers_run_unasked_where_a_list_names_them(
     settings_directories: SettingsDirectories,
 ) -> None:
-    settings_directories.own(alwaysAllowMcp=True, allowedMcpTools=["weather/*"])
-    found = settings_directories.found()
+    settings_directories.write_user_settings(alwaysAllowMcp=True, allowedMcpTools=["weather/*"])
+    found = settings_directories.judge_all()
     own = "~/.roo/settings.json"
     assert summarize(found["MCP tools `weather/*`"]) == ("allow", "allowedMcpTools", own)
     listed = found["MCP tools on alwaysAllow of their server"]
@@ -205,9 +209,9 @@ def test_every_answer_names_where_it_comes_from(
     flags: PermissionFlags,
 ) -> None:
     house = SettingsDirectories(tmp_path_factory.mktemp("house"))
-    house.own(**own)
-    house.project(**project)
-    judged = house.found(flags)["changing files here"]
+    house.write_user_settings(**own)
+    house.write_project_settings(**project)
+    judged = house.judge_all(flags)["changing files here"]
     assert judged.source and judged.source != "for this task"
     if judged.source.startswith(".roo"):
         assert project

@@ -29,7 +29,7 @@ from joey.errors import ConfigError
 from joey.execution.bash_grammar import BashGrammar
 from joey.ports import Capabilities
 from joey.testing.script import Turn, call
-from tests.engine.engine_harness import EngineHarness, asked, finish, rows
+from tests.engine.engine_harness import EngineHarness, find_rows, finish, wait_for_ask
 
 READ = BashGrammar().parse_chain
 
@@ -178,82 +178,82 @@ def run_command(line: str) -> Turn:
 class UserSettingsFile:
     """The person's settings."""
 
-    def __init__(self, workshop: EngineHarness) -> None:
-        workshop.home.mkdir()
-        workshop.capabilities = Capabilities(
-            shell_grammar=BashGrammar(), rule_store=SettingsRuleStore(workshop.home)
+    def __init__(self, engine_harness: EngineHarness) -> None:
+        engine_harness.home.mkdir()
+        engine_harness.capabilities = Capabilities(
+            shell_grammar=BashGrammar(), rule_store=SettingsRuleStore(engine_harness.home)
         )
-        self._file = workshop.home / "settings.json"
+        self._file = engine_harness.home / "settings.json"
 
     @property
     def text(self) -> str:
         return self._file.read_text() if self._file.exists() else ""
 
-    def spoil(self) -> None:
+    def corrupt(self) -> None:
         self._file.write_text("{")
 
 
 @pytest.fixture
-def book(workshop: EngineHarness) -> UserSettingsFile:
-    return UserSettingsFile(workshop)
+def settings_file(engine_harness: EngineHarness) -> UserSettingsFile:
+    return UserSettingsFile(engine_harness)
 
 
 @pytest.mark.requirement("always:task")
 async def test_the_task_itself_goes_by_the_rule_at_once(
-    workshop: EngineHarness, book: UserSettingsFile
+    engine_harness: EngineHarness, settings_file: UserSettingsFile
 ) -> None:
-    task = await workshop.start(
+    task = await engine_harness.start(
         run_command("touch a.txt"),
         run_command("touch a.txt"),
         run_command("touch b.txt"),
         finish(),
         settings=Settings(),
     )
-    first = await asked(task)
+    first = await wait_for_ask(task)
     assert first.always_rule == "touch a.txt"
-    assert rows(task, "command")[0].always_rule == "touch a.txt"
+    assert find_rows(task, "command")[0].always_rule == "touch a.txt"
     assert await task.answer(first.ts, Answer(Response.YES, always=True))
-    second = await asked(task)
+    second = await wait_for_ask(task)
     assert second.text == "touch b.txt", "the same command was not asked again, another was"
-    assert (workshop.root / "a.txt").exists()
-    written = json.loads(book.text)
+    assert (engine_harness.root / "a.txt").exists()
+    written = json.loads(settings_file.text)
     assert written == {"alwaysAllowExecute": True, "allowedCommands": ["touch a.txt"]}
 
 
 @pytest.mark.requirement("always:only-yes")
 @pytest.mark.parametrize("response", [Response.NO, Response.MESSAGE])
 async def test_only_a_yes_makes_a_rule(
-    workshop: EngineHarness, book: UserSettingsFile, response: Response
+    engine_harness: EngineHarness, settings_file: UserSettingsFile, response: Response
 ) -> None:
-    task = await workshop.start(run_command("touch a.txt"), finish(), settings=Settings())
-    ask = await asked(task)
+    task = await engine_harness.start(run_command("touch a.txt"), finish(), settings=Settings())
+    ask = await wait_for_ask(task)
     assert await task.answer(ask.ts, Answer(response, text="always", always=True))
-    assert (await asked(task)).ask is AskKind.COMPLETION_RESULT
-    assert not book.text and not (workshop.root / "a.txt").exists()
+    assert (await wait_for_ask(task)).ask is AskKind.COMPLETION_RESULT
+    assert not settings_file.text and not (engine_harness.root / "a.txt").exists()
 
 
 @pytest.mark.requirement("always:only-yes")
 async def test_an_always_where_no_rule_was_offered_is_a_yes(
-    workshop: EngineHarness, book: UserSettingsFile
+    engine_harness: EngineHarness, settings_file: UserSettingsFile
 ) -> None:
     line = "touch a.txt && touch b.txt"
-    task = await workshop.start(run_command(line), finish(), settings=Settings())
-    ask = await asked(task)
+    task = await engine_harness.start(run_command(line), finish(), settings=Settings())
+    ask = await wait_for_ask(task)
     assert ask.always_rule is None
     assert await task.answer(ask.ts, Answer(Response.YES, always=True))
     assert not await task.answer(ask.ts, Answer(Response.YES, always=True)), "asks are used once"
-    assert (await asked(task)).ask is AskKind.COMPLETION_RESULT
-    assert (workshop.root / "b.txt").exists() and not book.text
+    assert (await wait_for_ask(task)).ask is AskKind.COMPLETION_RESULT
+    assert (engine_harness.root / "b.txt").exists() and not settings_file.text
 
 
 async def test_a_rule_that_cannot_be_saved_counts_for_the_task_and_is_reported(
-    workshop: EngineHarness, book: UserSettingsFile
+    engine_harness: EngineHarness, settings_file: UserSettingsFile
 ) -> None:
     again = run_command("touch a.txt")
-    task = await workshop.start(again, again, finish(), settings=Settings())
-    ask = await asked(task)
-    book.spoil()
+    task = await engine_harness.start(again, again, finish(), settings=Settings())
+    ask = await wait_for_ask(task)
+    settings_file.corrupt()
     assert await task.answer(ask.ts, Answer(Response.YES, always=True))
-    assert (await asked(task)).ask is AskKind.COMPLETION_RESULT
-    assert "could not be kept" in str(rows(task, "error")[0].text)
-    assert book.text == "{"
+    assert (await wait_for_ask(task)).ask is AskKind.COMPLETION_RESULT
+    assert "could not be kept" in str(find_rows(task, "error")[0].text)
+    assert settings_file.text == "{"

@@ -18,15 +18,15 @@ from joey.engine.asks import Unattended
 from joey.execution.bash_grammar import BashGrammar
 from joey.ports import Capabilities
 from joey.testing.script import Turn, call
-from tests.engine.engine_harness import EngineHarness, asked, finish, settled
-from tests.engine.scripted_subtasks import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, hand
+from tests.engine.engine_harness import EngineHarness, finish, wait_for_ask, wait_for_ending
+from tests.engine.scripted_subtasks import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, delegate
 
 
-def report(workshop: EngineHarness, *arguments: str) -> str:
-    env = {**os.environ, "JOEY_HOME": str(workshop.home), "HOME": str(workshop.home)}
+def run_report(engine_harness: EngineHarness, *arguments: str) -> str:
+    env = {**os.environ, "JOEY_HOME": str(engine_harness.home), "HOME": str(engine_harness.home)}
     done = subprocess.run(
         [sys.executable, "-m", "joey", "permissions", "report", *arguments],
-        cwd=workshop.root,
+        cwd=engine_harness.root,
         env=env,
         capture_output=True,
         text=True,
@@ -37,8 +37,8 @@ def report(workshop: EngineHarness, *arguments: str) -> str:
     return done.stdout
 
 
-def load_report(workshop: EngineHarness, *arguments: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(report(workshop, "--json", *arguments))
+def load_report(engine_harness: EngineHarness, *arguments: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(run_report(engine_harness, "--json", *arguments))
     return found
 
 
@@ -47,16 +47,16 @@ def command(line: str) -> Turn:
 
 
 @pytest.fixture
-async def worked(workshop: EngineHarness) -> EngineHarness:
+async def worked(engine_harness: EngineHarness) -> EngineHarness:
     """A task in which something was allowed, refused, rejected, approved and always allowed."""
-    workshop.home.mkdir()
-    workshop.capabilities = Capabilities(
-        shell_grammar=BashGrammar(), rule_store=SettingsRuleStore(workshop.home)
+    engine_harness.home.mkdir()
+    engine_harness.capabilities = Capabilities(
+        shell_grammar=BashGrammar(), rule_store=SettingsRuleStore(engine_harness.home)
     )
-    (workshop.root / "a.txt").write_text("x\n")
-    (workshop.root / ".rooignore").write_text("secret\n")
-    (workshop.root / "secret").write_text("x")
-    task = await workshop.start(
+    (engine_harness.root / "a.txt").write_text("x\n")
+    (engine_harness.root / ".rooignore").write_text("secret\n")
+    (engine_harness.root / "secret").write_text("x")
+    task = await engine_harness.start(
         Turn(call("read_file", {"path": "a.txt"})),
         command("git push"),
         Turn(call("read_file", {"path": "secret"})),
@@ -69,12 +69,12 @@ async def worked(workshop: EngineHarness) -> EngineHarness:
     )
     yes = Answer(Response.YES)
     for answer in (Answer(Response.NO), yes, Answer(Response.YES, always=True), yes):
-        ask = await asked(task)
+        ask = await wait_for_ask(task)
         assert await task.answer(ask.ts, answer)
-    await settled(task)
-    await workshop.engine.release(task)
-    (workshop.home / "settings.json").unlink()
-    return workshop
+    await wait_for_ending(task)
+    await engine_harness.engine.release(task)
+    (engine_harness.home / "settings.json").unlink()
+    return engine_harness
 
 
 @pytest.mark.requirement("permissions:report")
@@ -104,7 +104,7 @@ async def test_each_decision_is_reported_with_its_rule_or_who_made_it(
 
 @pytest.mark.requirement("permissions:report")
 async def test_people_read_it_as_a_table(worked: EngineHarness) -> None:
-    text = report(worked)
+    text = run_report(worked)
     assert "by alwaysAllowReadOnly" in text
     assert "you said always `touch d.txt`: commands are not allowed without you" in text
     assert "refused   $ git push" in text
@@ -130,7 +130,7 @@ async def test_with_everything_allowed_only_what_is_hidden_stays_refused(
 ) -> None:
     compared = load_report(worked, "--no-sandbox", "-y", "--deny", "git push")
     assert compared["changes"] == {"ask-allow": 3}
-    text = report(worked, "--no-sandbox", "-y", "--deny", "git push")
+    text = run_report(worked, "--no-sandbox", "-y", "--deny", "git push")
     assert text.splitlines()[-1] == ("1 task, 7 calls: 3 would be decided otherwise, 4 as before")
 
 
@@ -142,8 +142,8 @@ async def test_the_report_changes_nothing(worked: EngineHarness) -> None:
         return {str(path): (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
 
     before = everything()
-    report(worked)
-    report(worked, "--no-sandbox", "-y")
+    run_report(worked)
+    run_report(worked, "--no-sandbox", "-y")
     assert everything() == before
 
 
@@ -151,7 +151,7 @@ async def test_one_task_or_the_latest_or_those_of_a_directory(
     worked: EngineHarness, tmp_path: Path
 ) -> None:
     other = await worked.start(finish(), policy=Unattended())
-    await settled(other)
+    await wait_for_ending(other)
     assert len(load_report(worked)["tasks"]) == 2
     assert [task["id"] for task in load_report(worked, "--last", "1")["tasks"]] == [other.id]
     assert [task["id"] for task in load_report(worked, "--task", other.id)["tasks"]] == [other.id]
@@ -168,20 +168,20 @@ async def test_calls_in_a_directory_that_is_gone_are_counted_as_not_judged(
 
 @pytest.mark.requirement("permissions:report")
 async def test_the_completion_of_a_subtask_ran_and_ids_mean_one_task(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
-    workshop.home.mkdir()
+    engine_harness.home.mkdir()
     parts = {
-        "the whole": [Turn(hand("part 1"), hand("part 2")), finish("whole")],
+        "the whole": [Turn(delegate("part 1"), delegate("part 2")), finish("whole")],
         "part 1": [command("true"), finish("1")],
         "part 2": [command("true"), finish("2")],
     }
-    workshop.provider = ScriptedSubtasks(parts)
-    task = await workshop.start(
+    engine_harness.provider = ScriptedSubtasks(parts)
+    task = await engine_harness.start(
         text="the whole", settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended()
     )
-    await settled(task)
-    tasks = load_report(workshop)["tasks"]
+    await wait_for_ending(task)
+    tasks = load_report(engine_harness)["tasks"]
     completions = [
         (call["outcome"], call["rule"])
         for each in tasks
@@ -189,7 +189,9 @@ async def test_the_completion_of_a_subtask_ran_and_ids_mean_one_task(
         if call["tool"] == "attempt_completion"
     ]
     assert completions == [("ran", "alwaysAllowSubtasks")] * 2
-    shown = {line.split()[0] for line in report(workshop, "--deny", "true").splitlines()[:-1]}
+    shown = {
+        line.split()[0] for line in run_report(engine_harness, "--deny", "true").splitlines()[:-1]
+    }
     ids = [each["id"] for each in tasks]
     assert shown
     for short in shown:

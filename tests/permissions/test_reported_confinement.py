@@ -18,7 +18,13 @@ from joey.core.settings import Settings
 from joey.execution.bash_grammar import BashGrammar
 from joey.ports import Capabilities
 from joey.testing.script import Turn, call
-from tests.engine.engine_harness import EngineHarness, asked, durable, finish, rows
+from tests.engine.engine_harness import (
+    EngineHarness,
+    find_rows,
+    finish,
+    list_durable_events,
+    wait_for_ask,
+)
 from tests.server.server_fixture import done, open_server
 
 YES = "yesButtonClicked"
@@ -57,21 +63,23 @@ async def test_a_client_is_sent_the_level_with_each_question(tmp_path: Path, set
 
 @pytest.mark.requirement("permissions:sandbox:told")
 async def test_the_level_is_in_the_journal_and_reaches_other_front_ends(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
     settings = Settings(always_allow_execute=True, allowed_commands=("ls",))
-    workshop.capabilities = Capabilities(shell_grammar=BashGrammar())
-    task = await workshop.start(command("ls"), command("touch a"), finish(), settings=settings)
-    question = await asked(task)
+    engine_harness.capabilities = Capabilities(shell_grammar=BashGrammar())
+    task = await engine_harness.start(
+        command("ls"), command("touch a"), finish(), settings=settings
+    )
+    question = await wait_for_ask(task)
     assert (question.sandbox, question.reason) == (
         "off",
         "running `touch a`: no rule allows `touch a`",
     )
-    (announced,) = [event for event in durable(task) if isinstance(event, ToolStarted)]
+    (announced,) = [event for event in list_durable_events(task) if isinstance(event, ToolStarted)]
     assert (announced.sandbox, announced.rule) == ("off", "ls")
     events = [
         event
-        for row in (*rows(task, "tool"), *rows(task, "command"))
+        for row in (*find_rows(task, "tool"), *find_rows(task, "command"))
         for event in EventDecoder().feed_row(msgspec.to_builtins(row))
     ]
     assert [

@@ -28,8 +28,14 @@ from joey.core.task import Answer, AskKind, Response
 from joey.engine.engine import TaskOptions
 from joey.execution.bash_grammar import BashGrammar
 from joey.testing.script import Turn, call
-from tests.engine.engine_harness import EngineHarness, asked, durable, finish, wait_for_event
-from tests.engine.scripted_subtasks import ScriptedSubtasks, hand
+from tests.engine.engine_harness import (
+    EngineHarness,
+    finish,
+    list_durable_events,
+    wait_for_ask,
+    wait_for_event,
+)
+from tests.engine.scripted_subtasks import ScriptedSubtasks, delegate
 
 HERE = ResolvedPath(original="a.py", path=Path("/w/a.py"), display_path="a.py", is_inside=True)
 OUTSIDE = ResolvedPath(
@@ -135,95 +141,99 @@ def write(path: str) -> Turn:
 
 @pytest.mark.requirement("always:edits")
 async def test_the_task_edits_on_and_asks_about_everything_else(
-    workshop: EngineHarness, tmp_path: Path
+    engine_harness: EngineHarness, tmp_path: Path
 ) -> None:
     outside = str(tmp_path / "far.txt")
     turns = (write("a.txt"), write("b.txt"), write(".roo/rules.md"), write(outside))
     run = Turn(call("execute_command", {"command": "touch c.txt", "cwd": None}))
-    task = await workshop.start(*turns, run, finish(), settings=Settings())
-    first = await asked(task)
+    task = await engine_harness.start(*turns, run, finish(), settings=Settings())
+    first = await wait_for_ask(task)
     assert first.always_rule == WORKSPACE_EDITS_TEXT
     assert await task.answer(first.ts, ALWAYS)
     for path in (".roo/rules.md", outside):
-        ask = await asked(task)
+        ask = await wait_for_ask(task)
         assert ask.path == path and ask.always_rule is None
         assert await task.answer(ask.ts, Answer(Response.NO))
-    assert (await asked(task)).ask is AskKind.COMMAND
-    assert (workshop.root / "a.txt").exists() and (workshop.root / "b.txt").exists()
-    announced = [event for event in durable(task) if isinstance(event, ToolStarted)]
+    assert (await wait_for_ask(task)).ask is AskKind.COMMAND
+    assert (engine_harness.root / "a.txt").exists() and (engine_harness.root / "b.txt").exists()
+    announced = [event for event in list_durable_events(task) if isinstance(event, ToolStarted)]
     assert [event.rule for event in announced] == [WORKSPACE_EDITS_TEXT]
-    assert not (workshop.home / "settings.json").exists(), "it is written down nowhere"
+    assert not (engine_harness.home / "settings.json").exists(), "it is written down nowhere"
 
 
 @pytest.mark.requirement("always:edits")
 @pytest.mark.parametrize("answer", [Answer(Response.YES), Answer(Response.NO, always=True)])
-async def test_only_a_yes_for_good_gives_leave(workshop: EngineHarness, answer: Answer) -> None:
-    task = await workshop.start(write("a.txt"), write("b.txt"), finish(), settings=Settings())
-    assert await task.answer((await asked(task)).ts, answer)
-    assert (await asked(task)).path == "b.txt"
+async def test_only_a_yes_for_good_gives_leave(
+    engine_harness: EngineHarness, answer: Answer
+) -> None:
+    task = await engine_harness.start(write("a.txt"), write("b.txt"), finish(), settings=Settings())
+    assert await task.answer((await wait_for_ask(task)).ts, answer)
+    assert (await wait_for_ask(task)).path == "b.txt"
 
 
 @pytest.mark.requirement("always:edits")
-async def test_what_rooignore_hides_stays_hidden(workshop: EngineHarness) -> None:
-    (workshop.root / ".rooignore").write_text("secret.txt\n")
+async def test_what_rooignore_hides_stays_hidden(engine_harness: EngineHarness) -> None:
+    (engine_harness.root / ".rooignore").write_text("secret.txt\n")
     turns = (write("a.txt"), write("secret.txt"), finish())
-    task = await workshop.start(*turns, settings=Settings())
-    assert await task.answer((await asked(task)).ts, ALWAYS)
-    assert (await asked(task)).ask is AskKind.COMPLETION_RESULT
-    assert not (workshop.root / "secret.txt").exists()
+    task = await engine_harness.start(*turns, settings=Settings())
+    assert await task.answer((await wait_for_ask(task)).ts, ALWAYS)
+    assert (await wait_for_ask(task)).ask is AskKind.COMPLETION_RESULT
+    assert not (engine_harness.root / "secret.txt").exists()
 
 
 @pytest.mark.requirement("always:edits")
-async def test_leave_counts_for_subtasks_too(workshop: EngineHarness) -> None:
+async def test_leave_counts_for_subtasks_too(engine_harness: EngineHarness) -> None:
     parts = {
-        "the whole": (write("a.txt"), Turn(hand("a part")), finish()),
+        "the whole": (write("a.txt"), Turn(delegate("a part")), finish()),
         "a part": (write("b.txt"), finish()),
     }
-    workshop.provider = ScriptedSubtasks(parts)
+    engine_harness.provider = ScriptedSubtasks(parts)
     settings = Settings(always_allow_subtasks=True)
-    task = await workshop.start(text="the whole", settings=settings)
-    assert await task.answer((await asked(task)).ts, ALWAYS)
-    assert (await asked(task)).ask is AskKind.COMPLETION_RESULT
-    assert (workshop.root / "b.txt").exists()
+    task = await engine_harness.start(text="the whole", settings=settings)
+    assert await task.answer((await wait_for_ask(task)).ts, ALWAYS)
+    assert (await wait_for_ask(task)).ask is AskKind.COMPLETION_RESULT
+    assert (engine_harness.root / "b.txt").exists()
 
 
 @pytest.mark.requirement("always:edits")
 async def test_leave_is_gone_with_the_task_and_when_it_is_opened_again(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
-    task = await workshop.start(write("a.txt"), finish(), settings=Settings())
-    assert await task.answer((await asked(task)).ts, ALWAYS)
-    assert await task.answer((await asked(task)).ts, Answer(Response.YES))
-    await workshop.engine.release(task)
-    other = await workshop.start(write("b.txt"), finish(), settings=Settings())
-    assert (await asked(other)).path == "b.txt"
-    workshop.script(write("c.txt"), finish())
-    again = await workshop.engine.resume(task.id, "go on", options=TaskOptions(settings=Settings()))
-    assert (await asked(again)).path == "c.txt"
+    task = await engine_harness.start(write("a.txt"), finish(), settings=Settings())
+    assert await task.answer((await wait_for_ask(task)).ts, ALWAYS)
+    assert await task.answer((await wait_for_ask(task)).ts, Answer(Response.YES))
+    await engine_harness.engine.release(task)
+    other = await engine_harness.start(write("b.txt"), finish(), settings=Settings())
+    assert (await wait_for_ask(other)).path == "b.txt"
+    engine_harness.use_script(write("c.txt"), finish())
+    again = await engine_harness.engine.resume(
+        task.id, "go on", options=TaskOptions(settings=Settings())
+    )
+    assert (await wait_for_ask(again)).path == "c.txt"
 
 
 @pytest.mark.requirement("always:edits")
-async def test_leave_that_is_withdrawn_is_gone_at_once(workshop: EngineHarness) -> None:
+async def test_leave_that_is_withdrawn_is_gone_at_once(engine_harness: EngineHarness) -> None:
     read = Turn(call("ask_followup_question", {"question": "On?", "follow_up": []}))
     turns = (write("a.txt"), read, write("b.txt"), finish())
-    task = await workshop.start(*turns, settings=Settings())
-    assert await task.answer((await asked(task)).ts, ALWAYS)
-    question = await asked(task)
+    task = await engine_harness.start(*turns, settings=Settings())
+    assert await task.answer((await wait_for_ask(task)).ts, ALWAYS)
+    question = await wait_for_ask(task)
     assert task.grants.revoke_edits() and not task.grants.revoke_edits()
     assert await task.answer(question.ts, Answer(Response.MESSAGE, text="yes"))
-    assert (await asked(task)).path == "b.txt"
+    assert (await wait_for_ask(task)).path == "b.txt"
 
 
 @pytest.mark.requirement("always:edits")
 async def test_leave_goes_with_the_answer_that_gave_it_when_the_task_is_rewound(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
     question = Turn(call("ask_followup_question", {"question": "On?", "follow_up": []}))
     turns = (write("a.txt"), question, write("b.txt"), finish())
-    task = await workshop.start(*turns, settings=Settings())
-    first = (await asked(task)).ts
+    task = await engine_harness.start(*turns, settings=Settings())
+    first = (await wait_for_ask(task)).ts
     assert await task.answer(first, ALWAYS)
-    second = (await asked(task)).ts
+    second = (await wait_for_ask(task)).ts
     assert not (await task.rewind(second, keep=False)).revokes_edit_grant
     assert task.grants.has_edit_grant, "the answer is still there"
     assert (await task.preview_rewind(first, keep=False)).revokes_edit_grant
@@ -236,18 +246,22 @@ async def test_leave_goes_with_the_answer_that_gave_it_when_the_task_is_rewound(
 
 
 @pytest.mark.requirement("always:edits")
-async def test_leave_given_to_a_subtask_goes_with_the_subtask(workshop: EngineHarness) -> None:
+async def test_leave_given_to_a_subtask_goes_with_the_subtask(
+    engine_harness: EngineHarness,
+) -> None:
     parts = {
-        "the whole": (Turn(hand("a part")), finish()),
+        "the whole": (Turn(delegate("a part")), finish()),
         "a part": (write("b.txt"), finish()),
     }
-    workshop.provider = ScriptedSubtasks(parts)
-    task = await workshop.start(text="the whole", settings=Settings(always_allow_subtasks=True))
+    engine_harness.provider = ScriptedSubtasks(parts)
+    task = await engine_harness.start(
+        text="the whole", settings=Settings(always_allow_subtasks=True)
+    )
     (child_id,) = (await wait_for_event(task, TaskPaused)).child_ids
     child = await task.find_subtask(child_id)
     assert child is not None
-    assert await child.answer((await asked(child)).ts, ALWAYS)
-    result = await asked(task)
+    assert await child.answer((await wait_for_ask(child)).ts, ALWAYS)
+    result = await wait_for_ask(task)
     assert task.grants.has_edit_grant
     assert not (await task.preview_rewind(result.ts, keep=False)).revokes_edit_grant
     assert (await task.rewind(get_ts(task.rows[0]))).revokes_edit_grant
@@ -256,13 +270,13 @@ async def test_leave_given_to_a_subtask_goes_with_the_subtask(workshop: EngineHa
 
 @pytest.mark.requirement("always:edits")
 async def test_tasks_that_begin_with_the_same_options_have_their_own_leave(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
-    options = TaskOptions(workspace=workshop.root, settings=Settings())
-    workshop.script(write("a.txt"), finish())
-    task = await workshop.engine.start("one", options=options)
-    assert await task.answer((await asked(task)).ts, ALWAYS)
-    assert (await asked(task)).ask is AskKind.COMPLETION_RESULT
-    workshop.script(write("b.txt"), finish())
-    other = await workshop.engine.start("two", options=options)
-    assert (await asked(other)).path == "b.txt"
+    options = TaskOptions(workspace=engine_harness.root, settings=Settings())
+    engine_harness.use_script(write("a.txt"), finish())
+    task = await engine_harness.engine.start("one", options=options)
+    assert await task.answer((await wait_for_ask(task)).ts, ALWAYS)
+    assert (await wait_for_ask(task)).ask is AskKind.COMPLETION_RESULT
+    engine_harness.use_script(write("b.txt"), finish())
+    other = await engine_harness.engine.start("two", options=options)
+    assert (await wait_for_ask(other)).path == "b.txt"

@@ -40,12 +40,12 @@ def lines() -> Iterator[str]:
 @pytest.mark.requirement("permissions:commands:options", "permissions:paths:outside")
 @pytest.mark.parametrize("value", OUTSIDE)
 async def test_no_option_hides_a_file_outside_as_its_value(tmp_path: Path, value: str) -> None:
-    arena = CommandTestbed(tmp_path, ())
-    named = value.replace("{root}", str(arena.root))
+    testbed = CommandTestbed(tmp_path, ())
+    named = value.replace("{root}", str(testbed.root))
     unasked = []
     for line in lines():
         flags = PermissionFlags(allow=(line.split()[0],), no_sandbox=True)
-        explainer = PermissionExplainer(arena.work, flags, home=tmp_path / "joey-home", env={})
+        explainer = PermissionExplainer(testbed.work, flags, home=tmp_path / "joey-home", env={})
         for given in (f"{line} {named}", f"{line} {line.split()[-1]} {named}"):
             if (await explainer.explain_command(given)).decision == "allow":
                 unasked.append(given)
@@ -63,10 +63,10 @@ async def test_no_option_hides_a_file_outside_as_its_value(tmp_path: Path, value
     ],
 )
 async def test_a_value_that_is_no_file_outside_is_text(tmp_path: Path, line: str) -> None:
-    arena = CommandTestbed(tmp_path, ())
+    testbed = CommandTestbed(tmp_path, ())
     rules = ("grep", "rg", "cut", "git", "jq", "git commit", "git config")
     flags = PermissionFlags(allow=rules, no_sandbox=True)
-    explainer = PermissionExplainer(arena.work, flags, home=tmp_path / "joey-home", env={})
+    explainer = PermissionExplainer(testbed.work, flags, home=tmp_path / "joey-home", env={})
 
     answer = await explainer.explain_command(line)
 

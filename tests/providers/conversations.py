@@ -43,25 +43,29 @@ READ_FILE = ToolSpec(
 )
 
 
-def first_turn() -> list[Message]:
+def make_first_turn() -> list[Message]:
     return [Message("user", (TextBlock(TASK), TextBlock(DETAILS)), ts=1)]
 
 
-def second_turn() -> list[Message]:
+def make_second_turn() -> list[Message]:
     said = (TextBlock("First, package.json."), ToolUseBlock(CALL_ID, "read_file", {"path": "a"}))
     result = ToolResultBlock(CALL_ID, '{\n  "name": "my-project"\n}')
-    return [*first_turn(), Message("assistant", said, ts=2, id="msg_1"), Message("user", (result,))]
+    return [
+        *make_first_turn(),
+        Message("assistant", said, ts=2, id="msg_1"),
+        Message("user", (result,)),
+    ]
 
 
-def native(messages: list[Message]) -> ModelRequest:
+def make_native_request(messages: list[Message]) -> ModelRequest:
     return ModelRequest(SYSTEM, messages, (READ_FILE,), ToolProtocol.NATIVE, "task")
 
 
-def xml(messages: list[Message]) -> ModelRequest:
+def make_xml_request(messages: list[Message]) -> ModelRequest:
     return ModelRequest(SYSTEM, messages, (), ToolProtocol.XML, "task")
 
 
-async def sent_by(
+async def capture_requests(
     profile: Profile, *requests: ModelRequest, official: bool = False
 ) -> list[Request]:
     """The requests as they arrive at a server that the profile's base URL points to.
@@ -76,15 +80,15 @@ async def sent_by(
         http = HttpClient(environ={})
         provider = make_provider(structs.replace(profile, base_url=url), http)
         for request in requests:
-            assert TextChunk("ok") in await collect(provider, request)
+            assert TextChunk("ok") in await collect_chunks(provider, request)
         await http.close()
         return server.requests
 
 
-async def collect(provider: Provider, request: ModelRequest) -> list[Chunk]:
+async def collect_chunks(provider: Provider, request: ModelRequest) -> list[Chunk]:
     return [chunk async for chunk in provider.stream(request)]
 
 
-def messages_of(request: Request) -> list[dict[str, Any]]:
+def get_messages(request: Request) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = request.body["messages"]
     return messages

@@ -25,7 +25,7 @@ PROFILES = {
 
 
 @asynccontextmanager
-async def talking(
+async def connect_provider(
     wire: str, *turns: Turn, silence: float = 20.0
 ) -> AsyncIterator[tuple[Provider, ModelServer]]:
     async with ModelServer(turns) as server:
@@ -42,7 +42,7 @@ async def stream_until_error(
     """The chunks that came, and the error that ended them. How many pieces a text comes in is
     chance, so they are put together."""
     chunks: list[Chunk] = []
-    async with talking(wire, turn, silence=silence) as (provider, _):
+    async with connect_provider(wire, turn, silence=silence) as (provider, _):
         try:
             async for chunk in provider.stream(MODEL_REQUEST):
                 chunks.append(chunk)
@@ -51,12 +51,12 @@ async def stream_until_error(
     return list(merge_chunks(chunks)), None
 
 
-async def chunks_of(wire: str, turn: Turn) -> list[Chunk]:
+async def stream_chunks(wire: str, turn: Turn) -> list[Chunk]:
     chunks, error = await stream_until_error(wire, turn)
     assert error is None, error
     return chunks
 
 
-def events(*bodies: str) -> Turn:
+def make_event_turn(*bodies: str) -> Turn:
     """A turn of hand-written events, and nothing else in the stream."""
     return Turn(*(raw(f"data: {body}\n\n") for body in bodies), disconnect(clean=True))

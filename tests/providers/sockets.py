@@ -17,7 +17,7 @@ OK_RESPONSE = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 
 
 @asynccontextmanager
-async def listening(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
+async def run_server(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
     """The port of a server that runs `handler` for each connection."""
     tasks: set[asyncio.Task[None]] = set()
 
@@ -56,14 +56,14 @@ async def read_request(reader: Reader) -> tuple[bytes, bytes]:
     return head, await reader.readexactly(length)
 
 
-async def relay(reader: Reader, writer: Writer, port: int, first: bytes = b"") -> None:
+async def relay_bytes(reader: Reader, writer: Writer, port: int, first: bytes = b"") -> None:
     """Carry bytes both ways between a connection and a port of this machine."""
     up_reader, up_writer = await asyncio.open_connection("127.0.0.1", port)
     up_writer.write(first)
     try:
         async with asyncio.TaskGroup() as both:
-            both.create_task(_carry(reader, up_writer))
-            both.create_task(_carry(up_reader, writer))
+            both.create_task(_copy_bytes(reader, up_writer))
+            both.create_task(_copy_bytes(up_reader, writer))
     except* (ConnectionError, ssl.SSLError):
         pass  # one side is gone: so is the other
     finally:
@@ -72,7 +72,7 @@ async def relay(reader: Reader, writer: Writer, port: int, first: bytes = b"") -
             await up_writer.wait_closed()
 
 
-async def _carry(reader: Reader, writer: Writer) -> None:
+async def _copy_bytes(reader: Reader, writer: Writer) -> None:
     while data := await reader.read(65536):
         writer.write(data)
         await writer.drain()
@@ -85,15 +85,15 @@ class Proxy:
     def __init__(self, port: int, refusal: bytes | None = None) -> None:
         self._port = port
         self._refusal = refusal
-        self.heads: list[bytes] = []
+        self.request_heads: list[bytes] = []
 
     async def serve(self, reader: Reader, writer: Writer) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
-        self.heads.append(head)
+        self.request_heads.append(head)
         if self._refusal is not None:
             writer.write(self._refusal)
             return
         if head.startswith(b"CONNECT "):
             writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
             head = b""
-        await relay(reader, writer, self._port, head)
+        await relay_bytes(reader, writer, self._port, head)

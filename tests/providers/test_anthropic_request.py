@@ -26,12 +26,12 @@ from tests.providers.conversations import (
     READ_FILE,
     SYSTEM,
     TASK,
-    first_turn,
-    messages_of,
-    native,
-    second_turn,
-    sent_by,
-    xml,
+    capture_requests,
+    get_messages,
+    make_first_turn,
+    make_native_request,
+    make_second_turn,
+    make_xml_request,
 )
 
 MARK = {"cache_control": {"type": "ephemeral"}}
@@ -49,7 +49,7 @@ def body(profile: Profile, request: ModelRequest, *, legacy: bool = True) -> dic
 @pytest.mark.requirement("providers:anthropic:request")
 @pytest.mark.requirement("providers:anthropic:older-servers")
 async def test_the_first_request_of_the_seed_is_sent_as_it_stands_there() -> None:
-    (request,) = await sent_by(SONNET, native(first_turn()))
+    (request,) = await capture_requests(SONNET, make_native_request(make_first_turn()))
     assert request.path == "/v1/messages"
     assert request.body == {
         "model": "claude-sonnet-4-5-20250929",
@@ -85,8 +85,8 @@ async def test_the_first_request_of_the_seed_is_sent_as_it_stands_there() -> Non
 
 @pytest.mark.requirement("providers:anthropic:request")
 async def test_the_second_request_of_the_seed_holds_call_and_result() -> None:
-    (request,) = await sent_by(SONNET, native(second_turn()))
-    assert messages_of(request) == [
+    (request,) = await capture_requests(SONNET, make_native_request(make_second_turn()))
+    assert get_messages(request) == [
         {
             "role": "user",
             "content": [{"type": "text", "text": TASK}, {"type": "text", "text": DETAILS, **MARK}],
@@ -113,7 +113,9 @@ async def test_the_second_request_of_the_seed_holds_call_and_result() -> None:
 
 
 async def test_the_official_service_gets_the_current_form() -> None:
-    (request,) = await sent_by(SONNET, native(first_turn()), official=True)
+    (request,) = await capture_requests(
+        SONNET, make_native_request(make_first_turn()), official=True
+    )
     assert request.headers["authorization"] == "Bearer sk-1"
     assert request.headers["anthropic-version"] == "2026-10-21"
     assert not {"x-api-key", "anthropic-beta"} & set(request.headers)
@@ -123,14 +125,14 @@ async def test_the_official_service_gets_the_current_form() -> None:
 
 async def test_headers_of_the_profile_are_sent_too_and_win() -> None:
     profile = structs.replace(SONNET, headers={"Anthropic-Beta": "none", "X-Team": "blue"})
-    (request,) = await sent_by(profile, native(first_turn()))
+    (request,) = await capture_requests(profile, make_native_request(make_first_turn()))
     assert request.headers["anthropic-beta"] == "none"
     assert request.headers["x-team"] == "blue"
 
 
 @pytest.mark.requirement("providers:anthropic:cache-marks")
 async def test_marks_move_on_with_the_last_two_user_messages() -> None:
-    messages = second_turn()
+    messages = make_second_turn()
     later = [
         *messages,
         Message("assistant", (ToolUseBlock("t2", "read_file", {"path": "b"}),)),
@@ -140,24 +142,26 @@ async def test_marks_move_on_with_the_last_two_user_messages() -> None:
         Message("assistant", "A last word."),
         Message("user", "Go on."),
     ]
-    _, request = await sent_by(SONNET, native(messages), native(later))
+    _, request = await capture_requests(
+        SONNET, make_native_request(messages), make_native_request(later)
+    )
     marked = [
         (number, place)
-        for number, message in enumerate(messages_of(request))
+        for number, message in enumerate(get_messages(request))
         if isinstance(message["content"], list)
         for place, block in enumerate(message["content"])
         if "cache_control" in block
     ]
     assert marked == [(4, 1), (6, 0)]
-    assert messages_of(request)[6]["content"] == [{"type": "text", "text": "Go on.", **MARK}]
-    assert messages_of(request)[5]["content"] == "A last word."
+    assert get_messages(request)[6]["content"] == [{"type": "text", "text": "Go on.", **MARK}]
+    assert get_messages(request)[5]["content"] == "A last word."
 
 
 def test_a_result_with_an_image_carries_the_mark_itself() -> None:
     message = Message(
         "user", (ToolResultBlock("t", [TextBlock("seen"), IMAGE_BLOCK], is_error=True),)
     )
-    (sent,) = body(SONNET, native([message]))["messages"]
+    (sent,) = body(SONNET, make_native_request([message]))["messages"]
     (block,) = sent["content"]
     assert block["cache_control"] == MARK["cache_control"]
     assert block["is_error"] is True
@@ -172,16 +176,20 @@ def test_a_result_with_an_image_carries_the_mark_itself() -> None:
 def test_a_model_without_a_cache_gets_no_marks() -> None:
     model = ModelInfo(id="plain", supports_prompt_cache=False)
     requests = AnthropicRequestBuilder(SONNET, model, legacy=True)
-    assert b"cache_control" not in b"".join(requests.build_body(native(second_turn())))
+    assert b"cache_control" not in b"".join(
+        requests.build_body(make_native_request(make_second_turn()))
+    )
 
 
 def test_an_unknown_model_gets_marks() -> None:
-    request = body(structs.replace(SONNET, model="my-own-claude"), native(first_turn()))
+    request = body(
+        structs.replace(SONNET, model="my-own-claude"), make_native_request(make_first_turn())
+    )
     assert "cache_control" in request["system"][0]
 
 
 def test_no_tools_are_sent_for_the_xml_protocol() -> None:
-    request = body(SONNET, xml(first_turn()))
+    request = body(SONNET, make_xml_request(make_first_turn()))
     assert not {"tools", "tool_choice"} & set(request)
 
 
@@ -196,7 +204,7 @@ def test_signed_thinking_goes_back_and_other_reasoning_does_not() -> None:
             TextBlock("So."),
         ),
     )
-    sent = body(SONNET, native([*first_turn(), answer]))["messages"][1]
+    sent = body(SONNET, make_native_request([*make_first_turn(), answer]))["messages"][1]
     assert sent["content"] == [
         {"type": "thinking", "thinking": "Hm.", "signature": "sig"},
         {"type": "thinking", "thinking": "", "signature": "sig of hidden thoughts"},
@@ -207,12 +215,12 @@ def test_signed_thinking_goes_back_and_other_reasoning_does_not() -> None:
 
 def test_what_the_service_would_refuse_as_empty_is_left_out() -> None:
     messages = [
-        *first_turn(),
+        *make_first_turn(),
         Message("assistant", (ReasoningBlock("only thoughts"),)),
         Message("user", (TextBlock(" \n"), TextBlock("Well?"))),
         Message("assistant", ""),
     ]
-    sent = body(SONNET, native(messages))["messages"]
+    sent = body(SONNET, make_native_request(messages))["messages"]
     assert [message["role"] for message in sent] == ["user", "user"]
     assert sent[1]["content"] == [{"type": "text", "text": "Well?", **MARK}]
 
@@ -221,7 +229,9 @@ def test_a_model_without_image_support_gets_text_for_images() -> None:
     model = ModelInfo(id="blind", supports_images=False)
     message = Message("user", (ToolResultBlock("t", [IMAGE_BLOCK]), IMAGE_BLOCK))
     sent = b"".join(
-        AnthropicRequestBuilder(SONNET, model, legacy=True).build_body(native([message]))
+        AnthropicRequestBuilder(SONNET, model, legacy=True).build_body(
+            make_native_request([message])
+        )
     )
     assert sent.count(b"takes no images") == 2
     assert b"base64" not in sent
@@ -235,7 +245,7 @@ def test_a_thinking_budget_leaves_room_for_the_answer(
     max_tokens: int, budget: int, expected_budget: int
 ) -> None:
     profile = structs.replace(SONNET, thinking_budget=budget, max_tokens=max_tokens)
-    request = body(profile, native(first_turn()))
+    request = body(profile, make_native_request(make_first_turn()))
     assert request["thinking"] == {"type": "enabled", "budget_tokens": expected_budget}
     assert request["max_tokens"] > expected_budget
     assert "temperature" not in request
@@ -243,18 +253,23 @@ def test_a_thinking_budget_leaves_room_for_the_answer(
 
 def test_a_budget_beyond_the_usual_output_raises_the_limit() -> None:
     profile = Profile(model="my-own-claude", thinking_budget=30_000)
-    request = body(profile, native(first_turn()))
+    request = body(profile, make_native_request(make_first_turn()))
     assert request["thinking"]["budget_tokens"] == 30_000
     assert request["max_tokens"] == 38_192
 
 
 def test_a_model_that_thinks_by_itself_is_asked_to_without_a_budget() -> None:
     profile = Profile(model="claude-opus-4-8", thinking_budget=8000, reasoning_effort="high")
-    request = body(profile, native(first_turn()))
+    request = body(profile, make_native_request(make_first_turn()))
     assert request["thinking"] == {"type": "adaptive"}
     assert request["output_config"] == {"effort": "high"}
     assert "temperature" not in request
 
 
 def test_a_stated_temperature_is_sent() -> None:
-    assert body(structs.replace(SONNET, temperature=0.7), xml(first_turn()))["temperature"] == 0.7
+    assert (
+        body(structs.replace(SONNET, temperature=0.7), make_xml_request(make_first_turn()))[
+            "temperature"
+        ]
+        == 0.7
+    )

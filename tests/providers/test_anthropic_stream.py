@@ -39,10 +39,10 @@ from joey.testing.script import (
 )
 from tests.providers.provider_connection import (
     MODEL_REQUEST,
-    chunks_of,
-    events,
+    connect_provider,
+    make_event_turn,
+    stream_chunks,
     stream_until_error,
-    talking,
 )
 
 SERVICE = ServiceInfo("anthropic", "model.test:443", "claude", "default")
@@ -58,7 +58,7 @@ async def test_thinking_text_and_calls_come_as_they_are_streamed() -> None:
         call("list_files", {}, id="toolu_2"),
         usage(input=10, output=25, cache_writes=300, cache_reads=2000),
     )
-    assert await chunks_of("anthropic", turn) == [
+    assert await stream_chunks("anthropic", turn) == [
         UsageChunk(Usage(input=2310, output=1, cache_writes=300, cache_reads=2000)),
         ReasoningChunk("Let me see."),
         ReasoningChunk(signature="sig"),
@@ -79,7 +79,9 @@ async def test_thinking_text_and_calls_come_as_they_are_streamed() -> None:
 async def test_the_output_reported_at_the_end_is_part_of_the_cost() -> None:
     turn = Turn(say("Hi."), usage(input=1000, output=500, cache_writes=2000, cache_reads=4000))
     totals = [
-        chunk.usage for chunk in await chunks_of("anthropic", turn) if isinstance(chunk, UsageChunk)
+        chunk.usage
+        for chunk in await stream_chunks("anthropic", turn)
+        if isinstance(chunk, UsageChunk)
     ]
     model = find_model_info("anthropic", "claude-sonnet-4-5")
     expected = (1000 * 3 + 500 * 15 + 2000 * 3.75 + 4000 * 0.3) / 1_000_000
@@ -87,14 +89,14 @@ async def test_the_output_reported_at_the_end_is_part_of_the_cost() -> None:
 
 
 async def test_thoughts_that_are_not_shown_still_have_their_seal() -> None:
-    chunks = await chunks_of("anthropic", Turn(think("", signature="sig"), say("So.")))
+    chunks = await stream_chunks("anthropic", Turn(think("", signature="sig"), say("So.")))
     assert [chunk for chunk in chunks if isinstance(chunk, ReasoningChunk)] == [
         ReasoningChunk(signature="sig")
     ]
 
 
 async def test_two_blocks_of_text_do_not_run_together() -> None:
-    chunks = await chunks_of(
+    chunks = await stream_chunks(
         "anthropic", Turn(say("One."), say("Two."), think("hm"), say("Three."))
     )
     texts = [chunk.text for chunk in chunks if isinstance(chunk, TextChunk)]
@@ -102,7 +104,7 @@ async def test_two_blocks_of_text_do_not_run_together() -> None:
 
 
 async def test_the_reason_to_stop_is_given_in_the_terms_of_the_service() -> None:
-    chunks = await chunks_of("anthropic", Turn(say("…"), stop("max_tokens")))
+    chunks = await stream_chunks("anthropic", Turn(say("…"), stop("max_tokens")))
     assert chunks[-1] == StopChunk("max_tokens", "msg_000001")
 
 
@@ -122,7 +124,9 @@ async def test_pings_and_events_of_tomorrow_are_passed_over() -> None:
         say("Still here."),
     )
     texts = [
-        chunk.text for chunk in await chunks_of("anthropic", turn) if isinstance(chunk, TextChunk)
+        chunk.text
+        for chunk in await stream_chunks("anthropic", turn)
+        if isinstance(chunk, TextChunk)
     ]
     assert texts == ["Still here."]
 
@@ -135,7 +139,9 @@ async def test_a_call_whose_input_comes_whole_at_its_start_is_taken() -> None:
             'data: {"type":"content_block_stop","index":0}\n\n'
         )
     )
-    calls = [chunk for chunk in await chunks_of("anthropic", turn) if isinstance(chunk, CallChunk)]
+    calls = [
+        chunk for chunk in await stream_chunks("anthropic", turn) if isinstance(chunk, CallChunk)
+    ]
     assert calls == [
         CallChunk(0, id="t", name="read_file"),
         CallChunk(0, arguments='{"path":"a"}'),
@@ -190,7 +196,7 @@ async def test_events_that_are_not_json_are_an_error(data: bytes) -> None:
 
 async def test_known_events_of_the_wrong_shape_are_an_error() -> None:
     _, error = await stream_until_error(
-        "anthropic", events('{"type":"content_block_delta","delta":7}')
+        "anthropic", make_event_turn('{"type":"content_block_delta","delta":7}')
     )
     assert error is not None
     assert error.failure is ProviderFailure.MALFORMED_STREAM
@@ -210,7 +216,7 @@ async def test_silence_in_the_middle_is_an_error() -> None:
 @pytest.mark.requirement("providers:http:cancel")
 async def test_closing_the_stream_closes_the_connection_at_the_server() -> None:
     turn = Turn(say("Half a"), pause(asyncio.Event()))
-    async with asyncio.timeout(60), talking("anthropic", turn) as (provider, server):
+    async with asyncio.timeout(60), connect_provider("anthropic", turn) as (provider, server):
         stream = provider.stream(MODEL_REQUEST)
         async for chunk in stream:
             if chunk == TextChunk("Half a"):
@@ -223,7 +229,7 @@ async def test_closing_the_stream_closes_the_connection_at_the_server() -> None:
 @pytest.mark.requirement("providers:http:cancel")
 async def test_cancelling_the_reader_closes_the_connection_at_the_server() -> None:
     turn = Turn(say("Half a"), pause(asyncio.Event()))
-    async with asyncio.timeout(60), talking("anthropic", turn) as (provider, server):
+    async with asyncio.timeout(60), connect_provider("anthropic", turn) as (provider, server):
         begun = asyncio.Event()
 
         async def read() -> None:
@@ -240,7 +246,7 @@ async def test_cancelling_the_reader_closes_the_connection_at_the_server() -> No
 
 async def test_turns_share_one_connection_and_find_another_after_a_restart() -> None:
     turns = [Turn(say(str(number))) for number in range(3)]
-    async with asyncio.timeout(60), talking("anthropic", *turns) as (provider, server):
+    async with asyncio.timeout(60), connect_provider("anthropic", *turns) as (provider, server):
         for _ in range(2):
             async for _ in provider.stream(MODEL_REQUEST):
                 pass
@@ -252,7 +258,10 @@ async def test_turns_share_one_connection_and_find_another_after_a_restart() -> 
 
 
 async def test_a_provider_that_is_closed_leaves_no_connection() -> None:
-    async with asyncio.timeout(60), talking("anthropic", Turn(say("Hi."))) as (provider, server):
+    async with (
+        asyncio.timeout(60),
+        connect_provider("anthropic", Turn(say("Hi."))) as (provider, server),
+    ):
         async for _ in provider.stream(MODEL_REQUEST):
             pass
         assert server.open_connections == 1

@@ -19,7 +19,7 @@ from joey.providers.embeddings import (
     EmbeddingClient,
 )
 from joey.providers.http import HttpClient
-from tests.providers.sockets import Reader, Writer, listening, read_request
+from tests.providers.sockets import Reader, Writer, read_request, run_server
 
 PROFILE = Profile(name="vectors", provider="openai", model="embed-small", api_key="k3y-secret")
 
@@ -60,7 +60,7 @@ async def serving(
             lines += [f"{name}: {value}" for name, value in headers.items()]
             writer.write("\r\n".join([*lines, "", ""]).encode() + body)
 
-    async with listening(handler) as port, asyncio.timeout(20):
+    async with run_server(handler) as port, asyncio.timeout(20):
         profile = structs.replace(PROFILE, base_url=f"http://127.0.0.1:{port}/v1")
         embeddings = EmbeddingClient(profile, HttpClient(environ={}), first_retry_delay=0.001)
         yield embeddings, desk

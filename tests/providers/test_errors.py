@@ -23,7 +23,7 @@ from joey.providers.factory import make_provider
 from joey.providers.http import HttpClient
 from joey.testing.script import Fail, Turn, disconnect, fail, say
 from tests.providers.provider_connection import MODEL_REQUEST, PROFILES, stream_until_error
-from tests.providers.sockets import Reader, Writer, listening, read_request
+from tests.providers.sockets import Reader, Writer, read_request, run_server
 
 SERVICE = ServiceInfo("anthropic", "model.test:443", "claude-x", "work", "k3y-secret", "MY_KEY")
 
@@ -261,7 +261,7 @@ async def test_a_success_that_is_no_stream_is_distinguished(
             f"HTTP/1.1 200 OK\r\n{head}\r\ncontent-length: {len(body)}\r\n\r\n{body}".encode()
         )
 
-    async with asyncio.timeout(60), listening(handler) as port:
+    async with asyncio.timeout(60), run_server(handler) as port:
         http = HttpClient(environ={})
         profile = structs.replace(PROFILES["openai"], base_url=f"http://127.0.0.1:{port}/v1")
         with pytest.raises(ProviderError, match=text) as caught:
@@ -276,7 +276,7 @@ async def test_a_refusal_that_is_cut_off_keeps_its_status() -> None:
         await read_request(reader)
         writer.write(b'HTTP/1.1 429 Slow\r\nretry-after: 4\r\ncontent-length: 99\r\n\r\n{"err')
 
-    async with asyncio.timeout(60), listening(handler) as port:
+    async with asyncio.timeout(60), run_server(handler) as port:
         http = HttpClient(environ={})
         profile = structs.replace(PROFILES["anthropic"], base_url=f"http://127.0.0.1:{port}")
         with pytest.raises(ProviderError) as caught:
@@ -290,7 +290,7 @@ async def test_a_server_that_is_not_running_is_named_with_its_address() -> None:
     async def handler(reader: Reader, writer: Writer) -> None:
         return
 
-    async with listening(handler) as port:
+    async with run_server(handler) as port:
         pass
     profile = Profile(provider="ollama", model="qwen3", base_url=f"127.0.0.1:{port}")
     with pytest.raises(ProviderError, match=f"127.0.0.1:{port}.*refused") as caught:

@@ -10,7 +10,7 @@ import pytest
 from joey.errors import ConfigError, ProviderError, ProviderFailure
 from joey.providers.connection import describe_failure, parse_url
 from joey.providers.http import HttpClient
-from tests.providers.sockets import OK_RESPONSE, Proxy, Reader, Writer, listening, read_request
+from tests.providers.sockets import OK_RESPONSE, Proxy, Reader, Writer, read_request, run_server
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ async def test_a_request_states_host_length_and_headers(http: HttpClient) -> Non
         seen.append(await read_request(reader))
         writer.write(OK_RESPONSE)
 
-    async with listening(handler) as port:
+    async with run_server(handler) as port:
         assert await fetch(http, port, b'{"a":1}') == b"ok"
     head, body = seen[0]
     lines = head.decode().split("\r\n")
@@ -55,7 +55,7 @@ async def test_a_connection_is_used_again(http: HttpClient) -> None:
             await read_request(reader)
             writer.write(OK_RESPONSE)
 
-    async with listening(handler) as port:
+    async with run_server(handler) as port:
         for _ in range(3):
             assert await fetch(http, port) == b"ok"
         await http.close()
@@ -71,7 +71,7 @@ async def test_a_server_that_wants_to_close_is_left_in_peace(http: HttpClient) -
         await read_request(reader)
         writer.write(OK_RESPONSE.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n"))
 
-    async with listening(handler) as port:
+    async with run_server(handler) as port:
         assert [await fetch(http, port) for _ in range(2)] == [b"ok", b"ok"]
     assert connections == 2
 
@@ -86,7 +86,7 @@ async def test_a_kept_connection_that_died_is_replaced_without_a_word(http: Http
         writer.write(OK_RESPONSE)
         await reader.readuntil(b"\r\n\r\n")  # the next request gets no answer
 
-    async with listening(handler) as port:
+    async with run_server(handler) as port:
         assert await fetch(http, port) == b"ok"
         assert await fetch(http, port) == b"ok"
         await http.close()
@@ -104,7 +104,7 @@ async def test_a_request_is_not_repeated_once_its_answer_has_begun(http: HttpCli
         await read_request(reader)
         writer.write(b"HTTP/1.1 2")
 
-    async with listening(handler) as port:
+    async with run_server(handler) as port:
         assert await fetch(http, port) == b"ok"
         with pytest.raises(ProviderError, match="middle of the answer") as caught:
             await fetch(http, port)
@@ -117,7 +117,7 @@ async def test_a_connection_that_ends_before_an_answer_is_an_error(http: HttpCli
     async def handler(reader: Reader, writer: Writer) -> None:
         await read_request(reader)
 
-    async with listening(handler) as port:
+    async with run_server(handler) as port:
         with pytest.raises(ProviderError, match=f"127.0.0.1:{port} closed") as caught:
             await fetch(http, port)
     assert caught.value.failure is ProviderFailure.NETWORK
@@ -139,7 +139,7 @@ async def test_a_server_of_another_kind_is_distinguished(http: HttpClient) -> No
         writer.write(b"SSH-2.0-OpenSSH_9.2\r\n")
         await reader.read()
 
-    async with listening(handler) as port:
+    async with run_server(handler) as port:
         with pytest.raises(ProviderError, match="does not answer in HTTP") as caught:
             await fetch(http, port)
     assert caught.value.failure is ProviderFailure.MALFORMED_STREAM
@@ -151,7 +151,7 @@ async def test_silence_for_too_long_is_an_error(http: HttpClient, sent: bytes) -
         writer.write(sent)
         await reader.read()
 
-    async with listening(handler) as port:
+    async with run_server(handler) as port:
         with pytest.raises(ProviderError, match=r"sent nothing for 0\.05 seconds") as caught:
             async with await http.post(
                 f"http://127.0.0.1:{port}/", {}, [b""], read_timeout=0.05
@@ -166,7 +166,7 @@ async def test_a_slow_reader_is_not_taken_for_a_silent_server(http: HttpClient) 
         writer.write(OK_RESPONSE[:-1])
         await read_request(reader)
 
-    async with listening(handler) as port:
+    async with run_server(handler) as port:
         response = await http.post(f"http://127.0.0.1:{port}/", {}, [b""], read_timeout=0.5)
         async with response:
             await asyncio.sleep(0.75)  # longer than the silence, spent on something else
@@ -185,7 +185,7 @@ async def test_closing_a_response_closes_its_socket(http: HttpClient) -> None:
         finally:
             gone.set()
 
-    async with listening(handler) as port:
+    async with run_server(handler) as port:
         response = await http.post(f"http://127.0.0.1:{port}/", {}, [b""])
         assert await response.read() == b"o"
         response.close()
@@ -207,7 +207,7 @@ async def test_cancelling_a_request_that_waits_for_its_answer_closes_its_socket(
         finally:
             gone.set()
 
-    async with listening(handler) as port:
+    async with run_server(handler) as port:
         request = asyncio.create_task(fetch(http, port))
         await arrived.wait()
         request.cancel()
@@ -226,7 +226,7 @@ async def test_a_big_body_is_read_whole_while_the_sender_waits(http: HttpClient)
             writer.write(b"x" * 65536)
             await writer.drain()
 
-    async with listening(handler) as port:
+    async with run_server(handler) as port:
         response = await http.post(f"http://127.0.0.1:{port}/", {}, [b""])
         async with response:
             assert len(await response.read_all(2 * size)) == size
@@ -246,16 +246,16 @@ async def test_plain_requests_go_through_a_proxy_with_the_whole_address() -> Non
             head, _ = await read_request(reader)
             writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(head), head))
 
-    async with asyncio.timeout(60), listening(handler) as port:
+    async with asyncio.timeout(60), run_server(handler) as port:
         proxy = Proxy(port)
-        async with listening(proxy.serve) as proxy_port:
+        async with run_server(proxy.serve) as proxy_port:
             environ = {"HTTP_PROXY": f"http://me:secret@127.0.0.1:{proxy_port}"}
             http = HttpClient(environ=environ)
             async with await http.post("http://model.test/v1/messages", {}, [b""]) as response:
                 assert b"host: model.test\r\n" in await response.read_all(1000)
             await http.close()
-    assert proxy.heads[0].startswith(b"POST http://model.test/v1/messages HTTP/1.1\r\n")
-    assert b"proxy-authorization: Basic bWU6c2VjcmV0\r\n" in proxy.heads[0]
+    assert proxy.request_heads[0].startswith(b"POST http://model.test/v1/messages HTTP/1.1\r\n")
+    assert b"proxy-authorization: Basic bWU6c2VjcmV0\r\n" in proxy.request_heads[0]
 
 
 @pytest.mark.parametrize(
@@ -269,13 +269,13 @@ async def test_plain_requests_go_through_a_proxy_with_the_whole_address() -> Non
 )
 async def test_a_proxy_that_opens_no_tunnel_is_named(refusal: bytes, text: str) -> None:
     proxy = Proxy(0, refusal)
-    async with asyncio.timeout(60), listening(proxy.serve) as port:
+    async with asyncio.timeout(60), run_server(proxy.serve) as port:
         http = HttpClient(environ={"HTTPS_PROXY": f"http://127.0.0.1:{port}"})
         with pytest.raises(ProviderError, match=text) as caught:
             await http.post("https://model.test/", {}, [b""])
     assert f"127.0.0.1:{port}" in str(caught.value)
     assert caught.value.failure is ProviderFailure.NETWORK
-    assert proxy.heads[0].startswith(b"CONNECT model.test:443 HTTP/1.1\r\n")
+    assert proxy.request_heads[0].startswith(b"CONNECT model.test:443 HTTP/1.1\r\n")
 
 
 @pytest.mark.parametrize(

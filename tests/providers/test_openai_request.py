@@ -24,11 +24,11 @@ from tests.providers.conversations import (
     READ_FILE,
     SYSTEM,
     TASK,
-    first_turn,
-    native,
-    second_turn,
-    sent_by,
-    xml,
+    capture_requests,
+    make_first_turn,
+    make_native_request,
+    make_second_turn,
+    make_xml_request,
 )
 
 QWEN = Profile(provider="openai", model="qwen3-max", api_key="sk-1")
@@ -60,11 +60,11 @@ async def test_a_request_of_the_xml_seed_has_exactly_its_fields() -> None:
     reply = "Explanation\n\n```tool_code\n{}\n```"
     error = "[ERROR] You did not use a tool in your previous response!"
     messages = [
-        *first_turn(),
+        *make_first_turn(),
         Message("assistant", (TextBlock(reply),)),
         Message("user", (TextBlock(error), TextBlock(DETAILS))),
     ]
-    (request,) = await sent_by(QWEN, xml(messages))
+    (request,) = await capture_requests(QWEN, make_xml_request(messages))
     assert request.path == "/v1/chat/completions"
     assert request.headers["authorization"] == "Bearer sk-1"
     assert request.body == {
@@ -84,7 +84,7 @@ async def test_a_request_of_the_xml_seed_has_exactly_its_fields() -> None:
 @pytest.mark.requirement("providers:openai:request")
 @pytest.mark.requirement("providers:openai:tool-messages")
 async def test_native_adds_tools_and_sends_results_as_messages_of_their_own() -> None:
-    (request,) = await sent_by(QWEN, native(second_turn()))
+    (request,) = await capture_requests(QWEN, make_native_request(make_second_turn()))
     assert request.body == {
         "model": "qwen3-max",
         "temperature": 0,
@@ -140,7 +140,7 @@ def test_results_come_first_then_their_images_then_the_rest() -> None:
             IMAGE_BLOCK,
         ),
     )
-    sent = body(QWEN, native([message]), ModelInfo(id="seeing"))["messages"][1:]
+    sent = body(QWEN, make_native_request([message]), ModelInfo(id="seeing"))["messages"][1:]
     assert sent == [
         {"role": "tool", "tool_call_id": "t1", "content": "first"},
         {"role": "tool", "tool_call_id": "t2", "content": "one\ntwo"},
@@ -164,20 +164,20 @@ def test_results_come_first_then_their_images_then_the_rest() -> None:
 
 
 def test_user_content_is_an_array_even_for_a_string() -> None:
-    sent = body(QWEN, xml([Message("user", "Hello?")]))["messages"][1]
+    sent = body(QWEN, make_xml_request([Message("user", "Hello?")]))["messages"][1]
     assert sent == {"role": "user", "content": [text("Hello?")]}
 
 
 def test_a_request_without_a_system_prompt_has_no_system_message() -> None:
-    sent = body(QWEN, ModelRequest("", first_turn()))["messages"]
+    sent = body(QWEN, ModelRequest("", make_first_turn()))["messages"]
     assert [message["role"] for message in sent] == ["user"]
 
 
 def test_a_model_without_image_support_gets_text_for_images() -> None:
     model = ModelInfo(id="blind", supports_images=False)
-    sent = body(QWEN, xml([Message("user", (TextBlock("See:"), IMAGE_BLOCK))]), model)["messages"][
-        1
-    ]
+    sent = body(QWEN, make_xml_request([Message("user", (TextBlock("See:"), IMAGE_BLOCK))]), model)[
+        "messages"
+    ][1]
     assert [part["type"] for part in sent["content"]] == ["text", "text"]
 
 
@@ -188,7 +188,7 @@ def test_an_assistant_that_only_calls_has_empty_text_and_one_that_only_thought_i
         Message("assistant", (ToolUseBlock("t1", "list_files", {}),)),
         Message("assistant", (ReasoningBlock("hm"),)),
     ]
-    (sent,) = body(QWEN, native(messages))["messages"][1:]
+    (sent,) = body(QWEN, make_native_request(messages))["messages"][1:]
     assert sent["content"] == ""
     assert sent["tool_calls"][0]["function"] == {"name": "list_files", "arguments": "{}"}
 
@@ -202,7 +202,7 @@ def test_reasoning_goes_back_where_the_message_or_the_model_wants_it() -> None:
     indifferent = ModelInfo(id="indifferent")
 
     def sent(message: Message, model: ModelInfo) -> dict[str, Any]:
-        found: dict[str, Any] = body(QWEN, native([message]), model)["messages"][1]
+        found: dict[str, Any] = body(QWEN, make_native_request([message]), model)["messages"][1]
         return found
 
     assert sent(kept, indifferent)["reasoning_content"] == "kept"
@@ -214,7 +214,7 @@ def test_reasoning_goes_back_where_the_message_or_the_model_wants_it() -> None:
 @pytest.mark.parametrize("model", ["o1", "o3-mini", "openai/o4-mini-2025-04-16"])
 def test_reasoning_models_get_a_developer_message_and_no_temperature(model: str) -> None:
     profile = structs.replace(QWEN, model=model, reasoning_effort="high", max_tokens=5000)
-    request = body(profile, xml(first_turn()))
+    request = body(profile, make_xml_request(make_first_turn()))
     assert request["messages"][0]["role"] == "developer"
     assert request["messages"][0]["content"].endswith(SYSTEM)
     assert "temperature" not in request
@@ -224,7 +224,7 @@ def test_reasoning_models_get_a_developer_message_and_no_temperature(model: str)
 
 @pytest.mark.parametrize("model", ["gpt-4o1", "qwen3-max", "yolo3"])
 def test_other_models_are_not_taken_for_reasoning_models(model: str) -> None:
-    request = body(structs.replace(QWEN, model=model), xml(first_turn()))
+    request = body(structs.replace(QWEN, model=model), make_xml_request(make_first_turn()))
     assert request["messages"][0]["role"] == "system"
     assert request["temperature"] == 0
 
@@ -232,11 +232,11 @@ def test_other_models_are_not_taken_for_reasoning_models(model: str) -> None:
 @pytest.mark.parametrize(
     ("model", "host", "request_", "effort"),
     [
-        ("gpt-6.1-sol", "api.openai.com", native(first_turn()), "none"),
-        ("gpt-5.6-luna", "api.openai.com", native(first_turn()), "none"),
-        ("gpt-6.1-sol", "api.openai.com", xml(first_turn()), None),
-        ("gpt-5.1", "api.openai.com", native(first_turn()), None),
-        ("gpt-6.1-sol", "openrouter.ai", native(first_turn()), None),
+        ("gpt-6.1-sol", "api.openai.com", make_native_request(make_first_turn()), "none"),
+        ("gpt-5.6-luna", "api.openai.com", make_native_request(make_first_turn()), "none"),
+        ("gpt-6.1-sol", "api.openai.com", make_xml_request(make_first_turn()), None),
+        ("gpt-5.1", "api.openai.com", make_native_request(make_first_turn()), None),
+        ("gpt-6.1-sol", "openrouter.ai", make_native_request(make_first_turn()), None),
     ],
 )
 def test_openai_takes_tools_of_its_newest_models_only_without_reasoning(
@@ -249,20 +249,22 @@ def test_openai_takes_tools_of_its_newest_models_only_without_reasoning(
 
 @pytest.mark.parametrize(("host", "has_options"), [("api.x.ai", False), ("max.ai", True)])
 def test_x_ai_gets_no_stream_options(host: str, has_options: bool) -> None:
-    assert ("stream_options" in body(QWEN, xml(first_turn()), host=host)) is has_options
+    assert (
+        "stream_options" in body(QWEN, make_xml_request(make_first_turn()), host=host)
+    ) is has_options
 
 
 def test_marks_go_on_the_system_and_the_last_text_of_the_last_two_users() -> None:
     model = ModelInfo(id="cached", supports_prompt_cache=True)
     messages = [
-        *first_turn(),
+        *make_first_turn(),
         Message("assistant", (ToolUseBlock("t1", "read_file", {"path": "a"}),)),
         Message("user", (ToolResultBlock("t1", "x"), TextBlock("Look:"), IMAGE_BLOCK)),
         Message("assistant", (ToolUseBlock("t2", "read_file", {"path": "b"}),)),
         Message("user", (ToolResultBlock("t2", "y"),)),
         Message("user", (IMAGE_BLOCK,)),
     ]
-    sent = body(QWEN, native(messages), model)["messages"]
+    sent = body(QWEN, make_native_request(messages), model)["messages"]
     assert sent[0]["content"] == [{**text(SYSTEM), **MARK}]
     assert sent[1]["content"] == [text(TASK), text(DETAILS)]
     assert sent[4]["content"] == [{**text("Look:"), **MARK}, IMAGE_PART]
@@ -273,10 +275,12 @@ def test_marks_go_on_the_system_and_the_last_text_of_the_last_two_users() -> Non
 def test_a_message_loses_its_mark_when_the_conversation_has_moved_on() -> None:
     model = ModelInfo(id="cached", supports_prompt_cache=True)
     requests = OpenAiRequestBuilder(QWEN, model, "model.test")
-    messages = first_turn()
-    requests.build_body(xml(messages))
+    messages = make_first_turn()
+    requests.build_body(make_xml_request(messages))
     messages += [Message("user", "two"), Message("user", "three")]
-    sent = msgspec.json.decode(b"".join(requests.build_body(xml(messages))))["messages"]
+    sent = msgspec.json.decode(b"".join(requests.build_body(make_xml_request(messages))))[
+        "messages"
+    ]
     assert ["cache_control" in message["content"][-1] for message in sent[1:]] == [
         False,
         True,

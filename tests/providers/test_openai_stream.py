@@ -41,12 +41,12 @@ from joey.testing.wire_format import encode_http_chunk
 from tests.providers.provider_connection import (
     MODEL_REQUEST,
     PROFILES,
-    chunks_of,
-    events,
+    connect_provider,
+    make_event_turn,
+    stream_chunks,
     stream_until_error,
-    talking,
 )
-from tests.providers.sockets import Reader, Writer, listening, read_request
+from tests.providers.sockets import Reader, Writer, read_request, run_server
 
 SERVICE = ServiceInfo("openai", "model.test:443", "gpt", "default")
 
@@ -86,7 +86,7 @@ async def test_reasoning_text_and_calls_come_as_they_are_streamed() -> None:
         call("list_files", {}, id="call_2"),
         usage(input=10, output=25, cache_writes=300, cache_reads=2000),
     )
-    assert await chunks_of("openai", turn) == [
+    assert await stream_chunks("openai", turn) == [
         ReasoningChunk("Let me see."),
         TextChunk("I'll read it."),
         CallChunk(0, id="call_1", name="read_file"),
@@ -102,7 +102,7 @@ async def test_reasoning_text_and_calls_come_as_they_are_streamed() -> None:
 
 @pytest.mark.requirement("providers:openai:odd-streams")
 async def test_a_stream_without_its_closing_mark_is_complete() -> None:
-    chunks = await chunks_of("openai", Turn(say("Hi."), done=False))
+    chunks = await stream_chunks("openai", Turn(say("Hi."), done=False))
     assert TextChunk("Hi.") in chunks
     assert any(isinstance(chunk, UsageChunk) for chunk in chunks)
 
@@ -114,13 +114,13 @@ async def test_a_connection_lost_after_the_answer_is_no_loss() -> None:
         raw('data: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\n'),
         disconnect(),
     )
-    chunks = await chunks_of("openai", turn)
+    chunks = await stream_chunks("openai", turn)
     assert chunks == [TextChunk("Hi."), StopChunk("stop")]
 
 
 @pytest.mark.requirement("providers:openai:odd-streams")
 async def test_missing_null_and_empty_choices_are_passed_over() -> None:
-    turn = events(
+    turn = make_event_turn(
         '{"choices":null}',
         "{}",
         '{"choices":[]}',
@@ -131,7 +131,7 @@ async def test_missing_null_and_empty_choices_are_passed_over() -> None:
         '{"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":3}}',
         "[DONE]",
     )
-    assert await chunks_of("openai", turn) == [
+    assert await stream_chunks("openai", turn) == [
         TextChunk("Hi."),
         StopChunk("stop"),
         UsageChunk(Usage(input=7, output=3)),
@@ -140,13 +140,13 @@ async def test_missing_null_and_empty_choices_are_passed_over() -> None:
 
 @pytest.mark.requirement("providers:openai:odd-streams")
 async def test_a_closing_mark_alone_ends_a_stream() -> None:
-    turn = events('{"choices":[{"delta":{"content":"Hi."}}]}', "[DONE]")
-    assert await chunks_of("openai", turn) == [TextChunk("Hi.")]
+    turn = make_event_turn('{"choices":[{"delta":{"content":"Hi."}}]}', "[DONE]")
+    assert await stream_chunks("openai", turn) == [TextChunk("Hi.")]
 
 
 async def test_a_server_that_does_not_stream_is_understood() -> None:
-    turn = events('{"choices":[{"message":{"content":"Hi."},"finish_reason":"stop"}]}')
-    assert await chunks_of("openai", turn) == [TextChunk("Hi."), StopChunk("stop")]
+    turn = make_event_turn('{"choices":[{"message":{"content":"Hi."},"finish_reason":"stop"}]}')
+    assert await stream_chunks("openai", turn) == [TextChunk("Hi."), StopChunk("stop")]
 
 
 def test_a_call_may_come_with_its_name_after_its_arguments() -> None:
@@ -203,7 +203,7 @@ def test_arguments_that_come_as_an_object_are_text_again() -> None:
 
 
 async def test_a_call_that_was_cut_off_for_length_is_not_said_to_be_complete() -> None:
-    chunks = await chunks_of("openai", Turn(call("write", '{"a": "b'), stop("length")))
+    chunks = await stream_chunks("openai", Turn(call("write", '{"a": "b'), stop("length")))
     assert not any(isinstance(chunk, CallEndChunk) for chunk in chunks)
     assert StopChunk("length", "chatcmpl-scripted") in chunks
 
@@ -249,7 +249,7 @@ def test_reasoning_items_are_put_together_to_go_back_whole() -> None:
 
 
 async def test_encrypted_reasoning_of_a_script_arrives_as_details() -> None:
-    chunks = await chunks_of("openai", Turn(redacted("xx"), say("Hi.")))
+    chunks = await stream_chunks("openai", Turn(redacted("xx"), say("Hi.")))
     details = [c.details for c in chunks if isinstance(c, ReasoningChunk)]
     assert details == [({"type": "reasoning.encrypted", "data": "xx", "index": 0},)]
 
@@ -344,7 +344,7 @@ async def test_chunks_that_are_not_json_are_an_error(data: bytes) -> None:
 @pytest.mark.requirement("providers:http:cancel")
 async def test_closing_the_stream_closes_the_connection_at_the_server() -> None:
     turn = Turn(say("Half a"), pause(asyncio.Event()))
-    async with asyncio.timeout(60), talking("openai", turn) as (provider, server):
+    async with asyncio.timeout(60), connect_provider("openai", turn) as (provider, server):
         stream = provider.stream(MODEL_REQUEST)
         assert await anext(stream) == TextChunk("Half a")
         await stream.aclose()  # type: ignore[attr-defined]
@@ -376,7 +376,7 @@ async def test_a_connection_whose_body_ends_a_little_late_is_kept() -> None:
             await asyncio.sleep(0.01)  # so that it travels alone
             writer.write(b"0\r\n\r\n")
 
-    async with asyncio.timeout(60), listening(handler) as port:
+    async with asyncio.timeout(60), run_server(handler) as port:
         assert await ask_twice(port) == [[TextChunk("Hi.")]] * 2
     assert connections == 1
 
@@ -391,7 +391,7 @@ async def test_a_body_that_never_ends_does_not_hold_up_its_answer() -> None:
         writer.write(HEAD + encode_http_chunk(ANSWER))
         assert await reader.read() == b""
 
-    async with asyncio.timeout(60), listening(handler) as port:
+    async with asyncio.timeout(60), run_server(handler) as port:
         assert await ask_twice(port) == [[TextChunk("Hi.")]] * 2
     assert connections == 2
 

@@ -18,7 +18,7 @@ from joey.providers.factory import make_provider
 from joey.providers.http import HttpClient
 from joey.testing.script import Turn, say
 from joey.testing.server import ModelServer
-from tests.providers.sockets import Proxy, Reader, Writer, listening, relay
+from tests.providers.sockets import Proxy, Reader, Writer, relay_bytes, run_server
 
 pytestmark = pytest.mark.skipif(
     shutil.which("openssl") is None, reason="needs the openssl command to make a certificate"
@@ -70,9 +70,9 @@ async def test_a_model_is_reached_over_tls_and_the_connection_is_kept(
         async def handler(reader: Reader, writer: Writer) -> None:
             nonlocal connections
             connections += 1
-            await relay(reader, writer, int(model.url.rpartition(":")[2]))
+            await relay_bytes(reader, writer, int(model.url.rpartition(":")[2]))
 
-        async with listening(handler, server_tls) as port:
+        async with run_server(handler, server_tls) as port:
             http = HttpClient(environ={}, tls=client_tls)
             url = f"https://localhost:{port}"
             assert [await ask(url, http), await ask(url, http)] == ["Hello over TLS.", "Again."]
@@ -86,18 +86,18 @@ async def test_tls_goes_through_a_tunnel_of_a_proxy(
     async with asyncio.timeout(20), ModelServer([Turn(say("Hello there."))]) as model:
 
         async def handler(reader: Reader, writer: Writer) -> None:
-            await relay(reader, writer, int(model.url.rpartition(":")[2]))
+            await relay_bytes(reader, writer, int(model.url.rpartition(":")[2]))
 
-        async with listening(handler, server_tls) as port:
+        async with run_server(handler, server_tls) as port:
             proxy = Proxy(port)
-            async with listening(proxy.serve) as proxy_port:
+            async with run_server(proxy.serve) as proxy_port:
                 environ = {"HTTPS_PROXY": f"http://me:secret@127.0.0.1:{proxy_port}"}
                 http = HttpClient(environ=environ, tls=client_tls)
                 assert await ask("https://model.test", http) == "Hello there."
                 await http.close()
         assert "authorization" not in model.requests[0].headers
         assert "proxy-authorization" not in model.requests[0].headers
-    assert b"Proxy-Authorization: Basic bWU6c2VjcmV0\r\n" in proxy.heads[0]
+    assert b"Proxy-Authorization: Basic bWU6c2VjcmV0\r\n" in proxy.request_heads[0]
 
 
 async def test_a_certificate_that_nobody_vouches_for_is_refused(
@@ -106,7 +106,7 @@ async def test_a_certificate_that_nobody_vouches_for_is_refused(
     async def handler(reader: Reader, writer: Writer) -> None:
         await reader.read()
 
-    async with asyncio.timeout(20), listening(handler, server_tls) as port:
+    async with asyncio.timeout(20), run_server(handler, server_tls) as port:
         http = HttpClient(environ={})
         with pytest.raises(ProviderError, match="not trusted") as caught:
             await ask(f"https://localhost:{port}", http)
@@ -120,7 +120,7 @@ async def test_a_certificate_for_another_name_is_refused(
     async def handler(reader: Reader, writer: Writer) -> None:
         await reader.read()
 
-    async with asyncio.timeout(20), listening(handler, server_tls) as port:
+    async with asyncio.timeout(20), run_server(handler, server_tls) as port:
         http = HttpClient(environ={}, tls=client_tls)
         with pytest.raises(ProviderError, match="not trusted"):
             await ask(f"https://127.0.0.1:{port}", http)

@@ -42,13 +42,13 @@ class RunnerRequest(Struct, frozen=True):
     kind: Literal["full", "landlock", "landlock-3"]
     workspace: str
     home: str
-    deeds: list[CommandStep]
+    steps: list[CommandStep]
     settings: Settings = Settings()
     added: tuple[str, ...] = ()
     """Directories that count as part of the workspace."""
     grace: float = 0.5
     """Seconds between the polite end and the hard one."""
-    lingers: bool = False
+    waits_for_kill: bool = False
     """Do not end: wait to be killed."""
 
 
@@ -73,10 +73,10 @@ def confinement(kind: str) -> SandboxBackend:
 
 
 def main() -> None:
-    asyncio.run(act(msgspec.json.decode(sys.stdin.buffer.read(), type=RunnerRequest)))
+    asyncio.run(run_request(msgspec.json.decode(sys.stdin.buffer.read(), type=RunnerRequest)))
 
 
-async def act(request: RunnerRequest) -> None:
+async def run_request(request: RunnerRequest) -> None:
     workspace = Path(request.workspace)
     env = {**os.environ, "HOME": request.home}
     session = SandboxConfig(
@@ -96,28 +96,28 @@ async def act(request: RunnerRequest) -> None:
     files = LocalFiles(workspace, sandbox.mark_own_write)
     terminal = LocalTerminal(env, sandbox=sandbox, kill_grace=request.grace)
     try:
-        for deed in request.deeds:
-            write_answer(await do(terminal, deed, files))
-        if request.lingers:
+        for step in request.steps:
+            write_answer(await run_step(terminal, step, files))
+        if request.waits_for_kill:
             await asyncio.get_running_loop().create_future()
     finally:
         await terminal.close()
 
 
-async def do(terminal: Terminal, deed: CommandStep, files: LocalFiles) -> Answer:
+async def run_step(terminal: Terminal, step: CommandStep, files: LocalFiles) -> Answer:
     listener = Listener()
     try:
-        running = await terminal.start(deed.command, files.root, None, listener)
+        running = await terminal.start(step.command, files.root, None, listener)
     except ToolError as error:
         return Answer(error=str(error))
-    if deed.until:
-        await listener.until(deed.until)
-    if deed.writes:
-        await files.write(files.resolve(deed.writes), b"by joey")
-    if deed.then == "leave":
+    if step.until:
+        await listener.until(step.until)
+    if step.writes:
+        await files.write(files.resolve(step.writes), b"by joey")
+    if step.then == "leave":
         return Answer(listener.text)
     async with asyncio.timeout(TIMEOUT_S):
-        end = await (running.kill() if deed.then == "kill" else running.wait())
+        end = await (running.kill() if step.then == "kill" else running.wait())
     assert end is not None
     return Answer(
         running.render_preview(100_000), end.exit_code, end.signal, end.has_background_processes

@@ -45,7 +45,7 @@ class SandboxHarness:
     def is_full(self) -> bool:
         return self.kind == "full"
 
-    def give(self) -> None:
+    def chown_to_user(self) -> None:
         """Let the one who acts own all of it."""
         if self.user == "ordinary" and os.geteuid() == 0:
             subprocess.run(["chown", "-R", f"{NOBODY}:{NOBODY}", str(self.root)], check=True)
@@ -82,16 +82,16 @@ class SandboxHarness:
         added: tuple[Path, ...] = (),
     ) -> Process:
         """An actor at work."""
-        self.give()
+        self.chown_to_user()
         request = RunnerRequest(
             kind=cast(Any, self.kind),
             workspace=str(self.workspace),
             home=str(self.home),
-            deeds=[CommandStep(each) if isinstance(each, str) else each for each in commands],
+            steps=[CommandStep(each) if isinstance(each, str) else each for each in commands],
             settings=settings or Settings(),
             added=tuple(map(str, added)),
             grace=grace,
-            lingers=lingers,
+            waits_for_kill=lingers,
         )
         env = {
             "PATH": os.environ["PATH"],
@@ -115,7 +115,7 @@ class SandboxHarness:
         return process
 
 
-async def end(process: Process) -> list[psutil.Process]:
+async def kill_joey(process: Process) -> list[psutil.Process]:
     """SIGKILL, as the worst that can happen to joey; what of its family still lives after that."""
     assert process.stdout is not None
     family = psutil.Process(process.pid).children(recursive=True)

@@ -16,7 +16,7 @@ from joey.workspace.files import LocalFiles
 from tests.sandboxes.conftest import SandboxHarness
 
 
-def gate(harness: SandboxHarness, settings: Settings, *added: Path, **env: str) -> LocalFiles:
+def open_files(harness: SandboxHarness, settings: Settings, *added: Path, **env: str) -> LocalFiles:
     scope = FileScope(added_directories=added, matches_sandbox=True)
     env = {"HOME": str(harness.home), "PATH": os.environ["PATH"], **env}
     joey_home = harness.home / ".roo"
@@ -63,7 +63,7 @@ async def test_tools_read_what_commands_can_read(harness: SandboxHarness, shared
         "; ".join(f"head -c 5 {path} >/dev/null 2>&1 && echo {path}" for path in seen) + "; true",
         settings=settings,
     )
-    files = gate(harness, settings)
+    files = open_files(harness, settings)
     read = [path for path in seen if may_read(files.resolve(path))]
     assert answer.output.split() == read
     assert str(home / ".ssh/id_rsa") not in read
@@ -89,7 +89,7 @@ def test_the_temporary_directory_is_for_writing_and_not_for_joeys_own_files(
     harness: SandboxHarness,
 ) -> None:
     temp = harness.outside
-    files = gate(harness, Settings(), TMPDIR=str(temp))
+    files = open_files(harness, Settings(), TMPDIR=str(temp))
     made = files.resolve(str(temp / "new.txt"))
     assert (made.is_inside, made.is_readable, made.is_writable) == (False, False, True)
     assert not files.resolve(str(temp / "joey-commands-1-abc/written")).is_writable
@@ -100,7 +100,7 @@ def test_the_temporary_directory_is_for_writing_and_not_for_joeys_own_files(
 def test_names_are_protected_as_seen_from_an_added_directory(harness: SandboxHarness) -> None:
     added = harness.home / ".config" / "tool"
     added.mkdir(parents=True)
-    files = gate(harness, Settings(), added)
+    files = open_files(harness, Settings(), added)
     assert not files.resolve(str(added / "x.toml")).is_protected
     assert files.resolve(str(added / ".git/hooks/pre-commit")).is_protected
     assert files.resolve(str(harness.home / ".config/other")).is_protected
@@ -116,9 +116,9 @@ def test_settings_that_allow_reading_everywhere_hide_nothing_from_searches(
     root = ResolvedPath(
         original="/", path=Path("/"), display_path="/", is_inside=False, is_readable=True
     )
-    assert not gate(harness, Settings()).can_show(root, key)
+    assert not open_files(harness, Settings()).can_show(root, key)
     everywhere = Settings(always_allow_read_only_outside_workspace=True)
-    assert gate(harness, everywhere).can_show(root, key)
+    assert open_files(harness, everywhere).can_show(root, key)
 
 
 @pytest.mark.requirement("permissions:add-dir")

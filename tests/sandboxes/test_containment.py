@@ -12,7 +12,7 @@ import pytest
 from joey.core.settings import Settings
 from joey.execution.sandbox.supervisor_client import can_limit_processes
 from tests.sandboxes.actor import CommandStep
-from tests.sandboxes.conftest import SandboxHarness, end
+from tests.sandboxes.conftest import SandboxHarness, kill_joey
 
 _numbers = count(os.getpid() * 10_000)
 """No other worker's, which runs these tests at the same time."""
@@ -69,15 +69,15 @@ async def test_killing_a_command_ends_what_has_detached_itself_from_it(
 @pytest.mark.requirement("sandbox:containment")
 async def test_killing_joey_ends_everything_that_it_has_started(harness: SandboxHarness) -> None:
     sleeper = Sleeper()
-    deed = CommandStep(f"{detached(sleeper)}; echo up; {sleeper.command}", until="up", then="leave")
-    process = await harness.start(deed, lingers=True)
+    step = CommandStep(f"{detached(sleeper)}; echo up; {sleeper.command}", until="up", then="leave")
+    process = await harness.start(step, lingers=True)
     assert process.stdout is not None
     async with asyncio.timeout(60):
         said = await process.stdout.readline()
         if b"impossible" in said and b'"impossible":""' not in said:
             pytest.skip(said.decode())
         assert sleeper.is_alive()
-        assert await end(process) == []
+        assert await kill_joey(process) == []
     assert not sleeper.is_alive()
 
 

@@ -18,7 +18,7 @@ from joey.execution.sandbox.protected_scan import (
 )
 from joey.execution.sandbox.restore import NewProtectedFileFinder
 from tests.sandboxes.actor import CommandStep
-from tests.sandboxes.conftest import SandboxHarness, end
+from tests.sandboxes.conftest import SandboxHarness, kill_joey
 from tests.sandboxes.test_protected import EVIL, tree
 
 MANY = (
@@ -27,7 +27,7 @@ MANY = (
 )
 
 
-def furnish(workspace: Path) -> None:
+def create_nested_project(workspace: Path) -> None:
     for name in MANY:
         file = workspace / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -43,7 +43,7 @@ def make_repository(directory: Path, *options: str) -> None:
 async def test_what_is_protected_deep_in_the_workspace_is_afterwards_as_it_was(
     harness: SandboxHarness,
 ) -> None:
-    furnish(harness.workspace)
+    create_nested_project(harness.workspace)
     before = tree(harness.workspace)
     await harness.run(
         f"echo {EVIL} > packages/a/.vscode/settings.json; rm -f packages/a/AGENTS.md",
@@ -81,7 +81,7 @@ async def test_what_appears_under_a_protected_name_anywhere_is_put_aside(
 async def test_a_directory_can_be_moved_with_what_is_protected_in_it_and_not_be_replaced(
     harness: SandboxHarness,
 ) -> None:
-    furnish(harness.workspace)
+    create_nested_project(harness.workspace)
     await harness.run(
         "mv packages/b packages/c",
         f"mv packages/c packages/b && mkdir packages/c && echo {EVIL} > packages/c/.npmrc",
@@ -179,12 +179,12 @@ async def test_names_beyond_the_number_that_can_be_held_are_put_back(
 async def test_what_was_made_deep_before_joey_was_killed_is_put_aside(
     harness: SandboxHarness,
 ) -> None:
-    deed = CommandStep("mkdir -p a/b/.idea; echo up; sleep 300", until="up", then="leave")
-    process = await harness.start(deed, lingers=True)
+    step = CommandStep("mkdir -p a/b/.idea; echo up; sleep 300", until="up", then="leave")
+    process = await harness.start(step, lingers=True)
     assert process.stdout is not None
     await process.stdout.readline()
     assert (harness.workspace / "a/b/.idea").is_dir()
-    assert await end(process) == []
+    assert await kill_joey(process) == []
     assert tree(harness.workspace) == {"a": "", "a/b": ""}
 
 
@@ -193,7 +193,7 @@ def look(root: Path) -> dict[str, ScannedDirectory]:
 
 
 def test_a_survey_reads_again_only_what_was_changed(tmp_path: Path) -> None:
-    furnish(tmp_path)
+    create_nested_project(tmp_path)
     (tmp_path / "node_modules/x/.vscode").mkdir(parents=True)
     for directory in (tmp_path, *(each for each in tmp_path.rglob("*") if each.is_dir())):
         until_settled(directory)

@@ -33,7 +33,7 @@ from joey.ports import SandboxLevel, SandboxReport
 from tests.terminals.processes import Listener
 
 
-def starters() -> list[int]:
+def list_fork_servers() -> list[int]:
     """Processes of ours that start keepers."""
     found = psutil.Process().children()
     return [
@@ -87,11 +87,11 @@ def confinement(request: pytest.FixtureRequest) -> SandboxBackend:
 
 @pytest.fixture
 async def terminal(tmp_path: Path, confinement: SandboxBackend) -> AsyncIterator[LocalTerminal]:
-    before = starters()
+    before = list_fork_servers()
     found = made(tmp_path, confinement, Settings())
     yield found
     await found.close()
-    assert starters() == before
+    assert list_fork_servers() == before
 
 
 async def output(terminal: LocalTerminal, cwd: Path, command: str) -> str:
@@ -103,11 +103,11 @@ async def output(terminal: LocalTerminal, cwd: Path, command: str) -> str:
 
 
 async def test_one_fork_server_serves_all_commands(terminal: LocalTerminal, tmp_path: Path) -> None:
-    before = starters()
+    before = list_fork_servers()
     assert await output(terminal, tmp_path, "echo a") == "a\n0"
-    (first,) = set(starters()) - set(before)
+    (first,) = set(list_fork_servers()) - set(before)
     assert await output(terminal, tmp_path, "echo b; exit 7") == "b\n7"
-    assert set(starters()) - set(before) == {first}
+    assert set(list_fork_servers()) - set(before) == {first}
 
 
 async def test_a_task_that_goes_on_has_temporary_files_again(
@@ -129,14 +129,14 @@ async def test_commands_at_the_same_time_each_see_their_own_end(
 async def test_the_next_command_runs_when_the_fork_server_was_killed(
     terminal: LocalTerminal, tmp_path: Path
 ) -> None:
-    before = starters()
+    before = list_fork_servers()
     listener = Listener()
     running = await terminal.start("echo on; sleep 1000", tmp_path, None, listener)
     await listener.until("on")
-    (fork_server,) = set(starters()) - set(before)
+    (fork_server,) = set(list_fork_servers()) - set(before)
     os.kill(fork_server, signal.SIGKILL)
     async with asyncio.timeout(20):
-        while fork_server in starters():  # noqa: ASYNC110 (another process)
+        while fork_server in list_fork_servers():  # noqa: ASYNC110 (another process)
             await asyncio.sleep(0.01)
     assert await output(terminal, tmp_path, "echo again") == "again\n0"
     assert running.exit is None
@@ -149,17 +149,17 @@ async def test_commands_get_another_fork_server_when_it_is_stopped_and_run_once(
     terminal: LocalTerminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(forkserver_client, "_ORDER_TIMEOUT_S", 0.3)
-    before = starters()
+    before = list_fork_servers()
     listener = Listener()
     running = await terminal.start("echo on; sleep 1000", tmp_path, None, listener)
     await listener.until("on")
-    (first,) = set(starters()) - set(before)
+    (first,) = set(list_fork_servers()) - set(before)
     os.kill(first, signal.SIGSTOP)
     commands = (f"echo {number} | tee -a $TMPDIR/ran" for number in range(3))
     found = await asyncio.gather(*(output(terminal, tmp_path, each) for each in commands))
     assert found == ["0\n0", "1\n0", "2\n0"]
     assert await output(terminal, tmp_path, "sort $TMPDIR/ran") == "0\n1\n2\n0"
-    assert first not in starters()
+    assert first not in list_fork_servers()
     assert running.exit is None
     async with asyncio.timeout(20):
         await running.kill()
@@ -169,12 +169,12 @@ async def test_a_command_runs_also_when_the_fork_server_that_replaces_a_dead_one
     terminal: LocalTerminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(forkserver_client, "_ORDER_TIMEOUT_S", 0.3)
-    before = starters()
+    before = list_fork_servers()
     assert await output(terminal, tmp_path, "echo a") == "a\n0"
-    (first,) = set(starters()) - set(before)
+    (first,) = set(list_fork_servers()) - set(before)
     os.kill(first, signal.SIGKILL)
     running = asyncio.create_task(output(terminal, tmp_path, "echo b"))
-    while not (others := set(starters()) - {*before, first}):  # noqa: ASYNC110 (another process)
+    while not (others := set(list_fork_servers()) - {*before, first}):  # noqa: ASYNC110 (another process)
         await asyncio.sleep(0)
     os.kill(others.pop(), signal.SIGSTOP)
     assert await running == "b\n0"
@@ -216,17 +216,19 @@ async def test_commands_that_wait_for_a_fork_server_that_is_killed_all_get_the_n
 ) -> None:
     session = SandboxConfig(workspace=tmp_path, joey_home=tmp_path / ".roo", env=os.environ)
     sandbox, group = LocalSandbox(session, Settings(), lambda: FixedProber(confinement)), Deadly()
-    keepers_of = ForkServerManager(lambda: group)
+    supervisors_of = ForkServerManager(lambda: group)
     shell = ("/bin/sh", "-c", "true")
     plan = sandbox.prepare_command(
-        confinement, shell, tmp_path, os.environ, keepers_of.start_supervisor
+        confinement, shell, tmp_path, os.environ, supervisors_of.start_supervisor
     ).plan
     async with asyncio.timeout(20):
-        keepers = await asyncio.gather(*(keepers_of.start_supervisor(plan) for _ in range(3)))
-        answers = [await supervisor.wait_for_reply(10) for supervisor in keepers]
-        for supervisor in keepers:
+        supervisors = await asyncio.gather(
+            *(supervisors_of.start_supervisor(plan) for _ in range(3))
+        )
+        answers = [await supervisor.wait_for_reply(10) for supervisor in supervisors]
+        for supervisor in supervisors:
             supervisor.disconnect()
-        await keepers_of.close()
+        await supervisors_of.close()
         await sandbox.close()
     assert [answer[:1] for answer, _ in answers] == [b"R"] * 3
 
@@ -317,15 +319,15 @@ async def test_a_directory_for_temporary_files_that_could_not_be_made_is_made_th
 
 
 async def test_at_most_sixteen_wait_however_many_tasks_there_are() -> None:
-    before = starters()
+    before = list_fork_servers()
     many = [ForkServerManager(lambda: None) for _ in range(20)]
     for each in many:
         each.prewarm()
     async with asyncio.timeout(60):
-        while len(starters()) < len(before) + 16:  # noqa: ASYNC110 (another process)
+        while len(list_fork_servers()) < len(before) + 16:  # noqa: ASYNC110 (another process)
             await asyncio.sleep(0.01)
     await asyncio.gather(*(each.close() for each in many[:16]))
-    assert starters() == before
+    assert list_fork_servers() == before
     await asyncio.gather(*(each.close() for each in many))
 
 
@@ -333,10 +335,10 @@ async def test_nothing_stays_when_the_task_closes_while_a_command_starts(
     tmp_path: Path, confinement: SandboxBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    before = starters()
+    before = list_fork_servers()
     terminal = made(tmp_path, confinement, Settings())
     starting = asyncio.ensure_future(terminal.start("true", tmp_path, None))
-    while len(starters()) == len(before):  # noqa: ASYNC110 (another process)
+    while len(list_fork_servers()) == len(before):  # noqa: ASYNC110 (another process)
         await asyncio.sleep(0)
     await terminal.close()
     async with asyncio.timeout(20):
@@ -344,7 +346,7 @@ async def test_nothing_stays_when_the_task_closes_while_a_command_starts(
         if starting.exception() is None:
             await starting.result().wait()
     await terminal.close()
-    assert starters() == before
+    assert list_fork_servers() == before
     assert leftovers(tmp_path) == []
 
 

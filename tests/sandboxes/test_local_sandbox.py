@@ -37,7 +37,7 @@ from joey.ports import SandboxLevel, SandboxReport
 from joey.testing.script import Turn, call
 from joey.tools.base import Outcome
 from joey.tools.execute_command import add_sandbox_note
-from tests.engine.engine_harness import EngineHarness, asked, finish
+from tests.engine.engine_harness import EngineHarness, finish, wait_for_ask
 
 
 class FixedProber:
@@ -159,17 +159,17 @@ async def test_without_a_sandbox_commands_run_plainly_or_not_at_all(workspace: P
 async def test_without_a_sandbox_each_command_is_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shop = EngineHarness(tmp_path)
-    held = sandbox(shop.root, NOTHING, Settings())
+    harness = EngineHarness(tmp_path)
+    held = sandbox(harness.root, NOTHING, Settings())
     monkeypatch.setattr(
         "tests.engine.engine_harnessarness.LocalTerminal", lambda: LocalTerminal(sandbox=held)
     )
-    task = await shop.start(Turn(call("execute_command", {"command": "echo hi"})), finish())
-    ask = await asked(task)
+    task = await harness.start(Turn(call("execute_command", {"command": "echo hi"})), finish())
+    ask = await wait_for_ask(task)
     assert ask.ask is AskKind.COMMAND
     assert "no sandbox works here" in (ask.reason or "")
     await task.cancel()
-    await shop.engine.close()
+    await harness.engine.close()
 
 
 @pytest.mark.requirement("sandbox:none")

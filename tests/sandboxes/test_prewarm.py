@@ -21,9 +21,9 @@ from joey.execution.sandbox.sandbox import AvailableSandbox, LocalSandbox, Sandb
 from joey.execution.terminal import LocalTerminal
 from joey.ports import SandboxLevel, SandboxReport
 from joey.testing.script import Turn, call, pause
-from tests.engine.engine_harness import ALLOW_ALL, EngineHarness, asked, finish
-from tests.sandboxes.conftest import end
-from tests.sandboxes.test_forkserver import leftovers, starters
+from tests.engine.engine_harness import ALLOW_ALL, EngineHarness, finish, wait_for_ask
+from tests.sandboxes.conftest import kill_joey
+from tests.sandboxes.test_forkserver import leftovers, list_fork_servers
 
 COMMAND = call("execute_command", {"command": "true"})
 
@@ -33,8 +33,8 @@ class FakeProber:
 
     def __init__(self, level: SandboxLevel = SandboxLevel.LANDLOCK) -> None:
         self.asked = threading.Event()
-        self.let = threading.Event()
-        self.let.set()
+        self.may_answer = threading.Event()
+        self.may_answer.set()
         self._level = level
 
     def is_likely_available(self) -> bool:
@@ -42,21 +42,21 @@ class FakeProber:
 
     def find_available(self) -> AvailableSandbox:
         self.asked.set()
-        assert self.let.wait(20)
+        assert self.may_answer.wait(20)
         confinement = None if self._level is SandboxLevel.NONE else Landlock()
         return AvailableSandbox(SandboxReport(self._level), confinement)
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> EngineHarness:
+def harness(tmp_path: Path) -> EngineHarness:
     return EngineHarness(tmp_path)
 
 
-def terminal(
-    shop: EngineHarness, prober: FakeProber, monkeypatch: pytest.MonkeyPatch
+def patch_terminal(
+    harness: EngineHarness, prober: FakeProber, monkeypatch: pytest.MonkeyPatch
 ) -> LocalSandbox:
     """The sandbox of the terminal that the next task gets."""
-    session = SandboxConfig(workspace=shop.root, joey_home=shop.home, env=os.environ)
+    session = SandboxConfig(workspace=harness.root, joey_home=harness.home, env=os.environ)
     held = LocalSandbox(session, Settings(), lambda: prober)
     monkeypatch.setattr(
         "tests.engine.engine_harnessarness.LocalTerminal", lambda: LocalTerminal(sandbox=held)
@@ -64,24 +64,24 @@ def terminal(
     return held
 
 
-async def until_starters(number: int) -> None:
+async def wait_for_fork_servers(number: int) -> None:
     async with asyncio.timeout(20):
-        while len(starters()) != number:  # noqa: ASYNC110 (another process)
+        while len(list_fork_servers()) != number:  # noqa: ASYNC110 (another process)
             await asyncio.sleep(0.01)
 
 
 async def test_a_supervisor_waits_before_the_command_is_written_and_goes_when_it_is_not(
-    shop: EngineHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    harness: EngineHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    before = len(starters())
-    terminal(shop, FakeProber(), monkeypatch)
-    task = await shop.start(Turn(COMMAND, pause(asyncio.Event())))
-    await until_starters(before + 1)
+    before = len(list_fork_servers())
+    patch_terminal(harness, FakeProber(), monkeypatch)
+    task = await harness.start(Turn(COMMAND, pause(asyncio.Event())))
+    await wait_for_fork_servers(before + 1)
     await task.cancel()
-    assert len(starters()) == before
+    assert len(list_fork_servers()) == before
     assert leftovers(tmp_path) == []
-    await shop.engine.close()
+    await harness.engine.close()
 
 
 @pytest.mark.parametrize(
@@ -94,54 +94,54 @@ async def test_a_supervisor_waits_before_the_command_is_written_and_goes_when_it
     ],
 )
 async def test_nothing_is_tried_where_no_command_comes(
-    shop: EngineHarness, monkeypatch: pytest.MonkeyPatch, mode: str, turn: Turn
+    harness: EngineHarness, monkeypatch: pytest.MonkeyPatch, mode: str, turn: Turn
 ) -> None:
     prober = FakeProber()
-    terminal(shop, prober, monkeypatch)
-    shop.script(turn, finish())
-    options = TaskOptions(workspace=shop.root, mode=mode, settings=ALLOW_ALL)
-    await asked(await shop.engine.start("do it", options=options))
-    await shop.engine.close()
+    patch_terminal(harness, prober, monkeypatch)
+    harness.use_script(turn, finish())
+    options = TaskOptions(workspace=harness.root, mode=mode, settings=ALLOW_ALL)
+    await wait_for_ask(await harness.engine.start("do it", options=options))
+    await harness.engine.close()
     assert not prober.asked.is_set()
 
 
 async def test_where_nothing_works_no_supervisor_is_started(
-    shop: EngineHarness, monkeypatch: pytest.MonkeyPatch
+    harness: EngineHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = starters()
-    held = terminal(shop, FakeProber(SandboxLevel.NONE), monkeypatch)
+    before = list_fork_servers()
+    held = patch_terminal(harness, FakeProber(SandboxLevel.NONE), monkeypatch)
     held.prewarm()
     await held.probe()
     await held.close()
-    assert starters() == before
+    assert list_fork_servers() == before
 
 
 async def test_a_task_that_closes_while_it_is_tried_what_works_starts_no_supervisor(
-    shop: EngineHarness, monkeypatch: pytest.MonkeyPatch
+    harness: EngineHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = starters()
+    before = list_fork_servers()
     prober = FakeProber()
-    prober.let.clear()
-    held = terminal(shop, prober, monkeypatch)
+    prober.may_answer.clear()
+    held = patch_terminal(harness, prober, monkeypatch)
     held.prewarm()
     await asyncio.to_thread(prober.asked.wait, 20)
     async with asyncio.timeout(5):
         await held.close()
-    prober.let.set()
+    prober.may_answer.set()
     await held.probe()
-    assert starters() == before
+    assert list_fork_servers() == before
 
 
 async def test_a_task_that_goes_on_after_it_was_cancelled_has_the_next_supervisor_waiting_again(
-    shop: EngineHarness, monkeypatch: pytest.MonkeyPatch
+    harness: EngineHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = len(starters())
-    held = terminal(shop, FakeProber(), monkeypatch)
+    before = len(list_fork_servers())
+    held = patch_terminal(harness, FakeProber(), monkeypatch)
     for _ in range(2):
         held.prewarm()
-        await until_starters(before + 1)
+        await wait_for_fork_servers(before + 1)
         await held.close()
-        assert len(starters()) == before
+        assert len(list_fork_servers()) == before
 
 
 _EXPECTING = """
@@ -173,7 +173,7 @@ async def test_what_waits_for_a_command_ends_with_a_joey_that_is_killed(tmp_path
     assert process.stdout is not None
     async with asyncio.timeout(60):
         assert await process.stdout.readline() == b"ready\n"
-        assert await end(process) == []
+        assert await kill_joey(process) == []
     assert leftovers(tmp_path) == []
 
 
@@ -183,11 +183,11 @@ class FailingProber(FakeProber):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-async def test_a_full_disk_is_reported_by_the_command_not_before(shop: EngineHarness) -> None:
+async def test_a_full_disk_is_reported_by_the_command_not_before(harness: EngineHarness) -> None:
     errors: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, error: errors.append(error))
     prober = FailingProber()
-    session = SandboxConfig(workspace=shop.root, joey_home=shop.home, env=os.environ)
+    session = SandboxConfig(workspace=harness.root, joey_home=harness.home, env=os.environ)
     held = LocalSandbox(session, Settings(), lambda: prober)
     me = asyncio.current_task()
     for _ in range(2):  # the second makes the first forgotten

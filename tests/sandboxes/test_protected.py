@@ -13,7 +13,7 @@ import pytest
 from joey.core.settings import Settings
 from joey.execution.sandbox.restore import OwnWrites, ProtectedFileRestorer
 from tests.sandboxes.actor import CommandStep
-from tests.sandboxes.conftest import SandboxHarness, end
+from tests.sandboxes.conftest import SandboxHarness, kill_joey
 
 EVIL = "evil"
 
@@ -28,7 +28,7 @@ def tree(root: Path) -> dict[str, str]:
     return found
 
 
-def furnish(harness: SandboxHarness) -> None:
+def create_protected_files(harness: SandboxHarness) -> None:
     for name in (".vscode/settings.json", ".roo/mcp.json", "AGENTS.md", ".github/workflows/a.yml"):
         file = harness.workspace / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -38,7 +38,7 @@ def furnish(harness: SandboxHarness) -> None:
 
 @pytest.mark.requirement("sandbox:protected")
 async def test_what_is_protected_is_afterwards_as_it_was(harness: SandboxHarness) -> None:
-    furnish(harness)
+    create_protected_files(harness)
     before = tree(harness.workspace)
     await harness.run(
         f"echo {EVIL} > .vscode/settings.json; echo {EVIL} > .vscode/tasks.json",
@@ -114,20 +114,20 @@ async def test_what_a_killed_joey_left_in_place_of_names_is_tidied_up(
     async with asyncio.timeout(60):
         await process.stdout.readline()
         assert (harness.workspace / ".vscode").is_dir()
-        assert await end(process) == []
+        assert await kill_joey(process) == []
     assert list(harness.workspace.iterdir()) == []
 
 
 async def test_what_was_made_before_joey_was_killed_is_put_aside(harness: SandboxHarness) -> None:
-    deed = CommandStep(
+    step = CommandStep(
         "echo x > AGENTS.md; mkdir .idea; echo up; sleep 300", until="up", then="leave"
     )
-    process = await harness.start(deed, lingers=True)
+    process = await harness.start(step, lingers=True)
     assert process.stdout is not None
     async with asyncio.timeout(60):
         await process.stdout.readline()
         assert (harness.workspace / "AGENTS.md").is_file()
-        assert await end(process) == []
+        assert await kill_joey(process) == []
     assert list(harness.workspace.iterdir()) == []
     assert len([*(harness.home / ".roo/put-aside").rglob("AGENTS.md")]) == 1
 
@@ -155,7 +155,7 @@ async def test_no_file_is_taken_for_a_directory_while_a_command_runs(
     async with asyncio.timeout(60):
         await process.stdout.readline()
         seen = {path.name for path in harness.workspace.iterdir()}
-        assert await end(process) == []
+        assert await kill_joey(process) == []
     assert seen == ({".git", ".roo", ".vscode"} if harness.is_full else set())
 
 

@@ -44,7 +44,7 @@ TABLE = {"a": 1}
 TABLE["b"] = 2
 ''',
     "joey.letters": '''"""Letters."""
-from joey.errors import JoeyError as JoeyError
+from joey.errors import JoeyError
 
 HOME = "joey.words"
 

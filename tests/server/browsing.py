@@ -202,7 +202,7 @@ def status(page: Page) -> Any:
     return expect(page.locator(".header .status"))
 
 
-async def look_at(page: Page, screenshot: Path) -> None:
+async def capture_view(page: Page, screenshot: Path) -> None:
     """Keep a picture of a view, which keeps nobody out and is not wider than the screen."""
     await page.screenshot(path=screenshot)
     await _check_access(page, screenshot.stem)

@@ -44,13 +44,13 @@ class ExpectEvent(Struct, frozen=True):
 class RunAction(Struct, frozen=True):
     """Something happens at the server."""
 
-    what: Callable[[ServerFixture], Awaitable[None]]
+    action: Callable[[ServerFixture], Awaitable[None]]
 
 
 class PauseReading(Struct, frozen=True):
     """The client does not read while this happens."""
 
-    what: Callable[[ServerFixture], Awaitable[None]]
+    action: Callable[[ServerFixture], Awaitable[None]]
 
 
 Step = SendFrame | ExpectEvent | RunAction | PauseReading
@@ -107,10 +107,10 @@ def row(**fields: Any) -> dict[str, Any]:
 
 
 class ExchangePlayer:
-    def __init__(self, here: ServerFixture, talk: ForeignClient) -> None:
+    def __init__(self, here: ServerFixture, client: ForeignClient) -> None:
         self._here = here
-        self._talk = talk
-        self._kept: dict[str, Any] = {}
+        self._client = client
+        self._variables: dict[str, Any] = {}
         self._seen_event_counts: dict[str | None, int] = {}
         """Events of each task that were passed, by how many there were of all."""
 
@@ -118,21 +118,21 @@ class ExchangePlayer:
         for step in exchange.steps:
             match step:
                 case SendFrame():
-                    await self._say(step)
+                    await self._send_frame(step)
                 case ExpectEvent():
                     await self._expect_event(step)
                 case RunAction(what):
                     await what(self._here)
                 case PauseReading(what):
-                    self._talk.stop_reading()
+                    self._client.stop_reading()
                     await what(self._here)
-                    self._talk.read_on()
+                    self._client.read_on()
 
-    async def _say(self, step: SendFrame) -> None:
+    async def _send_frame(self, step: SendFrame) -> None:
         frame = step.frame
         if isinstance(frame, dict):
-            frame = json.dumps(self._filled(frame))
-        response = await self._talk.raw(frame)
+            frame = json.dumps(self._substitute_variables(frame))
+        response = await self._client.raw(frame)
         if isinstance(step.frame, dict) and step.frame["type"] == "command":
             assert response["commandName"] == step.frame["commandName"]
             assert response["requestId"] == step.frame["requestId"]
@@ -142,36 +142,45 @@ class ExchangePlayer:
             assert step.reason in response["error"]["message"]
             return
         assert response["status"] == "success", response
-        assert fits(response["data"], self._filled(step.data)), (step.data, response["data"])
-        self._keep(step.keep, response["data"])
+        assert fits(response["data"], self._substitute_variables(step.data)), (
+            step.data,
+            response["data"],
+        )
+        self._store_variables(step.keep, response["data"])
 
     async def _expect_event(self, step: ExpectEvent) -> None:
-        payload, task = self._filled(step.payload), self._filled(step.task)
-        event = await self._talk.event(
+        payload, task = (
+            self._substitute_variables(step.payload),
+            self._substitute_variables(step.task),
+        )
+        event = await self._client.event(
             step.name,
             since=self._seen_event_counts.get(task, 0),
             where=lambda event: event.get("taskId") == task and fits(event["payload"], payload),
         )
         self._seen_event_counts[task] = (
-            self._talk.events.index(event, self._seen_event_counts.get(task, 0)) + 1
+            self._client.events.index(event, self._seen_event_counts.get(task, 0)) + 1
         )
-        self._keep(step.keep, event["payload"])
+        self._store_variables(step.keep, event["payload"])
 
-    def _keep(self, names: dict[str, str], data: Any) -> None:
+    def _store_variables(self, names: dict[str, str], data: Any) -> None:
         for name, path in names.items():
             value = data
             for field in path.split("."):
                 value = value[int(field)] if isinstance(value, list) else value[field]
-            self._kept[f"${name}"] = value
+            self._variables[f"${name}"] = value
 
-    def _filled(self, value: Any) -> Any:
+    def _substitute_variables(self, value: Any) -> Any:
         match value:
             case str():
-                return self._kept.get(value, value)
+                return self._variables.get(value, value)
             case dict():
-                return {self._filled(key): self._filled(inner) for key, inner in value.items()}
+                return {
+                    self._substitute_variables(key): self._substitute_variables(inner)
+                    for key, inner in value.items()
+                }
             case list():
-                return [self._filled(inner) for inner in value]
+                return [self._substitute_variables(inner) for inner in value]
             case _:
                 return value
 

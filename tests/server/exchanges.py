@@ -7,7 +7,7 @@ from typing import Any
 from joey.core.wire.events import ModePayload
 from joey.server.commands import HANDLERS
 from joey.testing.script import Turn, call, fail, pause, say, usage
-from tests.scripted_conversations import by_part
+from tests.scripted_conversations import by_first_message
 from tests.server.exchange_steps import (
     Exchange,
     ExpectEvent,
@@ -223,7 +223,7 @@ EXCHANGES = (
             ExpectEvent("taskDelegationResumed", {"childTaskId": "$child"}),
             asked("taskIdle", "completion_result"),
         ),
-        (by_part(SCRIPTS),) * 2,
+        (by_first_message(SCRIPTS),) * 2,
         {"autoApprovalEnabled": True, "alwaysAllowSubtasks": True},
     ),
     Exchange(

@@ -12,7 +12,7 @@ from typing import Any
 from joey.server.hub import ServerHub
 from joey.server.ipc import serve_ipc
 from joey.testing.script import Turn
-from tests.client.serving import a_place
+from tests.client.serving import open_harness
 
 TIMEOUT_S = 60.0
 
@@ -80,7 +80,7 @@ async def connected(path: Path, *, limit: int = 64 * 1024 * 1024) -> AsyncIterat
 @asynccontextmanager
 async def serving(root: Path, *turns: Turn) -> AsyncIterator[tuple[ServerHub, Path]]:
     path = root / "private" / "roo.sock"
-    async with a_place(root, turns) as (place, _):
+    async with open_harness(root, turns) as (place, _):
         hub = place.hub()
         async with serve_ipc(hub, path):
             try:

@@ -25,9 +25,9 @@ async def test_an_exchange_is_played_as_written(
     monkeypatch.setitem(HANDLERS, "getModes", HANDLERS["getModes"])  # put back what a scene breaks
     async with (
         open_server(tmp_path, *exchange.turns, **exchange.settings) as here,
-        client.talk(here) as talk,
+        client.connect(here) as connection,
     ):
-        await ExchangePlayer(here, talk).play(exchange)
+        await ExchangePlayer(here, connection).play(exchange)
 
 
 def test_every_command_event_and_error_code_is_in_an_exchange() -> None:

@@ -18,7 +18,7 @@ from joey.server.feed import Broadcast
 from joey.server.ipc import MAX_UNREAD_BYTES, serve_ipc
 from joey.server.ipc_protocol import MAX_FRAME_BYTES
 from joey.testing.script import Turn, pause, say
-from tests.client.serving import ALLOW_ALL, a_place, done, write
+from tests.client.serving import ALLOW_ALL, done, open_harness, write
 from tests.server.ipc_peer import TIMEOUT_S, Peer, connected, new_task, serving
 
 
@@ -165,7 +165,7 @@ async def test_answers_go_to_the_client_that_asked(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("ipc:everybody")
-async def test_every_client_hears_every_task(tmp_path: Path) -> None:
+async def test_every_client_gets_the_events_of_every_task(tmp_path: Path) -> None:
     async with (
         serving(tmp_path, Turn(done())) as (_, path),
         connected(path) as one,
@@ -294,7 +294,7 @@ async def test_a_directory_where_anybody_may_swap_files_is_refused(
 async def test_a_name_that_is_too_long_for_a_socket_is_refused_with_the_reason(
     tmp_path: Path,
 ) -> None:
-    async with a_place(tmp_path, ()) as (place, _):
+    async with open_harness(tmp_path, ()) as (place, _):
         with pytest.raises(ConfigError, match="too long"):
             async with serve_ipc(place.hub(), tmp_path / ("x" * 200)):
                 pass

@@ -18,9 +18,9 @@ from tests.server.browsing import (
     TIMEOUT_S,
     Browser,
     Page,
+    capture_view,
     chromium,
     expect,
-    look_at,
     needs_browser,
     opened,
     start_task,
@@ -293,7 +293,7 @@ async def test_a_draft_that_was_begun_before_a_question_is_sent_as_a_message(
         await field.press("Enter")
         await expect(page.locator(".queue li", has_text="And the tests")).to_be_visible()
         await expect(field).to_have_value("")
-        await look_at(page, tmp_path / "queued.png")
+        await capture_view(page, tmp_path / "queued.png")
         await page.get_by_role("button", name="Approve").click()
         await status(page).to_contain_text("Result ready")
         assert (at.server.workspace / "a.txt").exists()
@@ -392,7 +392,7 @@ async def test_the_buttons_are_in_the_same_places_at_every_question(
                 places["yes"].append(await accept.bounding_box())
             if no is not None:
                 places["no"].append(await buttons.get_by_role("button", name=no).bounding_box())
-            await look_at(page, tmp_path / f"{yes}.png")
+            await capture_view(page, tmp_path / f"{yes}.png")
             await accept.click()
         await status(page).to_contain_text("Done")
     assert places["yes"] == [places["yes"][0]] * 5

@@ -13,9 +13,9 @@ import pytest_asyncio
 from joey.testing.script import Turn, call
 from tests.server.browsing import (
     Browser,
+    capture_view,
     chromium,
     expect,
-    look_at,
     needs_browser,
     start_task,
     status,
@@ -78,4 +78,4 @@ async def test_the_page_says_what_holds_a_command_that_it_asks_about(
         await start_task(at.page, "Touch it")
         card = at.page.locator(".card", has_text="touch a.txt")
         await expect(card).to_contain_text(re.compile(text))
-        await look_at(at.page, tmp_path / "held.png")
+        await capture_view(at.page, tmp_path / "held.png")

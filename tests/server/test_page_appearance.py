@@ -20,9 +20,9 @@ from tests.server.browsing import (
     PHONE,
     Browser,
     Page,
+    capture_view,
     chromium,
     expect,
-    look_at,
     needs_browser,
     opened,
     served,
@@ -118,7 +118,7 @@ async def test_every_view_is_readable_by_everybody(
     kind = f"{'phone' if size == PHONE else 'desktop'}-{scheme}"
 
     async def look(page: Page, view: str) -> None:
-        await look_at(page, screenshots / f"{kind}-{view}.png")
+        await capture_view(page, screenshots / f"{kind}-{view}.png")
 
     async with (
         ModelServer(a_whole_task(gate)) as model,

@@ -16,9 +16,9 @@ from tests.server.browsing import (
     SCROLL_POSITION_JS,
     Browser,
     Page,
+    capture_view,
     chromium,
     expect,
-    look_at,
     needs_browser,
     status,
     visit,
@@ -59,7 +59,7 @@ async def test_a_message_brings_the_end_into_view_with_the_command_it_leads_to(
         await expect(page.get_by_role("button", name="Approve")).to_be_enabled()
         await expect(page.locator(".person", has_text="Now touch it")).to_be_in_viewport()
         await expect(page.locator(".command", has_text="touch a.txt")).to_be_in_viewport()
-        await look_at(page, tmp_path / "asked.png")
+        await capture_view(page, tmp_path / "asked.png")
 
 
 async def test_a_queued_message_brings_the_end_into_view_too(
@@ -95,7 +95,7 @@ async def test_a_question_comes_into_view_and_its_bar_says_what_it_is_about_and_
         )
         await expect(bar.get_by_title(f"echo {'x' * 300} <U+202E>reversed")).to_be_visible()
         await scroll_up(page)
-        await look_at(page, tmp_path / "scrolled-up.png")
+        await capture_view(page, tmp_path / "scrolled-up.png")
         await bar.get_by_role("button", name="echo xxx").click()
         await expect(card).to_be_in_viewport()
 

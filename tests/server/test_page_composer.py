@@ -14,9 +14,9 @@ import pytest_asyncio
 from joey.testing.script import Turn, call, pause, say
 from tests.server.browsing import (
     Browser,
+    capture_view,
     chromium,
     expect,
-    look_at,
     needs_browser,
     start_task,
     status,
@@ -97,7 +97,7 @@ async def test_slash_commands_are_offered_and_completed_by_keyboard(
         field, menu = page.get_by_label("The new task"), page.get_by_role("listbox")
         await field.press_sequentially("Please /")
         await expect(menu.get_by_role("option", name="/review <commit>")).to_be_visible()
-        await look_at(page, screenshots / "slash.png")
+        await capture_view(page, screenshots / "slash.png")
         await field.press("Escape")
         await expect(menu).to_have_count(0)
         await expect(field).to_be_focused()

@@ -14,9 +14,9 @@ from tests.server.browsing import (
     Browser,
     Page,
     Visit,
+    capture_view,
     chromium,
     expect,
-    look_at,
     needs_browser,
     status,
     visit,
@@ -71,7 +71,7 @@ async def test_rows_vanish_and_come_back(browser: Browser, tmp_path: Path) -> No
         await open_dialog(page, "paint it red")
         changes = page.get_by_role("list", name="What going back changes")
         await expect(changes).to_contain_text("of this conversation will go")
-        await look_at(page, tmp_path / "rewind.png")
+        await capture_view(page, tmp_path / "rewind.png")
         await page.get_by_role("button", name="Only go back").click()
         await expect(page.get_by_text("paint it red")).to_have_count(0)
         await expect(page.get_by_text("It is there.", exact=True)).to_be_visible()
@@ -92,7 +92,7 @@ async def test_a_message_is_said_anew_with_the_files_of_that_moment(
         await page.get_by_role("switch", name="Bring back the files").check()
         changes = page.get_by_role("list", name="What going back changes")
         await expect(changes).to_contain_text("1 file will be deleted: a.txt")
-        await look_at(page, tmp_path / "rewind-phone.png")
+        await capture_view(page, tmp_path / "rewind-phone.png")
         await page.get_by_label("Your message").fill("make nothing")
         await page.get_by_role("button", name="Send this instead").click()
         await expect(page.get_by_text("Otherwise.", exact=True)).to_be_visible()

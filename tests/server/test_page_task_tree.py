@@ -13,14 +13,14 @@ import pytest
 import pytest_asyncio
 
 from joey.testing.script import Turn, call, pause, say
-from tests.scripted_conversations import by_part
+from tests.scripted_conversations import by_first_message
 from tests.server.browsing import (
     DESKTOP,
     PHONE,
     Browser,
+    capture_view,
     chromium,
     expect,
-    look_at,
     needs_browser,
     status,
     visit,
@@ -58,7 +58,7 @@ async def test_a_question_of_a_subtask_is_seen_from_above_and_answered_below(
         "Choose a colour": [Turn(call("ask_followup_question", question)), done("Red it is.")],
         "Count the doors": [Turn(say("One, two"), pause(gate), say(".")), done("Two.")],
     }
-    async with visit(browser, tmp_path, by_part(parts), None, size, **look) as at:
+    async with visit(browser, tmp_path, by_first_message(parts), None, size, **look) as at:
         page = at.page
         await page.get_by_label("The new task").fill("Paint the house")
         await page.get_by_role("button", name="Start").click()
@@ -73,24 +73,24 @@ async def test_a_question_of_a_subtask_is_seen_from_above_and_answered_below(
         awaited = page.get_by_label("Waits for 2 subtasks")
         await expect(awaited).to_contain_text("A subtask needs you")
         await expect(awaited.locator("li", has_text="Choose a colour")).to_contain_text("Needs you")
-        await look_at(page, screenshots / f"{kind}-1-parent.png")
+        await capture_view(page, screenshots / f"{kind}-1-parent.png")
         await page.reload()
         await expect(awaited).to_be_visible()
         if size == PHONE:
             await page.get_by_role("button", name="Tasks").click()
         await expect(page.locator(".subtasks .entry")).to_have_count(2)
-        await look_at(page, screenshots / f"{kind}-2-list.png")
+        await capture_view(page, screenshots / f"{kind}-2-list.png")
         await page.get_by_role("button", name="Subtasks of Paint the house").click()
         await expect(page.locator(".subtasks")).to_have_count(0)
         await expect(page.locator(".entry", has_text="Paint the house")).to_contain_text(
             "1 needs you"
         )
-        await look_at(page, screenshots / f"{kind}-3-folded.png")
+        await capture_view(page, screenshots / f"{kind}-3-folded.png")
         await page.keyboard.press("Escape")
         await awaited.get_by_role("link", name="Choose a colour").click()
         await page.get_by_role("button", name="Red").click()
         await expect(page.get_by_label("The subtask wants to hand over its result")).to_be_visible()
-        await look_at(page, screenshots / f"{kind}-4-child.png")
+        await capture_view(page, screenshots / f"{kind}-4-child.png")
         await page.get_by_role("button", name="Hand over").click()
         await status(page).to_contain_text("Done")
         above = page.get_by_label("The task above")
@@ -105,4 +105,4 @@ async def test_a_question_of_a_subtask_is_seen_from_above_and_answered_below(
         await status(page).to_contain_text("Result ready")
         await expect(awaited).to_have_count(0)
         await expect(page.locator(".completion.subtask")).to_have_count(2)
-        await look_at(page, screenshots / f"{kind}-5-result.png")
+        await capture_view(page, screenshots / f"{kind}-5-result.png")

@@ -20,9 +20,9 @@ from tests.server.browsing import (
     PHONE,
     Browser,
     Page,
+    capture_view,
     chromium,
     expect,
-    look_at,
     needs_browser,
     status,
     visit,
@@ -59,7 +59,7 @@ async def browser() -> AsyncIterator[Browser]:
         yield launched
 
 
-def furnish(root: Path) -> Path:
+def create_files(root: Path) -> Path:
     """A project with code, a page, a command, a skill; a home with a tool and a server."""
     home, work = root / "joey-home", root / "work"
     written = {
@@ -116,7 +116,7 @@ async def headlines(page: Page) -> list[str]:
 async def test_every_tool_says_what_it_does_and_shows_what_it_found(
     browser: Browser, tmp_path: Path, screenshots: Path, size: tuple[int, int], scheme: str
 ) -> None:
-    work = furnish(tmp_path)
+    work = create_files(tmp_path)
     kind = "phone" if size == PHONE else "desktop"
     turns = the_tools(work)
     async with visit(browser, tmp_path, turns, "Price it", size, color_scheme=scheme) as at:
@@ -126,11 +126,11 @@ async def test_every_tool_says_what_it_does_and_shows_what_it_found(
         await expect(page.locator(".card.pending pre")).to_have_text(
             '{\n  "text": "hello there"\n}'
         )
-        await look_at(page, screenshots / f"{kind}-1-mcp.png")
+        await capture_view(page, screenshots / f"{kind}-1-mcp.png")
         await page.set_viewport_size({"width": size[0], "height": 3000})
         await page.get_by_role("button", name="place found").click()
         await expect(page.locator(".hits")).to_contain_text("shop.py:1")
-        await look_at(page, screenshots / f"{kind}-2-tools.png")
+        await capture_view(page, screenshots / f"{kind}-2-tools.png")
         assert await headlines(page) == [
             "Patch: 2 files",
             "Edit: notes.md",
@@ -154,7 +154,7 @@ async def test_every_tool_says_what_it_does_and_shows_what_it_found(
         await expect(page.locator(".browser img")).to_be_visible()
         await page.get_by_role("button", name="Console").click()
         await expect(page.locator(".browser .plain")).to_contain_text("open")
-        await look_at(page, screenshots / f"{kind}-3-browser.png")
+        await capture_view(page, screenshots / f"{kind}-3-browser.png")
 
 
 async def test_rows_of_other_programs_are_shown_and_nothing_in_them_is_believed(
@@ -187,7 +187,7 @@ async def test_rows_of_other_programs_are_shown_and_nothing_in_them_is_believed(
         await expect(page.locator(".row")).to_have_count(len(rows))
         for fold in ("Console", "1 place found", "Answer of the server"):
             await page.get_by_role("button", name=fold).click()
-        await look_at(page, screenshots / "others.png")
+        await capture_view(page, screenshots / "others.png")
         sources = await page.locator("#thread img").evaluate_all("all => all.map(one => one.src)")
         assert sources == [DOT, DOT]
         assert await page.evaluate("window.hurt") is None

@@ -208,17 +208,17 @@ async def receive_some_and_kill(
 ) -> None:
     """Wait until it streams, hear some more, and end the server in the middle of it. A slow
     machine joins what grows into fewer events, so that the task may come to its end before."""
-    await peer.event("message", where=_passing)
+    await peer.event("message", where=_is_transient)
     more = len(peer.events) + chance.randrange(20)
     while len(peer.events) < more and "taskIdle" not in peer.names():
         await peer.frame()
     await program.kill()
-    received += [event for event in peer.events if not _passing(event)]
+    received += [event for event in peer.events if not _is_transient(event)]
 
 
 def _text(event: dict[str, Any]) -> str:
     return str(event["payload"]["message"].get("text"))
 
 
-def _passing(event: dict[str, Any]) -> bool:
+def _is_transient(event: dict[str, Any]) -> bool:
     return bool(event["payload"].get("message", {}).get("partial"))

@@ -21,7 +21,7 @@ async def test_a_new_task_is_answered_then_started_then_reported(
     text = "I'll create a Python function to calculate Fibonacci numbers."
     async with (
         open_server(tmp_path, Turn(say(text), *done().steps)) as here,
-        client.talk(here) as peer,
+        client.connect(here) as peer,
     ):
         response = await peer.raw(
             json.dumps(
@@ -52,7 +52,7 @@ async def test_a_streamed_reply_grows_and_says_when_it_is_whole(
 ) -> None:
     reply = "The Fibonacci function works by adding the two numbers before. " * 8
     turns = (done("first"), Turn(say(reply, chunk=8), *done("second").steps, pace=200))
-    async with open_server(tmp_path, *turns) as here, client.talk(here) as peer:
+    async with open_server(tmp_path, *turns) as here, client.connect(here) as peer:
         task_id = (await peer.ask("startNewTask", text="go"))["taskId"]
         await peer.asked("completion_result")
         before = len(peer.events)
@@ -78,7 +78,7 @@ async def test_a_streamed_reply_grows_and_says_when_it_is_whole(
 async def test_an_unknown_task_is_reported_as_the_document_says(
     client: Client, tmp_path: Path
 ) -> None:
-    async with open_server(tmp_path) as here, client.talk(here) as peer:
+    async with open_server(tmp_path) as here, client.connect(here) as peer:
         response = await peer.raw(
             json.dumps(
                 {
@@ -106,7 +106,7 @@ async def test_a_tool_that_needs_a_user_is_asked_answered_and_reported(
     client: Client, tmp_path: Path
 ) -> None:
     write = Turn(call("write_to_file", {"path": "a.txt", "content": "one\n"}))
-    async with open_server(tmp_path, write, done()) as here, client.talk(here) as peer:
+    async with open_server(tmp_path, write, done()) as here, client.connect(here) as peer:
         task_id = (await peer.ask("startNewTask", text="write it"))["taskId"]
         ask_ts = await peer.asked("tool")
         assert await peer.ask("pressPrimaryButton", task_id) == {"result": "success"}
@@ -130,7 +130,10 @@ async def test_a_tool_that_needs_a_user_is_asked_answered_and_reported(
 async def test_commands_without_a_task_act_on_the_current_one(
     client: Client, tmp_path: Path
 ) -> None:
-    async with open_server(tmp_path, done("one"), done("two")) as here, client.talk(here) as peer:
+    async with (
+        open_server(tmp_path, done("one"), done("two")) as here,
+        client.connect(here) as peer,
+    ):
         first = (await peer.ask("startNewTask", text="first"))["taskId"]
         await peer.asked("completion_result")
         second = (await peer.ask("startNewTask", text="second"))["taskId"]
@@ -150,7 +153,7 @@ async def test_a_message_sent_while_the_model_streams_waits_and_is_delivered(
     client: Client, tmp_path: Path
 ) -> None:
     turns = (Turn(say("Working. " * 20, chunk=4), pace=100), done("with your words"))
-    async with open_server(tmp_path, *turns) as here, client.talk(here) as peer:
+    async with open_server(tmp_path, *turns) as here, client.connect(here) as peer:
         task_id = (await peer.ask("startNewTask", text="go"))["taskId"]
         await peer.event("message", where=lambda e: e["payload"]["message"].get("partial") is True)
         await peer.ask("sendMessage", task_id, message="look at the tests too")
@@ -170,7 +173,7 @@ async def test_cancel_ends_a_streaming_task_and_resume_asks_whether_to_go_on(
     client: Client, tmp_path: Path
 ) -> None:
     turns = (Turn(say("a"), pause(60.0)), done())
-    async with open_server(tmp_path, *turns) as here, client.talk(here) as peer:
+    async with open_server(tmp_path, *turns) as here, client.connect(here) as peer:
         task_id = (await peer.ask("startNewTask", text="go"))["taskId"]
         await peer.event("message", where=lambda e: e["payload"]["message"].get("partial") is True)
         assert await peer.ask("cancelTask", task_id) == {"result": "success"}

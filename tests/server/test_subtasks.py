@@ -12,8 +12,8 @@ import pytest
 
 from joey.server.ipc import serve_ipc
 from joey.testing.script import Turn, call, fail, pause
-from tests.engine.engine_harness import slow_disk
-from tests.scripted_conversations import by_part
+from tests.engine.engine_harness import block_disk_writes
+from tests.scripted_conversations import by_first_message
 from tests.server.ipc_peer import connected
 from tests.server.server_fixture import CommandFailedError, Frame, ServerFixture, done, open_server
 
@@ -25,10 +25,10 @@ def hand(*messages: str) -> Turn:
 
 
 @asynccontextmanager
-async def stage(
+async def open_scripted_server(
     root: Path, parts: Mapping[str, Sequence[Turn]], **settings: Any
 ) -> AsyncIterator[ServerFixture]:
-    async with open_server(root, *[by_part(parts)] * 4, **settings) as here:
+    async with open_server(root, *[by_first_message(parts)] * 4, **settings) as here:
         yield here
 
 
@@ -42,7 +42,7 @@ def list_event_names(events: Sequence[Frame], task_id: str) -> list[str]:
 @pytest.mark.requirement("subtasks:events", "websocket:commands")
 async def test_events_fire_around_a_subtask(tmp_path: Path) -> None:
     parts = {"the whole": [hand("a part"), done("whole")], "a part": [done("part")]}
-    async with stage(tmp_path, parts, **ALLOW) as here, here.peer() as peer:
+    async with open_scripted_server(tmp_path, parts, **ALLOW) as here, here.peer() as peer:
         task_id = (await peer.ask("startNewTask", text="the whole"))["taskId"]
         await peer.asked("completion_result")
         child_id = (await peer.event("taskSpawned"))["payload"]["childTaskId"]
@@ -66,7 +66,7 @@ async def test_events_fire_around_a_subtask(tmp_path: Path) -> None:
 async def test_a_subtask_that_fails_completes_no_delegation(tmp_path: Path) -> None:
     refused = Turn(fail(400, "no"))
     parts = {"the whole": [hand("a part"), done("whole")], "a part": [refused]}
-    async with stage(tmp_path, parts, **ALLOW) as here, here.peer() as peer:
+    async with open_scripted_server(tmp_path, parts, **ALLOW) as here, here.peer() as peer:
         task_id = (await peer.ask("startNewTask", text="the whole"))["taskId"]
         child_id = (await peer.event("taskDelegated"))["payload"]["childTaskId"]
         await peer.asked("api_req_failed")
@@ -80,7 +80,7 @@ async def test_a_subtask_that_fails_completes_no_delegation(tmp_path: Path) -> N
 @pytest.mark.requirement("subtasks:seen")
 async def test_a_subtask_is_reported_as_a_task_of_its_own(tmp_path: Path) -> None:
     parts = {"the whole": [hand("a part"), done("whole")], "a part": [done("part")]}
-    async with stage(tmp_path, parts, **ALLOW) as here, here.peer() as peer:
+    async with open_scripted_server(tmp_path, parts, **ALLOW) as here, here.peer() as peer:
         task_id = (await peer.ask("startNewTask", text="the whole"))["taskId"]
         await peer.asked("completion_result")
         spawned = await peer.event("taskSpawned")
@@ -110,7 +110,7 @@ async def test_questions_of_a_subtask_are_answered_under_its_id_or_as_the_curren
     tmp_path: Path,
 ) -> None:
     parts = {"the whole": [hand("a part"), done("whole")], "a part": [done("part")]}
-    async with stage(tmp_path, parts) as here, here.peer() as peer:
+    async with open_scripted_server(tmp_path, parts) as here, here.peer() as peer:
         task_id = (await peer.ask("startNewTask", text="the whole"))["taskId"]
         await peer.asked("tool")
         await peer.ask("pressPrimaryButton")
@@ -134,7 +134,7 @@ async def test_questions_of_a_subtask_are_answered_under_its_id_or_as_the_curren
 @pytest.mark.requirement("subtasks:stopped")
 async def test_a_subtask_can_be_cancelled_alone(tmp_path: Path) -> None:
     parts = {"the whole": [hand("a part"), done("whole")], "a part": [Turn(pause(600.0))]}
-    async with stage(tmp_path, parts, **ALLOW) as here, here.peer() as peer:
+    async with open_scripted_server(tmp_path, parts, **ALLOW) as here, here.peer() as peer:
         await peer.ask("startNewTask", text="the whole")
         child_id = (await peer.event("taskSpawned"))["payload"]["childTaskId"]
         await peer.event("taskStarted", where=lambda e: bool(e["taskId"] == child_id))
@@ -146,7 +146,7 @@ async def test_a_subtask_can_be_cancelled_alone(tmp_path: Path) -> None:
 @pytest.mark.requirement("subtasks:cancel")
 async def test_cancelling_the_parent_cancels_the_tree_and_resuming_goes_on(tmp_path: Path) -> None:
     parts = {"the whole": [hand("a part"), done("whole")], "a part": [Turn(pause(600.0))]}
-    async with stage(tmp_path, parts, **ALLOW) as here, here.peer() as peer:
+    async with open_scripted_server(tmp_path, parts, **ALLOW) as here, here.peer() as peer:
         task_id = (await peer.ask("startNewTask", text="the whole"))["taskId"]
         child_id = (await peer.event("taskSpawned"))["payload"]["childTaskId"]
         await peer.event("taskStarted", where=lambda e: bool(e["taskId"] == child_id))
@@ -172,7 +172,7 @@ async def test_a_background_tree_does_not_become_the_current_task(tmp_path: Path
         "a part": [Turn(pause(600.0))],
         "another": [done("other")],
     }
-    async with stage(tmp_path, parts, **ALLOW) as here, here.peer() as peer:
+    async with open_scripted_server(tmp_path, parts, **ALLOW) as here, here.peer() as peer:
         await peer.ask("startNewTask", text="the whole")
         other_id = (await peer.ask("startNewTask", text="another"))["taskId"]
         gate.set()
@@ -186,7 +186,7 @@ async def test_the_events_reach_roos_own_socket_too(tmp_path: Path) -> None:
     parts = {"the whole": [hand("a part"), done("whole")], "a part": [done("part")]}
     path = tmp_path / "private" / "roo.sock"
     async with (
-        stage(tmp_path, parts, **ALLOW) as here,
+        open_scripted_server(tmp_path, parts, **ALLOW) as here,
         serve_ipc(here.hub, path),
         connected(path) as peer,
     ):
@@ -207,7 +207,7 @@ async def test_of_several_subtasks_the_one_that_asks_is_the_current_task(tmp_pat
         "part two": [Turn(pause(600.0))],
         "part three": [Turn(call("ask_followup_question", question)), done("three")],
     }
-    async with stage(tmp_path, parts, **ALLOW) as here, here.peer() as peer:
+    async with open_scripted_server(tmp_path, parts, **ALLOW) as here, here.peer() as peer:
         task_id = (await peer.ask("startNewTask", text="the whole"))["taskId"]
         one, two, three = (await peer.event("taskPaused"))["payload"]["childTaskIds"]
         await peer.event("taskFinished", where=lambda e: bool(e["taskId"] == one))
@@ -215,7 +215,7 @@ async def test_of_several_subtasks_the_one_that_asks_is_the_current_task(tmp_pat
         assert await peer.ask("getCurrentTaskStack") == {"taskStack": [task_id, three]}
         asking = here.hub.engine.find_open_task(three)
         assert asking is not None
-        with slow_disk(asking):
+        with block_disk_writes(asking):
             await peer.ask("sendMessage", message="that")
             await peer.event("taskFinished", where=lambda e: bool(e["taskId"] == three))
             assert await peer.ask("getCurrentTaskStack") == {"taskStack": [task_id, two]}
@@ -227,7 +227,7 @@ async def test_of_several_subtasks_the_one_that_asks_is_the_current_task(tmp_pat
 @pytest.mark.requirement("subtasks:seen", "websocket:current-task")
 async def test_a_message_to_the_parent_leaves_the_subtask_the_current_task(tmp_path: Path) -> None:
     parts = {"the whole": [hand("a part"), done("whole")], "a part": [done("part")]}
-    async with stage(tmp_path, parts) as here, here.peer() as peer:
+    async with open_scripted_server(tmp_path, parts) as here, here.peer() as peer:
         task_id = (await peer.ask("startNewTask", text="the whole"))["taskId"]
         await peer.asked("tool")
         before = len(peer.events)
@@ -242,7 +242,7 @@ async def test_a_message_to_the_parent_leaves_the_subtask_the_current_task(tmp_p
 @pytest.mark.requirement("subtasks:stopped")
 async def test_a_subtask_may_be_deleted_while_its_parent_waits(tmp_path: Path) -> None:
     parts = {"the whole": [hand("a part"), done("whole")], "a part": [Turn(pause(600.0))]}
-    async with stage(tmp_path, parts, **ALLOW) as here, here.peer() as peer:
+    async with open_scripted_server(tmp_path, parts, **ALLOW) as here, here.peer() as peer:
         await peer.ask("startNewTask", text="the whole")
         child_id = (await peer.event("taskSpawned"))["payload"]["childTaskId"]
         await peer.event("taskStarted", where=lambda e: bool(e["taskId"] == child_id))
@@ -253,7 +253,7 @@ async def test_a_subtask_may_be_deleted_while_its_parent_waits(tmp_path: Path) -
 
 async def test_deleting_the_parent_leaves_a_subtask_that_can_go_on_alone(tmp_path: Path) -> None:
     parts = {"the whole": [hand("a part"), done("whole")], "a part": [Turn(pause(600.0))]}
-    async with stage(tmp_path, parts, **ALLOW) as here, here.peer() as peer:
+    async with open_scripted_server(tmp_path, parts, **ALLOW) as here, here.peer() as peer:
         task_id = (await peer.ask("startNewTask", text="the whole"))["taskId"]
         child_id = (await peer.event("taskSpawned"))["payload"]["childTaskId"]
         await peer.event("taskStarted", where=lambda e: bool(e["taskId"] == child_id))
@@ -268,7 +268,7 @@ async def test_deleting_the_parent_leaves_a_subtask_that_can_go_on_alone(tmp_pat
 @pytest.mark.requirement("budgets:wire")
 async def test_limits_that_come_with_a_task_end_it(tmp_path: Path) -> None:
     parts = {"the whole": [hand("a part"), done("whole")], "a part": [done("part")]}
-    async with stage(tmp_path, parts, **ALLOW) as here, here.peer() as peer:
+    async with open_scripted_server(tmp_path, parts, **ALLOW) as here, here.peer() as peer:
         limits = {"maxTurns": 1}
         task_id = (await peer.ask("startNewTask", text="the whole", limits=limits))["taskId"]
         failed = await peer.event("taskFailed", where=lambda event: event["taskId"] == task_id)

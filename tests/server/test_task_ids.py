@@ -13,8 +13,8 @@ import pytest
 from joey.client.remote import RemoteError
 from joey.core.wire.commands import COMMANDS, CommandSpec, TaskNeed
 from joey.testing.script import Turn, call
-from tests.client.serving import a_place, write
 from tests.client.serving import done as completing
+from tests.client.serving import open_harness, write
 from tests.server.ipc_peer import connected, new_task, serving
 from tests.server.server_fixture import CommandFailedError, Peer, ServerFixture, done, open_server
 
@@ -162,7 +162,7 @@ async def test_a_remote_engine_never_takes_up_a_task_without_an_id(
 ) -> None:
     turns = Turn(write("note", "hi\n")), Turn(completing())
     async with (
-        a_place(tmp_path, turns) as (place, _),
+        open_harness(tmp_path, turns) as (place, _),
         place.serving() as server,
         await server.connect() as engine,
     ):

@@ -26,7 +26,7 @@ class Client:
         self._packages = packages
 
     @asynccontextmanager
-    async def talk(self, here: ServerFixture) -> AsyncIterator[ForeignClient]:
+    async def connect(self, here: ServerFixture) -> AsyncIterator[ForeignClient]:
         async with here.socket() if self._packages is None else node(here, self._packages) as wire:
             foreign = ForeignClient(wire)
             welcome = await foreign.frame()
@@ -42,14 +42,14 @@ class ForeignClient(FrameClient):
     def stop_reading(self) -> None:
         match self._wire:
             case NodeSocket():
-                self._wire.order({"pause": True})
+                self._wire.send_order({"pause": True})
             case ClientConnection():
                 self._wire.transport.pause_reading()
 
     def read_on(self) -> None:
         match self._wire:
             case NodeSocket():
-                self._wire.order({"resume": True})
+                self._wire.send_order({"resume": True})
             case ClientConnection():
                 self._wire.transport.resume_reading()
 
@@ -60,22 +60,22 @@ class NodeSocket:
     def __init__(self, process: Process) -> None:
         self._process = process
 
-    def order(self, what: dict[str, Any]) -> None:
+    def send_order(self, what: dict[str, Any]) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(what).encode() + b"\n")
 
     async def send(self, data: str | bytes) -> None:
         if isinstance(data, str):
-            self.order({"text": data})
+            self.send_order({"text": data})
         else:
-            self.order({"base64": base64.b64encode(data).decode()})
+            self.send_order({"base64": base64.b64encode(data).decode()})
 
     async def recv(self) -> str:
-        message = await self.line()
+        message = await self.read_line()
         assert "frame" in message, message
         return json.dumps(message["frame"])
 
-    async def line(self) -> dict[str, Any]:
+    async def read_line(self) -> dict[str, Any]:
         assert self._process.stdout is not None
         line = await self._process.stdout.readline()
         assert line, "the client in node ended"
@@ -86,7 +86,7 @@ class NodeSocket:
         """Leave as a client should; what is still heard is passed over."""
         assert self._process.stdin is not None
         self._process.stdin.close()
-        while "close" not in await self.line():
+        while "close" not in await self.read_line():
             pass
 
 
@@ -103,7 +103,7 @@ async def node(here: ServerFixture, packages: Path) -> AsyncIterator[NodeSocket]
     socket = NodeSocket(process)
     try:
         async with asyncio.timeout(TIMEOUT_S):
-            assert await socket.line() == {"open": True}
+            assert await socket.read_line() == {"open": True}
         yield socket
         async with asyncio.timeout(TIMEOUT_S):
             await socket.close()

@@ -138,7 +138,7 @@ async def test_a_condensed_task_goes_back_before_its_summary_and_goes_on(
 
 
 @pytest.mark.requirement("adoption:usage", "adoption:family")
-async def test_cost_and_family_of_a_task_go_on_with_it(tmp_path: Path) -> None:
+async def test_cost_and_task_tree_of_a_task_go_on_with_it(tmp_path: Path) -> None:
     known = roo_task_directories.item("t1", parentTaskId="above", childIds=["below"])
     condensed = {"cost": 0.25, "newContextTokens": 55, "summary": "", "prevContextTokens": 9}
     rows = [*roo_task_directories.rows(), roo_task_directories.say(9, "condense_context", "")]
@@ -160,7 +160,9 @@ async def test_cost_and_family_of_a_task_go_on_with_it(tmp_path: Path) -> None:
     assert (listed.parent_id, listed.child_ids) == ("above", ("below",))
 
 
-async def test_a_fork_of_an_adopted_task_has_cost_nothing_and_has_no_family(tmp_path: Path) -> None:
+async def test_a_fork_of_an_adopted_task_has_cost_nothing_and_has_no_task_tree(
+    tmp_path: Path,
+) -> None:
     known = roo_task_directories.item("t1", parentTaskId="above", childIds=["below"])
     roo_task_directories.write(
         tmp_path / "tasks" / "t1",

@@ -416,7 +416,7 @@ def test_ids_are_as_short_as_they_can_be_and_tasks_are_found_by_them(tmp_path: P
         assert index.find_by_prefix("x") == []
 
 
-def test_a_family_is_known_by_what_parents_and_children_say(tmp_path: Path) -> None:
+def test_a_task_tree_is_known_by_what_parents_and_children_say(tmp_path: Path) -> None:
     put(tmp_path, "root", childIds=["named", "gone"])
     put(tmp_path, "named")
     put(tmp_path, "own", parentId="root")

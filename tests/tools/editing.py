@@ -22,13 +22,13 @@ async def prepare(tool: AnyTool, ctx: ToolContext, arguments: dict[str, Any]) ->
     return prepared
 
 
-async def carry_out(tool: AnyTool, ctx: ToolContext, arguments: dict[str, Any]) -> Outcome:
+async def run_tool(tool: AnyTool, ctx: ToolContext, arguments: dict[str, Any]) -> Outcome:
     return await tool.run(await prepare(tool, ctx, arguments), ctx, None)
 
 
 async def expect_error(tool: AnyTool, ctx: ToolContext, arguments: dict[str, Any]) -> str:
     with pytest.raises(ToolError) as caught:
-        await carry_out(tool, ctx, arguments)
+        await run_tool(tool, ctx, arguments)
     return str(caught.value)
 
 

@@ -45,7 +45,7 @@ def make_long_line(path: Path) -> None:
 
 
 @contextmanager
-def little_memory(megabytes: int) -> Iterator[None]:
+def limit_peak_memory(megabytes: int) -> Iterator[None]:
     """What is done inside never holds more than this."""
     tracemalloc.start()
     try:

@@ -37,11 +37,11 @@ class StaticMcpServers:
         self.servers = servers or (WEATHER,)
         self.answer = answer
         self.calls: list[tuple[str, str, dict[str, Any]]] = []
-        self.settled = 0
-        self.closed = False
+        self.ready_waits = 0
+        self.is_closed = False
 
     async def wait_until_ready(self, patience: float) -> None:
-        self.settled += 1
+        self.ready_waits += 1
         await asyncio.sleep(0)
 
     async def call_tool(
@@ -60,7 +60,7 @@ class StaticMcpServers:
         return self.answer or McpResult(f"the text of {uri}")
 
     async def close(self) -> None:
-        self.closed = True
+        self.is_closed = True
 
 
-_fits: type[Mcp] = StaticMcpServers
+_protocol_check: type[Mcp] = StaticMcpServers

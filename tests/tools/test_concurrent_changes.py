@@ -12,7 +12,7 @@ from joey.core.models import ToolProtocol
 from joey.errors import ToolError
 from joey.ports import ToolContext
 from joey.tools.registry import Registry, build_default_tools
-from tests.tools.editing import CODE, carry_out, expect_error, prepare
+from tests.tools.editing import CODE, expect_error, prepare, run_tool
 from tests.tools.tool_context import make_context
 
 registry = Registry(build_default_tools())
@@ -41,7 +41,7 @@ def work(ctx: ToolContext) -> Path:
 
 
 async def call(ctx: ToolContext, tool: str, arguments: dict[str, Any]) -> str:
-    return (await carry_out(registry.find(tool), ctx, arguments)).text
+    return (await run_tool(registry.find(tool), ctx, arguments)).text
 
 
 async def read(ctx: ToolContext, **lines: Any) -> None:

@@ -18,7 +18,7 @@ from joey.tools.edit import (
     StringReplacement,
 )
 from joey.tools.regex_client import find_pattern
-from tests.tools.editing import CODE, carry_out, expect_error, is_offered, prepare
+from tests.tools.editing import CODE, expect_error, is_offered, prepare, run_tool
 from tests.tools.test_xml_calls import only_call, parsed
 from tests.tools.tool_context import make_context
 
@@ -183,7 +183,7 @@ async def test_the_row_has_the_patch(ctx: ToolContext, work: Path) -> None:
 async def test_a_text_is_replaced_literally(
     ctx: ToolContext, work: Path, old: str, new: str
 ) -> None:
-    result = msgspec.json.decode((await carry_out(tool, ctx, arguments(old, new))).text)
+    result = msgspec.json.decode((await run_tool(tool, ctx, arguments(old, new))).text)
     assert (work / "a.py").read_text() == CODE.replace(old, new)
     assert list(result) == ["path", "operation", "notice"]
     assert (result["path"], result["operation"]) == ("a.py", "modified")
@@ -192,13 +192,13 @@ async def test_a_text_is_replaced_literally(
 
 @pytest.mark.requirement("tool:edit:success")
 async def test_all_of_them_are_replaced_if_that_is_wanted(ctx: ToolContext, work: Path) -> None:
-    outcome = await carry_out(tool, ctx, arguments("return", "yield", replace_all=True))
+    outcome = await run_tool(tool, ctx, arguments("return", "yield", replace_all=True))
     assert (work / "a.py").read_text() == CODE.replace("return", "yield")
     assert "2 places were changed." in outcome.text
 
 
 async def test_in_xml_the_result_is_an_element(tmp_path: Path, ctx: ToolContext) -> None:
-    outcome = await carry_out(
+    outcome = await run_tool(
         tool, make_context(tmp_path, protocol=ToolProtocol.XML), arguments("1", "11")
     )
     assert outcome.text.startswith("<file_write_result>\n<path>a.py</path>\n")
@@ -208,7 +208,7 @@ async def test_a_file_named_by_its_whole_path_is_shown_as_the_workspace_sees_it(
     ctx: ToolContext, work: Path
 ) -> None:
     given = arguments("1", "11") | {"file_path": str(work / "a.py")}
-    assert msgspec.json.decode((await carry_out(tool, ctx, given)).text)["path"] == "a.py"
+    assert msgspec.json.decode((await run_tool(tool, ctx, given)).text)["path"] == "a.py"
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ async def test_what_models_put_in_by_habit_is_taken_off(
 ) -> None:
     ctx = make_context(tmp_path, model=ModelInfo(id=model))
     (ctx.files.root / "a.py").write_text(CODE + "<two>\n")
-    outcome = await carry_out(tool, ctx, arguments(old, new))
+    outcome = await run_tool(tool, ctx, arguments(old, new))
     text = (ctx.files.root / "a.py").read_text()
     assert expected in outcome.text
     assert "|" not in text
@@ -277,7 +277,7 @@ async def test_only_text_files_that_exist_can_be_changed(ctx: ToolContext, work:
     ):
         assert expected in await expect_error(tool, ctx, arguments("1", "2") | {"file_path": name})
     with pytest.raises(IgnoredPathError):
-        await carry_out(tool, ctx, arguments("1", "2") | {"file_path": "secret"})
+        await run_tool(tool, ctx, arguments("1", "2") | {"file_path": "secret"})
 
 
 @pytest.mark.parametrize(
@@ -308,7 +308,7 @@ async def test_a_file_outside_is_changed_once_it_is_allowed(
     ctx: ToolContext, tmp_path: Path
 ) -> None:
     (tmp_path / "other").write_text("a\n")
-    outcome = await carry_out(tool, ctx, arguments("a", "b") | {"file_path": "../other"})
+    outcome = await run_tool(tool, ctx, arguments("a", "b") | {"file_path": "../other"})
     assert (tmp_path / "other").read_text() == "b\n"
     assert '"../other"' in outcome.text
 
@@ -327,7 +327,7 @@ async def test_a_miss_in_a_file_that_is_not_utf_8_can_be_reported(
 
 @pytest.mark.requirement("tool:edit:native:older-forms")
 async def test_operations_are_done_one_after_the_other(ctx: ToolContext, work: Path) -> None:
-    await carry_out(tool, ctx, older(("1", "one"), ("return one", "return uno")))
+    await run_tool(tool, ctx, older(("1", "one"), ("return one", "return uno")))
     assert (work / "a.py").read_text() == CODE.replace("return 1", "return uno")
 
 
@@ -335,7 +335,7 @@ async def test_operations_are_done_one_after_the_other(ctx: ToolContext, work: P
 async def test_operations_that_fail_are_reported_and_the_others_done(
     ctx: ToolContext, work: Path
 ) -> None:
-    outcome = await carry_out(tool, ctx, older(("1", "11"), ("nowhere", "x"), ("return", "x")))
+    outcome = await run_tool(tool, ctx, older(("1", "11"), ("nowhere", "x"), ("return", "x")))
     assert (work / "a.py").read_text() == CODE.replace("1", "11")
     assert outcome.text.startswith("Some operations failed:\nOperation 2: No match found")
     assert "\nOperation 3: Found 2 matches" in outcome.text
@@ -387,7 +387,7 @@ async def test_a_text_or_an_expression_is_replaced_everywhere(
 ) -> None:
     for data in (CODE, CODE.replace("\n", "\r\n")):
         (work / "a.py").write_bytes(data.encode())
-        await carry_out(tool, ctx, {"path": "a.py", **given})
+        await run_tool(tool, ctx, {"path": "a.py", **given})
         text = (work / "a.py").read_bytes().decode()
         assert text.replace("\r\n", "\n") == expected
         assert text.count("\r") == data.count("\r")

@@ -10,7 +10,7 @@ from joey.errors import ArgumentError
 from joey.ports import ToolContext
 from joey.tools.base import Access, Claim
 from joey.tools.edit_file import EditFile, EditFileParams
-from tests.tools.editing import CODE, carry_out, expect_error, is_offered, prepare
+from tests.tools.editing import CODE, expect_error, is_offered, prepare, run_tool
 from tests.tools.test_xml_calls import parsed
 from tests.tools.tool_context import make_context
 
@@ -106,7 +106,7 @@ async def test_the_row_of_a_new_file_says_so(ctx: ToolContext, work: Path) -> No
 @pytest.mark.requirement("tool:edit_file:success:creates")
 async def test_a_file_is_made_as_it_is_given(ctx: ToolContext, work: Path) -> None:
     given = arguments("", "```\r\n1 | x\n") | {"file_path": "new/b.py"}
-    result = msgspec.json.decode((await carry_out(tool, ctx, given)).text)
+    result = msgspec.json.decode((await run_tool(tool, ctx, given)).text)
     assert (work / "new" / "b.py").read_bytes() == b"```\r\n1 | x\n"
     assert (result["path"], result["operation"]) == ("new/b.py", "created")
 
@@ -122,10 +122,10 @@ async def test_a_file_that_exists_is_not_made_anew(ctx: ToolContext, work: Path)
 
 @pytest.mark.requirement("tool:edit_file:success")
 async def test_a_text_is_replaced_as_often_as_expected(ctx: ToolContext, work: Path) -> None:
-    outcome = await carry_out(tool, ctx, arguments("return", "$&", expected_replacements=2))
+    outcome = await run_tool(tool, ctx, arguments("return", "$&", expected_replacements=2))
     assert (work / "a.py").read_text() == CODE.replace("return", "$&")
     assert outcome.text.endswith("} (2 replacements)")
-    once = await carry_out(tool, ctx, arguments("1", "11"))
+    once = await run_tool(tool, ctx, arguments("1", "11"))
     assert msgspec.json.decode(once.text)["operation"] == "modified"
 
 
@@ -144,7 +144,7 @@ async def test_white_space_may_differ(
     ctx: ToolContext, work: Path, before: str, old: str, new: str, after: str
 ) -> None:
     (work / "a.py").write_bytes(before.encode())
-    outcome = await carry_out(tool, ctx, arguments(old, new))
+    outcome = await run_tool(tool, ctx, arguments(old, new))
     assert (work / "a.py").read_bytes() == after.encode()
     assert ("with other white space" in outcome.text) is (old not in before)
 
@@ -153,7 +153,7 @@ async def test_a_match_on_one_line_is_preferred_to_one_on_several(
     ctx: ToolContext, work: Path
 ) -> None:
     (work / "a.py").write_text("a\nb\nc\na   b\n")
-    await carry_out(tool, ctx, arguments("a b", "x"))
+    await run_tool(tool, ctx, arguments("a b", "x"))
     assert (work / "a.py").read_text() == "a\nb\nc\nx\n"
 
 

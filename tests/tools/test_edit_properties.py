@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from joey.core.models import ModelInfo
 from joey.tools.registry import Registry, build_default_tools
-from tests.tools.editing import carry_out
+from tests.tools.editing import run_tool
 from tests.tools.tool_context import make_context
 
 registry = Registry(build_default_tools())
@@ -118,7 +118,7 @@ def changed(tool: str, arguments: dict[str, Any], before: bytes) -> bytes:
             ctx = make_context(Path(directory), model=ModelInfo(id="claude"))
             path = ctx.files.root / "a"
             path.write_bytes(before)
-            await carry_out(registry.find(tool), ctx, arguments)
+            await run_tool(registry.find(tool), ctx, arguments)
             return path.read_bytes()
 
     return asyncio.run(change())

@@ -47,7 +47,13 @@ from joey.testing.script import Call, Turn, say
 from joey.tools.custom_tool import CustomTool
 from joey.tools.mcp_tool import McpServerTool
 from joey.tools.registry import AnyTool, Registry, build_default_tools
-from tests.engine.engine_harness import EngineHarness, check_history, durable, finish, settled
+from tests.engine.engine_harness import (
+    EngineHarness,
+    check_history,
+    finish,
+    list_durable_events,
+    wait_for_ending,
+)
 from tests.requirements import REQUIREMENTS
 from tests.tools.tool_examples import (
     ALWAYS,
@@ -61,7 +67,7 @@ from tests.tools.tool_examples import (
     Failure,
     as_xml,
 )
-from tests.tools.tool_workspace import CHROMIUM, build_capabilities, furnish
+from tests.tools.tool_workspace import CHROMIUM, build_capabilities, write_sample_files
 from tests.tools.weather_server import DESCRIPTION, SCHEMA
 
 OURS = {tool.name: tool for tool in build_default_tools()}
@@ -255,7 +261,7 @@ def test_a_native_call_is_read_at_every_split(example: Example) -> None:
 @each("xml")
 def test_an_xml_call_means_what_the_native_one_means(example: Example) -> None:
     tool = TOOLS[example.kind]
-    text = example.xml or as_xml(example.called, example.arguments)
+    text = example.xml or as_xml(example.tool_name, example.arguments)
     for pieces in [text, *halves(text)]:
         (call,) = read_xml(*pieces)
         assert call.problem is None
@@ -284,7 +290,7 @@ def test_a_required_parameter_that_is_left_out_is_named(example: Example) -> Non
         rest = {key: value for key, value in example.arguments.items() if key != name}
         if not field.required:
             continue
-        if name in example.left_out:
+        if name in example.optional_parameters:
             tool.parse(rest)
             continue
         with pytest.raises(ArgumentError) as caught:
@@ -356,61 +362,61 @@ class CallResult(NamedTuple):
 class ToolCallRunner:
     """Plays a call in a task of its own."""
 
-    def __init__(self, shop: EngineHarness, example: Example, protocol: ToolProtocol) -> None:
-        self.shop, self.example, self.protocol = shop, example, protocol
+    def __init__(self, harness: EngineHarness, example: Example, protocol: ToolProtocol) -> None:
+        self.harness, self.example, self.protocol = harness, example, protocol
         self.user = RecordingUser()
         self.request: ModelRequest | None = None
         """The first one."""
-        self._place = 0
+        self._message_index = 0
         """Which message the call is in."""
 
-    async def play(self, sample: Example | Failure, settings: Settings) -> Task:
-        self._place = 2 * len(sample.first) + 1
+    async def run_call(self, sample: Example | Failure, settings: Settings) -> Task:
+        self._message_index = 2 * len(sample.earlier_calls) + 1
         failure = sample if isinstance(sample, Failure) else None
-        furnish(self.shop.root)
-        if failure is None or not failure.bare:
-            self.shop.capabilities = build_capabilities(self.example.kind, self.shop)
+        write_sample_files(self.harness.root)
+        if failure is None or not failure.without_capabilities:
+            self.harness.capabilities = build_capabilities(self.example.kind, self.harness)
         xml = self.example.xml if failure is None else None
-        meanwhile = failure.meanwhile if failure is not None else None
-        provider = self.shop.script(
-            *(Turn(self._spoken(first.name, first.input)) for first in sample.first),
-            self._turn(sample.arguments, xml, meanwhile),
-            *(Turn(self._spoken(then.name, then.input)) for then in sample.then),
+        meanwhile = failure.change_workspace if failure is not None else None
+        provider = self.harness.use_script(
+            *(Turn(self._make_step(first.name, first.input)) for first in sample.earlier_calls),
+            self._make_turn(sample.arguments, xml, meanwhile),
+            *(Turn(self._make_step(then.name, then.input)) for then in sample.later_calls),
             *(finish() for _ in range(3)),
         )
-        task = await self.shop.start(settings=settings, policy=self.user, protocol=self.protocol)
-        await settled(task)
+        task = await self.harness.start(settings=settings, policy=self.user, protocol=self.protocol)
+        await wait_for_ending(task)
         if self.user.asks and self.example.ask is AskKind.COMPLETION_RESULT and failure is None:
             await task.send("go on")
-            await settled(task)
+            await wait_for_ending(task)
         self.request = provider.requests[0]
         return task
 
-    def _turn(
+    def _make_turn(
         self, arguments: Arguments, xml: str | None, meanwhile: Callable[[Path], object] | None
     ) -> Callable[[ModelRequest], Turn]:
         def turn(request: ModelRequest) -> Turn:
             if meanwhile is not None:
-                meanwhile(self.shop.root)
+                meanwhile(self.harness.root)
             kept = re.findall(r"cmd-\d+\.txt", str(request.messages))
-            text = json.dumps(arguments).replace(ROOT, str(self.shop.root))
+            text = json.dumps(arguments).replace(ROOT, str(self.harness.root))
             text = text.replace(ARTIFACT, kept[-1] if kept else "")
             if xml is not None and self.protocol is ToolProtocol.XML:
                 return Turn(say(xml))
-            return Turn(self._spoken(self.example.called, json.loads(text)))
+            return Turn(self._make_step(self.example.tool_name, json.loads(text)))
 
         return turn
 
-    def _spoken(self, name: str, arguments: Any) -> Any:
+    def _make_step(self, name: str, arguments: Any) -> Any:
         if self.protocol is ToolProtocol.XML:
             return say(as_xml(name, arguments))
         return Call(name, arguments)
 
     def read_result(self, task: Task) -> CallResult:
         """The result that the model has got, which is the only one of its message."""
-        message = task.messages[self._place + 1]
-        outcomes = [event for event in durable(task) if isinstance(event, ToolFinished)]
-        outcome = outcomes[self._place // 2]
+        message = task.messages[self._message_index + 1]
+        outcomes = [event for event in list_durable_events(task) if isinstance(event, ToolFinished)]
+        outcome = outcomes[self._message_index // 2]
         assert message.role == "user"
         assert not isinstance(message.content, str)
         results = [block for block in message.content if isinstance(block, ToolResultBlock)]
@@ -420,7 +426,7 @@ class ToolCallRunner:
                 (outcome.content, outcome.is_error)
             ]
             return CallResult(outcome.content, "", outcome.is_error)
-        header = outcome.header or f"[{self.example.called}] Result:"
+        header = outcome.header or f"[{self.example.tool_name}] Result:"
         assert results == []
         assert re.fullmatch(r"\[.+\] Result:", header, re.DOTALL)
         assert texts.count(header) == 1
@@ -439,7 +445,7 @@ class ToolCallRunner:
 
 
 @pytest.fixture
-async def shop(tmp_path: Path) -> AsyncIterator[EngineHarness]:
+async def engine_harness(tmp_path: Path) -> AsyncIterator[EngineHarness]:
     made = EngineHarness(tmp_path)
     yield made
     await made.engine.close()
@@ -460,9 +466,11 @@ def all_allowed(example: Example, **changes: Any) -> Settings:
 
 
 def without_its_switch(example: Example) -> Settings:
-    if example.switch in (None, ALWAYS):
+    if example.required_setting in (None, ALWAYS):
         return all_allowed(example)
-    (name,) = [field.name for field in fields(Settings) if field.encode_name == example.switch]
+    (name,) = [
+        field.name for field in fields(Settings) if field.encode_name == example.required_setting
+    ]
     return all_allowed(example, **{name: False})
 
 
@@ -487,101 +495,109 @@ def skip_without_chromium(example: Example) -> None:
 @in_both
 @each("approval", "success", "schema")
 async def test_a_call_is_shown_allowed_carried_out_and_answered(
-    example: Example, protocol: ToolProtocol, shop: EngineHarness
+    example: Example, protocol: ToolProtocol, engine_harness: EngineHarness
 ) -> None:
     skip_without_chromium(example)
-    stage = ToolCallRunner(shop, example, protocol)
-    task = await stage.play(example, without_its_switch(example))
-    result = stage.read_result(task)
+    runner = ToolCallRunner(engine_harness, example, protocol)
+    task = await runner.run_call(example, without_its_switch(example))
+    result = runner.read_result(task)
     assert expected_result(example, protocol) in result.text
     assert not result.is_error
-    stage.check_histories(task)
-    assert (shop.root / "secret.txt").read_bytes() == b"hidden\n"
-    for name, data in example.leaves.items():
-        assert (shop.root / name).read_bytes() == data
-    check_offer(stage)
-    check_question(stage, task)
+    runner.check_histories(task)
+    assert (engine_harness.root / "secret.txt").read_bytes() == b"hidden\n"
+    for name, data in example.expected_files.items():
+        assert (engine_harness.root / name).read_bytes() == data
+    check_offer(runner)
+    check_question(runner, task)
 
 
 def expected_result(example: Example, protocol: ToolProtocol) -> str:
     return example.xml_result or example.result if protocol == "xml" else example.result
 
 
-def check_offer(stage: ToolCallRunner) -> None:
+def check_offer(runner: ToolCallRunner) -> None:
     """The model was told of the tool, in the way of its protocol."""
-    request, example = stage.request, stage.example
+    request, example = runner.request, runner.example
     assert request is not None
-    native = example.called in [tool.name for tool in request.tools or ()]
-    in_prompt = f"\n## {example.called}\nDescription: " in request.system
-    is_offered = stage.protocol in example.offered
-    assert native == (is_offered and stage.protocol is ToolProtocol.NATIVE)
-    assert in_prompt == (is_offered and stage.protocol is ToolProtocol.XML)
+    native = example.tool_name in [tool.name for tool in request.tools or ()]
+    in_prompt = f"\n## {example.tool_name}\nDescription: " in request.system
+    is_offered = runner.protocol in example.offered_protocols
+    assert native == (is_offered and runner.protocol is ToolProtocol.NATIVE)
+    assert in_prompt == (is_offered and runner.protocol is ToolProtocol.XML)
 
 
-def check_question(stage: ToolCallRunner, task: Task) -> None:
+def check_question(runner: ToolCallRunner, task: Task) -> None:
     """The person was asked exactly when they had to be, and saw what it is about."""
-    example = stage.example
+    example = runner.example
     if example.ask is AskKind.COMPLETION_RESULT:
-        assert [ask.ask for ask in stage.user.asks] == [AskKind.COMPLETION_RESULT] * 2
+        assert [ask.ask for ask in runner.user.asks] == [AskKind.COMPLETION_RESULT] * 2
         return
-    row, asks = row_of(task, example.called), stage.user.asked_about(example.called)
+    row, asks = row_of(task, example.tool_name), runner.user.asked_about(example.tool_name)
     check_row(row, example)
-    assert (row.result or "") in stage.read_result(task).text
-    if example.switch is None:
+    assert (row.result or "") in runner.read_result(task).text
+    if example.required_setting is None:
         assert asks == []
         assert (row.type, row.say, row.approval_state) == ("say", "tool", "approved")
         return
     assert [ask.ask for ask in asks] == [example.ask]
     assert (row.type, row.ask, row.is_answered) == ("ask", example.ask, True)
     assert row.approval_state == (None if example.ask is AskKind.FOLLOWUP else "approved")
-    reason = "a question to you" if example.switch == ALWAYS else f"{example.switch} is off"
+    reason = (
+        "a question to you"
+        if example.required_setting == ALWAYS
+        else f"{example.required_setting} is off"
+    )
     assert reason in (asks[0].reason or "")
 
 
 @each("approval", "success")
 async def test_a_call_that_the_rules_allow_is_not_asked_about(
-    example: Example, shop: EngineHarness
+    example: Example, engine_harness: EngineHarness
 ) -> None:
     skip_without_chromium(example)
-    if example.switch in (None, ALWAYS):
+    if example.required_setting in (None, ALWAYS):
         return
-    stage = ToolCallRunner(shop, example, ToolProtocol.NATIVE)
-    task = await stage.play(example, all_allowed(example))
-    assert example.result in stage.read_result(task).text
-    assert stage.user.asked_about(example.called) == []
-    row = row_of(task, example.called)
+    runner = ToolCallRunner(engine_harness, example, ToolProtocol.NATIVE)
+    task = await runner.run_call(example, all_allowed(example))
+    assert example.result in runner.read_result(task).text
+    assert runner.user.asked_about(example.tool_name) == []
+    row = row_of(task, example.tool_name)
     check_row(row, example)
     assert (row.type, row.say, row.approval_state) == ("say", "tool", "approved")
-    stage.check_histories(task)
+    runner.check_histories(task)
 
 
 @in_both
 @each("approval")
 async def test_a_rejected_call_is_not_carried_out(
-    example: Example, protocol: ToolProtocol, shop: EngineHarness
+    example: Example, protocol: ToolProtocol, engine_harness: EngineHarness
 ) -> None:
-    if example.switch in (None, ALWAYS):
+    if example.required_setting in (None, ALWAYS):
         return
-    stage = ToolCallRunner(shop, example, protocol)
-    stage.user.rejects = example.called
-    task = await stage.play(example, without_its_switch(example))
-    result = stage.read_result(task)
+    runner = ToolCallRunner(engine_harness, example, protocol)
+    runner.user.rejects = example.tool_name
+    task = await runner.run_call(example, without_its_switch(example))
+    result = runner.read_result(task)
     denied = '"status":"denied"' if protocol is ToolProtocol.NATIVE else "did not allow this call"
     assert denied in result.text
     assert expected_result(example, protocol) not in result.text
-    assert row_of(task, example.called).approval_state == "rejected"
-    for name in example.leaves:
-        before = (shop.root / name).read_bytes() if (shop.root / name).exists() else None
-        assert before != example.leaves[name]
-    stage.check_histories(task)
+    assert row_of(task, example.tool_name).approval_state == "rejected"
+    for name in example.expected_files:
+        before = (
+            (engine_harness.root / name).read_bytes()
+            if (engine_harness.root / name).exists()
+            else None
+        )
+        assert before != example.expected_files[name]
+    runner.check_histories(task)
 
 
 FAILURES = [
     pytest.param(
         example,
         failure,
-        id=f"{example.kind}-{failure.which}",
-        marks=shown(example, f"failure:{failure.which}"),
+        id=f"{example.kind}-{failure.name}",
+        marks=shown(example, f"failure:{failure.name}"),
     )
     for example in EXAMPLES.values()
     for failure in example.failures
@@ -591,16 +607,16 @@ FAILURES = [
 @in_both
 @pytest.mark.parametrize(("example", "failure"), FAILURES)
 async def test_a_call_that_fails_says_why_and_changes_nothing(
-    example: Example, failure: Failure, protocol: ToolProtocol, shop: EngineHarness
+    example: Example, failure: Failure, protocol: ToolProtocol, engine_harness: EngineHarness
 ) -> None:
-    stage = ToolCallRunner(shop, example, protocol)
-    task = await stage.play(failure, all_allowed(example, **failure.settings))
-    result = stage.read_result(task)
-    assert failure.says in result.text.replace('\\"', '"')
+    runner = ToolCallRunner(engine_harness, example, protocol)
+    task = await runner.run_call(failure, all_allowed(example, **failure.settings))
+    result = runner.read_result(task)
+    assert failure.expected_text in result.text.replace('\\"', '"')
     assert result.is_error
     if protocol is ToolProtocol.XML:
-        assert result.header.startswith(f"[{example.called}")
-    changed = {name for name in example.leaves if (shop.root / name).exists()}
-    for name in changed - ({"shop.py"} if failure.meanwhile else set()):
-        assert (shop.root / name).read_bytes() != example.leaves[name]
-    stage.check_histories(task)
+        assert result.header.startswith(f"[{example.tool_name}")
+    changed = {name for name in example.expected_files if (engine_harness.root / name).exists()}
+    for name in changed - ({"shop.py"} if failure.change_workspace else set()):
+        assert (engine_harness.root / name).read_bytes() != example.expected_files[name]
+    runner.check_histories(task)

@@ -28,11 +28,11 @@ URI = f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
 
 class ImageServer(http.server.BaseHTTPRequestHandler):
     answer: tuple[int, Any] = (200, {})
-    asked: list[Any] = []  # noqa: RUF012 (a server of its own for each test)
+    request_bodies: list[Any] = []  # noqa: RUF012 (a server of its own for each test)
 
     def do_POST(self) -> None:
         size = int(self.headers["content-length"])
-        self.asked.append((self.path, json.loads(self.rfile.read(size))))
+        self.request_bodies.append((self.path, json.loads(self.rfile.read(size))))
         status, answer = self.answer
         data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
         self.send_response(status)
@@ -46,7 +46,7 @@ class ImageServer(http.server.BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def painter() -> Iterator[tuple[type[ImageServer], str]]:
+def image_server() -> Iterator[tuple[type[ImageServer], str]]:
     kind = type("Painter", (ImageServer,), {"asked": []})
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), kind) as server:
         thread = threading.Thread(target=server.serve_forever)
@@ -77,29 +77,29 @@ async def make(root: Path, url: str, **arguments: Any) -> tuple[Outcome, ToolCon
 
 @pytest.mark.requirement("tool:generate_image:success")
 async def test_a_image_is_made_and_written(
-    tmp_path: Path, painter: tuple[type[ImageServer], str]
+    tmp_path: Path, image_server: tuple[type[ImageServer], str]
 ) -> None:
-    server, url = painter
+    server, url = image_server
     server.answer = make_image_answer(URI)
     outcome, _ = await make(tmp_path, url, prompt="a kangaroo", path="art/roo")
     assert outcome.text == "The picture is in art/roo.png."
     assert outcome.rows == (("image", URI),)
     assert (tmp_path / "work/art/roo.png").read_bytes() == PNG
-    path, body = server.asked[0]
+    path, body = server.request_bodies[0]
     assert path == "/v1/chat/completions"
     assert body["model"] == "paint-1"
     assert body["modalities"] == ["image", "text"]
 
 
 async def test_a_image_can_be_made_from_another_one(
-    tmp_path: Path, painter: tuple[type[ImageServer], str]
+    tmp_path: Path, image_server: tuple[type[ImageServer], str]
 ) -> None:
-    server, url = painter
+    server, url = image_server
     server.answer = make_image_answer(URI)
     (tmp_path / "work").mkdir()
     (tmp_path / "work/old.png").write_bytes(PNG)
     await make(tmp_path, url, prompt="brighter", path="new.png", image="old.png")
-    assert server.asked[0][1]["messages"][0]["content"][1]["image_url"]["url"] == URI
+    assert server.request_bodies[0][1]["messages"][0]["content"][1]["image_url"]["url"] == URI
 
 
 @pytest.mark.requirement("tool:generate_image:failure:refused")
@@ -116,9 +116,12 @@ async def test_a_image_can_be_made_from_another_one(
     ],
 )
 async def test_a_service_that_gives_no_image_is_reported_with_its_reason(
-    tmp_path: Path, painter: tuple[type[ImageServer], str], answer: tuple[int, Any], expected: str
+    tmp_path: Path,
+    image_server: tuple[type[ImageServer], str],
+    answer: tuple[int, Any],
+    expected: str,
 ) -> None:
-    server, url = painter
+    server, url = image_server
     server.answer = answer
     with pytest.raises(ToolError, match=expected):
         await make(tmp_path, url, prompt="a kangaroo", path="roo.png")

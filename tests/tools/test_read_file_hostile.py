@@ -19,7 +19,7 @@ from joey.workspace.files import LocalFiles
 from tests.knowledge.sample_documents import bomb
 from tests.tools.hostile_files import (
     LONG_LINE_BYTES,
-    little_memory,
+    limit_peak_memory,
     make_long_line,
     make_sparse,
     make_special_files,
@@ -61,11 +61,11 @@ async def test_what_is_no_regular_file_is_refused_at_once(ctx: ToolContext) -> N
 async def test_a_huge_file_takes_little_memory(ctx: ToolContext) -> None:
     make_sparse(ctx.files.root / "zeros.txt")
     make_sparse(ctx.files.root / "log.txt", b"a line of the log\n" * 20_000)
-    with little_memory(32):
+    with limit_peak_memory(32):
         result = await outcome(ctx, "zeros.txt", "log.txt")
     assert "Binary file (txt) - content not displayed" in result.text
     assert "of more than " in result.text
-    with little_memory(32):
+    with limit_peak_memory(32):
         result = await outcome(ctx, "log.txt", line_ranges=[[19_999, 20_000]])
     assert "20000 | a line of the log\n" in result.text
 
@@ -74,7 +74,7 @@ async def test_a_huge_file_takes_little_memory(ctx: ToolContext) -> None:
 @pytest.mark.parametrize("name", ["a.docx", "a.pdf", "a.xlsx", "a.ipynb", "a.png", "a.py"])
 async def test_a_huge_file_of_any_kind_takes_little_memory(ctx: ToolContext, name: str) -> None:
     make_sparse(ctx.files.root / name, b"\x89PNG\r\n\x1a\n" if name == "a.png" else b"x\n")
-    with little_memory(32):
+    with limit_peak_memory(32):
         text = (await outcome(ctx, name)).text
     refusals = ("larger than 64 MB", "too large (2048.0 MB)", "Binary file (py)")
     assert any(refusal in text for refusal in refusals)
@@ -83,14 +83,14 @@ async def test_a_huge_file_of_any_kind_takes_little_memory(ctx: ToolContext, nam
 @pytest.mark.requirement("read:hostile:long-line")
 async def test_a_line_of_a_hundred_megabytes_is_cut(ctx: ToolContext) -> None:
     make_long_line(ctx.files.root / "a.min.js")
-    with little_memory(32):
+    with limit_peak_memory(32):
         result = await outcome(ctx, "a.min.js")
     assert "Line 1 is cut" in result.text
     assert len(result.text) < LONG_LINE_BYTES // 50
-    with little_memory(32):
+    with limit_peak_memory(32):
         result = await outcome(ctx, "a.min.js", line_ranges=[[2, 2]])
     assert "2 | needle\n" in result.text
-    with little_memory(32):
+    with limit_peak_memory(32):
         result = await outcome(ctx, "a.min.js", indentation={"anchor_line": 2})
     assert "too long to look at" in result.text
 
@@ -145,7 +145,7 @@ async def test_an_archive_that_unpacks_without_end_is_an_error_of_its_file(
 ) -> None:
     (ctx.files.root / "fine.txt").write_text("fine\n")
     (ctx.files.root / "bomb.docx").write_bytes(bomb())
-    with little_memory(32):
+    with limit_peak_memory(32):
         result = await outcome(ctx, "bomb.docx", "fine.txt")
     assert result.is_error
     assert "Cannot read bomb.docx: it unpacks to more than 100 MB" in result.text
@@ -168,7 +168,7 @@ async def test_a_file_that_grows_while_it_is_read_has_an_end(tmp_path: Path) -> 
     files = GrowingFiles(tmp_path / "work")
     ctx = make_context(tmp_path, files=files)
     (files.root / "a.log").write_text("a line\n" * 100_000)
-    with little_memory(32):
+    with limit_peak_memory(32):
         result = await outcome(ctx, "a.log")
     assert "1 | a line\n" in result.text
     assert "of more than " in result.text

@@ -16,7 +16,7 @@ from joey.ports import ToolContext
 from joey.tools.list_files import ListFiles
 from joey.tools.search_files import SearchFiles
 from tests.tools.hostile_files import (
-    little_memory,
+    limit_peak_memory,
     make_long_line,
     make_sparse,
     make_special_files,
@@ -70,7 +70,7 @@ async def test_a_huge_file_does_not_hold_up_a_search(ctx: ToolContext) -> None:
     make_sparse(ctx.files.root / "zeros")
     make_sparse(ctx.files.root / "log.txt", b"needle\n" + b"a line\n" * 20_000)
     (ctx.files.root / "z.txt").write_text("needle\n")
-    with little_memory(16):
+    with limit_peak_memory(16):
         text = await search(ctx, "needle|^$")
     assert "# z.txt\n  1 | needle\n" in text
     (ctx.files.root / "small.bin").write_bytes(b"\0\nneedle\n")
@@ -85,7 +85,7 @@ async def test_a_huge_file_does_not_hold_up_a_search(ctx: ToolContext) -> None:
 async def test_matches_in_a_line_of_a_hundred_megabytes_are_cut(ctx: ToolContext) -> None:
     make_long_line(ctx.files.root / "a.min.js")
     (ctx.files.root / "b.txt").write_text("x\n")
-    with little_memory(16):
+    with limit_peak_memory(16):
         text = await search(ctx, "x")
     assert text.startswith("Found 2 results.\n\n# a.min.js\n  1 | xxx")
     assert "[truncated...]\n  2 | needle\n----\n\n# b.txt\n  1 | x\n" in text

@@ -10,7 +10,7 @@ from joey.errors import ArgumentError
 from joey.ports import ToolContext
 from joey.tools.base import Access, Claim
 from joey.tools.search_replace import SearchReplace, SearchReplaceParams
-from tests.tools.editing import CODE, carry_out, expect_error, is_offered, prepare
+from tests.tools.editing import CODE, expect_error, is_offered, prepare, run_tool
 from tests.tools.test_xml_calls import parsed
 from tests.tools.tool_context import make_context
 
@@ -90,7 +90,7 @@ async def test_the_row_has_the_patch(ctx: ToolContext) -> None:
 @pytest.mark.requirement("tool:search_replace:success")
 async def test_the_one_place_is_replaced_literally(ctx: ToolContext, work: Path) -> None:
     given = arguments("return 1", "return $1 $&") | {"file_path": str(work / "a.py")}
-    result = msgspec.json.decode((await carry_out(tool, ctx, given)).text)
+    result = msgspec.json.decode((await run_tool(tool, ctx, given)).text)
     assert (work / "a.py").read_text() == CODE.replace("return 1", "return $1 $&")
     assert (result["path"], result["operation"]) == ("a.py", "modified")
 

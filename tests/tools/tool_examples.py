@@ -1,7 +1,7 @@
 """One good call of every tool, what it is answered with, and calls that fail in all its ways.
 
 `test_every_tool.py` makes each of them in both protocols; `tests/test_tool_table.py` prints what is
-said here into docs/tools.md. The ids that a tool's examples show are its `ids`.
+said here into docs/tools.md. The ids that a tool's examples show are its `requirement_ids`.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ Arguments = dict[str, Any]
 
 
 class Failure(Struct, frozen=True):
-    which: str
+    name: str
     arguments: Arguments
-    says: str
+    expected_text: str
     """A part of what the model is told."""
     settings: dict[str, Any] = {}
-    first: tuple[Call, ...] = ()
-    then: tuple[Call, ...] = ()
+    earlier_calls: tuple[Call, ...] = ()
+    later_calls: tuple[Call, ...] = ()
     """Calls without which the task would not end."""
-    meanwhile: Callable[[Path], object] | None = None
+    change_workspace: Callable[[Path], object] | None = None
     """What somebody else does in the workspace before the call."""
-    bare: bool = False
+    without_capabilities: bool = False
     """Without what the tool needs beside the workspace."""
 
 
@@ -60,7 +60,7 @@ class Example(Struct, frozen=True):
     result: str
     """A part of what the model is told."""
     failures: tuple[Failure, ...]
-    switch: str | None
+    required_setting: str | None
     """The setting without which a person is asked; None: nobody ever is."""
     ask: AskKind = AskKind.TOOL
     xml: str | None = None
@@ -70,24 +70,24 @@ class Example(Struct, frozen=True):
     name: str = ""
     settings: dict[str, Any] = {}
     """Without which it is not offered."""
-    offered: frozenset[ToolProtocol] = BOTH
-    first: tuple[Call, ...] = ()
-    then: tuple[Call, ...] = ()
-    leaves: dict[str, bytes] = {}
-    left_out: tuple[str, ...] = ()
+    offered_protocols: frozenset[ToolProtocol] = BOTH
+    earlier_calls: tuple[Call, ...] = ()
+    later_calls: tuple[Call, ...] = ()
+    expected_files: dict[str, bytes] = {}
+    optional_parameters: tuple[str, ...] = ()
     """Required parameters whose absence has a meaning."""
 
     @property
-    def called(self) -> str:
+    def tool_name(self) -> str:
         return self.name or self.kind
 
     @property
-    def ids(self) -> Iterator[str]:
+    def requirement_ids(self) -> Iterator[str]:
         """All requirements that it is an example of."""
         for facet in FACETS[:-1]:
             yield f"tool:{self.kind}:{facet}"
         for failure in self.failures:
-            yield f"tool:{self.kind}:failure:{failure.which}"
+            yield f"tool:{self.kind}:failure:{failure.name}"
 
 
 def as_xml(name: str, arguments: Arguments) -> str:
@@ -105,12 +105,12 @@ def _is_texts(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
-def _missing(arguments: Arguments, parameter: str) -> Failure:
+def _missing_parameter(arguments: Arguments, parameter: str) -> Failure:
     left = {key: value for key, value in arguments.items() if key != parameter}
     return Failure("missing", left, f"Missing value for required parameter '{parameter}'")
 
 
-def _hidden(arguments: Arguments, parameter: str = "path") -> Failure:
+def _hidden_file(arguments: Arguments, parameter: str = "path") -> Failure:
     """The same call for a file that `.rooignore` hides."""
     return Failure("hidden", {**arguments, parameter: "secret.txt"}, "secret.txt is hidden")
 
@@ -152,7 +152,7 @@ XML_MODIFIED = "<operation>modified</operation>"
 EDITED = {"tool": "appliedDiff", "path": "shop.py", "diffStats": {"added": 1, "removed": 1}}
 
 
-def _edits(kind: str, *more: Failure) -> Example:
+def _edit_example(kind: str, *more: Failure) -> Example:
     """A tool that replaces a quoted text."""
     return Example(
         kind,
@@ -160,8 +160,8 @@ def _edits(kind: str, *more: Failure) -> Example:
         EDITED,
         MODIFIED,
         (
-            _missing(QUOTE, "new_string"),
-            _hidden(QUOTE, "file_path"),
+            _missing_parameter(QUOTE, "new_string"),
+            _hidden_file(QUOTE, "file_path"),
             Failure("no-match", {**QUOTE, "old_string": "nowhere"}, "No match found"),
             Failure("no-file", {**QUOTE, "file_path": "none.py"}, "none.py"),
             Failure("binary", {**QUOTE, "file_path": "photo.png"}, "photo.png is a binary file"),
@@ -172,12 +172,12 @@ def _edits(kind: str, *more: Failure) -> Example:
         WRITE,
         xml_result=XML_MODIFIED,
         settings={"edit_tool": kind},
-        leaves={"shop.py": NEW_SHOP},
-        left_out=("old_string",) if kind == "edit_file" else (),
+        expected_files={"shop.py": NEW_SHOP},
+        optional_parameters=("old_string",) if kind == "edit_file" else (),
     )
 
 
-def _reading() -> Iterator[Example]:
+def _reading_examples() -> Iterator[Example]:
     files = {"files": [{"path": "shop.py", "line_ranges": [[1, 2]], "indentation": None}]}
     several = [{"path": f"{number}.py"} for number in range(6)]
     around = {"path": "shop.py", "indentation": {"anchor_line": 0}}
@@ -188,7 +188,7 @@ def _reading() -> Iterator[Example]:
         {"tool": "readFile", "path": "shop.py", "reason": "lines 1-2"},
         "File: shop.py\nLines 1-2:\n1 | class Shop:",
         (
-            _missing(files, "files"),
+            _missing_parameter(files, "files"),
             Failure("hidden", {"files": [{"path": "secret.txt"}]}, "secret.txt is hidden"),
             Failure("no-file", {"files": [{"path": "none.py"}]}, "File not found"),
             Failure("folder", {"files": [{"path": "docs"}]}, "docs is a directory"),
@@ -210,8 +210,8 @@ def _reading() -> Iterator[Example]:
         {"tool": "searchFiles", "path": ".", "regex": "def (total)", "filePattern": "*.py"},
         "Found 1 result.\n\n# shop.py\n  1 | class Shop:\n  2 |     def total(self):",
         (
-            _missing(search, "regex"),
-            _hidden(search),
+            _missing_parameter(search, "regex"),
+            _hidden_file(search),
             Failure("no-folder", {**search, "path": "none"}, "none"),
             Failure("bad-regex", {**search, "regex": "("}, "regex"),
         ),
@@ -224,8 +224,8 @@ def _reading() -> Iterator[Example]:
         {"tool": "listFilesTopLevel", "path": "docs", "content": "plan.md"},
         "plan.md",
         (
-            _missing(directory, "path"),
-            _hidden(directory),
+            _missing_parameter(directory, "path"),
+            _hidden_file(directory),
             Failure("no-folder", {"path": "none"}, "none"),
         ),
         READ,
@@ -237,10 +237,10 @@ def _reading() -> Iterator[Example]:
         {"tool": "listCodeDefinitionNames", "path": "shop.py"},
         "# shop.py\n1--4 | class Shop:",
         (
-            _missing(code, "path"),
-            _hidden(code),
+            _missing_parameter(code, "path"),
+            _hidden_file(code),
             Failure("no-file", {"path": "none.py"}, "does not exist"),
-            Failure("no-parser", code, "cannot be listed here", bare=True),
+            Failure("no-parser", code, "cannot be listed here", without_capabilities=True),
         ),
         READ,
     )
@@ -251,10 +251,10 @@ def _reading() -> Iterator[Example]:
         {"tool": "codebaseSearch", "query": "total prices"},
         "Query: total prices\nResults:\n\nFile path: shop.py\n",
         (
-            _missing(about, "query"),
-            _hidden(about),
+            _missing_parameter(about, "query"),
+            _hidden_file(about),
             Failure("outside", {**about, "path": ".."}, "outside of the workspace"),
-            Failure("no-index", about, "There is no code index here", bare=True),
+            Failure("no-index", about, "There is no code index here", without_capabilities=True),
         ),
         READ,
     )
@@ -265,14 +265,14 @@ def _reading() -> Iterator[Example]:
         {"tool": "fetchInstructions", "content": "create_mode"},
         ".roomodes",
         (
-            _missing(mode, "task"),
+            _missing_parameter(mode, "task"),
             Failure("unknown", {"task": "create_joy"}, "Invalid enum value 'create_joy'"),
         ),
         ANY,
     )
 
 
-def _editing() -> Iterator[Example]:
+def _editing_examples() -> Iterator[Example]:
     diff = {"path": "shop.py", "diff": DIFF}
     yield Example(
         "apply_diff",
@@ -280,8 +280,8 @@ def _editing() -> Iterator[Example]:
         {**EDITED, "diff": DIFF},
         MODIFIED,
         (
-            _missing(diff, "diff"),
-            _hidden(diff),
+            _missing_parameter(diff, "diff"),
+            _hidden_file(diff),
             Failure("no-file", {**diff, "path": "none.py"}, "File does not exist at path"),
             Failure("binary", {**diff, "path": "photo.png"}, "photo.png is a binary file"),
             Failure("folder", {**diff, "path": "docs"}, "docs is a directory"),
@@ -290,7 +290,7 @@ def _editing() -> Iterator[Example]:
         ),
         WRITE,
         xml_result=XML_MODIFIED,
-        leaves={"shop.py": NEW_SHOP},
+        expected_files={"shop.py": NEW_SHOP},
     )
     patch = {"patch": PATCH}
     yield Example(
@@ -299,7 +299,7 @@ def _editing() -> Iterator[Example]:
         EDITED,
         MODIFIED,
         (
-            _missing(patch, "patch"),
+            _missing_parameter(patch, "patch"),
             Failure("hidden", {"patch": PATCH.replace("shop.py", "secret.txt")}, "is hidden"),
             Failure("bad-format", {"patch": "prices = [3]"}, "Invalid patch format"),
             Failure("no-file", {"patch": PATCH.replace("shop", "none")}, "nothing was written"),
@@ -313,29 +313,29 @@ def _editing() -> Iterator[Example]:
                 "changed-by-others",
                 _patch("*** Delete File: shop.py"),
                 "was changed by somebody else",
-                first=(READ_SHOP,),
-                meanwhile=_change("shop.py"),
+                earlier_calls=(READ_SHOP,),
+                change_workspace=_change("shop.py"),
             ),
         ),
         WRITE,
         xml_result=XML_MODIFIED,
         settings={"edit_tool": "apply_patch"},
-        leaves={"shop.py": NEW_SHOP},
+        expected_files={"shop.py": NEW_SHOP},
     )
     empty = {"path": "shop.py", "operations": [{"search": "", "replace": "x"}]}
     nowhere = {"path": "shop.py", "operations": [{"search": "nowhere", "replace": "x"}]}
     expression = {"path": "shop.py", "search": "(", "replace": "", "use_regex": "true"}
-    yield _edits(
+    yield _edit_example(
         "edit",
         Failure("several-matches", TWICE, "Found 2 matches for old_string"),
         Failure("bad-operation", empty, "Operation 1 of edit has an empty 'search'"),
         Failure("no-operation-fits", nowhere, "Operation 1: No match found for search"),
         Failure("bad-expression", expression, "is not a regular expression"),
     )
-    yield _edits(
+    yield _edit_example(
         "search_replace", Failure("several-matches", TWICE, "Found 2 matches for old_string")
     )
-    yield _edits(
+    yield _edit_example(
         "edit_file",
         Failure("count", TWICE, "Occurrence count mismatch"),
         Failure("bad-count", {**QUOTE, "expected_replacements": 0}, "expected_replacements"),
@@ -349,22 +349,22 @@ def _editing() -> Iterator[Example]:
         {"tool": "newFileCreated", "path": "new/notes.txt"},
         '"operation":"created"',
         (
-            _missing(write, "content"),
-            _hidden(write),
+            _missing_parameter(write, "content"),
+            _hidden_file(write),
             Failure("folder", {**write, "path": "docs"}, "docs is a directory"),
             Failure(
                 "changed-by-others",
                 over,
                 "was changed by somebody else",
-                first=(READ_SHOP,),
-                meanwhile=_change("shop.py"),
+                earlier_calls=(READ_SHOP,),
+                change_workspace=_change("shop.py"),
             ),
         ),
         WRITE,
         xml="<write_to_file>\n<path>new/notes.txt</path>\n<content>\none\n\n</content>\n"
         "</write_to_file>",
         xml_result="<operation>created</operation>",
-        leaves={"new/notes.txt": b"one\n"},
+        expected_files={"new/notes.txt": b"one\n"},
     )
     paint = {"prompt": "a ship", "path": "ship.png", "image": "photo.png"}
     yield Example(
@@ -373,9 +373,11 @@ def _editing() -> Iterator[Example]:
         {"tool": "generateImage", "path": "ship.png", "inputImage": "photo.png"},
         "The picture is in ship.png.",
         (
-            _missing(paint, "prompt"),
-            _hidden(paint),
-            Failure("no-model", paint, "No model for pictures is configured", bare=True),
+            _missing_parameter(paint, "prompt"),
+            _hidden_file(paint),
+            Failure(
+                "no-model", paint, "No model for pictures is configured", without_capabilities=True
+            ),
             Failure("not-a-picture", {**paint, "image": "shop.py"}, "not a picture"),
             Failure("unknown-kind", {**paint, "image": "fake.png"}, "of a kind that is known"),
             Failure("too-big", paint, "too large", {"max_image_file_size": 0}),
@@ -391,8 +393,8 @@ def _editing() -> Iterator[Example]:
         {"tool": "insertContent", "path": "twice.txt", "lineNumber": 2},
         MODIFIED,
         (
-            _missing(insert, "line"),
-            _hidden(insert),
+            _missing_parameter(insert, "line"),
+            _hidden_file(insert),
             Failure("bad-line", {**insert, "line": -1}, "-1 is no line"),
             Failure("past-the-end", {**insert, "line": 9}, "twice.txt has 2 lines"),
             Failure("no-file", {**insert, "path": "none.txt"}, "none.txt does not exist"),
@@ -402,18 +404,18 @@ def _editing() -> Iterator[Example]:
                 "changed-by-others",
                 {**insert, "path": "shop.py"},
                 "was changed by somebody else",
-                first=(READ_SHOP,),
-                meanwhile=_change("shop.py"),
+                earlier_calls=(READ_SHOP,),
+                change_workspace=_change("shop.py"),
             ),
         ),
         WRITE,
         xml_result=XML_MODIFIED,
-        offered=frozenset(),
-        leaves={"twice.txt": b"same\nbetween\nsame\n"},
+        offered_protocols=frozenset(),
+        expected_files={"twice.txt": b"same\nbetween\nsame\n"},
     )
 
 
-def _commands() -> Iterator[Example]:
+def _command_examples() -> Iterator[Example]:
     command = {"command": "echo hello; exit 3", "cwd": "docs", "timeout": 60}
     yield Example(
         "execute_command",
@@ -421,7 +423,7 @@ def _commands() -> Iterator[Example]:
         "echo hello; exit 3",
         "Output:\nhello",
         (
-            _missing(command, "command"),
+            _missing_parameter(command, "command"),
             Failure("no-folder", {**command, "cwd": "none"}, "does not exist"),
             Failure("hidden", {"command": "cat secret.txt"}, "secret.txt is hidden"),
             Failure("denied", {"command": "rm x"}, "rm", {"denied_commands": ("rm",)}),
@@ -436,28 +438,28 @@ def _commands() -> Iterator[Example]:
         {"tool": "readCommandOutput", "searchPattern": "^1234$", "matchCount": 1},
         "Total matches: 1 | Showing first 1\n 1234 | 1234",
         (
-            _missing(output, "artifact_id"),
+            _missing_parameter(output, "artifact_id"),
             Failure("bad-id", {"artifact_id": "../x"}, "is not an artifact ID"),
             Failure("unknown", {"artifact_id": "cmd-1.txt"}, "there is no artifact cmd-1.txt"),
             Failure(
                 "bad-offset",
                 {"artifact_id": ARTIFACT, "offset": 10**9},
                 "is not in the output",
-                first=(VERBOSE_COMMAND,),
+                earlier_calls=(VERBOSE_COMMAND,),
             ),
             Failure(
                 "bad-limit",
                 {"artifact_id": ARTIFACT, "limit": -1},
                 "must be a positive number of bytes",
-                first=(VERBOSE_COMMAND,),
+                earlier_calls=(VERBOSE_COMMAND,),
             ),
         ),
         None,
-        first=(VERBOSE_COMMAND,),
+        earlier_calls=(VERBOSE_COMMAND,),
     )
 
 
-def _steering() -> Iterator[Example]:
+def _task_control_examples() -> Iterator[Example]:
     question = {"question": "Which colour?", "follow_up": [{"text": "red", "mode": None}]}
     yield Example(
         "ask_followup_question",
@@ -465,7 +467,7 @@ def _steering() -> Iterator[Example]:
         '{"question":"Which colour?","suggest":[{"answer":"red"}]}',
         "<user_message>\nred\n</user_message>",
         (
-            _missing(question, "question"),
+            _missing_parameter(question, "question"),
             Failure("bad-suggestions", {**question, "follow_up": [1]}, "'follow_up'"),
         ),
         ALWAYS,
@@ -473,7 +475,7 @@ def _steering() -> Iterator[Example]:
         xml="<ask_followup_question>\n<question>Which colour?</question>\n<follow_up>\n"
         "<suggest>red</suggest>\n</follow_up>\n</ask_followup_question>",
         xml_result="<answer>\nred\n</answer>",
-        left_out=("follow_up",),
+        optional_parameters=("follow_up",),
     )
     result = {"result": "It works."}
     yield Example(
@@ -482,14 +484,14 @@ def _steering() -> Iterator[Example]:
         "It works.",
         "The user accepted this result.",
         (
-            _missing(result, "result"),
+            _missing_parameter(result, "result"),
             Failure(
                 "open-todos",
                 result,
                 "The todo list still has open items",
                 {"prevent_completion_with_open_todos": True},
-                first=(call("update_todo_list", {"todos": "[ ] a"}),),
-                then=(call("update_todo_list", {"todos": "[x] a"}),),
+                earlier_calls=(call("update_todo_list", {"todos": "[ ] a"}),),
+                later_calls=(call("update_todo_list", {"todos": "[x] a"}),),
             ),
         ),
         ALWAYS,
@@ -502,7 +504,7 @@ def _steering() -> Iterator[Example]:
         {"tool": "switchMode", "mode": "architect", "reason": "to plan"},
         "Successfully switched from",
         (
-            _missing(architect, "mode_slug"),
+            _missing_parameter(architect, "mode_slug"),
             Failure("unknown", {"mode_slug": "x"}, "Invalid mode: x. Available modes: "),
             Failure("already", {"mode_slug": "code"}, "Already in"),
         ),
@@ -515,7 +517,7 @@ def _steering() -> Iterator[Example]:
         {"tool": "newTask", "content": "What is here?", "todos": []},
         " completed.\n\nResult:\nall done",
         (
-            _missing(part, "message"),
+            _missing_parameter(part, "message"),
             Failure("unknown-mode", {**part, "mode": "x"}, "Invalid mode: x."),
             Failure(
                 "no-todos",
@@ -533,7 +535,7 @@ def _steering() -> Iterator[Example]:
         {"tool": "updateTodoList"},
         "The todo list is updated.",
         (
-            _missing(todos, "todos"),
+            _missing_parameter(todos, "todos"),
             Failure("no-steps", {"todos": "nothing"}, "update_todo_list found no steps"),
             Failure("bad-status", {"todos": [{"status": "odd", "content": "a"}]}, '"odd" is not'),
         ),
@@ -541,7 +543,7 @@ def _steering() -> Iterator[Example]:
     )
 
 
-def _beyond() -> Iterator[Example]:
+def _external_tool_examples() -> Iterator[Example]:
     """Tools that reach beyond the workspace, or bring in what people have written."""
     launch = {"action": "launch", "url": f"file://{ROOT}/page.html"}
     yield Example(
@@ -550,12 +552,12 @@ def _beyond() -> Iterator[Example]:
         "page.html",
         "Browser viewport: 900x600",
         (
-            _missing(launch, "action"),
+            _missing_parameter(launch, "action"),
             Failure("no-url", {"action": "launch"}, "required parameter 'url'"),
             Failure("unknown", {"action": "dance"}, "Invalid enum value 'dance'"),
             Failure("not-open", {"action": "scroll_down"}, "No page is open"),
             Failure("address", {"action": "launch", "url": "ftp://x/"}, "not ftp"),
-            Failure("no-browser", launch, "There is no browser here", bare=True),
+            Failure("no-browser", launch, "There is no browser here", without_capabilities=True),
         ),
         "alwaysAllowBrowser",
         ask=AskKind.BROWSER_ACTION_LAUNCH,
@@ -569,16 +571,18 @@ def _beyond() -> Iterator[Example]:
         asked,
         "Perth: sun for 2 days",
         (
-            _missing(forecast, "tool_name"),
+            _missing_parameter(forecast, "tool_name"),
             Failure("unknown-server", {**forecast, "server_name": "x"}, "no MCP server 'x'"),
             Failure("unknown-tool", {**forecast, "tool_name": "x"}, "has no tool 'x'"),
             Failure("bad-arguments", {**forecast, "arguments": "[1]"}, "are no JSON object"),
             Failure("tool-error", {**forecast, "arguments": '{"city": "Atlantis"}'}, "It sank."),
-            Failure("switched-off", forecast, "MCP servers are switched off", bare=True),
+            Failure(
+                "switched-off", forecast, "MCP servers are switched off", without_capabilities=True
+            ),
         ),
         MCP,
         ask=AskKind.USE_MCP_SERVER,
-        offered=frozenset({ToolProtocol.XML}),
+        offered_protocols=frozenset({ToolProtocol.XML}),
     )
     stations = {"server_name": "weather", "uri": "weather://stations"}
     yield Example(
@@ -587,10 +591,12 @@ def _beyond() -> Iterator[Example]:
         {"type": "access_mcp_resource", "serverName": "weather", "uri": "weather://stations"},
         "Perth, Hobart",
         (
-            _missing(stations, "uri"),
+            _missing_parameter(stations, "uri"),
             Failure("unknown-server", {**stations, "server_name": "x"}, "no MCP server 'x'"),
             Failure("unknown", {**stations, "uri": "weather://x"}, "resources/read has no answer"),
-            Failure("switched-off", stations, "MCP servers are switched off", bare=True),
+            Failure(
+                "switched-off", stations, "MCP servers are switched off", without_capabilities=True
+            ),
         ),
         MCP,
         ask=AskKind.USE_MCP_SERVER,
@@ -604,7 +610,7 @@ def _beyond() -> Iterator[Example]:
         MCP,
         ask=AskKind.USE_MCP_SERVER,
         name="mcp--weather--forecast",
-        offered=frozenset({ToolProtocol.NATIVE}),
+        offered_protocols=frozenset({ToolProtocol.NATIVE}),
     )
     release = {"command": "release", "args": "1.2"}
     yield Example(
@@ -613,7 +619,7 @@ def _beyond() -> Iterator[Example]:
         {"tool": "runSlashCommand", "command": "release", "args": "1.2", "source": "project"},
         "Provided arguments: 1.2\nSource: project\n\n--- Command Content ---\n\nTag it.",
         (
-            _missing(release, "command"),
+            _missing_parameter(release, "command"),
             Failure("unknown", {"command": "dance"}, "There is no command 'dance'. Available: "),
         ),
         ANY,
@@ -625,9 +631,9 @@ def _beyond() -> Iterator[Example]:
         {"tool": "skill", "skill": "poems", "args": "spring", "description": "Verse"},
         "Provided arguments: spring\nSource: project\n\n--- Skill Instructions ---\n\nRhyme.",
         (
-            _missing(poems, "skill"),
+            _missing_parameter(poems, "skill"),
             Failure("unknown", {"skill": "dance"}, "There is no skill 'dance'"),
-            Failure("gone", poems, "poems", meanwhile=_remove(".roo/skills/poems/SKILL.md")),
+            Failure("gone", poems, "poems", change_workspace=_remove(".roo/skills/poems/SKILL.md")),
         ),
         ANY,
     )
@@ -638,9 +644,9 @@ def _beyond() -> Iterator[Example]:
         {"tool": "customTool", "name": "shout", "path": ".roo/tools/shout.py"},
         "HEYHEY",
         (
-            _missing(shout, "word"),
+            _missing_parameter(shout, "word"),
             Failure("error", {"word": "1"}, "1 is no word"),
-            Failure("gone", shout, "shout", meanwhile=_remove(".roo/tools/shout.py")),
+            Failure("gone", shout, "shout", change_workspace=_remove(".roo/tools/shout.py")),
         ),
         EXECUTE,
         name="shout",
@@ -649,7 +655,13 @@ def _beyond() -> Iterator[Example]:
 
 EXAMPLES = {
     example.kind: example
-    for part in (_reading, _editing, _commands, _steering, _beyond)
+    for part in (
+        _reading_examples,
+        _editing_examples,
+        _command_examples,
+        _task_control_examples,
+        _external_tool_examples,
+    )
     for example in part()
 }
-IDS = frozenset(id for example in EXAMPLES.values() for id in example.ids)
+IDS = frozenset(id for example in EXAMPLES.values() for id in example.requirement_ids)

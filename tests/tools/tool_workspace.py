@@ -50,7 +50,7 @@ SAMPLE_FILES = {
 }
 
 
-def furnish(root: Path) -> None:
+def write_sample_files(root: Path) -> None:
     """Put the files there."""
     for name, data in SAMPLE_FILES.items():
         path = root / name
@@ -67,18 +67,20 @@ class FakeImageGenerator:
         return f"data:image/png;base64,{base64.b64encode(SAMPLE_FILES['photo.png']).decode()}"
 
 
-_fits: type[ImageGenerator] = FakeImageGenerator
+_protocol_check: type[ImageGenerator] = FakeImageGenerator
 
 
-def build_capabilities(kind: str, shop: EngineHarness) -> Capabilities:
+def build_capabilities(kind: str, harness: EngineHarness) -> Capabilities:
     """What tools of this kind need; nothing for most."""
     match kind:
         case "fetch_instructions" | "run_slash_command" | "skill":
-            places = CustomizationPaths(shop.root, shop.home, shop.home.parent, lambda path: False)
+            places = CustomizationPaths(
+                harness.root, harness.home, harness.home.parent, lambda path: False
+            )
             return Capabilities(customizations=FileCustomizations(places, Settings()))
         case "codebase_search":
-            files = LocalFiles(shop.root)
-            indexes = WorkspaceIndexPool(shop.home)
+            files = LocalFiles(harness.root)
+            indexes = WorkspaceIndexPool(harness.home)
             return Capabilities(
                 code_index=indexes.open(files, lambda stop: list_indexable_files(files, stop))
             )
@@ -87,29 +89,29 @@ def build_capabilities(kind: str, shop: EngineHarness) -> Capabilities:
         case "generate_image":
             return Capabilities(image_generator=FakeImageGenerator())
         case "browser_action":
-            files = LocalFiles(shop.root)
+            files = LocalFiles(harness.root)
             return Capabilities(
                 browser=Chromium(CHROMIUM or "", provide_file=build_page_file_reader(files))
             )
         case "use_mcp_tool" | "access_mcp_resource" | "mcp":
-            return Capabilities(mcp=_servers(shop))
+            return Capabilities(mcp=_lease_weather_server(harness))
         case "custom":
             tools = LocalCustomTools(
-                shop.home, shop.root, os.environ, lambda wanted: True, kill_marked_processes
+                harness.home, harness.root, os.environ, lambda wanted: True, kill_marked_processes
             )
             return Capabilities(custom_tools=tools)
     return Capabilities()
 
 
-def _servers(shop: EngineHarness) -> Mcp:
+def _lease_weather_server(harness: EngineHarness) -> Mcp:
     weather = {"command": sys.executable, "args": [str(SERVER_SCRIPT)]}
-    shop.home.mkdir(exist_ok=True)
-    (shop.home / "mcp.json").write_text(json.dumps({"mcpServers": {"weather": weather}}))
+    harness.home.mkdir(exist_ok=True)
+    (harness.home / "mcp.json").write_text(json.dumps({"mcpServers": {"weather": weather}}))
     around = HubConfig(
-        home=shop.home,
+        home=harness.home,
         env={},
         server_environment={"PATH": os.environ["PATH"]},
-        trust_file=shop.home / "trust.json",
+        trust_file=harness.home / "trust.json",
         is_trusted=lambda workspace, wanted: True,
     )
-    return HubPool(around).lease(shop.root)
+    return HubPool(around).lease(harness.root)

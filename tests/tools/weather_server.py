@@ -16,7 +16,7 @@ TOOL = {"name": "forecast", "description": DESCRIPTION, "inputSchema": SCHEMA}
 RESOURCE = {"uri": "weather://stations", "name": "stations"}
 
 
-def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
+def answer_request(method: str, params: dict[str, Any]) -> dict[str, Any]:
     match method, params:
         case "initialize", {"protocolVersion": version}:
             info = {"name": "weather", "version": "1"}
@@ -44,7 +44,7 @@ def main() -> None:
         if "id" not in message or "method" not in message:
             continue
         try:
-            reply = {"result": answer(message["method"], message.get("params") or {})}
+            reply = {"result": answer_request(message["method"], message.get("params") or {})}
         except LookupError as error:
             reply = {"error": {"code": -32601, "message": str(error)}}
         sys.stdout.write(json.dumps({"jsonrpc": "2.0", "id": message["id"], **reply}) + "\n")

@@ -57,13 +57,13 @@ class ComposerApp(App[None]):
     def on_composer_submitted(self, event: Composer.Submitted) -> None:
         self.received_messages.append(event)
 
-    def on_composer_shell_wanted(self, event: Composer.ShellSubmitted) -> None:
+    def on_composer_shell_submitted(self, event: Composer.ShellSubmitted) -> None:
         self.received_messages.append(event)
 
-    def on_composer_emptied(self, event: Composer.ExitRequested) -> None:
+    def on_composer_exit_requested(self, event: Composer.ExitRequested) -> None:
         self.received_messages.append(event)
 
-    def on_composer_keys_wanted(self, event: Composer.KeyHelpRequested) -> None:
+    def on_composer_key_help_requested(self, event: Composer.KeyHelpRequested) -> None:
         self.received_messages.append(event)
 
     def on_key(self, event: events.Key) -> None:
@@ -79,10 +79,10 @@ class ComposerUser:
         self._pilot = pilot
 
     async def press(self, *keys: str) -> None:
-        self.hurry(*keys)
-        await self.settle()
+        self.press_without_waiting(*keys)
+        await self.wait_until_idle()
 
-    def hurry(self, *keys: str) -> None:
+    def press_without_waiting(self, *keys: str) -> None:
         """Press them as fast as a terminal can bring them, and wait for nothing."""
         for key in keys:
             letter = _LETTERS.get(key, key)
@@ -95,13 +95,13 @@ class ComposerUser:
 
     async def paste(self, text: str) -> None:
         self.app.post_message(events.Paste(text))
-        await self.settle()
+        await self.wait_until_idle()
 
     async def resize(self, width: int, height: int) -> None:
         await self._pilot.resize_terminal(width, height)
-        await self.settle()
+        await self.wait_until_idle()
 
-    async def settle(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Until everything is done that was begun."""
         await self._pilot.pause()
         while not all(worker.is_finished for worker in self.app.workers):
@@ -154,7 +154,7 @@ class ComposerUser:
 
 
 @asynccontextmanager
-async def writing(
+async def open_composer(
     past: PromptHistory | None = None,
     offers: CompletionSource | None = None,
     size: tuple[int, int] = (80, 24),

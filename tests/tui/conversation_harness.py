@@ -23,10 +23,10 @@ def piece_lines(pieces: Iterable[BlockPart], width: int = 40) -> list[str]:
 
 
 def block_lines(block: Block, width: int = 40, *, whole: bool = False) -> list[str]:
-    look = DrawContext(width + 1, PALETTE, whole)
+    context = DrawContext(width + 1, PALETTE, whole)
     return [
-        block.render_strip(y, look).text[1:].rstrip()
-        for y in range(block.gap_lines, block.measure_height(look))
+        block.render_strip(y, context).text[1:].rstrip()
+        for y in range(block.gap_lines, block.measure_height(context))
     ]
 
 
@@ -63,7 +63,7 @@ def all_lines(conversation: ConversationView) -> list[str]:
     return drawn[:total]
 
 
-async def settled(pilot: Pilot[Any]) -> None:
+async def wait_until_drawn(pilot: Pilot[Any]) -> None:
     """All that was told is drawn."""
     conversation = pilot.app.query_one(ConversationView)
     await pilot.pause()

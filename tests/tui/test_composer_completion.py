@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from joey.core.mentions import find_mentions
 from joey.tui.host import CompletionItem
 from joey.tui.widgets.completion import match_mentions
-from tests.tui.composer_harness import COMMANDS, writing
+from tests.tui.composer_harness import COMMANDS, open_composer
 
 
 async def test_files_and_keywords_are_offered_after_an_at_sign() -> None:
-    async with writing() as user:
+    async with open_composer() as user:
         await user.write("see @")
         assert user.offered[:2] == ["@problems", "@terminal"]
         await user.write("app")
@@ -26,7 +26,7 @@ async def test_files_and_keywords_are_offered_after_an_at_sign() -> None:
 
 
 async def test_the_list_is_walked_with_the_arrows() -> None:
-    async with writing() as user:
+    async with open_composer() as user:
         await user.write("@src")
         assert user.offered == ["src/", "src/app.py", "src/a b.py"]
         await user.press("down", "down", "up", "enter")
@@ -34,7 +34,7 @@ async def test_the_list_is_walked_with_the_arrows() -> None:
 
 
 async def test_tab_goes_into_a_directory_and_enter_takes_it() -> None:
-    async with writing() as user:
+    async with open_composer() as user:
         await user.write("@src")
         await user.press("tab")
         assert user.text == "@/src/"
@@ -44,7 +44,7 @@ async def test_tab_goes_into_a_directory_and_enter_takes_it() -> None:
 
 
 async def test_a_name_with_a_blank_is_written_as_mentions_want_it() -> None:
-    async with writing() as user:
+    async with open_composer() as user:
         await user.write("@b.p")
         await user.press("enter")
         assert user.text == "@/src/a\\ b.py "
@@ -60,7 +60,7 @@ def test_every_offered_path_is_found_again_as_a_mention(name: str) -> None:
 
 
 async def test_escape_closes_the_list_until_something_else_is_typed() -> None:
-    async with writing() as user:
+    async with open_composer() as user:
         await user.write("@src")
         await user.press("escape")
         assert (user.offered, user.text, user.app.escaped) == ([], "@src", 0)
@@ -70,13 +70,13 @@ async def test_escape_closes_the_list_until_something_else_is_typed() -> None:
 
 @pytest.mark.parametrize("text", ["mail me@src", "@https://example.org/src", "@nothing", "a\\@src"])
 async def test_nothing_is_offered_for(text: str) -> None:
-    async with writing() as user:
+    async with open_composer() as user:
         await user.write(text)
         assert user.offered == []
 
 
 async def test_commands_are_offered_at_the_beginning_with_what_they_do() -> None:
-    async with writing() as user:
+    async with open_composer() as user:
         await user.press("/")
         assert user.offered == ["/help", "/new"]
         await user.press("n", "tab", "enter")
@@ -84,7 +84,7 @@ async def test_commands_are_offered_at_the_beginning_with_what_they_do() -> None
 
 
 async def test_enter_completes_a_command_and_sends_a_complete_one() -> None:
-    async with writing() as user:
+    async with open_composer() as user:
         await user.press("/", "h", "enter")
         assert (user.text, user.sent) == ("/help ", [])
         await user.press("enter")
@@ -94,7 +94,7 @@ async def test_enter_completes_a_command_and_sends_a_complete_one() -> None:
 
 
 async def test_enter_sends_a_mention_that_is_complete() -> None:
-    async with writing() as user:
+    async with open_composer() as user:
         await user.write("@/src/app.py")
         assert user.offered == ["src/app.py"]
         await user.press("enter")
@@ -103,7 +103,7 @@ async def test_enter_sends_a_mention_that_is_complete() -> None:
 
 @pytest.mark.parametrize("text", ["see @/src/app.py", "what about @problems", "look @nowhere"])
 async def test_a_mention_that_is_typed_at_once_with_enter_is_sent(text: str) -> None:
-    async with writing() as user:
+    async with open_composer() as user:
         await user.write("see @")
         user.composer.clear()
         await user.press(*text, "enter")
@@ -111,13 +111,13 @@ async def test_a_mention_that_is_typed_at_once_with_enter_is_sent(text: str) -> 
 
 
 async def test_a_slash_in_the_middle_offers_nothing() -> None:
-    async with writing() as user:
+    async with open_composer() as user:
         await user.write("say /he")
         assert user.offered == []
 
 
 async def test_a_recalled_command_does_not_open_the_list() -> None:
-    async with writing() as user:
+    async with open_composer() as user:
         await user.press(*"/help", "enter", *"first", "enter", "up", "up")
         assert (user.text, user.offered) == ("/help", [])
         await user.press("down")
@@ -143,21 +143,21 @@ class Slow:
 
 async def test_typing_goes_on_while_files_are_being_looked_for() -> None:
     offers = Slow()
-    async with writing(offers=offers) as user, asyncio.timeout(20):
-        user.hurry(*"@abc")
+    async with open_composer(offers=offers) as user, asyncio.timeout(20):
+        user.press_without_waiting(*"@abc")
         await offers.asked.wait()
         assert user.text == "@abc"
         offers.found.set()
-        await user.settle()
+        await user.wait_until_idle()
         assert user.offered == ["abc.py"]
 
 
 async def test_a_list_that_was_closed_is_not_opened_by_what_is_found_later() -> None:
     offers = Slow()
-    async with writing(offers=offers) as user, asyncio.timeout(20):
+    async with open_composer(offers=offers) as user, asyncio.timeout(20):
         await user.press(*"@ab")
-        user.hurry("c", "escape")
+        user.press_without_waiting("c", "escape")
         await offers.asked.wait()
         offers.found.set()
-        await user.settle()
+        await user.wait_until_idle()
         assert (user.text, user.offered, user.app.escaped) == ("@abc", [], 0)

@@ -14,7 +14,7 @@ from joey.app import file_finder
 from joey.app.file_finder import FileFinder, PathIndex
 from joey.tui.host import CompletionItem
 from joey.workspace.files import LocalFiles
-from tests.tui.composer_harness import writing
+from tests.tui.composer_harness import open_composer
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ async def test_a_file_of_the_workspace_is_mentioned(workspace: Path) -> None:
         async def find_files(self, typed: str) -> Sequence[str]:
             return await self._files.find(typed)
 
-    async with writing(offers=House()) as user:
+    async with open_composer(offers=House()) as user:
         await user.write("read @ab.md")
         await user.press("tab", "enter")
         assert user.sent == ["read @/docs/a\\ b.md "]

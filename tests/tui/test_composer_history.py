@@ -14,7 +14,7 @@ import pytest
 from joey.tui.widgets import prompt_history
 from joey.tui.widgets.draft import MARK_START, Draft
 from joey.tui.widgets.prompt_history import PromptHistory
-from tests.tui.composer_harness import writing
+from tests.tui.composer_harness import open_composer
 
 HERE = Path("/work")
 
@@ -34,7 +34,7 @@ def texts(history: PromptHistory) -> list[str]:
 
 
 async def test_up_and_down_go_through_the_history_and_back_to_the_draft() -> None:
-    async with writing(past("one", "two")) as user:
+    async with open_composer(past("one", "two")) as user:
         await user.write("dra")
         await user.press("up")
         assert user.text == "two"
@@ -47,7 +47,7 @@ async def test_up_and_down_go_through_the_history_and_back_to_the_draft() -> Non
 
 
 async def test_the_arrows_move_in_the_text_first() -> None:
-    async with writing(past("earlier")) as user:
+    async with open_composer(past("earlier")) as user:
         await user.write("one\ntwo")
         await user.press("up", "X")
         assert user.text == "oneX\ntwo"
@@ -56,7 +56,7 @@ async def test_the_arrows_move_in_the_text_first() -> None:
 
 
 async def test_wrapped_lines_count_as_lines() -> None:
-    async with writing(past("earlier"), size=(30, 20)) as user:
+    async with open_composer(past("earlier"), size=(30, 20)) as user:
         await user.write("the quick brown fox jumps over the lazy dog")
         await user.press("up")
         assert user.text.startswith("the quick")
@@ -65,7 +65,7 @@ async def test_wrapped_lines_count_as_lines() -> None:
 
 
 async def test_lines_of_an_earlier_prompt_do_not_stop_the_way_up() -> None:
-    async with writing(past("first", "a\nb\nc")) as user:
+    async with open_composer(past("first", "a\nb\nc")) as user:
         await user.press("up", "up")
         assert user.text == "first"
         await user.press("down", "down", "down")
@@ -73,13 +73,13 @@ async def test_lines_of_an_earlier_prompt_do_not_stop_the_way_up() -> None:
 
 
 async def test_what_was_changed_on_the_way_stays_changed() -> None:
-    async with writing(past("one", "two")) as user:
+    async with open_composer(past("one", "two")) as user:
         await user.press("up", "X", "up", "down")
         assert user.text == "twoX"
 
 
 async def test_what_was_sent_is_recalled_with_its_pastes_and_its_mark() -> None:
-    async with writing() as user:
+    async with open_composer() as user:
         await user.write("see ")
         await user.paste("line\n" * 20)
         await user.press("enter", *"!ls", "enter", "up")
@@ -94,7 +94,7 @@ async def test_what_was_sent_is_recalled_with_its_pastes_and_its_mark() -> None:
 
 
 async def test_ctrl_r_finds_a_prompt_by_its_text() -> None:
-    async with writing(past("fix the parser", "write docs", "fix the tests")) as user:
+    async with open_composer(past("fix the parser", "write docs", "fix the tests")) as user:
         await user.write("draft")
         await user.press("ctrl+r", *"FIX")
         assert user.offered == ["fix the tests", "fix the parser"]
@@ -104,21 +104,21 @@ async def test_ctrl_r_finds_a_prompt_by_its_text() -> None:
 
 
 async def test_escape_leaves_the_search_with_the_draft_as_it_was() -> None:
-    async with writing(past("one")) as user:
+    async with open_composer(past("one")) as user:
         await user.write("draft")
         await user.press("ctrl+r", "o", "escape")
         assert (user.text, user.offered, user.app.escaped) == ("draft", [], 0)
 
 
 async def test_a_search_without_hits_says_so_and_takes_nothing() -> None:
-    async with writing(past("one")) as user:
+    async with open_composer(past("one")) as user:
         await user.write("draft")
         await user.press("ctrl+r", *"xyz", "enter")
         assert user.text == "draft"
 
 
 async def test_a_key_that_edits_takes_what_was_found() -> None:
-    async with writing(past("fix it")) as user:
+    async with open_composer(past("fix it")) as user:
         await user.press("ctrl+r", "f", "ctrl+a", "X")
         assert user.text == "Xfix it"
 

@@ -12,7 +12,7 @@ import pytest
 
 from joey.client.images import MAX_IMAGE_BYTES
 from joey.tui.widgets import clipboard
-from tests.tui.composer_harness import writing
+from tests.tui.composer_harness import open_composer
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJg"
@@ -41,7 +41,7 @@ def shot(tmp_path: Path) -> Path:
 async def test_the_pasted_path_of_an_image_becomes_the_image(
     shot: Path, spelled: Callable[[Path], str]
 ) -> None:
-    async with writing() as user:
+    async with open_composer() as user:
         await user.write("look: ")
         await user.paste(spelled(shot))
         assert user.text == "look: [image #1]"
@@ -53,7 +53,7 @@ async def test_the_pasted_path_of_an_image_becomes_the_image(
 async def test_several_files_that_are_dropped_at_once(tmp_path: Path) -> None:
     for name in ("a.png", "b c.PNG"):
         (tmp_path / name).write_bytes(PNG + name.encode())
-    async with writing() as user:
+    async with open_composer() as user:
         await user.paste(f"{tmp_path}/a.png {tmp_path}/b\\ c.PNG ")
         assert user.text == "[image #1] [image #2]"
         await user.press("home", "delete", "delete", "enter")
@@ -64,7 +64,7 @@ async def test_several_files_that_are_dropped_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize("template", ["see {}", "{} is wrong", "{}.txt", "shot.png", "/none/x.png"])
 async def test_a_name_within_other_text_stays_text(shot: Path, template: str) -> None:
     pasted = template.format(shot)
-    async with writing() as user:
+    async with open_composer() as user:
         await user.paste(pasted)
         assert user.text == pasted
 
@@ -78,7 +78,7 @@ async def test_a_file_that_cannot_be_sent_stays_a_word_with_the_reason(
 ) -> None:
     path = tmp_path / "x.png"
     path.write_bytes(content)
-    async with writing() as user:
+    async with open_composer() as user:
         await user.paste(str(path))
         assert user.text == str(path)
         assert reason in user.hint
@@ -88,7 +88,7 @@ async def test_more_images_than_can_be_sent_are_refused(tmp_path: Path) -> None:
     paths = [tmp_path / f"{number}.png" for number in range(21)]
     for path in paths:
         path.write_bytes(PNG + path.name.encode())
-    async with writing() as user:
+    async with open_composer() as user:
         await user.paste("\n".join(map(str, paths[:20])))
         await user.paste(str(paths[20]))
         assert "at most 20" in user.hint
@@ -98,7 +98,7 @@ async def test_more_images_than_can_be_sent_are_refused(tmp_path: Path) -> None:
 
 async def test_a_pipe_with_the_name_of_an_image_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "x.png")
-    async with writing() as user:
+    async with open_composer() as user:
         await user.paste(str(tmp_path / "x.png"))
         assert user.text == str(tmp_path / "x.png")
 
@@ -115,7 +115,7 @@ async def test_ctrl_v_takes_the_image_of_the_clipboard(
     install(tmp_path, "wl-paste", f'test "$*" = "--no-newline --type image/png" && cat "{shot}"')
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setenv("WAYLAND_DISPLAY", "wayland-0")
-    async with writing() as user:
+    async with open_composer() as user:
         await user.press("ctrl+v")
         assert user.text == "[image #1]"
         await user.press("enter")
@@ -130,7 +130,7 @@ async def test_powershell_brings_the_image_of_windows(
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PATH", f"{tmp_path}")
     monkeypatch.setenv("WSL_DISTRO_NAME", "Ubuntu")
-    async with writing() as user:
+    async with open_composer() as user:
         await user.press("ctrl+v", "enter")
         await user.press("enter")
         assert user.images == [(URI,)]
@@ -142,7 +142,7 @@ async def test_a_tool_that_never_answers_is_given_up(
     install(tmp_path, "pngpaste", "sleep 1000 & sleep 1000")
     monkeypatch.setattr(clipboard, "_CLIPBOARD_TIMEOUT_S", 0.2)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    async with writing() as user:
+    async with open_composer() as user:
         await user.press("ctrl+v")
         assert "did not answer" in user.hint
 
@@ -154,7 +154,7 @@ async def test_a_clipboard_without_an_image_is_reported(
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setenv("DISPLAY", ":0")
-    async with writing() as user:
+    async with open_composer() as user:
         await user.press("a", "ctrl+v")
         assert user.text == "a"
         assert "no picture in the clipboard" in user.hint
@@ -170,6 +170,6 @@ async def test_what_is_missing_to_read_the_clipboard_is_reported(
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv(variable, "0")
     monkeypatch.setenv("PATH", str(tmp_path))
-    async with writing() as user:
+    async with open_composer() as user:
         await user.press("ctrl+v")
         assert advice in user.hint

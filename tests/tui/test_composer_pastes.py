@@ -17,13 +17,13 @@ from joey.tui.widgets.draft import (
     should_fold_paste,
     to_visible_text,
 )
-from tests.tui.composer_harness import writing
+from tests.tui.composer_harness import open_composer
 
 LONG = "".join(f"line {number}\n" for number in range(120))
 
 
 async def test_a_long_paste_is_folded_and_sent_whole() -> None:
-    async with writing() as user:
+    async with open_composer() as user:
         await user.write("see ")
         await user.paste(LONG)
         await user.write(" there")
@@ -42,14 +42,14 @@ async def test_a_long_paste_is_folded_and_sent_whole() -> None:
     ],
 )
 async def test_what_is_folded(pasted: str, folded: str) -> None:
-    async with writing() as user:
+    async with open_composer() as user:
         await user.paste(pasted)
         assert user.text == folded
 
 
 @pytest.mark.parametrize("key", ["backspace", "ctrl+w", "alt+backspace"])
 async def test_a_mark_is_deleted_whole_and_undoing_brings_it_back(key: str) -> None:
-    async with writing() as user:
+    async with open_composer() as user:
         await user.write("a ")
         await user.paste(LONG)
         await user.press(key)
@@ -61,7 +61,7 @@ async def test_a_mark_is_deleted_whole_and_undoing_brings_it_back(key: str) -> N
 
 
 async def test_the_cursor_jumps_over_a_mark() -> None:
-    async with writing() as user:
+    async with open_composer() as user:
         await user.paste(LONG)
         await user.press("left", "x", "right", "y")
         assert user.text == "x[pasted text #1, 120 lines]y"
@@ -70,21 +70,21 @@ async def test_the_cursor_jumps_over_a_mark() -> None:
 
 
 async def test_a_mark_is_killed_and_yanked_as_one() -> None:
-    async with writing() as user:
+    async with open_composer() as user:
         await user.paste(LONG)
         await user.press("ctrl+u", "a", "ctrl+y", "enter")
         assert user.sent == [f"a{LONG}"]
 
 
 async def test_pasting_the_same_again_shows_it_whole() -> None:
-    async with writing() as user:
+    async with open_composer() as user:
         await user.paste(LONG)
         await user.paste(LONG)
         assert user.text == LONG
 
 
 async def test_tab_behind_a_mark_shows_it_whole() -> None:
-    async with writing() as user:
+    async with open_composer() as user:
         await user.paste(LONG)
         assert "Tab" in user.hint
         await user.press("tab")
@@ -93,7 +93,7 @@ async def test_tab_behind_a_mark_shows_it_whole() -> None:
 
 async def test_a_paste_of_a_megabyte_stays_folded() -> None:
     text = "0123456789abcde\n" * 65_536
-    async with writing() as user:
+    async with open_composer() as user:
         await user.paste(text)
         await user.press("tab")
         assert "too long to be shown here" in user.hint
@@ -102,7 +102,7 @@ async def test_a_paste_of_a_megabyte_stays_folded() -> None:
 
 
 async def test_typed_text_that_looks_like_a_mark_is_text() -> None:
-    async with writing() as user:
+    async with open_composer() as user:
         await user.paste(LONG)
         await user.write(" [pasted text #1, 120 lines]")
         await user.press("backspace", "enter")
@@ -110,7 +110,7 @@ async def test_typed_text_that_looks_like_a_mark_is_text() -> None:
 
 
 async def test_characters_that_nobody_sees_are_shown_and_sent() -> None:
-    async with writing() as user:
+    async with open_composer() as user:
         await user.paste("pay\u202e\u200bme")
         assert user.text == "pay▯▯me"
         await user.press("enter")
@@ -118,13 +118,13 @@ async def test_characters_that_nobody_sees_are_shown_and_sent() -> None:
 
 
 async def test_a_folded_paste_says_how_much_of_it_nobody_would_see() -> None:
-    async with writing() as user:
+    async with open_composer() as user:
         await user.paste("x\n" * 20 + "\U000e0041\U000e0042")
         assert user.text == "[pasted text #1, 21 lines, 2 hidden characters]"
 
 
 async def test_a_paste_cannot_command_the_terminal() -> None:
-    async with writing() as user:
+    async with open_composer() as user:
         await user.paste("a\x1b[2Jb\x07c\r\nd\re\x00")
         assert user.text == "abc\nd\ne"
 
@@ -171,7 +171,7 @@ def test_pastes_are_single_things_to_every_key(moves: list[str]) -> None:
 async def _press_and_compare(moves: list[str]) -> None:
     """The same moves over a list of things, in which a whole paste is one."""
     things, at = ["x"], 1
-    async with writing() as user:
+    async with open_composer() as user:
         await user.press("x")
         for number, move in enumerate(moves):
             match move:
@@ -190,7 +190,7 @@ async def _press_and_compare(moves: list[str]) -> None:
             if move == "paste":
                 user.app.post_message(events.Paste(f"{number}\n" * 9))
             else:
-                user.hurry(move)
+                user.press_without_waiting(move)
         await user.press("enter")
         whole = "".join(things)
         assert user.sent == ([whole] if whole.strip() else [])

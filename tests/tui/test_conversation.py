@@ -21,7 +21,7 @@ from tests.tui.conversation_harness import (
     all_lines,
     save_screenshot,
     screen_lines,
-    settled,
+    wait_until_drawn,
 )
 
 SIZES = [(200, 50), (80, 24), (60, 20), (30, 10)]
@@ -61,7 +61,7 @@ async def test_an_opened_task_shows_its_end(size: tuple[int, int]) -> None:
     app = ConversationApp()
     async with app.run_test(size=size) as pilot:
         app.conversation.load_session(past(5_000))
-        await settled(pilot)
+        await wait_until_drawn(pilot)
         assert any("Row 5000" in line for line in screen_lines(app.conversation))
         assert app.conversation.is_following_end
         app.conversation.action_scroll_home()
@@ -75,7 +75,7 @@ async def test_every_line_is_seen_once_from_top_to_end_and_back(size: tuple[int,
     app = ConversationApp()
     async with app.run_test(size=size) as pilot:
         app.conversation.load_session(past(120))
-        await settled(pilot)
+        await wait_until_drawn(pilot)
         down = all_lines(app.conversation)
         numbers = [line.split()[1] for line in down if line.startswith("Row ")]
         assert numbers == [str(number) for number in range(2, 121)]
@@ -87,7 +87,7 @@ async def test_lines_in_sight_stay_while_more_comes_below_and_heights_above_are_
     async with app.run_test(size=(70, 20)) as pilot:
         conversation, session = app.conversation, past(300)
         conversation.load_session(session)
-        await settled(pilot)
+        await wait_until_drawn(pilot)
         for _ in range(30):
             before = screen_lines(conversation)
             conversation.scroll_relative(y=-1, animate=False, force=True)
@@ -97,7 +97,7 @@ async def test_lines_in_sight_stay_while_more_comes_below_and_heights_above_are_
         assert HINT in before[-1]
         show(conversation, session, RowOpened(ts=999, say="text"))
         show(conversation, session, RowDelta(ts=999, delta="more\n\n" * 50))
-        await settled(pilot)
+        await wait_until_drawn(pilot)
         assert screen_lines(conversation) == before
         conversation.action_scroll_end()
         assert screen_lines(conversation)[-1] == "more"
@@ -112,7 +112,7 @@ async def test_text_is_on_the_screen_as_it_comes() -> None:
         show(app.conversation, session, RowOpened(ts=7, say="text"))
         for word in ("One ", "**two", "** three\n", "\n", "four"):
             show(app.conversation, session, RowDelta(ts=7, delta=word))
-            await settled(pilot)
+            await wait_until_drawn(pilot)
         assert screen_lines(app.conversation)[:5] == ["› Go", "", "One two three", "", "four"]
 
 
@@ -120,15 +120,15 @@ async def test_a_resize_keeps_the_row_at_the_top() -> None:
     app = ConversationApp()
     async with app.run_test(size=(200, 50)) as pilot:
         app.conversation.load_session(past(400))
-        await settled(pilot)
+        await wait_until_drawn(pilot)
         app.conversation.action_page_up()
         app.conversation.action_page_up()
         top = next(line for line in screen_lines(app.conversation) if line.startswith("Row"))
         await pilot.resize_terminal(60, 20)
-        await settled(pilot)
+        await wait_until_drawn(pilot)
         assert not app.conversation.is_following_end
         await pilot.resize_terminal(200, 50)
-        await settled(pilot)
+        await wait_until_drawn(pilot)
         assert top in screen_lines(app.conversation)
 
 
@@ -138,7 +138,7 @@ async def test_the_end_stays_in_sight_through_a_resize() -> None:
         app.conversation.load_session(past(400))
         for size in SIZES:
             await pilot.resize_terminal(*size)
-            await settled(pilot)
+            await wait_until_drawn(pilot)
             assert app.conversation.is_following_end
             assert any("Row 400" in line for line in screen_lines(app.conversation))
 
@@ -151,12 +151,12 @@ async def test_the_end_stays_in_sight_when_the_size_changes_while_text_comes(
     async with app.run_test(size=(100, 30)) as pilot:
         session = past(60)
         app.conversation.load_session(session)
-        await settled(pilot)
+        await wait_until_drawn(pilot)
         show(app.conversation, session, RowOpened(ts=1_000, say="text"))
         for size in (small, (100, 30)) * 15:
             show(app.conversation, session, RowDelta(ts=1_000, delta="words that come\n\n" * 3))
             await pilot.resize_terminal(*size)
-        await settled(pilot)
+        await wait_until_drawn(pilot)
         assert app.conversation.is_following_end
         assert "words that come" in "".join(screen_lines(app.conversation))
 
@@ -165,13 +165,13 @@ async def test_the_mouse_wheel_leaves_the_end_and_comes_back() -> None:
     app = ConversationApp()
     async with app.run_test(size=(70, 20)) as pilot:
         app.conversation.load_session(past(50))
-        await settled(pilot)
+        await wait_until_drawn(pilot)
         app.conversation.post_message(wheel(MouseScrollUp))
-        await settled(pilot)
+        await wait_until_drawn(pilot)
         assert not app.conversation.is_following_end
         for _ in range(3):
             app.conversation.post_message(wheel(MouseScrollDown))
-        await settled(pilot)
+        await wait_until_drawn(pilot)
         assert app.conversation.is_following_end
 
 
@@ -185,7 +185,7 @@ async def test_details_are_unfolded_and_folded_again() -> None:
             Row(ts=4, type="say", say="command_output", text="x\n" * 30),
         ]
         app.conversation.load_session(cast(Session, SessionStub(rows)))
-        await settled(pilot)
+        await wait_until_drawn(pilot)
         folded = screen_lines(app.conversation)
         assert "∴ thought: First this. Then that." in folded
         assert "    … 5 more lines (Ctrl+O)" in folded
@@ -204,12 +204,12 @@ async def test_joeys_own_notes_errors_and_cards_are_shown() -> None:
         app.conversation.show_note("rewound; \x1b[2J/undo takes it back")
         app.conversation.show_error("no such task")
         app.conversation.show_rich_text(Text.assemble(("Keys", "bold"), "\n  Enter sends"))
-        await settled(pilot)
+        await wait_until_drawn(pilot)
         assert screen_lines(app.conversation)[:6] == [
             *("rewound; /undo takes it back", "", "! no such task", "", "Keys", "  Enter sends"),
         ]
         app.conversation.clear()
-        await settled(pilot)
+        await wait_until_drawn(pilot)
         assert set(screen_lines(app.conversation)) == {""}
 
 
@@ -219,7 +219,7 @@ async def test_text_is_selected_with_the_mouse_and_copied() -> None:
         app.conversation.load_session(past(0))
         app.conversation.show_note("one two three")
         app.conversation.show_note("你好 four")
-        await settled(pilot)
+        await wait_until_drawn(pilot)
         await pilot.mouse_down(offset=(5, 0))
         await pilot.hover(offset=(7, 2))
         await pilot.mouse_up(offset=(7, 2))
@@ -233,12 +233,12 @@ async def test_many_events_lead_to_one_frame() -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         session = past(10)
         app.conversation.load_session(session)
-        await settled(pilot)
+        await wait_until_drawn(pilot)
         conversation.refreshed = 0
         show(app.conversation, session, RowOpened(ts=99, say="text"))
         for _ in range(5_000):
             show(app.conversation, session, RowDelta(ts=99, delta="word "))
-        await settled(pilot)
+        await wait_until_drawn(pilot)
         assert 0 < conversation.refreshed < 10
 
 
@@ -256,7 +256,7 @@ async def test_odd_texts_break_nothing(text: str) -> None:
         show(app.conversation, session, UserMessage(ts=1, text=text, is_first=True))
         show(app.conversation, session, RowOpened(ts=2, say="text"), RowDelta(ts=2, delta=text))
         show(app.conversation, session, announced)
-        await settled(pilot)
+        await wait_until_drawn(pilot)
         assert len(screen_lines(app.conversation)) == 10
 
 
@@ -280,7 +280,7 @@ async def test_everything_is_readable_in_every_look(
             ToolStarted(ts=2, call_id="c", tool="apply_diff", text=text, path="a", diff=diff),
         )
         app.conversation.show_error("wrong")
-        await settled(pilot)
+        await wait_until_drawn(pilot)
         save_screenshot(app, f"conversation {look}", tmp_path)
         shown = screen_lines(app.conversation)
         assert shown[:5] == ["● apply_diff a +1 -1", "  1 - old", "  1 + new", "", "! wrong"]
@@ -297,10 +297,10 @@ async def test_after_a_rewind_the_rows_that_are_left_are_shown() -> None:
     async with app.run_test(size=(60, 20)) as pilot:
         session = past(40)
         app.conversation.load_session(session)
-        await settled(pilot)
+        await wait_until_drawn(pilot)
         cast(SessionStub, session).rows = past(10).rows
         show(app.conversation, session, TaskRewound(ts=99, to_seq=5))
-        await settled(pilot)
+        await wait_until_drawn(pilot)
         lines = all_lines(app.conversation)
         assert any(line.startswith("Row 10 ") for line in lines)
         assert not any(line.startswith("Row 11 ") for line in lines)
@@ -312,7 +312,7 @@ async def test_what_is_shown_before_there_is_a_screen_is_not_lost() -> None:
     conversation.show_note("early")
     app = ConversationApp(conversation)
     async with app.run_test(size=(60, 20)) as pilot:
-        await settled(pilot)
+        await wait_until_drawn(pilot)
         assert screen_lines(conversation)[0] == "› the task"
         assert "early" in screen_lines(conversation)
 
@@ -322,7 +322,7 @@ async def test_nothing_is_drawn_while_nothing_happens() -> None:
     app = ConversationApp(conversation)
     async with app.run_test(size=(60, 20)) as pilot:
         conversation.load_session(past(50))
-        await settled(pilot)
+        await wait_until_drawn(pilot)
         conversation.refreshed = 0
         await pilot.pause(0.3)
         assert conversation.refreshed == 0

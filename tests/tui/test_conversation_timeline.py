@@ -33,7 +33,7 @@ from joey.testing.script import Turn, call, fail, pause, say, think
 from joey.tui.blocks.block import DrawContext
 from joey.tui.blocks.timeline import Timeline
 from tests.engine.engine_harness import TIMEOUT_S, EngineHarness, finish
-from tests.engine.scripted_subtasks import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, hand
+from tests.engine.scripted_subtasks import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, delegate
 from tests.tui.conversation_harness import PALETTE, SessionStub
 
 ASKING = Settings(always_allow_read_only=True)
@@ -41,10 +41,10 @@ REPLY_TEXT = "## Plan\n\nI **look** at it:\n\n1. read\n2. change\n\n```python\nx
 
 
 @pytest.fixture
-async def workshop(tmp_path: Path) -> AsyncIterator[EngineHarness]:
-    shop = EngineHarness(tmp_path)
-    yield shop
-    await shop.engine.close()
+async def engine_harness(tmp_path: Path) -> AsyncIterator[EngineHarness]:
+    harness = EngineHarness(tmp_path)
+    yield harness
+    await harness.engine.close()
 
 
 def render_timeline(story: Timeline, *, whole: bool = False, width: int = 60) -> list[str]:
@@ -83,11 +83,13 @@ YES, NO = Answer(Response.YES), Answer(Response.NO)
 
 
 @pytest.mark.parametrize("whole", [False, True])
-async def test_rows_and_events_are_drawn_the_same(workshop: EngineHarness, whole: bool) -> None:
-    (workshop.root / "a.py").write_text("old = 1\nkept = 2\n")
+async def test_rows_and_events_are_drawn_the_same(
+    engine_harness: EngineHarness, whole: bool
+) -> None:
+    (engine_harness.root / "a.py").write_text("old = 1\nkept = 2\n")
     todos = "[x] read it\n[-] change it\n[ ] test it"
     question = {"question": "Which one?", "follow_up": [{"text": "the first"}, {"text": "both"}]}
-    task = await workshop.start(
+    task = await engine_harness.start(
         Turn(think("First I read.\nThen I change.", chunk=3), say(REPLY_TEXT, chunk=3)),
         Turn(
             say("I read."), call("read_file", {"path": "a.py"}), call("list_files", {"path": "."})
@@ -125,7 +127,7 @@ async def test_rows_and_events_are_drawn_the_same(workshop: EngineHarness, whole
 
 @pytest.mark.requirement("parsing:think:calls")
 async def test_text_and_calls_that_turn_out_to_be_reasoning_are_drawn_as_thinking(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
     calls = (
         "<list_files><path>.</path></list_files>\n"
@@ -135,7 +137,7 @@ async def test_text_and_calls_that_turn_out_to_be_reasoning_are_drawn_as_thinkin
     gate = asyncio.Event()
     thought = say(f"I could look:\n{calls}\nNo.", chunk=4)
     reply = Turn(thought, pause(gate), say(f"\n</think>\nI stop.\n{result}"))
-    task = await workshop.start(reply, protocol=ToolProtocol.XML)
+    task = await engine_harness.start(reply, protocol=ToolProtocol.XML)
     story = Timeline()
     story.load_session(cast(Session, SessionStub(id=task.id)))
     async with asyncio.timeout(TIMEOUT_S):
@@ -157,10 +159,10 @@ async def test_text_and_calls_that_turn_out_to_be_reasoning_are_drawn_as_thinkin
 
 
 async def test_an_interrupted_task_is_drawn_the_same_when_it_is_opened_again(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
     gate = asyncio.Event()
-    task = await workshop.start(Turn(say("I begin to "), pause(gate), say("work")))
+    task = await engine_harness.start(Turn(say("I begin to "), pause(gate), say("work")))
     story = Timeline()
     story.load_session(cast(Session, SessionStub(id=task.id)))
     async with asyncio.timeout(TIMEOUT_S):
@@ -173,14 +175,14 @@ async def test_an_interrupted_task_is_drawn_the_same_when_it_is_opened_again(
 
 
 async def test_subtasks_speak_under_their_name_and_the_task_goes_on(
-    workshop: EngineHarness,
+    engine_harness: EngineHarness,
 ) -> None:
     parts = {
-        "the whole": [Turn(say("I delegate."), hand("part one")), finish("Whole.")],
+        "the whole": [Turn(say("I delegate."), delegate("part one")), finish("Whole.")],
         "part one": [Turn(say("I work."), call("list_files", {"path": "."})), finish("One.")],
     }
-    workshop.provider = ScriptedSubtasks(parts)
-    task = await workshop.start(text="the whole", settings=ALLOW_ALL_WITH_SUBTASKS)
+    engine_harness.provider = ScriptedSubtasks(parts)
+    task = await engine_harness.start(text="the whole", settings=ALLOW_ALL_WITH_SUBTASKS)
     story = await watched(task, {AskKind.COMPLETION_RESULT: [YES, YES]})
     assert render_timeline(story) == [
         *("› the whole", "", "I delegate.", "", "● new_task 💻 Code", "  part one", ""),
@@ -226,8 +228,10 @@ def test_a_call_that_was_never_made_is_not_left_behind() -> None:
     ]
 
 
-async def test_a_failed_request_tells_why(workshop: EngineHarness) -> None:
-    task = await workshop.start(Turn(fail(400, "bad request")), settings=ALLOW_ALL_WITH_SUBTASKS)
+async def test_a_failed_request_tells_why(engine_harness: EngineHarness) -> None:
+    task = await engine_harness.start(
+        Turn(fail(400, "bad request")), settings=ALLOW_ALL_WITH_SUBTASKS
+    )
     story = await watched(task, {AskKind.API_REQ_FAILED: [NO]})
     assert any("bad request" in line for line in render_timeline(story))
 
@@ -300,9 +304,9 @@ def test_a_request_that_failed_for_good_is_shown_once() -> None:
     assert "the time is up" in "\n".join(render_timeline(story))
 
 
-async def test_a_plain_answer_is_shown_once_as_the_result(workshop: EngineHarness) -> None:
+async def test_a_plain_answer_is_shown_once_as_the_result(engine_harness: EngineHarness) -> None:
     settings = Settings(mode="ask")
-    task = await workshop.start(Turn(say("It is the linker.", chunk=3)), settings=settings)
+    task = await engine_harness.start(Turn(say("It is the linker.", chunk=3)), settings=settings)
     story = await watched(task, {AskKind.COMPLETION_RESULT: [YES]})
     shown = render_timeline(story)
     assert shown == render_timeline(from_rows(task.rows))
@@ -310,12 +314,14 @@ async def test_a_plain_answer_is_shown_once_as_the_result(workshop: EngineHarnes
     assert shown.index("✓ result") < shown.index("It is the linker.")
 
 
-async def test_a_result_that_is_not_presented_stays_as_plain_text(workshop: EngineHarness) -> None:
+async def test_a_result_that_is_not_presented_stays_as_plain_text(
+    engine_harness: EngineHarness,
+) -> None:
     todos, early = (
         call("list_files", {"path": "."}),
         call("attempt_completion", {"result": "Soon."}),
     )
-    task = await workshop.start(Turn(todos, early), finish("Late."))
+    task = await engine_harness.start(Turn(todos, early), finish("Late."))
     story = await watched(task, {AskKind.COMPLETION_RESULT: [YES]})
     shown = render_timeline(story)
     assert shown == render_timeline(from_rows(task.rows))

@@ -30,22 +30,22 @@ async def test_a_whole_task_from_the_first_word_to_the_last_line(joey: Joey) -> 
     async with ModelServer(turns) as server, screen(joey, *reach(server.url)) as shown:
         await shown.until("what shall be done?", "code", "scripted", "~/work", "asks")
         assert await shown.title() == "joey"
-        await shown.keep("start")
+        await shown.save_snapshot("start")
         await shown.send("do it")
         await shown.until("do it", "First words", "Esc stops")
-        await shown.keep("streaming")
+        await shown.save_snapshot("streaming")
         gate.set()
         card = await shown.until("and more.", "Create new.txt?", "1 yes", "+ hello")
         assert "edits are not allowed without you" in card
         assert not (joey.workspace / "new.txt").exists()
-        await shown.keep("approval")
+        await shown.save_snapshot("approval")
         await shown.answer("y")
         await shown.until("Run this command?", "$ echo from the shell")
         assert (joey.workspace / "new.txt").read_text(encoding="utf-8") == "hello\n"
-        await shown.keep("command")
+        await shown.save_snapshot("command")
         await shown.answer("1")
         await shown.until("from the shell", "All is done now.", "accept the result")
-        await shown.keep("result")
+        await shown.save_snapshot("result")
         await shown.press("Enter")
         await shown.until("what next?")
         assert await shown.title() == "joey: do it"
@@ -71,7 +71,7 @@ async def test_messages_sent_while_joey_works_are_queued_and_can_be_taken_back(j
             await shown.until("↳ mind the tests")
             await shown.send("and the docs")
             await shown.until("↳ and the docs")
-            await shown.keep("queue")
+            await shown.save_snapshot("queue")
             await shown.press("Up")
             await shown.until_gone("↳ and the docs")
             await shown.until("› and the docs")
@@ -92,7 +92,7 @@ async def test_messages_queued_when_joey_stops_are_sent_with_enter(joey: Joey) -
         await shown.until(
             "↳ mind the tests", "↳ and the docs", "…  (Enter sends, Up takes it back)"
         )
-        await shown.keep("waiting-stopped")
+        await shown.save_snapshot("waiting-stopped")
         await shown.press("Enter")
         await shown.until("Heard you.")
         await shown.until_gone("↳")
@@ -121,7 +121,7 @@ async def test_escape_stops_the_turn_and_the_next_message_goes_on_with_it(joey: 
         await shown.until("I begin", "Esc stops")
         await shown.press("Escape")
         await shown.until_gone("Esc stops")
-        await shown.keep("stopped")
+        await shown.save_snapshot("stopped")
         await shown.send("go on then")
         await shown.until("› go on then", "So it is.")
 
@@ -134,7 +134,7 @@ async def test_the_plan_stands_above_the_composer_and_can_be_hidden(joey: Joey) 
     ]
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "plan") as shown:
         await shown.until("Create a?", "1 of 3 done", "✓ look around", "● write it", "○ test it")
-        await shown.keep("plan")
+        await shown.save_snapshot("plan")
         await shown.press("C-t")
         await shown.until_gone("○ test it")
         await shown.press("C-t")
@@ -194,7 +194,7 @@ async def test_a_line_for_the_users_own_shell_is_sent_with_the_next_message(joey
         await shown.send("!echo two; false; echo $((20 + 22)); exit 3")
         await shown.until("two", "42", "exit 3")
         await shown.until_gone("running your command")
-        await shown.keep("shell")
+        await shown.save_snapshot("shell")
         assert not server.requests
         await shown.send("what was that?")
         await shown.until("All done.")
@@ -202,7 +202,7 @@ async def test_a_line_for_the_users_own_shell_is_sent_with_the_next_message(joey
         assert "what was that?" in sent
         assert "42" in sent
         assert "exit 3" in sent
-        seen = await shown.shown()
+        seen = await shown.capture()
         assert "(with the output of `echo two; false;" in seen
         assert "```" not in seen
 

@@ -29,11 +29,11 @@ async def test_the_screen_follows_the_size_of_its_window(joey: Joey) -> None:
         screen(joey, *reach(server.url), "do it", size=(200, 50)) as shown,
     ):
         await shown.until("word59", "Create new.txt?", "1 yes", "scripted")
-        await shown.keep("size-200x50")
+        await shown.save_snapshot("size-200x50")
         for columns, rows in ((60, 20), (30, 10), (80, 24), (200, 50)):
             await shown.resize(columns, rows)
             await shown.until("Create new.txt?", "1 yes", "3 no", "─" * columns)
-            await shown.keep(f"size-{columns}x{rows}")
+            await shown.save_snapshot(f"size-{columns}x{rows}")
         await shown.until("word0", "word59")
         await shown.answer("y")
         await shown.until("All done.")
@@ -46,7 +46,7 @@ async def test_a_narrow_status_line_keeps_what_matters(joey: Joey) -> None:
         screen(joey, *reach(server.url), "begin", size=(30, 10)) as shown,
     ):
         await shown.until("I begin", "Esc stops")
-        assert re.search(rf"[{SPINNER_FRAMES}] \w+ \d+s, Esc stops", await shown.shown())
+        assert re.search(rf"[{SPINNER_FRAMES}] \w+ \d+s, Esc stops", await shown.capture())
         await shown.press("Escape")
         await shown.until("code · scripted")
 
@@ -58,7 +58,7 @@ async def test_no_colour_where_none_is_wanted(joey: Joey) -> None:
         screen(joey, *reach(server.url), "do it", env={"NO_COLOR": "1"}) as shown,
     ):
         await shown.until("Create new.txt?", "+ hello")
-        await shown.keep("no-colour")
+        await shown.save_snapshot("no-colour")
         drawn = await shown.tmux("capture-pane", "-t", "joey", "-p", "-e")
     codes = {code for found in re.findall(r"\x1b\[([\d;]*)m", drawn) for code in found.split(";")}
     colours = {code for code in codes if code and 30 <= int(code) <= 107 and code not in "39 49"}
@@ -233,6 +233,6 @@ async def test_a_plan_makes_room_for_a_question_where_there_is_little(joey: Joey
         await shown.resize(30, 10)
         await shown.until_gone("0 of 6 done")
         await shown.until("Run this command?", "1 yes", "code")
-        await shown.keep("plan-30x10")
+        await shown.save_snapshot("plan-30x10")
         await shown.resize(80, 30)
         await shown.until("Run this command?", "0 of 6 done", "step 5")

@@ -64,7 +64,7 @@ async def first_answer(shown: Screen) -> tuple[int, int]:
     await shown.until("› 1 yes")
     await shown.answer("Down")
     await shown.until("› 2 always")
-    return await shown.place_of("1 yes")
+    return await shown.find_text("1 yes")
 
 
 @any_gesture
@@ -136,7 +136,7 @@ async def test_a_draft_over_a_question_is_not_interrupted_by_a_click_on_the_ques
         await shown.type("and then")
         await shown.until("› and then")
         gate.set()
-        await shown.click(await shown.place_of("Create new.txt?"))
+        await shown.click(await shown.find_text("Create new.txt?"))
         await shown.answer("y")
         await shown.until("› and theny", "Create new.txt?")
         assert not (joey.workspace / "new.txt").exists()
@@ -151,7 +151,7 @@ async def test_what_to_do_instead_is_written_on_after_clicks(joey: Joey) -> None
             await shown.type("no 1")
             for gesture in GESTURES:
                 await gesture(shown)
-            await shown.click(await shown.place_of("Create new.txt?"))
+            await shown.click(await shown.find_text("Create new.txt?"))
             await shown.type("1 yes")
             await shown.until("no 11 yes")
             await shown.press("Enter")
@@ -164,7 +164,7 @@ async def test_a_list_is_narrowed_and_taken_from_after_clicks(joey: Joey) -> Non
     async with ModelServer([]) as server, screen(joey, *reach(server.url), size=SIZE) as shown:
         await shown.until("what shall be done?")
         await shown.send("/mode")
-        heading = await shown.place_of("Enter takes")
+        heading = await shown.find_text("Enter takes")
         await shown.type("archi")
         for gesture in GESTURES:
             await gesture(shown)
@@ -175,7 +175,7 @@ async def test_a_list_is_narrowed_and_taken_from_after_clicks(joey: Joey) -> Non
         await shown.press("Enter")
         await shown.until("architect ·", "what shall be done?")
         await shown.send("/mode")
-        await shown.click(await shown.place_of("debug"))
+        await shown.click(await shown.find_text("debug"))
         await shown.until("debug ·", "what shall be done?")
 
 
@@ -185,7 +185,7 @@ async def test_a_drag_selects_text_that_ctrl_c_copies(joey: Joey) -> None:
         screen(joey, *reach(server.url), "do it", size=SIZE) as shown,
     ):
         await shown.until("accept the result")
-        column, row = await shown.place_of("these words")
+        column, row = await shown.find_text("these words")
         await shown.drag((column, row), (column + len("these"), row))
         await shown.press("C-c")
         assert await shown.copied() == "these"
@@ -198,7 +198,7 @@ async def test_an_approval_is_answered_by_a_click_that_was_meant(joey: Joey) -> 
         screen(joey, *reach(server.url), "do it", size=SIZE) as shown,
     ):
         yes = await first_answer(shown)
-        no = await shown.place_of("3 no")
+        no = await shown.find_text("3 no")
         await shown.drag(yes, no)
         await shown.mouse((LEFT + 2, yes, PRESSED), (LEFT + 2, yes, RELEASED))
         await shown.press("Up")
@@ -219,14 +219,14 @@ async def test_a_press_in_the_composer_ends_where_a_question_has_taken_its_place
         screen(joey, *reach(server.url), "do it", size=SIZE) as shown,
     ):
         await shown.until("I think")
-        composer = await shown.place_of("› ")
+        composer = await shown.find_text("› ")
         await shown.mouse((LEFT, (composer[0] + 2, composer[1]), PRESSED))
         await shown.type("x")
         await shown.until("› x")
         await shown.press("BSpace")
         await shown.until_gone("› x")
         gate.set()
-        place = await shown.place_of("1 yes")
+        place = await shown.find_text("1 yes")
         await shown.mouse((LEFT, place, RELEASED))
         await wheel(shown)
         assert not (joey.workspace / "new.txt").exists()

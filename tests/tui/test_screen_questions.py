@@ -31,7 +31,7 @@ async def test_a_message_instead_of_yes_goes_to_the_model_and_nothing_happens(jo
             await shown.answer("4")
             await shown.until("what shall it do instead?")
             await shown.type("call it old.txt")
-            await shown.keep("instead")
+            await shown.save_snapshot("instead")
             await shown.press("Enter")
             await shown.until("All done.")
         assert "call it old.txt" in json.dumps(server.requests[-1].body["messages"])
@@ -54,7 +54,7 @@ async def test_always_shows_its_rule_and_keeps_it(joey: Joey) -> None:
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "do it") as shown:
         asked = await shown.until("Run this command?", "2 always: git status")
         assert "runs UNCONFINED" in asked
-        await shown.keep("always")
+        await shown.save_snapshot("always")
         await shown.answer("2")
         await shown.until("All done.", "accept the result")
         assert "allows" not in asked
@@ -70,12 +70,12 @@ async def test_the_edits_of_a_task_are_accepted_with_one_answer(joey: Joey) -> N
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "do it") as shown:
         asked = await shown.until("Create a.txt?", "2 always: edits in this workspace, for this")
         assert "allows" not in asked
-        await shown.keep("edits")
+        await shown.save_snapshot("edits")
         await shown.answer("2")
         await shown.until("All done.", "b.txt", "allows edits")
         await shown.send("/permissions")
         await shown.until("✓ changing files here  edits in this workspace, for this task")
-        await shown.keep("edits-permissions")
+        await shown.save_snapshot("edits-permissions")
         await shown.send("/permissions ask")
         await shown.until("edits are asked about again\n")
         await shown.until_gone("allows edits")
@@ -97,7 +97,7 @@ async def test_a_question_says_whether_a_file_is_made_changed_or_left_as_it_is(j
         await shown.until("Change a.txt?")
         await shown.answer("y")
         await shown.until("Write a.txt as it is?", "write_to_file a.txt: no change")
-        await shown.keep("no-change")
+        await shown.save_snapshot("no-change")
         await shown.answer("y")
         await shown.until("All done.")
 
@@ -131,7 +131,7 @@ async def test_what_is_being_typed_never_answers_a_question_that_appears(joey: J
             await shown.send(" also y")
             await shown.until("↳ 1 y yes, and also y", "Create new.txt?")
             assert not (joey.workspace / "new.txt").exists()
-            await shown.keep("typing-on")
+            await shown.save_snapshot("typing-on")
             await shown.press("Tab")
             await shown.answer("y")
             await shown.until("All done.")
@@ -158,7 +158,7 @@ async def test_a_suggestion_is_taken_by_its_number(joey: Joey) -> None:
     async with ModelServer([asking(), done()]) as server:
         async with screen(joey, *reach(server.url), "paint") as shown:
             await shown.until("Which colour?", "1 red", "2 blue [architect mode]")
-            await shown.keep("follow-up")
+            await shown.save_snapshot("follow-up")
             await shown.press("2")
             await shown.until("All done.", "architect")
         assert "blue" in json.dumps(server.requests[-1].body["messages"])
@@ -185,7 +185,7 @@ async def test_a_failed_request_is_tried_again_on_request(joey: Joey) -> None:
     turns = [Turn(fail(401, "This key is not known.")), done()]
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "do it") as shown:
         await shown.until("The request failed", "1 try again", "2 stop")
-        await shown.keep("failed")
+        await shown.save_snapshot("failed")
         await shown.press("1")
         await shown.until("All done.")
 
@@ -194,7 +194,7 @@ async def test_an_approval_shows_a_warning_for_a_protected_file(joey: Joey) -> N
     turns = [writing(".rooignore", "secret\n"), done()]
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "do it") as shown:
         await shown.until("Create .rooignore?", "protected")
-        await shown.keep("protected")
+        await shown.save_snapshot("protected")
 
 
 async def test_subtasks_that_ask_at_once_are_answered_one_after_the_other(joey: Joey) -> None:
@@ -214,7 +214,7 @@ async def test_subtasks_that_ask_at_once_are_answered_one_after_the_other(joey: 
             "for a subtask", "write_to_file first.txt", "write_to_file second.txt"
         )
         asked, other = ("first", "second") if "Create first" in seen else ("second", "first")
-        await shown.keep("subtasks")
+        await shown.save_snapshot("subtasks")
         await shown.answer("n")
         await shown.until(f"Create {other}.txt?")
         await shown.answer("y")
@@ -274,7 +274,7 @@ async def test_the_answer_to_a_plain_answer_is_the_next_message(joey: Joey) -> N
         async with screen(joey, *flags, *reach(server.url), "why does it fail?") as shown:
             asked = await shown.until("✓ result", "It is the linker.", "accept the result")
             assert asked.count("It is the linker.") == 1
-            await shown.keep("plain-answer")
+            await shown.save_snapshot("plain-answer")
             await shown.send("then install it")
             await shown.until("Installed.", "accept the result")
         assert "then install it" in json.dumps(server.requests[1].body["messages"][-1])

@@ -19,17 +19,17 @@ KEY = "sk-never-shown-123456"
 async def test_a_provider_a_key_and_a_model_and_the_screen_goes_on(joey: Joey) -> None:
     async with screen(joey) as shown:
         await shown.until("Welcome to joey.", "Where is your model?", "anthropic", "openai")
-        await shown.keep("welcome")
+        await shown.save_snapshot("welcome")
         await shown.type("anthropic")
         await shown.press("Enter")
         await shown.until("Key for anthropic")
         await shown.type(KEY)
         await shown.until("•••")
-        await shown.keep("welcome-key")
-        assert KEY not in await shown.shown()
+        await shown.save_snapshot("welcome-key")
+        assert KEY not in await shown.capture()
         await shown.press("Enter")
         await shown.until("Model of anthropic", "claude-")
-        await shown.keep("welcome-model")
+        await shown.save_snapshot("welcome-model")
         await shown.press("Enter")
         await shown.until("joey talks to", "code ·")
         await shown.press("C-d")
@@ -68,7 +68,7 @@ async def test_leaving_the_welcome_leaves_joey(joey: Joey) -> None:
 async def test_a_model_that_runs_on_this_machine_is_one_key_away(joey: Joey) -> None:
     async with small_web(OLLAMA) as web, screen(joey, env={"OLLAMA_HOST": web.url}) as shown:
         await shown.until("› qwen3-coder:30b", "ollama, running here", "anthropic")
-        await shown.keep("welcome-local")
+        await shown.save_snapshot("welcome-local")
         await shown.press("Enter")
         await shown.until("joey talks to qwen3-coder:30b of ollama", "code · qwen3-coder:30b")
     [saved] = json.loads((joey.home / "profiles.json").read_text(encoding="utf-8"))[

@@ -61,13 +61,13 @@ class Screen:
         )
         await self.type("".join(sequences))
 
-    async def click(self, place: tuple[int, int]) -> None:
-        await self.mouse((LEFT, place, PRESSED), (LEFT, place, RELEASED))
+    async def click(self, position: tuple[int, int]) -> None:
+        await self.mouse((LEFT, position, PRESSED), (LEFT, position, RELEASED))
 
     async def drag(self, start: tuple[int, int], end: tuple[int, int]) -> None:
         await self.mouse((LEFT, start, PRESSED), (MOVED, end, PRESSED), (LEFT, end, RELEASED))
 
-    async def place_of(self, text: str) -> tuple[int, int]:
+    async def find_text(self, text: str) -> tuple[int, int]:
         """Column and row where the text begins, the last of them if it is there repeatedly."""
         lines = (await self.until(text)).splitlines()
         row = max(number for number, line in enumerate(lines) if text in line)
@@ -79,7 +79,7 @@ class Screen:
         await asyncio.sleep(ANSWER_GUARD_S * 3)
         await self.press(key)
 
-    async def shown(self) -> str:
+    async def capture(self) -> str:
         return await self.tmux("capture-pane", "-t", "joey", "-p")
 
     async def until(self, *texts: str) -> str:
@@ -88,7 +88,7 @@ class Screen:
         try:
             async with asyncio.timeout(LIMIT):
                 while True:
-                    shown = await self.shown()
+                    shown = await self.capture()
                     if all(word in shown for word in texts):
                         return shown
                     await asyncio.sleep(0.05)
@@ -101,7 +101,7 @@ class Screen:
         try:
             async with asyncio.timeout(LIMIT):
                 while True:
-                    shown = await self.shown()
+                    shown = await self.capture()
                     if text not in shown:
                         return shown
                     await asyncio.sleep(0.05)
@@ -116,7 +116,7 @@ class Screen:
                     return buffer.strip()
                 await asyncio.sleep(0.05)
 
-    async def keep(self, name: str) -> None:
+    async def save_snapshot(self, name: str) -> None:
         """A snapshot of what is to be seen, with its colours."""
         self._snapshots.mkdir(parents=True, exist_ok=True)
         shown = await self.tmux("capture-pane", "-t", "joey", "-p", "-e")

@@ -37,16 +37,18 @@ def commit_all(directory: Path) -> None:
 def snapshot(root: Path) -> dict[str, FileState]:
     """All files and links of a folder, but for those of git."""
     found = {str(path.relative_to(root)): path for path in _files(root)}
-    return {name: held(path) for name, path in found.items() if ".git" not in name.split("/")}
+    return {
+        name: read_file_state(path) for name, path in found.items() if ".git" not in name.split("/")
+    }
 
 
 def metadata(root: Path) -> dict[Path, tuple[FileState, int]]:
     """All files of git in a folder, with the times of their changes."""
     found = [path for path in _files(root) if ".git" in path.parts]
-    return {path: (held(path), path.lstat().st_mtime_ns) for path in found}
+    return {path: (read_file_state(path), path.lstat().st_mtime_ns) for path in found}
 
 
-def held(path: Path) -> FileState:
+def read_file_state(path: Path) -> FileState:
     facts = path.lstat()
     if stat.S_ISLNK(facts.st_mode):
         return "link", os.fsencode(path.readlink()), False

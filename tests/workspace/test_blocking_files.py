@@ -28,13 +28,13 @@ RIPGREPS = (".gitignore", "sub/.gitignore", ".ignore", ".rgignore", ".git/info/e
 
 
 @pytest.fixture(autouse=True)
-def little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocking_files, "BLOCKING_CHECK_DELAY_S", 0.1)
     monkeypatch.setattr(listing, "BLOCKING_CHECK_DELAY_S", 0.1)
 
 
 @pytest.fixture
-def place(root: Path) -> Path:
+def repository(root: Path) -> Path:
     """A repository."""
     (root / "sub").mkdir()
     for name in ("a.txt", "sub/b.txt"):
@@ -51,46 +51,46 @@ def put_pipe(path: Path) -> None:
 @pytest.mark.parametrize("name", GITS)
 @pytest.mark.parametrize("most", [snapshot.MAX_SCANNED_ENTRIES, 1])
 async def test_a_checkpoint_names_the_pipe_that_git_would_wait_for(
-    place: Path, home: Path, monkeypatch: pytest.MonkeyPatch, name: str, most: int
+    repository: Path, home: Path, monkeypatch: pytest.MonkeyPatch, name: str, most: int
 ) -> None:
     monkeypatch.setattr(snapshot, "MAX_SCANNED_ENTRIES", most)
-    put_pipe(place / name)
-    async with asyncio.timeout(10), checkpoints_of(place, home) as checkpoints:
+    put_pipe(repository / name)
+    async with asyncio.timeout(10), checkpoints_of(repository, home) as checkpoints:
         with pytest.raises(CheckpointError, match=f"/{name}', which is no regular file"):
             await checkpoints.save("t")
-        (place / name).unlink()
+        (repository / name).unlink()
         saved = await checkpoints.save("t")
-        put_pipe(place / name)
-        (place / "sub" / "b.txt").write_text("bye\n")
+        put_pipe(repository / name)
+        (repository / "sub" / "b.txt").write_text("bye\n")
         with pytest.raises(CheckpointError, match=f"/{name}', which is no regular file"):
             await checkpoints.save("t")
-        (place / name).unlink()
+        (repository / name).unlink()
         assert [change.path for change in await checkpoints.list_changes(saved)] == ["sub/b.txt"]
 
 
 async def test_pipes_that_git_does_not_open_keep_no_checkpoint_from_being_made(
-    place: Path, home: Path
+    repository: Path, home: Path
 ) -> None:
     for name in (".ignore", "pipe", ".rgignore", "sub/AGENTS.md"):
-        put_pipe(place / name)
-    async with asyncio.timeout(10), checkpoints_of(place, home) as checkpoints:
+        put_pipe(repository / name)
+    async with asyncio.timeout(10), checkpoints_of(repository, home) as checkpoints:
         await checkpoints.save("t")
 
 
 @pytest.mark.parametrize("name", [".gitignore", "sub/.gitignore", ".git/config"])
-async def test_the_state_of_a_repository_is_not_waited_for(place: Path, name: str) -> None:
-    put_pipe(place / name)
+async def test_the_state_of_a_repository_is_not_waited_for(repository: Path, name: str) -> None:
+    put_pipe(repository / name)
     async with asyncio.timeout(10):
         with pytest.raises(ToolError, match=f"/{name}', which is no regular file"):
-            await GitRepository(place).show_status(10)
+            await GitRepository(repository).show_status(10)
 
 
 @pytest.mark.parametrize("name", RIPGREPS)
 async def test_a_listing_and_a_search_do_without_rules_that_nobody_writes(
-    place: Path, name: str
+    repository: Path, name: str
 ) -> None:
-    put_pipe(place / name)
-    files = LocalFiles(place)
+    put_pipe(repository / name)
+    files = LocalFiles(repository)
     search, here = LocalSearch(files), files.resolve(".")
     async with asyncio.timeout(10):
         listing = await search.list_directory(here, True, 100)
@@ -102,27 +102,30 @@ async def test_a_listing_and_a_search_do_without_rules_that_nobody_writes(
 
 
 @pytest.mark.parametrize("name", [*RIPGREPS, ".rooignore"])
-def test_names_of_files_are_not_waited_for(place: Path, name: str) -> None:
-    put_pipe(place / name)
+def test_names_of_files_are_not_waited_for(repository: Path, name: str) -> None:
+    put_pipe(repository / name)
     with pytest.raises(ToolError, match=f"/{name}' is no regular file. Delete"):
-        list_all_files(LocalFiles(place))
+        list_all_files(LocalFiles(repository))
 
 
 async def test_a_program_that_takes_long_for_no_such_reason_is_left_to_it(
-    place: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+    repository: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(blocking_files, "BLOCKING_CHECK_DELAY_S", 0)
-    os.mkfifo(place / "pipe")
-    (place / "sub" / ".gitignore").symlink_to("/dev/null")
-    files = LocalFiles(place)
-    async with asyncio.timeout(10), checkpoints_of(place, home) as checkpoints:
+    os.mkfifo(repository / "pipe")
+    (repository / "sub" / ".gitignore").symlink_to("/dev/null")
+    files = LocalFiles(repository)
+    async with asyncio.timeout(10), checkpoints_of(repository, home) as checkpoints:
         await checkpoints.save("t")
-        assert "?? sub/.gitignore" in await GitRepository(place).show_status(10)
+        assert "?? sub/.gitignore" in await GitRepository(repository).show_status(10)
         found = await LocalSearch(files).grep(files.resolve("."), "hello", None, 10)
     assert found.note == ""
 
 
-def test_a_pipe_above_the_workspace_is_found(place: Path) -> None:
-    put_pipe(place.parent / ".ignore")
-    assert find_blocking_file(place, FILES_OPENED_BY_RIPGREP, Event()) == place.parent / ".ignore"
-    assert find_blocking_file(place, FILES_OPENED_BY_GIT, Event()) is None
+def test_a_pipe_above_the_workspace_is_found(repository: Path) -> None:
+    put_pipe(repository.parent / ".ignore")
+    assert (
+        find_blocking_file(repository, FILES_OPENED_BY_RIPGREP, Event())
+        == repository.parent / ".ignore"
+    )
+    assert find_blocking_file(repository, FILES_OPENED_BY_GIT, Event()) is None

@@ -21,9 +21,9 @@ from tests.workspace.checkpoint_workspace import (
     checkpoints_of,
     commit_all,
     git,
-    held,
     is_there,
     metadata,
+    read_file_state,
     shadow_of,
     snapshot,
 )
@@ -412,7 +412,7 @@ async def test_pipes_are_left_alone(root: Path, checkpoints: TaskCheckpoints) ->
     os.mkfifo(root / "b")
     await checkpoints.save("t")
     assert await checkpoints.restore(first) == []
-    assert held(root / "a")[0] == held(root / "b")[0] == "other"
+    assert read_file_state(root / "a")[0] == read_file_state(root / "b")[0] == "other"
 
 
 @pytest.mark.requirement("checkpoints:refused")

@@ -99,7 +99,7 @@ class EscapeHarness:
             ),
         )
 
-    def plant(self, name: str, target: Path | str) -> None:
+    def symlink(self, name: str, target: Path | str) -> None:
         (self.work / name).symlink_to(target)
 
 
@@ -136,16 +136,16 @@ async def attempt(tool: Tool[Any, Any], arguments: dict[str, Any], ctx: ToolCont
 def ways_out(harness: EscapeHarness) -> Iterator[str]:
     """Paths that lead to a file outside, each in another manner."""
     secret = harness.outside / "secret.py"
-    harness.plant("link.py", "../outside/secret.py")
-    harness.plant("absolute.py", secret)
-    harness.plant("chain.py", "sub/next")
+    harness.symlink("link.py", "../outside/secret.py")
+    harness.symlink("absolute.py", secret)
+    harness.symlink("chain.py", "sub/next")
     (harness.work / "sub" / "next").symlink_to("../absolute.py")
-    harness.plant("folder", "../outside")
-    harness.plant("inner", "sub")
-    harness.plant("root", "/")
-    harness.plant("magic", "/proc/self/root")
-    harness.plant("here", "/proc/self/cwd")
-    harness.plant("threads", "/proc/thread-self/root")
+    harness.symlink("folder", "../outside")
+    harness.symlink("inner", "sub")
+    harness.symlink("root", "/")
+    harness.symlink("magic", "/proc/self/root")
+    harness.symlink("here", "/proc/self/cwd")
+    harness.symlink("threads", "/proc/thread-self/root")
     yield from ("link.py", "absolute.py", "chain.py", "folder/secret.py", "./folder//secret.py")
     yield from ("../outside/secret.py", "sub/../../outside/secret.py", "../work-too/secret.py")
     yield from ("inner/../../outside/secret.py", "inner/../folder/secret.py", "folder/./secret.py/")
@@ -196,8 +196,8 @@ async def test_special_files_are_refused_and_never_waited_for(
 ) -> None:
     make, arguments = (READERS | WRITERS)[name]
     names = make_special_files(harness.work)
-    harness.plant("device", "/dev/zero")
-    harness.plant("terminal", "/dev/tty")
+    harness.symlink("device", "/dev/zero")
+    harness.symlink("terminal", "/dev/tty")
     before = state_of(harness.work)
     for path in (*names, "device", "terminal", "pipe/x", "loop/x", "/dev/stdin"):
         result = await attempt(make(), arguments(path), harness.context)
@@ -215,7 +215,7 @@ async def test_files_of_the_kernel_are_not_read_even_with_leave(
     make, arguments = READERS[name]
     leave = msgspec.structs.replace(EASY, always_allow_read_only_outside_workspace=True)
     context = msgspec.structs.replace(harness.context, settings=leave)
-    harness.plant("innocent.py", "/proc/self/environ")
+    harness.symlink("innocent.py", "/proc/self/environ")
     os.environ["JOEY_TEST_KEY"] = SECRET
     try:
         for path in ("/proc/self/environ", "innocent.py", f"/proc/{os.getpid()}/environ"):
@@ -254,9 +254,9 @@ async def test_protected_files_are_changed_by_no_writer_unasked(
     make, arguments = WRITERS[name]
     (harness.work / "store").mkdir()
     (harness.work / "store" / "mcp.json").write_text(f"{SECRET}\n")
-    harness.plant(".roo", "store")
-    harness.plant("alias", ".roo")
-    harness.plant("second", "alias")
+    harness.symlink(".roo", "store")
+    harness.symlink("alias", ".roo")
+    harness.symlink("second", "alias")
     for directory in ("objects", "refs", "hooks"):
         (harness.work / "gitstore" / directory).mkdir(parents=True)
     (harness.work / "gitstore" / "HEAD").write_text("ref: refs/heads/main\n")

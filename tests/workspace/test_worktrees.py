@@ -65,7 +65,7 @@ class WorktreeHarness:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> WorktreeHarness:
+def harness(tmp_path: Path) -> WorktreeHarness:
     return WorktreeHarness(tmp_path)
 
 
@@ -76,17 +76,17 @@ def gone(place: WorktreeHarness, name: str) -> bool:
 
 @pytest.mark.requirement("worktrees:base")
 async def test_a_worktree_has_what_is_not_committed_and_touches_nothing(
-    place: WorktreeHarness,
+    harness: WorktreeHarness,
 ) -> None:
-    place.write("a.txt", "changed\n")
-    place.write("staged.txt", "staged\n")
-    git(place.top, "add", "staged.txt")
-    place.write("new/untracked.txt", "new\n")
-    place.write("noise.log", "noise\n")
-    (place.top / "b.txt").unlink()
-    before = place.own()
-    root = await place.worktrees.add("child")
-    assert root == place.home / "child"
+    harness.write("a.txt", "changed\n")
+    harness.write("staged.txt", "staged\n")
+    git(harness.top, "add", "staged.txt")
+    harness.write("new/untracked.txt", "new\n")
+    harness.write("noise.log", "noise\n")
+    (harness.top / "b.txt").unlink()
+    before = harness.own()
+    root = await harness.worktrees.add("child")
+    assert root == harness.home / "child"
     assert (root / "a.txt").read_text() == "changed\n"
     assert (root / "staged.txt").read_text() == "staged\n"
     assert (root / "new/untracked.txt").read_text() == "new\n"
@@ -94,26 +94,26 @@ async def test_a_worktree_has_what_is_not_committed_and_touches_nothing(
     assert not (root / "noise.log").exists()
     assert git(root, "status", "--short") == ""
     assert git(root, "symbolic-ref", "HEAD").strip() == "refs/heads/joey/child"
-    assert place.own() == before
-    assert place.home.stat().st_mode & 0o777 == 0o700
+    assert harness.own() == before
+    assert harness.home.stat().st_mode & 0o777 == 0o700
     assert root.stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.requirement("worktrees:merge")
 async def test_changes_come_back_as_changes_of_files_and_the_worktree_goes(
-    place: WorktreeHarness,
+    harness: WorktreeHarness,
 ) -> None:
-    place.write("b.txt", "not committed\n")
-    root = await place.worktrees.add("child")
+    harness.write("b.txt", "not committed\n")
+    root = await harness.worktrees.add("child")
     (root / "a.txt").write_text("one\ntwo\nthree\nfour\nFIVE\n")
     (root / "made/deep.sh").parent.mkdir()
     (root / "made/deep.sh").write_text("#!/bin/sh\n")
     (root / "made/deep.sh").chmod(0o755)
     (root / "link").symlink_to("a.txt")
     (root / "data.bin").write_bytes(b"\0\1\2")
-    place.write("a.txt", "ONE\ntwo\nthree\nfour\nfive\n")
-    before = place.own()
-    merge = await place.worktrees.merge("child")
+    harness.write("a.txt", "ONE\ntwo\nthree\nfour\nfive\n")
+    before = harness.own()
+    merge = await harness.worktrees.merge("child")
     assert merge.is_clean
     assert merge.files == (
         FileDiffStat("a.txt", 1, 1),
@@ -121,71 +121,71 @@ async def test_changes_come_back_as_changes_of_files_and_the_worktree_goes(
         FileDiffStat("link", 1, 0),
         FileDiffStat("made/deep.sh", 1, 0),
     )
-    assert place.read("a.txt") == "ONE\ntwo\nthree\nfour\nFIVE\n"
-    assert place.read("b.txt") == "not committed\n"
-    assert os.access(place.top / "made/deep.sh", os.X_OK)
-    assert (place.top / "link").readlink() == Path("a.txt")
-    assert (place.top / "data.bin").read_bytes() == b"\0\1\2"
-    assert place.own() == before
+    assert harness.read("a.txt") == "ONE\ntwo\nthree\nfour\nFIVE\n"
+    assert harness.read("b.txt") == "not committed\n"
+    assert os.access(harness.top / "made/deep.sh", os.X_OK)
+    assert (harness.top / "link").readlink() == Path("a.txt")
+    assert (harness.top / "data.bin").read_bytes() == b"\0\1\2"
+    assert harness.own() == before
     assert "- a.txt (+1 -1)" in render_merge_report(merge)
-    await place.worktrees.remove("child")
-    assert gone(place, "child")
-    assert place.own() == before
+    await harness.worktrees.remove("child")
+    assert gone(harness, "child")
+    assert harness.own() == before
 
 
 async def test_files_that_the_subtask_removed_go_with_their_empty_directories(
-    place: WorktreeHarness,
+    harness: WorktreeHarness,
 ) -> None:
-    place.write("deep/er/file.txt", "x\n")
-    root = await place.worktrees.add("child")
+    harness.write("deep/er/file.txt", "x\n")
+    root = await harness.worktrees.add("child")
     (root / "deep/er/file.txt").unlink()
     (root / "b.txt").unlink()
     (root / "b.txt").mkdir()
     (root / "b.txt/inside").write_text("now a folder\n")
-    merge = await place.worktrees.merge("child")
+    merge = await harness.worktrees.merge("child")
     assert merge.is_clean
-    assert not (place.top / "deep").exists()
-    assert place.read("b.txt/inside") == "now a folder\n"
+    assert not (harness.top / "deep").exists()
+    assert harness.read("b.txt/inside") == "now a folder\n"
 
 
 @pytest.mark.requirement("worktrees:conflict")
 async def test_a_conflict_leaves_the_files_alone_and_names_branch_and_worktree(
-    place: WorktreeHarness,
+    harness: WorktreeHarness,
 ) -> None:
-    root = await place.worktrees.add("child")
+    root = await harness.worktrees.add("child")
     (root / "a.txt").write_text("theirs\n")
     (root / "fine.txt").write_text("would fit\n")
-    place.write("a.txt", "ours\n")
-    merge = await place.worktrees.merge("child")
+    harness.write("a.txt", "ours\n")
+    merge = await harness.worktrees.merge("child")
     assert merge.conflicts == ("a.txt",)
-    assert place.read("a.txt") == "ours\n"
-    assert not (place.top / "fine.txt").exists()
+    assert harness.read("a.txt") == "ours\n"
+    assert not (harness.top / "fine.txt").exists()
     report = render_merge_report(merge)
     assert str(root) in report
     assert "joey/child" in report
-    assert git(place.top, "show", "joey/child:a.txt") == "theirs\n"
-    assert "joey" in git(place.top, "log", "-1", "--format=%an", "joey/child")
+    assert git(harness.top, "show", "joey/child:a.txt") == "theirs\n"
+    assert "joey" in git(harness.top, "log", "-1", "--format=%an", "joey/child")
     assert git(root, "status", "--short") == ""
 
 
-async def test_siblings_are_merged_one_after_the_other(place: WorktreeHarness) -> None:
-    roots = [await place.worktrees.add(name) for name in ("first", "second", "third")]
+async def test_siblings_are_merged_one_after_the_other(harness: WorktreeHarness) -> None:
+    roots = [await harness.worktrees.add(name) for name in ("first", "second", "third")]
     (roots[0] / "a.txt").write_text("1\ntwo\nthree\nfour\nfive\n")
     (roots[1] / "a.txt").write_text("one\ntwo\nthree\nfour\n5\n")
     (roots[2] / "a.txt").write_text("I\ntwo\nthree\nfour\nfive\n")
-    merges = [await place.worktrees.merge(name) for name in ("first", "second", "third")]
+    merges = [await harness.worktrees.merge(name) for name in ("first", "second", "third")]
     assert [merge.is_clean for merge in merges] == [True, True, False]
-    assert place.read("a.txt") == "1\ntwo\nthree\nfour\n5\n"
+    assert harness.read("a.txt") == "1\ntwo\nthree\nfour\n5\n"
 
 
 @pytest.mark.requirement("worktrees:crash")
 @pytest.mark.parametrize("written", range(4))
 async def test_a_merge_that_was_broken_off_is_finished(
-    place: WorktreeHarness, monkeypatch: pytest.MonkeyPatch, written: int
+    harness: WorktreeHarness, monkeypatch: pytest.MonkeyPatch, written: int
 ) -> None:
     """Dies after so many files, and is done again."""
-    root = await place.worktrees.add("child")
-    place.write("a.txt", "ONE\ntwo\nthree\nfour\nfive\n")
+    root = await harness.worktrees.add("child")
+    harness.write("a.txt", "ONE\ntwo\nthree\nfour\nfive\n")
     (root / "a.txt").write_text("one\ntwo\nthree\nfour\nFIVE\n")
     (root / "b.txt").unlink()
     (root / "c.txt").write_text("c\n")
@@ -197,20 +197,20 @@ async def test_a_merge_that_was_broken_off_is_finished(
     with monkeypatch.context() as patch:
         patch.setattr(APPLY, dying)
         with pytest.raises(KeyboardInterrupt):
-            await place.worktrees.merge("child")
-    merge = await place.worktrees.merge("child")
+            await harness.worktrees.merge("child")
+    merge = await harness.worktrees.merge("child")
     assert merge.is_clean
-    assert place.read("a.txt") == "ONE\ntwo\nthree\nfour\nFIVE\n"
-    assert not (place.top / "b.txt").exists()
-    assert place.read("c.txt") == "c\n"
-    assert await place.worktrees.merge("child") == merge
-    assert place.read("a.txt") == "ONE\ntwo\nthree\nfour\nFIVE\n"
+    assert harness.read("a.txt") == "ONE\ntwo\nthree\nfour\nFIVE\n"
+    assert not (harness.top / "b.txt").exists()
+    assert harness.read("c.txt") == "c\n"
+    assert await harness.worktrees.merge("child") == merge
+    assert harness.read("a.txt") == "ONE\ntwo\nthree\nfour\nFIVE\n"
 
 
 async def test_what_the_user_changes_between_a_death_and_the_resumption_is_kept(
-    place: WorktreeHarness, monkeypatch: pytest.MonkeyPatch
+    harness: WorktreeHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root = await place.worktrees.add("child")
+    root = await harness.worktrees.add("child")
     (root / "a.txt").write_text("one\ntwo\nthree\nfour\nFIVE\n")
 
     def dying(top: Path, changes: Sequence[TreeChange], made: Path, looks: StatSummaries) -> None:
@@ -220,76 +220,76 @@ async def test_what_the_user_changes_between_a_death_and_the_resumption_is_kept(
     with monkeypatch.context() as patch:
         patch.setattr(APPLY, dying)
         with pytest.raises(KeyboardInterrupt):
-            await place.worktrees.merge("child")
-    place.write("a.txt", "ONE\ntwo\nthree\nfour\nFIVE\n")
-    assert (await place.worktrees.merge("child")).is_clean
-    assert place.read("a.txt") == "ONE\ntwo\nthree\nfour\nFIVE\n"
+            await harness.worktrees.merge("child")
+    harness.write("a.txt", "ONE\ntwo\nthree\nfour\nFIVE\n")
+    assert (await harness.worktrees.merge("child")).is_clean
+    assert harness.read("a.txt") == "ONE\ntwo\nthree\nfour\nFIVE\n"
 
 
 @pytest.mark.requirement("worktrees:crash")
 async def test_a_worktree_that_was_never_whole_is_made_anew_and_one_that_is_stays(
-    place: WorktreeHarness,
+    harness: WorktreeHarness,
 ) -> None:
-    root = await place.worktrees.add("child")
+    root = await harness.worktrees.add("child")
     (root / "mine.txt").write_text("work\n")
-    assert await place.worktrees.add("child") == root
+    assert await harness.worktrees.add("child") == root
     assert (root / "mine.txt").exists()
     git(root, "update-ref", "-d", "refs/worktree/joey-base")
-    assert await place.worktrees.add("child") == root
+    assert await harness.worktrees.add("child") == root
     assert not (root / "mine.txt").exists()
     for damage in ("folder", "metadata"):
-        broken = root if damage == "folder" else place.top / ".git/worktrees/child"
+        broken = root if damage == "folder" else harness.top / ".git/worktrees/child"
         shutil.rmtree(broken)
-        assert await place.worktrees.add("child") == root
+        assert await harness.worktrees.add("child") == root
         assert (root / "a.txt").exists()
-    await place.worktrees.remove("child")
-    await place.worktrees.remove("child")
-    assert gone(place, "child")
+    await harness.worktrees.remove("child")
+    await harness.worktrees.remove("child")
+    assert gone(harness, "child")
 
 
-async def test_a_file_that_git_ignores_is_not_overwritten(place: WorktreeHarness) -> None:
-    place.write("secret.log", "mine\n")
-    root = await place.worktrees.add("child")
+async def test_a_file_that_git_ignores_is_not_overwritten(harness: WorktreeHarness) -> None:
+    harness.write("secret.log", "mine\n")
+    root = await harness.worktrees.add("child")
     (root / ".gitignore").write_text("")
     (root / "secret.log").write_text("theirs\n")
-    merge = await place.worktrees.merge("child")
+    merge = await harness.worktrees.merge("child")
     assert "secret.log is there already" in merge.error
-    assert place.read("secret.log") == "mine\n"
-    assert place.read(".gitignore") != ""
+    assert harness.read("secret.log") == "mine\n"
+    assert harness.read(".gitignore") != ""
 
 
-async def test_rules_that_git_ignores_count_in_the_worktree(place: WorktreeHarness) -> None:
-    place.write(".rooignore", "b.txt\n")
-    root = await place.worktrees.add("child")
+async def test_rules_that_git_ignores_count_in_the_worktree(harness: WorktreeHarness) -> None:
+    harness.write(".rooignore", "b.txt\n")
+    root = await harness.worktrees.add("child")
     assert (root / ".rooignore").read_text() == "b.txt\n"
     (root / "a.txt").write_text("x\n")
-    assert [file.path for file in (await place.worktrees.merge("child")).files] == ["a.txt"]
+    assert [file.path for file in (await harness.worktrees.merge("child")).files] == ["a.txt"]
 
 
 async def test_a_part_of_a_repository_gets_that_part_and_changes_nothing_else(
-    place: WorktreeHarness,
+    harness: WorktreeHarness,
 ) -> None:
-    place.write("part/x.txt", "x\n")
-    part = GitWorktrees.open_if_supported(place.top / "part", place.home)
+    harness.write("part/x.txt", "x\n")
+    part = GitWorktrees.open_if_supported(harness.top / "part", harness.home)
     assert part is not None
     root = await part.add("child")
-    assert root == place.home / "child/part"
+    assert root == harness.home / "child/part"
     (root / "x.txt").write_text("y\n")
     merge = await part.merge("child")
     assert merge.is_clean
     assert [file.path for file in merge.files] == ["x.txt"]
-    assert place.read("part/x.txt") == "y\n"
+    assert harness.read("part/x.txt") == "y\n"
     (root.parent / "a.txt").write_text("outside\n")
     outside = await part.merge("child")
     assert "outside of the workspace" in outside.error
-    assert place.read("a.txt").startswith("one")
+    assert harness.read("a.txt").startswith("one")
 
 
 @pytest.mark.requirement("worktrees:nested")
-async def test_a_worktree_of_a_worktree_comes_back_into_that_one(place: WorktreeHarness) -> None:
-    outer = await place.worktrees.add("outer")
+async def test_a_worktree_of_a_worktree_comes_back_into_that_one(harness: WorktreeHarness) -> None:
+    outer = await harness.worktrees.add("outer")
     (outer / "a.txt").write_text("outer\n")
-    below = GitWorktrees.open_if_supported(outer, place.home)
+    below = GitWorktrees.open_if_supported(outer, harness.home)
     assert below is not None
     inner = await below.add("inner")
     assert (inner / "a.txt").read_text() == "outer\n"
@@ -297,59 +297,59 @@ async def test_a_worktree_of_a_worktree_comes_back_into_that_one(place: Worktree
     assert (await below.merge("inner")).is_clean
     await below.remove("inner")
     assert (outer / "c.txt").read_text() == "inner\n"
-    assert not (place.top / "c.txt").exists()
-    assert (await place.worktrees.merge("outer")).is_clean
-    await place.worktrees.remove("outer")
-    assert (place.read("a.txt"), place.read("c.txt")) == ("outer\n", "inner\n")
-    assert gone(place, "outer") and gone(place, "inner")
+    assert not (harness.top / "c.txt").exists()
+    assert (await harness.worktrees.merge("outer")).is_clean
+    await harness.worktrees.remove("outer")
+    assert (harness.read("a.txt"), harness.read("c.txt")) == ("outer\n", "inner\n")
+    assert gone(harness, "outer") and gone(harness, "inner")
 
 
 @pytest.mark.requirement("worktrees:harmless")
 async def test_nothing_that_the_repository_names_is_run(
-    place: WorktreeHarness, tmp_path: Path
+    harness: WorktreeHarness, tmp_path: Path
 ) -> None:
     trap = tmp_path / "trap"
     run = f"touch {trap}; cat"
     for key in ("filter.x.clean", "filter.x.smudge", "filter.x.process", "merge.y.driver"):
-        git(place.top, "config", key, run)
-    git(place.top, "config", "core.fsmonitor", run)
+        git(harness.top, "config", key, run)
+    git(harness.top, "config", "core.fsmonitor", run)
     for hook in ("post-checkout", "pre-commit", "post-index-change", "reference-transaction"):
-        script = place.top / ".git/hooks" / hook
+        script = harness.top / ".git/hooks" / hook
         script.write_text(f"#!/bin/sh\ntouch {trap}\n")
         script.chmod(0o755)
-    place.write(".gitattributes", "*.txt filter=x merge=y\n")
-    root = await place.worktrees.add("child")
+    harness.write(".gitattributes", "*.txt filter=x merge=y\n")
+    root = await harness.worktrees.add("child")
     (root / "a.txt").write_text("one\ntwo\nthree\nfour\nFIVE\n")
-    place.write("a.txt", "ONE\ntwo\nthree\nfour\nfive\n")
-    merge = await place.worktrees.merge("child")
+    harness.write("a.txt", "ONE\ntwo\nthree\nfour\nfive\n")
+    merge = await harness.worktrees.merge("child")
     assert merge.conflicts == ("a.txt",)
-    await place.worktrees.remove("child")
+    await harness.worktrees.remove("child")
     assert not trap.exists()
 
 
 async def test_a_worktree_that_claims_to_be_another_repository_is_still_its_own(
-    place: WorktreeHarness, tmp_path: Path
+    harness: WorktreeHarness, tmp_path: Path
 ) -> None:
     (tmp_path / "x").mkdir()
     other = WorktreeHarness(tmp_path / "x")
-    root = await place.worktrees.add("child")
+    root = await harness.worktrees.add("child")
     (root / ".git").write_text(f"gitdir: {other.top}/.git\n")
     (root / "a.txt").write_text("theirs\n")
     before = other.own()
-    assert (await place.worktrees.merge("child")).is_clean
+    assert (await harness.worktrees.merge("child")).is_clean
     assert other.own() == before
-    assert place.read("a.txt") == "theirs\n"
+    assert harness.read("a.txt") == "theirs\n"
 
 
-async def test_work_on_another_branch_comes_back_too(place: WorktreeHarness) -> None:
-    root = await place.worktrees.add("child")
+async def test_work_on_another_branch_comes_back_too(harness: WorktreeHarness) -> None:
+    root = await harness.worktrees.add("child")
     git(root, "checkout", "-q", "-b", "elsewhere")
     (root / "c.txt").write_text("c\n")
     git(root, "add", "-A")
     git(root, "commit", "-q", "-m", "mine")
-    merge = await place.worktrees.merge("child")
+    merge = await harness.worktrees.merge("child")
     assert merge.branch == "elsewhere"
-    assert place.read("c.txt") == "c\n"
+    assert harness.read("c.txt") == "c\n"
 
 
 async def test_a_repository_without_a_commit_has_worktrees(tmp_path: Path) -> None:
@@ -366,13 +366,13 @@ async def test_a_repository_without_a_commit_has_worktrees(tmp_path: Path) -> No
 
 
 async def test_without_a_repository_or_with_our_directory_in_it_there_are_none(
-    tmp_path: Path, place: WorktreeHarness
+    tmp_path: Path, harness: WorktreeHarness
 ) -> None:
     (tmp_path / "plain").mkdir()
     assert GitWorktrees.open_if_supported(tmp_path / "plain", tmp_path / "home") is None
-    assert GitWorktrees.open_if_supported(place.top, place.top / "home") is None
+    assert GitWorktrees.open_if_supported(harness.top, harness.top / "home") is None
     with pytest.raises(ToolError, match="gone"):
-        await place.worktrees.merge("nobody")
+        await harness.worktrees.merge("nobody")
 
 
 def test_a_report_of_many_files_is_short() -> None:

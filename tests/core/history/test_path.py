@@ -189,7 +189,7 @@ def state(path: Any) -> Any:
 
 
 @st.composite
-def stories(draw: st.DrawFn) -> JournalBuilder:
+def build_journals(draw: st.DrawFn) -> JournalBuilder:
     story = JournalBuilder(draw(st.sampled_from(ToolProtocol)))
     numbers, truth = st.integers(0, 3), st.booleans()
     for _ in range(draw(st.integers(1, 12))):
@@ -213,7 +213,7 @@ def stories(draw: st.DrawFn) -> JournalBuilder:
 
 
 @settings(max_examples=150, deadline=None)
-@given(stories())
+@given(build_journals())
 def test_the_path_is_what_copying_lists_would_give(story: JournalBuilder) -> None:
     path = BranchTracker()
     for number, record in enumerate(story.records):
@@ -225,7 +225,7 @@ def test_the_path_is_what_copying_lists_would_give(story: JournalBuilder) -> Non
 
 
 @settings(max_examples=100, deadline=None)
-@given(stories(), st.data())
+@given(build_journals(), st.data())
 def test_a_row_is_the_last_one_and_undoing_brings_back_all(
     story: JournalBuilder, data: st.DataObject
 ) -> None:
@@ -273,7 +273,7 @@ def check(messages: list[Message]) -> None:
 
 
 @settings(max_examples=100, deadline=None)
-@given(stories())
+@given(build_journals())
 def test_whoever_follows_the_frames_has_the_rows_of_the_path(story: JournalBuilder) -> None:
     encoder, replay = FrameEncoder("t"), ReplayNormalizer()
     rows: dict[int, Any] = {}

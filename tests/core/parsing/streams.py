@@ -85,11 +85,11 @@ def assemble(
     assembler = make_assembler(protocol, taken=taken, understand_text_calls=understand_text_calls)
     events = [event for chunk in chunks for event in assembler.feed(chunk)]
     events += assembler.close(complete=complete)
-    check(events, assembler.reply)
+    check_events(events, assembler.reply)
     return assembler.reply, events
 
 
-def xml(text: str, *, complete: bool = True, understand_text_calls: bool = True) -> Reply:
+def assemble_xml(text: str, *, complete: bool = True, understand_text_calls: bool = True) -> Reply:
     """The reply to an XML task, the same whether it comes whole or by single characters."""
     whole, single = (
         assemble(
@@ -104,7 +104,7 @@ def xml(text: str, *, complete: bool = True, understand_text_calls: bool = True)
     return whole
 
 
-def check(events: list[PartEvent], reply: Reply) -> None:
+def check_events(events: list[PartEvent], reply: Reply) -> None:
     """Each part starts, grows and ends once, in its place, and its deltas are what it says."""
     deltas: list[list[str]] = []
     ended: dict[int, object] = {}
@@ -146,7 +146,7 @@ def _check_deltas(part: object, joined: str) -> None:
             assert (json.loads(joined) if joined.strip() else {}) == part.call.input
 
 
-def joined_deltas(events: Iterable[PartEvent]) -> dict[int, str]:
+def join_deltas(events: Iterable[PartEvent]) -> dict[int, str]:
     deltas: dict[int, str] = {}
     for event in events:
         if isinstance(event, PartDelta):
@@ -155,7 +155,7 @@ def joined_deltas(events: Iterable[PartEvent]) -> dict[int, str]:
 
 
 @st.composite
-def cuts_of(draw: st.DrawFn, text: str) -> list[str]:
+def split_randomly(draw: st.DrawFn, text: str) -> list[str]:
     """`text` cut at places of hypothesis's choice."""
     places = draw(st.sets(st.integers(0, len(text)), max_size=20))
     borders = sorted({0, len(text), *places})

@@ -26,9 +26,9 @@ from joey.core.parsing.assembler import PartDelta, PartEnded, PartStarted
 from joey.errors import TaskStateError
 from tests.core.parsing.streams import (
     assemble,
-    cuts_of,
-    joined_deltas,
+    join_deltas,
     make_assembler,
+    split_randomly,
     xml_texts,
 )
 
@@ -493,10 +493,13 @@ def test_calls_and_text_give_the_same_reply_at_every_split(
     encoded = [json.dumps(value) for value in inputs]
     whole = stream([text], [[arguments] for arguments in encoded])
     single = stream(list(text), [list(arguments) for arguments in encoded])
-    cut = stream(data.draw(cuts_of(text)), [data.draw(cuts_of(arguments)) for arguments in encoded])
+    cut = stream(
+        data.draw(split_randomly(text)),
+        [data.draw(split_randomly(arguments)) for arguments in encoded],
+    )
     outcomes = [assemble(chunks) for chunks in (whole, single, cut)]
     assert outcomes[0][0] == outcomes[1][0] == outcomes[2][0]
-    deltas = [joined_deltas(events) for _, events in outcomes]
+    deltas = [join_deltas(events) for _, events in outcomes]
     assert deltas[0] == deltas[1] == deltas[2]
     assert [call.input for call in outcomes[0][0].calls] == inputs
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from joey.core.parsing.json_stream import MAX_DEPTH, JsonStream
-from tests.core.parsing.streams import cuts_of
+from tests.core.parsing.streams import split_randomly
 
 values = st.recursive(
     st.none()
@@ -169,7 +169,7 @@ def test_arguments_with_many_brackets_side_by_side_are_not_deep() -> None:
 def test_valid_json_is_read_the_same_at_every_split(
     data: st.DataObject, value: Any, encode: Any
 ) -> None:
-    pieces = data.draw(cuts_of(encode(value)))
+    pieces = data.draw(split_randomly(encode(value)))
     stream = JsonStream()
     for piece in pieces:
         stream.feed(piece)
@@ -187,7 +187,7 @@ def test_valid_json_is_read_the_same_at_every_split(
 def test_any_text_is_scanned_the_same_at_every_split(data: st.DataObject, text: str) -> None:
     whole = read(text)
     watched = JsonStream()
-    for piece in data.draw(cuts_of(text)):
+    for piece in data.draw(split_randomly(text)):
         watched.feed(piece)
         watched.parse_partial()
     assert watched.parse_partial() == whole.parse_partial()

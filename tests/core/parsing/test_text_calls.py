@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from joey.core.messages import TextChunk, TextPart
 from joey.core.models import ToolProtocol
-from tests.core.parsing.streams import assemble, cuts_of, xml
+from tests.core.parsing.streams import assemble, assemble_xml, split_randomly
 
 
 @pytest.mark.requirement("parsing:text:tool-code-fence")
@@ -17,7 +17,7 @@ def test_a_tool_code_fence_with_an_action_is_the_call_that_it_names() -> None:
         "Explanation text\n\n```tool_code\n"
         '{"tool":"file_system","action":"read_file","parameters":{"path":"src/app.ts"}}\n```\n\nThen.'
     )
-    reply = xml(text)
+    reply = assemble_xml(text)
     (call,) = reply.calls
     assert (call.name, call.input, call.problem) == ("read_file", {"path": "src/app.ts"}, None)
     assert reply.parts[0] == TextPart("Explanation text")
@@ -40,8 +40,8 @@ def test_a_tool_code_fence_with_an_action_is_the_call_that_it_names() -> None:
     ],
 )
 def test_json_in_the_text_that_names_a_known_tool_is_that_call(text: str) -> None:
-    (part,) = xml(text).parts
-    (call,) = xml(text).calls
+    (part,) = assemble_xml(text).parts
+    (call,) = assemble_xml(text).calls
     assert (call.name, call.input, call.problem) == ("list_files", {"path": "."}, None)
     assert part is not None
 
@@ -49,18 +49,18 @@ def test_json_in_the_text_that_names_a_known_tool_is_that_call(text: str) -> Non
 def test_a_call_may_hold_its_own_closing() -> None:
     content = "```tool_code\n```\n</tool_call> <list_files>"
     block = json.dumps({"name": "write_to_file", "arguments": {"path": "a", "content": content}})
-    (call,) = xml(f"<tool_call>{block}</tool_call>").calls
+    (call,) = assemble_xml(f"<tool_call>{block}</tool_call>").calls
     assert call.input["content"] == content
 
 
 def test_several_blocks_are_several_calls() -> None:
     block = '<tool_call>{"name": "list_files", "arguments": {"path": "%s"}}</tool_call>\n'
-    reply = xml(block % "a" + block % "b" + "<list_files><path>c</path></list_files>")
+    reply = assemble_xml(block % "a" + block % "b" + "<list_files><path>c</path></list_files>")
     assert [call.input["path"] for call in reply.calls] == ["a", "b", "c"]
 
 
 def test_a_call_without_arguments_has_none() -> None:
-    (call,) = xml('<tool_call>{"name": "list_files"}</tool_call>').calls
+    (call,) = assemble_xml('<tool_call>{"name": "list_files"}</tool_call>').calls
     assert call.input == {}
 
 
@@ -82,25 +82,25 @@ def test_a_call_without_arguments_has_none() -> None:
     ],
 )
 def test_anything_else_stays_text(text: str) -> None:
-    assert xml(text).parts == (TextPart(text),)
+    assert assemble_xml(text).parts == (TextPart(text),)
 
 
 def test_a_call_behind_a_broken_block_is_understood() -> None:
     broken = '<tool_call>{"name": "list_files", "arguments": {"path": "\\uZZ\n'
-    reply = xml(f"{broken}<list_files><path>.</path></list_files>")
+    reply = assemble_xml(f"{broken}<list_files><path>.</path></list_files>")
     assert reply.parts[0] == TextPart(broken.strip())
     assert [call.input for call in reply.calls] == [{"path": "."}]
 
 
 def test_xml_calls_inside_a_tool_call_tag_are_calls() -> None:
-    reply = xml("<tool_call>\n<list_files><path>.</path></list_files>\n</tool_call>")
+    reply = assemble_xml("<tool_call>\n<list_files><path>.</path></list_files>\n</tool_call>")
     assert [call.name for call in reply.calls] == ["list_files"]
 
 
 @pytest.mark.requirement("parsing:text:off-switch")
 def test_the_setting_turns_it_off() -> None:
     text = '<tool_call>{"name": "list_files", "arguments": {"path": "."}}</tool_call>'
-    assert xml(text, understand_text_calls=False).parts == (TextPart(text),)
+    assert assemble_xml(text, understand_text_calls=False).parts == (TextPart(text),)
 
 
 def test_in_a_native_task_calls_in_the_text_are_text() -> None:
@@ -129,5 +129,5 @@ blocks = st.sampled_from(
 @settings(max_examples=150)
 def test_blocks_are_understood_at_every_split(data: st.DataObject, text: str) -> None:
     whole, _ = assemble([TextChunk(text)], ToolProtocol.XML)
-    cut, _ = assemble(map(TextChunk, data.draw(cuts_of(text))), ToolProtocol.XML)
+    cut, _ = assemble(map(TextChunk, data.draw(split_randomly(text))), ToolProtocol.XML)
     assert whole == cut

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from joey.core.messages import Part, ReasoningPart, TextChunk, TextPart
 from joey.core.models import ToolProtocol
 from joey.core.parsing.tags import ThinkTagSplitter
-from tests.core.parsing.streams import assemble, cuts_of, xml
+from tests.core.parsing.streams import assemble, assemble_xml, split_randomly
 
 PIECES = ["<think>", "</think>", "<thinking>", "</thinking>", "<", "<th", "</", " ", "\n", "word"]
 PIECES += ["`", "`</think>`", "`<think>`", "</Think\n>", "</THINKING>"]
@@ -79,7 +79,7 @@ def test_a_section_that_opens_the_text_is_reasoning(text: str, parts: list[Part]
 
 @pytest.mark.requirement("parsing:think:tags")
 def test_the_raw_text_of_an_xml_task_is_without_the_section() -> None:
-    reply = xml("<think>Use <read_file>?</think>\n<list_files><path>.</path></list_files>")
+    reply = assemble_xml("<think>Use <read_file>?</think>\n<list_files><path>.</path></list_files>")
     assert reply.parts[0] == ReasoningPart("Use <read_file>?")
     assert [call.name for call in reply.calls] == ["list_files"]
     assert reply.raw == "<list_files><path>.</path></list_files>"
@@ -90,7 +90,7 @@ def test_the_raw_text_of_an_xml_task_is_without_the_section() -> None:
 def test_tags_are_seen_at_every_split(data: st.DataObject, text: str, is_xml: bool) -> None:
     protocol = ToolProtocol.XML if is_xml else ToolProtocol.NATIVE
     whole, _ = assemble([TextChunk(text)], protocol)
-    cut, _ = assemble(map(TextChunk, data.draw(cuts_of(text))), protocol)
+    cut, _ = assemble(map(TextChunk, data.draw(split_randomly(text))), protocol)
     assert whole == cut
 
 
@@ -98,7 +98,7 @@ def test_tags_are_seen_at_every_split(data: st.DataObject, text: str, is_xml: bo
 @settings(max_examples=50)
 def test_text_without_tags_passes_unchanged(data: st.DataObject, text: str) -> None:
     tags = ThinkTagSplitter()
-    pieces = [piece for cut in data.draw(cuts_of(text)) for piece in tags.feed(cut)]
+    pieces = [piece for cut in data.draw(split_randomly(text)) for piece in tags.feed(cut)]
     pieces += tags.close()
     assert "".join(piece for _, piece in pieces) == text
     assert {kind for kind, _ in pieces} <= {"text"}
@@ -124,7 +124,7 @@ def test_text_without_tags_passes_unchanged(data: st.DataObject, text: str) -> N
 def test_calls_before_an_unopened_closing_tag_are_reasoning(
     text: str, parts: list[Part | str], raw: str
 ) -> None:
-    reply = xml(text)
+    reply = assemble_xml(text)
     thoughts = [ReasoningPart(part) if isinstance(part, str) else part for part in parts]
     assert list(reply.parts) == [*thoughts, *([TextPart(raw)] if raw else [])]
     assert reply.raw == raw
@@ -144,13 +144,13 @@ def test_calls_before_an_unopened_closing_tag_are_reasoning(
     ],
 )
 def test_calls_in_an_opened_section_are_none(text: str) -> None:
-    assert "DANGER" not in str([call.input for call in xml(text).calls])
+    assert "DANGER" not in str([call.input for call in assemble_xml(text).calls])
 
 
 @pytest.mark.requirement("parsing:think:calls")
 def test_a_section_between_parameters_leaves_the_call_whole() -> None:
     text = "<write_to_file><think>where?</think><path>a</path><content>b</content></write_to_file>"
-    [call] = xml(text).calls
+    [call] = assemble_xml(text).calls
     assert (call.input, call.problem) == ({"path": "a", "content": "b"}, None)
 
 
@@ -163,7 +163,9 @@ def test_a_section_between_parameters_leaves_the_call_whole() -> None:
     ],
 )
 def test_a_call_that_is_given_up_in_reasoning_is_not_run(given_up: str) -> None:
-    [call] = xml(f"{given_up}\n<execute_command><command>ls</command></execute_command>").calls
+    [call] = assemble_xml(
+        f"{given_up}\n<execute_command><command>ls</command></execute_command>"
+    ).calls
     assert call.problem is not None
     assert "<command>" in call.problem
 
@@ -175,7 +177,7 @@ def test_only_what_comes_after_the_closing_tag_counts_at_every_split(
     data: st.DataObject, before: str, after: str
 ) -> None:
     text = f"Hm. {before}</think>{after}"
-    reply, _ = assemble(map(TextChunk, data.draw(cuts_of(text))), ToolProtocol.XML)
+    reply, _ = assemble(map(TextChunk, data.draw(split_randomly(text))), ToolProtocol.XML)
     alone, _ = assemble([TextChunk(f"</think>{after}")], ToolProtocol.XML)
     assert reply.raw == alone.raw == after.lstrip()
     assert [(call.name, call.input) for call in reply.calls] == [

@@ -9,16 +9,16 @@ from joey.core.models import ToolProtocol
 from joey.core.parsing.assembler import PartDelta
 from tests.core.parsing.streams import (
     assemble,
-    cuts_of,
-    joined_deltas,
+    assemble_xml,
+    join_deltas,
     make_assembler,
-    xml,
+    split_randomly,
     xml_texts,
 )
 
 
 def only_call(text: str) -> ToolCall:
-    (call,) = xml(text).calls
+    (call,) = assemble_xml(text).calls
     assert call.problem is None
     return call
 
@@ -29,7 +29,7 @@ def test_text_before_and_after_a_call_is_distinguished_from_it() -> None:
         "I'll create a file for you.\n\n<write_to_file>\n<path>hello.txt</path>\n"
         "<file_text>Hello World</file_text>\n</write_to_file>\n\nDone."
     )
-    reply = xml(text)
+    reply = assemble_xml(text)
     assert reply.parts == (
         TextPart("I'll create a file for you."),
         CallPart(
@@ -42,7 +42,7 @@ def test_text_before_and_after_a_call_is_distinguished_from_it() -> None:
 
 @pytest.mark.requirement("parsing:xml:several-calls")
 def test_calls_side_by_side_keep_their_order_and_have_no_empty_text_between() -> None:
-    reply = xml(
+    reply = assemble_xml(
         "<list_files><path>.</path></list_files>\n\n"
         "<list_files><path>src</path><recursive>true</recursive></list_files>"
         "<attempt_completion><result>All seen.</result></attempt_completion>"
@@ -139,7 +139,7 @@ def test_content_reaches_to_its_last_closing_tag(content: str) -> None:
 def test_a_content_that_quotes_a_whole_call_is_a_problem(content: str) -> None:
     quoted = "<write_to_file>\n<path>x</path>\n<content>\nhi\n</content>\n</write_to_file>"
     text = content.replace("{call}", quoted)
-    reply = xml(
+    reply = assemble_xml(
         "<list_files><path>.</path></list_files>\n<write_to_file>\n<path>doc.md</path>\n"
         f"<content>\n{text}\n</content>\n</write_to_file>"
     )
@@ -164,13 +164,15 @@ def test_a_content_that_quotes_a_whole_call_is_a_problem(content: str) -> None:
     ],
 )
 def test_other_text_behind_a_call_does_not_make_it_a_problem(text: str) -> None:
-    reply = xml(f"<write_to_file><path>a</path><content>x</content></write_to_file>\n{text}")
+    reply = assemble_xml(
+        f"<write_to_file><path>a</path><content>x</content></write_to_file>\n{text}"
+    )
     assert reply.calls[0].input == {"path": "a", "content": "x"}
     assert [call.problem for call in reply.calls] == [None] * len(reply.calls)
 
 
 def test_a_call_behind_a_doubted_one_is_not_doubted_if_the_text_before_it_is_left_over() -> None:
-    reply = xml(
+    reply = assemble_xml(
         "<write_to_file><path>a</path><content>x</content></write_to_file>"
         "</content></write_to_file>\n<list_files><path>.</path></list_files>"
     )
@@ -278,25 +280,25 @@ def test_args_are_handed_on_as_they_are_written() -> None:
     ],
 )
 def test_what_is_not_exactly_a_tool_tag_is_text(text: str) -> None:
-    assert xml(text).parts == (TextPart(text),)
+    assert assemble_xml(text).parts == (TextPart(text),)
 
 
 def test_a_call_follows_a_mention_of_another_tool() -> None:
-    reply = xml("Not `<read_file>` but:\n<list_files><path>.</path></list_files>")
+    reply = assemble_xml("Not `<read_file>` but:\n<list_files><path>.</path></list_files>")
     assert reply.parts[0] == TextPart("Not `<read_file>` but:")
     assert [call.name for call in reply.calls] == ["list_files"]
 
 
 def test_stray_thinking_tags_are_taken_out_of_the_text() -> None:
     text = "So.\n<thinking>Which file?</thinking>\n<list_files><path>.</path></list_files>"
-    reply = xml(text)
+    reply = assemble_xml(text)
     assert reply.parts[0] == TextPart("So.\nWhich file?")
     assert reply.raw == text
 
 
 @pytest.mark.parametrize("text", ["", " \n", "\n\n\t"])
 def test_white_space_alone_is_no_part(text: str) -> None:
-    reply = xml(text)
+    reply = assemble_xml(text)
     assert reply.parts == ()
     assert reply.raw == text
     assert reply.is_empty
@@ -316,7 +318,7 @@ def test_white_space_alone_is_no_part(text: str) -> None:
     ],
 )
 def test_an_unclosed_call_is_a_problem(text: str, tag: str) -> None:
-    (call,) = xml(text).calls
+    (call,) = assemble_xml(text).calls
     assert call.name == "write_to_file"
     assert call.problem is not None
     assert f"<{tag}> was never closed" in call.problem
@@ -336,7 +338,7 @@ def test_a_call_cut_off_by_the_output_limit_says_so() -> None:
 
 def test_a_cancel_leaves_whole_calls_whole_and_open_ones_a_problem() -> None:
     text = "<list_files><path>.</path></list_files><list_files><path>src</path>"
-    whole, open_call = xml(text, complete=False).calls
+    whole, open_call = assemble_xml(text, complete=False).calls
     assert whole.problem is None
     assert open_call.problem is not None
     assert "interrupted" in open_call.problem
@@ -361,7 +363,7 @@ def test_the_arguments_of_an_open_call_can_be_seen() -> None:
 def test_the_deltas_of_a_call_are_the_json_of_its_arguments() -> None:
     text = '<write_to_file><path>a</path><content>\nsay "hi"\\\n\té\n</content></write_to_file>'
     _, events = assemble(map(TextChunk, text), ToolProtocol.XML)
-    assert joined_deltas(events) == {0: '{"path": "a", "content": "say \\"hi\\"\\\\\\n\\té"}'}
+    assert join_deltas(events) == {0: '{"path": "a", "content": "say \\"hi\\"\\\\\\n\\té"}'}
 
 
 @pytest.mark.requirement("parsing:xml:large-values")
@@ -394,7 +396,7 @@ def test_structured_calls_in_an_xml_task_are_understood() -> None:
 def test_any_text_gives_the_same_reply_at_every_split(
     data: st.DataObject, text: str, complete: bool, understand: bool
 ) -> None:
-    pieces = data.draw(cuts_of(text))
+    pieces = data.draw(split_randomly(text))
     outcomes = [
         assemble(
             map(TextChunk, cut),
@@ -405,7 +407,7 @@ def test_any_text_gives_the_same_reply_at_every_split(
         for cut in ([text], text, pieces)
     ]
     replies = [reply for reply, _ in outcomes]
-    deltas = [joined_deltas(events) for _, events in outcomes]
+    deltas = [join_deltas(events) for _, events in outcomes]
     assert replies[0] == replies[1] == replies[2]
     assert deltas[0] == deltas[1] == deltas[2]
 

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 if TYPE_CHECKING:
     SavedEntry = dict[str, Any]
-    """`seen` tells whether it was touched; then `link`, `data` or `entries` (not all if `is_cut`),
-    `mode`, `times`."""
+    """`seen` tells whether it was touched; then `link`, `data` or `entries` (not all if
+    `is_truncated`), `mode`, `times`."""
 
 _MAX_FILE_BYTES = 1024**2
 _MAX_TOTAL_BYTES = 8 * 1024**2

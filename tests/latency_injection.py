@@ -16,27 +16,27 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import wraps
 from typing import Any
 
-_chance = random.Random(os.environ.get("JOEY_STUTTER"))
+_random = random.Random(os.environ.get("JOEY_STUTTER"))
 
 
-def _dawdle(probability: float, seconds: float) -> None:
-    if _chance.random() < probability:
-        time.sleep(_chance.random() * seconds)
+def _sleep_randomly(probability: float, seconds: float) -> None:
+    if _random.random() < probability:
+        time.sleep(_random.random() * seconds)
 
 
-def _late(what: Callable[..., Any], probability: float, seconds: float) -> Callable[..., Any]:
+def _delay_call(what: Callable[..., Any], probability: float, seconds: float) -> Callable[..., Any]:
     @wraps(what)
     def late(*args: Any, **options: Any) -> Any:
-        _dawdle(probability, seconds)
+        _sleep_randomly(probability, seconds)
         return what(*args, **options)
 
     return late
 
 
-def _begin_late(submit: Callable[..., Any]) -> Callable[..., Any]:
+def _delay_start(submit: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(submit)
     def begin_late(pool: ThreadPoolExecutor, what: Callable[..., Any], *args: Any) -> Any:
-        return submit(pool, _late(what, 0.2, 0.03), *args)
+        return submit(pool, _delay_call(what, 0.2, 0.03), *args)
 
     return begin_late
 
@@ -48,5 +48,5 @@ for _module, _name, _probability, _seconds in (
     (os, "replace", 0.2, 0.03),
     (os, "rename", 0.2, 0.03),
 ):
-    setattr(_module, _name, _late(getattr(_module, _name), _probability, _seconds))
-ThreadPoolExecutor.submit = _begin_late(ThreadPoolExecutor.submit)  # type: ignore[method-assign]
+    setattr(_module, _name, _delay_call(getattr(_module, _name), _probability, _seconds))
+ThreadPoolExecutor.submit = _delay_start(ThreadPoolExecutor.submit)  # type: ignore[method-assign]
