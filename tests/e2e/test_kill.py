@@ -83,12 +83,13 @@ async def _kill_once(turn: asyncio.Semaphore, url: str, directory: Path, moment:
 
 async def _run_and_kill(url: str, directory: Path, moment: float) -> list[dict[str, Any]]:
     """What the program had told us when it died: whole rows of its stream."""
-    (directory / "work").mkdir()
+    workspace = directory / "work"
+    workspace.mkdir()
     stdout_path = directory / "stdout"
     with stdout_path.open("wb") as stdout:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "joey", "-p", "do it", "-y", "--output-format", "stream-json",
-            "--provider", "anthropic", "--base-url", url, "-m", "test", "-w", str(directory / "work"),
+            "--provider", "anthropic", "--base-url", url, "-m", "test", "-w", str(workspace),
             env={**os.environ, "JOEY_HOME": str(directory / "home")},
             stdin=DEVNULL, stdout=stdout, stderr=DEVNULL,
         )  # fmt: skip

@@ -357,7 +357,8 @@ PACKAGES = (asyncio, message, client, json)
 SPANS = """
 import json, pathlib, sys
 from joey.content.outline_worker import find_definition_spans
-print(json.dumps([find_definition_spans("python", pathlib.Path(path).read_bytes()) for path in sys.argv[1:]]))
+files = [pathlib.Path(path).read_bytes() for path in sys.argv[1:]]
+print(json.dumps([find_definition_spans("python", data) for data in files]))
 """
 
 

@@ -31,7 +31,8 @@ class ExitingComposerApp(ComposerApp):
 
 app = ExitingComposerApp(FixedCompletions(), PromptHistory(None, Path("/work")))
 app.run()
-Path(sys.argv[1]).write_text(json.dumps([one.text for one in app.received_messages if hasattr(one, 'text')]))
+texts = [one.text for one in app.received_messages if hasattr(one, 'text')]
+Path(sys.argv[1]).write_text(json.dumps(texts))
 """
 ROOT = Path(__file__).parent.parent.parent
 ENTER, CTRL_J = "\r", "\n"

@@ -21,7 +21,7 @@ from msgspec import UNSET, Struct
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
-from joey.core.wire.frames import CommandFrame, ErrorInfo, EventFrame, ResponseFrame
+from joey.core.wire.frames import CommandFrame, ErrorCode, ErrorInfo, EventFrame, ResponseFrame
 from joey.errors import UserError
 
 log = logging.getLogger(__name__)
@@ -76,8 +76,7 @@ class _PendingRequest:
                 self.on_response(response.data)
             self.response_future.set_result(response.data)
             return
-        # type: ignore[arg-type]
-        error = response.error or ErrorInfo("SERVER_ERROR", "no reason given")
+        error = response.error or ErrorInfo(ErrorCode.SERVER_ERROR, "no reason given")
         self.response_future.set_exception(RemoteError(error.message, str(error.code)))
 
     def fail(self, error: RemoteError) -> None:

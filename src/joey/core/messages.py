@@ -243,7 +243,7 @@ class UsageChunk(Struct, frozen=True, tag="usage"):
 
 class StopChunk(Struct, frozen=True, omit_defaults=True, tag="stop"):
     reason: str | None = None
-    """As the provider words it: `end_turn`, `render_tool_use`, `max_tokens`, `stop`, `length`…"""
+    """As the provider words it: `end_turn`, `tool_use`, `max_tokens`, `stop`, `length`…"""
     response_id: str | None = None
 
 

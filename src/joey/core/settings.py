@@ -151,9 +151,9 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     image_profile: str = ""
     """The profile whose model makes pictures; empty: none are made."""
     use_agent_rules: bool = True
-    """Read `AGENTS_DIRECTORY.md`."""
+    """Read `AGENTS.md`."""
     enable_subfolder_rules: bool = False
-    """Read the `.roo` folders and `AGENTS_DIRECTORY.md` files below the workspace too."""
+    """Read the `.roo` folders and `AGENTS.md` files below the workspace too."""
     max_git_status_files: _NonNegativeInt = 0
     """Changed files told with each request; 0 leaves the git status out."""
     new_task_require_todos: bool = False

@@ -55,7 +55,7 @@ class Hub:
         return self._config_files.problems
 
     def refresh(self, only_server: str | None = None) -> None:
-        """Notice what changed on disk; start `only_server` this server, or all."""
+        """Notice what changed on disk; start only `only_server`, or all."""
         if self._config_files.refresh():
             self._reconcile_connections(only_server)
         if (fingerprint := read_fingerprint(self._trust_file)) != self._trust_fingerprint:

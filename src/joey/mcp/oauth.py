@@ -3,7 +3,7 @@
 While a task works, no user is asked to log in: tokens are renewed as long as that works without
 one, and after that the server counts as not connected until `joey mcp login`.
 
-Imports the MCP library at the top: load it with `connection.load("oauth")`.
+Imports the MCP library at the top: load it with `connection.load_module("oauth")`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Session with an MCP server: handshake, lists of tools and resources, conversion of its answers.
 
-Imports the MCP library at the top: load it with `connection.load("session")`.
+Imports the MCP library at the top: load it with `connection.load_module("session")`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Authentication of clients: the token, and the `Host` and `SettingOrigin` checks.
+"""Authentication of clients: the token, and the `Host` and `Origin` checks.
 
 The token is a secret between the server and its clients. The other two checks keep out web pages
 that a browser on this machine shows: pages that got here by DNS rebinding (`Host`), and pages from
-other sites (`SettingOrigin`). They precede everything else, on every request.
+other sites (`Origin`). They precede everything else, on every request.
 """
 
 from __future__ import annotations

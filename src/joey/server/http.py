@@ -45,7 +45,7 @@ def make_application(connections: Connections, origin_policy: OriginPolicy) -> A
 
 
 class SecurityMiddleware:
-    """Lets in what the doorkeeper lets in, and puts the safe headers on everything."""
+    """Lets in what the origin policy lets in, and puts the safe headers on everything."""
 
     def __init__(
         self, application: ASGIApp, origin_policy: OriginPolicy, connections: Connections

@@ -1,7 +1,7 @@
 """The Textual app: layout, key actions, and routing between the task and the widgets.
 
 It shows one task at a time: the conversation fills the screen; questions, the composer and the
-status line are below it. `task_controller` follows the task, `list_commands` runs slash commands;
+status line are below it. `task_controller` follows the task, `commands` runs slash commands;
 the app only connects them.
 """
 
@@ -187,7 +187,8 @@ class JoeyApp(App[int]):
         usage = TokenUsage() if session is None else self.host.get_usage(session)
         status = self.host.get_status(session)
         self.status_line.set_status(status, usage)
-        self._background_timer.resume() if status.background_command_count else self._background_timer.pause()
+        timer = self._background_timer
+        timer.resume() if status.background_command_count else timer.pause()
         self.todo_list.set_todos(() if session is None else self.host.list_todos(session))
         queued = [
             each

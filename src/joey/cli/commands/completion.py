@@ -6,7 +6,7 @@ of the command line is in one of the tables here, and a test checks that.
 
 An answer is a line that says whether file names fit (`none`, `files`, `folders`), then one line
 per candidate: the text to insert, a tab, a short description. The scripts always ask the `joey`
-on the `CALLBACK_PATH`: the first word of the command line may be anything.
+on the `PATH`: the first word of the command line may be anything.
 """
 
 from __future__ import annotations
@@ -411,7 +411,7 @@ def _is_greedy(action: argparse.Action) -> bool:
     return action.nargs in ("*", "+")
 
 
-BASH_SCRIPT = r"""# joey for bash: source this, or let bash-completion find it (see joey completion --help)
+BASH = r"""# joey for bash: source this, or let bash-completion find it (see joey completion --help)
 _joey() {
     local line value about files="none" first=1 width=0
     local -a values=() abouts=()
@@ -450,7 +450,7 @@ _joey() {
 complete -F _joey joey
 """
 
-ZSH_SCRIPT = r"""#compdef joey
+ZSH = r"""#compdef joey
 # joey for zsh: put this into a folder of $fpath as _joey, or source it after compinit
 _joey() {
     local line files="none"
@@ -484,7 +484,7 @@ else
 fi
 """
 
-FISH_SCRIPT = r"""# joey for fish: put this into ~/.config/fish/completions/joey.fish
+FISH = r"""# joey for fish: put this into ~/.config/fish/completions/joey.fish
 function __joey_complete
     set -l before (commandline -opc)
     set -l current (commandline -ct)
@@ -502,4 +502,4 @@ end
 complete -c joey -f -a '(__joey_complete)'
 """
 
-COMPLETION_SCRIPTS = {"bash": BASH_SCRIPT, "zsh": ZSH_SCRIPT, "fish": FISH_SCRIPT}
+COMPLETION_SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}

@@ -115,7 +115,8 @@ def _print_findings(findings: Iterable[Finding]) -> None:
         mark = _STATUS_MARKS[finding.status]
         line = wrap(f"{mark} {finding.name}: {_indent_text(finding.found)}", width)
         if coloured:
-            line = f"\x1b[{_STATUS_ANSI_COLOURS[finding.status]}m{mark}\x1b[0m{line.removeprefix(mark)}"
+            colour = _STATUS_ANSI_COLOURS[finding.status]
+            line = f"\x1b[{colour}m{mark}\x1b[0m{line.removeprefix(mark)}"
         print(line)
         if finding.advice:
             print(wrap(f"    {_indent_text(finding.advice)}", width))

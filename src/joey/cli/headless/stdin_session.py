@@ -1,7 +1,7 @@
 """`joey -p --input-format stream-json`: a program starts, steers and ends tasks through a pipe.
 
 One task at a time. Commands are executed in the order in which they arrive; each is answered with
-`ack` and `build_done_line`, or with an error, and none of them waits for a task to end: the task's
+`ack` and `done`, or with an error, and none of them waits for a task to end: the task's
 own lines come in between. After a result the task accepts more messages until another one is
 started.
 """

@@ -191,7 +191,7 @@ class _PickerContext:
 
 
 class ListPicker(Widget):
-    """Ask with `await picker.chosen()` once it is on the screen."""
+    """Ask with `await picker.wait_for_choice()` once it is on the screen."""
 
     DEFAULT_CSS = """
     ListPicker { height: auto; padding: 0 1; border-top: solid ansi_bright_black; }
