@@ -165,7 +165,11 @@ class _Comparison:
             case (ast.Assign(targets=[ast.Name("__slots__")]), ast.Assign()):
                 self._slots(old, new)
                 return
-            case (ast.AnnAssign(), ast.AnnAssign()) if self._is_keyed(old, new, scope):
+            case (ast.AnnAssign(target=ast.Name(id=was)), ast.AnnAssign()) if (
+                f"{scope.qualified}.{was}" in self.renames.keys
+            ):
+                if not self._is_keyed(old, new, scope):
+                    self.differ(old, new, "a field without its key")
                 self.nodes(old.annotation, new.annotation, scope)
                 return
             case (ast.Name(), ast.Name()):

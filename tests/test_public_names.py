@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
 
 import joey
+import joey.events
+from joey.client.family import family
+from joey.core import events
 
 DECIDED = {
     "__version__",
@@ -14,7 +22,9 @@ DECIDED = {
     # Settings
     *("Settings", "Limits", "Profile"),
     # Listening and answering
-    *("Event", "Answer", "AskKind", "Response"),
+    *("Event", "Answer", "AskKind", "Response", "follow_task_tree"),
+    # Tasks of a server
+    "RemoteEngine",
     # Endings
     *("Ending", "Completed", "Failed", "Aborted"),
     # Errors
@@ -42,3 +52,28 @@ def test_importing_joey_imports_none_of_its_parts() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert run.stdout.strip() == "[]"
+
+
+def test_every_event_has_its_public_home_in_joey_events() -> None:
+    tree = ast.parse(Path(events.__file__).read_text(encoding="utf-8"))
+    classes = {node.name for node in tree.body if isinstance(node, ast.ClassDef)} - {"Record"}
+    assert {*joey.events.__all__} == classes | {"Durable", "Event", "Transient"}
+
+
+@pytest.mark.parametrize("name", ["Said", "UserSaid", "RowGrew", "Spent", "Passing"])
+def test_a_former_name_of_an_event_works_and_warns(name: str) -> None:
+    with pytest.warns(DeprecationWarning, match=rf"{name} is joey\.events\.\w+ now"):
+        assert getattr(events, name) is not None
+
+
+def test_a_name_that_no_event_ever_had_is_an_attribute_error() -> None:
+    assert not hasattr(events, "Sung")
+
+
+def test_the_former_name_of_follow_task_tree_works_and_warns() -> None:
+    async def nothing() -> AsyncIterator[joey.Event]:
+        return
+        yield
+
+    with pytest.warns(DeprecationWarning, match="follow_task_tree"):
+        family(None, nothing(), whole=True)  # type: ignore[arg-type]

@@ -12,6 +12,8 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from joey.app import make_options, open_engine
+    from joey.client.remote import RemoteEngine
+    from joey.client.task_tree import follow_task_tree
     from joey.core.events import Event
     from joey.core.settings import Limits, Profile, Settings
     from joey.core.task import Answer, AskKind, Response
@@ -35,6 +37,7 @@ _MODULE_BY_NAME = {
     "Limits": "joey.core.settings",
     "Profile": "joey.core.settings",
     "ProviderError": "joey.errors",
+    "RemoteEngine": "joey.client.remote",
     "Response": "joey.core.task",
     "Settings": "joey.core.settings",
     "StoreError": "joey.errors",
@@ -42,6 +45,7 @@ _MODULE_BY_NAME = {
     "TaskOptions": "joey.engine.engine",
     "Unattended": "joey.engine.asks",
     "UserError": "joey.errors",
+    "follow_task_tree": "joey.client.task_tree",
     "make_options": "joey.app",
     "open_engine": "joey.app",
 }
@@ -60,6 +64,7 @@ __all__ = [
     "Limits",
     "Profile",
     "ProviderError",
+    "RemoteEngine",
     "Response",
     "Settings",
     "StoreError",
@@ -68,6 +73,7 @@ __all__ = [
     "Unattended",
     "UserError",
     "__version__",
+    "follow_task_tree",
     "make_options",
     "open_engine",
 ]

@@ -1,24 +1,24 @@
 """The error hierarchy, by audience.
 
     JoeyError
-    ├── ToolError              the model: becomes the result of its call
-    │   ├── ArgumentError      the call's arguments do not fit the tool
-    │   ├── PreformattedError        the tool itself words the text that the model reads
-    │   ├── IgnoredPathError        `.rooignore` hides the file from it
-    │   ├── TargetNotFoundError        the object of a lookup does not exist
-    │   └── DeniedError       a rule or a hook forbids the call
-    ├── UserError              the user: printed as it is, never as a traceback
-    │   ├── ConfigError        settings, profiles, keys (exit 78)
-    │   │   ├── NoModelError   no key, no profile, or no model named: nothing was chosen yet
+    ├── ToolError                  the model: becomes the result of its call
+    │   ├── ArgumentError          the call's arguments do not fit the tool
+    │   ├── PreformattedError      the tool itself words the text that the model reads
+    │   ├── IgnoredPathError       `.rooignore` hides the file from it
+    │   ├── TargetNotFoundError    the object of a lookup does not exist
+    │   └── DeniedError            a rule or a hook forbids the call
+    ├── UserError                  the user: printed as it is, never as a traceback
+    │   ├── ConfigError            settings, profiles, keys (exit 78)
+    │   │   ├── NoModelError       no key, no profile, or no model named: nothing was chosen yet
     │   │   └── UntrustedAddressError  a task folder names an address that the user has not
-    │   ├── WorkspaceError     the workspace directory cannot be used
-    │   ├── StoreError         task folders: missing, locked, unreadable, disk full
+    │   ├── WorkspaceError         the workspace directory cannot be used
+    │   ├── StoreError             task folders: missing, locked, unreadable, disk full
     │   │   ├── TaskNotFoundError
     │   │   └── TaskLockedError
-    │   ├── CondenseError      a conversation could not be condensed; it is unchanged
-    │   └── ProviderError      the model's service; see `ProviderFailure` for the kinds
-    ├── CheckpointError        files could not be saved or restored; reported, never fatal
-    └── TaskStateError         the developer: the task's state forbids the operation
+    │   ├── CondenseError          a conversation could not be condensed; it is unchanged
+    │   └── ProviderError          the model's service; see `ProviderFailure` for the kinds
+    ├── CheckpointError            files could not be saved or restored; reported, never fatal
+    └── TaskStateError             the developer: the task's state forbids the operation
 
 Foreign errors are translated once, where they enter joey, with ``raise ... from``.
 """

@@ -77,7 +77,7 @@ async def test_a_message_sent_to_a_failed_request_is_shown_to_the_user(
     assert "use the other key" in [row.text for row in find_rows(task, "user_feedback")]
 
 
-async def test_a_image_that_comes_with_a_yes_reaches_the_model(
+async def test_an_image_that_comes_with_a_yes_reaches_the_model(
     engine_harness: EngineHarness,
 ) -> None:
     task = await engine_harness.start(
@@ -89,7 +89,7 @@ async def test_a_image_that_comes_with_a_yes_reaches_the_model(
     assert count_images(engine_harness.provider) == 1
 
 
-async def test_a_image_alone_that_answers_a_question_is_shown_to_the_user(
+async def test_an_image_alone_that_answers_a_question_is_shown_to_the_user(
     engine_harness: EngineHarness,
 ) -> None:
     task = await engine_harness.start(
@@ -101,7 +101,7 @@ async def test_a_image_alone_that_answers_a_question_is_shown_to_the_user(
     assert [row.images for row in find_rows(task, "user_feedback")] == [(IMAGE,)]
 
 
-async def test_a_image_that_answers_the_repetition_limit_reaches_the_model(
+async def test_an_image_that_answers_the_repetition_limit_reaches_the_model(
     engine_harness: EngineHarness,
 ) -> None:
     same = call("update_todo_list", {"todos": "[ ] a"})

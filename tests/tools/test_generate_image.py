@@ -47,7 +47,7 @@ class ImageServer(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def image_server() -> Iterator[tuple[type[ImageServer], str]]:
-    kind = type("Painter", (ImageServer,), {"asked": []})
+    kind = type("Painter", (ImageServer,), {"request_bodies": []})
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), kind) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -76,7 +76,7 @@ async def make(root: Path, url: str, **arguments: Any) -> tuple[Outcome, ToolCon
 
 
 @pytest.mark.requirement("tool:generate_image:success")
-async def test_a_image_is_made_and_written(
+async def test_an_image_is_made_and_written(
     tmp_path: Path, image_server: tuple[type[ImageServer], str]
 ) -> None:
     server, url = image_server
@@ -91,7 +91,7 @@ async def test_a_image_is_made_and_written(
     assert body["modalities"] == ["image", "text"]
 
 
-async def test_a_image_can_be_made_from_another_one(
+async def test_an_image_can_be_made_from_another_one(
     tmp_path: Path, image_server: tuple[type[ImageServer], str]
 ) -> None:
     server, url = image_server

@@ -29,9 +29,10 @@ class TaskTreeEvent(Struct, frozen=True):
 async def follow_task_tree(
     session: Session, events: AsyncIterator[Event], *, from_start: bool = False
 ) -> AsyncIterator[AsyncIterator[TaskTreeEvent]]:
-    """All that a task and its subtasks tell, as it comes, until the task's own `events` end.
+    """The events of a task and its subtasks as they come, until the task's own `events` end.
 
-    When they are not the `from_start` story, subtasks may be at work of which they do not tell.
+    Set `from_start` if these are all events of the task: then they name every subtask. Otherwise
+    some subtasks may have been started before.
     """
     listener = _TaskTreeListener()
     listener.start(session, events, from_start=from_start)

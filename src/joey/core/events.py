@@ -16,6 +16,7 @@ can be undone in the same way.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from msgspec import Struct, field
@@ -528,3 +529,29 @@ class Record(Struct, frozen=True):
 
     seq: int
     event: Durable
+
+
+_FORMER_NAMES = {
+    "CallGrew": "ArgumentsDelta",
+    "ChildSpawned": "SubtaskSpawned",
+    "CommandGrew": "CommandOutputDelta",
+    "Countdown": "RetryCountdown",
+    "PASSING": "TRANSIENT_EVENTS",
+    "Passing": "Transient",
+    "Placed": "RowPart",
+    "RowGrew": "RowDelta",
+    "Said": "RowAdded",
+    "Spent": "Spending",
+    "TaskAdopted": "TaskImported",
+    "ToolAnnounced": "ToolStarted",
+    "UserSaid": "UserMessage",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _FORMER_NAMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    now = _FORMER_NAMES[name]
+    message = f"{__name__}.{name} is joey.events.{now} now; the old name goes with the next release"
+    warnings.warn(message, DeprecationWarning, stacklevel=2)
+    return globals()[now]
