@@ -21,11 +21,12 @@ test: $(READY) ## run all tests
 	@$(BIN)/python -m pytest -n $(WORKERS)
 
 shake: $(READY) ## run all tests while the disk, threads and event loops stutter, to find what holds by luck
-	@$(BIN)/python -m pytest -n $(WORKERS) -p tests.stutter
+	@$(BIN)/python -m pytest -n $(WORKERS) -p tests.latency_injection
 
-check: $(READY) ## lint, formatting and types, without changing anything
+check: $(READY) ## lint, formatting, names and types, without changing anything
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
+	@$(BIN)/python -m scripts.vocabulary
 	@$(BIN)/mypy
 
 format: $(READY) ## repair what can be repaired: imports, layout
@@ -46,7 +47,7 @@ soak: $(READY) ## for some minutes: try other examples, send 100,000 broken fram
 	@JOEY_STREAM_RUNS=20 $(BIN)/python -m pytest tests/front/test_stdin_stream.py
 	@JOEY_LONG_STEPS=20000 JOEY_LONG_SEED=$$(date +%s) $(BIN)/python -m pytest --timeout 3600 tests/engine/test_long_task.py tests/engine/test_long_task_files.py
 	@JOEY_STOPS=20 $(BIN)/python -m pytest tests/front/test_pipes_stopped.py
-	@JOEY_SWAPS=200000 $(BIN)/python -m pytest tests/workspace/test_gate_race.py
+	@JOEY_SWAPS=200000 $(BIN)/python -m pytest tests/workspace/test_path_races.py
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m bench.soak
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m bench.trees 200000
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m bench.task_list 100000
