@@ -2,15 +2,16 @@
 
 A task is a conversation that continues until its result is accepted. Each iteration:
 
-1. *heed*     ask the user when mistakes pile up or a limit is reached (`limits`)
-2. *compose*  build the next message: queued user messages and the environment details
-3. *make room*  if the context window gets full: condense or hide earlier messages (`request`)
-4. *request*  stream the model's reply, with retries (`request`); it is committed to the journal
-              before anything acts on it
-5. *act*      run its tool calls in order, asking for approval where the rules require it
-              (`tool_calls`), and wait for delegated work (`subtasks`)
-6. *judge*    an accepted result ends the task; a reply without calls gets one reminder, and is
-              taken as the answer after that (`completion`)
+1. `check_limits`   ask the user when failures pile up or a limit is reached (`limits`)
+2. `build_request`  build the next message: queued user messages and the environment details; if
+                    the context window gets full, condense or hide earlier messages (`request`)
+3. `request_reply_with_retry`  stream the model's reply (`request`); it is committed to the journal
+                    before anything acts on it
+4. `process_reply`  run its tool calls in order, asking for approval where the rules require it
+                    (`tool_calls`), and wait for delegated work (`subtasks`); an accepted result
+                    ends the task; a reply without calls gets one reminder, and is taken as the
+                    answer after that (`completion`)
+5. `commit_turn`    make the results durable before the next request
 
 Everything the loop reports is an event, and both histories are folded from events: there is nothing
 to save here, and the process may end at any line without losing acknowledged input.

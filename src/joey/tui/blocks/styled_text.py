@@ -2,8 +2,8 @@
 
 A span is a text with the name of its style. A name consists of words: `bold`, `italic`,
 `underline`, `strike` and `dim` mean what they say; every other word is a colour that the
-stylesheet of `ConversationView` defines. Breaking lines is linear in the text, whatever the text is:
-a line of a megabyte without a blank is only a long line.
+stylesheet of `ConversationView` defines. Breaking lines is linear in the text, whatever the text
+is: a line of a megabyte without a blank is only a long line.
 """
 
 from __future__ import annotations
