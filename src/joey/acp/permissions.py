@@ -22,7 +22,7 @@ from acp.schema import (
 
 from joey.acp.tool_calls import ToolCallView, build_text_content
 from joey.core.events import AskOpened
-from joey.core.task import APPROVAL_ASKS, Answer, AskKind, Response
+from joey.core.task import APPROVAL_ASKS, Answer, AnsweredBy, AskKind, Response
 from joey.presentation.questions import describe_ask_reason, describe_confinement, parse_answer
 from joey.presentation.text import to_one_line
 
@@ -39,7 +39,7 @@ TURN_ENDING_ASKS: dict[AskKind, StopReason] = {
 class EditorAnswerPolicy:
     """Answers what no person is to be asked."""
 
-    name = "editor"
+    name: str = AnsweredBy.EDITOR
 
     def answer(self, ask: AskOpened) -> Answer | None:
         match ask.ask:

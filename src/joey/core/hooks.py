@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from joey.core.task import HOOK_NAME_PREFIX
 from joey.core.terminal_text import render_terminal_output
 
 BLOCK_EXIT_CODE = 2
@@ -103,7 +104,7 @@ class HookReport(Struct, frozen=True):
 
 def build_report(hook: Hook, end: HookExit) -> HookReport:
     """What the end of a hook means."""
-    by = f"hook `{hook.short_command}`"
+    by = f"{HOOK_NAME_PREFIX}`{hook.short_command}`"
     if end.exit_code == 0:
         return HookReport(messages=_parse_message(end.stdout))
     error_text = clean_text(end.stderr)

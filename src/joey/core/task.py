@@ -105,13 +105,27 @@ class Response(StrEnum):
     MESSAGE = "messageResponse"
 
 
+class AnsweredBy(StrEnum):
+    """Who answers an ask; a hook answers under its own name, which begins `hook `."""
+
+    USER = "person"
+    TIMEOUT = "timeout"
+    UNATTENDED = "unattended"
+    EDITOR = "editor"
+    DEMO = "demo"
+
+
+HOOK_NAME_PREFIX = "hook "
+"""How the name of a hook begins, where it answers or refuses."""
+
+
 class Answer(Struct, frozen=True, omit_defaults=True):
     response: Response
     text: str = ""
     images: tuple[str, ...] = ()
     """Data URIs."""
-    by: str = "person"
-    """Or the name of the policy that answered in their place."""
+    by: str = AnsweredBy.USER
+    """Or the name of the policy or hook that answered in their place."""
     always: bool = False
     """With a yes: add the rule that was offered with the question."""
 
@@ -122,6 +136,14 @@ class Answer(Struct, frozen=True, omit_defaults=True):
     @property
     def has_content(self) -> bool:
         return bool(self.text or self.images)
+
+    @property
+    def is_by_user(self) -> bool:
+        return self.by == AnsweredBy.USER
+
+    @property
+    def is_by_hook(self) -> bool:
+        return self.by.startswith(HOOK_NAME_PREFIX)
 
 
 class Suggestion(Struct, frozen=True, omit_defaults=True):

@@ -18,7 +18,7 @@ from joey.core.events import AskAnswered, AskOpened, AskWithdrawn, Event, UserMe
 from joey.core.history.api import COMPLETION_TOOL
 from joey.core.messages import TextBlock, UserBlock, build_image_block
 from joey.core.prompts import replies
-from joey.core.task import Answer, AskKind, Response, get_first_suggestion
+from joey.core.task import Answer, AnsweredBy, AskKind, Response, get_first_suggestion
 
 if TYPE_CHECKING:
     from joey.engine.task import Task
@@ -83,10 +83,10 @@ class PendingAsks:
             return await future
         await asyncio.wait([future], timeout=timeout_answer.timeout_s)
         if not future.done():
-            self._resolve(ask_ts, timeout_answer.answer, "timeout")
+            self._resolve(ask_ts, timeout_answer.answer, AnsweredBy.TIMEOUT)
         return future.result()
 
-    def answer(self, ask_ts: int, answer: Answer, by: str = "person") -> bool:
+    def answer(self, ask_ts: int, answer: Answer, by: str = AnsweredBy.USER) -> bool:
         """Give the answer. False when nothing waits under this id (any more)."""
         future = self._futures.get(ask_ts)
         if future is None or future.done():
@@ -106,7 +106,7 @@ UNATTENDED_FOLLOWUP_ANSWER = "Nobody is there to answer. Use your best judgement
 class Unattended:
     """Accepts results, resumes, picks the first suggestion; refuses what a person must allow."""
 
-    name = "unattended"
+    name: str = AnsweredBy.UNATTENDED
     replaces_user = True
     """Nobody else is there to help the model when it goes wrong."""
 

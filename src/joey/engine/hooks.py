@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-HOOK_NAME_PREFIX = "hook "
-"""How the name of a hook begins, where it answers or refuses."""
-
 
 async def reload_hooks(task: Task) -> None:
     """Look at the project's hooks as a run begins; what is not used is told when it is first so."""
@@ -149,7 +146,7 @@ def _is_ask_pending(task: Task, opened: AskOpened) -> bool:
 
 def check_hook_refusal(answer: Answer) -> None:
     """Raises DeniedError: a hook has answered in place of the person."""
-    if answer.by.startswith(HOOK_NAME_PREFIX):
+    if answer.is_by_hook:
         raise DeniedError(replies.render_hook_block(answer.text), answer.by)
 
 

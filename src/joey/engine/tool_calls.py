@@ -420,7 +420,7 @@ def reject_call(task: Task, row_call: RowCall, rejected: RejectedCall) -> None:
     answer = rejected.answer
     unattended = (
         replies.render_unattended_denial(rejected.required_settings)
-        if answer.by != "person"
+        if not answer.is_by_user
         else ""
     )
     text = replies.render_denial(task.recorder.projection.protocol, answer.text or unattended)

@@ -22,7 +22,7 @@ from joey.cli.repl.renderer import TaskRenderer
 from joey.cli.signals import handle_signals
 from joey.core.events import AskOpened
 from joey.core.models import ToolProtocol
-from joey.core.task import Answer, Response
+from joey.core.task import Answer, AnsweredBy, Response
 from joey.engine.engine import Engine
 from joey.engine.task import Task
 from joey.testing.script import Turn, call, say, usage
@@ -38,7 +38,7 @@ _INHERITED_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ")
 class DemoPolicy:
     """Allows everything that the script asks for, which is known beforehand."""
 
-    name = "demo"
+    name: str = AnsweredBy.DEMO
 
     def answer(self, ask: AskOpened) -> Answer | None:
         return Answer(Response.YES)

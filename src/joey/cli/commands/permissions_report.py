@@ -19,14 +19,13 @@ from joey.cli.exit_codes import ExitCode
 from joey.cli.launch import find_task_by_prefix, resolve_workspace_argument, shorten_task_id
 from joey.cli.output import format_table, write_stdout
 from joey.core.permissions.audit import AuditEntry
+from joey.core.task import HOOK_NAME_PREFIX, AnsweredBy
 from joey.ports import TaskMetadata
 from joey.presentation.phrases import COMMAND_TOOL
 from joey.presentation.questions import describe_ask_reason
 from joey.presentation.text import get_terminal_width, to_one_line
 
 _MAX_CELL_CHARS = 1000
-_ANSWERED_BY_USER = "person"
-_ANSWERED_UNATTENDED = "unattended"
 
 
 def run_report(arguments: Namespace, flags: PermissionFlags) -> ExitCode:
@@ -95,10 +94,11 @@ def _explain_ask(reason: str | None, call: AuditEntry) -> str:
 def _describe_answer(call: AuditEntry) -> str:
     if call.answered_by is None:
         return "nobody answered"
-    if call.answered_by == _ANSWERED_UNATTENDED:
+    if call.answered_by == AnsweredBy.UNATTENDED:
         return "nobody was there"
-    said = "no" if call.outcome == "rejected" or call.answered_by.startswith("hook ") else "yes"
-    name = "you" if call.answered_by == _ANSWERED_BY_USER else call.answered_by
+    is_by_hook = call.answered_by.startswith(HOOK_NAME_PREFIX)
+    said = "no" if call.outcome == "rejected" or is_by_hook else "yes"
+    name = "you" if call.answered_by == AnsweredBy.USER else call.answered_by
     if call.added_rule is not None:
         return f"{name} said always `{call.added_rule}`"
     return f"{name} said {said}"

@@ -75,7 +75,6 @@ MAX_REASONING_LINES = 8
 MAX_RULE_CHARS = 2000
 """Characters: a person has to see what they allow."""
 _TODO_MARKS = {"pending": "☐", "in_progress": "◐", "completed": "☑"}
-_ANSWERED_BY_USER = "person"
 
 
 class TaskRenderer:
@@ -334,7 +333,7 @@ class TaskRenderer:
         call = self._call_id_by_ask.pop(event.ask_ts, None)
         if call is not None and not event.answer.approves:
             self._rejected_call_ids.add(call)
-        if event.by != _ANSWERED_BY_USER:
+        if not event.answer.is_by_user:
             self._console.out(_format_policy_answer(event, event.by), style="bold", highlight=False)
 
     def _render_row(self, event: RowAdded) -> None:

@@ -317,7 +317,7 @@ class TaskProjection:
         asked, self.pending_ask = self.pending_ask, None
         if asked is None:
             return
-        if event.answer.by != "person" and asked.ask in APPROVAL_ASKS and not event.answer.approves:
+        if not event.answer.is_by_user and asked.ask in APPROVAL_ASKS and not event.answer.approves:
             self.unattended_refusals += (asked.path or asked.text or asked.tool or asked.ask,)
         if event.answer.has_content:
             self.unsent_feedback += (UnsentFeedback(event.ts, asked.call_id, event.answer),)
