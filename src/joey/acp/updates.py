@@ -64,7 +64,7 @@ from joey.core.events import (
     UserMessage,
 )
 from joey.core.messages import CallPart, ReasoningPart, TextPart
-from joey.core.task import APPROVAL_ASKS, AskKind, Todo
+from joey.core.task import APPROVAL_ASKS, AskKind, RowKind, Todo
 from joey.presentation.phrases import (
     describe_condense,
     describe_error,
@@ -213,9 +213,9 @@ class UpdateEncoder:
         for row_part in event.parts:
             match row_part.part:
                 case TextPart(text=text):
-                    yield from self._encode_unsent_text(row_part.ts, "text", text)
+                    yield from self._encode_unsent_text(row_part.ts, RowKind.TEXT, text)
                 case ReasoningPart(text=text):
-                    yield from self._encode_unsent_text(row_part.ts, "reasoning", text)
+                    yield from self._encode_unsent_text(row_part.ts, RowKind.REASONING, text)
                 case CallPart(call=call):
                     reply_call_ids.add(call.id)
                     self._call_inputs[call.id] = call.input
@@ -232,9 +232,9 @@ class UpdateEncoder:
             yield from self._encode_text_delta(ts, say, text[sent_chars:])
 
     def _encode_text_delta(self, ts: int, say: str, delta: str) -> Iterator[SessionUpdate]:
-        if say == "reasoning" or self._is_subtask:
+        if say == RowKind.REASONING or self._is_subtask:
             yield self._build_thought(ts, sanitize(delta))
-        elif say == "text":
+        elif say == RowKind.TEXT:
             yield from self._encode_message(ts, sanitize(delta))
 
     def _encode_message(self, ts: int, text: str) -> Iterator[SessionUpdate]:
@@ -261,18 +261,18 @@ class UpdateEncoder:
 
     def _encode_row(self, event: RowAdded) -> Iterator[SessionUpdate]:
         match event.say:
-            case "text" | "reasoning":
+            case RowKind.TEXT | RowKind.REASONING:
                 yield from self._encode_unsent_text(event.ts, event.say, event.text)
-            case "completion_result" if (
+            case RowKind.COMPLETION_RESULT if (
                 not self._is_subtask and event.ts not in self._sent_chars_by_row
             ):
                 yield from self._encode_message(event.ts, sanitize(event.text))
-            case "command_output":
+            case RowKind.COMMAND_OUTPUT:
                 for call in self._get_running_calls():
                     call.output = event.text
-            case "error" if event.text not in _HIDDEN_ERRORS:
+            case RowKind.ERROR if event.text not in _HIDDEN_ERRORS:
                 self._pending_error = event
-            case "api_req_retry_delayed" if event.ts not in self._announced_retries:
+            case RowKind.API_REQ_RETRY_DELAYED if event.ts not in self._announced_retries:
                 yield self._build_thought(
                     event.ts, f"\n\n{sanitize(describe_provider_error(event.text))}\n\n"
                 )
@@ -436,9 +436,9 @@ def encode_imported_history(event: TaskImported, workspace: Path) -> Iterator[Se
     rows = [row for row in event.rows if not row.get("partial")]
     for row in rows:  # what a command printed comes in rows of its own, after it
         kind = row.get("ask") or row.get("say")
-        if kind == "command":
+        if kind == AskKind.COMMAND:
             command = int(row["ts"])
-        elif kind == "command_output" and command is not None:
+        elif kind == RowKind.COMMAND_OUTPUT and command is not None:
             output[command] = output.get(command, "") + str(row.get("text") or "")
     for index, row in enumerate(rows):
         yield from _encode_imported_row(row, workspace, output, first=index == 0)
@@ -448,26 +448,26 @@ def _encode_imported_row(
     row: _RowData, workspace: Path, output: dict[int, str], *, first: bool
 ) -> Iterator[SessionUpdate]:
     ts, text = int(row["ts"]), str(row.get("text") or "")
-    kind = "user_feedback" if first else str(row.get("ask") or row.get("say"))
+    kind = RowKind.USER_FEEDBACK if first else str(row.get("ask") or row.get("say"))
     match kind:
-        case "user_feedback":
+        case RowKind.USER_FEEDBACK:
             images = row.get("images")
             image_uris = tuple(map(str, images)) if isinstance(images, list) else ()
             yield from build_user_message_chunks(ts, text, image_uris)
-        case "text" | "completion_result" | "subtask_result" if text.strip():
+        case RowKind.TEXT | RowKind.COMPLETION_RESULT | RowKind.SUBTASK_RESULT if text.strip():
             yield _build_message_update(ts, text)
-        case "followup":
+        case AskKind.FOLLOWUP:
             question = parse_follow_up(text)
             suggested = "".join(f"\n- {suggestion.answer}" for suggestion in question.suggestions)
             yield _build_message_update(ts, f"{question.question}\n{suggested}".rstrip())
-        case "reasoning" if text.strip():
+        case RowKind.REASONING if text.strip():
             block = TextContentBlock(type="text", text=sanitize(text))
             yield AgentThoughtChunk(
                 session_update="agent_thought_chunk", content=block, message_id=str(ts)
             )
-        case "command":
+        case AskKind.COMMAND:
             yield _build_call_update(ts, COMMAND_TOOL, text, workspace, output.get(ts, ""))
-        case "tool" | "use_mcp_server":
+        case RowKind.TOOL | AskKind.USE_MCP_SERVER:
             tool = str(decode_row(text).get("tool") or "use_mcp_tool")
             if tool not in _HIDDEN_ROW_TOOLS:
                 yield _build_call_update(ts, _TOOL_BY_ROW_TOOL.get(tool, tool), text, workspace)

@@ -20,7 +20,7 @@ from joey.core.events import Record
 from joey.core.history.branch import find_live_branch
 from joey.core.history.ui import UiHistory
 from joey.core.rewind import RewindPreview
-from joey.core.task import IDLE_STATES, TaskState
+from joey.core.task import IDLE_STATES, AskKind, RowKind, TaskState
 from joey.errors import TaskNotFoundError
 from joey.ports import Store, TaskMetadata
 from joey.ports.storage import FoundTask, TaskIndex
@@ -78,33 +78,33 @@ def _render_row(row: dict[str, Any], *, first: bool) -> Iterator[str]:
     """One row; rows about bookkeeping are left out."""
     kind, text = str(row.get("ask") or row.get("say")), str(row.get("text") or "")
     if first:
-        kind = "user_feedback"
+        kind = RowKind.USER_FEEDBACK
     match kind:
-        case "user_feedback":
+        case RowKind.USER_FEEDBACK:
             yield f"## User\n\n{text}"
             yield from (f"({len(images)} images)" for images in [row.get("images")] if images)
-        case "text" if text.strip():
+        case RowKind.TEXT if text.strip():
             yield f"## Assistant\n\n{text}"
-        case "reasoning" if text.strip():
+        case RowKind.REASONING if text.strip():
             quoted = "\n".join(f"> {line}" for line in text.split("\n"))
             yield f"> *Reasoning*\n>\n{quoted}"
-        case "tool" | "use_mcp_server":
+        case RowKind.TOOL | AskKind.USE_MCP_SERVER:
             yield from _render_tool_call(row, text)
-        case "mcp_server_response" if text:
+        case RowKind.MCP_SERVER_RESPONSE if text:
             yield f"Answer of the server:\n\n{format_code_block(text)}"
-        case "command":
+        case AskKind.COMMAND:
             yield f"### Command{_format_approval_state(row)}\n\n{format_code_block(text, 'sh')}"
-        case "command_output" if text:
+        case RowKind.COMMAND_OUTPUT if text:
             yield f"Output:\n\n{format_code_block(text)}"
-        case "followup":
+        case AskKind.FOLLOWUP:
             asked = parse_follow_up(text)
             suggested = "".join(f"\n- {one.answer}" for one in asked.suggestions)
             yield f"## Question\n\n{asked.question}\n{suggested}".rstrip()
-        case "subtask_result" if text:
+        case RowKind.SUBTASK_RESULT if text:
             yield f"Result of the subtask:\n\n{text}"
-        case "completion_result" if text:
+        case RowKind.COMPLETION_RESULT if text:
             yield f"## Result\n\n{text}"
-        case "error" | "diff_error":
+        case RowKind.ERROR | RowKind.DIFF_ERROR:
             yield f"**Error:** {describe_error(text)}"
 
 
@@ -176,17 +176,21 @@ def _format_utc_time(milliseconds: int) -> str:
 
 
 MAX_ROW_TEXT_CHARS = 200
-_HIDDEN_ROW_KINDS = frozenset({"api_req_started", "api_req_finished", "checkpoint_saved"})
+_HIDDEN_ROW_KINDS = frozenset(
+    {RowKind.API_REQ_STARTED, RowKind.API_REQ_FINISHED, RowKind.CHECKPOINT_SAVED}
+)
 """Rows that say nothing to a person."""
-_ASKS_HIDDEN_IF_EMPTY = frozenset({"completion_result", "resume_task", "resume_completed_task"})
+_ASKS_HIDDEN_IF_EMPTY = frozenset(
+    {AskKind.COMPLETION_RESULT, AskKind.RESUME_TASK, AskKind.RESUME_COMPLETED_TASK}
+)
 """Questions that only follow what was said before."""
-_ROW_KIND_LABELS = {
-    "text": "joey",
-    "reasoning": "thoughts",
-    "user_feedback": "you",
-    "completion_result": "result",
-    "command_output": "output",
-    "followup": "question",
+_ROW_KIND_LABELS: dict[str, str] = {
+    RowKind.TEXT: "joey",
+    RowKind.REASONING: "thoughts",
+    RowKind.USER_FEEDBACK: "you",
+    RowKind.COMPLETION_RESULT: "result",
+    RowKind.COMMAND_OUTPUT: "output",
+    AskKind.FOLLOWUP: "question",
 }
 
 
@@ -259,7 +263,7 @@ def _label_row_kind(row: Mapping[str, Any], first: bool) -> str:
     if first:
         return "you"
     name = str(row.get("say") or row.get("ask") or "")
-    if name in ("tool", "command"):
+    if name in (RowKind.TOOL, AskKind.COMMAND):
         return str(row.get("tool") or name)
     return _ROW_KIND_LABELS.get(name, name)
 

@@ -60,7 +60,7 @@ from joey.core.events import (
 from joey.core.history.ui import REPLY_ROW_KINDS, RequestInfo
 from joey.core.messages import ReasoningPart, TextPart, Usage
 from joey.core.models import ToolProtocol
-from joey.core.task import Answer, AskKind, Response, Todo
+from joey.core.task import Answer, AskKind, Response, RowKind, Todo
 from joey.core.wire.frames import EventFrame
 
 RowData = Mapping[str, Any]
@@ -105,21 +105,21 @@ class EventDecoder:
                 self._open_ask_ts = ts
             return list(_decode_ask_row(row, before))
         match row.get("say"):
-            case "text" if "partial" not in row:
+            case RowKind.TEXT if "partial" not in row:
                 return [] if before else [_decode_user_row(row, is_first=True)]
-            case "user_feedback":
+            case RowKind.USER_FEEDBACK:
                 return [] if before else [_decode_user_row(row, is_first=False)]
-            case "text" | "reasoning":
+            case RowKind.TEXT | RowKind.REASONING:
                 return list(_decode_reply_row(row, before))
-            case "tool":
+            case RowKind.TOOL:
                 return list(_decode_call_row(row, before))
-            case "command_output":
+            case RowKind.COMMAND_OUTPUT:
                 return list(_decode_output_row(row, before))
-            case "api_req_started":
+            case RowKind.API_REQ_STARTED:
                 return list(_decode_request_row(row, before))
-            case "condense_context" | "sliding_window_truncation":
+            case RowKind.CONDENSE_CONTEXT | RowKind.SLIDING_WINDOW_TRUNCATION:
                 return list(_decode_condense_row(row, before))
-            case "checkpoint_saved":
+            case RowKind.CHECKPOINT_SAVED:
                 return [] if before else [_decode_checkpoint_row(row)]
             case _:
                 return list(self._decode_said_row(row, before))
@@ -129,7 +129,7 @@ class EventDecoder:
             return
         text, say = row.get("text", ""), str(row.get("say"))
         if not before or before.get("partial") or before.get("say") != say:
-            if say == "completion_result":
+            if say == RowKind.COMPLETION_RESULT:
                 self._result = text
             images = tuple(row.get("images", ()))
             yield RowAdded(ts=row["ts"], say=say, text=text, images=images)
@@ -297,7 +297,7 @@ def _decode_reply_row(row: RowData, before: RowData) -> Iterator[Event]:
     if (before or row.get("partial")) and (delta := _get_added_text(row, before)):
         yield RowDelta(ts=ts, delta=delta)
     if not row.get("partial"):
-        part = TextPart(text) if say == "text" else ReasoningPart(text)
+        part = TextPart(text) if say == RowKind.TEXT else ReasoningPart(text)
         yield ReplyReceived(ts=ts, parts=(RowPart(ts, part),))
 
 
@@ -305,7 +305,7 @@ def _decode_call_row(row: RowData, before: RowData) -> Iterator[Event]:
     tool = row.get("tool", "")
     if row.get("partial"):
         if not before:
-            yield RowOpened(ts=row["ts"], say="tool", tool=tool, call_id=_build_call_id(row))
+            yield RowOpened(ts=row["ts"], say=RowKind.TOOL, tool=tool, call_id=_build_call_id(row))
         return
     if not before or before.get("partial"):
         yield ToolStarted(
@@ -338,7 +338,7 @@ def _decode_output_row(row: RowData, before: RowData) -> Iterator[Event]:
     if (before or row.get("partial")) and (delta := _get_added_text(row, before)):
         yield CommandOutputDelta(ts=row["ts"], output=delta)
     if not row.get("partial"):
-        yield RowAdded(ts=row["ts"], say="command_output", text=row.get("text", ""))
+        yield RowAdded(ts=row["ts"], say=RowKind.COMMAND_OUTPUT, text=row.get("text", ""))
 
 
 def _decode_request_row(row: RowData, before: RowData) -> Iterator[Event]:
@@ -489,7 +489,7 @@ class TaskMirror:
         self.partial_frames.pop(row["ts"], None)
         if is_transient_frame(frame):
             self.partial_frames[row["ts"]] = frame
-        elif row.get("say") == "api_req_started":
+        elif row.get("say") == RowKind.API_REQ_STARTED:
             self._discard_unfinished_rows(row["ts"])
 
     def _discard_unfinished_rows(self, request_ts: int) -> None:

@@ -21,11 +21,9 @@ from joey.core.file_state import FileChange, LeftFile
 from joey.core.history.api import ApiHistory
 from joey.core.history.state import TaskProjection
 from joey.core.history.ui import Row, UiHistory
-from joey.core.task import AskKind, Todo
+from joey.core.task import AskKind, RowKind, Todo
 
 COMMAND_TOOL = "execute_command"
-USER_FEEDBACK_ROW_KIND = "user_feedback"
-CHECKPOINT_ROW_KIND = "checkpoint_saved"
 
 
 class RewindPreview(Struct, frozen=True, rename="camel", kw_only=True):
@@ -138,7 +136,7 @@ def find_user_row(rows: Sequence[Row | dict[str, Any]], row_ts: int) -> int | No
     until = [row for row in rows if get_ts(row) <= row_ts]
     if not until or get_ts(until[-1]) != row_ts:
         return None
-    said = (get_ts(row) for row in reversed(until) if get_say(row) == USER_FEEDBACK_ROW_KIND)
+    said = (get_ts(row) for row in reversed(until) if get_say(row) == RowKind.USER_FEEDBACK)
     return next(said, get_ts(until[0]))
 
 

@@ -99,6 +99,40 @@ class AskKind(StrEnum):
     LIMIT_REACHED = "auto_approval_max_req_reached"
 
 
+class RowKind(StrEnum):
+    """What a row of the UI history says; `say` in Roo's `ui_messages.json`."""
+
+    TEXT = "text"
+    REASONING = "reasoning"
+    TOOL = "tool"
+    USER_FEEDBACK = "user_feedback"
+    USER_FEEDBACK_DIFF = "user_feedback_diff"
+    COMPLETION_RESULT = "completion_result"
+    SUBTASK_RESULT = "subtask_result"
+    COMMAND_OUTPUT = "command_output"
+    MCP_SERVER_REQUEST_STARTED = "mcp_server_request_started"
+    MCP_SERVER_RESPONSE = "mcp_server_response"
+    BROWSER_ACTION_RESULT = "browser_action_result"
+    CODEBASE_SEARCH_RESULT = "codebase_search_result"
+    IMAGE = "image"
+    HOOK_MESSAGE = "hook_message"
+    ERROR = "error"
+    DIFF_ERROR = "diff_error"
+    ROOIGNORE_ERROR = "rooignore_error"
+    API_REQ_STARTED = "api_req_started"
+    API_REQ_FINISHED = "api_req_finished"
+    API_REQ_RETRIED = "api_req_retried"
+    API_REQ_RETRY_DELAYED = "api_req_retry_delayed"
+    API_REQ_RATE_LIMIT_WAIT = "api_req_rate_limit_wait"
+    API_REQ_DELETED = "api_req_deleted"
+    CONDENSE_CONTEXT = "condense_context"
+    CONDENSE_CONTEXT_ERROR = "condense_context_error"
+    SLIDING_WINDOW_TRUNCATION = "sliding_window_truncation"
+    CHECKPOINT_SAVED = "checkpoint_saved"
+    CLINE_TASK = "task"
+    """The first words of a task, in the histories of Cline."""
+
+
 class Response(StrEnum):
     YES = "yesButtonClicked"
     NO = "noButtonClicked"

@@ -32,7 +32,7 @@ from joey.core.permissions.policy import (
 )
 from joey.core.prompts import replies
 from joey.core.settings import Settings
-from joey.core.task import Answer, AskKind, Response, get_first_suggestion
+from joey.core.task import Answer, AskKind, Response, RowKind, get_first_suggestion
 from joey.engine.asks import TimeoutAnswer, publish_feedback
 from joey.engine.environment import has_background_command
 from joey.engine.hooks import check_hook_refusal
@@ -280,4 +280,4 @@ async def apply_always_answer(
         await asyncio.to_thread(rulebook.add, rule)
     except ConfigError as error:
         text = f"`{rule.text}` is allowed for this task, but could not be kept: {error}"
-        task.publish(RowAdded(ts=task.next_ts(), say="error", text=text))
+        task.publish(RowAdded(ts=task.next_ts(), say=RowKind.ERROR, text=text))

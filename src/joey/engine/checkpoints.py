@@ -36,6 +36,7 @@ from joey.core.file_state import FileChange
 from joey.core.modes import ToolGroup
 from joey.core.permissions.policy import Access, Claim
 from joey.core.rewind import RewindPreview, build_rewind_preview
+from joey.core.task import RowKind
 from joey.errors import CheckpointError, ToolError, UserError
 from joey.ports import Checkpoints
 
@@ -125,7 +126,7 @@ class CheckpointGuard:
         if reason not in task.shown_once:
             task.shown_once.add(reason)
             text = f"The files of this step are not in a checkpoint: {reason.rstrip('.')}."
-            task.publish(RowAdded(ts=task.next_ts(), say="error", text=text))
+            task.publish(RowAdded(ts=task.next_ts(), say=RowKind.ERROR, text=text))
 
 
 FileChangeKind = Literal["added", "changed", "removed"]
@@ -205,7 +206,7 @@ async def resume_interrupted_restore(task: Task) -> None:
         text = f"The history was rewound, but the files could not be brought back: {error}"
         events = (record.event for record in task.recorder.live_branch)
         if not any(isinstance(event, RowAdded) and event.text == text for event in events):
-            task.publish(RowAdded(ts=task.next_ts(), say="error", text=text))
+            task.publish(RowAdded(ts=task.next_ts(), say=RowKind.ERROR, text=text))
 
 
 async def _restore_files(task: Task, checkpoint: str, before: str | None) -> None:

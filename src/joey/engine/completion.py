@@ -15,7 +15,7 @@ from joey.core.history.api import COMPLETION_TOOL
 from joey.core.messages import TextBlock, TextPart, ToolCall
 from joey.core.permissions.policy import Access, Allow, Ask, Claim, Deny, decide
 from joey.core.prompts import replies
-from joey.core.task import Answer, AskKind
+from joey.core.task import Answer, AskKind, RowKind
 from joey.engine.asks import publish_feedback
 from joey.engine.hooks import run_completion_hooks
 from joey.engine.limits import FailureCounter
@@ -47,7 +47,7 @@ async def present_result(
         await task.runtime.result_validator.validate(result)
     await run_completion_hooks(task, call, result)
     projection = task.recorder.projection
-    task.publish(RowAdded(ts=row_ts, say="completion_result", text=result))
+    task.publish(RowAdded(ts=row_ts, say=RowKind.COMPLETION_RESULT, text=result))
     task.publish(
         TaskCompleted(
             ts=task.next_ts(),
@@ -129,7 +129,7 @@ async def _present_plain_answer(
         response = await present_result(task, answer, row_ts)
     except ToolError as error:
         failures.record_failure((str(error),))
-        task.publish(RowAdded(ts=task.next_ts(), say="error", text=str(error)))
+        task.publish(RowAdded(ts=task.next_ts(), say=RowKind.ERROR, text=str(error)))
         return Continue((TextBlock(str(error)),))
     failures.reset()
     failures.plain_reply_texts.clear()

@@ -46,7 +46,7 @@ from joey.core.messages import (
     extract_text,
 )
 from joey.core.models import ModelRequest
-from joey.core.task import IDLE_STATES
+from joey.core.task import IDLE_STATES, RowKind
 from joey.engine.limits import RetryBudget, wait_with_countdown
 from joey.engine.runtime import build_prompt
 from joey.errors import CondenseError, ProviderError, ProviderFailure, StoreError, ToolError
@@ -130,8 +130,6 @@ class ContextUsage:
         return max(_MIN_CONVERSATION_CHARS, int(tokens) * CHARACTERS_PER_TOKEN)
 
 
-CONDENSE_ROW = "condense_context"
-CONDENSE_ERROR_ROW = "condense_context_error"
 CONDENSE_STOPPED_TEXT = "Condensing was stopped. Nothing has changed."
 _MAX_LISTED_FILES = 100
 _MAX_OUTLINED_FILES = 15
@@ -159,7 +157,7 @@ async def condense(
     if _count_min_summary_tokens(outlined, budget) < before:
         preserved = outlined
     ts = task.next_ts()
-    task.publish(RowOpened(ts=ts, say=CONDENSE_ROW))
+    task.publish(RowOpened(ts=ts, say=RowKind.CONDENSE_CONTEXT))
     writer = _SummaryWriter(task, budget, instructions)
     try:
         summary = await writer.write(messages)
@@ -267,7 +265,7 @@ class _SummaryWriter:
             else None
         )
         if problem is not None:
-            task.publish(RowAdded(ts=task.next_ts(), say="error", text=problem))
+            task.publish(RowAdded(ts=task.next_ts(), say=RowKind.ERROR, text=problem))
         summary_length = max(100, min(2_000, budget.summary_chars // 12))
         self._instruction = prompts.build_instruction(
             settings.custom_condensing_prompt, instructions, summary_length
@@ -354,7 +352,7 @@ class _SummaryWriter:
                 )
             )
             task.publish(UsageChanged(ts=task.next_ts(), usage=task.usage))
-        task.publish(RowAdded(ts=ts, say=CONDENSE_ERROR_ROW, text=reason))
+        task.publish(RowAdded(ts=ts, say=RowKind.CONDENSE_CONTEXT_ERROR, text=reason))
 
 
 def _fit_transcript(messages: Sequence[Message], max_tokens: int) -> str:
@@ -414,7 +412,9 @@ class CondenseRequests:
         try:
             _check_can_condense(task)
         except CondenseError as error:
-            task.publish(RowAdded(ts=task.next_ts(), say=CONDENSE_ERROR_ROW, text=str(error)))
+            task.publish(
+                RowAdded(ts=task.next_ts(), say=RowKind.CONDENSE_CONTEXT_ERROR, text=str(error))
+            )
             self._resolve(error)
             return True
         try:

@@ -19,7 +19,7 @@ from joey.core.history.api import COMPLETION_TOOL
 from joey.core.hooks import HookEvent, HookInput, HookReport, truncate_result
 from joey.core.messages import ToolCall
 from joey.core.prompts import replies
-from joey.core.task import APPROVAL_ASKS, Answer, Response
+from joey.core.task import APPROVAL_ASKS, Answer, Response, RowKind
 from joey.engine.outcomes import ApprovedCall, RowCall
 from joey.errors import DeniedError, PreformattedError, ToolError
 from joey.tools.base import CompleteTask, Outcome, StartSubtask
@@ -164,7 +164,7 @@ async def _run_hooks(task: Task, event: HookEvent, tool: str | None, **fields: A
     )
     report = await hooks.run(call, () if tool is None else _list_tool_names(task, tool))
     for message in report.messages:
-        task.publish(RowAdded(ts=task.next_ts(), say="hook_message", text=message))
+        task.publish(RowAdded(ts=task.next_ts(), say=RowKind.HOOK_MESSAGE, text=message))
     _publish_new_warnings(task, report.warnings)
     return report
 
@@ -181,4 +181,4 @@ def _publish_new_warnings(task: Task, warnings: tuple[str, ...]) -> None:
     for warning in warnings:
         if warning not in task.shown_once:
             task.shown_once.add(warning)
-            task.publish(RowAdded(ts=task.next_ts(), say="error", text=warning))
+            task.publish(RowAdded(ts=task.next_ts(), say=RowKind.ERROR, text=warning))

@@ -33,7 +33,7 @@ from joey.core.history.ledger import UsageLedger
 from joey.core.history.state import TaskProjection
 from joey.core.messages import UserBlock
 from joey.core.settings import Limits, Settings
-from joey.core.task import AskKind
+from joey.core.task import AskKind, RowKind
 from joey.engine.asks import build_feedback_blocks, publish_feedback
 from joey.engine.outcomes import Failed, RunStopped
 from joey.errors import UNREACHABLE_CODE, ProviderError, ProviderFailure
@@ -434,7 +434,7 @@ async def wait_with_countdown(
             await task.runtime.clock.sleep(step)
             remaining -= step
     finally:
-        task.publish(RowAdded(ts=ts, say="api_req_retry_delayed", text=message))
+        task.publish(RowAdded(ts=ts, say=RowKind.API_REQ_RETRY_DELAYED, text=message))
 
 
 FAILURE_LIMIT_QUESTION = (

@@ -27,6 +27,7 @@ from joey.core.models import ToolProtocol
 from joey.core.modes import SlashCommand, find_mode, grants_more_than
 from joey.core.permissions.policy import Access, Allow, Claim, decide
 from joey.core.prompts import replies
+from joey.core.task import RowKind
 from joey.engine.runtime import build_tool_context
 from joey.errors import ToolError
 from joey.ports import Repository, ResolvedPath, ToolContext
@@ -91,7 +92,7 @@ def _switch_to_command_mode(task: Task, command: SlashCommand) -> None:
             f"/{command.name} of the project wants {mode.slug} mode, which may do more; this is"
             f" still {task.mode.slug} mode. Switch the mode yourself, or set alwaysAllowModeSwitch."
         )
-        task.publish(RowAdded(ts=task.next_ts(), say="error", text=text))
+        task.publish(RowAdded(ts=task.next_ts(), say=RowKind.ERROR, text=text))
         return
     task.publish(ModeSwitched(ts=task.next_ts(), mode=mode.slug))
 
@@ -226,7 +227,7 @@ class _MentionFetcher:
 
     def _find_last_command_output(self) -> str:
         for row in reversed(self._task.rows):
-            if isinstance(row, Row) and row.say == "command_output" and row.text:
+            if isinstance(row, Row) and row.say == RowKind.COMMAND_OUTPUT and row.text:
                 return row.text
         raise ToolError("no command has printed anything in this task")
 

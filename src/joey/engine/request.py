@@ -43,7 +43,7 @@ from joey.core.history.visible import truncate_middle
 from joey.core.messages import CallPart, ReasoningPart, Reply, TextBlock, TextPart, UserBlock
 from joey.core.models import ModelRequest, ToolProtocol
 from joey.core.parsing.assembler import PartDelta, PartEnded, PartEvent, PartStarted, ReplyAssembler
-from joey.core.task import AskKind
+from joey.core.task import AskKind, RowKind
 from joey.engine.asks import build_feedback_blocks, publish_feedback
 from joey.engine.condense import ContextUsage, condense
 from joey.engine.environment import describe_environment
@@ -71,7 +71,9 @@ async def request_reply_with_retry(
         except ProviderError as error:
             if error.failure is ProviderFailure.EMPTY_REPLY and budget.attempts > 0:
                 task.publish(
-                    RowAdded(ts=task.next_ts(), say="error", text="MODEL_NO_ASSISTANT_MESSAGES")
+                    RowAdded(
+                        ts=task.next_ts(), say=RowKind.ERROR, text="MODEL_NO_ASSISTANT_MESSAGES"
+                    )
                 )
             blocks: tuple[UserBlock, ...] = ()
             wait = budget.consume_retry(error)
@@ -99,7 +101,7 @@ async def _ask_to_retry(task: Task, error: ProviderError) -> tuple[UserBlock, ..
     publish_feedback(task, answer)
     if not answer.approves:
         raise RunStopped(f"provider:{error.failure}", str(error)) from error
-    task.publish(RowAdded(ts=task.next_ts(), say="api_req_retried"))
+    task.publish(RowAdded(ts=task.next_ts(), say=RowKind.API_REQ_RETRIED))
     return build_feedback_blocks(answer)
 
 
@@ -140,7 +142,7 @@ class ReplyStream:
         is_call = started.kind == "call"
         self._row_timestamps.append(ts)
         self._call_flags.append(is_call)
-        say = "tool" if is_call else started.kind
+        say = RowKind.TOOL if is_call else RowKind(started.kind)
         self._task.publish(RowOpened(ts=ts, say=say, tool=started.name, call_id=started.call_id))
         if started.name is not None:
             self._prewarm_tool(started.name)
@@ -178,7 +180,7 @@ class ReplyStream:
         for row_part in self._assign_rows(self.assembler.reply):
             match row_part.part:
                 case TextPart(text=text) | ReasoningPart(text=text) if text.strip():
-                    say = "text" if isinstance(row_part.part, TextPart) else "reasoning"
+                    say = RowKind.TEXT if isinstance(row_part.part, TextPart) else RowKind.REASONING
                     self._task.publish(RowAdded(ts=row_part.ts, say=say, text=text))
 
     def _assign_rows(self, reply: Reply) -> tuple[RowPart, ...]:
@@ -313,7 +315,7 @@ def _should_condense(task: Task, context: ContextUsage, content: Sequence[UserBl
     )
     if threshold.problem is not None and threshold.problem not in task.shown_once:
         task.shown_once.add(threshold.problem)
-        task.publish(RowAdded(ts=task.next_ts(), say="error", text=threshold.problem))
+        task.publish(RowAdded(ts=task.next_ts(), say=RowKind.ERROR, text=threshold.problem))
     window, use = context.window, context.count_request_tokens(content)
     limit = min(window.soft_limit, window.size * threshold.percent // 100)
     if use < limit or context.condensable_tokens * _MIN_CONDENSABLE_DIVISOR < limit:

@@ -16,7 +16,7 @@ from joey.core.events import ModeSwitched, RowAdded, UserMessage
 from joey.core.messages import TextBlock, UserBlock, build_image_block
 from joey.core.modes import choose_fallback_mode, find_mode
 from joey.core.prompts import replies
-from joey.core.task import AskKind, Response
+from joey.core.task import AskKind, Response, RowKind
 from joey.engine.asks import build_feedback_blocks, publish_feedback
 from joey.engine.completion import close_completion_call
 from joey.engine.hooks import reload_hooks
@@ -109,7 +109,7 @@ async def reload_customizations(task: Task) -> None:
     mode = choose_fallback_mode(runtime.settings.mode, runtime.modes)
     known = ", ".join(known.slug for known in runtime.modes)
     text = f"There is no mode {slug!r} (any more); going on in {mode.name} mode. Modes: {known}."
-    task.publish(RowAdded(ts=task.next_ts(), say="error", text=text))
+    task.publish(RowAdded(ts=task.next_ts(), say=RowKind.ERROR, text=text))
     task.publish(ModeSwitched(ts=task.next_ts(), mode=mode.slug))
 
 
@@ -122,7 +122,7 @@ async def _reload_custom_tools(task: Task) -> None:
     await tools.refresh()
     for warning in tools.warnings:
         if warning not in known:
-            task.publish(RowAdded(ts=task.next_ts(), say="error", text=warning))
+            task.publish(RowAdded(ts=task.next_ts(), say=RowKind.ERROR, text=warning))
 
 
 def warn_missing_profile(task: Task) -> None:
@@ -132,4 +132,4 @@ def warn_missing_profile(task: Task) -> None:
         extra_providers is not None
         and (problem := extra_providers.take_mode_error(task.mode)) is not None
     ):
-        task.publish(RowAdded(ts=task.next_ts(), say="error", text=problem))
+        task.publish(RowAdded(ts=task.next_ts(), say=RowKind.ERROR, text=problem))

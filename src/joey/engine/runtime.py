@@ -26,6 +26,7 @@ from joey.core.modes import BUILT_IN_MODES, Instructions, Mode, ToolGroup
 from joey.core.paths import FileScope
 from joey.core.prompts.system import ToolDoc, build_system_prompt
 from joey.core.settings import Limits, ModelRoute, Settings
+from joey.core.task import RowKind
 from joey.errors import UserError
 from joey.ports import (
     Capabilities,
@@ -266,9 +267,9 @@ def build_tool_context(task: Task, call_id: str, row_ts: int) -> ToolContext:
 
 
 def _publish_row(
-    task: Task, output_ts: int, kind: str, text: str, images: tuple[str, ...] = ()
+    task: Task, output_ts: int, kind: RowKind, text: str, images: tuple[str, ...] = ()
 ) -> None:
-    ts = output_ts if kind == "command_output" else task.next_ts()
+    ts = output_ts if kind == RowKind.COMMAND_OUTPUT else task.next_ts()
     task.publish(RowAdded(ts=ts, say=kind, text=text, images=images))
 
 

@@ -48,7 +48,7 @@ from joey.core.history.state import TaskProjection
 from joey.core.permissions.policy import BoundarySetting
 from joey.core.prompts import replies
 from joey.core.prompts.replies import render_merge_report, render_merge_warning
-from joey.core.task import TaskState
+from joey.core.task import RowKind, TaskState
 from joey.engine.outcomes import Completed, Failed, RowCall, RunStopped
 from joey.engine.run_start import RunStart
 from joey.engine.runtime import generate_task_id
@@ -329,7 +329,10 @@ async def _merge_worktree(task: Task, worktrees: Worktrees, name: str) -> Worktr
     if not merge.is_clean:
         task.publish(
             RowAdded(
-                ts=task.next_ts(), say="error", text=render_merge_warning(merge), subtask_id=name
+                ts=task.next_ts(),
+                say=RowKind.ERROR,
+                text=render_merge_warning(merge),
+                subtask_id=name,
             )
         )
     await task.recorder.commit()

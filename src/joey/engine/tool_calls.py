@@ -32,7 +32,7 @@ from joey.core.history.ui import Row
 from joey.core.messages import ToolCall
 from joey.core.models import ToolProtocol
 from joey.core.prompts import replies
-from joey.core.task import Answer
+from joey.core.task import Answer, RowKind
 from joey.engine.approval import authorize_call
 from joey.engine.checkpoints import CheckpointGuard
 from joey.engine.completion import DEFAULT_REJECTION_FEEDBACK, close_completion_call, present_result
@@ -226,7 +226,9 @@ class ToolCallRunner:
         self._has_success = self._has_unseen_results = True
         result = returned.result or ""
         task.publish(
-            RowAdded(ts=spawned.result_ts, say="subtask_result", text=result, subtask_id=child_id)
+            RowAdded(
+                ts=spawned.result_ts, say=RowKind.SUBTASK_RESULT, text=result, subtask_id=child_id
+            )
         )
         outcome = Outcome(replies.render_subtask_completed(child_id, result))
         finish_call(task, row_call, outcome, answer, usage, spent)
@@ -258,7 +260,7 @@ class ToolCallRunner:
         """What a cancelled command had printed stays on the screen."""
         row = self._task.recorder.ui_history.get_row(ts)
         if isinstance(row, Row) and row.partial:
-            self._task.publish(RowAdded(ts=ts, say="command_output", text=row.text or ""))
+            self._task.publish(RowAdded(ts=ts, say=RowKind.COMMAND_OUTPUT, text=row.text or ""))
 
     async def _publish_outcome(
         self, row_call: RowCall, approved: ApprovedCall, outcome: Outcome | ToolError
@@ -268,7 +270,7 @@ class ToolCallRunner:
             return
         task = self._task
         for say, text in outcome.rows:
-            ts = approved.context.output_row_ts if say == "command_output" else task.next_ts()
+            ts = approved.context.output_row_ts if say == RowKind.COMMAND_OUTPUT else task.next_ts()
             task.publish(RowAdded(ts=ts, say=say, text=text))
         self._has_failure = self._has_failure or outcome.is_error
         match outcome.directive:
@@ -303,7 +305,7 @@ class ToolCallRunner:
         """Do not present a result; its text stays on the screen as something the model said."""
         match row_call.call.input:
             case {"result": str(text)} if text.strip():
-                self._task.publish(RowAdded(ts=row_call.row_ts, say="text", text=text))
+                self._task.publish(RowAdded(ts=row_call.row_ts, say=RowKind.TEXT, text=text))
         if self._has_failure:
             self._fail_call(row_call, ToolError(replies.render_completion_after_failure()))
         else:
@@ -389,14 +391,14 @@ def fail_call(
     spent: Spending | None = None,
 ) -> None:
     name, protocol = row_call.call.name, task.recorder.projection.protocol
-    say, row_text = "error", f"{name}: {error}"
+    say, row_text = RowKind.ERROR, f"{name}: {error}"
     images: tuple[str, ...] = ()
     match error:
         case ArgumentError(parameter=str(parameter)):
             text = replies.render_missing_parameter(protocol, name, parameter)
         case IgnoredPathError(path=path, reason=""):
             text = replies.render_rooignore_denial(protocol, path)
-            say, row_text = "rooignore_error", path
+            say, row_text = RowKind.ROOIGNORE_ERROR, path
         case PreformattedError(reply=text):
             pass
         case RepeatedCallError():

@@ -12,7 +12,7 @@ from joey.core.file_state import ReadTracker
 from joey.core.models import ModelInfo, ToolProtocol
 from joey.core.modes import Mode
 from joey.core.settings import Settings
-from joey.core.task import Todo
+from joey.core.task import RowKind, Todo
 from joey.ports.content import Browser, CodeIndex, Diagnostics, Documents, Outlines, PageFetcher
 from joey.ports.execution import ShellGrammar, Terminal
 from joey.ports.extensions import Customizations, CustomTools, Hooks, Mcp, RuleStore
@@ -44,12 +44,12 @@ class Capabilities(Struct, frozen=True, kw_only=True):
 
 
 class RowCallback(Protocol):
-    def __call__(self, kind: str, text: str, images: tuple[str, ...] = ()) -> None:
+    def __call__(self, kind: RowKind, text: str, images: tuple[str, ...] = ()) -> None:
         """Make a row for the person while the tool is at work."""
         ...
 
 
-def _ignore_row(kind: str, text: str, images: tuple[str, ...] = ()) -> None: ...
+def _ignore_row(kind: RowKind, text: str, images: tuple[str, ...] = ()) -> None: ...
 
 
 class ToolContext(Struct, frozen=True):

@@ -19,6 +19,7 @@ from unicodedata import combining, normalize
 import msgspec
 from msgspec import Struct
 
+from joey.core.task import RowKind
 from joey.ports.storage import HIGHLIGHT_MARKS
 from joey.storage.roo_files import decode_lenient_json, get_text
 from joey.storage.task_directory import UI_HISTORY_FILE
@@ -29,7 +30,9 @@ _MAX_READ_BYTES = 8 * 1024 * 1024
 """Bytes of one conversation that are looked at for them."""
 _MAX_QUERY_TERMS = 32
 _MAX_TERM_CHARS = 200
-_UNSEARCHED_SAY_KINDS = frozenset({"api_req_started", "api_req_finished", "checkpoint_saved"})
+_UNSEARCHED_SAY_KINDS = frozenset(
+    {RowKind.API_REQ_STARTED, RowKind.API_REQ_FINISHED, RowKind.CHECKPOINT_SAVED}
+)
 _UNSEARCHED_KEY = "id"
 """Within what a tool says: of an item, which nobody looks for."""
 _INVISIBLE_BREAK = "\u200b"

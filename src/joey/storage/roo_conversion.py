@@ -33,6 +33,7 @@ from joey.core.messages import (
     get_blocks,
 )
 from joey.core.prompts.environment import strip_environment
+from joey.core.task import AskKind, RowKind
 from joey.core.text import compile_regex
 from joey.storage.roo_files import RooRow, to_integer
 
@@ -239,7 +240,7 @@ _BLOCK_CONVERTERS: dict[str, Callable[[dict[str, Any]], Block | None]] = {
 
 _DELETED_RANGE_KEY = "conversationHistoryDeletedRange"
 _ZERO_TOKEN_COUNTS = {"prevContextTokens": 0, "newContextTokens": 0}
-_RESUME_ASKS = ("resume_task", "resume_completed_task")
+_RESUME_ASKS = (AskKind.RESUME_TASK, AskKind.RESUME_COMPLETED_TASK)
 _USER_TAG_RE = compile_regex(
     r"\s*<(task|user_message|feedback|answer)>\n?(.*?)\n?</\1>\s*", re.DOTALL
 )
@@ -278,7 +279,7 @@ def build_messages_from_rows(rows: list[RooRow]) -> list[Any]:
         text = _extract_spoken_text(row)
         if not text:
             continue
-        user = place == 0 or row.get("say") == "user_feedback"
+        user = place == 0 or row.get("say") == RowKind.USER_FEEDBACK
         role = "user" if user else "assistant"
         content = [{"type": "text", "text": text}]
         messages.append({"role": role, "ts": row["ts"], "content": content})
@@ -298,9 +299,11 @@ def _trim_unfinished_rows(rows: list[RooRow]) -> list[RooRow]:
     rows = list(rows)
     while rows and rows[-1].get("ask") in _RESUME_ASKS:
         rows.pop()
-    while rows and rows[-1].get("say") == "reasoning":
+    while rows and rows[-1].get("say") == RowKind.REASONING:
         rows.pop()
-    requests = [place for place, row in enumerate(rows) if row.get("say") == "api_req_started"]
+    requests = [
+        place for place, row in enumerate(rows) if row.get("say") == RowKind.API_REQ_STARTED
+    ]
     if requests and not _is_request_finished(rows[requests[-1]]):
         del rows[requests[-1]]
     return rows
@@ -330,11 +333,16 @@ def _extract_spoken_text(row: RooRow) -> str:
     if not isinstance(text, str):
         return ""
     match row:
-        case {"ask": "followup"}:
+        case {"ask": AskKind.FOLLOWUP}:
             return str(_parse_json_text(row).get("question") or text).strip()
         case {"ask": "plan_mode_respond"}:
             return str(_parse_json_text(row).get("response") or text).strip()
-        case {"say": "task" | "text" | "user_feedback" | "completion_result"}:
+        case {
+            "say": RowKind.CLINE_TASK
+            | RowKind.TEXT
+            | RowKind.USER_FEEDBACK
+            | RowKind.COMPLETION_RESULT
+        }:
             return text.strip()
         case {"ask": "request_limit_reached"}:
             return text.strip()
@@ -356,16 +364,17 @@ def _convert_message_to_rows(message: Message, first: bool) -> Iterator[RooRow]:
         return
     if message.role == "user":
         for user_text in _extract_user_texts(message):
-            yield {"type": "say", "say": "text" if first else "user_feedback", "text": user_text}
+            kind = RowKind.TEXT if first else RowKind.USER_FEEDBACK
+            yield {"type": "say", "say": kind, "text": user_text}
             first = False
         return
     for block in get_blocks(message):
         match block:
             case TextBlock(text=text) if text.strip():
-                yield {"type": "say", "say": "text", "text": text}
+                yield {"type": "say", "say": RowKind.TEXT, "text": text}
             case ToolUseBlock(name="attempt_completion", input=arguments):
                 result = str(arguments.get("result", ""))
-                yield {"type": "say", "say": "completion_result", "text": result}
+                yield {"type": "say", "say": RowKind.COMPLETION_RESULT, "text": result}
             case ToolUseBlock(name=name, input=arguments):
                 yield _build_tool_row(name, arguments)
 
@@ -375,12 +384,12 @@ def _build_condense_or_truncation_row(message: Message) -> RooRow:
     if message.is_truncation_marker:
         truncation = {"truncationId": message.truncation_id or "", "messagesRemoved": 0}
         details: RooRow = {"contextTruncation": truncation | _ZERO_TOKEN_COUNTS}
-        return {"type": "say", "say": "sliding_window_truncation"} | details
+        return {"type": "say", "say": RowKind.SLIDING_WINDOW_TRUNCATION} | details
     summary = extract_text(get_blocks(message))
     condensed = {"condenseId": message.condense_id or "", "summary": summary, "cost": 0}
     return {
         "type": "say",
-        "say": "condense_context",
+        "say": RowKind.CONDENSE_CONTEXT,
         "contextCondense": condensed | _ZERO_TOKEN_COUNTS,
     }
 
@@ -401,7 +410,12 @@ def _extract_user_texts(message: Message) -> Iterator[str]:
 
 
 def _build_tool_row(name: str, arguments: dict[str, Any]) -> RooRow:
-    row: RooRow = {"type": "say", "say": "tool", "tool": name, "approvalState": "approved"}
+    row: RooRow = {
+        "type": "say",
+        "say": RowKind.TOOL,
+        "tool": name,
+        "approvalState": "approved",
+    }
     shown: RooRow = {"tool": name}
     if isinstance(path := arguments.get("path"), str):
         row["path"] = shown["path"] = path
@@ -436,7 +450,7 @@ def _derive_timestamps_from_requests(
 ) -> Iterator[tuple[Message, int]]:
     """A request carries a message of the person; the reply ends before the next request."""
     end = rows[-1]["ts"]
-    requests = [row["ts"] for row in rows if row.get("say") == "api_req_started"]
+    requests = [row["ts"] for row in rows if row.get("say") == RowKind.API_REQ_STARTED]
     number, before = -1, "assistant"
     for message in messages:
         if message.role == "user":

@@ -22,6 +22,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Struct
 
+from joey.core.task import AskKind
 from joey.core.text import compile_regex
 from joey.storage.task_directory import HISTORY_ITEM_FILE
 from joey.system.files import read_regular_file
@@ -203,4 +204,4 @@ RooRow = dict[str, Any]
 
 def is_finished(rows: Sequence[RooRow]) -> bool:
     """Whether a task came to rest with a result: nothing was said after it was presented."""
-    return bool(rows) and rows[-1].get("ask") == "completion_result"
+    return bool(rows) and rows[-1].get("ask") == AskKind.COMPLETION_RESULT

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta, Struct
 
 from joey.core.modes import ToolGroup
-from joey.core.task import Answer, AskKind
+from joey.core.task import Answer, AskKind, RowKind
 from joey.ports import ToolContext
 from joey.tools.base import (
     Access,
@@ -68,9 +68,9 @@ class AccessMcpResource(Tool[AccessMcpResourceParams, PreparedResourceRead]):
     async def run(
         self, prepared: PreparedResourceRead, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
-        ctx.add_row("mcp_server_request_started", "")
+        ctx.add_row(RowKind.MCP_SERVER_REQUEST_STARTED, "")
         found = await require_mcp(ctx).read_resource(prepared.server_name, prepared.uri)
-        ctx.add_row("mcp_server_response", found.text, found.images)
+        ctx.add_row(RowKind.MCP_SERVER_RESPONSE, found.text, found.images)
         return Outcome(found.text, images=found.images)
 
     def describe(self, arguments: dict[str, Any]) -> str:

@@ -34,7 +34,7 @@ from joey.core.modes import ToolGroup
 from joey.core.permissions.policy import Access as Access  # noqa: PLC0414
 from joey.core.permissions.policy import Claim as Claim  # noqa: PLC0414
 from joey.core.settings import Settings
-from joey.core.task import Answer, AskKind, Todo
+from joey.core.task import Answer, AskKind, RowKind, Todo
 from joey.errors import ArgumentError
 from joey.ports import Capabilities, Terminal, ToolContext
 
@@ -87,8 +87,8 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
     directive: Directive | None = None
     exit_code: int | None = None
     """Of a command that ended."""
-    rows: tuple[tuple[str, str], ...] = ()
-    """Rows for the person: (say kind, text)."""
+    rows: tuple[tuple[RowKind, str], ...] = ()
+    """Rows for the person: (kind, text)."""
 
 
 class AvailabilityContext(Struct, frozen=True):

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from joey.core.modes import ToolGroup
-from joey.core.task import Answer, AskKind
+from joey.core.task import Answer, AskKind, RowKind
 from joey.core.text import compile_regex
 from joey.errors import ArgumentError, IgnoredPathError, ToolError
 from joey.ports import Browser, BrowserObservation, BrowserStep, ResolvedPath, ToolContext
@@ -124,7 +124,7 @@ class BrowserAction(Tool[BrowserActionParams, PreparedBrowserStep]):
         return Outcome(
             _format_result(prepared, look, browser.viewport),
             images=(look.screenshot,) if look.screenshot and ctx.model.supports_images else (),
-            rows=(("browser_action_result", msgspec.json.encode(seen).decode()),),
+            rows=((RowKind.BROWSER_ACTION_RESULT, msgspec.json.encode(seen).decode()),),
         )
 
 

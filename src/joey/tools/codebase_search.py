@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from joey.core.modes import ToolGroup
-from joey.core.task import Answer
+from joey.core.task import Answer, RowKind
 from joey.errors import IgnoredPathError, TargetNotFoundError, ToolError
 from joey.ports import CodeSearchHit, CodeSearchResult, ResolvedPath, ToolContext
 from joey.tools.base import (
@@ -24,7 +24,6 @@ from joey.tools.base import (
 )
 
 MAX_HITS = 12
-RESULT_ROW_KIND = "codebase_search_result"
 _NULL_SPELLINGS = frozenset({"", "null", "none", "undefined"})
 """What models write where a path is optional."""
 
@@ -99,7 +98,7 @@ class CodebaseSearch(Tool[CodebaseSearchParams, PreparedCodeSearch]):
         found = _truncate_hits(found, compute_text_budget(ctx.model))
         return Outcome(
             render_results(prepared.query, found),
-            rows=((RESULT_ROW_KIND, _encode_row(prepared.query, found.hits)),),
+            rows=((RowKind.CODEBASE_SEARCH_RESULT, _encode_row(prepared.query, found.hits)),),
         )
 
 

@@ -18,7 +18,7 @@ from joey.core.models import ToolProtocol
 from joey.core.modes import ToolGroup
 from joey.core.permissions.policy import SandboxStatus
 from joey.core.settings import Settings
-from joey.core.task import Answer, AskKind
+from joey.core.task import Answer, AskKind, RowKind
 from joey.core.terminal_text import format_size
 from joey.core.text import compile_regex, unescape_entities
 from joey.errors import ToolError
@@ -176,8 +176,8 @@ class CommandReport:
         running.read_new_output()
 
     @property
-    def rows(self) -> tuple[tuple[str, str], ...]:
-        return (("command_output", self.output),) if self.output else ()
+    def rows(self) -> tuple[tuple[RowKind, str], ...]:
+        return ((RowKind.COMMAND_OUTPUT, self.output),) if self.output else ()
 
     def format_persisted(self) -> str:
         """The part of a result that stands in for an output too long to show."""
@@ -234,7 +234,7 @@ def build_timeout_outcome(report: CommandReport, settings: Settings) -> Outcome:
         shown = f"Output:\n{report.output}"
         _remove_file(report.artifact_path)
     text = f"Command executed in '{report.cwd}'. {problem}\n{shown}"
-    return Outcome(text, is_error=True, rows=(*report.rows, ("error", problem)))
+    return Outcome(text, is_error=True, rows=(*report.rows, (RowKind.ERROR, problem)))
 
 
 def _format_status(end: CommandExit) -> str:

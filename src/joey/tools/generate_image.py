@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta, Struct
 
 from joey.core.modes import ToolGroup
-from joey.core.task import Answer
+from joey.core.task import Answer, RowKind
 from joey.core.text import compile_regex
 from joey.errors import IgnoredPathError, ToolError
 from joey.ports import ResolvedPath, ToolContext
@@ -96,7 +96,7 @@ class GenerateImage(Tool[GenerateImageParams, PreparedImage]):
         format, data = _decode_image_uri(uri)
         target = await _add_missing_suffix(format, prepared.target_path, ctx)
         await ctx.files.write(target, data)
-        return Outcome(f"The picture is in {target.display_path}.", rows=(("image", uri),))
+        return Outcome(f"The picture is in {target.display_path}.", rows=((RowKind.IMAGE, uri),))
 
 
 def _resolve_visible_path(path: str, ctx: ToolContext) -> ResolvedPath:

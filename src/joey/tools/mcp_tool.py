@@ -23,7 +23,7 @@ from joey.core.mcp import (
 from joey.core.models import ToolProtocol, ToolSpec
 from joey.core.modes import ToolGroup
 from joey.core.prompts import replies
-from joey.core.task import Answer, AskKind
+from joey.core.task import Answer, AskKind, RowKind
 from joey.errors import PreformattedError, ToolError
 from joey.ports import Mcp, ToolContext
 from joey.tools.base import (
@@ -177,7 +177,7 @@ def prepare_call(server: str, tool: str, arguments: Any, ctx: ToolContext) -> Pr
 
 async def run_call(prepared: PreparedMcpCall, ctx: ToolContext) -> Outcome:
     _check_tool_unchanged(prepared, ctx)
-    ctx.add_row("mcp_server_request_started", "")
+    ctx.add_row(RowKind.MCP_SERVER_REQUEST_STARTED, "")
     progress_lines: list[str] = []
     live = LiveOutput(ctx.on_output)
 
@@ -192,8 +192,8 @@ async def run_call(prepared: PreparedMcpCall, ctx: ToolContext) -> Outcome:
     finally:
         live.close()
         if progress_lines:
-            ctx.add_row("command_output", "".join(progress_lines))
-    ctx.add_row("mcp_server_response", answer.text, answer.images)
+            ctx.add_row(RowKind.COMMAND_OUTPUT, "".join(progress_lines))
+    ctx.add_row(RowKind.MCP_SERVER_RESPONSE, answer.text, answer.images)
     return Outcome(answer.text, images=answer.images, is_error=answer.is_error)
 
 

@@ -28,7 +28,7 @@ from msgspec import Meta, Struct
 from joey.core.modes import ToolGroup
 from joey.core.parsing.xml_arguments import parse_args_xml
 from joey.core.settings import Settings
-from joey.core.task import Answer
+from joey.core.task import Answer, RowKind
 from joey.core.text import compile_regex
 from joey.errors import ArgumentError, IgnoredPathError, ToolError
 from joey.ports import ResolvedPath, ToolContext
@@ -148,7 +148,7 @@ class ReadFile(Tool[ReadRequest, PreparedRead]):
             ),
             is_error=any(entry.error is not None for entry in entries),
             rows=tuple(
-                ("rooignore_error", place.display_path)
+                (RowKind.ROOIGNORE_ERROR, place.display_path)
                 for _, place in prepared.files
                 if place.is_ignored
             ),

@@ -19,8 +19,8 @@ from rich.text import Text
 from joey.client.session import Session
 from joey.core.file_state import FileChange
 from joey.core.history.ui import Row
-from joey.core.rewind import USER_FEEDBACK_ROW_KIND, RewindPreview, get_say, get_ts
-from joey.core.task import Answer, AskKind, Response
+from joey.core.rewind import RewindPreview, get_say, get_ts
+from joey.core.task import Answer, AskKind, Response, RowKind
 from joey.errors import UserError
 from joey.presentation.phrases import FILE_CHANGE_TEXTS
 from joey.presentation.slash_commands import INIT_PROMPT_PATH, BuiltInCommand
@@ -352,7 +352,7 @@ def _summarize_file_changes(files: Sequence[FileChange]) -> Iterator[str]:
 
 def _iter_user_messages(rows: RowSequence) -> Iterator[tuple[int, str]]:
     for number, row in enumerate(rows):
-        if number == 0 or get_say(row) == USER_FEEDBACK_ROW_KIND:
+        if number == 0 or get_say(row) == RowKind.USER_FEEDBACK:
             text = row.get("text") if isinstance(row, dict) else row.text
             yield get_ts(row), str(text or "")
 

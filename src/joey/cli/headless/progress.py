@@ -34,7 +34,7 @@ from joey.core.events import (
 )
 from joey.core.history.api import COMPLETION_TOOL
 from joey.core.messages import TextPart
-from joey.core.task import APPROVAL_ASKS, AskKind
+from joey.core.task import APPROVAL_ASKS, AskKind, RowKind
 from joey.presentation.phrases import (
     COMMAND_TOOL,
     describe_command_exit,
@@ -140,15 +140,15 @@ class ProgressPrinter:
 
     def _print_row(self, event: RowAdded) -> None:
         match event.say:
-            case "error":
+            case RowKind.ERROR:
                 self.print_truncated(
                     f"! {to_one_line(describe_error(event.text), 2 * DEFAULT_WIDTH)}"
                 )
-            case "hook_message":
+            case RowKind.HOOK_MESSAGE:
                 self.print_truncated(f"  {to_one_line(event.text, 2 * DEFAULT_WIDTH)}")
-            case "rooignore_error":
+            case RowKind.ROOIGNORE_ERROR:
                 self.print_truncated(f"! {to_one_line(event.text)} is hidden by .rooignore")
-            case "condense_context_error":
+            case RowKind.CONDENSE_CONTEXT_ERROR:
                 self.print_wrapped(f"~ not condensed: {to_one_line(event.text, 2 * DEFAULT_WIDTH)}")
 
     def _print_answer(self, event: AskAnswered, kind: AskKind) -> None:

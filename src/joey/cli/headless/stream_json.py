@@ -31,7 +31,7 @@ from joey.core.events import (
     UserMessage,
 )
 from joey.core.messages import CallPart, ReasoningPart, TextPart, ToolCall
-from joey.core.task import AskKind
+from joey.core.task import AskKind, RowKind
 from joey.presentation.phrases import COMMAND_TOOL
 
 JsonLine = dict[str, Any]
@@ -40,16 +40,16 @@ SCHEMA_VERSION = 1
 PROTOCOL_NAME = "roo-cli-stream"
 OMITTED_ROW_KINDS = frozenset(
     {
-        "api_req_started",
-        "api_req_finished",
-        "api_req_retried",
-        "api_req_retry_delayed",
-        "api_req_rate_limit_wait",
-        "api_req_deleted",
-        "checkpoint_saved",
-        "condense_context",
-        "condense_context_error",
-        "sliding_window_truncation",
+        RowKind.API_REQ_STARTED,
+        RowKind.API_REQ_FINISHED,
+        RowKind.API_REQ_RETRIED,
+        RowKind.API_REQ_RETRY_DELAYED,
+        RowKind.API_REQ_RATE_LIMIT_WAIT,
+        RowKind.API_REQ_DELETED,
+        RowKind.CHECKPOINT_SAVED,
+        RowKind.CONDENSE_CONTEXT,
+        RowKind.CONDENSE_CONTEXT_ERROR,
+        RowKind.SLIDING_WINDOW_TRUNCATION,
     }
 )
 _USER_FACING_TOOLS = frozenset({"attempt_completion", "ask_followup_question"})
@@ -200,7 +200,9 @@ class StreamJsonEncoder:
         if event.tool in _USER_FACING_TOOLS:
             return
         if event.tool is None:
-            self._open_row_types[event.ts] = "thinking" if event.say == "reasoning" else "assistant"
+            self._open_row_types[event.ts] = (
+                "thinking" if event.say == RowKind.REASONING else "assistant"
+            )
             return
         self._streaming_call_ids[event.ts] = event.call_id or ""
         yield {
@@ -312,15 +314,19 @@ class StreamJsonEncoder:
 
     def _encode_row(self, event: RowAdded) -> Iterator[JsonLine]:
         match event.say:
-            case "error":
+            case RowKind.ERROR:
                 yield _build_complete_line("error", event.ts, event.text)
-            case "rooignore_error":
+            case RowKind.ROOIGNORE_ERROR:
                 message = f"{event.text} is hidden by .rooignore"
                 yield {**_build_complete_line("error", event.ts, message), "subtype": event.say}
-            case "command_output" | "mcp_server_response" | "codebase_search_result":
+            case (
+                RowKind.COMMAND_OUTPUT
+                | RowKind.MCP_SERVER_RESPONSE
+                | RowKind.CODEBASE_SEARCH_RESULT
+            ):
                 # The tool's result repeats it.
                 return
-            case "text":
+            case RowKind.TEXT:
                 self._open_row_types.pop(event.ts, None)
                 self.last_text = event.text
                 yield _build_complete_line("assistant", event.ts, event.text)

@@ -20,7 +20,7 @@ from joey.cli.repl.renderer import TaskRenderer
 from joey.cli.task_views import MAX_LISTED_ITEMS, Rows, describe_rewind, find_row_ts, merge_rows
 from joey.core.events import AskOpened
 from joey.core.rewind import RewindPreview, find_row_before_last_message
-from joey.core.task import APPROVAL_ASKS
+from joey.core.task import APPROVAL_ASKS, RowKind
 from joey.engine.engine import Engine
 from joey.engine.task import Task
 from joey.errors import UserError
@@ -273,7 +273,7 @@ async def _rewind(task: Task, rest: list[str], print_line: PrintLine) -> None:
     target = find_row_ts(rows, named[0], task.id) if named else find_row_before_last_message(rows)
     if target is None:
         raise UserError("nothing was said yet")
-    said = [row for row in rows if row["ts"] > target and row.get("say") == "user_feedback"]
+    said = [row for row in rows if row["ts"] > target and row.get("say") == RowKind.USER_FEEDBACK]
     if files and not force:
         _check_conflicts(await task.preview_rewind(target, files=True), f"/rewind {' '.join(rest)}")
     _print_changes(await task.rewind(target, files=files, force=force), rows, print_line)

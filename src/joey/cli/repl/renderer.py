@@ -44,7 +44,7 @@ from joey.core.events import (
     UserMessage,
 )
 from joey.core.messages import CallPart, ReasoningPart, TextPart
-from joey.core.task import APPROVAL_ASKS
+from joey.core.task import APPROVAL_ASKS, RowKind
 from joey.presentation.phrases import (
     COMMAND_TOOL,
     describe_command_exit,
@@ -110,11 +110,11 @@ class TaskRenderer:
         match event:
             case RowDelta():
                 self._append_text(event)
-            case RowOpened(say="reasoning", ts=ts):
+            case RowOpened(say=RowKind.REASONING, ts=ts):
                 self._reasoning_writers[ts] = WrappingWriter(self._console)
             case RowOpened(tool=str(tool)):
                 self.show_transient(f"{tool}…")
-            case RowOpened(say="condense_context"):
+            case RowOpened(say=RowKind.CONDENSE_CONTEXT):
                 self.show_transient("condensing the conversation…")
             case RetryCountdown(seconds=seconds) if seconds:
                 self.show_transient(
@@ -338,23 +338,23 @@ class TaskRenderer:
 
     def _render_row(self, event: RowAdded) -> None:
         match event.say:
-            case "error":
+            case RowKind.ERROR:
                 self.print_error(to_one_line(describe_error(event.text), 400))
-            case "hook_message":
+            case RowKind.HOOK_MESSAGE:
                 self.print_note(to_one_line(event.text, 400))
-            case "rooignore_error":
+            case RowKind.ROOIGNORE_ERROR:
                 self.print_error(f"{to_one_line(event.text)} is hidden by .rooignore")
-            case "completion_result" if event.ts in self._displayed_text_rows:
+            case RowKind.COMPLETION_RESULT if event.ts in self._displayed_text_rows:
                 self.print(Text("\n✓ answered", "bold green"))
-            case "completion_result":
+            case RowKind.COMPLETION_RESULT:
                 self._print_result(event.text)
-            case "command_output" if self._command_output is None:
+            case RowKind.COMMAND_OUTPUT if self._command_output is None:
                 self._append_output(event.text)
-            case "mcp_server_response":
+            case RowKind.MCP_SERVER_RESPONSE:
                 self._append_output(f"{event.text}\n")
-            case "condense_context_error":
+            case RowKind.CONDENSE_CONTEXT_ERROR:
                 self.print_note(f"not condensed: {to_one_line(event.text, 400)}")
-            case "api_req_retry_delayed":
+            case RowKind.API_REQ_RETRY_DELAYED:
                 self.print_note(to_one_line(describe_provider_error(event.text), 400))
 
     def _print_result(self, text: str) -> None:
@@ -370,7 +370,7 @@ def _format_policy_answer(event: AskAnswered, by: str) -> str:
 
 
 MAX_TITLE_CHARS = 70
-HIDDEN_ROW_KINDS = frozenset({"api_req_retried", "subtask_result"})
+HIDDEN_ROW_KINDS = frozenset({RowKind.API_REQ_RETRIED, RowKind.SUBTASK_RESULT})
 
 
 class TaskTreeRenderer:

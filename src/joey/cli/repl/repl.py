@@ -68,7 +68,7 @@ from joey.core.events import (
     TaskFinished,
 )
 from joey.core.history.ledger import UsageLedger
-from joey.core.task import APPROVAL_ASKS, AskKind
+from joey.core.task import APPROVAL_ASKS, AskKind, RowKind
 from joey.engine.bus import Subscription
 from joey.engine.engine import Engine
 from joey.engine.task import Task
@@ -505,7 +505,7 @@ def _unqueue_messages(task: Task) -> list[str]:
     return [message.text for message in waiting]
 
 
-_ASSISTANT_ROW_KINDS = ("completion_result", "text")
+_ASSISTANT_ROW_KINDS = (RowKind.COMPLETION_RESULT, RowKind.TEXT)
 
 
 def find_last_assistant_text(rows: Sequence[dict[str, Any]]) -> str:

@@ -41,6 +41,7 @@ from joey.core.messages import (
 )
 from joey.core.models import ToolProtocol
 from joey.core.prompts.replies import render_interrupted_call, render_result_header
+from joey.core.task import RowKind
 from joey.core.text import compile_regex
 
 NO_ANSWER_TEXT = "[The model gave no answer.]"
@@ -279,8 +280,7 @@ def _format_value(value: object) -> str:
 
 
 _MISSING_START_TEXT = "[The beginning of this conversation is lost.]"
-_REQUEST_ROW_KIND = "api_req_started"
-_USER_ROW_KINDS = ("user_feedback", "user_feedback_diff")
+_USER_ROW_KINDS = (RowKind.USER_FEEDBACK, RowKind.USER_FEEDBACK_DIFF)
 
 _Row = dict[str, Any]
 
@@ -304,7 +304,7 @@ def cut_imported(event: TaskImported, row_ts: int) -> TaskImported:
     messages = [message for message in event.messages if not _is_summary_removed(message, telling)]
     end = _find_cut_index(messages, rows, gone[0])
     kept = messages[:end]
-    if gone[0].get("say") != _REQUEST_ROW_KIND:
+    if gone[0].get("say") != RowKind.API_REQ_STARTED:
         kept += _trim_reply_to_rows(messages[end:], rows)
     return structs.replace(event, rows=tuple(rows), messages=tuple(kept))
 
@@ -321,7 +321,9 @@ def _find_cut_index(messages: Sequence[Message], rows: Sequence[_Row], first_gon
         user = (place for place in later if _is_user_message(messages[place]))
         return next(exact, next(user, later[0]))
     end = later[0]
-    requests = [row["ts"] for row in (*rows, first_gone) if row.get("say") == _REQUEST_ROW_KIND]
+    requests = [
+        row["ts"] for row in (*rows, first_gone) if row.get("say") == RowKind.API_REQ_STARTED
+    ]
     before = (messages[end - 1].ts or 0) if end else 0
     if _is_user_message(messages[end]) and requests and requests[-1] > before:
         return end + 1
@@ -340,10 +342,10 @@ def _trim_reply_to_rows(going: Sequence[Message], rows: Sequence[_Row]) -> Seque
     text = extract_text(get_blocks(reply))
     said: list[str] = []
     for row in reversed(rows[1:]):
-        if row.get("say") == _REQUEST_ROW_KIND:
+        if row.get("say") == RowKind.API_REQ_STARTED:
             break
         row_text = str(row.get("text") or "").strip()
-        if row.get("say") == "text" and row_text and row_text in text:
+        if row.get("say") == RowKind.TEXT and row_text and row_text in text:
             said.insert(0, row_text)
     if not said:
         return ()

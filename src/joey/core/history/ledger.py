@@ -44,6 +44,7 @@ from joey.core.events import (
 from joey.core.history.api import COMPLETION_TOOL
 from joey.core.messages import CallPart, Usage
 from joey.core.settings import Limits
+from joey.core.task import RowKind
 
 _WORK_EVENTS = (
     TaskStarted,
@@ -225,14 +226,14 @@ def sum_row_usage(rows: Iterable[_Row]) -> TokenUsage:
     cost = 0.0
     for row in rows:
         match row.get("say"):
-            case "api_req_started":
+            case RowKind.API_REQ_STARTED:
                 request = _parse_request_row(row)
                 sent += _parse_count(request.tokens_in)
                 received += _parse_count(request.tokens_out)
                 written += _parse_count(request.cache_writes)
                 read += _parse_count(request.cache_reads)
                 cost += _parse_cost(request.cost)
-            case "condense_context":
+            case RowKind.CONDENSE_CONTEXT:
                 cost += _parse_cost(_get_condense_info(row).get("cost"))
     return TokenUsage(
         total_tokens_in=sent,
@@ -248,10 +249,10 @@ def find_context_tokens(rows: Sequence[_Row]) -> int:
     for row in reversed(rows):
         tokens = 0
         match row.get("say"):
-            case "api_req_started":
+            case RowKind.API_REQ_STARTED:
                 request = _parse_request_row(row)
                 tokens = _parse_count(request.tokens_in) + _parse_count(request.tokens_out)
-            case "condense_context":
+            case RowKind.CONDENSE_CONTEXT:
                 tokens = _parse_count(_get_condense_info(row).get("newContextTokens"))
         if tokens:
             return tokens

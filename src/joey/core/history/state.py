@@ -57,6 +57,7 @@ from joey.core.task import (
     IDLE_STATES,
     Answer,
     AskKind,
+    RowKind,
     TaskState,
     Todo,
     check_transition,
@@ -201,7 +202,7 @@ class TaskProjection:
             case TaskImported(rows=rows):
                 text = str(rows[0].get("text") or "") if rows else ""
                 self.prompt = UserMessage(ts=event.ts, text=text, is_first=True)
-                later = [row for row in rows if row.get("say") == "user_feedback"][
+                later = [row for row in rows if row.get("say") == RowKind.USER_FEEDBACK][
                     -MAX_USER_MESSAGES:
                 ]
                 self.recent_user_messages = tuple(

@@ -47,11 +47,11 @@ from joey.core.history.api import CompressedList
 from joey.core.messages import ReasoningPart, TextPart
 from joey.core.parsing.json_stream import JsonStream
 from joey.core.permissions.policy import SandboxStatus
-from joey.core.task import APPROVAL_ASKS
+from joey.core.task import APPROVAL_ASKS, RowKind
 
 __all__ = ["REPLY_ROW_KINDS", "RequestInfo", "Row", "RowChange", "UiHistory"]
 
-REPLY_ROW_KINDS = frozenset({"text", "reasoning", "tool"})
+REPLY_ROW_KINDS = frozenset({RowKind.TEXT, RowKind.REASONING, RowKind.TOOL})
 """Rows that a reply is made of."""
 
 
@@ -85,7 +85,7 @@ class OpenRow:
         return Row(
             ts=opened.ts,
             type="say",
-            say="tool",
+            say=RowKind.TOOL,
             tool=opened.tool,
             path=path if isinstance(path, str) else None,
             text=encode_json({"tool": opened.tool, **arguments}),
@@ -134,7 +134,7 @@ class UiHistory:
                 return self._append_command_output(event)
             case RetryCountdown(seconds=seconds) if seconds:
                 text = f"{event.message}\n<retry_timer>{seconds}</retry_timer>"
-                return self._put_partial_row(event.ts, "api_req_retry_delayed", text)
+                return self._put_partial_row(event.ts, RowKind.API_REQ_RETRY_DELAYED, text)
             case ReplyReceived():
                 return self._close_reply_rows(event)
             case RequestEnded():
@@ -189,7 +189,7 @@ class UiHistory:
     def _append_command_output(self, event: CommandOutputDelta) -> tuple[RowChange, ...]:
         known = self._open_rows.get(event.ts)
         if known is None:
-            return self._put_partial_row(event.ts, "command_output", event.output)
+            return self._put_partial_row(event.ts, RowKind.COMMAND_OUTPUT, event.output)
         known.text_pieces.append(event.output)
         return (RowChange("updated", event.ts),)
 
@@ -206,9 +206,11 @@ class UiHistory:
         for placed in event.parts:
             match placed.part:
                 case TextPart(text=text) if text.strip():
-                    changes.append(self._put_row(build_complete_row(placed.ts, "text", text)))
+                    changes.append(self._put_row(build_complete_row(placed.ts, RowKind.TEXT, text)))
                 case ReasoningPart(text=text) if text:
-                    changes.append(self._put_row(build_complete_row(placed.ts, "reasoning", text)))
+                    changes.append(
+                        self._put_row(build_complete_row(placed.ts, RowKind.REASONING, text))
+                    )
         for ts in [
             ts
             for ts, row in self._open_rows.items()
@@ -258,7 +260,13 @@ class UiHistory:
 ApprovalState = Literal["pending", "approved", "rejected"]
 
 PARTIAL_ROW_KINDS = frozenset(
-    {"text", "reasoning", "completion_result", "command_output", "api_req_retry_delayed"}
+    {
+        RowKind.TEXT,
+        RowKind.REASONING,
+        RowKind.COMPLETION_RESULT,
+        RowKind.COMMAND_OUTPUT,
+        RowKind.API_REQ_RETRY_DELAYED,
+    }
 )
 """Rows of the engine's own words that are shown while they grow."""
 
@@ -338,12 +346,11 @@ def build_row(event: Event) -> Row | None:
     """The row that an event makes by itself, if it makes one."""
     match event:
         case UserMessage():
-            return _build_say_row(
-                event.ts, "text" if event.is_first else "user_feedback", event.text, event.images
-            )
+            kind = RowKind.TEXT if event.is_first else RowKind.USER_FEEDBACK
+            return _build_say_row(event.ts, kind, event.text, event.images)
         case RequestStarted():
             return _build_say_row(
-                event.ts, "api_req_started", encode_json({"apiProtocol": event.api_protocol})
+                event.ts, RowKind.API_REQ_STARTED, encode_json({"apiProtocol": event.api_protocol})
             )
         case RowAdded(say=say) if say in PARTIAL_ROW_KINDS:
             return build_complete_row(event.ts, say, event.text)
@@ -358,7 +365,7 @@ def build_row(event: Event) -> Row | None:
             return Row(
                 ts=event.ts,
                 type="say",
-                say="tool",
+                say=RowKind.TOOL,
                 text=event.text,
                 tool=event.tool,
                 path=event.path,
@@ -398,7 +405,9 @@ def build_revision_row(event: ContextCondensed | ContextTruncated | CheckpointSa
                 summary=event.summary,
                 condense_id=event.condense_id,
             )
-            return Row(ts=event.ts, type="say", say="condense_context", context_condense=condensed)
+            return Row(
+                ts=event.ts, type="say", say=RowKind.CONDENSE_CONTEXT, context_condense=condensed
+            )
         case ContextTruncated():
             truncated = TruncationInfo(
                 truncation_id=event.truncation_id,
@@ -406,13 +415,13 @@ def build_revision_row(event: ContextCondensed | ContextTruncated | CheckpointSa
                 prev_context_tokens=event.tokens_before,
                 new_context_tokens=event.tokens_after,
             )
-            say = "sliding_window_truncation"
+            say = RowKind.SLIDING_WINDOW_TRUNCATION
             return Row(ts=event.ts, type="say", say=say, context_truncation=truncated)
         case CheckpointSaved():
             saved = CheckpointInfo(
                 to=event.id, from_=event.previous_id, suppress_message=event.is_own_change
             )
-            say = "checkpoint_saved"
+            say = RowKind.CHECKPOINT_SAVED
             return Row(ts=event.ts, type="say", say=say, text=event.id, checkpoint=saved)
 
 

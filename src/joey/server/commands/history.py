@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from joey.core.history.ui import Row
-from joey.core.task import IDLE_STATES, TaskState
+from joey.core.task import IDLE_STATES, RowKind, TaskState
 from joey.core.wire.commands import (
     Events,
     FoundTasks,
@@ -248,7 +248,7 @@ MAX_SEARCHED_TASK_BYTES = 32 * 1024 * 1024
 """Bytes; the conversation of a larger task is not searched."""
 MAX_SEARCH_BYTES = 256 * 1024 * 1024
 """Of all conversations that one search reads."""
-_UNSEARCHED_ROW_KINDS = frozenset({"api_req_started", "api_req_finished"})
+_UNSEARCHED_ROW_KINDS = frozenset({RowKind.API_REQ_STARTED, RowKind.API_REQ_FINISHED})
 
 
 class _RowText(Struct, frozen=True):

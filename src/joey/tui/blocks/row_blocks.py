@@ -15,6 +15,7 @@ from msgspec import structs
 
 from joey.core.events import ContextCondensed, ContextTruncated
 from joey.core.history.ui import ApprovalState, Row
+from joey.core.task import AskKind, RowKind
 from joey.presentation.phrases import (
     COMMAND_TOOL,
     describe_condense,
@@ -39,7 +40,9 @@ from joey.tui.blocks.text import (
 )
 
 MAX_ERROR_CHARS = 2_000
-_CALL_ROW_KINDS = frozenset({"tool", "command", "use_mcp_server", "browser_action_launch"})
+_CALL_ROW_KINDS = frozenset(
+    {RowKind.TOOL, AskKind.COMMAND, AskKind.USE_MCP_SERVER, AskKind.BROWSER_ACTION_LAUNCH}
+)
 
 
 def as_row(row: Row | dict[str, Any]) -> Row:
@@ -66,21 +69,21 @@ def build_block(row: Row) -> Block | None:
     """What a row shows by itself; None when nothing."""
     text = row.text or ""
     match get_row_kind(row):
-        case "user_feedback":
+        case RowKind.USER_FEEDBACK:
             return UserMessageBlock(text, len(row.images))
-        case "text" if text.strip():
+        case RowKind.TEXT if text.strip():
             return MarkdownBlock(text)
-        case "reasoning" if text.strip():
+        case RowKind.REASONING if text.strip():
             return ModelThinkingBlock(text)
         case kind if kind in _CALL_ROW_KINDS:
             return build_call_block(row)
-        case "completion_result" if row.say and text.strip():
+        case RowKind.COMPLETION_RESULT if row.say and text.strip():
             return build_result_block(text)
-        case "subtask_result" if text.strip():
+        case RowKind.SUBTASK_RESULT if text.strip():
             return build_result_block(text, " of the subtask")
-        case "followup":
+        case AskKind.FOLLOWUP:
             return build_question_block(parse_follow_up(text).question)
-        case "browser_action_result":
+        case RowKind.BROWSER_ACTION_RESULT:
             return _build_browser_block(text)
         case _:
             return _build_status_block(row, text)
@@ -89,7 +92,7 @@ def build_block(row: Row) -> Block | None:
 def build_call_block(row: Row) -> CallBlock:
     return (
         CommandBlock(row)
-        if row.tool == COMMAND_TOOL or row.ask == "command"
+        if row.tool == COMMAND_TOOL or row.ask == AskKind.COMMAND
         else ToolCallBlock(row)
     )
 
@@ -97,21 +100,21 @@ def build_call_block(row: Row) -> CallBlock:
 def _build_status_block(row: Row, text: str) -> Block | None:
     """What joey says about the work."""
     match get_row_kind(row):
-        case "error" | "diff_error" if text.strip():
+        case RowKind.ERROR | RowKind.DIFF_ERROR if text.strip():
             return build_error_block(_truncate_error(describe_error(text)))
-        case "rooignore_error" if text:
+        case RowKind.ROOIGNORE_ERROR if text:
             return build_error_block(f"{to_one_line(text)} is hidden by .rooignore")
-        case "hook_message" if text:
+        case RowKind.HOOK_MESSAGE if text:
             return build_note_block(_truncate_error(text))
-        case "condense_context_error" if text:
+        case RowKind.CONDENSE_CONTEXT_ERROR if text:
             return build_note_block(f"not condensed: {_truncate_error(text)}")
-        case "api_req_retry_delayed" if text:
+        case RowKind.API_REQ_RETRY_DELAYED if text:
             return build_note_block(to_one_line(describe_error(describe_provider_error(text)), 400))
-        case "condense_context" | "sliding_window_truncation":
+        case RowKind.CONDENSE_CONTEXT | RowKind.SLIDING_WINDOW_TRUNCATION:
             return _build_condense_block(row)
-        case "api_req_failed" | "mistake_limit_reached" if text:
+        case AskKind.API_REQ_FAILED | AskKind.MISTAKE_LIMIT_REACHED if text:
             return build_error_block(_truncate_error(describe_error(text)))
-        case "auto_approval_max_req_reached":
+        case AskKind.LIMIT_REACHED:
             limit = decode_row(text)
             return build_note_block(
                 f"the limit of {limit.get('count')} {limit.get('type')} is reached"

@@ -33,6 +33,7 @@ from joey.core.events import (
 )
 from joey.core.history.ui import Row, build_complete_row, build_row
 from joey.core.messages import CallPart, ReasoningPart
+from joey.core.task import AskKind, RowKind
 from joey.presentation.phrases import describe_provider_error, describe_retry
 from joey.presentation.text import to_one_line
 from joey.tui.blocks.block import DEFAULT_MARGIN, Block
@@ -76,7 +77,7 @@ class Timeline:
         task_blocks = self._blocks_by_task[session.id]
         for number, stored in enumerate(session.rows):
             row = as_row(stored)
-            if number == 0 and get_row_kind(row) == "text":
+            if number == 0 and get_row_kind(row) == RowKind.TEXT:
                 self._show_block(session.id, row, UserMessageBlock(row.text or "", len(row.images)))
             else:
                 self._add_row(session.id, row)
@@ -138,7 +139,7 @@ class Timeline:
                     f"{task_blocks.label}: {to_one_line(event.text, MAX_TITLE_CHARS)}"
                 )
             case UserMessage(is_first=True):
-                first = Row(ts=event.ts, type="say", say="text", text=event.text)
+                first = Row(ts=event.ts, type="say", say=RowKind.TEXT, text=event.text)
                 self._show_block(task_id, first, UserMessageBlock(event.text, len(event.images)))
             case SubtaskSpawned(child_id=child_id):
                 self._ensure_task_blocks(child_id)
@@ -155,7 +156,7 @@ class Timeline:
                 self._discard_unfinished(task_blocks)
                 if message != task_blocks.reported_error:
                     self._append_task_block(task_id, build_error_block(message))
-            case RowAdded(say="subtask_result", subtask_id=str(child_id)) if (
+            case RowAdded(say=RowKind.SUBTASK_RESULT, subtask_id=str(child_id)) if (
                 child_id in self._blocks_by_task
             ):
                 return  # its own words say it
@@ -172,23 +173,23 @@ class Timeline:
     def _add_row(self, task_id: str, row: Row) -> None:
         """A row that is whole, or as whole as it is now."""
         task_blocks, kind = self._ensure_task_blocks(task_id), get_row_kind(row)
-        if kind not in ("checkpoint_saved", "command_output"):
+        if kind not in (RowKind.CHECKPOINT_SAVED, RowKind.COMMAND_OUTPUT):
             self._mark_changed(task_blocks.end_thinking(row.ts))
         match kind:
-            case "command_output":
+            case RowKind.COMMAND_OUTPUT:
                 if (call := task_blocks.find_output_call(row.ts)) is not None:
                     call.set_output(row.text or "")
                     self._mark_changed(call)
-            case "mcp_server_response" if (call := task_blocks.last_call) is not None:
+            case RowKind.MCP_SERVER_RESPONSE if (call := task_blocks.last_call) is not None:
                 call.append_output(ensure_final_newline(row.text or ""))
                 self._mark_changed(call)
-            case "api_req_started":
+            case RowKind.API_REQ_STARTED:
                 self._report_interruption(task_id, task_blocks)
                 task_blocks.was_interrupted = '"user_cancelled"' in (row.text or "")
-            case "user_feedback" | "resume_task":
+            case RowKind.USER_FEEDBACK | AskKind.RESUME_TASK:
                 self._report_interruption(task_id, task_blocks)
                 self._show_block(task_id, row, build_block(row))
-            case "api_req_failed":
+            case AskKind.API_REQ_FAILED:
                 task_blocks.reported_error = row.text or ""
                 self._show_block(task_id, row, build_block(row))
             case _:
@@ -199,7 +200,10 @@ class Timeline:
         if isinstance(block, CommandBlock) and self._read_full_output is not None:
             block.set_output_loader(partial(self._read_full_output, task_id, row.ts))
         known = task_blocks.blocks_by_ts.get(row.ts)
-        if isinstance(known, StreamingResultBlock) and get_row_kind(row) == "completion_result":
+        if (
+            isinstance(known, StreamingResultBlock)
+            and get_row_kind(row) == RowKind.COMPLETION_RESULT
+        ):
             known.finish(row.text or "")
             self._mark_changed(known)
             return
@@ -224,7 +228,7 @@ class Timeline:
             self._begin_block(task_id, task_blocks, event.ts, StreamingResultBlock())
         elif event.tool is not None:
             self._begin_block(task_id, task_blocks, event.ts, StreamingCallBlock(event.tool))
-        elif event.say == "condense_context":
+        elif event.say == RowKind.CONDENSE_CONTEXT:
             self._begin_block(
                 task_id, task_blocks, event.ts, TransientBlock("condensing the conversation…")
             )
@@ -238,7 +242,7 @@ class Timeline:
         if event.ts in task_blocks.pending_row_kinds and event.delta.strip():
             block = (
                 ModelThinkingBlock()
-                if task_blocks.pending_row_kinds[event.ts] == "reasoning"
+                if task_blocks.pending_row_kinds[event.ts] == RowKind.REASONING
                 else MarkdownBlock()
             )
             self._begin_block(task_id, task_blocks, event.ts, block)
@@ -268,12 +272,12 @@ class Timeline:
                 case CallPart():
                     continue
                 case ReasoningPart(text=text):
-                    say = "reasoning"
+                    say = RowKind.REASONING
                 case part:
-                    say, text = "text", part.text
+                    say, text = RowKind.TEXT, part.text
             known = task_blocks.blocks_by_ts.get(placed.ts)
             # What was shown as text may turn out to be reasoning.
-            kind = ModelThinkingBlock if say == "reasoning" else MarkdownBlock
+            kind = ModelThinkingBlock if say == RowKind.REASONING else MarkdownBlock
             if isinstance(known, kind) and not isinstance(known, StreamingResultBlock):
                 known.finish(text)
                 self._mark_changed(known)

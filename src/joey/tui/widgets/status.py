@@ -25,7 +25,7 @@ from joey.core.events import (
     ToolFinished,
     ToolStarted,
 )
-from joey.core.task import Todo
+from joey.core.task import RowKind, Todo
 from joey.presentation.phrases import COMMAND_TOOL, describe_retry
 from joey.presentation.text import to_one_line
 from joey.tui.host import QueuedUserMessage, StatusInfo
@@ -40,7 +40,7 @@ def describe_activity(event: Event) -> str | None:
             return "working"
         case RequestStarted():
             return "thinking"
-        case RowOpened(say="reasoning"):
+        case RowOpened(say=RowKind.REASONING):
             return "thinking"
         case RowOpened(tool=str(tool)):
             return f"preparing {to_one_line(tool, 30)}"
