@@ -25,7 +25,7 @@ from joey.core.messages import Message, Part, TextBlock, Usage, UserBlock
 from joey.core.models import ToolProtocol
 from joey.core.permissions.policy import SandboxStatus
 from joey.core.settings import Limits, ModelRoute
-from joey.core.task import Answer, AskKind, Todo
+from joey.core.task import Answer, AskKind, CancelReason, Todo
 
 
 class EventBase(Struct, frozen=True, omit_defaults=True, tag_field="event", kw_only=True):
@@ -165,7 +165,7 @@ class TaskFinished(EventBase, frozen=True, tag="taskFinished"):
 
 
 class TaskAborted(EventBase, frozen=True, tag="taskAborted"):
-    reason: str = "user_cancelled"
+    reason: str = CancelReason.USER_CANCELLED
 
 
 class TaskFailed(EventBase, frozen=True, tag="taskFailed"):
@@ -205,7 +205,7 @@ class RequestEnded(EventBase, frozen=True, tag="requestEnded"):
     usage: Usage | None = None
     cost: float | None = None
     cancel_reason: str | None = None
-    """`user_cancelled` or `streaming_failed`."""
+    """One of `CancelReason`."""
     error: str | None = None
 
 

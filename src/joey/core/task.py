@@ -133,6 +133,13 @@ class RowKind(StrEnum):
     """The first words of a task, in the histories of Cline."""
 
 
+class CancelReason(StrEnum):
+    """Why a request or a run ended early."""
+
+    USER_CANCELLED = "user_cancelled"
+    STREAMING_FAILED = "streaming_failed"
+
+
 class Response(StrEnum):
     YES = "yesButtonClicked"
     NO = "noButtonClicked"

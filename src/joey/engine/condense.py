@@ -46,7 +46,7 @@ from joey.core.messages import (
     extract_text,
 )
 from joey.core.models import ModelRequest
-from joey.core.task import IDLE_STATES, RowKind
+from joey.core.task import IDLE_STATES, CancelReason, RowKind
 from joey.engine.limits import RetryBudget, wait_with_countdown
 from joey.engine.runtime import build_prompt
 from joey.errors import CondenseError, ProviderError, ProviderFailure, StoreError, ToolError
@@ -347,7 +347,7 @@ class _SummaryWriter:
                     request_ts=ts,
                     usage=self.usage,
                     cost=self.cost,
-                    cancel_reason="streaming_failed",
+                    cancel_reason=CancelReason.STREAMING_FAILED,
                     error=reason,
                 )
             )

@@ -43,7 +43,7 @@ from joey.core.history.visible import truncate_middle
 from joey.core.messages import CallPart, ReasoningPart, Reply, TextBlock, TextPart, UserBlock
 from joey.core.models import ModelRequest, ToolProtocol
 from joey.core.parsing.assembler import PartDelta, PartEnded, PartEvent, PartStarted, ReplyAssembler
-from joey.core.task import AskKind, RowKind
+from joey.core.task import AskKind, CancelReason, RowKind
 from joey.engine.asks import build_feedback_blocks, publish_feedback
 from joey.engine.condense import ContextUsage, condense
 from joey.engine.environment import describe_environment
@@ -190,7 +190,7 @@ class ReplyStream:
         )
 
     def publish_request_end(
-        self, *, cancel_reason: str | None = None, error: str | None = None
+        self, *, cancel_reason: CancelReason | None = None, error: str | None = None
     ) -> None:
         usage = self.assembler.reply.usage
         cost = self._provider.model.compute_cost(usage) if usage is not None else None
@@ -227,12 +227,12 @@ async def request_reply(task: Task, request: ModelRequest, request_ts: int) -> t
     except asyncio.CancelledError:
         stream.publish_parts(assembler.close(complete=False))
         stream.commit_reply(interrupted=True)
-        stream.publish_request_end(cancel_reason="user_cancelled")
+        stream.publish_request_end(cancel_reason=CancelReason.USER_CANCELLED)
         raise
     except Exception as error:
         stream.publish_parts(assembler.close(complete=False))
         stream.publish_partial_text()
-        stream.publish_request_end(cancel_reason="streaming_failed", error=str(error))
+        stream.publish_request_end(cancel_reason=CancelReason.STREAMING_FAILED, error=str(error))
         raise
     parts = stream.commit_reply(interrupted=False)
     stream.publish_request_end()

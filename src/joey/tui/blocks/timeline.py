@@ -33,7 +33,7 @@ from joey.core.events import (
 )
 from joey.core.history.ui import Row, build_complete_row, build_row
 from joey.core.messages import CallPart, ReasoningPart
-from joey.core.task import AskKind, RowKind
+from joey.core.task import AskKind, CancelReason, RowKind
 from joey.presentation.phrases import describe_provider_error, describe_retry
 from joey.presentation.text import to_one_line
 from joey.tui.blocks.block import DEFAULT_MARGIN, Block
@@ -185,7 +185,7 @@ class Timeline:
                 self._mark_changed(call)
             case RowKind.API_REQ_STARTED:
                 self._report_interruption(task_id, task_blocks)
-                task_blocks.was_interrupted = '"user_cancelled"' in (row.text or "")
+                task_blocks.was_interrupted = f'"{CancelReason.USER_CANCELLED}"' in (row.text or "")
             case RowKind.USER_FEEDBACK | AskKind.RESUME_TASK:
                 self._report_interruption(task_id, task_blocks)
                 self._show_block(task_id, row, build_block(row))
