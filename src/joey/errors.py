@@ -184,3 +184,32 @@ class ProviderError(UserError):
 
 class TaskStateError(JoeyError):
     """A call that the state of the task does not allow."""
+
+
+class FailureCode(StrEnum):
+    """Why a task failed, unless its provider did: see `encode_provider_failure`."""
+
+    REPEATED_FAILURES = "mistakes"
+    COST_LIMIT = "budget"
+    TOKEN_LIMIT = "tokens"
+    TURN_LIMIT = "turns"
+    CALL_LIMIT = "calls"
+    TIME_LIMIT = "time"
+    CONTEXT_LIMIT = "context"
+    INVALID_RESULT = "schema"
+    SUBTASK_NOT_OPENED = "subtask"
+    RESUME_DECLINED = "declined"
+    INTERNAL_ERROR = "internal"
+
+
+def encode_provider_failure(failure: ProviderFailure) -> str:
+    """The code of a task that failed because its provider did."""
+    return f"provider:{failure}"
+
+
+_PROVIDER_FAILURE_BY_CODE = {encode_provider_failure(each): each for each in ProviderFailure}
+
+
+def decode_provider_failure(code: str) -> ProviderFailure | None:
+    """None when the task failed for another reason, or for one that is not known."""
+    return _PROVIDER_FAILURE_BY_CODE.get(code)

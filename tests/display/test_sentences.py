@@ -4,7 +4,7 @@ import pytest
 
 from joey.core.permissions.policy import Access, Ask, Claim, decide
 from joey.core.settings import Settings
-from joey.errors import ProviderFailure
+from joey.errors import FailureCode, ProviderFailure, encode_provider_failure
 from joey.presentation.phrases import (
     OUTCOME_TEXTS,
     describe_error,
@@ -64,10 +64,12 @@ def test_people_read_errors_without_marks_for_programs(text: str, shown: str) ->
 
 
 def test_every_way_to_fail_has_a_sentence() -> None:
+    assert set(FailureCode) <= set(OUTCOME_TEXTS)
     for kind in ProviderFailure:
-        assert f"provider:{kind}" in OUTCOME_TEXTS
-        assert kind.value not in describe_outcome(f"provider:{kind}").replace("overload", "")[:8]
-    assert describe_outcome("something new") == "failed"
+        shown = describe_outcome(encode_provider_failure(kind))
+        assert shown.startswith("failed: ")
+    for code in ("something new", "provider:something new", FailureCode.SUBTASK_NOT_OPENED):
+        assert describe_outcome(code) == "failed"
 
 
 def test_the_reason_does_not_repeat_the_command() -> None:

@@ -7,7 +7,15 @@ from acp.schema import StopReason
 from pydantic import ValidationError
 
 from joey.core.events import TaskAborted, TaskFailed, TaskFinished
-from joey.errors import ConfigError, TaskNotFoundError, UserError, WorkspaceError
+from joey.errors import (
+    ConfigError,
+    FailureCode,
+    ProviderFailure,
+    TaskNotFoundError,
+    UserError,
+    WorkspaceError,
+    decode_provider_failure,
+)
 from joey.presentation.phrases import describe_outcome
 from joey.presentation.text import sanitize, to_one_line
 
@@ -50,14 +58,14 @@ AUTH_REQUIRED = -32000
 INTERNAL_ERROR = -32603
 
 _STOP_REASON_BY_FAILURE_CODE: dict[str, StopReason] = {
-    "turns": "max_turn_requests",
-    "calls": "max_turn_requests",
-    "tokens": "max_tokens",
-    "budget": "max_turn_requests",
-    "time": "max_turn_requests",
-    "mistakes": "end_turn",
-    "declined": "end_turn",
-    "schema": "end_turn",
+    FailureCode.TURN_LIMIT: "max_turn_requests",
+    FailureCode.CALL_LIMIT: "max_turn_requests",
+    FailureCode.TOKEN_LIMIT: "max_tokens",
+    FailureCode.COST_LIMIT: "max_turn_requests",
+    FailureCode.TIME_LIMIT: "max_turn_requests",
+    FailureCode.REPEATED_FAILURES: "end_turn",
+    FailureCode.RESUME_DECLINED: "end_turn",
+    FailureCode.INVALID_RESULT: "end_turn",
 }
 
 
@@ -73,6 +81,7 @@ def resolve_stop_reason(
         case TaskFailed(code=code) if code in _STOP_REASON_BY_FAILURE_CODE:
             return _STOP_REASON_BY_FAILURE_CODE[code]
         case TaskFailed(code=code, message=message):
-            number = AUTH_REQUIRED if code == "provider:auth" else INTERNAL_ERROR
+            needs_key = decode_provider_failure(code) is ProviderFailure.AUTH
+            number = AUTH_REQUIRED if needs_key else INTERNAL_ERROR
             text = f"{describe_outcome(code)}: {sanitize(message)}"
             return RequestError(number, text, {"code": code})

@@ -5,7 +5,15 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from joey.errors import ConfigError, ProviderError, ProviderFailure, UserError, WorkspaceError
+from joey.errors import (
+    ConfigError,
+    FailureCode,
+    ProviderError,
+    ProviderFailure,
+    UserError,
+    WorkspaceError,
+    decode_provider_failure,
+)
 
 if TYPE_CHECKING:
     from joey.engine.outcomes import Ending
@@ -33,17 +41,17 @@ class UsageError(UserError):
     """The command line itself is wrong."""
 
 
-_FAILURE_EXIT_CODES = {
-    "mistakes": ExitCode.NEEDS_USER,
-    "declined": ExitCode.NEEDS_USER,
-    "schema": ExitCode.NEEDS_USER,
-    "turns": ExitCode.TURN_LIMIT,
-    "calls": ExitCode.TURN_LIMIT,
-    "budget": ExitCode.BUDGET_LIMIT,
-    "tokens": ExitCode.BUDGET_LIMIT,
-    "time": ExitCode.BUDGET_LIMIT,
+_FAILURE_EXIT_CODES: dict[str, ExitCode] = {
+    FailureCode.REPEATED_FAILURES: ExitCode.NEEDS_USER,
+    FailureCode.RESUME_DECLINED: ExitCode.NEEDS_USER,
+    FailureCode.INVALID_RESULT: ExitCode.NEEDS_USER,
+    FailureCode.TURN_LIMIT: ExitCode.TURN_LIMIT,
+    FailureCode.CALL_LIMIT: ExitCode.TURN_LIMIT,
+    FailureCode.COST_LIMIT: ExitCode.BUDGET_LIMIT,
+    FailureCode.TOKEN_LIMIT: ExitCode.BUDGET_LIMIT,
+    FailureCode.TIME_LIMIT: ExitCode.BUDGET_LIMIT,
 }
-_PROVIDER_FAILURE_EXIT_CODES: dict[str, ExitCode] = {
+_PROVIDER_FAILURE_EXIT_CODES = {
     ProviderFailure.AUTH: ExitCode.CONFIGURATION,
     ProviderFailure.NOT_FOUND: ExitCode.CONFIGURATION,
     ProviderFailure.QUOTA: ExitCode.CONFIGURATION,
@@ -65,10 +73,8 @@ def outcome_to_exit_code(ending: Ending, *, refused: bool = False) -> ExitCode:
         case Aborted():
             return ExitCode.INTERRUPTED
         case Failed(code):
-            if code.startswith("provider:"):
-                return _PROVIDER_FAILURE_EXIT_CODES.get(
-                    code.removeprefix("provider:"), ExitCode.FAILED
-                )
+            if (failure := decode_provider_failure(code)) is not None:
+                return _PROVIDER_FAILURE_EXIT_CODES.get(failure, ExitCode.FAILED)
             return _FAILURE_EXIT_CODES.get(code, ExitCode.FAILED)
 
 

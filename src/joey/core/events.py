@@ -172,7 +172,7 @@ class TaskFailed(EventBase, frozen=True, tag="taskFailed"):
     """The task cannot go on by itself; it may be resumed."""
 
     code: str
-    """`provider:…`, `mistakes`, `budget`, `tokens`, `turns`, `calls`, `time`, `internal`…"""
+    """A `FailureCode`, or that of a `ProviderFailure`: `provider:…`."""
     message: str
 
 

@@ -46,7 +46,7 @@ from joey.engine.outcomes import (
     RunStopped,
 )
 from joey.engine.runtime import build_tool_context
-from joey.errors import ArgumentError, ConfigError, DeniedError
+from joey.errors import ArgumentError, ConfigError, DeniedError, FailureCode
 from joey.ports import ToolContext
 from joey.tools.base import PreparedToolCall
 
@@ -117,7 +117,9 @@ async def _refuse_repeated_call(
     answer = await task.ask(AskKind.MISTAKE_LIMIT_REACHED, limit, call_id=row_call.call.id)
     publish_feedback(task, answer)
     if answer.response is Response.NO:
-        raise RunStopped("mistakes", f"The model kept calling {tool.name} in the same way.")
+        raise RunStopped(
+            FailureCode.REPEATED_FAILURES, f"The model kept calling {tool.name} in the same way."
+        )
     advice = f"\n{replies.render_user_message(answer.text)}" if answer.text else ""
     raise RepeatedCallError(limit + advice, answer.images)
 

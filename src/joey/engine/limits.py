@@ -36,7 +36,7 @@ from joey.core.settings import Limits, Settings
 from joey.core.task import AskKind, RowKind
 from joey.engine.asks import build_feedback_blocks, publish_feedback
 from joey.engine.outcomes import Failed, RunStopped
-from joey.errors import UNREACHABLE_CODE, ProviderError, ProviderFailure
+from joey.errors import UNREACHABLE_CODE, FailureCode, ProviderError, ProviderFailure
 
 if TYPE_CHECKING:
     from joey.engine.task import Task
@@ -123,7 +123,7 @@ class RunLimits:
     @property
     def timeout_failure(self) -> Failed:
         return Failed(
-            "time",
+            FailureCode.TIME_LIMIT,
             f"The time limit of {_format_count(self.limits.max_seconds, 'second')} is reached.",
         )
 
@@ -146,10 +146,13 @@ class RunLimits:
         """
         limits, spent = self.limits, self._total_spending
         if limits.max_cost is not None and spent.cost >= limits.max_cost:
-            raise RunStopped("budget", f"The budget of ${limits.max_cost:.2f} is used up.")
+            raise RunStopped(
+                FailureCode.COST_LIMIT, f"The budget of ${limits.max_cost:.2f} is used up."
+            )
         if limits.max_tokens is not None and spent.tokens >= limits.max_tokens:
             raise RunStopped(
-                "tokens", f"The limit of {_format_count(limits.max_tokens, 'token')} is reached."
+                FailureCode.TOKEN_LIMIT,
+                f"The limit of {_format_count(limits.max_tokens, 'token')} is reached.",
             )
 
     def consume_call(self) -> str | None:
@@ -161,10 +164,11 @@ class RunLimits:
         limits = self.limits
         if limits.max_turns is not None and self._turn_count >= limits.max_turns:
             raise RunStopped(
-                "turns", f"The limit of {_format_count(limits.max_turns, 'turn')} is reached."
+                FailureCode.TURN_LIMIT,
+                f"The limit of {_format_count(limits.max_turns, 'turn')} is reached.",
             )
         if reason := self._call_limit_message:
-            raise RunStopped("calls", reason)
+            raise RunStopped(FailureCode.CALL_LIMIT, reason)
 
     @property
     def _call_limit_message(self) -> str | None:
@@ -190,7 +194,7 @@ class RunLimits:
         answer = await task.ask(AskKind.LIMIT_REACHED, text)
         publish_feedback(task, answer)
         if not answer.approves:
-            code = "budget" if kind == "cost" else "turns"
+            code = FailureCode.COST_LIMIT if kind == "cost" else FailureCode.TURN_LIMIT
             self._user_refusal = Failed(code, f"The limit of {count} {kind} is reached.")
             raise RunStopped(self._user_refusal.code, self._user_refusal.message)
         self._spending_at_last_ask = self._total_spending

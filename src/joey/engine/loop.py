@@ -48,6 +48,7 @@ from joey.engine.run_start import (
 )
 from joey.engine.runtime import build_prompt
 from joey.engine.tool_calls import ToolCallRunner
+from joey.errors import FailureCode
 
 if TYPE_CHECKING:
     from joey.engine.task import Task
@@ -100,7 +101,10 @@ async def check_limits(
     publish_feedback(task, answer)
     if answer.response is Response.NO:
         behavior = "doing the same after each summary" if repeats_rounds else "making mistakes"
-        raise RunStopped("mistakes", f"The model kept {behavior} and nobody told it how to go on.")
+        raise RunStopped(
+            FailureCode.REPEATED_FAILURES,
+            f"The model kept {behavior} and nobody told it how to go on.",
+        )
     if answer.text:
         blocks += (
             TextBlock(replies.render_guidance(task.recorder.projection.protocol, answer.text)),

@@ -49,7 +49,14 @@ from joey.engine.condense import ContextUsage, condense
 from joey.engine.environment import describe_environment
 from joey.engine.limits import RetryBudget, check_spending, wait_with_countdown
 from joey.engine.outcomes import RunStopped
-from joey.errors import CondenseError, ProviderError, ProviderFailure, ToolError
+from joey.errors import (
+    CondenseError,
+    FailureCode,
+    ProviderError,
+    ProviderFailure,
+    ToolError,
+    encode_provider_failure,
+)
 from joey.ports import Provider
 
 if TYPE_CHECKING:
@@ -100,7 +107,7 @@ async def _ask_to_retry(task: Task, error: ProviderError) -> tuple[UserBlock, ..
     answer = await task.ask(AskKind.API_REQ_FAILED, str(error))
     publish_feedback(task, answer)
     if not answer.approves:
-        raise RunStopped(f"provider:{error.failure}", str(error)) from error
+        raise RunStopped(encode_provider_failure(error.failure), str(error)) from error
     task.publish(RowAdded(ts=task.next_ts(), say=RowKind.API_REQ_RETRIED))
     return build_feedback_blocks(answer)
 
@@ -393,7 +400,7 @@ def _build_overflow_stop(
         to_tokens,
     )
     return RunStopped(
-        "context",
+        FailureCode.CONTEXT_LIMIT,
         f"This is too much for {task.provider.model.id}: of its window of {context.window.size}"
         f" tokens, about {context.window.hard_limit} may be filled, and the instructions and "
         "tools take"

@@ -16,7 +16,7 @@ from joey.core.structured_output import (
     render_schema_instructions,
 )
 from joey.engine.outcomes import RunStopped
-from joey.errors import ToolError
+from joey.errors import FailureCode, ToolError
 from joey.tools.regex_client import match_patterns
 
 MAX_ATTEMPTS = 3
@@ -41,7 +41,7 @@ class ResultValidator:
         if self._failed_attempts >= MAX_ATTEMPTS:
             self._failed_attempts = 0
             raise RunStopped(
-                "schema",
+                FailureCode.INVALID_RESULT,
                 f"The model's result did not fit the JSON schema in {MAX_ATTEMPTS} attempts. The"
                 f" last one: {problems[0]}",
             )

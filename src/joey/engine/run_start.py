@@ -22,6 +22,7 @@ from joey.engine.completion import close_completion_call
 from joey.engine.hooks import reload_hooks
 from joey.engine.mentions import expand_mentions
 from joey.engine.outcomes import RunStopped
+from joey.errors import FailureCode
 
 if TYPE_CHECKING:
     from joey.engine.task import Task
@@ -87,7 +88,7 @@ async def _ask_to_resume(task: Task) -> tuple[UserBlock, ...]:
     answer = await task.ask(AskKind.RESUME_COMPLETED_TASK if completed else AskKind.RESUME_TASK)
     publish_feedback(task, answer)
     if answer.response is Response.NO:
-        raise RunStopped("declined", "The task was not resumed.")
+        raise RunStopped(FailureCode.RESUME_DECLINED, "The task was not resumed.")
     return await expand_mentions(task, answer.text, answer.images) if answer.has_content else ()
 
 

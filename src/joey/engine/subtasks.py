@@ -52,7 +52,7 @@ from joey.core.task import RowKind, TaskState
 from joey.engine.outcomes import Completed, Failed, RowCall, RunStopped
 from joey.engine.run_start import RunStart
 from joey.engine.runtime import generate_task_id
-from joey.errors import JoeyError, StoreError, ToolError, UserError
+from joey.errors import FailureCode, JoeyError, StoreError, ToolError, UserError
 from joey.ports import Worktrees
 from joey.tools.base import StartSubtask
 
@@ -196,7 +196,9 @@ class Subtasks:
         try:
             child = await self._engine.open_subtask(task, self._options, spawned, workspace)
         except StoreError as error:
-            raise RunStopped("subtask", f"The subtask cannot be opened: {error}") from error
+            raise RunStopped(
+                FailureCode.SUBTASK_NOT_OPENED, f"The subtask cannot be opened: {error}"
+            ) from error
         except UserError as error:
             return ToolError(replies.render_subtask_not_started(str(error)))
         return child

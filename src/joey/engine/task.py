@@ -48,7 +48,7 @@ from joey.engine.recorder import Recorder
 from joey.engine.run_start import RunStart
 from joey.engine.runtime import TaskRuntime
 from joey.engine.subtasks import Subtasks
-from joey.errors import CondenseError, JoeyError, StoreError, TaskStateError, UserError
+from joey.errors import CondenseError, FailureCode, JoeyError, StoreError, TaskStateError, UserError
 from joey.ports import Provider, TaskLog
 
 RUN_END_EVENTS = (TaskFinished, TaskAborted, TaskFailed)
@@ -468,7 +468,9 @@ class Task(TaskView):
             self.fail_storage(error)
         except Exception as error:
             log.exception("task %s stopped by a defect", self.id)
-            self._publish_end(TaskFailed(ts=self.next_ts(), code="internal", message=repr(error)))
+            self._publish_end(
+                TaskFailed(ts=self.next_ts(), code=FailureCode.INTERNAL_ERROR, message=repr(error))
+            )
         if self.error is None:
             await self.save()
 

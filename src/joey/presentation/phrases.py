@@ -7,37 +7,40 @@ import re
 import msgspec
 
 from joey.core.events import ContextCondensed, ContextTruncated, RetryCountdown, ToolFinished
+from joey.errors import FailureCode, ProviderFailure, decode_provider_failure
 
 COMMAND_TOOL = "execute_command"
 
-OUTCOME_TEXTS = {
+OUTCOME_TEXTS: dict[str, str] = {
     "completed": "done",
     "answered": "answered",
     "needs_person": "stopped: it needed a person",
     "aborted": "interrupted",
-    "mistakes": "stopped: the model kept making mistakes",
-    "declined": "stopped: the task was not resumed",
-    "schema": "stopped: the model gave no result of the form that was asked for",
-    "turns": "stopped: the limit of turns is reached",
-    "calls": "stopped: the limit of tool calls is reached",
-    "budget": "stopped: the budget is used up",
-    "tokens": "stopped: the limit of tokens is reached",
-    "time": "stopped: the time is up",
-    "context": "failed: this is more than the model's window holds",
-    "internal": "failed: a defect of joey",
-    "provider:auth": "failed: the provider does not accept the key",
-    "provider:not_found": "failed: the provider does not know the model or the address",
-    "provider:invalid": "failed: the provider refused the request",
-    "provider:overflow": "failed: the conversation is longer than the model can take",
-    "provider:quota": "failed: the account has no credit left",
-    "provider:rate": "failed: the provider gets too many requests; try again",
-    "provider:overload": "failed: the provider is in trouble; try again",
-    "provider:network": "failed: the provider was not reached; try again",
-    "provider:malformed": "failed: the provider's answer was damaged; try again",
-    "provider:empty": "failed: the model's replies were empty; try again",
+    FailureCode.REPEATED_FAILURES: "stopped: the model kept making mistakes",
+    FailureCode.RESUME_DECLINED: "stopped: the task was not resumed",
+    FailureCode.INVALID_RESULT: "stopped: the model gave no result of the form that was asked for",
+    FailureCode.TURN_LIMIT: "stopped: the limit of turns is reached",
+    FailureCode.CALL_LIMIT: "stopped: the limit of tool calls is reached",
+    FailureCode.COST_LIMIT: "stopped: the budget is used up",
+    FailureCode.TOKEN_LIMIT: "stopped: the limit of tokens is reached",
+    FailureCode.TIME_LIMIT: "stopped: the time is up",
+    FailureCode.CONTEXT_LIMIT: "failed: this is more than the model's window holds",
+    FailureCode.INTERNAL_ERROR: "failed: a defect of joey",
+    FailureCode.SUBTASK_NOT_OPENED: "failed",
 }
-"""Ways in which a run ends, by its code."""
-
+"""Ways in which a run ends, by its code; the provider's failures have their own table."""
+_PROVIDER_FAILURE_TEXTS = {
+    ProviderFailure.AUTH: "failed: the provider does not accept the key",
+    ProviderFailure.NOT_FOUND: "failed: the provider does not know the model or the address",
+    ProviderFailure.INVALID_REQUEST: "failed: the provider refused the request",
+    ProviderFailure.CONTEXT_OVERFLOW: "failed: the conversation is longer than the model can take",
+    ProviderFailure.QUOTA: "failed: the account has no credit left",
+    ProviderFailure.RATE_LIMIT: "failed: the provider gets too many requests; try again",
+    ProviderFailure.OVERLOAD: "failed: the provider is in trouble; try again",
+    ProviderFailure.NETWORK: "failed: the provider was not reached; try again",
+    ProviderFailure.MALFORMED_STREAM: "failed: the provider's answer was damaged; try again",
+    ProviderFailure.EMPTY_REPLY: "failed: the model's replies were empty; try again",
+}
 
 FILE_CHANGE_TEXTS = {"removed": "deleted", "changed": "restored", "added": "created"}
 """By how a file differs afterwards."""
@@ -68,6 +71,8 @@ _PROPER_NAME_RE = re.compile(r"(?:I|Anthropic|Git|Ollama|Python|Roo)\b|\w+[A-Z_.
 
 def describe_outcome(code: str) -> str:
     """How a run ended."""
+    if (failure := decode_provider_failure(code)) is not None:
+        return _PROVIDER_FAILURE_TEXTS[failure]
     return OUTCOME_TEXTS.get(code, "failed")
 
 
