@@ -6,9 +6,9 @@ from joey.core.permissions.policy import Access, Ask, Claim, decide
 from joey.core.settings import Settings
 from joey.errors import FailureCode, ProviderFailure, encode_provider_failure
 from joey.presentation.phrases import (
-    OUTCOME_TEXTS,
+    FAILURE_TEXTS,
     describe_error,
-    describe_outcome,
+    describe_failure,
     describe_provider_error,
     lower_first,
 )
@@ -64,12 +64,12 @@ def test_people_read_errors_without_marks_for_programs(text: str, shown: str) ->
 
 
 def test_every_way_to_fail_has_a_sentence() -> None:
-    assert set(FailureCode) <= set(OUTCOME_TEXTS)
+    assert set(FailureCode) <= set(FAILURE_TEXTS)
     for kind in ProviderFailure:
-        shown = describe_outcome(encode_provider_failure(kind))
+        shown = describe_failure(encode_provider_failure(kind))
         assert shown.startswith("failed: ")
     for code in ("something new", "provider:something new", FailureCode.SUBTASK_NOT_OPENED):
-        assert describe_outcome(code) == "failed"
+        assert describe_failure(code) == "failed"
 
 
 def test_the_reason_does_not_repeat_the_command() -> None:

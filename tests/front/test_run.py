@@ -12,7 +12,7 @@ from asyncio.subprocess import PIPE
 
 import pytest
 
-from joey.presentation.phrases import OUTCOME_TEXTS
+from joey.presentation.phrases import describe_failure
 from joey.testing.script import Step, Turn, call, fail, pause, say, think, usage
 from joey.testing.server import ModelServer
 from tests.front.binary import LIMIT, Joey, reach
@@ -121,7 +121,7 @@ async def test_a_provider_that_fails_is_reported_by_the_exit_code(
     assert (done.json["code"], done.json["success"]) == (code, False)
     reason = done.json["reason"]
     assert f"joey: {reason[0].lower()}{reason[1:]}\n" in done.err
-    assert f"joey: failed: {OUTCOME_TEXTS[code].removeprefix('failed: ')} · " in done.err
+    assert f"joey: {describe_failure(code)} · " in done.err
     assert code not in done.err
 
 

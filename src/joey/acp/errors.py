@@ -16,7 +16,7 @@ from joey.errors import (
     WorkspaceError,
     decode_provider_failure,
 )
-from joey.presentation.phrases import describe_outcome
+from joey.presentation.phrases import describe_failure
 from joey.presentation.text import sanitize, to_one_line
 
 INVALID_PARAMS = -32602
@@ -83,5 +83,5 @@ def resolve_stop_reason(
         case TaskFailed(code=code, message=message):
             needs_key = decode_provider_failure(code) is ProviderFailure.AUTH
             number = AUTH_REQUIRED if needs_key else INTERNAL_ERROR
-            text = f"{describe_outcome(code)}: {sanitize(message)}"
+            text = f"{describe_failure(code)}: {sanitize(message)}"
             return RequestError(number, text, {"code": code})

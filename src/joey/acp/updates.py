@@ -68,7 +68,7 @@ from joey.core.task import APPROVAL_ASKS, AskKind, RowKind, Todo
 from joey.presentation.phrases import (
     describe_condense,
     describe_error,
-    describe_outcome,
+    describe_failure,
     describe_provider_error,
     describe_retry,
     find_signal,
@@ -180,7 +180,7 @@ class UpdateEncoder:
             case TaskFailed(code=code, message=message):
                 yield from self.fail_open_calls()
                 if not self._is_subtask:
-                    text = f"**{describe_outcome(code).capitalize()}.** {sanitize(message)}"
+                    text = f"**{describe_failure(code).capitalize()}.** {sanitize(message)}"
                     yield from self._encode_message(event.ts, text)
             case TaskAborted() | TaskFinished():
                 yield from self.fail_open_calls()

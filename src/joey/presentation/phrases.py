@@ -1,4 +1,4 @@
-"""Phrases for the user: outcomes, errors, command ends, retries, condensing, restored files."""
+"""Phrases for the user: failures, errors, command ends, retries, condensing, restored files."""
 
 from __future__ import annotations
 
@@ -11,11 +11,7 @@ from joey.errors import FailureCode, ProviderFailure, decode_provider_failure
 
 COMMAND_TOOL = "execute_command"
 
-OUTCOME_TEXTS: dict[str, str] = {
-    "completed": "done",
-    "answered": "answered",
-    "needs_person": "stopped: it needed a person",
-    "aborted": "interrupted",
+FAILURE_TEXTS: dict[str, str] = {
     FailureCode.REPEATED_FAILURES: "stopped: the model kept making mistakes",
     FailureCode.RESUME_DECLINED: "stopped: the task was not resumed",
     FailureCode.INVALID_RESULT: "stopped: the model gave no result of the form that was asked for",
@@ -28,7 +24,6 @@ OUTCOME_TEXTS: dict[str, str] = {
     FailureCode.INTERNAL_ERROR: "failed: a defect of joey",
     FailureCode.SUBTASK_NOT_OPENED: "failed",
 }
-"""Ways in which a run ends, by its code; the provider's failures have their own table."""
 _PROVIDER_FAILURE_TEXTS = {
     ProviderFailure.AUTH: "failed: the provider does not accept the key",
     ProviderFailure.NOT_FOUND: "failed: the provider does not know the model or the address",
@@ -69,11 +64,11 @@ _PROPER_NAME_RE = re.compile(r"(?:I|Anthropic|Git|Ollama|Python|Roo)\b|\w+[A-Z_.
 """Words that keep their capital wherever they stand."""
 
 
-def describe_outcome(code: str) -> str:
-    """How a run ended."""
+def describe_failure(code: str) -> str:
+    """How a run ended whose task failed with this code."""
     if (failure := decode_provider_failure(code)) is not None:
         return _PROVIDER_FAILURE_TEXTS[failure]
-    return OUTCOME_TEXTS.get(code, "failed")
+    return FAILURE_TEXTS.get(code, "failed")
 
 
 def describe_condense(event: ContextCondensed | ContextTruncated) -> str:

@@ -20,6 +20,7 @@ from joey.cli.headless.progress import ProgressPrinter, TaskTreeProgress, Transi
 from joey.cli.headless.stream_json import (
     JsonLine,
     RunResult,
+    RunResultCode,
     StreamJsonEncoder,
     build_error_lines,
     build_init_line,
@@ -37,8 +38,20 @@ from joey.engine.asks import Unattended
 from joey.engine.outcomes import Aborted, Completed, Ending, Failed
 from joey.engine.task import Task
 from joey.errors import NoModelError, UserError
-from joey.presentation.phrases import describe_outcome, lower_first
+from joey.presentation.phrases import describe_failure, lower_first
 from joey.presentation.text import sanitize
+
+_RESULT_TEXTS: dict[str, str] = {
+    RunResultCode.COMPLETED: "done",
+    RunResultCode.ANSWERED: "answered",
+    RunResultCode.NEEDS_USER: "stopped: it needed a person",
+    RunResultCode.ABORTED: "interrupted",
+}
+_ERROR_RESULT_CODES = {
+    ExitCode.USAGE: RunResultCode.USAGE,
+    ExitCode.TRY_AGAIN: RunResultCode.TRY_AGAIN,
+    ExitCode.CONFIGURATION: RunResultCode.CONFIGURATION,
+}
 
 
 def run_headless(arguments: Namespace) -> ExitCode:
@@ -59,8 +72,7 @@ def run_headless(arguments: Namespace) -> ExitCode:
             from joey.cli.first_run import add_local_server_hint
 
             error = add_local_server_hint(raised)
-        code = error_to_exit_code(error)
-        output.finish(RunResult(exit_code=code, code=code.name.lower(), reason=str(error)))
+        output.finish(build_error_result(error))
         raise error from raised
 
 
@@ -100,7 +112,7 @@ async def _run_task(
             )
             output.finish(run)
             short = shorten_task_id(task.id, engine.list_task_ids())
-    if run.code == "needs_person":
+    if run.code == RunResultCode.NEEDS_USER:
         # It judges commands anew, and most runs end otherwise.
         from joey.cli.headless.refusals import describe_refusals
 
@@ -138,13 +150,12 @@ def _print_summary(
     run: RunResult, short: str, progress: ProgressPrinter, *, is_stored: bool
 ) -> None:
     """The last lines on standard error: what went wrong, what to do, what it cost."""
-    if run.code != "needs_person" and run.exit_code != ExitCode.DONE:
+    if run.code != RunResultCode.NEEDS_USER and run.exit_code != ExitCode.DONE:
         progress.print_wrapped(f"joey: {lower_first(run.reason)}")
     if run.exit_code != ExitCode.DONE and is_stored:
         progress.print_wrapped(f"joey: to go on with this task: joey -r {short}")
-    progress.print_wrapped(
-        f"joey: {describe_outcome(run.code)} · {format_total_usage(run.usage)} · task {short}"
-    )
+    outcome = _RESULT_TEXTS.get(run.code) or describe_failure(run.code)
+    progress.print_wrapped(f"joey: {outcome} · {format_total_usage(run.usage)} · task {short}")
 
 
 def build_result(
@@ -154,15 +165,17 @@ def build_result(
     stopped it, if one did."""
     run = RunResult(
         exit_code=outcome_to_exit_code(ending, refused=refused),
-        code="answered" if isinstance(ending, Completed) and ending.answered else "completed",
+        code=RunResultCode.COMPLETED,
         usage=task.total_usage,
         task_id=task.id,
     )
     match ending:
         case Completed(result):
             run = _add_result(run, result, structured=task.runtime.result_validator is not None)
-            reason = "Something was not allowed, and nobody was there to ask."
-            return structs.replace(run, code="needs_person", reason=reason) if refused else run
+            if refused:
+                reason = "Something was not allowed, and nobody was there to ask."
+                return structs.replace(run, code=RunResultCode.NEEDS_USER, reason=reason)
+            return structs.replace(run, code=RunResultCode.ANSWERED) if ending.answered else run
         case Failed(code, reason):
             return structs.replace(run, code=code, reason=reason)
         case Aborted():
@@ -173,7 +186,14 @@ def build_result(
 def build_interrupted_result(code: ExitCode, task_id: str = "") -> RunResult:
     """The result of a run that a signal ended."""
     reason = "The run was interrupted."
-    return RunResult(exit_code=code, code="aborted", reason=reason, task_id=task_id)
+    return RunResult(exit_code=code, code=RunResultCode.ABORTED, reason=reason, task_id=task_id)
+
+
+def build_error_result(error: UserError) -> RunResult:
+    """The result of a run that could not even come to an end."""
+    exit_code = error_to_exit_code(error)
+    code = _ERROR_RESULT_CODES.get(exit_code, RunResultCode.FAILED)
+    return RunResult(exit_code=exit_code, code=code, reason=str(error))
 
 
 def _add_result(run: RunResult, result: str, *, structured: bool) -> RunResult:

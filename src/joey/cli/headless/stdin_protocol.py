@@ -13,6 +13,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Iterator, Sequence
+from enum import StrEnum
 from typing import Any, Literal, get_args
 
 import msgspec
@@ -187,18 +188,51 @@ def _is_image(uri: str) -> bool:
 
 CAPABILITIES = ("start", "message", "cancel", "ping", "shutdown")
 _MAX_ITEM_TEXT_CHARS = 180
-_CODE_MESSAGES = {
-    "accepted": "accepted",
-    "task_completed": "the task is completed",
-    "task_aborted": "the task was cancelled",
-    "task_failed": "the task failed",
-    "responded": "the words go to the task",
-    "resumed": "the task goes on with these words",
-    "queued": "the words wait for the model's next turn",
-    "cancel_requested": "the task is being stopped",
-    "no_active_task": "there is no active task",
-    "pong": "pong",
-    "shutdown_requested": "joey ends",
+
+
+class ControlCode(StrEnum):
+    """How a command went, on a control line."""
+
+    ACCEPTED = "accepted"
+    TASK_COMPLETED = "task_completed"
+    TASK_ABORTED = "task_aborted"
+    TASK_FAILED = "task_failed"
+    RESPONDED = "responded"
+    RESUMED = "resumed"
+    QUEUED = "queued"
+    CANCEL_REQUESTED = "cancel_requested"
+    NO_ACTIVE_TASK = "no_active_task"
+    PONG = "pong"
+    SHUTDOWN_REQUESTED = "shutdown_requested"
+    INVALID_COMMAND = "invalid_command"
+    TASK_NOT_FOUND = "task_not_found"
+    TASK_BUSY = "task_busy"
+    TASK_ERROR = "task_error"
+    NO_PENDING_ASK = "no_pending_ask"
+    CLIENT_ERROR = "client_error"
+
+
+class QueueChange(StrEnum):
+    """The subtype of a queue line."""
+
+    SNAPSHOT = "snapshot"
+    UPDATED = "updated"
+    ENQUEUED = "enqueued"
+    DEQUEUED = "dequeued"
+    DRAINED = "drained"
+
+
+_DONE_MESSAGES = {
+    ControlCode.TASK_COMPLETED: "the task is completed",
+    ControlCode.TASK_ABORTED: "the task was cancelled",
+    ControlCode.TASK_FAILED: "the task failed",
+    ControlCode.RESPONDED: "the words go to the task",
+    ControlCode.RESUMED: "the task goes on with these words",
+    ControlCode.QUEUED: "the words wait for the model's next turn",
+    ControlCode.CANCEL_REQUESTED: "the task is being stopped",
+    ControlCode.NO_ACTIVE_TASK: "there is no active task",
+    ControlCode.PONG: "pong",
+    ControlCode.SHUTDOWN_REQUESTED: "joey ends",
 }
 
 
@@ -211,20 +245,22 @@ class ControlLineContext(Struct, frozen=True, omit_defaults=True, rename="camel"
 
 
 def build_ack_line(about: ControlLineContext) -> JsonLine:
-    return _build_control_line("ack", "accepted", about, _CODE_MESSAGES["accepted"], success=True)
+    return _build_control_line("ack", ControlCode.ACCEPTED, about, "accepted", success=True)
 
 
-def build_done_line(about: ControlLineContext, code: str) -> JsonLine:
-    success = code not in ("task_aborted", "task_failed")
-    return _build_control_line("done", code, about, _CODE_MESSAGES[code], success=success)
+def build_done_line(about: ControlLineContext, code: ControlCode) -> JsonLine:
+    success = code not in (ControlCode.TASK_ABORTED, ControlCode.TASK_FAILED)
+    return _build_control_line("done", code, about, _DONE_MESSAGES[code], success=success)
 
 
-def build_control_error_line(about: ControlLineContext, code: str, problem: str) -> JsonLine:
+def build_control_error_line(
+    about: ControlLineContext, code: ControlCode, problem: str
+) -> JsonLine:
     return _build_control_line("error", code, about, problem, success=False)
 
 
 def _build_control_line(
-    subtype: str, code: str, about: ControlLineContext, content: str, *, success: bool
+    subtype: str, code: ControlCode, about: ControlLineContext, content: str, *, success: bool
 ) -> JsonLine:
     line: JsonLine = {"type": "control", "subtype": subtype, **msgspec.to_builtins(about)}
     return line | {"content": content, "code": code, "success": success}
@@ -252,7 +288,7 @@ class QueueReporter:
         """Words that have waited since an earlier run."""
         self._queued_messages = {each.id: _QueuedMessage(each, None, True) for each in messages}
         if messages:
-            yield self._build_line("snapshot")
+            yield self._build_line(QueueChange.SNAPSHOT)
 
     def report_queued(self, message: MessageQueued) -> Iterator[JsonLine]:
         known = self._queued_messages.get(message.id)
@@ -260,14 +296,14 @@ class QueueReporter:
             self._queued_messages[message.id] = _QueuedMessage(
                 message, known.request_id, known.is_reported
             )
-            yield self._build_line("updated")
+            yield self._build_line(QueueChange.UPDATED)
             return
         request_id, is_reported = (
             self._expected_requests.pop(0) if self._expected_requests else (None, True)
         )
         self._queued_messages[message.id] = _QueuedMessage(message, request_id, is_reported)
         if is_reported:
-            yield self._build_line("enqueued")
+            yield self._build_line(QueueChange.ENQUEUED)
 
     def find_message_id(self, text: str, images: tuple[str, ...]) -> str | None:
         """The message that waits with these words; the one that has waited longest."""
@@ -284,19 +320,20 @@ class QueueReporter:
     def report_dequeued(self, message_id: str) -> Iterator[JsonLine]:
         removed = self._queued_messages.pop(message_id, None)
         if removed is not None and removed.is_reported:
-            yield self._build_line("dequeued" if self._reported_messages else "drained")
+            is_drained = not self._reported_messages
+            yield self._build_line(QueueChange.DRAINED if is_drained else QueueChange.DEQUEUED)
 
     @property
     def _reported_messages(self) -> list[_QueuedMessage]:
         return [each for each in self._queued_messages.values() if each.is_reported]
 
-    def _build_line(self, subtype: str) -> JsonLine:
+    def _build_line(self, change: QueueChange) -> JsonLine:
         reported = self._reported_messages
-        items = f"{len(reported)} item{'' if len(reported) == 1 else 's'}"
+        items = f" ({len(reported)} item{'' if len(reported) == 1 else 's'})"
         return {
             "type": "queue",
-            "subtype": subtype,
-            "content": "queue drained" if subtype == "drained" else f"queue {subtype} ({items})",
+            "subtype": change,
+            "content": f"queue {change}{'' if change is QueueChange.DRAINED else items}",
             "queueDepth": len(reported),
             "queue": [_build_queue_item(each.message) for each in reported],
         }
@@ -395,11 +432,11 @@ class JsonEmitter:
         match event:
             case TaskCompleted(result=result, is_plain_answer=answered):
                 ending: Completed | Failed = Completed(result, answered=answered)
-                code = "task_completed"
+                code = ControlCode.TASK_COMPLETED
             case TaskFailed(code=reason, message=message):
-                ending, code = Failed(reason, message), "task_failed"
+                ending, code = Failed(reason, message), ControlCode.TASK_FAILED
             case TaskAborted():
-                yield from self._finish_start_command(task.id, "task_aborted")
+                yield from self._finish_start_command(task.id, ControlCode.TASK_ABORTED)
                 self.current_request_id = None
                 return
             case _:
@@ -414,7 +451,7 @@ class JsonEmitter:
         yield from self._finish_start_command(task.id, code)
         self.current_request_id = None
 
-    def _finish_start_command(self, task_id: str, code: str) -> Iterator[JsonLine]:
+    def _finish_start_command(self, task_id: str, code: ControlCode) -> Iterator[JsonLine]:
         start_id, self._start_request_id = self._start_request_id, None
         if start_id is not None:
             yield build_done_line(ControlLineContext("start", start_id, task_id), code)

@@ -22,9 +22,10 @@ from joey.app import open_engine
 from joey.app.options import apply_configuration
 from joey.cli.exit_codes import ExitCode, UsageError, error_to_exit_code
 from joey.cli.headless.progress import ProgressPrinter, TaskTreeProgress
-from joey.cli.headless.run import build_interrupted_result
+from joey.cli.headless.run import build_error_result, build_interrupted_result
 from joey.cli.headless.stdin_protocol import (
     CAPABILITIES,
+    ControlCode,
     ControlLineContext,
     InvalidLine,
     JsonEmitter,
@@ -37,7 +38,6 @@ from joey.cli.headless.stdin_protocol import (
 )
 from joey.cli.headless.stream_json import (
     JsonLine,
-    RunResult,
     build_error_lines,
     build_init_line,
     build_result_line,
@@ -69,8 +69,7 @@ def run_stdin_session(arguments: Namespace) -> ExitCode:
         detach_stdout()
         return ExitCode.BROKEN_PIPE
     except UserError as error:
-        code = error_to_exit_code(error)
-        run = RunResult(exit_code=code, code=code.name.lower(), reason=str(error))
+        run = build_error_result(error)
         for line in (*build_error_lines(run), build_result_line(run, "")):
             _write_line(line)
         raise
@@ -178,24 +177,26 @@ class StdinSession:
         self._has_received_commands = True
         match command:
             case InvalidLine(problem, request_id, name):
-                self._write_error("invalid_command", problem, name, request_id)
+                self._write_error(ControlCode.INVALID_COMMAND, problem, name, request_id)
             case StdinCommand(command="start"):
                 await self._execute_start(command)
             case StdinCommand() if not self._is_addressed_to(
                 command, self._task, self._asking_subtask
             ):
                 problem = f"task {command.task_id} is not the active task"
-                self._write_error("task_not_found", problem, command.command, command.request_id)
+                self._write_error(
+                    ControlCode.TASK_NOT_FOUND, problem, command.command, command.request_id
+                )
             case StdinCommand(command="message"):
                 await self._execute_message(command)
             case StdinCommand(command="cancel"):
                 self._execute_cancel(command)
             case StdinCommand(command="ping"):
                 self._write_ack(command)
-                self._write_done(command, "pong")
+                self._write_done(command, ControlCode.PONG)
             case StdinCommand(command="shutdown"):
                 self._write_ack(command)
-                self._write_done(command, "shutdown_requested")
+                self._write_done(command, ControlCode.SHUTDOWN_REQUESTED)
                 await self.stop()
                 return False
         return True
@@ -238,7 +239,7 @@ class StdinSession:
         await self._wait_for_cancel()
         if self._is_busy:
             problem = "a task is at work; a new one can be started when it has ended"
-            self._write_error("task_busy", problem, "start", command.request_id)
+            self._write_error(ControlCode.TASK_BUSY, problem, "start", command.request_id)
             return
         await self._release_task()
         if command.task_id is UNSET:
@@ -262,7 +263,7 @@ class StdinSession:
         except UserError as error:
             self._exit_code = error_to_exit_code(error)
             about = ControlLineContext("start", command.request_id, task_id)
-            self._write_line(build_control_error_line(about, "task_error", str(error)))
+            self._write_line(build_control_error_line(about, ControlCode.TASK_ERROR, str(error)))
             return
         self._is_resume_pending = False
         self._attach_task(task, emitter, 0)
@@ -272,16 +273,16 @@ class StdinSession:
         task = self._task
         if task is None:
             problem = "there is no active task; start one first"
-            self._write_error("no_active_task", problem, "message", command.request_id)
+            self._write_error(ControlCode.NO_ACTIVE_TASK, problem, "message", command.request_id)
             return
         asked = self._find_pending_ask(task, command)
         if asked is None and command.response is not Response.MESSAGE:
             problem = "nothing is asked that could be answered with yes or no"
-            self._write_error("no_pending_ask", problem, "message", command.request_id)
+            self._write_error(ControlCode.NO_PENDING_ASK, problem, "message", command.request_id)
             return
         if asked is None and not self._is_addressed_to(command, task):
             problem = f"subtask {command.task_id} asks nothing"
-            self._write_error("no_pending_ask", problem, "message", command.request_id)
+            self._write_error(ControlCode.NO_PENDING_ASK, problem, "message", command.request_id)
             return
         async with self._output_lock:
             self._write_ack(command)
@@ -289,9 +290,9 @@ class StdinSession:
 
     async def _deliver_message(
         self, command: StdinCommand, task: Task, asked: tuple[Session, AskOpened] | None
-    ) -> str:
+    ) -> ControlCode:
         """Where the words went, once they are safe on disk."""
-        code = "responded"
+        code = ControlCode.RESPONDED
         if asked is not None:
             asking, ask = asked
             if asking is task:
@@ -302,22 +303,25 @@ class StdinSession:
             at_rest = task.state in IDLE_STATES
             self._emitter.queue.expect_message(command.request_id, is_reported=not at_rest)
             await task.send(command.prompt, command.images)
-            code = ("resumed" if self._is_resume_pending else "responded") if at_rest else "queued"
+            if not at_rest:
+                code = ControlCode.QUEUED
+            elif self._is_resume_pending:
+                code = ControlCode.RESUMED
         self._is_resume_pending = False
         return code
 
     def _execute_cancel(self, command: StdinCommand) -> None:
         if not self._is_addressed_to(command, self._task):
             problem = "a subtask is not cancelled alone; cancel the active task"
-            self._write_error("task_not_found", problem, "cancel", command.request_id)
+            self._write_error(ControlCode.TASK_NOT_FOUND, problem, "cancel", command.request_id)
             return
         self._write_ack(command)
         if self._task is None or not self._is_busy or self._cancel_job is not None:
-            self._write_done(command, "no_active_task")
+            self._write_done(command, ControlCode.NO_ACTIVE_TASK)
             return
         self._emitter.current_request_id = command.request_id
         self._cancel_job = asyncio.create_task(self._task.cancel())
-        self._write_done(command, "cancel_requested")
+        self._write_done(command, ControlCode.CANCEL_REQUESTED)
 
     def _find_pending_ask(
         self, task: Task, command: StdinCommand
@@ -357,7 +361,7 @@ class StdinSession:
             )
         )
 
-    def _write_done(self, command: StdinCommand, code: str) -> None:
+    def _write_done(self, command: StdinCommand, code: ControlCode) -> None:
         self._write_line(
             build_done_line(
                 ControlLineContext(command.command, command.request_id, self.task_id), code
@@ -365,7 +369,7 @@ class StdinSession:
         )
 
     def _write_error(
-        self, code: str, problem: str, name: str | None, request_id: str | None
+        self, code: ControlCode, problem: str, name: str | None, request_id: str | None
     ) -> None:
         self._write_line(
             build_control_error_line(
@@ -408,7 +412,7 @@ class StdinSession:
         if task.error is not None:
             self._write_line(
                 build_control_error_line(
-                    ControlLineContext(task_id=task.id), "client_error", str(task.error)
+                    ControlLineContext(task_id=task.id), ControlCode.CLIENT_ERROR, str(task.error)
                 )
             )
             self._exit_code = error_to_exit_code(task.error)

@@ -10,6 +10,7 @@ why a run ended and what all of it cost.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from enum import StrEnum
 from typing import Any
 
 import msgspec
@@ -75,13 +76,25 @@ _ROO_TOOL_NAMES = {
 """What Roo's rows call a tool. Of the others that depends on what the call turns out to do."""
 
 
+class RunResultCode(StrEnum):
+    """How a run ended, unless its task failed."""
+
+    COMPLETED = "completed"
+    ANSWERED = "answered"
+    NEEDS_USER = "needs_person"
+    ABORTED = "aborted"
+    FAILED = "failed"
+    USAGE = "usage"
+    TRY_AGAIN = "try_again"
+    CONFIGURATION = "configuration"
+
+
 class RunResult(Struct, frozen=True, kw_only=True):
     """How a run ended."""
 
     exit_code: int
     code: str
-    """`completed`, `answered`, `aborted`, `needs_person`, `configuration`…, or the code of the
-    failure."""
+    """A `RunResultCode`, or the code with which the task failed."""
     reason: str = ""
     """A sentence for the person; nothing when all went well."""
     result: str | None = None
@@ -130,7 +143,7 @@ def build_result_line(run: RunResult, last_text: str) -> JsonLine:
 
 def build_error_lines(run: RunResult) -> list[JsonLine]:
     """What stands before the last line of a run that failed."""
-    if not run.reason or run.code in ("aborted", "needs_person"):
+    if not run.reason or run.code in (RunResultCode.ABORTED, RunResultCode.NEEDS_USER):
         return []
     return [{"type": "error", "content": run.reason, "done": True}]
 
