@@ -26,7 +26,7 @@ async def main():
     await settled(lease)
     house.write(off={"command": "x", "disabled": True})
     await settled(lease)
-    print([server.status for server in lease.servers], "mcp" in sys.modules)
+    print([str(server.status) for server in lease.servers], "mcp" in sys.modules)
     await lease.close()
 
 asyncio.run(main())

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from joey.core.mcp import McpResult, McpServer, McpTool
+from joey.core.mcp import McpResult, McpServer, McpStatus, McpTool
 from joey.core.messages import ImageBlock
 from joey.core.models import ToolProtocol
 from joey.core.settings import Settings
@@ -174,8 +174,8 @@ async def test_images_of_a_server_reach_the_model(harness: EngineHarness) -> Non
 async def test_tools_that_come_later_are_offered_from_the_next_request_on(
     harness: EngineHarness,
 ) -> None:
-    mcp = with_servers(harness, McpServer("late", status="connecting"))
-    late = McpServer("late", status="connected", tools=(McpTool("now"),))
+    mcp = with_servers(harness, McpServer("late", status=McpStatus.CONNECTING))
+    late = McpServer("late", status=McpStatus.CONNECTED, tools=(McpTool("now"),))
 
     def come(*_: object) -> Turn:
         mcp.servers = (late, WEATHER)

@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from joey.core.mcp import McpResource, McpResult, McpServer, McpTool
+from joey.core.mcp import McpResource, McpResult, McpServer, McpStatus, McpTool
 from joey.ports import Mcp
 
 WEATHER = McpServer(
     name="weather",
-    status="connected",
+    status=McpStatus.CONNECTED,
     command="python3 weather.py",
     instructions="Ask for one city at a time.",
     tools=(

@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from joey.core.mcp import McpServer, McpTool, build_tool_name, fold_tool_name, normalize_schema
+from joey.core.mcp import (
+    McpServer,
+    McpStatus,
+    McpTool,
+    build_tool_name,
+    fold_tool_name,
+    normalize_schema,
+)
 from joey.core.models import ModelInfo
 from joey.core.modes import find_mode
 from joey.core.settings import Settings
@@ -106,7 +113,7 @@ def test_the_same_tools_give_the_same_box_whatever_else_changes() -> None:
     assert boxes.get_or_create(registry, servers) is box
     away = McpServer(
         name="weather",
-        status="disconnected",
+        status=McpStatus.DISCONNECTED,
         error="it died",
         command=WEATHER.command,
         instructions=WEATHER.instructions,

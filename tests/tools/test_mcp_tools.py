@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from joey.core.mcp import McpResult, McpServer, McpTool
+from joey.core.mcp import McpResult, McpServer, McpStatus, McpTool
 from joey.core.models import ModelInfo, ToolProtocol
 from joey.core.modes import find_mode
 from joey.core.permissions.policy import Allow, Ask, decide
@@ -77,7 +77,7 @@ async def test_a_tool_runs_unasked_only_if_both_the_settings_and_a_list_allow_it
 
 @pytest.mark.requirement("mcp:pins")
 async def test_a_tool_that_changed_says_so_in_the_question(tmp_path: Path) -> None:
-    changed = McpServer("w", status="connected", tools=(McpTool("t", has_changed=True),))
+    changed = McpServer("w", status=McpStatus.CONNECTED, tools=(McpTool("t", has_changed=True),))
     call = {"server_name": "w", "tool_name": "t"}
     prepared = await prepare(tmp_path, call, mcp=StaticMcpServers(changed))
     settings = Settings(always_allow_mcp=True, allowed_mcp_tools=("w/t",))
@@ -156,14 +156,14 @@ async def test_a_tool_that_is_not_there_or_switched_off_is_answered_with_the_oth
 
 
 async def test_a_server_without_tools_says_so(tmp_path: Path) -> None:
-    bare = StaticMcpServers(McpServer("bare", status="connected"))
+    bare = StaticMcpServers(McpServer("bare", status=McpStatus.CONNECTED))
     with pytest.raises(PreformattedError) as error:
         await prepare(tmp_path, FORECAST | {"server_name": "bare"}, mcp=bare)
     assert json.loads(error.value.reply)["available_tools"] == []
 
 
 async def test_a_server_that_is_down_is_not_called_unknown(tmp_path: Path) -> None:
-    down = StaticMcpServers(McpServer("down", status="untrusted", error="see joey trust"))
+    down = StaticMcpServers(McpServer("down", status=McpStatus.UNTRUSTED, error="see joey trust"))
     with pytest.raises(ToolError, match="'down' is untrusted: see joey trust"):
         await prepare(tmp_path, FORECAST | {"server_name": "down"}, mcp=down)
 
@@ -233,7 +233,7 @@ def test_native_tasks_get_each_tool_and_xml_tasks_one_for_all() -> None:
     ]
     assert offered(ToolProtocol.XML) == ["use_mcp_tool", "access_mcp_resource"]
     assert offered(ToolProtocol.NATIVE, "orchestrator") == []
-    bare = McpServer("bare", status="connected")
+    bare = McpServer("bare", status=McpStatus.CONNECTED)
     assert offered(ToolProtocol.XML, "code", bare) == []
 
 

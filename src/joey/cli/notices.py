@@ -18,7 +18,7 @@ from joey import __version__
 from joey.app.mcp_servers import list_config_problems
 from joey.app.options import collect_settings_warnings
 from joey.core.events import Event, RequestStarted, TokenUsage
-from joey.core.mcp import McpServer
+from joey.core.mcp import McpServer, McpStatus
 from joey.core.redaction import remove_secrets
 from joey.engine.engine import TaskOptions
 from joey.engine.task import Task
@@ -87,7 +87,9 @@ class McpStartupReporter:
 
     def report_waiting(self) -> None:
         names = [
-            to_one_line(each.name) for each in self._list_unready() if each.status == "connecting"
+            to_one_line(each.name)
+            for each in self._list_unready()
+            if each.status is McpStatus.CONNECTING
         ]
         if names and not self._has_request_started:
             self._print(f"waiting for MCP servers: {', '.join(names)}…")
@@ -95,7 +97,8 @@ class McpStartupReporter:
     def _list_unready(self) -> list[McpServer]:
         """Those that should be there; what is switched off or not trusted is told elsewhere."""
         servers = () if self._mcp is None else self._mcp.servers
-        return [each for each in servers if each.status in ("connecting", "disconnected")]
+        unready = (McpStatus.CONNECTING, McpStatus.DISCONNECTED)
+        return [each for each in servers if each.status in unready]
 
 
 MAX_COMMAND_CHARS = 200

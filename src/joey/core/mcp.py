@@ -14,6 +14,7 @@ but its `leases`.
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,7 +22,13 @@ from msgspec import Struct, field
 
 from joey.core.text import compile_regex
 
-McpStatus = Literal["connected", "connecting", "disconnected", "disabled", "untrusted"]
+
+class McpStatus(StrEnum):
+    CONNECTED = "connected"
+    CONNECTING = "connecting"
+    DISCONNECTED = "disconnected"
+    DISABLED = "disabled"
+    UNTRUSTED = "untrusted"
 
 
 class McpTool(Struct, frozen=True, omit_defaults=True):
@@ -49,7 +56,7 @@ class McpResource(Struct, frozen=True, omit_defaults=True):
 class McpServer(Struct, frozen=True, omit_defaults=True):
     name: str
     source: Literal["project", "global"] = "project"
-    status: McpStatus = "connecting"
+    status: McpStatus = McpStatus.CONNECTING
     error: str = ""
     """Why it is not connected, for people."""
     command: str = ""

@@ -79,7 +79,7 @@ class McpConnection:
         self._next_retry_at: float | None = None
         self._disconnected_event = asyncio.Event()
         self._background_jobs: set[asyncio.Task[Any]] = set()
-        status: McpStatus = "disabled" if config.entry.disabled else "connecting"
+        status = McpStatus.DISABLED if config.entry.disabled else McpStatus.CONNECTING
         self.server = McpServer(config.name, config.source, status, command=config.display_target)
         self._connection_task: asyncio.Task[None] | None = None
         if config.entry.disabled:
@@ -113,8 +113,8 @@ class McpConnection:
     def restart(self) -> None:
         """At once, even while the server is slow to say what it has."""
         self._is_restart_requested = True
-        if self.server.status == "connected":
-            self._update_server("connecting")
+        if self.server.status is McpStatus.CONNECTED:
+            self._update_server(McpStatus.CONNECTING)
         self._wake_event.set()
         if self._listing_task is not None:
             self._listing_task.cancel()
@@ -163,13 +163,13 @@ class McpConnection:
     def _describe_unavailability(self) -> str:
         server = self.server
         match server.status:
-            case "disabled":
+            case McpStatus.DISABLED:
                 return "is switched off in the settings."
-            case "untrusted":
+            case McpStatus.UNTRUSTED:
                 return "belongs to a workspace that is not trusted (joey trust)."
-            case "connecting":
+            case McpStatus.CONNECTING:
                 return "is still starting; try again in a few seconds."
-            case "connected":
+            case McpStatus.CONNECTED:
                 return "is started anew; try again in a few seconds."
         after = "It is not tried again until its settings change."
         if self._next_retry_at is not None:
@@ -226,13 +226,15 @@ class McpConnection:
         while True:
             self._is_restart_requested = False
             if not await asyncio.to_thread(self._is_trusted):
-                self._update_server("untrusted", "the workspace is not trusted; see joey trust")
+                self._update_server(
+                    McpStatus.UNTRUSTED, "the workspace is not trusted; see joey trust"
+                )
                 await self._wait_until_woken(None)
                 continue
             if self._is_restart_requested:
                 continue
             started_at = asyncio.get_running_loop().time()
-            self._update_server("connecting")
+            self._update_server(McpStatus.CONNECTING)
             reason = await self._run_session()
             if (
                 self._is_restart_requested
@@ -241,7 +243,7 @@ class McpConnection:
                 failures = 0
             if self._is_restart_requested:
                 continue
-            if self.server.status == "connecting":
+            if self.server.status is McpStatus.CONNECTING:
                 reason += self.config.start_failure_hint
             failures += 1
             delay = min(
@@ -251,7 +253,7 @@ class McpConnection:
             self._next_retry_at = (
                 None if retry_delay is None else asyncio.get_running_loop().time() + retry_delay
             )
-            self._update_server("disconnected", reason)
+            self._update_server(McpStatus.DISCONNECTED, reason)
             self._disconnected_event.set()
             await self._wait_until_woken(retry_delay)
             self._next_retry_at = None
@@ -300,7 +302,7 @@ class McpConnection:
                 if self._is_restart_requested:
                     return "it is started anew"
                 self._session = session
-                self._update_server("connected", instructions=session.instructions)
+                self._update_server(McpStatus.CONNECTED, instructions=session.instructions)
                 self.first_attempt_done.set()
                 watcher = self._start_job(session.watch_changes(self._handle_list_changed))
                 try:
@@ -338,7 +340,7 @@ class McpConnection:
             raise TimeoutError
         if not self._listing_task.cancelled():
             self._listing_task.result()
-            self._update_server("connected")
+            self._update_server(McpStatus.CONNECTED)
 
     async def _list_tools_and_resources(self, session: McpSession) -> None:
         tools = await session.list_tools()
@@ -367,7 +369,7 @@ class McpConnection:
         """Tools of a server that is away stay: what the model is told changes less often."""
         if status is not None:
             fields |= {"status": status, "error": redact_secrets(error, self.config.secrets)}
-        if status == "untrusted":
+        if status is McpStatus.UNTRUSTED:
             fields |= {"tools": (), "resources": (), "instructions": ""}
         self.server = structs.replace(self.server, **fields)
         self._on_change()

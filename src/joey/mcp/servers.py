@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from joey.core.mcp import PROJECT_CONFIG_FILE, USER_CONFIG_FILES, McpServer
+from joey.core.mcp import PROJECT_CONFIG_FILE, USER_CONFIG_FILES, McpServer, McpStatus
 from joey.errors import ConfigError, UserError
 from joey.mcp import connection
 from joey.mcp.config import SERVERS_KEY, ServerConfig, parse_server
@@ -153,7 +153,7 @@ class ServerAdmin:
         config = self._find_config(name)
         if config.transport == "stdio":
             raise ConfigError(f"{name!r} is a program on this machine, and needs no login.")
-        if self._get_state(config) == "untrusted":
+        if self._get_state(config) == McpStatus.UNTRUSTED:
             raise ConfigError(f"{name!r} belongs to this workspace, which is not trusted.")
         session_module, oauth = (
             await connection.load_module("session"),
@@ -212,11 +212,11 @@ class ServerAdmin:
 
     def _get_state(self, config: ServerConfig) -> str:
         if config.entry.disabled:
-            return "disabled"
+            return McpStatus.DISABLED
         if config.source == "project":
             contents = {item.name: item.content for item in self._list_config_trust_items(config)}
             if not self._hub_config.is_trusted(self._workspace, contents):
-                return "untrusted"
+                return McpStatus.UNTRUSTED
         return "not started"
 
     def _iter_trust_items(self, config: ServerConfig) -> Iterator[TrustItem]:

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from joey.core.mcp import (
     McpServer,
+    McpStatus,
     McpTool,
     build_tool_name,
     is_same_name,
@@ -243,7 +244,7 @@ def _is_sanitised(name: str, given: str) -> bool:
 
 
 def _find_tool(name: str, server: McpServer, ctx: ToolContext) -> McpTool:
-    if not server.tools and server.status != "connected":
+    if not server.tools and server.status is not McpStatus.CONNECTED:
         raise ToolError(_describe_status(server))
     for same in (str.__eq__, _is_sanitised, is_same_name):
         for tool in server.enabled_tools:

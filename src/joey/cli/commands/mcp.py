@@ -14,7 +14,7 @@ from joey.app.trust import ServerAdmin, ServerInfo, ServerNotFoundError, open_se
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.launch import resolve_workspace_argument
 from joey.cli.output import format_table, write_stdout
-from joey.core.mcp import McpServer
+from joey.core.mcp import McpServer, McpStatus
 from joey.presentation.text import get_terminal_width, sanitize, to_one_line
 
 _SOURCE_LABELS = {"project": "project", "global": "yours"}
@@ -112,7 +112,7 @@ def _parse_pair(text: str, separator: str) -> tuple[str, str]:
 
 async def _test_server(admin: ServerAdmin, name: str, *, as_json: bool) -> ExitCode:
     server = await admin.test_server(name)
-    works = server.status == "connected"
+    works = server.status is McpStatus.CONNECTED
     if as_json:
         _write_text(msgspec.json.format(msgspec.json.encode(server), indent=2).decode())
     else:
@@ -121,7 +121,7 @@ async def _test_server(admin: ServerAdmin, name: str, *, as_json: bool) -> ExitC
 
 
 def _describe_test_result(server: McpServer) -> Iterator[str]:
-    if server.status != "connected":
+    if server.status is not McpStatus.CONNECTED:
         why = f": {sanitize(server.error)}" if server.error else ""
         yield f"{sanitize(server.name)} is {server.status}{why}"
         return
