@@ -111,7 +111,6 @@ async def measure_turn_costs(url: str, turns: int) -> tuple[list[float], int]:
             yes=True,
             policy=Unattended(),
         )
-        assert options.profile is not None
         wide = structs.replace(options.profile, context_window=UNLIMITED_WINDOW_TOKENS)
         options = structs.replace(options, profile=wide)
         stamps: list[float] = []

@@ -44,7 +44,6 @@ def test_files_of_the_workspace_change_neither_address_nor_key_nor_permission(
     monkeypatch.chdir(workspace)
     env = {"HOME": str(tmp_path / "home"), "ANTHROPIC_API_KEY": "mine"}
     options = make_options(workspace=workspace, env=env)
-    assert options.profile is not None
     assert (options.profile.provider, options.profile.api_key) == ("anthropic", "mine")
     assert options.profile.base_url is None
     assert options.settings == Settings()

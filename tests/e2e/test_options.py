@@ -6,11 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from joey.app import make_options, open_engine
-from joey.core.settings import Limits, ModelRoute
+from joey.core.settings import Limits, ModelRoute, Profile, Settings
 from joey.engine.asks import Unattended
-from joey.engine.engine import TaskOptions
+from joey.engine.engine import ResolvedTaskOptions, TaskOptions
 from joey.engine.outcomes import Completed
 from joey.errors import ConfigError
 from joey.testing.script import Turn, call
@@ -54,12 +55,39 @@ async def test_a_resumed_task_stays_with_its_model_and_its_address(
     assert (known.provider, known.model) == ("openai", "local")
 
 
+@pytest.mark.parametrize("env", [{}, ELSEWHERE], ids=["no key", "another key"])
+@pytest.mark.parametrize(
+    "given",
+    [TaskOptions(), TaskOptions(settings=Settings()), TaskOptions(workspace=Path())],
+    ids=["profile", "profile and settings", "profile and workspace"],
+)
+async def test_a_profile_that_a_program_gives_is_the_one_that_the_task_remembers(
+    tmp_path: Path,
+    work: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    env: dict[str, str],
+    given: TaskOptions,
+) -> None:
+    monkeypatch.chdir(work)
+    done = Turn(call("attempt_completion", {"result": "ok"}))
+    async with ModelServer([done]) as server:
+        address = f"{server.url}/v1"
+        profile = Profile(provider="openai", model="local", base_url=address, api_key="own")
+        options = structs.replace(given, profile=profile, policy=Unattended())
+        async with open_engine(home=tmp_path / "home", env=env) as engine:
+            task = await engine.start("one", options=options)
+            assert await task.wait() == Completed("ok")
+    assert task.runtime.workspace == work
+    assert task.runtime.route == ModelRoute(
+        provider="openai", base_url=address, model="local", has_own_key=True
+    )
+
+
 def test_flags_move_a_resumed_task_to_another_model(work: Path) -> None:
     earlier = ModelRoute(provider="openai", base_url="http://127.0.0.1:1/v1", model="local")
     options = make_options(
         workspace=work, env=ELSEWHERE, provider="anthropic", model="claude", earlier=earlier
     )
-    assert options.profile is not None
     assert (options.profile.provider, options.profile.base_url) == ("anthropic", None)
 
 
@@ -77,7 +105,6 @@ def test_a_budget_that_cannot_be_kept_is_refused(work: Path) -> None:
 
 def test_writes_can_be_allowed_without_allowing_commands(work: Path) -> None:
     options = make_options(workspace=work, env=ELSEWHERE, allow_writes=True)
-    assert options.settings is not None
     assert options.settings.always_allow_write
     assert not options.settings.always_allow_execute
     assert not options.settings.always_allow_write_outside_workspace
@@ -86,10 +113,8 @@ def test_writes_can_be_allowed_without_allowing_commands(work: Path) -> None:
 def test_an_address_from_the_environment_may_change_between_two_runs(work: Path) -> None:
     env = ELSEWHERE | {"ANTHROPIC_BASE_URL": "http://127.0.0.1:1"}
     first = make_options(workspace=work, env=env)
-    assert first.route is not None
     moved = ELSEWHERE | {"ANTHROPIC_BASE_URL": "http://127.0.0.1:2"}
     again = make_options(workspace=work, env=moved, earlier=first.route)
-    assert again.profile is not None
     assert again.profile.base_url == "http://127.0.0.1:2"
 
 
@@ -105,9 +130,8 @@ OTHER = {"provider": "openai", "model": "gpt", "apiKey": "of-other"}
 LOCAL = "http://127.0.0.1:1/v1"
 
 
-def reached(options: TaskOptions) -> tuple[str, str | None, str, str | None]:
+def reached(options: ResolvedTaskOptions) -> tuple[str, str | None, str, str | None]:
     chosen = options.profile
-    assert chosen is not None
     return chosen.provider, chosen.base_url, chosen.model, chosen.api_key
 
 

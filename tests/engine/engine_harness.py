@@ -14,7 +14,7 @@ from joey.core.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock
 from joey.core.models import ToolProtocol
 from joey.core.settings import Limits, Settings
 from joey.engine.asks import AnswerPolicy
-from joey.engine.engine import Engine, TaskOptions
+from joey.engine.engine import Engine, StoredTaskState, TaskOptions
 from joey.engine.runtime import TaskRuntime
 from joey.engine.task import Task
 from joey.execution.terminal import LocalTerminal
@@ -71,7 +71,7 @@ class EngineHarness:
     def new_engine(self, store: Store | None = None) -> Engine:
         registry = Registry(build_default_tools())
 
-        def make_runtime(options: TaskOptions) -> TaskRuntime:
+        def make_runtime(options: TaskOptions, _: StoredTaskState) -> TaskRuntime:
             files = LocalFiles(options.workspace or self.root)
             search = LocalSearch(files)
             return TaskRuntime(

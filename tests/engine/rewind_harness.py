@@ -26,7 +26,7 @@ from joey.core.models import ToolProtocol
 from joey.core.rewind import get_ts
 from joey.core.settings import Settings
 from joey.core.task import Answer, AskKind, Response
-from joey.engine.engine import Engine, TaskOptions
+from joey.engine.engine import Engine, StoredTaskState, TaskOptions
 from joey.engine.outcomes import Completed
 from joey.engine.runtime import TaskRuntime
 from joey.engine.task import Task
@@ -51,9 +51,9 @@ class RewindHarness(EngineHarness):
         engine = super().new_engine(store)
         make_runtime = engine._build_runtime
 
-        def with_checkpoints(options: TaskOptions) -> TaskRuntime:
+        def with_checkpoints(options: TaskOptions, stored: StoredTaskState) -> TaskRuntime:
             self.capabilities = Capabilities(checkpoints=self._stores.lease(self.root))
-            return make_runtime(options)
+            return make_runtime(options, stored)
 
         engine._build_runtime = with_checkpoints
         return engine

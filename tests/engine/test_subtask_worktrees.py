@@ -14,7 +14,7 @@ from joey.core.events import SubtaskSpawned, TaskCreated, WorktreeMerged
 from joey.core.models import ToolProtocol
 from joey.core.task import AskKind
 from joey.engine.asks import Unattended
-from joey.engine.engine import Engine, TaskOptions
+from joey.engine.engine import Engine, StoredTaskState, TaskOptions
 from joey.engine.outcomes import Completed
 from joey.engine.runtime import TaskRuntime
 from joey.engine.task import Task
@@ -53,12 +53,12 @@ class RepositoryHarness(EngineHarness):
         engine = super().new_engine(store)
         make_runtime = engine._build_runtime
 
-        def with_worktrees(options: TaskOptions) -> TaskRuntime:
+        def with_worktrees(options: TaskOptions, stored: StoredTaskState) -> TaskRuntime:
             root = options.workspace or self.root
             self.capabilities = Capabilities(
                 worktrees=GitWorktrees.open_if_supported(root, self.worktrees)
             )
-            return make_runtime(options)
+            return make_runtime(options, stored)
 
         engine._build_runtime = with_worktrees
         return engine
@@ -264,9 +264,9 @@ async def test_the_workspace_above_is_the_one_whose_trust_counts(
     seen: list[TaskOptions] = []
     make = repository_harness.engine._build_runtime
 
-    def watching(options: TaskOptions) -> TaskRuntime:
+    def watching(options: TaskOptions, stored: StoredTaskState) -> TaskRuntime:
         seen.append(options)
-        return make(options)
+        return make(options, stored)
 
     repository_harness.engine._build_runtime = watching
     parts = {

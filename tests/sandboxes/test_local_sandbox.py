@@ -191,7 +191,6 @@ async def test_the_second_flag_and_the_setting_count(
     monkeypatch.setattr(sandbox_module, "get_prober", lambda: NOTHING)
     env = {"ANTHROPIC_API_KEY": "key", "HOME": str(tmp_path)}
     options = make_options(workspace=tmp_path, home=tmp_path, env=env, yes=True, no_sandbox=True)
-    assert options.settings is not None
     await check_unattended_sandbox(options.settings)
     assert build_sandbox(tmp_path, tmp_path, env, options.settings) is None
     with pytest.raises(ConfigError):

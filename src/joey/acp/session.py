@@ -39,7 +39,7 @@ from joey.acp.editor import Editor, EditorFiles
 from joey.acp.permissions import EditorAnswerPolicy
 from joey.acp.prompts import PromptBlock, parse_prompt
 from joey.acp.terminals import EditorTerminals
-from joey.client.local import Engine, Task, TaskOptions
+from joey.client.local import Engine, ResolvedTaskOptions, Task, TaskOptions
 from joey.core.events import ModeSwitched
 from joey.core.modes import Mode, choose_fallback_mode
 from joey.core.settings import ModelRoute, TaskSecrets
@@ -70,13 +70,13 @@ class AcpServices(Protocol):
 
     def build_new_options(
         self, directory: Path, mode: str | None, model: str | None
-    ) -> TaskOptions:
+    ) -> ResolvedTaskOptions:
         """Of a new task."""
         ...
 
     def build_model_options(
         self, directory: Path, model: str, earlier: ModelRoute, secrets: TaskSecrets | None
-    ) -> TaskOptions:
+    ) -> ResolvedTaskOptions:
         """Of a task that is to go on with another model."""
         ...
 
@@ -140,7 +140,6 @@ class AcpSession:
         options = await asyncio.to_thread(
             self._services.build_new_options, self.directory, None, None
         )
-        assert options.profile and options.settings
         await self._load_choices(options.profile.provider)
         self._mode_slug = choose_fallback_mode(
             options.mode or options.settings.mode, tuple(self._modes)

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from joey.app.mcp_servers import McpServerPool
+from joey.app.options import resolve_options
 from joey.app.runtime import CodeIndexPool, build_runtime
 from joey.config.home import resolve_joey_home
-from joey.engine.engine import Engine, TaskOptions
+from joey.engine.engine import Engine, StoredTaskState, TaskOptions
 from joey.engine.runtime import TaskRuntime
 from joey.errors import ToolError
 from joey.ports import Store
@@ -44,8 +45,11 @@ def open_engine(
 
     worktrees = None if ephemeral else resolve_worktrees_directory(home)
 
-    def runtime(options: TaskOptions) -> TaskRuntime:
-        return build_runtime(options, registry, servers, indexes, checkpoints, worktrees, home, env)
+    def runtime(options: TaskOptions, stored: StoredTaskState) -> TaskRuntime:
+        resolved = resolve_options(options, stored, home, env)
+        return build_runtime(
+            resolved, registry, servers, indexes, checkpoints, worktrees, home, env
+        )
 
     return Engine(store, SystemClock(), runtime)
 

@@ -9,16 +9,17 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct, structs
 
-from joey.app.customizations import check_mode, load_modes
+from joey.app.customizations import apply_project_restrictions, check_mode, load_modes
 from joey.app.model_choice import (
     ModelChoice,
     ModelFlags,
     StoredModel,
     apply_client_fields,
+    apply_tuning,
     build_client_choice,
     choose_model,
     choose_resumed_model,
@@ -37,17 +38,20 @@ from joey.config.settings import (
     describe_unknown_settings,
     load_settings,
     overlay_settings,
+    resolve_reopened_settings,
 )
 from joey.core.models import ToolProtocol
 from joey.core.paths import FileScope
-from joey.core.settings import Limits, Profile, Settings, TaskSecrets
+from joey.core.redaction import strip_url_credentials
+from joey.core.settings import Limits, ModelRoute, Profile, Settings, TaskSecrets
 from joey.engine.asks import AnswerPolicy
-from joey.engine.engine import TaskOptions
+from joey.engine.engine import ResolvedTaskOptions, StoredTaskState, TaskOptions
 from joey.errors import ConfigError, WorkspaceError
 from joey.ports import TaskMetadata
 from joey.providers.factory import resolve_model
 from joey.providers.registry import find_provider_spec
 from joey.storage.task_store import TaskSecretFiles
+from joey.workspace.files import LocalFiles
 
 ALLOW_EVERYTHING = "*"
 UNLIMITED = Limits()
@@ -78,7 +82,7 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
     allow_writes: bool = False,
     no_sandbox: bool = False,
     add_dirs: tuple[str | Path, ...] = (),
-) -> TaskOptions:
+) -> ResolvedTaskOptions:
     """What a person's flags and files ask for.
 
     `earlier` is what a task that is resumed worked with: it stays with its model and address
@@ -104,7 +108,7 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
         secrets = TaskSecretFiles(home).load(earlier.id)
     choice = choose_model(flags, earlier, load_profiles(home), env, secrets)
     require_known_price(choice.profile, limits)
-    return TaskOptions(
+    return ResolvedTaskOptions(
         workspace=workspace,
         profile=choice.profile,
         settings=settings,
@@ -116,6 +120,61 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
         system_prompt=system_prompt,
         route=choice.route,
         secrets=choice.secrets,
+    )
+
+
+def resolve_options(
+    options: TaskOptions, stored: StoredTaskState, home: Path, env: Mapping[str, str]
+) -> ResolvedTaskOptions:
+    """The options with what they leave out: what the task remembers, else what files and variables
+    say. The settings are as strict as the project wants them.
+
+    Raises:
+        ConfigError, WorkspaceError
+    """
+    workspace = _choose_workspace(options, stored, home, env)
+    settings = load_settings(home) if options.settings is None else options.settings
+    secrets = stored.secrets or options.secrets
+    if options.profile is not None:
+        profile, route = options.profile, _build_profile_route(options.profile)
+    else:
+        choice = choose_model(ModelFlags(), stored.route, load_profiles(home), env, secrets)
+        profile, route = choice.profile, choice.route
+    route = options.route or route
+    private = {} if secrets is None else secrets.settings
+    if stored.configuration or private:
+        given, _ = split_settings_and_profile(stored.configuration)
+        settings = resolve_reopened_settings(settings, given, private)
+    previous = stored.route
+    if previous and (previous.provider, previous.model) == (profile.provider, profile.model):
+        profile = apply_tuning(profile, {**stored.configuration, **options.configuration})
+    if previous and previous.is_explicit:
+        route = structs.replace(route, is_explicit=True)  # once chosen for the task, it stays so
+    resolved = {
+        "workspace": workspace,
+        "profile": profile,
+        "settings": apply_project_restrictions(LocalFiles(workspace), home, env, settings),
+        "route": route,
+    }
+    return ResolvedTaskOptions(**{**structs.asdict(options), **resolved})
+
+
+def _choose_workspace(
+    options: TaskOptions, stored: StoredTaskState, home: Path, env: Mapping[str, str]
+) -> Path:
+    if isinstance(options, ResolvedTaskOptions):
+        return options.workspace
+    workspace = options.workspace
+    if workspace is None and stored.workspace is not None:
+        workspace = check_stored_workspace(stored.workspace, home, env)
+    return resolve_workspace(workspace or Path.cwd())
+
+
+def _build_profile_route(profile: Profile) -> ModelRoute:
+    """Of a profile that a program gave for the task."""
+    own_key = bool(profile.base_url or profile.api_key or profile.headers)
+    return structs.replace(
+        profile.route, base_url=strip_url_credentials(profile.base_url), has_own_key=own_key
     )
 
 
@@ -279,11 +338,11 @@ class _ClientConfiguration(Struct, frozen=True):
 
 
 def apply_configuration(
-    options: TaskOptions,
+    options: ResolvedTaskOptions,
     values: dict[str, Any],
     env: Mapping[str, str] | None = None,
     home: Path | None = None,
-) -> TaskOptions:
+) -> ResolvedTaskOptions:
     """The options of a new task with these laid over them; what is denied stays denied.
 
     Raises:
@@ -292,14 +351,38 @@ def apply_configuration(
     env = os.environ if env is None else env
     home = home or resolve_joey_home(env)
     parsed = _parse_configuration(values)
-    options = _apply_settings(options, parsed, home, env)
+    settings = _overlay_settings(options.settings, parsed, options.workspace, home, env)
+    options = _apply_settings(options, settings, parsed)
     profiles = load_profiles(home)
-    if options.profile is None or parsed.profile is not None:
+    if parsed.profile is not None:
         base = _choose_user_model(parsed, profiles, env)
     elif parsed.profile_keys:
-        base = ModelChoice(options.profile, options.route or options.profile.route, options.secrets)
+        base = ModelChoice(options.profile, options.route, options.secrets)
     else:
         return options
+    return _apply_model_choice(options, _apply_client_keys(base, parsed, env))
+
+
+def build_new_options(
+    workspace: Path, limits: Limits, values: dict[str, Any], home: Path, env: Mapping[str, str]
+) -> ResolvedTaskOptions:
+    """Options of a new task: the user's files with these laid over them.
+
+    Raises:
+        ConfigError: naming the key that does not fit.
+    """
+    user_settings = load_settings(home)
+    parsed = _parse_configuration(values)
+    settings = _overlay_settings(user_settings, parsed, workspace, home, env)
+    base = _choose_user_model(parsed, load_profiles(home), env)
+    options = ResolvedTaskOptions(
+        workspace=workspace,
+        profile=base.profile,
+        settings=settings,
+        route=base.route,
+        limits=limits,
+    )
+    options = _apply_settings(options, settings, parsed)
     return _apply_model_choice(options, _apply_client_keys(base, parsed, env))
 
 
@@ -341,8 +424,8 @@ def build_resume_options(
     """
     parsed = _parse_configuration(values)
     preferences = ConfigStore(home)
-    options = TaskOptions(workspace=workspace, settings=preferences.load_settings())
-    options = _apply_settings(options, parsed, home, env)
+    settings = _overlay_settings(preferences.load_settings(), parsed, workspace, home, env)
+    options = _apply_settings(TaskOptions(workspace=workspace), settings, parsed)
     if parsed.profile is not None:
         base = choose_user_model(parsed.profile, preferences.load_profiles(), env)
     elif parsed.profile_keys:
@@ -367,13 +450,24 @@ def _check_name(key: str, value: object) -> str | None:
     return value
 
 
-def _apply_settings(
-    options: TaskOptions, parsed: _ClientConfiguration, home: Path, env: Mapping[str, str]
-) -> TaskOptions:
-    workspace = options.workspace
-    assert workspace is not None
-    settings = overlay_settings(options.settings or Settings(), parsed.settings)
+def _overlay_settings(
+    settings: Settings,
+    parsed: _ClientConfiguration,
+    workspace: Path,
+    home: Path,
+    env: Mapping[str, str],
+) -> Settings:
+    settings = overlay_settings(settings, parsed.settings)
     check_mode(parsed.mode, lambda: load_modes(workspace, home, env, settings))
+    return settings
+
+
+_Options = TypeVar("_Options", bound=TaskOptions)
+
+
+def _apply_settings(
+    options: _Options, settings: Settings, parsed: _ClientConfiguration
+) -> _Options:
     private = {name: value for name, value in parsed.settings.items() if name in PRIVATE_KEYS}
     secrets = options.secrets
     if private:
@@ -389,7 +483,7 @@ def _apply_settings(
     )
 
 
-def _apply_model_choice(options: TaskOptions, choice: ModelChoice) -> TaskOptions:
+def _apply_model_choice(options: _Options, choice: ModelChoice) -> _Options:
     require_known_price(choice.profile, options.limits)
     secrets = choice.secrets
     if options.secrets is not None and options.secrets.settings:
@@ -406,7 +500,7 @@ def _apply_model_choice(options: TaskOptions, choice: ModelChoice) -> TaskOption
 
 def make_inspect_options(
     workspace: str, home: Path | None = None, env: Mapping[str, str] | None = None
-) -> TaskOptions:
+) -> ResolvedTaskOptions:
     """Nobody is asked for a key, and nothing is started: the model is never talked to, and what
     the task remembers of its own stays.
 
@@ -421,6 +515,10 @@ def make_inspect_options(
         browser_tool_enabled=False,
         image_profile="",
     )
-    return TaskOptions(
-        workspace=Path(workspace) if workspace else Path.cwd(), profile=Profile(), settings=quiet
+    profile = Profile()
+    return ResolvedTaskOptions(
+        workspace=Path(workspace) if workspace else Path.cwd(),
+        profile=profile,
+        settings=quiet,
+        route=profile.route,
     )

@@ -13,28 +13,20 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from joey.app.customizations import (
-    apply_project_restrictions,
-    build_hooks,
-    is_trusted,
-    load_customizations,
-)
+from joey.app.customizations import build_hooks, is_trusted, load_customizations
 from joey.app.mcp_servers import McpServerPool
-from joey.app.model_choice import apply_tuning
-from joey.app.options import check_stored_workspace, make_options, require_known_price
+from joey.app.options import require_known_price
 from joey.app.redaction import build_http_client
 from joey.app.sandbox import build_boundary, build_sandbox
 from joey.config.preferences import SettingsRuleStore
-from joey.config.profiles import choose_profile, load_profiles, split_settings_and_profile
-from joey.config.settings import resolve_reopened_settings
+from joey.config.profiles import choose_profile, load_profiles
 from joey.content.browser import Chromium, find_chromium, parse_viewport
 from joey.content.code_index import WorkspaceIndexPool
 from joey.content.diagnostics import LocalDiagnostics
 from joey.content.isolated import IsolatedDocumentReader, WebPageFetcher
 from joey.content.outlines import OutlineExtractor
-from joey.core.redaction import strip_url_credentials
-from joey.core.settings import Limits, ModelRoute, Profile, Settings
-from joey.engine.engine import TaskOptions
+from joey.core.settings import Settings
+from joey.engine.engine import ResolvedTaskOptions, TaskOptions
 from joey.engine.runtime import SUMMARY_PROFILE_KEY, ModeProviders, TaskRuntime
 from joey.errors import ConfigError, ToolError
 from joey.execution.bash_grammar import BashGrammar
@@ -60,7 +52,7 @@ if TYPE_CHECKING:
 
 
 def build_runtime(
-    options: TaskOptions,
+    options: ResolvedTaskOptions,
     registry: Registry,
     servers: McpServerPool,
     indexes: CodeIndexPool,
@@ -70,16 +62,11 @@ def build_runtime(
     env: Mapping[str, str],
 ) -> TaskRuntime:
     """`worktrees` is the folder for those of subtasks, where they may have any."""
-    options = _apply_restrictions(
-        _apply_stored_configuration(_fill_defaults(options, home, env)), home, env
-    )
-    assert options.profile and options.workspace and options.settings
-    sandbox, files = _build_sandbox_and_files(options, options.workspace, home, env)
+    sandbox, files = _build_sandbox_and_files(options, home, env)
     search = LocalSearch(files)
-    route = _build_route(options, options.profile)
-    extra_providers = _build_extra_providers(options.settings, route, options.limits, home, env)
+    http_client = build_http_client(options.profile, env)
     return TaskRuntime(
-        provider=make_provider(options.profile, build_http_client(options.profile, env), route),
+        provider=make_provider(options.profile, http_client, options.route),
         tool_registry=registry,
         files=_wrap_files(options, files),
         search=search,
@@ -89,9 +76,9 @@ def build_runtime(
         settings=options.settings,
         file_scope=options.file_scope,
         limits=options.limits,
-        route=route,
+        route=options.route,
         base_url=options.profile.base_url,
-        extra_providers=extra_providers,
+        extra_providers=_build_extra_providers(options, home, env),
         system_prompt=options.system_prompt,
         result_validator=_build_result_validator(options),
         tool_set_cache=servers.tool_set_cache,
@@ -124,16 +111,17 @@ def build_runtime(
             )
             if options.settings.mcp_enabled
             else None,
-            **_lease_workspace_services(options, files, options.settings, indexes, checkpoints),
+            **_lease_workspace_services(options, files, indexes, checkpoints),
         ),
     )
 
 
 def _build_sandbox_and_files(
-    options: TaskOptions, workspace: Path, home: Path, env: Mapping[str, str]
+    options: ResolvedTaskOptions, home: Path, env: Mapping[str, str]
 ) -> tuple[Sandbox | None, LocalFiles]:
     """What holds the commands of a task, and its file tools."""
-    settings, scope = _add_repository_access(options), options.file_scope
+    workspace, scope = options.workspace, options.file_scope
+    settings = _add_repository_access(options)
     sandbox = build_sandbox(workspace, home, env, settings, scope.added_directories)
     boundary = build_boundary(workspace, home, env, settings, scope)
     return sandbox, LocalFiles(
@@ -147,9 +135,9 @@ def _wrap_files(options: TaskOptions, files: LocalFiles) -> Files:
     return files if wrap is None or options.trust_root is not None else wrap(files)
 
 
-def _add_repository_access(options: TaskOptions) -> Settings:
+def _add_repository_access(options: ResolvedTaskOptions) -> Settings:
     """Commands in a worktree may look at the repository that it belongs to."""
-    settings = options.settings or Settings()
+    settings = options.settings
     top = None if options.trust_root is None else find_repository_root(options.trust_root)
     if top is None:
         return settings
@@ -157,78 +145,11 @@ def _add_repository_access(options: TaskOptions) -> Settings:
     return structs.replace(settings, sandbox_readable=readable)
 
 
-def _fill_defaults(options: TaskOptions, home: Path, env: Mapping[str, str]) -> TaskOptions:
-    """What was left out comes from files and variables."""
-    if options.profile is not None and options.workspace and options.settings is not None:
-        return options
-    workspace = options.workspace
-    if workspace is None and options.previous_workspace is not None:
-        workspace = check_stored_workspace(options.previous_workspace, home, env)
-    workspace = workspace or Path.cwd()
-    defaults = make_options(
-        workspace=workspace,
-        home=home,
-        env=env,
-        earlier=options.previous_route,
-        secrets=options.secrets,
-    )
-    return structs.replace(
-        options,
-        workspace=defaults.workspace,
-        profile=options.profile or defaults.profile,
-        settings=options.settings or defaults.settings,
-        route=options.route or defaults.route,
-    )
-
-
-def _apply_stored_configuration(options: TaskOptions) -> TaskOptions:
-    """With the settings that were given to a task which is opened again.
-
-    Raises:
-        ConfigError
-    """
-    profile, previous, settings = options.profile, options.previous_route, options.settings
-    assert profile and settings
-    private = {} if options.secrets is None else options.secrets.settings
-    if options.stored_configuration or private:
-        given, _ = split_settings_and_profile(options.stored_configuration)
-        settings = resolve_reopened_settings(settings, given, private)
-    if previous and (previous.provider, previous.model) == (profile.provider, profile.model):
-        profile = apply_tuning(profile, {**options.stored_configuration, **options.configuration})
-    return structs.replace(options, profile=profile, settings=settings)
-
-
-def _apply_restrictions(options: TaskOptions, home: Path, env: Mapping[str, str]) -> TaskOptions:
-    assert options.workspace and options.settings
-    files = LocalFiles(options.workspace)
-    return structs.replace(
-        options, settings=apply_project_restrictions(files, home, env, options.settings)
-    )
-
-
-def _build_route(options: TaskOptions, profile: Profile) -> ModelRoute:
-    """What the task remembers; a model that was once chosen for it stays so."""
-    route = options.route or _build_profile_route(profile)
-    previous = options.previous_route
-    return (
-        structs.replace(route, is_explicit=True)
-        if previous is not None and previous.is_explicit
-        else route
-    )
-
-
-def _build_profile_route(profile: Profile) -> ModelRoute:
-    """Of a profile that a program gave for the task."""
-    own_key = bool(profile.base_url or profile.api_key or profile.headers)
-    return structs.replace(
-        profile.route, base_url=strip_url_credentials(profile.base_url), has_own_key=own_key
-    )
-
-
 def _build_extra_providers(
-    settings: Settings, route: ModelRoute, limits: Limits, home: Path, env: Mapping[str, str]
+    options: ResolvedTaskOptions, home: Path, env: Mapping[str, str]
 ) -> ModeProviders | None:
-    profiles = {} if route.is_explicit else dict(settings.mode_api_configs)
+    settings = options.settings
+    profiles = {} if options.route.is_explicit else dict(settings.mode_api_configs)
     if settings.condensing_profile:
         profiles[SUMMARY_PROFILE_KEY] = settings.condensing_profile
     if not profiles:
@@ -237,7 +158,7 @@ def _build_extra_providers(
     def make(name: str) -> Provider:
         known = load_profiles(home)
         chosen = choose_profile(profiles=known, env=env, kinds=PROVIDER_SPECS, profile=name)
-        require_known_price(chosen, limits)
+        require_known_price(chosen, options.limits)
         return make_provider(chosen, build_http_client(chosen, env))
 
     return ModeProviders(profiles, make)
@@ -263,9 +184,8 @@ def _build_browser(
 
 
 def _lease_workspace_services(
-    options: TaskOptions,
+    options: ResolvedTaskOptions,
     files: LocalFiles,
-    settings: Settings,
     indexes: CodeIndexPool,
     stores: CheckpointStorePool,
 ) -> dict[str, Any]:
@@ -273,8 +193,8 @@ def _lease_workspace_services(
     if options.trust_root is not None:
         return {}
     return {
-        "code_index": indexes.lease(files, settings),
-        "checkpoints": _lease_checkpoints(stores, files.root, settings),
+        "code_index": indexes.lease(files, options.settings),
+        "checkpoints": _lease_checkpoints(stores, files.root, options.settings),
     }
 
 

@@ -13,7 +13,7 @@ from joey.app.engine import remove_worktree
 from joey.app.model_choice import StoredModel
 from joey.app.options import (
     UNLIMITED,
-    apply_configuration,
+    build_new_options,
     build_resume_options,
     check_stored_workspace,
     resolve_workspace,
@@ -25,7 +25,7 @@ from joey.config.settings import check_key_spelling
 from joey.core.models import ModelInfo
 from joey.core.modes import Mode, SlashCommand
 from joey.core.settings import Limits, Profile, TaskSecrets
-from joey.engine.engine import TaskOptions
+from joey.engine.engine import ResolvedTaskOptions, TaskOptions
 from joey.errors import ConfigError
 from joey.ports import SandboxLevel, TaskMetadata
 from joey.providers.factory import resolve_model
@@ -51,7 +51,7 @@ class Application:
         profile: str | None = None,
         configuration: dict[str, Any] | None = None,
         limits: Limits = UNLIMITED,
-    ) -> TaskOptions:
+    ) -> ResolvedTaskOptions:
         """Options of one task; `configuration` holds settings and keys of a profile for it alone.
 
         Raises:
@@ -63,12 +63,8 @@ class Application:
             given = given | {"currentApiConfigName": profile}
         if mode is not None:
             given = given | {"mode": mode}
-        options = TaskOptions(
-            workspace=resolve_workspace(workspace or self.workspace),
-            settings=self.preferences.load_settings(),
-            limits=limits,
-        )
-        return apply_configuration(options, given, self._env, self.home)
+        directory = resolve_workspace(workspace or self.workspace)
+        return build_new_options(directory, limits, given, self.home, self._env)
 
     def build_resume_options(
         self, task: TaskMetadata, secrets: TaskSecrets | None, configuration: dict[str, Any]

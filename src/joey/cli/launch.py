@@ -26,7 +26,7 @@ from joey.core.settings import Limits, TaskSecrets
 from joey.core.structured_output import JsonSchema, parse_schema
 from joey.core.task import TaskState
 from joey.engine.asks import Unattended
-from joey.engine.engine import Engine, TaskOptions
+from joey.engine.engine import Engine, ResolvedTaskOptions
 from joey.engine.task import Task
 from joey.errors import ConfigError, UntrustedAddressError
 from joey.ports import TaskMetadata
@@ -55,7 +55,7 @@ async def launch_task(
     options = build_task_options(arguments, earlier, policy)
     if configuration:
         options = apply_configuration(options, configuration)
-    if arguments.yes and options.settings is not None:
+    if arguments.yes:
         await check_unattended_sandbox(options.settings)
     if earlier is None:
         started = await engine.start(prompt, images=images, options=options, task_id=task_id)
@@ -129,7 +129,7 @@ def resolve_workspace_argument(arguments: Namespace) -> Path:
 
 def build_task_options(
     arguments: Namespace, earlier: TaskMetadata | None, policy: Unattended | None
-) -> TaskOptions:
+) -> ResolvedTaskOptions:
     """What the flags ask for.
 
     Raises:
@@ -144,8 +144,7 @@ def build_task_options(
         if _is_flag_error(str(error), arguments):
             raise UsageError(str(error)) from error
         raise
-    if options.profile is not None:
-        _check_base_url(arguments.base_url, options.profile.provider)
+    _check_base_url(arguments.base_url, options.profile.provider)
     if arguments.json_schema is None:
         return options
     return structs.replace(options, result_schema=load_schema(arguments.json_schema))
@@ -170,7 +169,7 @@ def _is_flag_error(message: str, arguments: Namespace) -> bool:
 
 def _build_options(
     arguments: Namespace, earlier: TaskMetadata | None, policy: Unattended | None
-) -> TaskOptions:
+) -> ResolvedTaskOptions:
     workspace = resolve_workspace_argument(arguments)
     if earlier is not None and earlier.workspace and not arguments.workspace:
         workspace = check_stored_workspace(

@@ -20,17 +20,15 @@ from joey.app.options import collect_settings_warnings
 from joey.core.events import Event, RequestStarted, TokenUsage
 from joey.core.mcp import McpServer, McpStatus
 from joey.core.redaction import remove_secrets
-from joey.engine.engine import TaskOptions
+from joey.engine.engine import ResolvedTaskOptions
 from joey.engine.task import Task
 from joey.ports import Mcp, RunningCommand
 from joey.presentation.text import get_terminal_width, to_one_line, wrap
 
 
-def format_banner(options: TaskOptions) -> str:
+def format_banner(options: ResolvedTaskOptions) -> str:
     """`joey 0.1.0 · some-model (provider) · ~/project`."""
     profile, workspace = options.profile, options.workspace
-    assert profile is not None
-    assert workspace is not None
     spoken = f"{profile.provider} at {_format_url(profile.base_url)}" if profile.base_url else ""
     model = f"{profile.model} ({spoken or profile.provider})"
     return f"joey {__version__} · {model} · {_format_directory(workspace)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from joey.client.session import Session
 from joey.engine.asks import Unattended
 from joey.engine.bus import Subscription
-from joey.engine.engine import Engine, TaskOptions
+from joey.engine.engine import Engine, ResolvedTaskOptions, TaskOptions
 from joey.engine.outcomes import Aborted, Completed, Ending, Failed
 from joey.engine.runtime import generate_task_id
 from joey.engine.task import Task
@@ -18,6 +18,7 @@ __all__ = [
     "Ending",
     "Engine",
     "Failed",
+    "ResolvedTaskOptions",
     "Subscription",
     "Task",
     "TaskOptions",

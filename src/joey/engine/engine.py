@@ -73,12 +73,6 @@ class TaskOptions(Struct, frozen=True, kw_only=True):
     """What is remembered of it, and of the configuration, outside the task's folder."""
     configuration: dict[str, Any] = {}
     """Settings given to this task alone, by their names in the files; stored with the task."""
-    stored_configuration: dict[str, Any] = {}
-    """Those stored with a task that is resumed; the engine fills them in."""
-    previous_workspace: Path | None = None
-    """Where that task worked, by its folder; used where `workspace` says nothing."""
-    previous_route: ModelRoute | None = None
-    """The model that a resumed task worked with; used where `profile` says nothing."""
     grants: TaskGrants | None = None
     """Rules that the person has added in this task already; subtasks share them."""
     file_scope: FileScope = FileScope()
@@ -90,7 +84,29 @@ class TaskOptions(Struct, frozen=True, kw_only=True):
     front_end_resources: FrontEndResources = FrontEndResources()
 
 
-RuntimeFactory = Callable[[TaskOptions], TaskRuntime]
+class ResolvedTaskOptions(TaskOptions, frozen=True, kw_only=True):
+    """Options that leave nothing to the settings: folder, model and settings are chosen."""
+
+    workspace: Path
+    profile: Profile
+    settings: Settings
+    route: ModelRoute
+
+
+class StoredTaskState(Struct, frozen=True, kw_only=True):
+    """What a task remembers of itself; used where the options say nothing. Empty for a new one."""
+
+    workspace: Path | None = None
+    """Where it worked, by its folder."""
+    route: ModelRoute | None = None
+    """The model that it worked with; of a new subtask, that of the task above it."""
+    secrets: TaskSecrets | None = None
+    """Those of the options included."""
+    configuration: dict[str, Any] = {}
+    """Settings that were given to it alone, and that the options do not name."""
+
+
+RuntimeFactory = Callable[[TaskOptions, StoredTaskState], TaskRuntime]
 
 
 class Engine:
@@ -132,7 +148,8 @@ class Engine:
         self, task_id: str, options: TaskOptions, parent: Task | None = None
     ) -> Task:
         """A task that has a name, a place and a mode, and nothing to do yet."""
-        runtime = self._build_runtime(options)
+        route = parent.recorder.projection.route if parent is not None else None
+        runtime = self._build_runtime(options, StoredTaskState(route=route))
         try:
             return self._create_with_runtime(runtime, task_id, options, parent)
         except BaseException:
@@ -214,7 +231,6 @@ class Engine:
             settings=runtime.settings,
             protocol=projection.protocol if is_xml else options.protocol,
             mode=None,
-            previous_route=projection.route,
             secrets=self._store.load_secrets(parent.id),
             configuration=projection.ledger.configuration,
             grants=parent.grants,
@@ -285,7 +301,7 @@ class Engine:
         journal, records = self._store.open(task_id)
         runtime: TaskRuntime | None = None
         try:
-            runtime = self._build_runtime(self._merge_stored_options(task_id, records, options))
+            runtime = self._build_runtime(options, self._load_state(task_id, records, options))
             subtasks = Subtasks(self, options)
             task = Task(journal, records, runtime, subtasks, options.policy, options.grants)
         except BaseException:
@@ -309,16 +325,15 @@ class Engine:
         await resume_interrupted_restore(task)
         return task
 
-    def _merge_stored_options(
+    def _load_state(
         self, task_id: str, records: Sequence[Record], options: TaskOptions
-    ) -> TaskOptions:
-        """The options with what the task remembers of itself."""
+    ) -> StoredTaskState:
+        """What the task remembers of itself; secrets that the options bring along are stored."""
         projection = TaskProjection()
         for record in records:
             projection.ledger.apply(record.event)
         for record in find_live_branch(records):
             projection.apply_branch_event(record.event)
-        previous_workspace = Path(projection.workspace) if projection.workspace else None
         secrets, given = self._store.load_secrets(task_id), _extract_secrets(options)
         if given is not None:
             if secrets is not None:
@@ -326,18 +341,15 @@ class Engine:
                 given = structs.replace(given, settings=settings)
             self._store.save_secrets(task_id, given)
             secrets = given
-        configuration = projection.ledger.configuration
-        stored = {
-            name: value
-            for name, value in configuration.items()
-            if name not in options.configuration
-        }
-        return structs.replace(
-            options,
-            previous_workspace=previous_workspace,
-            previous_route=projection.route,
+        return StoredTaskState(
+            workspace=Path(projection.workspace) if projection.workspace else None,
+            route=projection.route,
             secrets=secrets,
-            stored_configuration=stored,
+            configuration={
+                name: value
+                for name, value in projection.ledger.configuration.items()
+                if name not in options.configuration
+            },
         )
 
     def load_secrets(self, task_id: str) -> TaskSecrets | None:

@@ -35,7 +35,7 @@ from joey.core.wire.frames import (
     build_failure,
     build_success,
 )
-from joey.engine.engine import Engine, TaskOptions
+from joey.engine.engine import Engine, ResolvedTaskOptions, TaskOptions
 from joey.engine.task import Task
 from joey.errors import JoeyError, TaskNotFoundError
 from joey.ports import Store, TaskMetadata
@@ -420,7 +420,7 @@ class ServerServices(Protocol):
         profile: str | None = None,
         configuration: dict[str, Any] | None = None,
         limits: Limits = ...,
-    ) -> TaskOptions: ...
+    ) -> ResolvedTaskOptions: ...
 
     def build_resume_options(
         self, task: TaskMetadata, secrets: TaskSecrets | None, configuration: dict[str, Any]

@@ -27,7 +27,7 @@ from joey.cli.signals import handle_signals
 from joey.cli.stdin_reader import iter_chunks
 from joey.core.modes import Mode
 from joey.core.settings import ModelRoute, TaskSecrets
-from joey.engine.engine import TaskOptions
+from joey.engine.engine import ResolvedTaskOptions
 from joey.errors import ConfigError
 from joey.ports.storage import TaskQuery
 from joey.presentation.text import to_one_line
@@ -96,7 +96,7 @@ class LocalAcpServices:
 
     def build_new_options(
         self, directory: Path, mode: str | None, model: str | None
-    ) -> TaskOptions:
+    ) -> ResolvedTaskOptions:
         arguments = self._arguments
         return make_options(
             workspace=directory,
@@ -109,7 +109,7 @@ class LocalAcpServices:
 
     def build_model_options(
         self, directory: Path, model: str, earlier: ModelRoute, secrets: TaskSecrets | None
-    ) -> TaskOptions:
+    ) -> ResolvedTaskOptions:
         return make_options(workspace=directory, model=model, earlier=earlier, secrets=secrets)
 
     def list_modes(self, directory: Path) -> Sequence[Mode]:

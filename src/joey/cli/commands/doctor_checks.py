@@ -532,6 +532,4 @@ def _describe_proxies() -> str:
 
 def _load_profile() -> Profile:
     """Raises UserError."""
-    profile = make_options(workspace=resolve_current_directory()).profile
-    assert profile is not None
-    return profile
+    return make_options(workspace=resolve_current_directory()).profile

@@ -44,7 +44,7 @@ from joey.core.events import Event, MessageUnqueued, ModeSwitched, TokenUsage
 from joey.core.rewind import RewindPreview
 from joey.core.settings import Settings
 from joey.core.task import Todo
-from joey.engine.engine import Engine, TaskOptions
+from joey.engine.engine import Engine, ResolvedTaskOptions
 from joey.engine.task import Task
 from joey.errors import ConfigError, UserError
 from joey.ports import SandboxLevel, TaskMetadata
@@ -69,7 +69,7 @@ class LocalAppHost:
         self._engine = engine
         self._arguments = arguments
         self._needs_model = needs_model
-        self._new_task_options: TaskOptions | None = None
+        self._new_task_options: ResolvedTaskOptions | None = None
         self._cached_commands: tuple[float, list[CompletionItem]] = (-COMMANDS_CACHE_TTL_S, [])
         earlier = find_earlier_task(engine, arguments)
         left_in = "" if earlier is None or arguments.workspace else earlier.workspace
@@ -87,11 +87,11 @@ class LocalAppHost:
 
     # Options of tasks
 
-    def _build_new_options(self) -> TaskOptions:
+    def _build_new_options(self) -> ResolvedTaskOptions:
         """Those of a new task."""
         return build_task_options(self._arguments, None, None)
 
-    async def _build_resume_options(self, task_id: str) -> TaskOptions:
+    async def _build_resume_options(self, task_id: str) -> ResolvedTaskOptions:
         """Those of a task that goes on."""
         known = await asyncio.to_thread(self._find_metadata, task_id)
         return build_task_options(self._arguments, known, None)
@@ -107,7 +107,7 @@ class LocalAppHost:
         finally:
             index.close()
 
-    def _load_new_task_options(self) -> TaskOptions | None:
+    def _load_new_task_options(self) -> ResolvedTaskOptions | None:
         """What the next task would begin with; None as long as nothing would."""
         if self._new_task_options is None:
             try:
@@ -120,7 +120,7 @@ class LocalAppHost:
         if session is not None:
             return self._as_task(session).settings
         options = self._load_new_task_options()
-        return (options and options.settings) or Settings()
+        return Settings() if options is None else options.settings
 
     def _as_task(self, session: Session) -> Task:
         assert isinstance(session, Task)
@@ -134,7 +134,7 @@ class LocalAppHost:
 
     async def start_task(self, text: str, images: tuple[str, ...]) -> Session:
         options = self._build_new_options()
-        if self._arguments.yes and options.settings is not None:
+        if self._arguments.yes:
             await check_unattended_sandbox(options.settings)
         return await self._engine.start(text, images=images, options=options)
 
@@ -211,7 +211,7 @@ class LocalAppHost:
             background = 0
             options = self._load_new_task_options()
             mode = (options and options.mode) or settings.mode
-            name = options.profile.model if options and options.profile else "no model yet"
+            name = "no model yet" if options is None else options.profile.model
             window = 0
         return StatusInfo(
             mode=mode,

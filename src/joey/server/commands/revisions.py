@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from msgspec import structs
-
 from joey.core.events import CheckpointSaved
 from joey.core.history.branch import find_live_branch
 from joey.core.wire.commands import (
@@ -80,7 +78,7 @@ def _build_profile_options(hub: ServerHub, name: str | None) -> TaskOptions:
     if name not in hub.services.preferences.load_profiles().profiles:
         raise make_argument_error("arguments.profile", f"there is no profile '{name}'.")
     options = hub.services.build_options(profile=name)
-    return structs.replace(options, workspace=None, protocol=None)
+    return TaskOptions(profile=options.profile, route=options.route, settings=options.settings)
 
 
 async def get_checkpoints(hub: ServerHub, call: CommandCall) -> CheckpointList:
