@@ -46,7 +46,6 @@ from joey.core.events import (
     TaskAborted,
     TaskFailed,
     TaskFinished,
-    TokenUsage,
     UsageChanged,
 )
 from joey.core.history.branch import find_live_branch
@@ -213,7 +212,7 @@ class Conversation:
                 SessionInfoUpdate(
                     session_update="session_info_update", title=title or None, updated_at=now
                 ),
-                self._build_usage_update(self.task.total_usage),
+                _build_usage_update(self.task),
             ]
         )
 
@@ -278,7 +277,7 @@ class Conversation:
             case AskAnswered(ask_ts=ts) | AskWithdrawn(ask_ts=ts):
                 self._cancel_ask_jobs([(session.id, ts)])
             case UsageChanged() if session is task:
-                await self._send_updates([self._build_usage_update(task.total_usage)])
+                await self._send_updates([_build_usage_update(task)])
             case ModeSwitched(mode=mode) if session is task:
                 await self._on_mode_switched(mode)
             case ReplyReceived(stop_reason=reason) if (
@@ -312,14 +311,6 @@ class Conversation:
     async def _send_updates(self, updates: Iterable[SessionUpdate]) -> None:
         for update in updates:
             await self._editor.send_update(self.id, update)
-
-    def _build_usage_update(self, usage: TokenUsage) -> SessionUpdate:
-        assert self.task is not None
-        cost = Cost(amount=usage.total_cost, currency="USD") if usage.total_cost else None
-        window = self.task.provider.model.context_window
-        return UsageUpdate(
-            session_update="usage_update", used=usage.context_tokens, size=window, cost=cost
-        )
 
     # What it asks -----------------------------------------------------------------------------
 
@@ -372,3 +363,12 @@ class Conversation:
 async def _iter_events(subscription: Subscription) -> AsyncIterator[Event]:
     async for numbered in subscription:
         yield numbered.event
+
+
+def _build_usage_update(task: Task) -> SessionUpdate:
+    usage = task.total_usage
+    cost = Cost(amount=usage.total_cost, currency="USD") if usage.total_cost else None
+    window = task.provider.model.context_window
+    return UsageUpdate(
+        session_update="usage_update", used=usage.context_tokens, size=window, cost=cost
+    )
