@@ -159,7 +159,10 @@ def _choose_previous_model(
         if known is not None:
             flags = ModelFlags(model=model, profile=previous.profile)
     else:
-        flags, profiles = _resolve_task_address(model, previous, known, profiles, env)
+        provider = previous.provider or DEFAULT_PROVIDER
+        flags, profiles = _resolve_task_address(
+            model, provider, previous.base_url, known, profiles, env
+        )
     chosen = choose_profile(
         profiles=profiles, env=env, kinds=PROVIDER_SPECS, **structs.asdict(flags)
     )
@@ -216,7 +219,8 @@ def _choose_with_own_key(given: Profile, secrets: TaskSecrets) -> ModelChoice:
 
 def _resolve_task_address(
     model: str | None,
-    previous: StoredModel,
+    provider: str,
+    address: str,
     known: Profile | None,
     profiles: Profiles,
     env: Mapping[str, str],
@@ -226,17 +230,13 @@ def _resolve_task_address(
     Raises:
         UntrustedAddressError
     """
-    provider = previous.provider or DEFAULT_PROVIDER
     for profile in (*filter(None, (known,)), *profiles.profiles.values()):
-        if profile.provider == provider and is_same_address(profile.base_url, previous.base_url):
+        if profile.provider == provider and is_same_address(profile.base_url, address):
             return ModelFlags(model=model, profile=profile.name), profiles
     kind = find_provider_spec(provider)
-    if any(
-        is_same_address(own, previous.base_url) for own in (kind.base_url, find_base_url(kind, env))
-    ):
+    if any(is_same_address(own, address) for own in (kind.base_url, find_base_url(kind, env))):
         return ModelFlags(provider=provider, model=model), Profiles()
-    assert previous.base_url is not None
-    raise UntrustedAddressError(provider, previous.base_url)
+    raise UntrustedAddressError(provider, address)
 
 
 def _describe_service(previous: StoredModel) -> str:
