@@ -93,12 +93,12 @@ class ProfileAdmin:
                 f"There is no profile '{name}'. {_describe_known_profiles(profiles.profiles)}"
             )
         known = profiles.profiles.get(name or profiles.active)
-        effective = known
         if known is None or name is None:
             effective = choose_profile(
                 profiles=profiles, env=self._env, kinds=PROVIDER_SPECS, profile=name
             )
-        assert effective is not None
+        else:
+            effective = known
         written = None if known is None else self._preferences.get_profile_entry(known.name)
         return list(self._build_values(effective, known, collect_given_keys(written or {})))
 
