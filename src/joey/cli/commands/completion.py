@@ -262,8 +262,8 @@ def complete_words(words: Sequence[str]) -> CompletionResult:
             else _complete_value(walk, action, value, f"{flag}=")
         )
     if not walk.is_after_separator and current.startswith("-"):
-        return _filter_candidates(current, walk.iter_unused_flags())
-    return _complete_positional(walk, current)
+        return _filter_candidates(current, walk.iter_unused_flags(walk.parser))
+    return _complete_positional(walk, walk.parser, current)
 
 
 class _CommandLineWalker:
@@ -320,10 +320,9 @@ class _CommandLineWalker:
         else:
             self.positionals.append(word)
 
-    def iter_unused_flags(self) -> Iterator[CompletionCandidate]:
+    def iter_unused_flags(self, parser: argparse.ArgumentParser) -> Iterator[CompletionCandidate]:
         """Those that may still be written, by their long names first."""
-        assert self.parser is not None
-        for action in self.parser._actions:
+        for action in parser._actions:
             if action.help == argparse.SUPPRESS or not action.option_strings:
                 continue
             if isinstance(action, REPEATABLE_ACTIONS) or not self.used_flags & set(
@@ -335,14 +334,15 @@ class _CommandLineWalker:
                 )
 
 
-def _complete_positional(walk: _CommandLineWalker, current: str) -> CompletionResult:
-    assert walk.parser is not None
-    if (below := _find_subparsers(walk.parser)) is not None:
+def _complete_positional(
+    walk: _CommandLineWalker, parser: argparse.ArgumentParser, current: str
+) -> CompletionResult:
+    if (below := _find_subparsers(parser)) is not None:
         return _filter_candidates(
             current,
             (CompletionCandidate(name, _describe_parser(each)) for name, each in below.items()),
         )
-    positionals = walk.parser._get_positional_actions()
+    positionals = parser._get_positional_actions()
     number = len(walk.positionals)
     if number < len(positionals):
         return _complete_value(walk, positionals[number], current)
