@@ -34,8 +34,7 @@ async def follow_task_tree(
     Set `from_start` if these are all events of the task: then they name every subtask. Otherwise
     some subtasks may have been started before.
     """
-    listener = _TaskTreeListener()
-    listener.start(session, events, from_start=from_start)
+    listener = _TaskTreeListener(session, events, from_start=from_start)
     try:
         yield listener.iter_events()
     finally:
@@ -43,25 +42,21 @@ async def follow_task_tree(
 
 
 class _TaskTreeListener:
-    def __init__(self) -> None:
+    def __init__(self, session: Session, events: AsyncIterator[Event], *, from_start: bool) -> None:
         self._event_queue: asyncio.Queue[TaskTreeEvent | None] = asyncio.Queue(MAX_UNREAD_EVENTS)
-        self._root_job: asyncio.Task[None] | None = None
         self._subtask_jobs: set[asyncio.Task[None]] = set()
         self._followed_subtask_ids: set[str] = set()
         self._last_seq_by_subtask: dict[str, int] = {}
         """Subtasks that were followed before: how far."""
-
-    def start(self, session: Session, events: AsyncIterator[Event], *, from_start: bool) -> None:
         self._root_job = asyncio.ensure_future(self._read_root_events(session, events, from_start))
 
     async def iter_events(self) -> AsyncIterator[TaskTreeEvent]:
         while (tree_event := await self._event_queue.get()) is not None:
             yield tree_event
-        assert self._root_job is not None
         await self._root_job
 
     async def close(self) -> None:
-        jobs = [job for job in (self._root_job, *self._subtask_jobs) if job is not None]
+        jobs = [self._root_job, *self._subtask_jobs]
         for job in jobs:
             job.cancel()
         await asyncio.gather(*jobs, return_exceptions=True)
