@@ -385,13 +385,13 @@ class NativeCalls:
         for call in self._calls:
             if call.is_settled:
                 continue
-            if call.part_index is None:
+            part = call.part_index
+            if part is None:
                 if not call.provider_id and call.arguments.is_blank:
                     continue
-                self._start_part(call)
-            assert call.part_index is not None
+                part = self._start_part(call)
             arguments, problem = self._resolve_outcome(call, end)
-            self._settle_call(call, call.part_index, arguments, problem)
+            self._settle_call(call, part, arguments, problem)
 
     def get_partial_arguments(self, part: int) -> dict[str, Any] | None:
         """The arguments so far of the open call at this position, if there is one."""
@@ -400,11 +400,12 @@ class NativeCalls:
                 return call.arguments.parse_partial()
         return None
 
-    def _start_part(self, call: _NativeCall) -> None:
+    def _start_part(self, call: _NativeCall) -> int:
         call.id = self._call_ids.allocate(call.provider_id)
-        call.part_index = self._parts.start_call(call.id, call.name)
+        call.part_index = part = self._parts.start_call(call.id, call.name)
         if arguments := call.arguments.text:
-            self._parts.append_delta(call.part_index, arguments)
+            self._parts.append_delta(part, arguments)
+        return part
 
     def _resolve_outcome(
         self, call: _NativeCall, end: ReplyEnd
