@@ -133,13 +133,8 @@ class SupervisorTransport(asyncio.SubprocessTransport):
 
     async def wait_for_reply(self, patience: float) -> StartReply:
         """What comes of the command."""
-        await self._wait_for_first_message(patience)
-        assert self._reply_future is not None
-        return (
-            self._reply_future.result()
-            if self._reply_future.done()
-            else (b"Fit took too long", None)
-        )
+        reply = await self._wait_for_first_message(patience)
+        return reply.result() if reply.done() else (b"Fit took too long", None)
 
     async def wait_until_plan_read(self, patience: float) -> bool:
         """Whether somebody has begun with it; waits for the answer, if that comes soon."""
@@ -148,7 +143,7 @@ class SupervisorTransport(asyncio.SubprocessTransport):
             self._plan_fd is None or _is_plan_read(self._plan_fd)
         )
 
-    async def _wait_for_first_message(self, patience: float) -> None:
+    async def _wait_for_first_message(self, patience: float) -> asyncio.Future[StartReply]:
         loop = asyncio.get_running_loop()
         if self._reply_future is None:
             self._reply_future = loop.create_future()
@@ -158,6 +153,7 @@ class SupervisorTransport(asyncio.SubprocessTransport):
         except asyncio.CancelledError:
             self.disconnect()
             raise
+        return self._reply_future
 
     def read_reply_blocking(self, patience: float) -> bytes:
         """The answer, once all has ended; without an event loop.
@@ -177,9 +173,11 @@ class SupervisorTransport(asyncio.SubprocessTransport):
         self._pid = pid
         self._protocol = protocol
         protocol.connection_made(self)
-        asyncio.get_running_loop().add_reader(self._output_fd, self._read_output)
+        asyncio.get_running_loop().add_reader(
+            self._output_fd, self._read_output, self._output_fd, protocol
+        )
         if self._returncode is not None:
-            asyncio.get_running_loop().call_soon(self._notify_process_exited)
+            asyncio.get_running_loop().call_soon(self._notify_process_exited, protocol)
 
     def send_order(self, word: bytes) -> None:
         """Raises OSError: everything has ended."""
@@ -213,7 +211,7 @@ class SupervisorTransport(asyncio.SubprocessTransport):
             return
         if self._protocol is not None:
             asyncio.get_running_loop().remove_reader(self._output_fd)
-            asyncio.get_running_loop().call_soon(self._notify_output_closed)
+            asyncio.get_running_loop().call_soon(self._notify_output_closed, self._protocol)
         os.close(self._output_fd)
         self._output_fd = None
 
@@ -254,12 +252,11 @@ class SupervisorTransport(asyncio.SubprocessTransport):
             return
         self._returncode = code
         if self._protocol is not None:
-            self._notify_process_exited()
+            self._notify_process_exited(self._protocol)
 
-    def _notify_process_exited(self) -> None:
-        assert self._protocol is not None
-        self._protocol.process_exited()
-        self._notify_if_all_ended()
+    def _notify_process_exited(self, protocol: asyncio.SubprocessProtocol) -> None:
+        protocol.process_exited()
+        self._notify_if_all_ended(protocol)
 
     def _close_plan(self) -> None:
         if self._plan_fd is not None:
@@ -275,28 +272,24 @@ class SupervisorTransport(asyncio.SubprocessTransport):
 
     # What the command says
 
-    def _read_output(self) -> None:
-        assert self._output_fd is not None
-        assert self._protocol is not None
+    def _read_output(self, output: int, protocol: asyncio.SubprocessProtocol) -> None:
         try:
-            data = os.read(self._output_fd, _CHUNK_BYTES)
+            data = os.read(output, _CHUNK_BYTES)
         except BlockingIOError:
             return
         if data:
-            self._protocol.pipe_data_received(_STDOUT_FD, data)
+            protocol.pipe_data_received(_STDOUT_FD, data)
         else:
             self.close()
 
-    def _notify_output_closed(self) -> None:
-        assert self._protocol is not None
-        self._protocol.pipe_connection_lost(_STDOUT_FD, None)
-        self._notify_if_all_ended()
+    def _notify_output_closed(self, protocol: asyncio.SubprocessProtocol) -> None:
+        protocol.pipe_connection_lost(_STDOUT_FD, None)
+        self._notify_if_all_ended(protocol)
 
-    def _notify_if_all_ended(self) -> None:
+    def _notify_if_all_ended(self, protocol: asyncio.SubprocessProtocol) -> None:
         self._pending_end_count -= 1
         if not self._pending_end_count:
-            assert self._protocol is not None
-            self._protocol.connection_lost(None)
+            protocol.connection_lost(None)
 
 
 def _is_plan_read(plan: int) -> bool:
