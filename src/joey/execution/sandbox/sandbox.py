@@ -297,20 +297,21 @@ class LocalSandbox:
         self._scan_protected_names(Path(os.path.realpath(self._config.workspace)))
         self._get_layout()
 
-    def _scan_protected_names(self, workspace: Path) -> dict[str, ScannedDirectory]:
+    def _scan_protected_names(
+        self, workspace: Path
+    ) -> tuple[ProtectedPathScanner, dict[str, ScannedDirectory]]:
         from joey.execution.sandbox.protected_scan import ProtectedPathScanner
 
         with self._scan_lock:
             if self._scanner is None:
                 self._scanner = ProtectedPathScanner(str(workspace))
-            return self._scanner.scan()
+            return self._scanner, self._scanner.scan()
 
     def _scan_and_warn(self, workspace: Path) -> dict[str, ScannedDirectory]:
         from joey.execution.sandbox.protected_scan import MAX_SCANNED_DIRECTORIES
 
-        found = self._scan_protected_names(workspace)
-        assert self._scanner is not None
-        if not self._scanner.is_complete and not self._has_warned:
+        scanner, found = self._scan_protected_names(workspace)
+        if not scanner.is_complete and not self._has_warned:
             self._has_warned = True
             log.warning(
                 "the workspace has more than %d folders: protected names in those that lie"
