@@ -175,13 +175,13 @@ class ConversationView(ScrollView, can_focus=False):
 
     def _measure_and_scroll(self, anchor: tuple[int, int] | None = None) -> None:
         """Measure what is in sight until nothing moves any more; without a hold, at the end."""
-        height = self.size.height
-        if self._draw_context is None or height <= 0:
+        height, context = self.size.height, self._draw_context
+        if context is None or height <= 0:
             return
         while True:
             last = max(0, self._block_heights.total - height)
             y = last if anchor is None else min(last, max(0, self._find_anchor_line(*anchor)))
-            if not self._measure_blocks(y, y + height):
+            if not self._measure_blocks(context, y, y + height):
                 break
         self._set_scroll_position(y)
 
@@ -192,14 +192,13 @@ class ConversationView(ScrollView, can_focus=False):
             inner, max(0, self._block_heights[index] - 1)
         )
 
-    def _measure_blocks(self, start: int, end: int) -> bool:
+    def _measure_blocks(self, context: DrawContext, start: int, end: int) -> bool:
         """Whether a block between these lines has another height than was thought."""
-        assert self._draw_context is not None
         index, inner = self._block_heights.find_block(start)
         top, moved = start - inner, False
         while index < len(self._block_heights) and top < end:
             block = self._timeline.blocks[index]
-            height = block.measure_height(self._draw_context)
+            height = block.measure_height(context)
             moved = moved or height != self._block_heights[index]
             self._block_heights.set_height(index, height)
             top += height

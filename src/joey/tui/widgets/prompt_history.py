@@ -99,10 +99,10 @@ class PromptHistory:
             draft.pastes,
             draft.is_shell_command,
         )
-        if self._file is None or not self._try_to_write(entry):
+        if self._file is None or not self._try_to_write(self._file, entry):
             self._unwritten_prompts.append(entry)
 
-    def _try_to_write(self, entry: StoredPrompt) -> bool:
+    def _try_to_write(self, file: Path, entry: StoredPrompt) -> bool:
         text = "\n".join((entry.text, *entry.pasted.values()))
         if redact_log_line(text, self._redactor) != text:
             return False
@@ -110,15 +110,14 @@ class PromptHistory:
         if len(line) > _MAX_ENTRY_BYTES:
             return False
         try:
-            assert self._file is not None
-            make_private_directory(self._file.parent)
-            with _open_locked(self._file) as descriptor:
+            make_private_directory(file.parent)
+            with _open_locked(file) as descriptor:
                 nobody_else_wrote = _read_file_state(descriptor) == self._last_read_state
                 _append_line(descriptor, line)
                 if nobody_else_wrote:
                     self._last_read_state = _read_file_state(descriptor)
                 if os.fstat(descriptor).st_size > _MAX_FILE_BYTES:
-                    _drop_older_prompts(self._file, descriptor)
+                    _drop_older_prompts(file, descriptor)
         except OSError as error:
             self._set_storage_error(error)
             return False
