@@ -86,9 +86,10 @@ class WorkspaceCheckpoints:
         self._early_save_tasks.add(saving)
         saving.add_done_callback(self._early_save_tasks.discard)
 
-    def _start_first_scan(self) -> None:
+    def _start_first_scan(self) -> asyncio.Task[None]:
         if self._first_scan_task is None:
             self._first_scan_task = asyncio.create_task(self._run_first_scan())
+        return self._first_scan_task
 
     async def _save_early(self, task_id: str) -> None:
         try:
@@ -211,9 +212,7 @@ class WorkspaceCheckpoints:
 
     async def _await_first_scan(self) -> None:
         """Have looked at the files once: that goes on when who waits for it has no more time."""
-        self._start_first_scan()
-        assert self._first_scan_task is not None
-        await asyncio.shield(self._first_scan_task)
+        await asyncio.shield(self._start_first_scan())
 
     @asynccontextmanager
     async def _open_shadow(self, *, low_priority: bool = False) -> AsyncIterator[ShadowRepository]:
