@@ -197,7 +197,7 @@ class LocalSearch:
         path = os.fsdecode(raw)
         relative = _strip_directory(path, self._files.root)
         if question.file_pattern is not None and not _matches_file_pattern(
-            question, path, relative
+            question.file_pattern, question.target, path, relative
         ):
             return None
         if relative is not None and self._files.ignore_rules.is_hidden(relative):
@@ -211,15 +211,16 @@ def _confirm_hits(found: Sequence[RawHit]) -> list[SearchHit]:
     return [each.search_hit for each in found if verify_hit(each.path, each.offset_texts)]
 
 
-def _matches_file_pattern(question: _SearchQuery, path: str, relative: str | None) -> bool:
+def _matches_file_pattern(
+    pattern: FilePattern, target: ResolvedPath, path: str, relative: str | None
+) -> bool:
     """Patterns may start at the folder that is searched, or at the workspace."""
-    assert question.file_pattern is not None
-    below = _strip_directory(path, question.target.path)
+    below = _strip_directory(path, target.path)
     if below is None:
-        return path == str(question.target.path)
-    if question.file_pattern.matches(below):
+        return path == str(target.path)
+    if pattern.matches(below):
         return True
-    return relative is not None and question.file_pattern.matches(relative)
+    return relative is not None and pattern.matches(relative)
 
 
 def _strip_directory(path: str, directory: Path) -> str | None:
