@@ -84,11 +84,11 @@ class GitWorktrees:
         await ours.check_version()
         directory = self.get_directory(name)
         tree, head = await ours.write_snapshot_tree(), await ours.resolve_revision("HEAD")
-        base = head
         if head is None or await ours.resolve_revision("HEAD^{tree}") != tree:
             parents = [] if head is None else [head]
             base = await ours.create_commit(tree, parents, f"The workspace when task {name} began")
-        assert base is not None
+        else:
+            base = head
         make_private_directory(self._worktrees_directory)
         self._worktrees_directory.chmod(0o700)
         await ours.run_text(
