@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from joey.content.isolated import run_isolated
+from joey.content.isolated_workers import run_isolated
 from joey.system import subprocess
 from joey.tui.widgets.clipboard import read_clipboard_image
 from joey.workspace import ripgrep

@@ -231,7 +231,7 @@ def test_references_and_tags_of_yaml_do_no_harm() -> None:
 def test_whatever_is_in_the_file_there_are_modes(
     tmp_path_factory: pytest.TempPathFactory, data: bytes
 ) -> None:
-    from joey.config.modes import load_modes
+    from joey.config.custom_modes import load_modes
 
     root = tmp_path_factory.mktemp("any")
     (root / ".roomodes").write_bytes(data)

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from joey.core.path_access import ResolvedPath
+
 from joey.core.file_state import FileStamp, ReadTracker
-from joey.core.paths import ResolvedPath
 
 NOW, LATER = FileStamp(3, 1), FileStamp(3, 2)
 

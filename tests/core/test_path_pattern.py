@@ -5,8 +5,8 @@ import re
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from joey.core.js_regex_engine import PathPattern, PatternError
 
-from joey.core.js_regex import PathPattern, PatternError
 from joey.core.modes import Grant, ToolGroup
 from tests.bounded import run_bounded
 
@@ -94,7 +94,7 @@ def test_no_pattern_takes_longer_than_its_steps(pattern: str) -> None:
 )
 def test_no_pattern_and_no_path_takes_long(pattern: str, path: str) -> None:
     run_bounded(
-        "import sys; from joey.core.js_regex import PathPattern\n"
+        "import sys; from joey.core.js_regex_engine import PathPattern\n"
         "PathPattern(sys.argv[1]).matches(sys.stdin.read())",
         pattern,
         given=path,

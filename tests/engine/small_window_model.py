@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from joey.testing.scripted_provider import ScriptedProvider, ScriptedTurn
+
 from joey.core.context.condense import CONDENSE_SYSTEM_PROMPT
 from joey.core.events import ContextCondensed, ContextTruncated
 from joey.core.messages import Message, TextBlock, get_blocks
@@ -12,7 +14,6 @@ from joey.core.settings import Profile
 from joey.engine.task import Task
 from joey.providers.anthropic import AnthropicRequestBuilder
 from joey.testing.script import Turn, call, fail, say, usage
-from joey.testing.scripted import ScriptedProvider, ScriptedTurn
 from tests.engine.engine_harness import list_durable_events
 from tests.service_rules import check_request
 

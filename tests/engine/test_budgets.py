@@ -12,9 +12,10 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from joey.core.history.usage_ledger import UsageLedger
+from joey.testing.scripted_provider import ScriptItem
 
 from joey.core.events import ContextCondensed, Spending, TaskFailed, TaskStarted, ToolFinished
-from joey.core.history.ledger import UsageLedger
 from joey.core.messages import Chunk, TextChunk, Usage, UsageChunk
 from joey.core.models import ModelInfo, ModelRequest, Prices
 from joey.core.settings import Limits
@@ -25,7 +26,6 @@ from joey.engine.outcomes import Completed, Ending, Failed
 from joey.engine.task import Task
 from joey.errors import ProviderError, ProviderFailure
 from joey.testing.script import Turn, call
-from joey.testing.scripted import ScriptItem
 from tests.engine.engine_harness import (
     TIMEOUT_S,
     EngineHarness,

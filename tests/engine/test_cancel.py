@@ -9,6 +9,8 @@ from pathlib import Path
 
 import psutil
 import pytest
+from joey.core.prompts.messages_to_model import render_interrupted_call
+from joey.testing.scripted_provider import ScriptedProvider
 
 from joey.app import make_options, open_engine
 from joey.core.events import (
@@ -20,14 +22,12 @@ from joey.core.events import (
     TaskAborted,
 )
 from joey.core.messages import CallChunk, ToolUseBlock
-from joey.core.prompts.replies import render_interrupted_call
 from joey.core.settings import Settings
 from joey.core.task import AskKind, TaskState
 from joey.engine.asks import Unattended
 from joey.engine.outcomes import Aborted, Completed
 from joey.engine.task import Task
 from joey.testing.script import Turn, call, fail, pause, say
-from joey.testing.scripted import ScriptedProvider
 from joey.testing.server import ModelServer
 from tests.engine.engine_harness import (
     TIMEOUT_S,

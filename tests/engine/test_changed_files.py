@@ -7,13 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from joey.testing.scripted_provider import ScriptedProvider
 
 from joey.core.file_state import ReadTracker
 from joey.engine.asks import Unattended
 from joey.engine.environment import find_recently_modified
 from joey.ports import ResolvedPath
 from joey.testing.script import Turn, call
-from joey.testing.scripted import ScriptedProvider
 from joey.workspace.files import LocalFiles
 from tests.engine.engine_harness import EngineHarness, finish, list_texts, wait_for_ending
 

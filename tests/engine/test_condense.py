@@ -10,6 +10,7 @@ from typing import Literal
 
 import msgspec
 import pytest
+from joey.testing.scripted_provider import ScriptedProvider, ScriptedTurn
 
 from joey.core.context.condense import DEFAULT_CONDENSE_INSTRUCTION
 from joey.core.events import RequestStarted, RowOpened, TaskFinished
@@ -23,7 +24,6 @@ from joey.engine.task import Task
 from joey.errors import CondenseError, ConfigError, UserError
 from joey.ports import Provider
 from joey.testing.script import Turn, fail, pause, say
-from joey.testing.scripted import ScriptedProvider, ScriptedTurn
 from tests.engine.engine_harness import (
     TIMEOUT_S,
     EngineHarness,

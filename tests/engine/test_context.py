@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from joey.testing.scripted_provider import ScriptedTurn
 
 from joey.content.outlines import OutlineExtractor
 from joey.core.events import MessageQueued
@@ -15,7 +16,6 @@ from joey.engine.outcomes import Completed, Failed
 from joey.engine.task import Task
 from joey.ports import Capabilities
 from joey.testing.script import Turn, call, fail, say
-from joey.testing.scripted import ScriptedTurn
 from tests.engine.engine_harness import (
     EngineHarness,
     find_rows,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
+from joey.testing.scripted_provider import ScriptedProvider
 
 from joey.core.events import RowAdded
 from joey.core.models import ToolProtocol
@@ -13,7 +14,6 @@ from joey.execution.custom_tools import LocalCustomTools
 from joey.execution.processes import kill_marked_processes
 from joey.ports import Capabilities
 from joey.testing.script import Turn, call, say
-from joey.testing.scripted import ScriptedProvider
 from tests.engine.engine_harness import EngineHarness, finish, wait_for_ask
 
 GREET = '''"""Greet somebody."""

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from joey.testing.scripted_provider import ScriptedTurn
 
 from joey.core.events import AskOpened, CommandOutputDelta
 from joey.core.models import ModelRequest
@@ -19,7 +20,6 @@ from joey.engine.outcomes import Failed
 from joey.engine.task import Task
 from joey.errors import StoreError
 from joey.testing.script import Call, Turn, call
-from joey.testing.scripted import ScriptedTurn
 from tests.engine.engine_harness import (
     EngineHarness,
     finish,

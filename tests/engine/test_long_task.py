@@ -30,6 +30,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from joey.testing.scripted_provider import ScriptedProvider, ScriptedTurn
 from msgspec import structs
 
 from joey.core.events import AskOpened
@@ -47,7 +48,6 @@ from joey.engine.task import Task
 from joey.errors import UserError
 from joey.storage.task_store import JsonFileStore
 from joey.testing.script import Call, Gate, Step, Turn, call, redacted, say, think
-from joey.testing.scripted import ScriptedProvider, ScriptedTurn
 from tests.engine.engine_harness import EngineHarness, done
 from tests.service_rules import check_messages, check_request
 

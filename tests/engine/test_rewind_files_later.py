@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from joey.testing.scripted_provider import ScriptedTurn
 
 from joey.core.events import (
     AskOpened,
@@ -23,7 +24,6 @@ from joey.engine.outcomes import Completed
 from joey.engine.task import Task
 from joey.errors import UserError
 from joey.testing.script import Turn, call
-from joey.testing.scripted import ScriptedTurn
 from tests.engine.engine_harness import (
     finish,
     list_durable_events,

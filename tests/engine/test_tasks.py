@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from joey.testing.scripted_provider import ScriptedProvider
 
 from joey.core.events import AskOpened, MessageQueued, RowDelta
 from joey.core.mcp import McpResult, McpServer
@@ -16,7 +17,6 @@ from joey.engine.asks import Unattended
 from joey.engine.engine import TaskOptions
 from joey.ports import Capabilities
 from joey.testing.script import Turn, call, pause, say
-from joey.testing.scripted import ScriptedProvider
 from tests.engine.engine_harness import (
     TIMEOUT_S,
     EngineHarness,

@@ -1,14 +1,14 @@
 from __future__ import annotations
 
 import pytest
-
-from joey.cli.headless.stream_json import (
+from joey.cli.headless.roo_stream_json import (
     JsonLine,
     RunResult,
     StreamJsonEncoder,
     build_init_line,
     build_result_line,
 )
+
 from joey.core.events import (
     ArgumentsDelta,
     AskAnswered,

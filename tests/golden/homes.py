@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from joey.mcp.server_admin import ServerInfo
 
 import joey
 from joey.cli.command_line import build_run_parser
@@ -41,7 +42,6 @@ from joey.engine.outcomes import Failed
 from joey.engine.recorder import Recorder
 from joey.errors import ProviderFailure
 from joey.mcp.config import ServerEntry as McpEntry
-from joey.mcp.servers import ServerInfo
 from joey.ports import TaskMetadata
 from joey.server.ipc_protocol import IpcCommand
 from joey.storage.journal import decode_journal, encode_record

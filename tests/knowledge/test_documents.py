@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joey.content.document_worker import MAX_TEXT_CHARS, collect_text, extract_lines
-from joey.content.isolated import IsolatedDocumentReader
+from joey.content.isolated_workers import IsolatedDocumentReader
 from joey.errors import ToolError
 from joey.workspace.files import LocalFiles
 from tests.knowledge.sample_documents import (

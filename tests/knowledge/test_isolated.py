@@ -5,7 +5,7 @@ import asyncio
 import psutil
 import pytest
 
-from joey.content.isolated import run_isolated
+from joey.content.isolated_workers import run_isolated
 from joey.errors import ToolError
 
 SLOW = b"<<A " * 100_000

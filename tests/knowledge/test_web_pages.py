@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from joey.content.isolated import WebPageFetcher
+from joey.content.isolated_workers import WebPageFetcher
 from joey.content.web_page_worker import convert_html_to_markdown
 from joey.errors import ToolError
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import psutil
 import pytest
+from joey.mcp.server_admin import ServerAdmin
 
 from joey.errors import ToolError, UserError
 from joey.mcp.leases import HubConfig
 from joey.mcp.login import open_callback_server
-from joey.mcp.servers import ServerAdmin
 from tests.mcp.hub_harness import HubHarness, names, server, settled, until
 from tests.mcp.web_server import Web, serving
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from joey.core.path_access import ResolvedPath
 from msgspec import structs
 
 from joey.core.events import TaskPaused, ToolStarted
-from joey.core.paths import ResolvedPath
 from joey.core.permissions.policy import (
     WORKSPACE_EDITS_TEXT,
     Access,

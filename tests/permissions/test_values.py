@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from joey.app.permissions import PermissionExplainer, PermissionFlags
+from joey.app.permission_explanations import PermissionExplainer, PermissionFlags
 from joey.core.permissions.arguments import ProgramSpec
 from joey.core.permissions.git_commands import READ_ONLY_SUBCOMMANDS, build_git_spec
 from joey.core.permissions.program_tables import (

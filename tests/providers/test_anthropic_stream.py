@@ -23,7 +23,7 @@ from joey.providers.anthropic import AnthropicStreamDecoder
 from joey.providers.errors import ServiceInfo
 from joey.providers.registry import find_model_info
 from joey.providers.sse import SseReader
-from joey.testing import wire_format
+from joey.testing import provider_streams
 from joey.testing.script import (
     Turn,
     call,
@@ -274,8 +274,10 @@ def test_however_the_bytes_are_split_the_chunks_say_the_same(places: list[int], 
     turn = Turn(
         think("Größe", "sig", size), say("Wörter 🦘", size), call("x", {"a": "ü\n"}, chunk=size)
     )
-    body = wire_format.encode_opening_event(turn, "anthropic", 1, "m") + b"".join(
-        frame for frame in wire_format.build_playback(turn, "anthropic") if isinstance(frame, bytes)
+    body = provider_streams.encode_opening_event(turn, "anthropic", 1, "m") + b"".join(
+        frame
+        for frame in provider_streams.build_playback(turn, "anthropic")
+        if isinstance(frame, bytes)
     )
     data = b"".join(line for line in body.split(b"\r\n") if line.startswith(b"event"))
     edges = [0, *sorted(place % (len(data) + 1) for place in places), len(data)]

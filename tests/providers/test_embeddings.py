@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from joey.providers.http_client import HttpClient
 from msgspec import structs
 
 from joey.core.settings import Profile
@@ -18,7 +19,6 @@ from joey.providers.embeddings import (
     MAX_BATCH_TEXTS,
     EmbeddingClient,
 )
-from joey.providers.http import HttpClient
 from tests.providers.sockets import Reader, Writer, read_request, run_server
 
 PROFILE = Profile(name="vectors", provider="openai", model="embed-small", api_key="k3y-secret")

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from joey.providers.http_client import HttpClient
 from msgspec import structs
 
 from joey.core.settings import ModelRoute, Profile
@@ -20,7 +21,6 @@ from joey.providers.errors import (
     parse_retry_after,
 )
 from joey.providers.factory import make_provider
-from joey.providers.http import HttpClient
 from joey.testing.script import Fail, Turn, disconnect, fail, say
 from tests.providers.provider_connection import MODEL_REQUEST, PROFILES, stream_until_error
 from tests.providers.sockets import Reader, Writer, read_request, run_server

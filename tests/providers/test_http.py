@@ -6,10 +6,10 @@ import ssl
 from collections.abc import AsyncIterator
 
 import pytest
+from joey.providers.http_client import HttpClient
 
 from joey.errors import ConfigError, ProviderError, ProviderFailure
 from joey.providers.connection import describe_failure, parse_url
-from joey.providers.http import HttpClient
 from tests.providers.sockets import OK_RESPONSE, Proxy, Reader, Writer, read_request, run_server
 
 

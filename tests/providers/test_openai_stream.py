@@ -6,6 +6,8 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from joey.providers.http_client import HttpClient
+from joey.testing.provider_streams import encode_http_chunk
 from msgspec import structs
 
 from joey.core.messages import (
@@ -21,7 +23,6 @@ from joey.core.messages import (
 from joey.errors import ProviderError, ProviderFailure
 from joey.providers.errors import ServiceInfo
 from joey.providers.factory import make_provider
-from joey.providers.http import HttpClient
 from joey.providers.openai import OpenAiStreamDecoder
 from joey.providers.sse import ServerSentEvent
 from joey.testing.script import (
@@ -37,7 +38,6 @@ from joey.testing.script import (
     think,
     usage,
 )
-from joey.testing.wire_format import encode_http_chunk
 from tests.providers.provider_connection import (
     MODEL_REQUEST,
     PROFILES,

@@ -9,13 +9,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from joey.providers.http_client import HttpClient
 
 from joey.core.messages import Message, TextChunk
 from joey.core.models import ModelRequest
 from joey.core.settings import Profile
 from joey.errors import ProviderError, ProviderFailure
 from joey.providers.factory import make_provider
-from joey.providers.http import HttpClient
 from joey.testing.script import Turn, say
 from joey.testing.server import ModelServer
 from tests.providers.sockets import Proxy, Reader, Writer, relay_bytes, run_server

@@ -6,9 +6,9 @@ from collections import Counter
 
 from hypothesis import given
 from hypothesis import strategies as st
+from joey.providers.conversation_encoder import ConversationEncoder
 
 from joey.core.messages import Message, TextBlock
-from joey.providers.request_encoder import ConversationEncoder
 
 
 def is_users(message: Message) -> bool:

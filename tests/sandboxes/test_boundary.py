@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from joey.core.path_access import FileScope, ResolvedPath
 
 from joey.app.sandbox import build_boundary
-from joey.core.paths import FileScope, ResolvedPath
 from joey.core.settings import Settings
 from joey.workspace.files import LocalFiles
 from tests.sandboxes.conftest import SandboxHarness

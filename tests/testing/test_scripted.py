@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from joey.testing.scripted_provider import ScriptedProvider, ScriptEndedError, ScriptItem
 
 from joey.core.messages import (
     CallChunk,
@@ -30,7 +31,6 @@ from joey.testing.script import (
     think,
     usage,
 )
-from joey.testing.scripted import ScriptedProvider, ScriptEndedError, ScriptItem
 
 ASK = ModelRequest("Be brief.", [Message("user", "Hello?")])
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from joey.providers.http_client import HttpClient
 
 from joey.core.messages import CallChunk, Message, TextBlock, TextChunk
 from joey.core.models import ModelRequest
@@ -17,7 +18,6 @@ from joey.core.settings import Profile
 from joey.errors import ProviderError, ProviderFailure
 from joey.ports import Provider
 from joey.providers.factory import make_provider
-from joey.providers.http import HttpClient
 from joey.testing.script import Turn, call, fail, pause, raw, read_script, say
 from joey.testing.server import ModelServer, Request, by_conversation
 

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from joey.providers.http_client import HttpClient
 
 from joey.core.settings import Profile
 from joey.errors import IgnoredPathError, ToolError
 from joey.ports import Capabilities, ToolContext
-from joey.providers.http import HttpClient
-from joey.providers.images import ProfileImageGenerator
+from joey.providers.image_generation import ProfileImageGenerator
 from joey.tools.base import Access, Outcome
 from joey.tools.generate_image import GenerateImage
 from tests.tools.test_xml_calls import only_call

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from joey.content.isolated import IsolatedDocumentReader
+from joey.content.isolated_workers import IsolatedDocumentReader
 from joey.content.outlines import OutlineExtractor
 from joey.core.models import ToolProtocol
 from joey.core.settings import Settings

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from joey.tui.blocks.block_layout import CHUNK_LINES
 
-from joey.tui.blocks.block import CHUNK_LINES
 from joey.tui.blocks.markdown import MAX_LINE_CHARS, TABLE_CHUNK_ROWS, MarkdownParser, parse_inline
 from joey.tui.blocks.styled_text import to_plain_text
 from joey.tui.blocks.text import MarkdownBlock

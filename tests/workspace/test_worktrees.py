@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from joey.core.prompts.messages_to_model import render_merge_report
 
 from joey.core.file_state import FileDiffStat, MergeResult
-from joey.core.prompts.replies import render_merge_report
 from joey.errors import ToolError
 from joey.workspace.git.trees import StatSummaries, TreeChange, apply_changes
 from joey.workspace.git.worktrees import GitWorktrees

@@ -71,7 +71,7 @@ from joey.acp.session import (
     to_config_entries,
 )
 from joey.acp.terminals import EditorTerminals
-from joey.client.local import Engine, generate_task_id
+from joey.client.engine_reexports import Engine, generate_task_id
 from joey.errors import UserError
 from joey.presentation.text import to_one_line
 

@@ -33,7 +33,7 @@ from joey.acp.permissions import (
 )
 from joey.acp.terminals import CommandTerminals, EditorTerminals
 from joey.acp.updates import UpdateEncoder
-from joey.client.local import Engine, Subscription, Task, TaskOptions
+from joey.client.engine_reexports import Engine, Subscription, Task, TaskOptions
 from joey.client.session import Session
 from joey.client.task_tree import follow_task_tree
 from joey.core.events import (

@@ -39,7 +39,7 @@ from joey.acp.editor import Editor, EditorFiles
 from joey.acp.permissions import EditorAnswerPolicy
 from joey.acp.prompts import PromptBlock, parse_prompt
 from joey.acp.terminals import EditorTerminals
-from joey.client.local import Engine, ResolvedTaskOptions, Task, TaskOptions
+from joey.client.engine_reexports import Engine, ResolvedTaskOptions, Task, TaskOptions
 from joey.core.events import ModeSwitched
 from joey.core.modes import Mode, choose_fallback_mode
 from joey.core.settings import ModelRoute, TaskSecrets

@@ -29,7 +29,7 @@ from joey.acp.editor import Editor
 from joey.acp.terminal_viewer import END_MARKER
 from joey.acp.tool_calls import COMMAND_TOOL
 from joey.acp.updates import UpdateEncoder
-from joey.client.local import Task
+from joey.client.engine_reexports import Task
 from joey.client.session import Session
 from joey.core.events import (
     CommandOutputDelta,

@@ -17,7 +17,7 @@ from joey.config.settings import SETTINGS_FILE
 from joey.content.browser import find_chromium
 from joey.errors import UserError
 from joey.providers.registry import PROVIDER_SPECS
-from joey.storage.cleanup import StoreHealth, check_store, clean_up_store
+from joey.storage.store_health import StoreHealth, check_store, clean_up_store
 from joey.storage.task_directory import INDEX_FILE, normalize_task_id
 from joey.storage.task_list import list_task_ids
 

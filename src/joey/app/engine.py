@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from joey.app.mcp_servers import McpServerPool
+from joey.app.mcp_pool import McpServerPool
 from joey.app.options import resolve_options
 from joey.app.runtime import CodeIndexPool, build_runtime
 from joey.config.home import resolve_joey_home

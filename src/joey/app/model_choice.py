@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import Struct, structs
 
-from joey.config.files import convert_document
+from joey.config.json_documents import convert_document
 from joey.config.profiles import (
     DEFAULT_PROVIDER,
     Profiles,

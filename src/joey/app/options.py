@@ -41,7 +41,7 @@ from joey.config.settings import (
     resolve_reopened_settings,
 )
 from joey.core.models import ToolProtocol
-from joey.core.paths import FileScope
+from joey.core.path_access import FileScope
 from joey.core.redaction import strip_url_credentials
 from joey.core.settings import Limits, ModelRoute, Profile, Settings, TaskSecrets
 from joey.engine.asks import AnswerPolicy

@@ -15,13 +15,13 @@ from msgspec import Struct, structs
 
 from joey.app.customizations import build_scopes
 from joey.app.options import apply_permission_flags
-from joey.app.permissions import PermissionFlags
-from joey.config.files import read_document
+from joey.app.permission_explanations import PermissionFlags
 from joey.config.home import resolve_joey_home, resolve_user_home
+from joey.config.json_documents import read_document
 from joey.config.settings import SETTINGS_FILE, load_settings, read_restrictions, restrict_settings
 from joey.config.untrusted_files import UntrustedFileReader
 from joey.core.modes import Mode, ToolGroup
-from joey.core.paths import FileScope, ResolvedPath
+from joey.core.path_access import FileScope, ResolvedPath
 from joey.core.permissions.policy import (
     ALLOW_ALL_RULE,
     NO_SANDBOX_REASON,

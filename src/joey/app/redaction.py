@@ -15,7 +15,7 @@ from joey.config.profiles import load_profiles
 from joey.core.redaction import KnownSecrets
 from joey.core.settings import Profile
 from joey.errors import ConfigError
-from joey.providers.http import HttpClient
+from joey.providers.http_client import HttpClient
 from joey.storage.task_store import TaskSecretFiles
 
 KNOWN_SECRETS = KnownSecrets()

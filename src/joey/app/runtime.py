@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from joey.app.customizations import build_hooks, is_trusted, load_customizations
-from joey.app.mcp_servers import McpServerPool
+from joey.app.mcp_pool import McpServerPool
 from joey.app.options import require_known_price
 from joey.app.redaction import build_http_client
 from joey.app.sandbox import build_boundary, build_sandbox
@@ -23,7 +23,7 @@ from joey.config.profiles import choose_profile, load_profiles
 from joey.content.browser import Chromium, find_chromium, parse_viewport
 from joey.content.code_index import WorkspaceIndexPool
 from joey.content.diagnostics import LocalDiagnostics
-from joey.content.isolated import IsolatedDocumentReader, WebPageFetcher
+from joey.content.isolated_workers import IsolatedDocumentReader, WebPageFetcher
 from joey.content.outlines import OutlineExtractor
 from joey.core.settings import Settings
 from joey.engine.engine import ResolvedTaskOptions, TaskOptions
@@ -35,7 +35,7 @@ from joey.execution.processes import kill_marked_processes
 from joey.execution.terminal import LocalTerminal
 from joey.ports import Capabilities, CodeIndex, Embedder, Files, Provider, Sandbox
 from joey.providers.factory import make_provider
-from joey.providers.images import ProfileImageGenerator
+from joey.providers.image_generation import ProfileImageGenerator
 from joey.providers.registry import PROVIDER_SPECS
 from joey.tools.registry import Registry
 from joey.workspace.checkpoints.pool import CheckpointStorePool, TaskCheckpoints

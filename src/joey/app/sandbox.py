@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from joey.core.paths import DirectoryBoundary, FileScope
+from joey.core.path_access import DirectoryBoundary, FileScope
 from joey.core.settings import Settings
 from joey.errors import ConfigError
 from joey.execution.sandbox.sandbox import (

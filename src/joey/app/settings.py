@@ -12,14 +12,14 @@ import msgspec
 from msgspec import Struct
 
 from joey.app.customizations import build_scopes
-from joey.config.files import (
+from joey.config.home import resolve_joey_home
+from joey.config.json_documents import (
     convert_document,
     parse_document,
     read_document,
     write_document,
     write_text,
 )
-from joey.config.home import resolve_joey_home
 from joey.config.preferences import ConfigStore
 from joey.config.schema import ConfigKey, check_value, describe_setting_keys, find_key, parse_value
 from joey.config.settings import (

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from joey.app.customizations import list_modes_to_trust, load_project_hooks
-from joey.app.mcp_servers import build_hub_config
+from joey.app.mcp_pool import build_hub_config
 from joey.config.home import resolve_joey_home
 from joey.config.trust import Trusted, TrustStore
 from joey.execution.custom_tools import list_tool_trust_items
-from joey.mcp.servers import ServerAdmin, ServerInfo, ServerNotFoundError
+from joey.mcp.server_admin import ServerAdmin, ServerInfo, ServerNotFoundError
 from joey.ports.extensions import TrustItem
 from joey.workspace.files import LocalFiles
 

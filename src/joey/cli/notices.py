@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from joey import __version__
-from joey.app.mcp_servers import list_config_problems
+from joey.app.mcp_pool import list_config_problems
 from joey.app.options import collect_settings_warnings
 from joey.core.events import Event, RequestStarted, TokenUsage
 from joey.core.mcp import McpServer, McpStatus

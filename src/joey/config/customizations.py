@@ -21,8 +21,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from joey.config.modes import TrustCheck, build_mode_trust_items, filter_usable_modes, load_modes
-from joey.config.rules import RuleLoader
+from joey.config.custom_modes import (
+    TrustCheck,
+    build_mode_trust_items,
+    filter_usable_modes,
+    load_modes,
+)
+from joey.config.rule_files import RuleLoader
 from joey.config.settings import read_restrictions
 from joey.config.trust import TRUST_FILE as TRUST
 from joey.config.untrusted_files import (

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import structs
 
-from joey.config.files import convert_document, read_document, write_document
+from joey.config.json_documents import convert_document, read_document, write_document
 from joey.config.profiles import (
     PROFILES_FILE,
     Profiles,

@@ -28,7 +28,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct, structs
 
-from joey.config.files import convert_document, read_document
+from joey.config.json_documents import convert_document, read_document
 from joey.core.settings import Profile
 from joey.core.text import compile_regex
 from joey.errors import ConfigError, NoModelError

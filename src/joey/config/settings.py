@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from joey.config.files import convert_document, read_document
+from joey.config.json_documents import convert_document, read_document
 from joey.config.profiles import PROFILE_KEYS, PROFILES_FILE
 from joey.config.untrusted_files import ConfigScopes, UntrustedFileReader
 from joey.core.permissions.hosts import intersect_hosts, parse_host

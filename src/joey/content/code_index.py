@@ -46,7 +46,7 @@ from joey.ports import (
 from joey.system.files import get_workspace_directory, make_private_directory
 
 if TYPE_CHECKING:
-    from joey.content.code_index_worker import IndexWorker
+    from joey.content.blocking_code_index import IndexWorker
 
 
 INDEXING_START_DELAY_S = 3.0
@@ -275,7 +275,7 @@ class WorkspaceIndex:
 
     async def _open_worker(self) -> IndexWorker:
         # Imported on need: SQLite takes a while to load, and most tasks never come here.
-        from joey.content.code_index_worker import IndexWorker
+        from joey.content.blocking_code_index import IndexWorker
 
         if self._worker is None:
             self._worker = IndexWorker(self._directory, self._files, self._list_files)

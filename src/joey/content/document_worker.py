@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from joey.content.worker import MAX_CPU_S, serve_request
+from joey.content.worker_main import MAX_CPU_S, serve_request
 from joey.errors import ToolError
 
 _ANSI_ESCAPE_RE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")

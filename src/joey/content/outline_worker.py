@@ -15,7 +15,7 @@ from bisect import bisect_left
 
 from tree_sitter import Language, Parser, Query, QueryCursor
 
-from joey.content.worker import serve_request
+from joey.content.worker_main import serve_request
 
 _JAVASCRIPT_QUERY = """
     (function_declaration) @it (generator_function_declaration) @it

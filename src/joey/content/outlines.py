@@ -13,7 +13,7 @@ from pathlib import PurePath
 import msgspec
 from msgspec import Struct
 
-from joey.content.isolated import run_isolated
+from joey.content.isolated_workers import run_isolated
 from joey.core.text import compile_regex, split_lines
 from joey.ports import Definition, Outlines
 

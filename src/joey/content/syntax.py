@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from joey.content.worker import serve_request
+from joey.content.worker_main import serve_request
 from joey.core.diagnostics import Diagnostic
 from joey.errors import ToolError
 
@@ -36,7 +36,7 @@ async def find_syntax_errors(
     if len(data) <= _MAX_INLINE_BYTES[suffix]:
         return await asyncio.to_thread(_SYNTAX_CHECKERS[suffix], path, data)
     # The child runs this module too, and does without what starts it.
-    from joey.content.isolated import run_isolated
+    from joey.content.isolated_workers import run_isolated
 
     try:
         answer = await run_isolated("joey.content.syntax", suffix, data, timeout_s)

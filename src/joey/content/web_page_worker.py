@@ -21,8 +21,8 @@ from typing import IO, Any
 
 import msgspec
 
-from joey.content.isolated import PageRequest
-from joey.content.worker import serve_request
+from joey.content.isolated_workers import PageRequest
+from joey.content.worker_main import serve_request
 from joey.errors import ToolError
 
 _SKIPPED_TAGS = frozenset({"script", "style", "noscript", "template", "svg", "title", "iframe"})

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct, field, structs
 
-from joey.core.paths import ResolvedPath
+from joey.core.path_access import ResolvedPath
 
 _MAX_REMEMBERED_FILES = 2_000
 """Files that are remembered; the ones seen longest ago are forgotten first."""

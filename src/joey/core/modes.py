@@ -12,7 +12,7 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
-from joey.core.js_regex import PatternError, compile_path_pattern
+from joey.core.js_regex_engine import PatternError, compile_path_pattern
 
 
 class ToolGroup(StrEnum):

@@ -30,7 +30,7 @@ from joey.core.permissions.policy import (
     propose_persistent_rule,
     propose_task_rule,
 )
-from joey.core.prompts import replies
+from joey.core.prompts import messages_to_model
 from joey.core.settings import Settings
 from joey.core.task import Answer, AskKind, Response, RowKind, get_first_suggestion
 from joey.engine.asks import TimeoutAnswer, publish_feedback
@@ -111,7 +111,7 @@ async def _refuse_repeated_call(
     task: Task, row_call: RowCall, tool: AnyTool, verdict: RepetitionVerdict
 ) -> None:
     """Raises RepeatedCallError or Stop: without a user, the first time never ends the run."""
-    limit = replies.render_repetition_limit(tool.name)
+    limit = messages_to_model.render_repetition_limit(tool.name)
     if verdict is RepetitionVerdict.STOP and task.asks.is_unattended:
         raise RepeatedCallError(limit, ())
     answer = await task.ask(AskKind.MISTAKE_LIMIT_REACHED, limit, call_id=row_call.call.id)
@@ -120,7 +120,7 @@ async def _refuse_repeated_call(
         raise RunStopped(
             FailureCode.REPEATED_FAILURES, f"The model kept calling {tool.name} in the same way."
         )
-    advice = f"\n{replies.render_user_message(answer.text)}" if answer.text else ""
+    advice = f"\n{messages_to_model.render_user_message(answer.text)}" if answer.text else ""
     raise RepeatedCallError(limit + advice, answer.images)
 
 

@@ -17,7 +17,7 @@ from msgspec import Struct, structs
 from joey.core.events import AskAnswered, AskOpened, AskWithdrawn, Event, UserMessage
 from joey.core.history.api import COMPLETION_TOOL
 from joey.core.messages import TextBlock, UserBlock, build_image_block
-from joey.core.prompts import replies
+from joey.core.prompts import messages_to_model
 from joey.core.task import Answer, AnsweredBy, AskKind, Response, get_first_suggestion
 
 if TYPE_CHECKING:
@@ -140,5 +140,5 @@ def publish_feedback(task: Task, answer: Answer) -> None:
 
 def build_feedback_blocks(answer: Answer) -> tuple[UserBlock, ...]:
     """The words as the model reads them; nothing when there were none."""
-    text = (TextBlock(replies.render_user_message(answer.text)),) if answer.text else ()
+    text = (TextBlock(messages_to_model.render_user_message(answer.text)),) if answer.text else ()
     return (*text, *(build_image_block(uri) for uri in answer.images))

@@ -14,12 +14,12 @@ from joey.core.events import RowAdded, RowPart, TaskCompleted, ToolFinished, Too
 from joey.core.history.api import COMPLETION_TOOL
 from joey.core.messages import TextBlock, TextPart, ToolCall
 from joey.core.permissions.policy import Access, Allow, Ask, Claim, Deny, decide
-from joey.core.prompts import replies
+from joey.core.prompts import messages_to_model
 from joey.core.task import Answer, AskKind, RowKind
 from joey.engine.asks import publish_feedback
 from joey.engine.hooks import run_completion_hooks
 from joey.engine.limits import FailureCounter
-from joey.engine.mentions import expand_mentions
+from joey.engine.message_expansion import expand_mentions
 from joey.engine.outcomes import Completed, Continue
 from joey.errors import ToolError
 
@@ -98,7 +98,7 @@ def _check_open_todos(task: Task) -> None:
     if task.runtime.settings.prevent_completion_with_open_todos and any(
         todo.status != "completed" for todo in todos
     ):
-        raise ToolError(replies.render_open_todos())
+        raise ToolError(messages_to_model.render_open_todos())
 
 
 async def process_plain_reply(
@@ -111,7 +111,7 @@ async def process_plain_reply(
     texts_so_far.append("\n\n".join(filter(None, texts.values())))
     if len(texts_so_far) == 1 and task.mode.can_edit_or_run:
         return Continue(
-            (TextBlock(replies.render_no_tool_used(task.recorder.projection.protocol)),)
+            (TextBlock(messages_to_model.render_no_tool_used(task.recorder.projection.protocol)),)
         )
     # A program reads a result that has to fit a schema: nothing may stand in front of it.
     answer = (
@@ -159,7 +159,7 @@ def close_completion_call(task: Task) -> None:
     """A completion that was left open when it was accepted gets its result."""
     for call in task.recorder.api_history.open_calls:
         if call.name == COMPLETION_TOOL:
-            accepted = replies.render_completion_accepted()
+            accepted = messages_to_model.render_completion_accepted()
             task.publish(
                 ToolFinished(ts=task.next_ts(), call_id=call.id, tool=call.name, content=accepted)
             )

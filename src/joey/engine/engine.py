@@ -35,12 +35,12 @@ from joey.core.events import (
     UserMessage,
 )
 from joey.core.history.branch import find_cut_point, find_live_branch
-from joey.core.history.ledger import UsageLedger
 from joey.core.history.state import TaskProjection
+from joey.core.history.usage_ledger import UsageLedger
 from joey.core.messages import replace_lone_surrogates
 from joey.core.models import ToolProtocol, choose_protocol
 from joey.core.modes import choose_fallback_mode
-from joey.core.paths import FileScope
+from joey.core.path_access import FileScope
 from joey.core.settings import Limits, ModelRoute, Profile, Settings, TaskSecrets
 from joey.core.structured_output import JsonSchema
 from joey.core.task import TaskState

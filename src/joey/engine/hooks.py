@@ -18,7 +18,7 @@ from joey.core.events import AskOpened, RowAdded
 from joey.core.history.api import COMPLETION_TOOL
 from joey.core.hooks import HookEvent, HookInput, HookReport, truncate_result
 from joey.core.messages import ToolCall
-from joey.core.prompts import replies
+from joey.core.prompts import messages_to_model
 from joey.core.task import APPROVAL_ASKS, Answer, Response, RowKind
 from joey.engine.outcomes import ApprovedCall, RowCall
 from joey.errors import DeniedError, PreformattedError, ToolError
@@ -51,7 +51,9 @@ async def run_before_tool_hooks(task: Task, row_call: RowCall, approved: Approve
         rule=approved.rule,
     )
     if report.block_reason is not None:
-        raise DeniedError(replies.render_hook_block(report.block_reason), report.blocked_by)
+        raise DeniedError(
+            messages_to_model.render_hook_block(report.block_reason), report.blocked_by
+        )
 
 
 async def run_after_tool_hooks(
@@ -71,12 +73,12 @@ async def run_after_tool_hooks(
     )
     if report.block_reason is None:
         return outcome
-    hook_text = replies.render_hook_comment(report.block_reason)
+    hook_text = messages_to_model.render_hook_comment(report.block_reason)
     if isinstance(outcome, Outcome):
         return structs.replace(outcome, text=f"{outcome.text}\n\n{hook_text}")
     error_reply = outcome.reply if isinstance(outcome, PreformattedError) else None
     protocol = task.recorder.projection.protocol
-    reply = f"{error_reply or replies.render_tool_error(protocol, str(outcome))}\n\n{hook_text}"
+    reply = f"{error_reply or messages_to_model.render_tool_error(protocol, str(outcome))}\n\n{hook_text}"
     return PreformattedError(str(outcome), reply, is_informative=outcome.is_informative)
 
 
@@ -95,7 +97,7 @@ async def run_completion_hooks(task: Task, call: ToolCall | None, result: str) -
     )
     if report.block_reason is not None:
         raise DeniedError(
-            replies.render_hook_completion_block(report.block_reason), report.blocked_by
+            messages_to_model.render_hook_completion_block(report.block_reason), report.blocked_by
         )
 
 
@@ -147,7 +149,7 @@ def _is_ask_pending(task: Task, opened: AskOpened) -> bool:
 def check_hook_refusal(answer: Answer) -> None:
     """Raises DeniedError: a hook has answered in place of the person."""
     if answer.is_by_hook:
-        raise DeniedError(replies.render_hook_block(answer.text), answer.by)
+        raise DeniedError(messages_to_model.render_hook_block(answer.text), answer.by)
 
 
 async def _run_hooks(task: Task, event: HookEvent, tool: str | None, **fields: Any) -> HookReport:

@@ -29,8 +29,8 @@ import msgspec
 from msgspec import Struct
 
 from joey.core.events import RetryCountdown, RowAdded, Spending
-from joey.core.history.ledger import UsageLedger
 from joey.core.history.state import TaskProjection
+from joey.core.history.usage_ledger import UsageLedger
 from joey.core.messages import UserBlock
 from joey.core.settings import Limits, Settings
 from joey.core.task import AskKind, RowKind

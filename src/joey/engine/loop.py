@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from joey.core.events import RequestStarted, RowPart, UserMessage
 from joey.core.messages import CallPart, TextBlock, UserBlock, build_image_block
 from joey.core.models import ModelRequest
-from joey.core.prompts import replies
+from joey.core.prompts import messages_to_model
 from joey.core.task import AskKind, Response
 from joey.engine.asks import publish_feedback
 from joey.engine.completion import close_completion_call, process_plain_reply
@@ -37,7 +37,7 @@ from joey.engine.limits import (
     RunLimits,
     check_spending,
 )
-from joey.engine.mentions import expand_mentions
+from joey.engine.message_expansion import expand_mentions
 from joey.engine.outcomes import Completed, Continue, Failed, RowCall, RunStopped
 from joey.engine.request import fit_context, request_reply_with_retry
 from joey.engine.run_start import (
@@ -107,7 +107,9 @@ async def check_limits(
         )
     if answer.text:
         blocks += (
-            TextBlock(replies.render_guidance(task.recorder.projection.protocol, answer.text)),
+            TextBlock(
+                messages_to_model.render_guidance(task.recorder.projection.protocol, answer.text)
+            ),
         )
     return (*blocks, *(build_image_block(uri) for uri in answer.images))
 
@@ -118,7 +120,9 @@ def _build_failure_warning(task: Task, failures: FailureCounter) -> tuple[UserBl
         return ()
     left = failures.limit - failures.count
     protocol = task.recorder.projection.protocol
-    text = replies.render_failure_warning(protocol, failures.count, left, failures.last_errors)
+    text = messages_to_model.render_failure_warning(
+        protocol, failures.count, left, failures.last_errors
+    )
     return (TextBlock(text),)
 
 

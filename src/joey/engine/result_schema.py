@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 
 from joey.core.json_schema import collect_pattern_checks, find_schema_problems
-from joey.core.prompts import replies
+from joey.core.prompts import messages_to_model
 from joey.core.structured_output import (
     JsonSchema,
     parse_structured_result,
@@ -45,7 +45,7 @@ class ResultValidator:
                 f"The model's result did not fit the JSON schema in {MAX_ATTEMPTS} attempts. The"
                 f" last one: {problems[0]}",
             )
-        raise ToolError(replies.render_invalid_result(problems))
+        raise ToolError(messages_to_model.render_invalid_result(problems))
 
     async def _find_problems(self, result: str) -> list[str]:
         try:

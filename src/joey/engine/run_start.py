@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 from joey.core.events import ModeSwitched, RowAdded, UserMessage
 from joey.core.messages import TextBlock, UserBlock, build_image_block
 from joey.core.modes import choose_fallback_mode, find_mode
-from joey.core.prompts import replies
+from joey.core.prompts import messages_to_model
 from joey.core.task import AskKind, Response, RowKind
 from joey.engine.asks import build_feedback_blocks, publish_feedback
 from joey.engine.completion import close_completion_call
 from joey.engine.hooks import reload_hooks
-from joey.engine.mentions import expand_mentions
+from joey.engine.message_expansion import expand_mentions
 from joey.engine.outcomes import RunStopped
 from joey.errors import FailureCode
 
@@ -68,7 +68,9 @@ async def build_first_content(task: Task, run_start: RunStart) -> tuple[UserBloc
         if not blocks and not projection.queue and (interrupted or not delegated):
             was_interrupted = bool(interrupted) and not projection.is_result_accepted
             blocks = [
-                TextBlock(replies.render_resumption(_count_idle_minutes(task), was_interrupted))
+                TextBlock(
+                    messages_to_model.render_resumption(_count_idle_minutes(task), was_interrupted)
+                )
             ]
         if projection.is_result_accepted:
             close_completion_call(task)
@@ -76,7 +78,7 @@ async def build_first_content(task: Task, run_start: RunStart) -> tuple[UserBloc
 
 
 async def _build_prompt_blocks(task: Task, prompt: UserMessage) -> tuple[UserBlock, ...]:
-    wrap = partial(replies.render_task_message, task.recorder.projection.protocol)
+    wrap = partial(messages_to_model.render_task_message, task.recorder.projection.protocol)
     if task.recorder.projection.parent_id is not None:
         # Words of a model: what looks like a mention in them is not what a person pointed at.
         return (TextBlock(wrap(prompt.text)), *(build_image_block(uri) for uri in prompt.images))

@@ -23,7 +23,7 @@ from joey.core.file_state import ReadTracker
 from joey.core.mcp import McpServer
 from joey.core.models import ToolProtocol, ToolSpec
 from joey.core.modes import BUILT_IN_MODES, Instructions, Mode, ToolGroup
-from joey.core.paths import FileScope
+from joey.core.path_access import FileScope
 from joey.core.prompts.system import ToolDoc, build_system_prompt
 from joey.core.settings import Limits, ModelRoute, Settings
 from joey.core.task import RowKind

@@ -46,8 +46,8 @@ from joey.core.events import (
 from joey.core.file_state import MergeResult
 from joey.core.history.state import TaskProjection
 from joey.core.permissions.policy import BoundarySetting
-from joey.core.prompts import replies
-from joey.core.prompts.replies import render_merge_report, render_merge_warning
+from joey.core.prompts import messages_to_model
+from joey.core.prompts.messages_to_model import render_merge_report, render_merge_warning
 from joey.core.task import RowKind, TaskState
 from joey.engine.outcomes import Completed, Failed, RowCall, RunStopped
 from joey.engine.run_start import RunStart
@@ -184,7 +184,7 @@ class Subtasks:
                 try:
                     return await prepare_workspace(task, each)
                 except ToolError as error:
-                    return ToolError(replies.render_subtask_not_started(str(error)))
+                    return ToolError(messages_to_model.render_subtask_not_started(str(error)))
 
         return await asyncio.gather(*map(place, spawned))
 
@@ -200,7 +200,7 @@ class Subtasks:
                 FailureCode.SUBTASK_NOT_OPENED, f"The subtask cannot be opened: {error}"
             ) from error
         except UserError as error:
-            return ToolError(replies.render_subtask_not_started(str(error)))
+            return ToolError(messages_to_model.render_subtask_not_started(str(error)))
         return child
 
     async def _release_all(self, spawned: Sequence[SubtaskSpawned]) -> None:
@@ -275,11 +275,11 @@ def build_result(member: Task | ToolError) -> SubtaskResult:
         case Completed(result):
             return SubtaskResult(usage, result)
         case Failed(_, message):
-            text = replies.render_subtask_failed(member.id, message)
+            text = messages_to_model.render_subtask_failed(member.id, message)
         case JoeyError() as error:
-            text = replies.render_subtask_failed(member.id, str(error))
+            text = messages_to_model.render_subtask_failed(member.id, str(error))
         case _:
-            text = replies.render_subtask_stopped(member.id)
+            text = messages_to_model.render_subtask_stopped(member.id)
     return SubtaskResult(usage, error=ToolError(text))
 
 
@@ -303,7 +303,7 @@ async def merge_worktree_changes(
     except ToolError as error:
         return _append_report(returned, str(error))
     if returned.error is not None:
-        left = replies.render_worktree_location(
+        left = messages_to_model.render_worktree_location(
             str(worktrees.get_directory(name)), worktrees.get_branch(name)
         )
         return structs.replace(returned, error=ToolError(f"{returned.error} {left}"))

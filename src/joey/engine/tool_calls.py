@@ -31,7 +31,7 @@ from joey.core.history.api import COMPLETION_TOOL
 from joey.core.history.ui import Row
 from joey.core.messages import ToolCall
 from joey.core.models import ToolProtocol
-from joey.core.prompts import replies
+from joey.core.prompts import messages_to_model
 from joey.core.task import Answer, RowKind
 from joey.engine.approval import authorize_call
 from joey.engine.checkpoints import CheckpointGuard
@@ -160,7 +160,7 @@ class ToolCallRunner:
 
     def _skip_if_rejected(self, row_call: RowCall) -> None:
         if self.is_rejected and is_call_open(self._task, row_call):
-            reason = replies.render_skipped_after_rejection(row_call.call.name)
+            reason = messages_to_model.render_skipped_after_rejection(row_call.call.name)
             skip_call(self._task, row_call, reason)
 
     async def _authorize(self, row_call: RowCall) -> ApprovedCall | None:
@@ -230,7 +230,7 @@ class ToolCallRunner:
                 ts=spawned.result_ts, say=RowKind.SUBTASK_RESULT, text=result, subtask_id=child_id
             )
         )
-        outcome = Outcome(replies.render_subtask_completed(child_id, result))
+        outcome = Outcome(messages_to_model.render_subtask_completed(child_id, result))
         finish_call(task, row_call, outcome, answer, usage, spent)
 
     async def _run_with_hooks(
@@ -298,7 +298,9 @@ class ToolCallRunner:
             self.accepted_result = result
         else:
             self.is_rejected = True
-            feedback = replies.render_completion_feedback(answer.text or DEFAULT_REJECTION_FEEDBACK)
+            feedback = messages_to_model.render_completion_feedback(
+                answer.text or DEFAULT_REJECTION_FEEDBACK
+            )
             finish_call(self._task, row_call, Outcome(feedback, images=answer.images))
 
     def _defer_completion(self, row_call: RowCall) -> None:
@@ -307,9 +309,11 @@ class ToolCallRunner:
             case {"result": str(text)} if text.strip():
                 self._task.publish(RowAdded(ts=row_call.row_ts, say=RowKind.TEXT, text=text))
         if self._has_failure:
-            self._fail_call(row_call, ToolError(replies.render_completion_after_failure()))
+            self._fail_call(
+                row_call, ToolError(messages_to_model.render_completion_after_failure())
+            )
         else:
-            skip_call(self._task, row_call, replies.render_unseen_results())
+            skip_call(self._task, row_call, messages_to_model.render_unseen_results())
 
     def _close_remaining_calls(self, calls: Sequence[RowCall]) -> None:
         """An accepted result alone stays open, as the seed has it; beside others it is closed."""
@@ -318,7 +322,7 @@ class ToolCallRunner:
         close_completion_call(self._task)
         for row_call in calls:
             if is_call_open(self._task, row_call):
-                reason = replies.render_skipped_after_completion(row_call.call.name)
+                reason = messages_to_model.render_skipped_after_completion(row_call.call.name)
                 skip_call(self._task, row_call, reason)
 
     def _fail_call(self, row_call: RowCall, error: ToolError, answer: Answer | None = None) -> None:
@@ -395,16 +399,16 @@ def fail_call(
     images: tuple[str, ...] = ()
     match error:
         case ArgumentError(parameter=str(parameter)):
-            text = replies.render_missing_parameter(protocol, name, parameter)
+            text = messages_to_model.render_missing_parameter(protocol, name, parameter)
         case IgnoredPathError(path=path, reason=""):
-            text = replies.render_rooignore_denial(protocol, path)
+            text = messages_to_model.render_rooignore_denial(protocol, path)
             say, row_text = RowKind.ROOIGNORE_ERROR, path
         case PreformattedError(reply=text):
             pass
         case RepeatedCallError():
-            text, images = replies.render_tool_error(protocol, str(error)), error.images
+            text, images = messages_to_model.render_tool_error(protocol, str(error)), error.images
         case _:
-            text = replies.render_tool_error(protocol, str(error))
+            text = messages_to_model.render_tool_error(protocol, str(error))
     task.publish(RowAdded(ts=task.next_ts(), say=say, text=row_text))
     task.publish(
         ToolFailed(
@@ -421,11 +425,13 @@ def fail_call(
 def reject_call(task: Task, row_call: RowCall, rejected: RejectedCall) -> None:
     answer = rejected.answer
     unattended = (
-        replies.render_unattended_denial(rejected.required_settings)
+        messages_to_model.render_unattended_denial(rejected.required_settings)
         if not answer.is_by_user
         else ""
     )
-    text = replies.render_denial(task.recorder.projection.protocol, answer.text or unattended)
+    text = messages_to_model.render_denial(
+        task.recorder.projection.protocol, answer.text or unattended
+    )
     finish_call(task, row_call, Outcome(text, images=answer.images))
 
 
@@ -437,7 +443,7 @@ def _prepend_feedback(outcome: Outcome, answer: Answer, protocol: ToolProtocol) 
     """Words that came with a yes go in front of the result, pictures before its own."""
     text = outcome.text
     if answer.text:
-        text = f"{replies.render_approval_feedback(protocol, answer.text)}\n\n{text}"
+        text = f"{messages_to_model.render_approval_feedback(protocol, answer.text)}\n\n{text}"
     return structs.replace(outcome, text=text, images=(*answer.images, *outcome.images))
 
 
@@ -456,4 +462,4 @@ def _format_header(task: Task, call: ToolCall) -> str:
         description = task.runtime.tool_set.find(call.name).describe(call.input)
     except ToolError:
         description = f"[{call.name}]"
-    return replies.render_result_header(description)
+    return messages_to_model.render_result_header(description)

@@ -7,7 +7,7 @@ Each port is small. A static line in its adapter proves that the adapter fits
 from joey.core.diagnostics import Diagnostic
 from joey.core.file_state import FileChange, FileDiff, LeftFile
 from joey.core.mcp import McpResource, McpResult, McpServer, McpTool
-from joey.core.paths import ResolvedPath
+from joey.core.path_access import ResolvedPath
 from joey.ports.content import (
     Browser,
     BrowserObservation,

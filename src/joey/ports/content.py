@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 from msgspec import Struct
 
 from joey.core.diagnostics import Diagnostic
-from joey.core.paths import ResolvedPath
+from joey.core.path_access import ResolvedPath
 
 
 class Definition(Struct, frozen=True):
@@ -20,7 +20,6 @@ class Definition(Struct, frozen=True):
     start: int
     end: int
     text: str
-    """Its first line."""
 
 
 class Outlines(Protocol):

@@ -9,7 +9,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from joey.core.file_state import FileChange, FileDiff, FileStamp, LeftFile, MergeResult
-from joey.core.paths import PathAccess, ResolvedPath
+from joey.core.path_access import PathAccess, ResolvedPath
 
 
 class Boundary(Protocol):

@@ -13,7 +13,7 @@ from joey.errors import UNREACHABLE_CODE, ConfigError, ProviderError, ProviderFa
 from joey.ports import Embedder
 from joey.providers import errors
 from joey.providers.errors import build_service_info
-from joey.providers.http import HttpClient
+from joey.providers.http_client import HttpClient
 from joey.providers.registry import ApiProtocol, build_endpoint_url, find_provider_spec
 
 MAX_BATCH_TEXTS = 64

@@ -35,10 +35,10 @@ from joey.core.settings import ModelRoute, Profile
 from joey.ports import Provider
 from joey.providers import errors
 from joey.providers.connection import parse_url
+from joey.providers.conversation_encoder import ConversationEncoder
 from joey.providers.errors import ServiceInfo, build_service_info
-from joey.providers.http import HttpClient
+from joey.providers.http_client import HttpClient
 from joey.providers.registry import build_endpoint_url, find_provider_spec
-from joey.providers.request_encoder import ConversationEncoder
 from joey.providers.sse import ServerSentEvent
 from joey.providers.transport import SseTransport
 

@@ -15,7 +15,7 @@ from joey.core.messages import Chunk, merge_chunks
 from joey.errors import ProviderError
 from joey.providers import errors
 from joey.providers.errors import ServiceInfo
-from joey.providers.http import HttpClient, HttpResponse
+from joey.providers.http_client import HttpClient, HttpResponse
 from joey.providers.sse import ServerSentEvent, SseReader
 
 

@@ -23,8 +23,8 @@ from msgspec import Struct
 from joey.core.events import Record, TaskCreated, TaskImported
 from joey.core.history.api import ApiHistory
 from joey.core.history.branch import find_live_branch
-from joey.core.history.ledger import sum_row_usage
 from joey.core.history.ui import UiHistory
+from joey.core.history.usage_ledger import sum_row_usage
 from joey.core.messages import Message, ToolUseBlock
 from joey.core.models import ToolProtocol
 from joey.core.modes import DEFAULT_MODE

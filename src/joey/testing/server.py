@@ -33,7 +33,7 @@ import msgspec
 from msgspec import Struct
 
 from joey.core.context.condense import CONDENSE_SYSTEM_PROMPT
-from joey.testing import wire_format
+from joey.testing import provider_streams
 from joey.testing.script import (
     Disconnect,
     Fail,
@@ -260,10 +260,12 @@ class _ClientConnection(asyncio.Protocol):
     async def _play_turn(self, turn: Turn, request: Request) -> None:
         model = str(request.body.get("model", ""))
         number = len(self._server.requests)
-        first = _RESPONSE_HEAD + wire_format.encode_opening_event(turn, request.wire, number, model)
+        first = _RESPONSE_HEAD + provider_streams.encode_opening_event(
+            turn, request.wire, number, model
+        )
         started = time.perf_counter()
         written = 0
-        for frame in wire_format.build_playback(turn, request.wire):
+        for frame in provider_streams.build_playback(turn, request.wire):
             if not isinstance(frame, bytes):
                 if isinstance(frame, Fail):
                     await self._send_error(frame, request.wire)
@@ -304,7 +306,7 @@ class _ClientConnection(asyncio.Protocol):
             self._transport.close()
 
     async def _send_error(self, step: Fail, wire: str) -> None:
-        body = wire_format.encode_error_body(step, wire)
+        body = provider_streams.encode_error_body(step, wire)
         fields = {"content-type": "application/json", **step.headers}
         if step.retry_after is not None:
             fields["retry-after"] = f"{step.retry_after:g}"
@@ -335,9 +337,9 @@ def _build_request(path: str, headers: dict[str, str], raw: bytes, connection: i
     wire = ""
     place = path.partition("?")[0]
     if place.endswith("/messages"):
-        wire = wire_format.ANTHROPIC
+        wire = provider_streams.ANTHROPIC
     elif place.endswith("/chat/completions"):
-        wire = wire_format.OPENAI
+        wire = provider_streams.OPENAI
     return Request(path, headers, body, raw, time.perf_counter(), connection, wire)
 
 

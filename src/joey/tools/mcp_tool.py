@@ -23,7 +23,7 @@ from joey.core.mcp import (
 )
 from joey.core.models import ToolProtocol, ToolSpec
 from joey.core.modes import ToolGroup
-from joey.core.prompts import replies
+from joey.core.prompts import messages_to_model
 from joey.core.task import Answer, AskKind, RowKind
 from joey.errors import PreformattedError, ToolError
 from joey.ports import Mcp, ToolContext
@@ -149,7 +149,7 @@ def prepare_call(server: str, tool: str, arguments: Any, ctx: ToolContext) -> Pr
     mcp = require_mcp(ctx)
     given = _parse_arguments(arguments)
     if given is None:
-        text = replies.render_bad_mcp_arguments(ctx.protocol, server, tool)
+        text = messages_to_model.render_bad_mcp_arguments(ctx.protocol, server, tool)
         raise PreformattedError(f"The arguments for {tool} of {server} are no JSON object.", text)
     found = find_server(server, mcp.servers, ctx)
     known = _find_tool(tool, found, ctx)
@@ -235,7 +235,7 @@ def find_server(name: str, servers: Sequence[McpServer], ctx: ToolContext) -> Mc
         if found := [server for server in servers if same(server.name, name)]:
             return found[0]
     known = [server.name for server in servers]
-    text = replies.render_unknown_mcp_server(ctx.protocol, name, known)
+    text = messages_to_model.render_unknown_mcp_server(ctx.protocol, name, known)
     raise PreformattedError(f"There is no MCP server {name!r}.", text)
 
 
@@ -251,7 +251,7 @@ def _find_tool(name: str, server: McpServer, ctx: ToolContext) -> McpTool:
             if same(tool.name, name):
                 return tool
     known = [tool.name for tool in server.enabled_tools]
-    text = replies.render_unknown_mcp_tool(ctx.protocol, server.name, name, known)
+    text = messages_to_model.render_unknown_mcp_tool(ctx.protocol, server.name, name, known)
     raise PreformattedError(f"The MCP server {server.name!r} has no tool {name!r}.", text)
 
 

@@ -25,7 +25,7 @@ from joey.errors import UserError
 from joey.presentation.phrases import FILE_CHANGE_TEXTS
 from joey.presentation.slash_commands import INIT_PROMPT_PATH, BuiltInCommand
 from joey.presentation.text import sanitize, to_one_line
-from joey.tui.blocks.block import Block, BlockPart, WrappedLine
+from joey.tui.blocks.block_layout import Block, BlockPart, WrappedLine
 from joey.tui.blocks.calls import OutputLines
 from joey.tui.blocks.text import attach_shell_output, summarize_shell_output
 from joey.tui.host import Host, PickerEntry, find_mode, list_builtin_commands, revoke_edit_grant

@@ -25,7 +25,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
-from joey.core.paths import DirectoryBoundary, get_relative_path
+from joey.core.path_access import DirectoryBoundary, get_relative_path
 from joey.core.protected_paths import fold_name, is_protected
 from joey.core.text import compile_regex
 from joey.errors import ToolError, WorkspaceError

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
-from joey.core.paths import DirectoryIdentity
+from joey.core.path_access import DirectoryIdentity
 
 _DIRECTORY_FLAGS = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _WALK_FLAGS = _DIRECTORY_FLAGS | getattr(os, "O_PATH", os.O_RDONLY)

@@ -7,6 +7,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from joey.core.prompts.messages_to_model import render_interrupted_call
 
 from joey.core.events import (
     ContextCondensed,
@@ -32,7 +33,6 @@ from joey.core.messages import (
     ToolUseBlock,
 )
 from joey.core.models import ToolProtocol
-from joey.core.prompts.replies import render_interrupted_call
 
 PIXEL = "data:image/png;base64,AAAA"
 

@@ -5,9 +5,9 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+from joey.core.path_access import ResolvedPath
 from msgspec import structs
 
-from joey.core.paths import ResolvedPath
 from joey.core.permissions.policy import Access, Allow, Ask, Claim, Decision, Deny, decide
 from joey.core.settings import Settings
 from joey.execution.bash_grammar import BashGrammar

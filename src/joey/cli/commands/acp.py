@@ -16,7 +16,7 @@ from joey.acp.jsonrpc import JsonRpcTransport
 from joey.acp.session import SlashCommandInfo, TaskListPage
 from joey.app import make_options, open_engine, open_task_index
 from joey.app.customizations import open_customizations
-from joey.app.mcp_servers import list_config_problems
+from joey.app.mcp_pool import list_config_problems
 from joey.app.model_choice import ModelFlags, choose_model
 from joey.app.options import resolve_workspace
 from joey.app.service import Application

@@ -20,7 +20,7 @@ from joey.cli.arguments import (
     parse_count,
     parse_port,
 )
-from joey.cli.commands.setup_arguments import (
+from joey.cli.commands.configuration_arguments import (
     build_completion_parser,
     build_config_parser,
     build_mcp_parser,

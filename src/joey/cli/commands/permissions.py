@@ -13,7 +13,11 @@ from typing import IO, Any
 import msgspec
 from msgspec import structs
 
-from joey.app.permissions import PermissionExplainer, PermissionExplanation, PermissionFlags
+from joey.app.permission_explanations import (
+    PermissionExplainer,
+    PermissionExplanation,
+    PermissionFlags,
+)
 from joey.cli.exit_codes import ExitCode
 from joey.cli.headless.refusals import find_missing_rules
 from joey.cli.launch import resolve_workspace_argument

@@ -14,7 +14,12 @@ from typing import Any
 
 import msgspec
 
-from joey.app.permissions import AuditComparison, PermissionAudit, PermissionFlags, TaskReport
+from joey.app.permission_explanations import (
+    AuditComparison,
+    PermissionAudit,
+    PermissionFlags,
+    TaskReport,
+)
 from joey.cli.exit_codes import ExitCode
 from joey.cli.launch import find_task_by_prefix, resolve_workspace_argument, shorten_task_id
 from joey.cli.output import format_table, write_stdout

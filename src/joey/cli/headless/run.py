@@ -17,7 +17,7 @@ from joey.app import open_engine
 from joey.cli import notices
 from joey.cli.exit_codes import ExitCode, UsageError, error_to_exit_code, outcome_to_exit_code
 from joey.cli.headless.progress import ProgressPrinter, TaskTreeProgress, TransientStatusLine
-from joey.cli.headless.stream_json import (
+from joey.cli.headless.roo_stream_json import (
     JsonLine,
     RunResult,
     RunResultCode,
@@ -69,7 +69,7 @@ def run_headless(arguments: Namespace) -> ExitCode:
     except UserError as raised:
         error = raised
         if isinstance(raised, NoModelError):
-            from joey.cli.first_run import add_local_server_hint
+            from joey.cli.local_server_offer import add_local_server_hint
 
             error = add_local_server_hint(raised)
         output.finish(build_error_result(error))

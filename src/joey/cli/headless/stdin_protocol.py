@@ -19,13 +19,13 @@ from typing import Any, Literal, get_args
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from joey.cli.headless.run import build_result
-from joey.cli.headless.stream_json import (
+from joey.cli.headless.roo_stream_json import (
     JsonLine,
     StreamJsonEncoder,
     build_error_lines,
     build_result_line,
 )
+from joey.cli.headless.run import build_result
 from joey.cli.prompt import MAX_PROMPT_BYTES
 from joey.client.images import MAX_IMAGE_BYTES, MAX_IMAGES, ImageError, encode_image
 from joey.core.events import (

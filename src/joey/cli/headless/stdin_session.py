@@ -22,6 +22,12 @@ from joey.app import open_engine
 from joey.app.options import apply_configuration
 from joey.cli.exit_codes import ExitCode, UsageError, error_to_exit_code
 from joey.cli.headless.progress import ProgressPrinter, TaskTreeProgress
+from joey.cli.headless.roo_stream_json import (
+    JsonLine,
+    build_error_lines,
+    build_init_line,
+    build_result_line,
+)
 from joey.cli.headless.run import build_error_result, build_interrupted_result
 from joey.cli.headless.stdin_protocol import (
     CAPABILITIES,
@@ -35,12 +41,6 @@ from joey.cli.headless.stdin_protocol import (
     build_ack_line,
     build_control_error_line,
     build_done_line,
-)
-from joey.cli.headless.stream_json import (
-    JsonLine,
-    build_error_lines,
-    build_init_line,
-    build_result_line,
 )
 from joey.cli.launch import build_task_options, find_earlier_task, launch_task
 from joey.cli.notices import print_startup_warnings

@@ -21,7 +21,6 @@ from rich.console import Console
 from joey.app import open_engine, open_store
 from joey.cli import notices
 from joey.cli.exit_codes import ExitCode
-from joey.cli.first_run import offer_local_server
 from joey.cli.launch import (
     build_task_options,
     check_model_configured,
@@ -31,6 +30,7 @@ from joey.cli.launch import (
     resolve_workspace_argument,
     shorten_task_id,
 )
+from joey.cli.local_server_offer import offer_local_server
 from joey.cli.notices import (
     McpStartupReporter,
     describe_ended_commands,
@@ -67,7 +67,7 @@ from joey.core.events import (
     TaskFailed,
     TaskFinished,
 )
-from joey.core.history.ledger import UsageLedger
+from joey.core.history.usage_ledger import UsageLedger
 from joey.core.task import APPROVAL_ASKS, AskKind, RowKind
 from joey.engine.bus import Subscription
 from joey.engine.engine import Engine

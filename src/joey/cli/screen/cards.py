@@ -12,8 +12,8 @@ from rich.text import Text
 from joey.app import open_store, open_task_index
 from joey.app.customizations import open_customizations
 from joey.app.models import find_local_servers, list_known_providers
+from joey.app.permission_explanations import build_file_scope
 from joey.app.permission_overview import PermissionLine, PermissionOverview, SettingSources
-from joey.app.permissions import build_file_scope
 from joey.app.trust import open_server_admin
 from joey.cli.commands.doctor import HEALTH_CHECKS, run_checks
 from joey.cli.commands.doctor_checks import FindingStatus

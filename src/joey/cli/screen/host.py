@@ -16,7 +16,7 @@ from rich.text import Text
 from joey.app import open_store, open_task_index
 from joey.app.customizations import open_customizations
 from joey.app.file_finder import open_file_finder
-from joey.app.mcp_servers import list_config_problems
+from joey.app.mcp_pool import list_config_problems
 from joey.app.models import LocalServer, list_models
 from joey.app.options import collect_settings_warnings
 from joey.app.profiles import save_first_profile, save_server_profile

@@ -57,7 +57,7 @@ from joey.core.messages import (
 )
 from joey.core.models import ToolProtocol
 from joey.core.prompts.environment import strip_environment
-from joey.core.prompts.replies import (
+from joey.core.prompts.messages_to_model import (
     render_empty_result,
     render_hidden_messages,
     render_interrupted_call,

@@ -40,7 +40,7 @@ from joey.core.messages import (
     sanitize_tool_name,
 )
 from joey.core.models import ToolProtocol
-from joey.core.prompts.replies import render_interrupted_call, render_result_header
+from joey.core.prompts.messages_to_model import render_interrupted_call, render_result_header
 from joey.core.task import RowKind
 from joey.core.text import compile_regex
 

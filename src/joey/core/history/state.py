@@ -48,7 +48,7 @@ from joey.core.events import (
     WorktreeMerged,
 )
 from joey.core.history.api import COMPLETION_TOOL
-from joey.core.history.ledger import UsageLedger, find_context_tokens
+from joey.core.history.usage_ledger import UsageLedger, find_context_tokens
 from joey.core.messages import Usage
 from joey.core.models import ToolProtocol
 from joey.core.settings import ModelRoute

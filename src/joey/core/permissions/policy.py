@@ -23,7 +23,7 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
-from joey.core.paths import ResolvedPath
+from joey.core.path_access import ResolvedPath
 from joey.core.permissions.shell import CommandChain, parse_plain_chain
 from joey.core.settings import Settings
 

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
-from joey.core.paths import PathAccess
+from joey.core.path_access import PathAccess
 from joey.core.protected_paths import is_protected
 from joey.core.settings import Settings
 from joey.errors import ToolError

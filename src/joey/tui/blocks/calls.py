@@ -28,7 +28,7 @@ from joey.presentation.tool_calls import (
     is_custom_tool_call,
     render_headline,
 )
-from joey.tui.blocks.block import (
+from joey.tui.blocks.block_layout import (
     CHUNK_LINES,
     Block,
     BlockPart,

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from joey.core.text import split_lines
 from joey.presentation.text import sanitize
-from joey.tui.blocks.block import CHUNK_LINES, MIN_TEXT_COLUMNS
+from joey.tui.blocks.block_layout import CHUNK_LINES, MIN_TEXT_COLUMNS
 from joey.tui.blocks.styled_text import TAB_SIZE, Span, Spans, chop_spans, count_chopped_lines
 
 _HUNK_RE = re.compile(

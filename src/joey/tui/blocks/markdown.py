@@ -15,7 +15,7 @@ from functools import partial
 from rich.cells import cell_len
 
 from joey.presentation.text import sanitize
-from joey.tui.blocks.block import (
+from joey.tui.blocks.block_layout import (
     BLANK_LINE,
     CHUNK_LINES,
     BlockPart,

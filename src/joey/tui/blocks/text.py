@@ -13,7 +13,7 @@ from rich.text import Text
 
 from joey.core.parsing.json_stream import JsonStream
 from joey.presentation.text import sanitize, to_one_line
-from joey.tui.blocks.block import Block, BlockPart, SingleLine, WrappedLine
+from joey.tui.blocks.block_layout import Block, BlockPart, SingleLine, WrappedLine
 from joey.tui.blocks.markdown import MarkdownParser
 from joey.tui.blocks.styled_text import TAB_SIZE, Spans, split_rich_text, to_plain_text
 

@@ -36,10 +36,10 @@ from joey.core.messages import CallPart, ReasoningPart
 from joey.core.task import AskKind, CancelReason, RowKind
 from joey.presentation.phrases import describe_provider_error, describe_retry
 from joey.presentation.text import to_one_line
-from joey.tui.blocks.block import DEFAULT_MARGIN, Block
+from joey.tui.blocks.block_layout import DEFAULT_MARGIN, Block
 from joey.tui.blocks.calls import CallBlock, CommandBlock, StreamingCallBlock, ensure_final_newline
-from joey.tui.blocks.row_blocks import TaskBlocks, as_row, build_block, get_row_kind
 from joey.tui.blocks.styled_text import Spans
+from joey.tui.blocks.task_blocks import TaskBlocks, as_row, build_block, get_row_kind
 from joey.tui.blocks.text import (
     MarkdownBlock,
     ModelThinkingBlock,

@@ -23,7 +23,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from joey.core.events import Event, TaskRewound
-from joey.tui.blocks.block import Block, BlockHeights, DrawContext
+from joey.tui.blocks.block_layout import Block, BlockHeights, DrawContext
 from joey.tui.blocks.styled_text import COMPONENT_CLASSES, CONVERSATION_CSS, Palette, build_palette
 from joey.tui.blocks.text import build_error_block, build_note_block, build_rich_text_block
 from joey.tui.blocks.timeline import FullOutputReader, Timeline

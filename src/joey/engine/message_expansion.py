@@ -26,7 +26,7 @@ from joey.core.messages import TextBlock, UserBlock, build_image_block
 from joey.core.models import ToolProtocol
 from joey.core.modes import SlashCommand, find_mode, grants_more_than
 from joey.core.permissions.policy import Access, Allow, Claim, decide
-from joey.core.prompts import replies
+from joey.core.prompts import messages_to_model
 from joey.core.task import RowKind
 from joey.engine.runtime import build_tool_context
 from joey.errors import ToolError
@@ -47,7 +47,7 @@ async def expand_mentions(
     task: Task,
     text: str,
     images: Sequence[str] = (),
-    wrap: TextWrapper = replies.render_user_message,
+    wrap: TextWrapper = messages_to_model.render_user_message,
 ) -> tuple[UserBlock, ...]:
     """A message in blocks. `wrap` puts the tags around the text that say whose words they are."""
     image_blocks = tuple(build_image_block(uri) for uri in images)

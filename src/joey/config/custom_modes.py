@@ -26,7 +26,7 @@ from joey.config.untrusted_files import (
     YamlError,
     parse_yaml,
 )
-from joey.core.js_regex import PatternError, compile_path_pattern
+from joey.core.js_regex_engine import PatternError, compile_path_pattern
 from joey.core.modes import (
     BUILT_IN_MODES,
     CustomizationSource,

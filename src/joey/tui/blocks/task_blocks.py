@@ -25,7 +25,7 @@ from joey.presentation.phrases import (
 from joey.presentation.questions import parse_follow_up
 from joey.presentation.text import to_one_line
 from joey.presentation.tool_calls import decode_row
-from joey.tui.blocks.block import Block
+from joey.tui.blocks.block_layout import Block
 from joey.tui.blocks.calls import CallBlock, CommandBlock, StreamingCallBlock, ToolCallBlock
 from joey.tui.blocks.text import (
     MarkdownBlock,

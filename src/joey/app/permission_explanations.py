@@ -24,7 +24,7 @@ from joey.config.home import resolve_joey_home
 from joey.config.settings import load_settings
 from joey.core.models import ModelInfo, ToolProtocol
 from joey.core.modes import choose_fallback_mode
-from joey.core.paths import FileScope
+from joey.core.path_access import FileScope
 from joey.core.permissions.audit import AuditEntry, ReplayableEntry, build_audit
 from joey.core.permissions.commands import MAX_COMMAND_CHARS
 from joey.core.permissions.policy import Access, Allow, Ask, Claim, Deny, SandboxStatus, decide

@@ -21,7 +21,7 @@ from pathlib import PurePath
 import msgspec
 from msgspec import Struct
 
-from joey.content.worker import MAX_CPU_S, REFUSED_EXIT_CODE
+from joey.content.worker_main import MAX_CPU_S, REFUSED_EXIT_CODE
 from joey.errors import ToolError
 from joey.ports import Documents, Files, PageFetcher, ResolvedPath
 from joey.system.subprocess import await_start, kill_and_drain
