@@ -27,7 +27,12 @@ from joey.core.events import RequestStarted
 from joey.core.settings import Profile, Settings
 from joey.core.task import TaskState
 from joey.engine.engine import TaskOptions
-from joey.testing.server import ModelServer, RequestTally, StrictModel, make_file_reading_turns
+from joey.testing.server import (
+    ModelServer,
+    RequestTally,
+    WindowLimitedModelScript,
+    make_file_reading_turns,
+)
 
 TURN_COUNT = 5_000
 WINDOW_TOKENS = 32_000
@@ -70,17 +75,17 @@ def _format_rows(outcomes: Sequence[LongTaskFigures]) -> list[list[str]]:
 
     slower = max(each.late_turn_ms / each.early_turn_ms for each in outcomes)
     larger = max(each.late_memory_mb / each.early_memory_mb for each in outcomes)
-    refused = sum(each.tally.refused_requests for each in outcomes)
+    refused = sum(each.tally.refused_request_count for each in outcomes)
     done = all(each.is_completed for each in outcomes)
-    lost = sum(each.tally.summaries - 1 - each.tally.nested_summaries for each in outcomes)
+    lost = sum(each.tally.summary_count - 1 - each.tally.resummarization_count for each in outcomes)
     return [
-        row("turns", [f"{each.tally.turns:,}" for each in outcomes], "ok" if done else "miss"),
-        row("summaries", [f"{each.tally.summaries:,}" for each in outcomes]),
+        row("turns", [f"{each.tally.turn_count:,}" for each in outcomes], "ok" if done else "miss"),
+        row("summaries", [f"{each.tally.summary_count:,}" for each in outcomes]),
         row("not of the one before", [f"{lost}", ""], format_verdict(lost, 0)),
         row("longest request", [f"{each.tally.max_request_tokens:,}" for each in outcomes]),
         row(
             "too long",
-            [f"{each.tally.refused_requests}" for each in outcomes],
+            [f"{each.tally.refused_request_count}" for each in outcomes],
             format_verdict(refused, 0),
         ),
         row("CPU ms a turn, early", [f"{each.early_turn_ms:.2f}" for each in outcomes]),
@@ -107,7 +112,9 @@ def measure_in_subprocess(turns: int, bytes_per_token: float) -> LongTaskFigures
 
 
 async def run_task(turns: int, bytes_per_token: float) -> LongTaskFigures:
-    model = StrictModel(make_file_reading_turns(FILE_COUNT, turns), WINDOW_TOKENS, bytes_per_token)
+    model = WindowLimitedModelScript(
+        make_file_reading_turns(FILE_COUNT, turns), WINDOW_TOKENS, bytes_per_token
+    )
     server = ModelServer(model)
     server.on_request = lambda _: server.requests.clear()
     stamps: list[float] = []

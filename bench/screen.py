@@ -26,13 +26,13 @@ from types import SimpleNamespace
 from typing import cast
 
 import psutil
-from joey.tui.blocks.block_layout import BlockHeights
 
 from bench.tables import format_verdict, print_table
 from joey.client.session import Session
 from joey.core.history.ui import Row
 from joey.testing.script import Turn, say
 from joey.testing.server import ModelServer
+from joey.tui.blocks.block_layout import BlockHeights
 from joey.tui.blocks.timeline import Timeline
 
 CHUNKS_PER_SECOND = 200

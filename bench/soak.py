@@ -119,7 +119,7 @@ def check_task(home: Path, before: bytes) -> bytes:
         return b""
     log, records = JsonFileStore(home).open(directory.name.removeprefix("task_"))
     try:
-        check_tool_results(Recorder(log, records).api_history.list_stored())
+        check_tool_results(Recorder(log, records).api_history.list_stored_messages())
     finally:
         log.close()
     return journal.read_bytes()

@@ -100,7 +100,7 @@ def measure(home: Path, count: int) -> None:
 
 def run_query(home: Path, query: TaskQuery, *, refresh: bool = False) -> None:
     with closing(SqliteTaskIndex(home)) as index:
-        page = index.find(query, refresh=refresh)
+        page = index.search(query, refresh=refresh)
     assert page.matches
 
 

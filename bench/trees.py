@@ -112,10 +112,10 @@ def run_tool(tool: ListFiles | SearchFiles, arguments: dict[str, Any], ctx: Tool
     async def call() -> None:
         if isinstance(tool, ListFiles):
             listing = await tool.prepare(tool.parse(arguments), ctx)
-            await tool.run(listing, ctx, None)
+            await tool.run_prepared(listing, ctx, None)
         else:
             search = await tool.prepare(tool.parse(arguments), ctx)
-            await tool.run(search, ctx, None)
+            await tool.run_prepared(search, ctx, None)
 
     asyncio.run(call())
 

@@ -31,7 +31,7 @@ def check_request(request: ModelRequest) -> None:
 
 
 def check_messages(messages: Sequence[Message]) -> None:
-    check_request(ModelRequest(system="s", messages=tuple(messages)))
+    check_request(ModelRequest(system_prompt="s", messages=tuple(messages)))
 
 
 def check_anthropic(body: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ import pytest
 from msgspec import Struct, structs
 from starlette.routing import Route, WebSocketRoute
 
-from joey.app.customizations import apply_project_restrictions, build_scopes
+from joey.app.customizations import apply_project_restrictions, build_config_scopes
 from joey.app.options import apply_configuration, make_options
 from joey.cli.command_line import build_run_parser, parse_command_line
 from joey.cli.commands.arguments import COMMAND_PARSERS
@@ -271,7 +271,7 @@ def test_hooks_of_a_project_are_only_ever_wanted(project: Project) -> None:
     assert project.settings(Settings(), hooks=hooks).hooks == ()
     (project.root / ".roo/hooks.json").write_text(json.dumps(hooks), encoding="utf-8")
     files = LocalFiles(project.root)
-    found = read_project_hooks(build_scopes(files, project.home, project.env))
+    found = read_project_hooks(build_config_scopes(files, project.home, project.env))
     assert [item.name for item in found.trust_items] == ["hook:.roo/hooks.json"]
     assert apply_project_restrictions(files, project.home, project.env, Settings()).hooks == ()
 

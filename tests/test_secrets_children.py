@@ -12,8 +12,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from joey.app.mcp_pool import build_hub_config
 
+from joey.app.mcp_pool import build_hub_config
 from joey.content.browser import Chromium, find_chromium
 from joey.ports import BrowserStep
 from joey.testing.script import Turn, call

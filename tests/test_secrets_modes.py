@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from joey.config.json_documents import write_document
 
+from joey.config.json_documents import write_document
 from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer, Request
 from tests.front.binary import LIMIT, Finished, Joey, reach

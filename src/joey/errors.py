@@ -3,7 +3,7 @@
     JoeyError
     ├── ToolError                  the model: becomes the result of its call
     │   ├── ArgumentError          the call's arguments do not fit the tool
-    │   ├── PreformattedError      the tool itself words the text that the model reads
+    │   ├── ToolErrorWithReply      the tool itself words the text that the model reads
     │   ├── IgnoredPathError       `.rooignore` hides the file from it
     │   ├── TargetNotFoundError    the object of a lookup does not exist
     │   └── DeniedError            a rule or a hook forbids the call
@@ -16,7 +16,7 @@
     │   │   ├── TaskNotFoundError
     │   │   └── TaskLockedError
     │   ├── CondenseError          a conversation could not be condensed; it is unchanged
-    │   └── ProviderError          the model's service; see `ProviderFailure` for the kinds
+    │   └── ProviderError          the model's service; see `ProviderFailureKind` for the kinds
     ├── CheckpointError            files could not be saved or restored; reported, never fatal
     └── TaskStateError             the developer: the task's state forbids the operation
 
@@ -48,7 +48,7 @@ class ArgumentError(ToolError):
         """The required parameter that has no value, when that is what is wrong."""
 
 
-class PreformattedError(ToolError):
+class ToolErrorWithReply(ToolError):
     """A failure for which the tool has written the whole result."""
 
     def __init__(self, message: str, reply: str, *, is_informative: bool = False) -> None:
@@ -133,7 +133,7 @@ class CondenseError(UserError):
     """A conversation could not be summed up. Nothing has changed."""
 
 
-class ProviderFailure(StrEnum):
+class ProviderFailureKind(StrEnum):
     """What kind of failure a provider reported; decides retry, wording and exit code."""
 
     AUTH = "auth"
@@ -169,7 +169,7 @@ class ProviderError(UserError):
         self,
         message: str,
         *,
-        failure: ProviderFailure,
+        failure: ProviderFailureKind,
         status: int | None = None,
         code: str | None = None,
         retry_after: float | None = None,
@@ -202,14 +202,14 @@ class FailureCode(StrEnum):
     INTERNAL_ERROR = "internal"
 
 
-def encode_provider_failure(failure: ProviderFailure) -> str:
+def encode_provider_failure(failure: ProviderFailureKind) -> str:
     """The code of a task that failed because its provider did."""
     return f"provider:{failure}"
 
 
-_PROVIDER_FAILURE_BY_CODE = {encode_provider_failure(each): each for each in ProviderFailure}
+_PROVIDER_FAILURE_BY_CODE = {encode_provider_failure(each): each for each in ProviderFailureKind}
 
 
-def decode_provider_failure(code: str) -> ProviderFailure | None:
+def decode_provider_failure(code: str) -> ProviderFailureKind | None:
     """None when the task failed for another reason, or for one that is not known."""
     return _PROVIDER_FAILURE_BY_CODE.get(code)

@@ -22,7 +22,7 @@ from acp.exceptions import RequestError
 from acp.schema import CreateTerminalResponse, ReleaseTerminalResponse
 
 from joey.acp.terminal_viewer import DISCONNECTED_EXIT_CODE, print_command_output
-from joey.acp.terminals import MAX_UNREAD_BYTES, TerminalView
+from joey.acp.terminals import MAX_UNREAD_OUTPUT_BYTES, TerminalView
 from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer
 from tests.acp.editor import Connected, Editor, connected
@@ -359,7 +359,7 @@ async def test_what_was_left_out_last_is_reported_too() -> None:
 
     view = TerminalView("1", closed)
     view.print_output("a")
-    view.print_output("b" * MAX_UNREAD_BYTES)
+    view.print_output("b" * MAX_UNREAD_OUTPUT_BYTES)
     view.end(3)
     ours, theirs = socket.socketpair()
     reader, writer = await asyncio.open_connection(sock=ours)
@@ -367,8 +367,8 @@ async def test_what_was_left_out_last_is_reported_too() -> None:
         theirs.shutdown(socket.SHUT_WR)
         await view.serve_viewer(reader, writer)
         writer.close()
-        said = theirs.recv(MAX_UNREAD_BYTES)
-    assert said == b"a\n[...%d bytes omitted...]\n\xff\x03" % MAX_UNREAD_BYTES
+        said = theirs.recv(MAX_UNREAD_OUTPUT_BYTES)
+    assert said == b"a\n[...%d bytes omitted...]\n\xff\x03" % MAX_UNREAD_OUTPUT_BYTES
 
 
 class Far(Joey, frozen=True):

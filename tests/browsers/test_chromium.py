@@ -73,7 +73,7 @@ async def use(ctx: ToolContext, **arguments: Any) -> Outcome:
     tool = BrowserAction()
     prepared = await tool.prepare(tool.parse(arguments), ctx)
     async with asyncio.timeout(60):
-        return await tool.run(prepared, ctx, None)
+        return await tool.run_prepared(prepared, ctx, None)
 
 
 @needs_chromium
@@ -161,7 +161,7 @@ async def test_only_opening_a_page_is_asked(tmp_path: Path) -> None:
     tool = BrowserAction()
     launch = tool.parse({"action": "launch", "url": "example.org/x"})
     prepared = await tool.prepare(launch, ctx)
-    assert prepared.ask is AskKind.BROWSER_ACTION_LAUNCH
+    assert prepared.ask_kind is AskKind.BROWSER_ACTION_LAUNCH
     assert prepared.row_text == "http://example.org/x"
     assert [claim.access for claim in prepared.claims] == [Access.BROWSER]
 

@@ -226,7 +226,7 @@ async def test_a_session_goes_back_and_forth(tmp_path: Path, flavour: str) -> No
         assert session.pending is None and not session.is_running
         assert not (tmp_path / "work" / "note").exists()
         undoing = await session.preview_undo()
-        assert set(undoing.restored_rows) == set(preview.removed_rows)
+        assert set(undoing.restored_row_timestamps) == set(preview.removed_row_timestamps)
         await session.undo_rewind()
         await came_to(session, TaskRewound, 2)
         assert [row_ts(row) for row in session.rows] == [row["ts"] for row in rows]

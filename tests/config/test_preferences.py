@@ -59,7 +59,7 @@ def test_a_file_of_roos_shape_keeps_its_shape(tmp_path: Path) -> None:
         "apiConfigs": {**document["apiConfigs"], "b": {"provider": "ollama", "model": "m"}},  # type: ignore[dict-item]
     }
     preferences.delete_profile("b")
-    assert preferences.load_profiles().active == "a"
+    assert preferences.load_profiles().active_name == "a"
 
 
 def test_a_key_does_not_follow_to_another_provider(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def test_profiles_are_read_by_name(tmp_path: Path) -> None:
     fields = {"provider": "openai", "model": "m", "apiKey": SECRET, "baseUrl": "http://x/v1"}
     write(tmp_path, {"active": "work", "profiles": {"work": fields, "home": {"model": "n"}}})
     profiles = load_profiles(tmp_path)
-    assert profiles.active == "work"
+    assert profiles.active_name == "work"
     assert profiles.profiles == {
         "work": Profile(
             name="work", provider="openai", model="m", api_key=SECRET, base_url="http://x/v1"
@@ -143,18 +143,18 @@ def test_the_shape_of_roo_is_understood(tmp_path: Path) -> None:
     configs = {"a": {"apiProvider": "ollama"}, "b": {"apiProvider": "lmstudio"}}
     write(tmp_path, {"currentApiConfigName": "b", "apiConfigs": configs})
     profiles = load_profiles(tmp_path)
-    assert (profiles.active, sorted(profiles.profiles)) == ("b", ["a", "b"])
+    assert (profiles.active_name, sorted(profiles.profiles)) == ("b", ["a", "b"])
 
 
 def test_the_only_profile_is_the_active_one(tmp_path: Path) -> None:
     write(tmp_path, {"profiles": {"work": {}}})
-    assert load_profiles(tmp_path).active == "work"
+    assert load_profiles(tmp_path).active_name == "work"
 
 
 def test_the_only_profile_is_used_although_another_is_named_as_active(tmp_path: Path) -> None:
     write(tmp_path, {"active": "gone", "profiles": {"work": {}}})
     profiles = load_profiles(tmp_path)
-    assert profiles.active == "work"
+    assert profiles.active_name == "work"
     assert "no profile 'gone'" in profiles.missing_active_warning
     assert "joey profiles use work" in profiles.missing_active_warning
 
@@ -162,7 +162,7 @@ def test_the_only_profile_is_used_although_another_is_named_as_active(tmp_path: 
 def test_of_several_none_is_used_when_the_active_one_does_not_exist(tmp_path: Path) -> None:
     write(tmp_path, {"active": "default", "profiles": {"a": {}, "b": {}}})
     profiles = load_profiles(tmp_path)
-    assert profiles.active not in profiles.profiles
+    assert profiles.active_name not in profiles.profiles
     assert "joey profiles use NAME: a, b" in profiles.missing_active_warning
 
 

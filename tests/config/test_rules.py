@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 
 import pytest
-from joey.config.rule_files import MAX_RULES_CHARS
 
+from joey.config.rule_files import MAX_RULES_CHARS
 from joey.core.modes import Instructions, RuleFile
 from tests.config.customization_files import Disk, rules_of
 

@@ -27,7 +27,7 @@ from joey.core.wire.encoder import ReplayNormalizer, encode_records
 from joey.core.wire.frames import EventFrame, encode_frame
 
 CREATED = TaskCreated(
-    ts=1, task_id="t", workspace="/w", mode="code", protocol=ToolProtocol.NATIVE, model="m"
+    ts=1, task_id="t", workspace="/w", mode="code", tool_protocol=ToolProtocol.NATIVE, model="m"
 )
 BEGINNING: list[Durable] = [
     CREATED,
@@ -103,7 +103,7 @@ def test_rows_of_an_imported_task_are_sent_as_they_were_written() -> None:
         task_id="t",
         workspace="/w",
         mode="code",
-        protocol=ToolProtocol.XML,
+        tool_protocol=ToolProtocol.XML,
         rows=(row,),
         messages=(),
     )

@@ -5,8 +5,8 @@ import re
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from joey.core.js_regex_engine import PathPattern, PatternError
 
+from joey.core.js_regex_engine import PathPattern, PatternError
 from joey.core.modes import Grant, ToolGroup
 from tests.bounded import run_bounded
 

@@ -2,7 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from joey.core.diagnostics import Diagnostic, find_new_errors, format_diagnostics, parse_report
+from joey.core.diagnostics import (
+    Diagnostic,
+    find_new_errors,
+    format_diagnostics,
+    parse_checker_output,
+)
 from tests.bounded import run_bounded
 
 
@@ -21,7 +26,7 @@ def test_reports_of_compilers_are_understood(
     line: str, problem: tuple[str, int, str, str, bool]
 ) -> None:
     path, number, message, code, is_error = problem
-    assert parse_report(line, "tool") == (
+    assert parse_checker_output(line, "tool") == (
         Diagnostic(path, number, "tool", message, code, is_error),
     )
 
@@ -31,7 +36,7 @@ def test_reports_of_compilers_are_understood(
     ["", "Found 3 errors", "a.py:3: note: see here", "  a.py:3: error: indented", "a.py:x: e"],
 )
 def test_other_lines_are_passed_over(line: str) -> None:
-    assert parse_report(line, "tool") == ()
+    assert parse_checker_output(line, "tool") == ()
 
 
 def error(line: int, message: str, is_error: bool = True) -> Diagnostic:
@@ -58,12 +63,12 @@ def test_problems_stand_under_their_file() -> None:
 
 def test_no_report_takes_long_to_read() -> None:
     run_bounded(
-        "import sys; from joey.core.diagnostics import parse_report\n"
-        "(problem,) = parse_report(sys.stdin.read(), 'bash')\n"
+        "import sys; from joey.core.diagnostics import parse_checker_output\n"
+        "(problem,) = parse_checker_output(sys.stdin.read(), 'bash')\n"
         "assert len(problem.message) < 600",
         given="a.sh:3: x" + " " * 1_000_000 + "y",
     )
 
 
 def test_a_line_that_no_file_has_is_passed_over() -> None:
-    assert parse_report(f"a.sh:{'3' * 5000}: x", "bash") == ()
+    assert parse_checker_output(f"a.sh:{'3' * 5000}: x", "bash") == ()

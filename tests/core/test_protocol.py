@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from joey.core.messages import Message, TextBlock, ToolUseBlock
-from joey.core.models import ToolProtocol, choose_protocol
+from joey.core.models import ToolProtocol, choose_tool_protocol
 from joey.storage.roo_directory import detect_protocol
 
 NATIVE, XML = ToolProtocol.NATIVE, ToolProtocol.XML
@@ -23,7 +23,9 @@ def assistant(*ids: str) -> Message:
 @pytest.mark.parametrize("locked", list(ToolProtocol))
 def test_the_lock_wins_over_history_and_model(locked: ToolProtocol) -> None:
     for detected, native in product(SEEN, (True, False)):
-        chosen = choose_protocol(locked=locked, detected=detected, model_has_native_tools=native)
+        chosen = choose_tool_protocol(
+            locked=locked, detected=detected, model_has_native_tools=native
+        )
         assert chosen is locked
 
 
@@ -31,14 +33,14 @@ def test_the_lock_wins_over_history_and_model(locked: ToolProtocol) -> None:
 @pytest.mark.parametrize("detected", list(ToolProtocol))
 def test_without_a_lock_the_history_wins_over_the_model(detected: ToolProtocol) -> None:
     for native in (True, False):
-        chosen = choose_protocol(locked=None, detected=detected, model_has_native_tools=native)
+        chosen = choose_tool_protocol(locked=None, detected=detected, model_has_native_tools=native)
         assert chosen is detected
 
 
 @pytest.mark.requirement("protocol:from-model")
 @pytest.mark.parametrize(("native", "protocol"), [(True, NATIVE), (False, XML)])
 def test_without_a_history_the_model_decides(native: bool, protocol: ToolProtocol) -> None:
-    chosen = choose_protocol(locked=None, detected=None, model_has_native_tools=native)
+    chosen = choose_tool_protocol(locked=None, detected=None, model_has_native_tools=native)
     assert chosen is protocol
 
 

@@ -127,10 +127,10 @@ def rounds_of(limit: int, *rounds: str) -> bool:
     """Whether so many rounds of calls, each a letter, are too many alike."""
     seen = RepeatedRoundDetector(limit)
     for number, calls in enumerate(rounds):
-        seen.update_summary(f"summary {number}")
+        seen.start_round_if_new_summary(f"summary {number}")
         for name in calls:
             seen.record_call(name, {})
-    seen.update_summary("the last")
+    seen.start_round_if_new_summary("the last")
     return seen.is_limit_reached
 
 
@@ -154,6 +154,6 @@ def test_rounds_alike_between_summaries_are_too_many(
 def test_calls_after_the_same_summary_are_one_round() -> None:
     seen = RepeatedRoundDetector(1)
     for _ in range(9):
-        seen.update_summary("the only one")
+        seen.start_round_if_new_summary("the only one")
         seen.record_call("a", {})
     assert not seen.is_limit_reached

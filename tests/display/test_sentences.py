@@ -4,7 +4,7 @@ import pytest
 
 from joey.core.permissions.policy import Access, Ask, Claim, decide
 from joey.core.settings import Settings
-from joey.errors import FailureCode, ProviderFailure, encode_provider_failure
+from joey.errors import FailureCode, ProviderFailureKind, encode_provider_failure
 from joey.presentation.phrases import (
     FAILURE_TEXTS,
     describe_error,
@@ -65,7 +65,7 @@ def test_people_read_errors_without_marks_for_programs(text: str, shown: str) ->
 
 def test_every_way_to_fail_has_a_sentence() -> None:
     assert set(FailureCode) <= set(FAILURE_TEXTS)
-    for kind in ProviderFailure:
+    for kind in ProviderFailureKind:
         shown = describe_failure(encode_provider_failure(kind))
         assert shown.startswith("failed: ")
     for code in ("something new", "provider:something new", FailureCode.SUBTASK_NOT_OPENED):

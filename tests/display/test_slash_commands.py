@@ -5,9 +5,9 @@ import pytest
 from joey.presentation.slash_commands import (
     BUILT_IN_COMMANDS,
     LISTED_COMMANDS,
-    UNLISTED_NAMES,
+    UNLISTED_COMMAND_NAMES,
+    explain_bad_command,
     parse_command,
-    suggest_command,
 )
 
 NAMES = [command.name for command in LISTED_COMMANDS]
@@ -37,7 +37,7 @@ def test_other_text_is_no_command(text: str) -> None:
 
 def test_every_command_is_offered_once() -> None:
     assert len(NAMES) == len(set(NAMES))
-    assert set(NAMES) | UNLISTED_NAMES == {command.name for command in BUILT_IN_COMMANDS}
+    assert set(NAMES) | UNLISTED_COMMAND_NAMES == {command.name for command in BUILT_IN_COMMANDS}
 
 
 @pytest.mark.parametrize(
@@ -58,4 +58,4 @@ def test_every_command_is_offered_once() -> None:
     ],
 )
 def test_a_slip_is_guessed_at(text: str, suggestion: str | None) -> None:
-    assert suggest_command(text, NAMES) == suggestion
+    assert explain_bad_command(text, NAMES) == suggestion

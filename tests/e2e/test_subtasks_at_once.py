@@ -6,9 +6,9 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from joey.app.mcp_pool import McpServerPool
 
 from joey.app import make_options, open_engine
+from joey.app.mcp_pool import McpServerPool
 from joey.app.trust import WorkspaceTrust
 from joey.config.trust import TrustStore
 from joey.engine.asks import Unattended

@@ -8,8 +8,6 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from joey.testing.scripted_provider import ScriptedProvider, ScriptedTurn
-
 from joey.core.events import AskOpened, Event
 from joey.core.history.ui import Row
 from joey.core.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock
@@ -23,6 +21,7 @@ from joey.execution.terminal import LocalTerminal
 from joey.ports import Capabilities, Provider, Store
 from joey.storage.task_store import JsonFileLog, JsonFileStore
 from joey.testing.script import Call, Turn, call
+from joey.testing.scripted_provider import ScriptedProvider, ScriptedTurn
 from joey.tools.registry import Registry, build_default_tools
 from joey.workspace.environment import LocalEnvironment
 from joey.workspace.files import LocalFiles

@@ -178,11 +178,11 @@ def check_histories(task: Task) -> None:
         facts.ledger.apply(record.event)
     for record in find_live_branch(task.bus.list_records_after(0)):
         facts.apply_branch_event(record.event)
-        api.protocol = facts.protocol
+        api.tool_protocol = facts.tool_protocol
         api.apply(record.event)
         ui.apply(record.event)
     assert list(task.rows) == list(ui.rows)
-    assert dump_messages(task) == msgspec.to_builtins(api.list_stored())
+    assert dump_messages(task) == msgspec.to_builtins(api.list_stored_messages())
     mine = task.recorder.projection
     for name in (
         "todos",

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 
-from joey.testing.scripted_provider import ScriptedProvider
-
 from joey.core.messages import Chunk, TextBlock
 from joey.core.models import ModelInfo, ModelRequest, Prices
 from joey.core.settings import Settings
 from joey.ports import Provider
 from joey.testing.script import Call, Turn, call
+from joey.testing.scripted_provider import ScriptedProvider
 
 ALLOW_ALL_WITH_SUBTASKS = Settings(
     always_allow_write=True,

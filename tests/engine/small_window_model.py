@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from joey.testing.scripted_provider import ScriptedProvider, ScriptedTurn
-
 from joey.core.context.condense import CONDENSE_SYSTEM_PROMPT
 from joey.core.events import ContextCondensed, ContextTruncated
 from joey.core.messages import Message, TextBlock, get_blocks
@@ -14,6 +12,7 @@ from joey.core.settings import Profile
 from joey.engine.task import Task
 from joey.providers.anthropic import AnthropicRequestBuilder
 from joey.testing.script import Turn, call, fail, say, usage
+from joey.testing.scripted_provider import ScriptedProvider, ScriptedTurn
 from tests.engine.engine_harness import list_durable_events
 from tests.service_rules import check_request
 
@@ -54,7 +53,9 @@ class SmallWindowModel(ScriptedProvider):
     @property
     def regular_requests(self) -> list[ModelRequest]:
         """The requests that were not for summaries."""
-        return [request for request in self.requests if request.system != CONDENSE_SYSTEM_PROMPT]
+        return [
+            request for request in self.requests if request.system_prompt != CONDENSE_SYSTEM_PROMPT
+        ]
 
     def _take_next_turn(self, request: ModelRequest) -> ScriptedTurn:
         check_request(request)
@@ -65,7 +66,7 @@ class SmallWindowModel(ScriptedProvider):
         self.request_tokens.append(tokens)
         turn = (
             self._next_summary(request)
-            if request.system == CONDENSE_SYSTEM_PROMPT
+            if request.system_prompt == CONDENSE_SYSTEM_PROMPT
             else self.remaining_turns.pop(0)
         )
         if not isinstance(turn, Turn) or not self._states_usage:

@@ -12,10 +12,9 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from joey.core.history.usage_ledger import UsageLedger
-from joey.testing.scripted_provider import ScriptItem
 
 from joey.core.events import ContextCondensed, Spending, TaskFailed, TaskStarted, ToolFinished
+from joey.core.history.usage_ledger import UsageLedger
 from joey.core.messages import Chunk, TextChunk, Usage, UsageChunk
 from joey.core.models import ModelInfo, ModelRequest, Prices
 from joey.core.settings import Limits
@@ -24,8 +23,9 @@ from joey.engine.asks import Unattended
 from joey.engine.engine import TaskOptions
 from joey.engine.outcomes import Completed, Ending, Failed
 from joey.engine.task import Task
-from joey.errors import ProviderError, ProviderFailure
+from joey.errors import ProviderError, ProviderFailureKind
 from joey.testing.script import Turn, call
+from joey.testing.scripted_provider import ScriptItem
 from tests.engine.engine_harness import (
     TIMEOUT_S,
     EngineHarness,
@@ -168,7 +168,7 @@ class CrashedTree:
     def __init__(self, engine_harness: EngineHarness, task: Task) -> None:
         self.harness = engine_harness
         self.id = task.id
-        self.children = list(task.recorder.projection.children)
+        self.children = list(task.recorder.projection.spawned_subtasks)
 
     @property
     def grandchild(self) -> str:
@@ -370,7 +370,7 @@ async def test_the_limits_of_a_run_are_sent_once_and_its_subtasks_name_the_run(
     assert own.limits == Limits(max_turns=20)
     for child in children:
         started = [event for event in list_durable_events(child) if isinstance(event, TaskStarted)]
-        assert {(event.run_id, event.limits) for event in started} == {(own.run_id, None)}
+        assert {(event.budget_id, event.limits) for event in started} == {(own.budget_id, None)}
 
 
 async def test_a_request_that_fails_and_costs_is_not_repeated_beyond_the_budget(
@@ -380,7 +380,7 @@ async def test_a_request_that_fails_and_costs_is_not_repeated_beyond_the_budget(
     broken: list[ScriptItem] = [
         TextChunk("well"),
         UsageChunk(Usage(input=10)),
-        ProviderError("gone", failure=ProviderFailure.NETWORK),
+        ProviderError("gone", failure=ProviderFailureKind.NETWORK),
     ]
     scripted = engine_harness.use_script(*[broken] * 5)
     scripted._model = PRICED_MODEL
@@ -406,4 +406,4 @@ def test_a_summary_counts_like_a_request() -> None:
         cost=0.5,
     )
     ledger.apply(condensed)
-    assert ledger.spent == Spending(tokens=35, cost=0.5)
+    assert ledger.total_spending == Spending(tokens=35, cost=0.5)

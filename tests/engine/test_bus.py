@@ -74,7 +74,7 @@ async def test_what_cannot_be_recorded_is_not_announced() -> None:
             bus.publish(said(1))
         bus.close()
         assert [event async for event in subscription] == []
-    assert bus.seq == 0
+    assert bus.last_seq == 0
 
 
 async def test_a_closed_bus_ends_every_subscription_after_it_was_read() -> None:

@@ -30,13 +30,13 @@ async def test_neighbouring_reads_run_at_the_same_time(
     engine_harness: EngineHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each read waits for the other to have begun: one after the other would never end."""
-    both, read = asyncio.Barrier(2), ReadFile.run
+    both, read = asyncio.Barrier(2), ReadFile.run_prepared
 
     async def meet(self: ReadFile, *rest: Any) -> Any:
         await both.wait()
         return await read(self, *rest)
 
-    monkeypatch.setattr(ReadFile, "run", meet)
+    monkeypatch.setattr(ReadFile, "run_prepared", meet)
     names = ("a.txt", "b.txt")
     for name in names:
         (engine_harness.root / name).write_text(f"this is {name}")

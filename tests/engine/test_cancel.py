@@ -9,8 +9,6 @@ from pathlib import Path
 
 import psutil
 import pytest
-from joey.core.prompts.messages_to_model import render_interrupted_call
-from joey.testing.scripted_provider import ScriptedProvider
 
 from joey.app import make_options, open_engine
 from joey.core.events import (
@@ -22,12 +20,14 @@ from joey.core.events import (
     TaskAborted,
 )
 from joey.core.messages import CallChunk, ToolUseBlock
+from joey.core.prompts.messages_to_model import render_interrupted_call
 from joey.core.settings import Settings
 from joey.core.task import AskKind, TaskState
 from joey.engine.asks import Unattended
 from joey.engine.outcomes import Aborted, Completed
 from joey.engine.task import Task
 from joey.testing.script import Turn, call, fail, pause, say
+from joey.testing.scripted_provider import ScriptedProvider
 from joey.testing.server import ModelServer
 from tests.engine.engine_harness import (
     TIMEOUT_S,
@@ -49,7 +49,7 @@ async def check_stopped(task: Task, provider: ScriptedProvider) -> None:
     assert await wait_for_ending(task) == Aborted()
     assert task.state is TaskState.ABORTED
     assert task.pending is None
-    assert provider.open_streams == 0
+    assert provider.open_stream_count == 0
     assert not task.runtime.terminal.background_commands
     assert sum(isinstance(event, TaskAborted) for event in list_durable_events(task)) == 1
     check_history(task.messages)
@@ -195,10 +195,12 @@ async def test_a_message_sent_just_before_it_is_stopped_waits_and_does_not_set_i
     await wait_for_event(task, RowDelta)
     sending = asyncio.ensure_future(task.send("and be quick"))
     await asyncio.sleep(0)
-    assert task.recorder.projection.queue
+    assert task.recorder.projection.queued_messages
     await asyncio.gather(sending, task.cancel())
     await check_stopped(task, provider)
-    assert [waiting.text for waiting in task.recorder.projection.queue.values()] == ["and be quick"]
+    assert [waiting.text for waiting in task.recorder.projection.queued_messages.values()] == [
+        "and be quick"
+    ]
 
 
 async def test_a_task_of_the_engine_is_stopped_when_the_engine_closes(
@@ -209,7 +211,7 @@ async def test_a_task_of_the_engine_is_stopped_when_the_engine_closes(
     await wait_for_event(task, RowDelta)
     await engine_harness.engine.close()
     assert task.state is TaskState.ABORTED
-    assert provider.open_streams == 0
+    assert provider.open_stream_count == 0
     assert provider.is_closed
 
 

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from joey.testing.scripted_provider import ScriptedProvider
 
 from joey.core.file_state import ReadTracker
 from joey.engine.asks import Unattended
-from joey.engine.environment import find_recently_modified
+from joey.engine.environment import find_externally_modified_files
 from joey.ports import ResolvedPath
 from joey.testing.script import Turn, call
+from joey.testing.scripted_provider import ScriptedProvider
 from joey.workspace.files import LocalFiles
 from tests.engine.engine_harness import EngineHarness, finish, list_texts, wait_for_ending
 
@@ -89,20 +89,20 @@ async def test_a_file_that_says_the_same_again_is_not_reported(tmp_path: Path) -
     files, memory = LocalFiles(tmp_path), ReadTracker()
     await seen(files, memory, "a")
     os.utime(tmp_path / "a", ns=(1, 1))
-    assert await find_recently_modified(memory, files) == []
+    assert await find_externally_modified_files(memory, files) == []
     (tmp_path / "a").write_text("two\n")
-    assert await find_recently_modified(memory, files) == ["a"]
-    assert await find_recently_modified(memory, files) == []
+    assert await find_externally_modified_files(memory, files) == ["a"]
+    assert await find_externally_modified_files(memory, files) == []
     (tmp_path / "a").write_text("three\n")
-    assert await find_recently_modified(memory, files) == ["a"]
+    assert await find_externally_modified_files(memory, files) == ["a"]
 
 
 async def test_a_file_that_is_gone_is_reported_once(tmp_path: Path) -> None:
     files, memory = LocalFiles(tmp_path), ReadTracker()
     await seen(files, memory, "a")
     (tmp_path / "a").unlink()
-    assert await find_recently_modified(memory, files) == ["a (deleted)"]
-    assert await find_recently_modified(memory, files) == []
+    assert await find_externally_modified_files(memory, files) == ["a (deleted)"]
+    assert await find_externally_modified_files(memory, files) == []
 
 
 async def test_only_the_files_that_were_seen_last_are_looked_at(tmp_path: Path) -> None:
@@ -111,5 +111,5 @@ async def test_only_the_files_that_were_seen_last_are_looked_at(tmp_path: Path) 
         await seen(files, memory, f"{number:03}")
     for number in range(230):
         (tmp_path / f"{number:03}").write_text("changed\n")
-    modified = await find_recently_modified(memory, files)
+    modified = await find_externally_modified_files(memory, files)
     assert modified == [f"{number:03}" for number in range(229, 29, -1)]

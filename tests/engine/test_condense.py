@@ -10,7 +10,6 @@ from typing import Literal
 
 import msgspec
 import pytest
-from joey.testing.scripted_provider import ScriptedProvider, ScriptedTurn
 
 from joey.core.context.condense import DEFAULT_CONDENSE_INSTRUCTION
 from joey.core.events import RequestStarted, RowOpened, TaskFinished
@@ -24,6 +23,7 @@ from joey.engine.task import Task
 from joey.errors import CondenseError, ConfigError, UserError
 from joey.ports import Provider
 from joey.testing.script import Turn, fail, pause, say
+from joey.testing.scripted_provider import ScriptedProvider, ScriptedTurn
 from tests.engine.engine_harness import (
     TIMEOUT_S,
     EngineHarness,
@@ -79,7 +79,9 @@ async def worked(harness: EngineHarness, *summaries: ScriptedTurn, **about: obje
 
 def dump_state(task: Task) -> object:
     api = task.recorder.api_history
-    return msgspec.to_builtins([api.render_current(), api.list_stored(), list(task.rows)])
+    return msgspec.to_builtins(
+        [api.build_current_messages(), api.list_stored_messages(), list(task.rows)]
+    )
 
 
 @pytest.mark.requirement("context:manual")
@@ -93,7 +95,7 @@ async def test_a_completed_task_is_condensed_and_stays_completed(
     assert task.state is TaskState.COMPLETED
     assert (await wait_for_ending(task)) == Completed("all done")
     assert [record.event for record in task.bus.list_records_after(since)] == [event]
-    assert len(task.recorder.api_history.messages) == 1
+    assert len(task.recorder.api_history.request_messages) == 1
     narrow = harness_with_files.provider
     assert isinstance(narrow, SmallWindowModel)
     asked_for = join_text(narrow.summary_requests[0].messages[0])
@@ -151,10 +153,10 @@ async def test_a_summary_that_is_no_shorter_counts_as_failed(
     harness_with_files: EngineHarness,
 ) -> None:
     task = await worked(harness_with_files, Turn(say("many words " * 10_000)))
-    shown = msgspec.to_builtins(task.recorder.api_history.render_current())
+    shown = msgspec.to_builtins(task.recorder.api_history.build_current_messages())
     with pytest.raises(CondenseError, match="longer than the conversation"):
         await task.condense()
-    assert msgspec.to_builtins(task.recorder.api_history.render_current()) == shown
+    assert msgspec.to_builtins(task.recorder.api_history.build_current_messages()) == shown
     assert find_rows(task, "condense_context_error")
     assert task.usage.total_tokens_in > sum(_narrow(harness_with_files).request_tokens[:3])
 
@@ -164,10 +166,10 @@ async def test_a_service_that_fails_leaves_everything_as_it_was(
     harness_with_files: EngineHarness,
 ) -> None:
     task = await worked(harness_with_files, Turn(fail(401, "who are you?")))
-    shown = msgspec.to_builtins(task.recorder.api_history.render_current())
+    shown = msgspec.to_builtins(task.recorder.api_history.build_current_messages())
     with pytest.raises(UserError, match="who are you"):
         await task.condense()
-    assert msgspec.to_builtins(task.recorder.api_history.render_current()) == shown
+    assert msgspec.to_builtins(task.recorder.api_history.build_current_messages()) == shown
     assert task.state is TaskState.COMPLETED
 
 
@@ -183,7 +185,7 @@ async def test_transient_errors_are_waited_out(harness_with_files: EngineHarness
 async def test_cancelling_a_summary_changes_nothing(harness_with_files: EngineHarness) -> None:
     never = asyncio.Event()
     task = await worked(harness_with_files, [Turn(say("half a")).steps[0], pause(never)])
-    shown = msgspec.to_builtins(task.recorder.api_history.render_current())
+    shown = msgspec.to_builtins(task.recorder.api_history.build_current_messages())
     condensing = asyncio.ensure_future(task.condense())
     opened = await wait_for_event(task, RowOpened, task.seq)
     assert opened.say == "condense_context"
@@ -191,7 +193,7 @@ async def test_cancelling_a_summary_changes_nothing(harness_with_files: EngineHa
     await task.cancel()
     with pytest.raises(CondenseError, match="stopped"):
         await condensing
-    assert msgspec.to_builtins(task.recorder.api_history.render_current()) == shown
+    assert msgspec.to_builtins(task.recorder.api_history.build_current_messages()) == shown
     assert task.state is TaskState.COMPLETED
     assert not task.recorder.ui_history.open_row_timestamps
     assert not list_condense_events(task)
@@ -211,12 +213,12 @@ async def test_cancelling_a_run_that_is_being_condensed_changes_nothing(
         async for item in subscription:
             if isinstance(item.event, RowOpened) and item.event.say == "condense_context":
                 break
-    shown = msgspec.to_builtins(task.recorder.api_history.render_current())
+    shown = msgspec.to_builtins(task.recorder.api_history.build_current_messages())
     await task.cancel()
     assert await wait_for_ending(task) == Aborted()
-    assert msgspec.to_builtins(task.recorder.api_history.render_current()) == shown
+    assert msgspec.to_builtins(task.recorder.api_history.build_current_messages()) == shown
     assert not list_condense_events(task)
-    assert narrow.open_streams == 0
+    assert narrow.open_stream_count == 0
 
 
 @pytest.mark.requirement("context:crash")
@@ -227,7 +229,7 @@ async def test_a_death_while_a_summary_is_written_loses_nothing(
     task = await worked(
         harness_with_files, [Turn(say("half a")).steps[0], pause(never)], Turn(say("Whole."))
     )
-    shown = msgspec.to_builtins(task.recorder.api_history.render_current())
+    shown = msgspec.to_builtins(task.recorder.api_history.build_current_messages())
     task.start_condensing()
     async with asyncio.timeout(TIMEOUT_S):
         await never.awaited.wait()
@@ -392,7 +394,7 @@ async def test_a_task_of_roo_can_be_condensed(harness_with_files: EngineHarness)
     summary = "\n".join(block.text for block in event.content)
     assert "It was read." in summary
     assert "be quick" in summary
-    (shown,) = task.recorder.api_history.messages
+    (shown,) = task.recorder.api_history.request_messages
     assert shown.is_summary
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from joey.testing.scripted_provider import ScriptedTurn
 
 from joey.content.outlines import OutlineExtractor
 from joey.core.events import MessageQueued
@@ -16,6 +15,7 @@ from joey.engine.outcomes import Completed, Failed
 from joey.engine.task import Task
 from joey.ports import Capabilities
 from joey.testing.script import Turn, call, fail, say
+from joey.testing.scripted_provider import ScriptedTurn
 from tests.engine.engine_harness import (
     EngineHarness,
     find_rows,
@@ -117,7 +117,7 @@ async def test_between_reductions_each_request_begins_with_the_one_before(
     narrow = model(harness_with_files)
     await work(harness_with_files)
     for before, after in zip(narrow.regular_requests, narrow.regular_requests[1:], strict=False):
-        assert before.system == after.system
+        assert before.system_prompt == after.system_prompt
         assert before.tools == after.tools
         if len(after.messages) > len(before.messages):
             assert encoded(after)[: len(before.messages)] == encoded(before)
@@ -285,7 +285,9 @@ async def test_short_messages_that_wait_with_it_are_sent_later(
     await task.send("much to say " * 20_000)
     ending = await wait_for_ending(task)
     assert isinstance(ending, Failed) and ending.code == "context"
-    assert [waiting.text for waiting in task.recorder.projection.queue.values()] == ["paint it red"]
+    assert [waiting.text for waiting in task.recorder.projection.queued_messages.values()] == [
+        "paint it red"
+    ]
     narrow.remaining_turns = [finish()]
     await task.send("hello")
     assert await wait_for_ending(task) == Completed("all done")
@@ -329,7 +331,7 @@ async def test_a_subtask_has_a_window_of_its_own(harness_with_files: EngineHarne
     ]
     settings = Settings(always_allow_subtasks=True)
     children: list[Task] = []
-    harness_with_files.engine.on_subtask = children.append
+    harness_with_files.engine.on_subtask_opened = children.append
     task = await work(harness_with_files, text="Hand it on.", settings=settings)
     assert not list_condense_events(task)
     (child,) = children
@@ -356,7 +358,7 @@ async def test_another_engine_goes_on_from_the_summary(harness_with_files: Engin
     narrow = model(harness_with_files, reads=18)
     task = await work(harness_with_files)
     assert list_condense_events(task)
-    shown = msgspec.to_builtins(task.recorder.api_history.render_current())
+    shown = msgspec.to_builtins(task.recorder.api_history.build_current_messages())
     await harness_with_files.engine.close()
     harness_with_files.engine = harness_with_files.new_engine()
     narrow.remaining_turns = [finish("again")]

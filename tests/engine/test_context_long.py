@@ -11,7 +11,7 @@ from joey import Unattended, open_engine
 from joey.core.settings import Profile, Settings
 from joey.engine.engine import TaskOptions
 from joey.engine.outcomes import Completed
-from joey.testing.server import ModelServer, StrictModel, make_file_reading_turns
+from joey.testing.server import ModelServer, WindowLimitedModelScript, make_file_reading_turns
 
 TURNS = 150
 WINDOW = 14_000
@@ -30,7 +30,7 @@ async def test_a_task_goes_on_through_many_windows(
     for number in range(FILES):
         lines = (f"line {line} of file {number}\n" for line in range(20 + 5 * number))
         (workspace / f"file{number}.txt").write_text("".join(lines))
-    model = StrictModel(make_file_reading_turns(FILES, TURNS), WINDOW, bytes_per_token)
+    model = WindowLimitedModelScript(make_file_reading_turns(FILES, TURNS), WINDOW, bytes_per_token)
     home = tmp_path / "home"
     async with ModelServer(model) as server, open_engine(home=home, env={}) as engine:
         profile = Profile(
@@ -52,8 +52,8 @@ async def test_a_task_goes_on_through_many_windows(
             task = await engine.start("Read every file, again and again.", options=options)
             assert await task.wait() == Completed(f"{TURNS} files read.")
     tally = model.tally
-    assert tally.turns == TURNS + 1
-    assert tally.refused_requests == 0
-    assert tally.summaries > 5
-    assert tally.nested_summaries == tally.summaries - 1
+    assert tally.turn_count == TURNS + 1
+    assert tally.refused_request_count == 0
+    assert tally.summary_count > 5
+    assert tally.resummarization_count == tally.summary_count - 1
     assert tally.max_request_tokens <= WINDOW

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 import pytest
-from joey.testing.scripted_provider import ScriptedProvider
 
 from joey.core.events import RowAdded
 from joey.core.models import ToolProtocol
@@ -14,6 +13,7 @@ from joey.execution.custom_tools import LocalCustomTools
 from joey.execution.processes import kill_marked_processes
 from joey.ports import Capabilities
 from joey.testing.script import Turn, call, say
+from joey.testing.scripted_provider import ScriptedProvider
 from tests.engine.engine_harness import EngineHarness, finish, wait_for_ask
 
 GREET = '''"""Greet somebody."""
@@ -69,7 +69,7 @@ async def test_a_custom_tool_is_called_in_xml_too(engine_harness: EngineHarness)
     await wait_for_ask(task)
     assert "hello Ann!" in str(task.messages)
     assert isinstance(engine_harness.provider, ScriptedProvider)
-    assert "Greet somebody." in engine_harness.provider.requests[0].system
+    assert "Greet somebody." in engine_harness.provider.requests[0].system_prompt
 
 
 async def test_a_file_that_is_no_tool_is_shown_to_the_user_once(

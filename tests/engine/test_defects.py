@@ -51,14 +51,14 @@ async def test_a_defect_in_one_of_several_reads_leaves_the_others_their_results(
 ) -> None:
     (engine_harness.root / "good.txt").write_text("good")
     (engine_harness.root / "bad.txt").write_text("bad")
-    healthy = ReadFile.run
+    healthy = ReadFile.run_prepared
 
     async def run(self: Any, prepared: Any, ctx: Any, answer: Any) -> Any:
         if "bad.txt" in str(prepared):
             raise ValueError("a defect")
         return await healthy(self, prepared, ctx, answer)
 
-    monkeypatch.setattr(ReadFile, "run", run)
+    monkeypatch.setattr(ReadFile, "run_prepared", run)
     reads = [call("read_file", {"files": [{"path": f"{name}.txt"}]}) for name in ("good", "bad")]
     task = await engine_harness.start(Turn(*reads), finish(), policy=Unattended())
     await wait_for_ending(task)

@@ -8,7 +8,6 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from joey.testing.scripted_provider import ScriptedTurn
 
 from joey.core.events import AskOpened, CommandOutputDelta
 from joey.core.models import ModelRequest
@@ -20,6 +19,7 @@ from joey.engine.outcomes import Failed
 from joey.engine.task import Task
 from joey.errors import StoreError
 from joey.testing.script import Call, Turn, call
+from joey.testing.scripted_provider import ScriptedTurn
 from tests.engine.engine_harness import (
     EngineHarness,
     finish,

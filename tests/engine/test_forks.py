@@ -138,9 +138,9 @@ async def test_subtasks_stay_with_the_one_that_began_them(rewind_harness: Rewind
         text="the whole", settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended()
     )
     await wait_for_ending(task)
-    [child] = task.recorder.projection.children
+    [child] = task.recorder.projection.spawned_subtasks
     fork = await rewind_harness.engine.fork(task.id)
-    assert fork.recorder.projection.children == {}
+    assert fork.recorder.projection.spawned_subtasks == {}
     assert fork.recorder.projection.parent_id is None
     of_child = await rewind_harness.engine.fork(child)
     assert of_child.recorder.projection.parent_id is None

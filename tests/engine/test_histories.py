@@ -7,7 +7,7 @@ import itertools
 import pytest
 from msgspec import to_builtins
 
-from joey.core.history.api import COMPLETION_TOOL, ApiHistory
+from joey.core.history.api import COMPLETION_TOOL_NAME, ApiHistory
 from joey.core.history.ui import Row
 from joey.core.messages import Message, ToolUseBlock
 from joey.core.settings import Settings
@@ -59,7 +59,7 @@ def check_nothing_open(messages: list[Message]) -> None:
     """Only a completion may be the last word, waiting for its result."""
     if messages and messages[-1].role == "assistant":
         uses = [b.name for b in messages[-1].content if isinstance(b, ToolUseBlock)]
-        assert uses in ([], [COMPLETION_TOOL])
+        assert uses in ([], [COMPLETION_TOOL_NAME])
 
 
 @pytest.mark.requirement("history:both:any-moment")
@@ -71,10 +71,10 @@ async def test_cut_anywhere_the_journal_gives_a_valid_api_history(
     history = ApiHistory()
     for event in events:
         history.apply(event)  # type: ignore[arg-type]
-        messages = history.list_stored()
+        messages = history.list_stored_messages()
         check_history(messages)
         check_nothing_open(messages)
-    assert len(history.list_stored()) == 10
+    assert len(history.list_stored_messages()) == 10
 
 
 @pytest.mark.requirement("history:both:replay")
@@ -88,7 +88,7 @@ async def test_replaying_the_journal_gives_both_histories_as_they_were(
     log.close()
     replayed = Recorder(log, records)
     assert to_builtins(replayed.ui_history.rows) == rows
-    assert to_builtins(replayed.api_history.list_stored()) == messages
+    assert to_builtins(replayed.api_history.list_stored_messages()) == messages
 
 
 @pytest.mark.requirement("history:both:rising-ts")

@@ -30,7 +30,6 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from joey.testing.scripted_provider import ScriptedProvider, ScriptedTurn
 from msgspec import structs
 
 from joey.core.events import AskOpened
@@ -48,6 +47,7 @@ from joey.engine.task import Task
 from joey.errors import UserError
 from joey.storage.task_store import JsonFileStore
 from joey.testing.script import Call, Gate, Step, Turn, call, redacted, say, think
+from joey.testing.scripted_provider import ScriptedProvider, ScriptedTurn
 from tests.engine.engine_harness import EngineHarness, done
 from tests.service_rules import check_messages, check_request
 
@@ -142,7 +142,7 @@ class AnyAnswer(ScriptedProvider):
 
     def _take_next_turn(self, request: ModelRequest) -> ScriptedTurn:
         check_request(request)
-        if not request.tools and "attempt_completion" not in request.system:
+        if not request.tools and "attempt_completion" not in request.system_prompt:
             return Turn(say(f"Summary {len(self.requests)}: words were said."))
         return self.planned.pop(0) if self.planned else Turn(done(f"result {len(self.requests)}"))
 
@@ -185,8 +185,8 @@ class TaskSnapshot(msgspec.Struct, frozen=True):
         plain = msgspec.to_builtins
         return cls(
             rows=plain(list(task.rows)),
-            messages=plain(list(recorder.api_history.list_stored())),
-            request_messages=plain(recorder.api_history.render_current()),
+            messages=plain(list(recorder.api_history.list_stored_messages())),
+            request_messages=plain(recorder.api_history.build_current_messages()),
             todos=plain(list(recorder.projection.todos)),
             mode=recorder.projection.mode,
         )
@@ -335,7 +335,7 @@ class LongTask(RuleBasedStateMachine):
             assert TaskSnapshot.take(self.task) == before
             return
         self.do(self.task.wait())
-        assert len(self.task.recorder.api_history.messages) == 1
+        assert len(self.task.recorder.api_history.request_messages) == 1
         self.record_snapshot()
 
     @rule()
@@ -415,7 +415,9 @@ class LongTask(RuleBasedStateMachine):
 
     def check_delivered(self) -> None:
         """Nothing that was acknowledged is lost."""
-        waiting = [message.text for message in self.task.recorder.projection.queue.values()]
+        waiting = [
+            message.text for message in self.task.recorder.projection.queued_messages.values()
+        ]
         sent = "".join(str(request.messages) for request in self.model.requests[-12:])
         assert all(text in sent for text in self.undelivered if text not in waiting)
         # What is too long for the window is refused, and the person is told.
@@ -426,7 +428,7 @@ class LongTask(RuleBasedStateMachine):
         self.policy.yes = yes
         self.do(self.task.wait())
         too_much = isinstance(self.task.ending, Failed) and self.task.ending.code == "context"
-        assert too_much or not self.task.recorder.projection.queue
+        assert too_much or not self.task.recorder.projection.queued_messages
         self.check_delivered()
         self.record_snapshot()
 
@@ -444,8 +446,8 @@ class LongTask(RuleBasedStateMachine):
     def check_task(self, task: Task) -> None:
         recorder = task.recorder
         assert not task.is_running and task.pending is None
-        stored = recorder.api_history.list_stored()
-        shown = recorder.api_history.render_current()
+        stored = recorder.api_history.list_stored_messages()
+        shown = recorder.api_history.build_current_messages()
         assert msgspec.to_builtins(build_request_messages(stored)) == msgspec.to_builtins(shown)
         _check_shown(shown)
         stamps = [int(row["ts"]) for row in msgspec.to_builtins(list(task.rows))]

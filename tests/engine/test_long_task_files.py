@@ -112,7 +112,7 @@ class KeptTask(LongTask):
         ts = data.draw(st.sampled_from(self.stamps))
         preview = self.do(self.task.preview_rewind(ts, files=True))
         self.check_conflicts(preview)
-        if preview.conflicts:
+        if preview.conflicting_paths:
             with pytest.raises(UserError, match="Somebody else"):
                 self.do(self.task.rewind(ts, files=True))
         assert (TaskSnapshot.take(self.task), self.disk) == (look, disk)
@@ -122,15 +122,15 @@ class KeptTask(LongTask):
             check_same(TaskSnapshot.take(self.task), self.snapshots[ts])
         assert self.disk == self.files.get(ts, self.disk)
         self.undoable.append(look)
-        self.restored.append(disk if preview.checkpoint is not None else None)
+        self.restored.append(disk if preview.target_checkpoint is not None else None)
         self.lose_sight()
 
     def check_conflicts(self, preview: RewindPreview) -> None:
         """A file is theirs as long as it is as they wrote it."""
         changed = {each.path for each in preview.file_changes}
         theirs = {path for path, text in self.disk.items() if text in self.written}
-        assert set(preview.conflicts) <= changed & self.touched
-        assert changed & theirs <= set(preview.conflicts)
+        assert set(preview.conflicting_paths) <= changed & self.touched
+        assert changed & theirs <= set(preview.conflicting_paths)
 
     @rule(data=st.data())
     def restore_files_alone(self, data: st.DataObject) -> None:

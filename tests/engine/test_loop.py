@@ -275,7 +275,7 @@ async def test_a_message_queued_before_an_ask_is_no_approval_and_reaches_the_mod
     await task.approve()
     await wait_for_ask(task)
     assert "<user_message>\nhurry up\n</user_message>" in list_texts(task.messages[2])
-    assert not task.recorder.projection.queue
+    assert not task.recorder.projection.queued_messages
 
 
 @pytest.mark.requirement("engine:calls:malformed")

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from joey.testing.scripted_provider import ScriptedProvider
 
 from joey.content.isolated_workers import WebPageFetcher
 from joey.core.events import RowAdded
@@ -19,6 +18,7 @@ from joey.core.modes import Skill, SlashCommand
 from joey.core.settings import Settings
 from joey.ports import Capabilities
 from joey.testing.script import Turn, call
+from joey.testing.scripted_provider import ScriptedProvider
 from joey.workspace.git.repository import GitRepository
 from tests.engine.engine_harness import EngineHarness, finish, list_durable_events, wait_for_ask
 from tests.engine.static_customizations import StaticCustomizations

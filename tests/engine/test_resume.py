@@ -84,7 +84,7 @@ async def test_an_xml_task_resumes_as_xml(engine_harness: EngineHarness) -> None
     provider = engine_harness.use_script(end)
     again = await reopened(engine_harness, task, "more")
     await wait_for_ask(again)
-    assert provider.requests[0].protocol is ToolProtocol.XML
+    assert provider.requests[0].tool_protocol is ToolProtocol.XML
     assert provider.requests[0].tools == ()
 
 

@@ -10,7 +10,7 @@ from joey.core.task import AskKind
 from joey.engine.asks import Unattended
 from joey.engine.limits import RetryBudget
 from joey.engine.outcomes import Completed, Failed
-from joey.errors import UNREACHABLE_CODE, ProviderError, ProviderFailure
+from joey.errors import UNREACHABLE_CODE, ProviderError, ProviderFailureKind
 from joey.testing.script import Turn, call, disconnect, fail, say
 from tests.engine.engine_harness import (
     EngineHarness,
@@ -150,7 +150,7 @@ async def test_results_are_sent_again_unchanged(
 
 @pytest.mark.requirement("engine:retry:bounded")
 def test_waits_double_and_both_counts_and_total_time_are_bounded() -> None:
-    error = ProviderError("down", failure=ProviderFailure.OVERLOAD)
+    error = ProviderError("down", failure=ProviderFailureKind.OVERLOAD)
     budget = RetryBudget(
         Settings(request_delay_seconds=5, max_retries=10, max_retry_wait_seconds=40)
     )
@@ -161,7 +161,7 @@ def test_waits_double_and_both_counts_and_total_time_are_bounded() -> None:
 
 
 def test_an_address_where_nobody_listens_is_not_waited_for_long() -> None:
-    error = ProviderError("refused", failure=ProviderFailure.NETWORK, code=UNREACHABLE_CODE)
+    error = ProviderError("refused", failure=ProviderFailureKind.NETWORK, code=UNREACHABLE_CODE)
     budget = RetryBudget(Settings())
     assert [budget.consume_retry(error) for _ in range(3)] == [5, 10, None]
 

@@ -65,12 +65,12 @@ async def test_every_row_can_be_the_last_one_and_come_back(
         assert [each for each in before if each <= ts] == [each for each in left if each <= ts]
         # Checkpoints go with what they were saved after.
         assert {row.say for row in task.rows[left.index(ts) + 1 :]} <= {"checkpoint_saved"}  # type: ignore[union-attr]
-        assert set(preview.removed_rows) == set(before) - set(left)
+        assert set(preview.removed_row_timestamps) == set(before) - set(left)
         assert preview.last_row_ts == left[-1]
         check_histories(task)
         assert task.usage.total_tokens_in == spent
         undone = await task.undo_rewind()
-        assert set(undone.restored_rows) == set(preview.removed_rows)
+        assert set(undone.restored_row_timestamps) == set(preview.removed_row_timestamps)
         assert (list_row_timestamps(task), dump_messages(task)) == (before, messages)
         assert (task.recorder.projection.todos, task.mode) == (todos, mode)
         check_histories(task)
@@ -122,7 +122,9 @@ async def test_todos_and_mode_go_back_and_money_and_queue_do_not(
     assert (preview.todos_after, task.recorder.projection.todos) == ((), ())
     assert task.mode.slug == "code"
     assert task.usage.total_tokens_in == spent
-    assert [message.text for message in task.recorder.projection.queue.values()] == ["later"]
+    assert [message.text for message in task.recorder.projection.queued_messages.values()] == [
+        "later"
+    ]
 
 
 async def test_a_preview_tells_what_cannot_be_undone(rewind_harness: RewindHarness) -> None:
@@ -132,7 +134,7 @@ async def test_a_preview_tells_what_cannot_be_undone(rewind_harness: RewindHarne
     assert preview.unreverted_commands == ("echo hi && echo x > c.txt",)
     assert preview.removed_message_count == len(task.messages)
     assert (preview.mode_before, preview.mode_after) == ("code", "code")
-    assert preview.file_changes == () and preview.checkpoint is None
+    assert preview.file_changes == () and preview.target_checkpoint is None
     assert list_durable_events(task) == before
 
 
@@ -232,7 +234,7 @@ async def test_undoing_tells_of_what_came_since(rewind_harness: RewindHarness) -
     await wait_for_ending(task)
     since = [ts for ts in list_row_timestamps(task) if ts > whole[-1]]
     preview = await task.preview_undo()
-    assert list(preview.removed_rows) == since
+    assert list(preview.removed_row_timestamps) == since
     await task.undo_rewind()
     assert list_row_timestamps(task) == whole
 
@@ -323,7 +325,7 @@ async def test_subtasks_are_notified_and_taken_up_again(rewind_harness: RewindHa
         text="the whole", settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended()
     )
     assert await wait_for_ending(task) == Completed("whole")
-    [child] = task.recorder.projection.children
+    [child] = task.recorder.projection.spawned_subtasks
     preview = await task.preview_rewind(list_row_timestamps(task)[0])
     assert preview.detached_subtasks == (child,)
     at = row_of(task, "subtask_result")
@@ -331,7 +333,7 @@ async def test_subtasks_are_notified_and_taken_up_again(rewind_harness: RewindHa
     check_histories(task)
     await rewind_harness.engine.resume(task.id)
     assert await wait_for_ending(task) == Completed("whole")
-    assert list(task.recorder.projection.children) == [child]
+    assert list(task.recorder.projection.spawned_subtasks) == [child]
     check_histories(task)
 
 
@@ -394,9 +396,9 @@ async def test_what_was_seen_of_files_is_forgotten_with_it(rewind_harness: Rewin
         Turn(call("read_file", {"path": "a.txt"})), finish(), policy=Unattended()
     )
     await wait_for_ending(task)
-    assert task.runtime.read_tracker.list_recent(5)
+    assert task.runtime.read_tracker.list_recent_paths(5)
     await task.rewind(list_row_timestamps(task)[0])
-    assert not task.runtime.read_tracker.list_recent(5)
+    assert not task.runtime.read_tracker.list_recent_paths(5)
 
 
 async def test_a_task_whose_process_died_at_work_goes_back(rewind_harness: RewindHarness) -> None:

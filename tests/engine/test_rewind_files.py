@@ -90,7 +90,7 @@ async def test_a_preview_names_the_files_and_touches_none(rewind_harness: Rewind
     task = await written(rewind_harness)
     preview = await task.preview_rewind(tools(task)[0], files=True)
     assert preview.file_changes == (FileChange("a", "changed"), FileChange("b", "removed"))
-    assert preview.conflicts == ()
+    assert preview.conflicting_paths == ()
     assert files(rewind_harness)["a"] == "2\n"
 
 
@@ -104,7 +104,7 @@ async def test_what_a_user_changed_since_is_not_overwritten(rewind_harness: Rewi
     assert list_durable_events(task) == before
     assert files(rewind_harness)["a"] == "by hand\n"
     preview = await task.rewind(tools(task)[0], files=True, force=True)
-    assert preview.conflicts == ("a", "own.txt")
+    assert preview.conflicting_paths == ("a", "own.txt")
     assert files(rewind_harness) == {"a": "1\n", "own.txt": "mine\n"}
     await task.undo_rewind()
     assert files(rewind_harness) == {"a": "by hand\n", "b": "3\n", "own.txt": "more\n"}
@@ -120,10 +120,10 @@ async def test_what_a_user_changed_between_two_steps_is_not_overwritten(
     await task.send("and c")
     await wait_for_ending(task)
     preview = await task.preview_rewind(tools(task)[0], files=True)
-    assert preview.conflicts == ("own.txt",)
+    assert preview.conflicting_paths == ("own.txt",)
     *_, last = tools(task)
     preview = await task.rewind(last, keep=False, files=True)
-    assert preview.conflicts == ()
+    assert preview.conflicting_paths == ()
     assert files(rewind_harness) == {"a": "2\n", "b": "3\n", "own.txt": "later\n"}
 
 
@@ -138,7 +138,7 @@ async def test_the_work_of_a_command_that_was_stopped_is_its_own(
 
     await wait_for_event(task, CommandOutputDelta)
     preview = await task.rewind(tools(task)[0], files=True)
-    assert preview.conflicts == ()
+    assert preview.conflicting_paths == ()
     assert files(rewind_harness) == {"a": "1\n"}
 
 
@@ -148,7 +148,7 @@ async def test_where_nothing_was_changed_since_nothing_is_restored(
     task = await written(rewind_harness)
     (rewind_harness.root / "own.txt").write_text("more\n")
     preview = await task.rewind(list_row_timestamps(task)[-1], files=True)
-    assert (preview.checkpoint, preview.file_changes) == (None, ())
+    assert (preview.target_checkpoint, preview.file_changes) == (None, ())
     assert files(rewind_harness)["own.txt"] == "more\n"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from joey.testing.scripted_provider import ScriptedTurn
 
 from joey.core.events import (
     AskOpened,
@@ -24,6 +23,7 @@ from joey.engine.outcomes import Completed
 from joey.engine.task import Task
 from joey.errors import UserError
 from joey.testing.script import Turn, call
+from joey.testing.scripted_provider import ScriptedTurn
 from tests.engine.engine_harness import (
     finish,
     list_durable_events,
@@ -131,7 +131,7 @@ async def test_what_is_brought_back_itself_is_no_conflict(rewind_harness: Rewind
     assert files(rewind_harness)["a"] == "9\n"
     ran = [row.ts for row in task.rows if isinstance(row, Row) and row.tool == "execute_command"]
     preview = await task.rewind(ran[0], keep=False, files=True)
-    assert preview.conflicts == ()
+    assert preview.conflicting_paths == ()
     assert files(rewind_harness)["a"] == "by hand\n"
 
 
@@ -142,10 +142,10 @@ async def test_changes_between_steps_that_a_rewind_took_out_of_sight_are_conflic
     (rewind_harness.root / "own.txt").write_text("more\n")
     at = await talk(rewind_harness, task, "go on", write("c", "4\n"))
     await task.rewind(at)
-    assert (await task.preview_rewind(tools(task)[0], files=True)).conflicts == ("own.txt",)
+    assert (await task.preview_rewind(tools(task)[0], files=True)).conflicting_paths == ("own.txt",)
     await task.rewind(tools(task)[0], files=True, force=True)
     await talk(rewind_harness, task, "anew", write("own.txt", "written\n"))
-    assert (await task.preview_rewind(tools(task)[0], files=True)).conflicts == ()
+    assert (await task.preview_rewind(tools(task)[0], files=True)).conflicting_paths == ()
 
 
 async def test_what_an_undo_has_brought_back_is_still_theirs(rewind_harness: RewindHarness) -> None:
@@ -153,7 +153,7 @@ async def test_what_an_undo_has_brought_back_is_still_theirs(rewind_harness: Rew
     (rewind_harness.root / "own.txt").write_text("more\n")
     for _ in range(2):
         preview = await task.rewind(tools(task)[0], files=True, force=True)
-        assert preview.conflicts == ("own.txt",)
+        assert preview.conflicting_paths == ("own.txt",)
         await task.undo_rewind()
         assert files(rewind_harness)["own.txt"] == "more\n"
 
@@ -172,9 +172,9 @@ async def test_what_a_user_changed_while_they_were_asked_is_theirs(
     since = task.seq
     await task.approve()
     assert (await wait_for_event(task, AskOpened, since)).path is None
-    assert (await task.preview_rewind(list_row_timestamps(task)[0], files=True)).conflicts == (
-        "own.txt",
-    )
+    assert (
+        await task.preview_rewind(list_row_timestamps(task)[0], files=True)
+    ).conflicting_paths == ("own.txt",)
     # They are in sight once for each step, not once for each question.
     assert [
         e.is_own_change for e in list_durable_events(task) if isinstance(e, CheckpointSaved)
@@ -289,7 +289,9 @@ async def test_a_subtask_that_returns_once_more_has_used_nothing_more(
     )
     await wait_for_ending(task)
     [returned] = [
-        e.usage for e in list_durable_events(task) if isinstance(e, ToolFinished) and e.usage
+        e.subtask_usage
+        for e in list_durable_events(task)
+        if isinstance(e, ToolFinished) and e.subtask_usage
     ]
     await task.rewind(row_of(task, "subtask_result"), keep=False)
     await rewind_harness.engine.resume(task.id)

@@ -122,7 +122,7 @@ async def test_events_of_a_task_at_rest_end_when_the_reader_has_had_them_all(
     task = await engine_harness.start(Turn(done()), policy=Unattended())
     await wait_for_ending(task)
     async with asyncio.timeout(60):
-        assert [event async for event in task.events(since=task.bus.seq)] == []
+        assert [event async for event in task.events(since=task.bus.last_seq)] == []
 
 
 async def test_output_of_a_cancelled_command_stays_on_the_screen(

@@ -165,4 +165,4 @@ def check_task(records: Sequence[Record]) -> None:
     history = ApiHistory()
     for event in events:
         history.apply(event)
-    check_history(history.list_stored())
+    check_history(history.list_stored_messages())

@@ -48,7 +48,7 @@ class CrashedTree:
     def __init__(self, engine_harness: EngineHarness, task: Task) -> None:
         self.harness = engine_harness
         self.parent = task.id
-        self.children = list(task.recorder.projection.children)
+        self.children = list(task.recorder.projection.spawned_subtasks)
 
     def find_directory(self, task_id: str) -> Path:
         return self.harness.home / "tasks" / f"task_{task_id}"
@@ -79,7 +79,7 @@ class CrashedTree:
 
     def _check(self, task: Task) -> None:
         check_history(task.messages)
-        assert list(task.recorder.projection.children) == self.children
+        assert list(task.recorder.projection.spawned_subtasks) == self.children
         one, two = list_tool_results(task.messages[2])
         assert one == f"Subtask {self.children[0]} completed.\n\nResult:\nresult 1"
         assert two == f"Subtask {self.children[1]} completed.\n\nResult:\nresult 2"

@@ -193,7 +193,7 @@ async def test_worktrees_are_offered_where_there_is_a_repository(
         await wait_for_ending(task)
         [(_, request)] = scripted.requests
         if protocol is ToolProtocol.XML:
-            assert ("- worktree: (optional)" in request.system) is offered
+            assert ("- worktree: (optional)" in request.system_prompt) is offered
             continue
         [spec] = [tool for tool in request.tools if tool.name == "new_task"]
         assert ("worktree" in spec.parameters["properties"]) is offered

@@ -76,7 +76,7 @@ async def child_of(task: Task, number: int = 0) -> Task:
 
 
 def spawned_by(task: Task) -> list[str]:
-    return list(task.recorder.projection.children)
+    return list(task.recorder.projection.spawned_subtasks)
 
 
 async def ended(task: Task) -> Completed:
@@ -534,7 +534,7 @@ async def test_subtasks_speak_the_protocol_of_their_parent(engine_harness: Engin
     )
     assert await wait_for_ending(task) == Completed("whole")
     assert "completed.\n\nResult:\npart" in list_texts(task.messages[2])[1]
-    assert {entry.protocol for entry in engine_harness.engine.history()} == {"xml"}
+    assert {entry.tool_protocol for entry in engine_harness.engine.history()} == {"xml"}
 
 
 @pytest.mark.requirement("subtasks:failure")
@@ -561,7 +561,7 @@ async def test_of_many_subtasks_fifty_work_at_once_and_nothing_of_them_is_kept(
         children.append(weakref.ref(child))
         open_tasks.append(len(engine_harness.engine.tasks))
 
-    engine_harness.engine.on_subtask = note
+    engine_harness.engine.on_subtask_opened = note
     task = await play(engine_harness, parts, policy=Unattended())
     assert await wait_for_ending(task) == Completed("whole")
     got = [result.rpartition("\n")[2] for result in list_tool_results(task.messages[2])]

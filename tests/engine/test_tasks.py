@@ -7,7 +7,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from joey.testing.scripted_provider import ScriptedProvider
 
 from joey.core.events import AskOpened, MessageQueued, RowDelta
 from joey.core.mcp import McpResult, McpServer
@@ -17,6 +16,7 @@ from joey.engine.asks import Unattended
 from joey.engine.engine import TaskOptions
 from joey.ports import Capabilities
 from joey.testing.script import Turn, call, pause, say
+from joey.testing.scripted_provider import ScriptedProvider
 from tests.engine.engine_harness import (
     TIMEOUT_S,
     EngineHarness,
@@ -70,7 +70,7 @@ async def test_a_new_task_speaks_what_its_model_can(
     engine_harness.provider = provider
     await wait_for_ending(await engine_harness.start(policy=Unattended()))
     (request,) = provider.requests
-    assert request.protocol is (ToolProtocol.NATIVE if native else ToolProtocol.XML)
+    assert request.tool_protocol is (ToolProtocol.NATIVE if native else ToolProtocol.XML)
     assert bool(request.tools) is native
 
 
@@ -85,7 +85,7 @@ async def test_a_task_of_roo_goes_on_in_the_protocol_of_its_history(
     )
     await wait_for_ask(task)
     assert provider.model.supports_native_tools
-    assert provider.requests[0].protocol is ToolProtocol.XML
+    assert provider.requests[0].tool_protocol is ToolProtocol.XML
 
 
 @pytest.mark.requirement("tools:xml-catalogue")
@@ -97,7 +97,7 @@ async def test_the_prompt_of_an_xml_task_shows_every_tool_with_its_tags(
     await wait_for_ending(task)
     (request,) = provider.requests
     for tool in task.runtime.build_tool_specs(task.mode):
-        described = request.system.partition(f"## {tool.name}\n")[2].partition("\n## ")[0]
+        described = request.system_prompt.partition(f"## {tool.name}\n")[2].partition("\n## ")[0]
         assert f"<{tool.name}>" in described
         assert f"</{tool.name}>" in described
 
@@ -138,7 +138,7 @@ class SlowClosingServers:
     def __init__(self) -> None:
         self.leaves, self.may_leave = asyncio.Event(), asyncio.Event()
 
-    async def wait_until_ready(self, patience: float) -> None: ...
+    async def wait_until_ready(self, timeout_s: float) -> None: ...
 
     async def call_tool(self, *_: object) -> McpResult:
         raise AssertionError("nobody calls")
@@ -168,7 +168,9 @@ async def test_messages_that_come_while_a_task_is_being_closed_are_kept_for_its_
         servers.may_leave.set()
         await letting_go
         again = await engine_harness.engine.resume(task.id)
-        assert [said.text for said in again.recorder.projection.queue.values()] == ["once more"]
+        assert [said.text for said in again.recorder.projection.queued_messages.values()] == [
+            "once more"
+        ]
 
 
 async def test_messages_are_safe_however_soon_after_them_the_task_is_closed(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from joey.testing.scripted_provider import ScriptedProvider, ScriptedTurn
 
 from joey.core.messages import TextChunk
 from joey.core.models import ModelInfo, Prices
@@ -12,6 +11,7 @@ from joey.core.task import AskKind
 from joey.engine.asks import Unattended
 from joey.engine.outcomes import Completed, Failed
 from joey.testing.script import Turn, call, disconnect, usage
+from joey.testing.scripted_provider import ScriptedProvider, ScriptedTurn
 from tests.engine.engine_harness import EngineHarness, done, wait_for_ask, wait_for_ending
 
 PRICED = ModelInfo(id="priced", prices=Prices(input=1.0, output=10.0))

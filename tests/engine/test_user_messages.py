@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-from joey.testing.scripted_provider import ScriptedProvider
-
 from joey.core.events import CommandOutputDelta, RowDelta, TaskFinished
 from joey.core.messages import ImageBlock
 from joey.core.settings import Settings
@@ -13,6 +11,7 @@ from joey.core.task import Answer, AskKind, Response
 from joey.engine.asks import Unattended
 from joey.engine.outcomes import Completed
 from joey.testing.script import Turn, call, fail, pause, say
+from joey.testing.scripted_provider import ScriptedProvider
 from tests.engine.engine_harness import (
     EngineHarness,
     block_disk_writes,

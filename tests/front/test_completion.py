@@ -79,7 +79,7 @@ def test_every_value_has_choices_or_a_metavar_that_is_known(
         )
         if action.option_strings:
             flag = action.option_strings[-1]
-            assert complete_words((*arguments, flag, "")).files is FILE_METAVARS.get(
+            assert complete_words((*arguments, flag, "")).file_completion is FILE_METAVARS.get(
                 str(action.metavar), FileCompletion.NONE
             )
 

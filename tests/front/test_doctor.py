@@ -15,7 +15,7 @@ import pytest
 
 from joey.cli.commands import doctor_checks
 from joey.cli.commands.doctor import HEALTH_CHECKS, run_checks
-from joey.cli.commands.doctor_checks import Finding, FindingStatus, HealthCheck, check_disk
+from joey.cli.commands.doctor_checks import Finding, FindingStatus, HealthCheck, check_disk_space
 from tests.front.binary import Joey
 from tests.front.small_web import OLLAMA, OPENAI, small_web
 from tests.front.terminal import terminal
@@ -82,9 +82,9 @@ async def test_a_model_server_of_this_machine_is_found_with_the_flags_to_use_it(
 
 def test_too_little_disk_space_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor_checks, "LOW_DISK_BYTES", 1 << 62)
-    assert check_disk().status is FindingStatus.WARN
+    assert check_disk_space().status is FindingStatus.WARN
     monkeypatch.setattr(doctor_checks, "CRITICAL_DISK_BYTES", 1 << 62)
-    assert check_disk().status is FindingStatus.FAIL
+    assert check_disk_space().status is FindingStatus.FAIL
 
 
 def test_a_probe_that_breaks_is_a_finding_and_harms_no_other() -> None:
@@ -101,7 +101,7 @@ def test_a_probe_that_breaks_is_a_finding_and_harms_no_other() -> None:
         ("One", FindingStatus.WARN),
         ("Two", FindingStatus.OK),
     ]
-    assert "RuntimeError: out of order" in found[0].found
+    assert "RuntimeError: out of order" in found[0].observation
 
 
 # Keys and connections -----------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from joey.engine.outcomes import Aborted, Completed, Ending, Failed
 from joey.errors import (
     ConfigError,
     ProviderError,
-    ProviderFailure,
+    ProviderFailureKind,
     StoreError,
     TaskNotFoundError,
     WorkspaceError,
@@ -43,9 +43,9 @@ ERRORS = [
     (ConfigError("no"), 78),
     (StoreError("no"), 1),
     (TaskNotFoundError("no"), 1),
-    (ProviderError("no", failure=ProviderFailure.AUTH), 78),
-    (ProviderError("no", failure=ProviderFailure.OVERLOAD), 75),
-    (ProviderError("no", failure=ProviderFailure.INVALID_REQUEST), 1),
+    (ProviderError("no", failure=ProviderFailureKind.AUTH), 78),
+    (ProviderError("no", failure=ProviderFailureKind.OVERLOAD), 75),
+    (ProviderError("no", failure=ProviderFailureKind.INVALID_REQUEST), 1),
     (KeyboardInterrupt(), 130),
     (RuntimeError("no"), 1),
 ]
@@ -66,5 +66,5 @@ def test_each_error_has_its_exit_code(error: BaseException, code: int) -> None:
 def test_every_provider_failure_has_an_exit_code_other_than_success() -> None:
     assert all(
         outcome_to_exit_code(Failed(f"provider:{error}", "")) in (1, 75, 78)
-        for error in ProviderFailure
+        for error in ProviderFailureKind
     )

@@ -58,7 +58,7 @@ def drawn(pieces: Iterable[str], columns: int | None = None) -> str:
     stream = MarkdownStreamRenderer(console)
     for piece in pieces:
         stream.feed(piece)
-    stream.pause()
+    stream.flush_line()
     return file.getvalue()
 
 

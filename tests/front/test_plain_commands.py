@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from joey.cli.repl.keyboard import PASTE_GAP_S
+from joey.cli.repl.keyboard import MAX_PASTE_GAP_S
 from joey.testing.script import Turn, call, pause, say
 from joey.testing.server import ModelServer
 from tests.front.binary import Joey, reach
@@ -302,7 +302,7 @@ async def test_commands_typed_one_by_one_while_another_is_at_work_are_each_done(
             await screen.until("condensing")
             for command in ("/cost\n", "/mode ask\n"):
                 screen.press(command)
-                await asyncio.sleep(2 * PASTE_GAP_S)  # as somebody types who does not paste
+                await asyncio.sleep(2 * MAX_PASTE_GAP_S)  # as somebody types who does not paste
             gate.set()
             await screen.until("tokens in")
             await screen.until("now in ask mode")

@@ -32,7 +32,7 @@ from joey.core.task import Answer, AskKind, Response, parse_todos
 from joey.presentation.tool_calls import (
     MAX_ASK_DIFF_LINES,
     CommandOutputPreview,
-    render_card,
+    render_call_card,
     render_diff,
 )
 from tests.front.terminal import render_lines
@@ -145,8 +145,8 @@ def test_the_question_says_what_would_hold_the_command(level: SandboxStatus, sai
 
 def test_a_change_that_nobody_is_asked_about_is_cut_short() -> None:
     long = "\n".join(f"+line {n}" for n in range(300))
-    assert "more lines" in render_card("write_to_file", "{}", "a", long, is_ask=False).plain
-    assert "more lines" not in render_card("write_to_file", "{}", "a", long, is_ask=True).plain
+    assert "more lines" in render_call_card("write_to_file", "{}", "a", long, is_ask=False).plain
+    assert "more lines" not in render_call_card("write_to_file", "{}", "a", long, is_ask=True).plain
     assert (
         "1 more lines" in render_diff("+x\n" * (MAX_ASK_DIFF_LINES + 1), MAX_ASK_DIFF_LINES).plain
     )
@@ -155,10 +155,10 @@ def test_a_change_that_nobody_is_asked_about_is_cut_short() -> None:
 def test_a_card_names_what_the_tool_looks_at() -> None:
     row = '{"tool":"searchFiles","path":"src","regex":"TODO"}'
     assert (
-        render_card("search_files", row, None, None, is_ask=False).plain
+        render_call_card("search_files", row, None, None, is_ask=False).plain
         == "● search_files src TODO"
     )
-    assert render_card("odd", "no json", None, None, is_ask=False).plain == "● odd"
+    assert render_call_card("odd", "no json", None, None, is_ask=False).plain == "● odd"
 
 
 def test_output_is_bounded_and_its_end_is_kept() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+
 from joey.cli.headless.roo_stream_json import (
     JsonLine,
     RunResult,
@@ -8,7 +9,6 @@ from joey.cli.headless.roo_stream_json import (
     build_init_line,
     build_result_line,
 )
-
 from joey.core.events import (
     ArgumentsDelta,
     AskAnswered,
@@ -381,7 +381,7 @@ def test_the_first_line_names_the_format_and_the_task() -> None:
 
 def test_the_last_line_says_how_it_went_and_what_it_cost() -> None:
     usage = TokenUsage(10, 5, 2, 1, 0.25)
-    run = RunResult(exit_code=0, code="completed", result="ok", usage=usage, task_id="t1")
+    run = RunResult(exit_code=0, outcome_code="completed", result="ok", usage=usage, task_id="t1")
     assert build_result_line(run, "words") == {
         "type": "result",
         "done": True,
@@ -402,7 +402,7 @@ def test_the_last_line_says_how_it_went_and_what_it_cost() -> None:
 
 def test_without_a_result_the_latest_text_is_sent_instead() -> None:
     line = build_result_line(
-        RunResult(exit_code=53, code="turns", reason="Enough."), "I was about to"
+        RunResult(exit_code=53, outcome_code="turns", reason="Enough."), "I was about to"
     )
     assert (line["success"], line["content"], line["reason"]) == (
         False,

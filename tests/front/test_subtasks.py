@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from joey.presentation.tool_calls import render_card
+from joey.presentation.tool_calls import render_call_card
 from joey.testing.script import Turn, call, fail, pause, say
 from joey.testing.server import ModelServer
 from tests.front.binary import LIMIT, Joey, reach
@@ -239,8 +239,8 @@ async def test_continue_means_the_parent_of_a_subtask_that_was_cut_off(joey: Joe
 @pytest.mark.requirement("worktrees:approval")
 def test_the_question_says_that_a_subtask_gets_a_worktree() -> None:
     row = {"tool": "newTask", "mode": "Code", "content": "do it"}
-    shared = render_card("new_task", json.dumps(row), None, None, is_ask=True).plain
-    apart = render_card(
+    shared = render_call_card("new_task", json.dumps(row), None, None, is_ask=True).plain
+    apart = render_call_card(
         "new_task", json.dumps({**row, "worktree": True}), None, None, is_ask=True
     ).plain
     assert "worktree" not in shared

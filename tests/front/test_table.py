@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.cli.output import format_table, truncate_cells
+from joey.cli.output import format_table, truncate_to_width
 from joey.presentation.text import measure_width
 
 CELL_TEXTS = st.text("ab 字📝", max_size=40)
@@ -32,6 +32,6 @@ def test_without_a_terminal_nothing_is_cut() -> None:
 
 
 def test_wide_characters_are_cut_by_the_room_they_take() -> None:
-    assert truncate_cells("字字字", 5) == "字字…"
-    assert truncate_cells("字字字", 4) == "字…"
-    assert truncate_cells("字字", 4) == "字字"
+    assert truncate_to_width("字字字", 5) == "字字…"
+    assert truncate_to_width("字字字", 4) == "字…"
+    assert truncate_to_width("字字", 4) == "字字"

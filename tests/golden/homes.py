@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from joey.mcp.server_admin import ServerInfo
 
 import joey
 from joey.cli.command_line import build_run_parser
@@ -40,8 +39,9 @@ from joey.core.wire.frames import AuthFrame, CommandFrame, ErrorCode, EventFrame
 from joey.core.wire.schema import build_wire_schema
 from joey.engine.outcomes import Failed
 from joey.engine.recorder import Recorder
-from joey.errors import ProviderFailure
+from joey.errors import ProviderFailureKind
 from joey.mcp.config import ServerEntry as McpEntry
+from joey.mcp.server_admin import ServerInfo
 from joey.ports import TaskMetadata
 from joey.server.ipc_protocol import IpcCommand
 from joey.storage.journal import decode_journal, encode_record
@@ -131,7 +131,7 @@ ENUMERATIONS: dict[str, Any] = {
     "error of the WebSocket API": ErrorCode,
     "kind of question": AskKind,
     "moment of a hook": HookEvent,
-    "problem of a provider": ProviderFailure,
+    "problem of a provider": ProviderFailureKind,
     "protocol of tools": ToolProtocol,
     "response to a question": Response,
     "status of a task": TaskState,
@@ -144,7 +144,7 @@ def websocket_commands() -> dict[str, dict[str, Any]]:
     return {
         name: {
             "arguments": kind.arguments_type,
-            "data": kind.data_type,
+            "data": kind.response_data_type,
             "task": kind.task_need.value,
         }
         for name, kind in COMMANDS.items()
@@ -203,7 +203,7 @@ EXIT_CODES = {
     "SIGTERM": ExitCode.TERMINATED,
 }
 ALL_EXIT_CODES = sorted(int(code) for code in ExitCode)
-PROVIDER_PROBLEMS = sorted(error.value for error in ProviderFailure)
+PROVIDER_PROBLEMS = sorted(error.value for error in ProviderFailureKind)
 
 
 def exit_code_of_failure(code: str) -> int:
@@ -241,7 +241,7 @@ class StoredTask:
 
     @property
     def messages(self) -> Any:
-        return msgspec.to_builtins(list(self._recorder.api_history.iter_stored()))
+        return msgspec.to_builtins(list(self._recorder.api_history.iter_stored_messages()))
 
     @property
     def visible_messages(self) -> Any:

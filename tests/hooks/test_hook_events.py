@@ -172,11 +172,11 @@ async def test_a_hook_may_say_no_in_place_of_the_user(harness: HookHarness) -> N
     )
     task = await harness.start(WRITE, finish(), settings=Settings())
     answered = await wait_for_event(task, AskAnswered)
-    assert not answered.answer.approves and answered.by.startswith("hook `echo")
+    assert not answered.answer.approves and answered.answered_by.startswith("hook `echo")
     await wait_for_ask(task)
     assert not (harness.root / "a.txt").exists()
     assert "not while I am away" in outcomes(task)[0]
-    assert failures(task)[0].rule == answered.by
+    assert failures(task)[0].rule == answered.answered_by
     await task.approve()
     await wait_for_ending(task)
 

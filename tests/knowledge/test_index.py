@@ -7,9 +7,9 @@ import threading
 from pathlib import Path
 
 import pytest
-from joey.content.blocking_code_index import IndexChanges, IndexProgress, index_file_changes
 
 from joey.content import code_index as index_module
+from joey.content.blocking_code_index import IndexChanges, IndexProgress, index_file_changes
 from joey.content.code_index import BUILD_LOCK_FILE, WorkspaceIndexPool
 from joey.content.code_index_store import CodeIndexStore
 from joey.errors import ToolError
@@ -60,7 +60,7 @@ async def test_a_hit_says_where_it_is_and_what_is_there(harness: IndexHarness) -
     harness.write("a.py", "\n\ndef needle():\n    pass\n\n")
     async with harness.index() as index:
         (hit,) = (await answer(index, "needle")).hits
-    assert (hit.path, hit.start, hit.end) == ("a.py", 3, 4)
+    assert (hit.path, hit.start_line, hit.end_line) == ("a.py", 3, 4)
     assert hit.text == "def needle():\n    pass"
 
 
@@ -242,7 +242,11 @@ async def test_while_it_is_filled_a_search_says_how_far_it_is(
         assert not index.state.is_ready
         gate.set()
         assert await paths(index, "needle") == ["a.py"]
-        assert (index.state.is_ready, index.state.indexed_files, index.state.total_files) == (
+        assert (
+            index.state.is_ready,
+            index.state.indexed_file_count,
+            index.state.total_file_count,
+        ) == (
             True,
             1,
             1,

@@ -8,7 +8,7 @@ import pytest
 
 from joey.content import code_index
 from joey.content.code_index import EMBED_LOCK_FILE
-from joey.errors import ConfigError, ProviderError, ProviderFailure
+from joey.errors import ConfigError, ProviderError, ProviderFailureKind
 from tests.knowledge.index_harness import IndexHarness, answer, paths, whole_answer
 
 CONCEPTS = (
@@ -22,7 +22,7 @@ class Concepts:
     """A model that knows a handful of words, and which of them mean the same."""
 
     def __init__(self, model: str = "concepts", dimension: int = 8) -> None:
-        self.model = model
+        self.model_id = model
         self._dimension = dimension
         self.seen: list[str] = []
         self.error: Exception | None = None
@@ -112,7 +112,7 @@ async def test_another_model_makes_all_vectors_anew(harness: IndexHarness, other
 @pytest.mark.parametrize(
     "error",
     [
-        ProviderError("nobody listens at 127.0.0.1:1", failure=ProviderFailure.NETWORK),
+        ProviderError("nobody listens at 127.0.0.1:1", failure=ProviderFailureKind.NETWORK),
         ConfigError("There is no profile 'x'."),
     ],
 )
@@ -133,7 +133,7 @@ async def test_when_the_model_does_not_answer_the_text_is_searched_and_it_is_sai
 async def test_why_meanings_stay_unknown_is_said(harness: IndexHarness) -> None:
     embedder = Concepts()
     embedder.refusal = ProviderError(
-        "too long for this model", failure=ProviderFailure.INVALID_REQUEST
+        "too long for this model", failure=ProviderFailureKind.INVALID_REQUEST
     )
     async with harness.index(embedder) as index:
         while "too long for this model" not in (found := await answer(index, "brush")).note:

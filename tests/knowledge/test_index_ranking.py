@@ -25,8 +25,8 @@ def found(path: str, start: int, end: int, score: float = 1.0) -> FoundPassage:
 )
 def test_passages_that_overlap_are_one_hit(first: tuple[int, int], second: tuple[int, int]) -> None:
     (hit,) = merge_hits([found("a", *first, 0.9), found("a", *second, 0.5)], 10)
-    assert (hit.start, hit.end) == (min(first[0], second[0]), max(first[1], second[1]))
-    assert hit.text == found("a", hit.start, hit.end).text
+    assert (hit.start_line, hit.end_line) == (min(first[0], second[0]), max(first[1], second[1]))
+    assert hit.text == found("a", hit.start_line, hit.end_line).text
     assert hit.score == 0.9
 
 
@@ -37,7 +37,7 @@ def test_empty_lines_between_neighbours_are_kept() -> None:
 
 def test_hits_do_not_grow_without_end() -> None:
     hits = merge_hits([found("a", start, start + 59) for start in range(1, 600, 60)], 10)
-    assert all(hit.end - hit.start < MAX_HIT_LINES for hit in hits)
+    assert all(hit.end_line - hit.start_line < MAX_HIT_LINES for hit in hits)
 
 
 def test_long_lines_do_not_make_a_hit_that_nobody_wants_to_read() -> None:

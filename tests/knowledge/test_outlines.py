@@ -271,7 +271,7 @@ EXPECTED = {
 
 async def outlined(name: str, text: str) -> list[str]:
     found = await OutlineExtractor().build_outline(name, text.encode())
-    return [f"{item.start}--{item.end} {item.text}" for item in found]
+    return [f"{item.start_line}--{item.end_line} {item.first_line}" for item in found]
 
 
 @pytest.mark.parametrize("name", SOURCES)
@@ -332,7 +332,7 @@ async def test_code_that_is_broken_or_no_text_is_outlined_as_far_as_it_can_be() 
     found = await OutlineExtractor().build_outline(
         "a.py", f"{whole}def g(:\n".encode() + b"\0\xff\xfe"
     )
-    assert [(item.start, item.end) for item in found][:1] == [(1, 4)]
+    assert [(item.start_line, item.end_line) for item in found][:1] == [(1, 4)]
     assert await OutlineExtractor().build_outline("a.py", b"") == ()
 
 
@@ -383,7 +383,9 @@ async def test_a_large_module_is_outlined_whole() -> None:
     text = getsource(argparse)
     found = await OutlineExtractor().build_outline("argparse.py", text.encode())
     seen = seen_by_python(text)
-    assert [item.start for item in found] == [first for first, last in seen if last - first >= 3]
+    assert [item.start_line for item in found] == [
+        first for first, last in seen if last - first >= 3
+    ]
 
 
 def seen_by_python(text: str) -> list[tuple[int, int]]:

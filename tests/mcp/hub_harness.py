@@ -36,7 +36,7 @@ class HubHarness:
         self.asked: list[Mapping[str, bytes]] = []
         self.environment = {"PATH": os.environ["PATH"]}
         self.hub_config = HubConfig(
-            home=self.home,
+            joey_home=self.home,
             env={"NAME": "value"},
             server_environment=self.environment,
             trust_file=self.home / "trust.json",

@@ -35,7 +35,7 @@ def test_what_tools_looked_like_is_remembered_for_all_servers(
     tool = McpTool(name="look", description="looks", schema={})
 
     def see(number: int) -> None:
-        ToolPins(tmp_path).find_changed_tools(
+        ToolPins(tmp_path).pin_new_and_find_changed_tools(
             parse_server(f"s{number}", {"command": "x"}, "global", {}), [tool]
         )
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from joey.mcp.server_admin import ServerAdmin
 from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCRequest
 
@@ -22,6 +21,7 @@ from joey.errors import ToolError
 from joey.mcp.config import parse_server
 from joey.mcp.config_files import ConfigFiles
 from joey.mcp.process import StderrTail
+from joey.mcp.server_admin import ServerAdmin
 from joey.mcp.transports import open_stdio_streams
 from joey.mcp.trust import list_trust_items
 from joey.ports import Capabilities

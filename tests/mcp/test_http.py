@@ -10,11 +10,11 @@ from typing import Any
 
 import psutil
 import pytest
-from joey.mcp.server_admin import ServerAdmin
 
 from joey.errors import ToolError, UserError
 from joey.mcp.leases import HubConfig
 from joey.mcp.login import open_callback_server
+from joey.mcp.server_admin import ServerAdmin
 from tests.mcp.hub_harness import HubHarness, names, server, settled, until
 from tests.mcp.web_server import Web, serving
 
@@ -38,7 +38,7 @@ async def test_a_server_behind_an_address_is_used_with_its_headers(
     assert names(lease, "web") == ["hello", "json", "sse", "zip"]
     assert (await lease.call_tool("web", "hello", {})).text == "hello"
     assert all(headers["x-key"] == "value" for _, headers in web.requests)
-    assert server(lease, "web").command == f"{web.url}/mcp"
+    assert server(lease, "web").command_or_url == f"{web.url}/mcp"
     await lease.close()
 
 
@@ -100,7 +100,7 @@ async def test_a_server_that_wants_a_login_says_how_and_nobody_is_registered(
 
 def make_server_admin(harness: HubHarness) -> ServerAdmin:
     around = HubConfig(
-        home=harness.home,
+        joey_home=harness.home,
         env={},
         server_environment={},
         trust_file=harness.home / "trust.json",
@@ -228,7 +228,7 @@ async def test_a_refused_login_is_reported_with_its_reason(harness: HubHarness, 
 @pytest.mark.requirement("mcp:oauth:callback")
 async def test_strangers_at_the_callback_get_nothing_and_change_nothing() -> None:
     async with open_callback_server() as callback:
-        callback.state = "ours"
+        callback.expected_state = "ours"
         for target in ("/callback?code=1&state=theirs", "/callback?code=1", "/other?state=ours"):
             assert "nothing to see" in await visit(
                 callback.redirect_url.replace("/callback", target)

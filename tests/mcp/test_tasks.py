@@ -85,7 +85,7 @@ async def test_the_first_request_already_offers_the_tools_and_the_name_stays_as_
     first, second = model.requests
     assert "mcp--weather--get_forecast" in [spec.name for spec in first.tools]
     assert first.tools is second.tools
-    assert first.system == second.system
+    assert first.system_prompt == second.system_prompt
     assert mcp.ready_waits == 2
     assert mcp.calls == [("weather", "get_forecast", {"days": 1})]
     used = task.messages[1].content[-1]
@@ -110,7 +110,7 @@ async def test_an_xml_task_reads_of_servers_in_its_prompt_and_calls_by_tags(
     settings = Settings(always_allow_mcp=True, allowed_mcp_tools=("*",))
     task = await harness.start(settings=settings, policy=Unattended(), protocol=ToolProtocol.XML)
     await wait_for_ending(task)
-    system = model.requests[0].system
+    system = model.requests[0].system_prompt
     assert "MCP SERVERS" in system
     assert "## weather (`python3 weather.py`)" in system
     assert "Ask for one city at a time." in system
@@ -129,7 +129,7 @@ async def test_a_native_prompt_and_a_mode_without_mcp_say_nothing_of_servers(
     model = harness.use_script(finish())
     task = await harness.start(settings=Settings(mode="orchestrator"), policy=Unattended())
     await wait_for_ending(task)
-    assert "MCP SERVERS" not in model.requests[0].system
+    assert "MCP SERVERS" not in model.requests[0].system_prompt
     assert not any("mcp" in spec.name for spec in model.requests[0].tools)
     assert mcp.ready_waits == 0
 

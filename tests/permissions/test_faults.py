@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from joey.core.path_access import ResolvedPath
 
+from joey.core.path_access import ResolvedPath
 from joey.core.permissions.policy import Access, Ask, Claim, decide
 from joey.core.permissions.shell import CommandChain
 from joey.core.settings import Settings

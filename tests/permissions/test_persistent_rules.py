@@ -165,7 +165,7 @@ def test_settings_that_would_allow_more_with_the_rule_are_left_alone(
     (tmp_path / "settings.json").write_text(text)
     book = SettingsRuleStore(tmp_path)
     rule = PersistentRule("allowedCommands", "npm test")
-    assert not book.can_add(rule)
+    assert not book.would_enable_only(rule)
     with pytest.raises(ConfigError):
         book.add(rule)
     assert (tmp_path / "settings.json").read_text() == text

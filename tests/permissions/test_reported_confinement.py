@@ -8,9 +8,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from joey.cli.headless.roo_stream_json import StreamJsonEncoder
 
 from joey.app.sandbox import detect_sandbox
+from joey.cli.headless.roo_stream_json import StreamJsonEncoder
 from joey.client.event_decoder import EventDecoder
 from joey.core.events import AskOpened, ToolStarted
 from joey.core.permissions.policy import Access, Allow, Ask, Claim, SandboxStatus, decide

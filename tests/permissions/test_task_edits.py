@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from joey.core.path_access import ResolvedPath
 from msgspec import structs
 
 from joey.core.events import TaskPaused, ToolStarted
+from joey.core.path_access import ResolvedPath
 from joey.core.permissions.policy import (
     WORKSPACE_EDITS_TEXT,
     Access,
@@ -37,9 +37,9 @@ from tests.engine.engine_harness import (
 )
 from tests.engine.scripted_subtasks import ScriptedSubtasks, delegate
 
-HERE = ResolvedPath(original="a.py", path=Path("/w/a.py"), display_path="a.py", is_inside=True)
+HERE = ResolvedPath(path_as_given="a.py", path=Path("/w/a.py"), display_path="a.py", is_inside=True)
 OUTSIDE = ResolvedPath(
-    original="/etc/x", path=Path("/etc/x"), display_path="/etc/x", is_inside=False
+    path_as_given="/etc/x", path=Path("/etc/x"), display_path="/etc/x", is_inside=False
 )
 PROTECTED = structs.replace(HERE, display_path=".roo/a.py", is_protected=True)
 HIDDEN = structs.replace(HERE, is_ignored=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from joey.providers.http_client import HttpClient
 from msgspec import structs
 
 from joey.core.messages import (
@@ -22,6 +21,7 @@ from joey.core.models import ModelRequest, ToolProtocol, ToolSpec
 from joey.core.settings import Profile
 from joey.ports import Provider
 from joey.providers.factory import make_provider
+from joey.providers.http_client import HttpClient
 from joey.testing.script import Turn, say
 from joey.testing.server import ModelServer, Request
 

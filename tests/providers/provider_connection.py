@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from joey.providers.http_client import HttpClient
 from msgspec import structs
 
 from joey.core.messages import Chunk, Message, merge_chunks
@@ -14,6 +13,7 @@ from joey.core.settings import Profile
 from joey.errors import ProviderError
 from joey.ports import Provider
 from joey.providers.factory import make_provider
+from joey.providers.http_client import HttpClient
 from joey.testing.script import Turn, disconnect, raw
 from joey.testing.server import ModelServer
 

@@ -8,12 +8,12 @@ from msgspec import structs
 
 from joey.core.messages import (
     Message,
-    ReasoningBlock,
     RedactedThinkingBlock,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
+    UnsignedReasoningBlock,
 )
 from joey.core.models import ModelInfo, ModelRequest
 from joey.core.settings import Profile
@@ -200,7 +200,7 @@ def test_signed_thinking_goes_back_and_other_reasoning_does_not() -> None:
             ThinkingBlock("Hm.", "sig"),
             ThinkingBlock("", "sig of hidden thoughts"),
             RedactedThinkingBlock("opaque"),
-            ReasoningBlock("unsigned"),
+            UnsignedReasoningBlock("unsigned"),
             TextBlock("So."),
         ),
     )
@@ -216,7 +216,7 @@ def test_signed_thinking_goes_back_and_other_reasoning_does_not() -> None:
 def test_what_the_service_would_refuse_as_empty_is_left_out() -> None:
     messages = [
         *make_first_turn(),
-        Message("assistant", (ReasoningBlock("only thoughts"),)),
+        Message("assistant", (UnsignedReasoningBlock("only thoughts"),)),
         Message("user", (TextBlock(" \n"), TextBlock("Well?"))),
         Message("assistant", ""),
     ]

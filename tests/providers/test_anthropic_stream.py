@@ -18,7 +18,7 @@ from joey.core.messages import (
     Usage,
     UsageChunk,
 )
-from joey.errors import ProviderError, ProviderFailure
+from joey.errors import ProviderError, ProviderFailureKind
 from joey.providers.anthropic import AnthropicStreamDecoder
 from joey.providers.errors import ServiceInfo
 from joey.providers.registry import find_model_info
@@ -152,18 +152,18 @@ async def test_a_call_whose_input_comes_whole_at_its_start_is_taken() -> None:
 @pytest.mark.parametrize(
     ("failure", "expected_failure", "status"),
     [
-        (fail(529, "Overloaded"), ProviderFailure.OVERLOAD, 529),
-        (fail(429, "Slow down"), ProviderFailure.RATE_LIMIT, 429),
+        (fail(529, "Overloaded"), ProviderFailureKind.OVERLOAD, 529),
+        (fail(429, "Slow down"), ProviderFailureKind.RATE_LIMIT, 429),
         (
             fail(400, "prompt is too long: 210000 tokens > 200000 maximum"),
-            ProviderFailure.CONTEXT_OVERFLOW,
+            ProviderFailureKind.CONTEXT_OVERFLOW,
             400,
         ),
-        (fail(500, "Internal"), ProviderFailure.OVERLOAD, 500),
+        (fail(500, "Internal"), ProviderFailureKind.OVERLOAD, 500),
     ],
 )
 async def test_an_error_in_the_stream_comes_after_the_text_before_it(
-    failure: object, expected_failure: ProviderFailure, status: int
+    failure: object, expected_failure: ProviderFailureKind, status: int
 ) -> None:
     chunks, error = await stream_until_error("anthropic", Turn(say("Half a"), failure))  # type: ignore[arg-type]
     assert TextChunk("Half a") in chunks
@@ -179,7 +179,7 @@ async def test_a_stream_that_ends_without_its_end_is_an_error(clean: bool) -> No
     )
     assert TextChunk("Half a") in chunks
     assert error is not None
-    assert error.failure is ProviderFailure.NETWORK
+    assert error.failure is ProviderFailureKind.NETWORK
     assert "127.0.0.1" in str(error)
 
 
@@ -191,7 +191,7 @@ async def test_events_that_are_not_json_are_an_error(data: bytes) -> None:
     chunks, error = await stream_until_error("anthropic", turn)
     assert TextChunk("Half a") in chunks
     assert error is not None
-    assert error.failure is ProviderFailure.MALFORMED_STREAM
+    assert error.failure is ProviderFailureKind.MALFORMED_STREAM
 
 
 async def test_known_events_of_the_wrong_shape_are_an_error() -> None:
@@ -199,7 +199,7 @@ async def test_known_events_of_the_wrong_shape_are_an_error() -> None:
         "anthropic", make_event_turn('{"type":"content_block_delta","delta":7}')
     )
     assert error is not None
-    assert error.failure is ProviderFailure.MALFORMED_STREAM
+    assert error.failure is ProviderFailureKind.MALFORMED_STREAM
     assert "content_block_delta" in str(error)
 
 
@@ -209,7 +209,7 @@ async def test_silence_in_the_middle_is_an_error() -> None:
     )
     assert TextChunk("Half a") in chunks
     assert error is not None
-    assert error.failure is ProviderFailure.NETWORK
+    assert error.failure is ProviderFailureKind.NETWORK
     assert "sent nothing" in str(error)
 
 
@@ -293,7 +293,7 @@ def test_however_the_bytes_are_split_the_chunks_say_the_same(places: list[int], 
                         thought += chunk.text
                     case CallChunk():
                         arguments += chunk.arguments or ""
-    assert stream.is_complete
+    assert stream.is_answer_complete
     assert (text, thought, json.loads(arguments)) == ("Wörter 🦘", "Größe", {"a": "ü\n"})
 
 
@@ -320,4 +320,4 @@ def test_any_json_at_all_is_either_read_or_a_provider_error(body: object) -> Non
         try:
             list(stream.feed(event))
         except ProviderError as error:
-            assert error.failure is ProviderFailure.MALFORMED_STREAM
+            assert error.failure is ProviderFailureKind.MALFORMED_STREAM

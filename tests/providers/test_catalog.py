@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import pytest
-from joey.providers.http_client import HttpClient
 from msgspec import structs
 
 from joey.core.models import Prices
 from joey.core.settings import Profile
 from joey.errors import ConfigError
 from joey.providers.factory import make_provider, resolve_model
+from joey.providers.http_client import HttpClient
 from joey.providers.registry import (
     PROVIDER_SPECS,
     ApiProtocol,

@@ -8,17 +8,17 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from joey.providers.http_client import HttpClient
 from msgspec import structs
 
 from joey.core.settings import Profile
-from joey.errors import ConfigError, ProviderError, ProviderFailure
+from joey.errors import ConfigError, ProviderError, ProviderFailureKind
 from joey.providers.embeddings import (
     MAX_ATTEMPTS,
     MAX_BATCH_CHARS,
     MAX_BATCH_TEXTS,
     EmbeddingClient,
 )
+from joey.providers.http_client import HttpClient
 from tests.providers.sockets import Reader, Writer, read_request, run_server
 
 PROFILE = Profile(name="vectors", provider="openai", model="embed-small", api_key="k3y-secret")
@@ -71,7 +71,7 @@ async def serving(
 async def test_texts_become_vectors_in_their_order() -> None:
     async with serving() as (embeddings, desk):
         assert await embeddings.embed(["a", "bcd"]) == [[1.0, 1.0], [3.0, 1.0]]
-        assert embeddings.model.startswith("embed-small at 127.0.0.1:")
+        assert embeddings.model_id.startswith("embed-small at 127.0.0.1:")
     (head,) = desk.heads
     assert head.startswith("POST /v1/embeddings HTTP/1.1\r\n")
     assert "authorization: Bearer k3y-secret\r\n" in head
@@ -116,22 +116,22 @@ async def test_transient_errors_are_waited_out(status: int) -> None:
 @pytest.mark.parametrize(
     ("answer", "expected_failure", "attempts"),
     [
-        ((503, {}, b"{}"), ProviderFailure.OVERLOAD, MAX_ATTEMPTS),
-        ((429, {"retry-after": "3600"}, b"{}"), ProviderFailure.RATE_LIMIT, 1),
-        ((401, {}, b'{"error": {"message": "bad key k3y-secret"}}'), ProviderFailure.AUTH, 1),
-        ((404, {}, b"{}"), ProviderFailure.NOT_FOUND, 1),
+        ((503, {}, b"{}"), ProviderFailureKind.OVERLOAD, MAX_ATTEMPTS),
+        ((429, {"retry-after": "3600"}, b"{}"), ProviderFailureKind.RATE_LIMIT, 1),
+        ((401, {}, b'{"error": {"message": "bad key k3y-secret"}}'), ProviderFailureKind.AUTH, 1),
+        ((404, {}, b"{}"), ProviderFailureKind.NOT_FOUND, 1),
         (
             (400, {}, b'{"error": {"message": "input is too long"}}'),
-            ProviderFailure.CONTEXT_OVERFLOW,
+            ProviderFailureKind.CONTEXT_OVERFLOW,
             1,
         ),
-        ((200, {}, b"not json"), ProviderFailure.MALFORMED_STREAM, 1),
-        ((200, {}, b'{"data": [{"embedding": ["a"]}]}'), ProviderFailure.MALFORMED_STREAM, 1),
-        ((200, {}, b'{"data": []}'), ProviderFailure.MALFORMED_STREAM, 1),
+        ((200, {}, b"not json"), ProviderFailureKind.MALFORMED_STREAM, 1),
+        ((200, {}, b'{"data": [{"embedding": ["a"]}]}'), ProviderFailureKind.MALFORMED_STREAM, 1),
+        ((200, {}, b'{"data": []}'), ProviderFailureKind.MALFORMED_STREAM, 1),
     ],
 )
 async def test_other_errors_are_reported(
-    answer: Answer, expected_failure: ProviderFailure, attempts: int
+    answer: Answer, expected_failure: ProviderFailureKind, attempts: int
 ) -> None:
     async with serving(lambda body: answer) as (embeddings, desk):
         with pytest.raises(ProviderError) as caught:

@@ -8,11 +8,10 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from joey.providers.http_client import HttpClient
 from msgspec import structs
 
 from joey.core.settings import ModelRoute, Profile
-from joey.errors import ProviderError, ProviderFailure
+from joey.errors import ProviderError, ProviderFailureKind
 from joey.providers.errors import (
     ServiceInfo,
     build_response_error,
@@ -21,6 +20,7 @@ from joey.providers.errors import (
     parse_retry_after,
 )
 from joey.providers.factory import make_provider
+from joey.providers.http_client import HttpClient
 from joey.testing.script import Fail, Turn, disconnect, fail, say
 from tests.providers.provider_connection import MODEL_REQUEST, PROFILES, stream_until_error
 from tests.providers.sockets import Reader, Writer, read_request, run_server
@@ -40,22 +40,22 @@ async def failing(wire: str, step: Fail) -> ProviderError:
 @pytest.mark.parametrize(
     ("status", "expected_failure"),
     [
-        (400, ProviderFailure.INVALID_REQUEST),
-        (401, ProviderFailure.AUTH),
-        (402, ProviderFailure.QUOTA),
-        (403, ProviderFailure.AUTH),
-        (404, ProviderFailure.NOT_FOUND),
-        (413, ProviderFailure.INVALID_REQUEST),
-        (422, ProviderFailure.INVALID_REQUEST),
-        (429, ProviderFailure.RATE_LIMIT),
-        (500, ProviderFailure.OVERLOAD),
-        (502, ProviderFailure.OVERLOAD),
-        (503, ProviderFailure.OVERLOAD),
-        (529, ProviderFailure.OVERLOAD),
+        (400, ProviderFailureKind.INVALID_REQUEST),
+        (401, ProviderFailureKind.AUTH),
+        (402, ProviderFailureKind.QUOTA),
+        (403, ProviderFailureKind.AUTH),
+        (404, ProviderFailureKind.NOT_FOUND),
+        (413, ProviderFailureKind.INVALID_REQUEST),
+        (422, ProviderFailureKind.INVALID_REQUEST),
+        (429, ProviderFailureKind.RATE_LIMIT),
+        (500, ProviderFailureKind.OVERLOAD),
+        (502, ProviderFailureKind.OVERLOAD),
+        (503, ProviderFailureKind.OVERLOAD),
+        (529, ProviderFailureKind.OVERLOAD),
     ],
 )
 async def test_every_status_has_its_kind_of_failure(
-    wire: str, status: int, expected_failure: ProviderFailure
+    wire: str, status: int, expected_failure: ProviderFailureKind
 ) -> None:
     error = await failing(wire, fail(status, "No.", code="some_code", retry_after=7))
     assert (error.failure, error.status, error.code) == (expected_failure, status, "some_code")
@@ -144,19 +144,23 @@ OTHERS = [
 def test_a_conversation_that_is_too_long_is_recognised(text: str) -> None:
     assert is_context_overflow(text)
     body = msgspec.json.encode({"error": {"message": text, "type": "invalid_request_error"}})
-    assert build_response_error(SERVICE, 400, {}, body).failure is ProviderFailure.CONTEXT_OVERFLOW
+    assert (
+        build_response_error(SERVICE, 400, {}, body).failure is ProviderFailureKind.CONTEXT_OVERFLOW
+    )
 
 
 @pytest.mark.parametrize("text", OTHERS)
 def test_other_refusals_are_not_taken_for_a_long_conversation(text: str) -> None:
     body = msgspec.json.encode({"error": {"message": text}})
-    assert build_response_error(SERVICE, 400, {}, body).failure is ProviderFailure.INVALID_REQUEST
+    assert (
+        build_response_error(SERVICE, 400, {}, body).failure is ProviderFailureKind.INVALID_REQUEST
+    )
 
 
 @pytest.mark.requirement("providers:errors:overflow")
 async def test_the_code_of_openai_for_a_long_conversation_is_enough() -> None:
     error = await failing("openai", fail(400, "Too long.", code="context_length_exceeded"))
-    assert (error.failure, error.status) == (ProviderFailure.CONTEXT_OVERFLOW, 400)
+    assert (error.failure, error.status) == (ProviderFailureKind.CONTEXT_OVERFLOW, 400)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +176,7 @@ async def test_an_empty_account_is_not_a_reason_to_wait(
 ) -> None:
     assert (
         await failing("openai", fail(status, message, code=code))
-    ).failure is ProviderFailure.QUOTA
+    ).failure is ProviderFailureKind.QUOTA
 
 
 def test_the_time_to_wait_is_read_in_all_its_forms() -> None:
@@ -194,7 +198,7 @@ def test_the_time_to_wait_is_read_in_all_its_forms() -> None:
 def test_google_answers_with_a_list() -> None:
     body = b'[{"error": {"code": 429, "message": "Resource exhausted", "status": "EXHAUSTED"}}]'
     error = build_response_error(SERVICE, 429, {}, body)
-    assert (error.failure, error.code) == (ProviderFailure.RATE_LIMIT, "EXHAUSTED")
+    assert (error.failure, error.code) == (ProviderFailureKind.RATE_LIMIT, "EXHAUSTED")
     assert "Resource exhausted" in str(error)
 
 
@@ -203,7 +207,7 @@ async def test_a_web_page_is_not_shown_to_the_user() -> None:
     error = await failing(
         "openai", fail(502, body=page, headers={"content-type": "text/html; charset=utf-8"})
     )
-    assert error.failure is ProviderFailure.OVERLOAD
+    assert error.failure is ProviderFailureKind.OVERLOAD
     assert len(str(error)) < 300
 
 
@@ -214,7 +218,7 @@ def test_a_long_explanation_is_cut() -> None:
 @pytest.mark.parametrize("wire", ["anthropic", "openai"])
 async def test_a_redirection_is_not_followed_but_reported(wire: str) -> None:
     error = await failing(wire, fail(308, headers={"location": "https://new.test/v1"}))
-    assert (error.failure, error.status) == (ProviderFailure.NOT_FOUND, 308)
+    assert (error.failure, error.status) == (ProviderFailureKind.NOT_FOUND, 308)
     assert "https://new.test/v1" in str(error)
     assert "base URL" in str(error)
 
@@ -224,7 +228,7 @@ async def test_a_redirection_is_not_followed_but_reported(wire: str) -> None:
 async def test_a_connection_closed_before_the_head_is_an_error(wire: str) -> None:
     _, error = await stream_until_error(wire, Turn(disconnect()))
     assert error is not None
-    assert error.failure is ProviderFailure.NETWORK
+    assert error.failure is ProviderFailureKind.NETWORK
 
 
 @pytest.mark.parametrize(
@@ -233,27 +237,27 @@ async def test_a_connection_closed_before_the_head_is_an_error(wire: str) -> Non
         (
             "content-type: text/html",
             "<html></html>",
-            ProviderFailure.MALFORMED_STREAM,
+            ProviderFailureKind.MALFORMED_STREAM,
             "a web page",
         ),
         (
             "content-type: application/json",
             '{"id": 1}',
-            ProviderFailure.MALFORMED_STREAM,
+            ProviderFailureKind.MALFORMED_STREAM,
             "a JSON document",
         ),
         (
             "content-type: application/json",
             '{"error":{"code":429}}',
-            ProviderFailure.RATE_LIMIT,
+            ProviderFailureKind.RATE_LIMIT,
             "too many",
         ),
-        ("content-encoding: gzip", "", ProviderFailure.MALFORMED_STREAM, "compressed"),
-        ("x-nothing: at all", "", ProviderFailure.NETWORK, "before the answer was complete"),
+        ("content-encoding: gzip", "", ProviderFailureKind.MALFORMED_STREAM, "compressed"),
+        ("x-nothing: at all", "", ProviderFailureKind.NETWORK, "before the answer was complete"),
     ],
 )
 async def test_a_success_that_is_no_stream_is_distinguished(
-    head: str, body: str, error: ProviderFailure, text: str
+    head: str, body: str, error: ProviderFailureKind, text: str
 ) -> None:
     async def handler(reader: Reader, writer: Writer) -> None:
         await read_request(reader)
@@ -283,7 +287,11 @@ async def test_a_refusal_that_is_cut_off_keeps_its_status() -> None:
             async for _ in make_provider(profile, http).stream(MODEL_REQUEST):
                 pass
     error = caught.value
-    assert (error.failure, error.status, error.retry_after) == (ProviderFailure.RATE_LIMIT, 429, 4)
+    assert (error.failure, error.status, error.retry_after) == (
+        ProviderFailureKind.RATE_LIMIT,
+        429,
+        4,
+    )
 
 
 async def test_a_server_that_is_not_running_is_named_with_its_address() -> None:
@@ -296,7 +304,7 @@ async def test_a_server_that_is_not_running_is_named_with_its_address() -> None:
     with pytest.raises(ProviderError, match=f"127.0.0.1:{port}.*refused") as caught:
         async for _ in make_provider(profile, HttpClient(environ={})).stream(MODEL_REQUEST):
             pass
-    assert caught.value.failure is ProviderFailure.NETWORK
+    assert caught.value.failure is ProviderFailureKind.NETWORK
 
 
 json_values = st.recursive(

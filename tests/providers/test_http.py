@@ -6,10 +6,10 @@ import ssl
 from collections.abc import AsyncIterator
 
 import pytest
-from joey.providers.http_client import HttpClient
 
-from joey.errors import ConfigError, ProviderError, ProviderFailure
-from joey.providers.connection import describe_failure, parse_url
+from joey.errors import ConfigError, ProviderError, ProviderFailureKind
+from joey.providers.connection import describe_connection_failure, parse_url
+from joey.providers.http_client import HttpClient
 from tests.providers.sockets import OK_RESPONSE, Proxy, Reader, Writer, read_request, run_server
 
 
@@ -108,7 +108,7 @@ async def test_a_request_is_not_repeated_once_its_answer_has_begun(http: HttpCli
         assert await fetch(http, port) == b"ok"
         with pytest.raises(ProviderError, match="middle of the answer") as caught:
             await fetch(http, port)
-    assert caught.value.failure is ProviderFailure.NETWORK
+    assert caught.value.failure is ProviderFailureKind.NETWORK
     assert connections == 1
 
 
@@ -120,7 +120,7 @@ async def test_a_connection_that_ends_before_an_answer_is_an_error(http: HttpCli
     async with run_server(handler) as port:
         with pytest.raises(ProviderError, match=f"127.0.0.1:{port} closed") as caught:
             await fetch(http, port)
-    assert caught.value.failure is ProviderFailure.NETWORK
+    assert caught.value.failure is ProviderFailureKind.NETWORK
 
 
 async def test_a_refused_connection_names_the_address(http: HttpClient) -> None:
@@ -131,7 +131,7 @@ async def test_a_refused_connection_names_the_address(http: HttpClient) -> None:
             await fetch(http, port)
         with pytest.raises(ProviderError, match=f"localhost:{port}.*refused"):
             await http.post(f"http://localhost:{port}/", {}, [b""])
-    assert caught.value.failure is ProviderFailure.NETWORK
+    assert caught.value.failure is ProviderFailureKind.NETWORK
 
 
 async def test_a_server_of_another_kind_is_distinguished(http: HttpClient) -> None:
@@ -142,7 +142,7 @@ async def test_a_server_of_another_kind_is_distinguished(http: HttpClient) -> No
     async with run_server(handler) as port:
         with pytest.raises(ProviderError, match="does not answer in HTTP") as caught:
             await fetch(http, port)
-    assert caught.value.failure is ProviderFailure.MALFORMED_STREAM
+    assert caught.value.failure is ProviderFailureKind.MALFORMED_STREAM
 
 
 @pytest.mark.parametrize("sent", [b"", b"HTTP/1.1 200 OK\r\n", OK_RESPONSE[:-1]])
@@ -157,7 +157,7 @@ async def test_silence_for_too_long_is_an_error(http: HttpClient, sent: bytes) -
                 f"http://127.0.0.1:{port}/", {}, [b""], read_timeout=0.05
             ) as response:
                 await response.read_all(100)
-    assert caught.value.failure is ProviderFailure.NETWORK
+    assert caught.value.failure is ProviderFailureKind.NETWORK
 
 
 async def test_a_slow_reader_is_not_taken_for_a_silent_server(http: HttpClient) -> None:
@@ -274,7 +274,7 @@ async def test_a_proxy_that_opens_no_tunnel_is_named(refusal: bytes, text: str) 
         with pytest.raises(ProviderError, match=text) as caught:
             await http.post("https://model.test/", {}, [b""])
     assert f"127.0.0.1:{port}" in str(caught.value)
-    assert caught.value.failure is ProviderFailure.NETWORK
+    assert caught.value.failure is ProviderFailureKind.NETWORK
     assert proxy.request_heads[0].startswith(b"CONNECT model.test:443 HTTP/1.1\r\n")
 
 
@@ -290,4 +290,4 @@ async def test_a_proxy_that_opens_no_tunnel_is_named(refusal: bytes, text: str) 
     ],
 )
 def test_every_failure_to_connect_has_a_message_of_its_own(error: OSError, text: str) -> None:
-    assert text in describe_failure(error, parse_url("https://model.test"), 10)
+    assert text in describe_connection_failure(error, parse_url("https://model.test"), 10)

@@ -8,10 +8,10 @@ from msgspec import structs
 
 from joey.core.messages import (
     Message,
-    ReasoningBlock,
     TextBlock,
     ToolResultBlock,
     ToolUseBlock,
+    UnsignedReasoningBlock,
 )
 from joey.core.models import ModelInfo, ModelRequest
 from joey.core.settings import Profile
@@ -186,7 +186,7 @@ def test_an_assistant_that_only_calls_has_empty_text_and_one_that_only_thought_i
 ):
     messages = [
         Message("assistant", (ToolUseBlock("t1", "list_files", {}),)),
-        Message("assistant", (ReasoningBlock("hm"),)),
+        Message("assistant", (UnsignedReasoningBlock("hm"),)),
     ]
     (sent,) = body(QWEN, make_native_request(messages))["messages"][1:]
     assert sent["content"] == ""
@@ -195,7 +195,7 @@ def test_an_assistant_that_only_calls_has_empty_text_and_one_that_only_thought_i
 
 def test_reasoning_goes_back_where_the_message_or_the_model_wants_it() -> None:
     details = ({"type": "reasoning.encrypted", "data": "x"},)
-    said = (ReasoningBlock("I thought."), TextBlock("Done."))
+    said = (UnsignedReasoningBlock("I thought."), TextBlock("Done."))
     kept = Message("assistant", said, reasoning_content="kept", reasoning_details=details)
     plain = Message("assistant", said)
     wanting = ModelInfo(id="wanting", preserve_reasoning=True)

@@ -6,8 +6,6 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from joey.providers.http_client import HttpClient
-from joey.testing.provider_streams import encode_http_chunk
 from msgspec import structs
 
 from joey.core.messages import (
@@ -20,11 +18,13 @@ from joey.core.messages import (
     Usage,
     UsageChunk,
 )
-from joey.errors import ProviderError, ProviderFailure
+from joey.errors import ProviderError, ProviderFailureKind
 from joey.providers.errors import ServiceInfo
 from joey.providers.factory import make_provider
+from joey.providers.http_client import HttpClient
 from joey.providers.openai import OpenAiStreamDecoder
 from joey.providers.sse import ServerSentEvent
+from joey.testing.provider_streams import encode_http_chunk
 from joey.testing.script import (
     Turn,
     call,
@@ -289,19 +289,19 @@ def test_usage_is_read_in_the_terms_of_each_service(
 @pytest.mark.parametrize(
     ("body", "expected_failure", "status"),
     [
-        ({"error": {"message": "Overloaded", "code": 503}}, ProviderFailure.OVERLOAD, 503),
-        ({"error": {"message": "Slow down", "code": 429}}, ProviderFailure.RATE_LIMIT, 429),
-        ({"error": {"message": "x", "type": "server_error"}}, ProviderFailure.OVERLOAD, 500),
+        ({"error": {"message": "Overloaded", "code": 503}}, ProviderFailureKind.OVERLOAD, 503),
+        ({"error": {"message": "Slow down", "code": 429}}, ProviderFailureKind.RATE_LIMIT, 429),
+        ({"error": {"message": "x", "type": "server_error"}}, ProviderFailureKind.OVERLOAD, 500),
         (
             {"error": {"message": "too long", "code": "context_length_exceeded"}},
-            ProviderFailure.CONTEXT_OVERFLOW,
+            ProviderFailureKind.CONTEXT_OVERFLOW,
             400,
         ),
-        ({"error": "just words"}, ProviderFailure.OVERLOAD, 500),
+        ({"error": "just words"}, ProviderFailureKind.OVERLOAD, 500),
     ],
 )
 async def test_an_error_in_a_chunk_comes_after_the_text_before_it(
-    body: object, expected_failure: ProviderFailure, status: int
+    body: object, expected_failure: ProviderFailureKind, status: int
 ) -> None:
     turn = Turn(say("Half a"), raw(b"data: " + msgspec.json.encode(body) + b"\n\n"))
     chunks, error = await stream_until_error("openai", turn)
@@ -315,14 +315,14 @@ async def test_an_error_event_is_an_error() -> None:
         "openai", Turn(raw('event: error\ndata: {"error": {"code": 429}}\n\n'))
     )
     assert error is not None
-    assert error.failure is ProviderFailure.RATE_LIMIT
+    assert error.failure is ProviderFailureKind.RATE_LIMIT
 
 
 async def test_a_failure_in_the_middle_of_a_script_is_an_error_in_the_stream() -> None:
     chunks, error = await stream_until_error("openai", Turn(say("Half a"), fail(500, "Broken")))
     assert chunks == [TextChunk("Half a")]
     assert error is not None
-    assert error.failure is ProviderFailure.OVERLOAD
+    assert error.failure is ProviderFailureKind.OVERLOAD
 
 
 @pytest.mark.requirement("providers:errors:lost-connection")
@@ -331,14 +331,14 @@ async def test_a_stream_that_ends_without_its_end_is_an_error(clean: bool) -> No
     chunks, error = await stream_until_error("openai", Turn(say("Half a"), disconnect(clean=clean)))
     assert chunks == [TextChunk("Half a")]
     assert error is not None
-    assert error.failure is ProviderFailure.NETWORK
+    assert error.failure is ProviderFailureKind.NETWORK
 
 
 @pytest.mark.parametrize("data", [b"{nonsense", b'{"id":"\xff"}', b'{"error":' + b"[" * 9999])
 async def test_chunks_that_are_not_json_are_an_error(data: bytes) -> None:
     _, error = await stream_until_error("openai", Turn(raw(b"data: " + data + b"\n\n")))
     assert error is not None
-    assert error.failure is ProviderFailure.MALFORMED_STREAM
+    assert error.failure is ProviderFailureKind.MALFORMED_STREAM
 
 
 @pytest.mark.requirement("providers:http:cancel")
@@ -416,4 +416,4 @@ def test_any_json_at_all_is_either_read_or_a_provider_error(body: object) -> Non
     try:
         read(body)
     except ProviderError as error:
-        assert error.failure is ProviderFailure.MALFORMED_STREAM
+        assert error.failure is ProviderFailureKind.MALFORMED_STREAM

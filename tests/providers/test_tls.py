@@ -9,13 +9,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from joey.providers.http_client import HttpClient
 
 from joey.core.messages import Message, TextChunk
 from joey.core.models import ModelRequest
 from joey.core.settings import Profile
-from joey.errors import ProviderError, ProviderFailure
+from joey.errors import ProviderError, ProviderFailureKind
 from joey.providers.factory import make_provider
+from joey.providers.http_client import HttpClient
 from joey.testing.script import Turn, say
 from joey.testing.server import ModelServer
 from tests.providers.sockets import Proxy, Reader, Writer, relay_bytes, run_server
@@ -110,7 +110,7 @@ async def test_a_certificate_that_nobody_vouches_for_is_refused(
         http = HttpClient(environ={})
         with pytest.raises(ProviderError, match="not trusted") as caught:
             await ask(f"https://localhost:{port}", http)
-    assert caught.value.failure is ProviderFailure.NETWORK
+    assert caught.value.failure is ProviderFailureKind.NETWORK
     assert "SSL_CERT_FILE" in str(caught.value)
 
 

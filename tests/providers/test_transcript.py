@@ -6,9 +6,9 @@ from collections import Counter
 
 from hypothesis import given
 from hypothesis import strategies as st
-from joey.providers.conversation_encoder import ConversationEncoder
 
 from joey.core.messages import Message, TextBlock
+from joey.providers.conversation_encoder import IncrementalConversationEncoder
 
 
 def is_users(message: Message) -> bool:
@@ -34,7 +34,7 @@ def expected(messages: list[Message], marks: int) -> bytes:
     st.lists(st.sampled_from(["grow", "rewind", "other", "empty"]), max_size=30), st.integers(0, 2)
 )
 def test_the_bytes_are_those_of_the_whole_conversation(steps: list[str], marks: int) -> None:
-    transcript = ConversationEncoder(encode, marks, is_users)
+    transcript = IncrementalConversationEncoder(encode, marks, is_users)
     messages = [message(0)]
     for number, step in enumerate(steps, start=1):
         match step:
@@ -56,7 +56,7 @@ def test_a_message_is_not_encoded_again_once_it_has_settled() -> None:
         times[str(message.content)] += 1
         return encode(message, mark=mark)
 
-    transcript = ConversationEncoder(counting, 2, is_users)
+    transcript = IncrementalConversationEncoder(counting, 2, is_users)
     messages: list[Message] = []
     for number in range(200):
         messages.append(message(number))

@@ -120,7 +120,7 @@ async def run_step(terminal: Terminal, step: CommandStep, files: LocalFiles) -> 
         end = await (running.kill() if step.then == "kill" else running.wait())
     assert end is not None
     return Answer(
-        running.render_preview(100_000), end.exit_code, end.signal, end.has_background_processes
+        running.render_truncated(100_000), end.exit_code, end.signal, end.has_background_processes
     )
 
 

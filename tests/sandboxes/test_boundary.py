@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from joey.core.path_access import FileScope, ResolvedPath
 
 from joey.app.sandbox import build_boundary
+from joey.core.path_access import FileScope, ResolvedPath
 from joey.core.settings import Settings
 from joey.workspace.files import LocalFiles
 from tests.sandboxes.conftest import SandboxHarness
@@ -25,7 +25,7 @@ def open_files(harness: SandboxHarness, settings: Settings, *added: Path, **env:
 
 
 def may_read(place: ResolvedPath) -> bool:
-    return place.is_inside or place.is_readable
+    return place.is_inside or place.can_read_without_approval
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_secrets_in_the_workspace_count_as_outside(harness: SandboxHarness) -> N
     )
     files = LocalFiles(harness.home, boundary=boundary)
     assert not files.resolve(".roo/settings.json").is_inside
-    assert not files.resolve(".roo/settings.json").is_readable
+    assert not files.resolve(".roo/settings.json").can_read_without_approval
     assert files.resolve("project/.roo/settings.json").is_inside
 
 
@@ -91,9 +91,13 @@ def test_the_temporary_directory_is_for_writing_and_not_for_joeys_own_files(
     temp = harness.outside
     files = open_files(harness, Settings(), TMPDIR=str(temp))
     made = files.resolve(str(temp / "new.txt"))
-    assert (made.is_inside, made.is_readable, made.is_writable) == (False, False, True)
-    assert not files.resolve(str(temp / "joey-commands-1-abc/written")).is_writable
-    assert not files.resolve(str(temp)).is_writable
+    assert (made.is_inside, made.can_read_without_approval, made.can_write_without_approval) == (
+        False,
+        False,
+        True,
+    )
+    assert not files.resolve(str(temp / "joey-commands-1-abc/written")).can_write_without_approval
+    assert not files.resolve(str(temp)).can_write_without_approval
     assert files.resolve(str(temp / ".bashrc")).is_protected
 
 
@@ -114,7 +118,11 @@ def test_settings_that_allow_reading_everywhere_hide_nothing_from_searches(
     (harness.home / ".ssh").mkdir()
     key = harness.home / ".ssh/id_rsa"
     root = ResolvedPath(
-        original="/", path=Path("/"), display_path="/", is_inside=False, is_readable=True
+        path_as_given="/",
+        path=Path("/"),
+        display_path="/",
+        is_inside=False,
+        can_read_without_approval=True,
     )
     assert not open_files(harness, Settings()).can_show(root, key)
     everywhere = Settings(always_allow_read_only_outside_workspace=True)

@@ -22,10 +22,10 @@ from joey.execution.sandbox.forkserver_client import ForkServerClient, ForkServe
 from joey.execution.sandbox.landlock import Landlock
 from joey.execution.sandbox.probe import probe_backend
 from joey.execution.sandbox.sandbox import (
-    AvailableSandbox,
     LocalSandbox,
     SandboxBackend,
     SandboxConfig,
+    SandboxProbeResult,
 )
 from joey.execution.sandbox.supervisor_client import ControlGroup, can_limit_processes
 from joey.execution.terminal import LocalTerminal
@@ -65,8 +65,8 @@ class FixedProber:
     def is_likely_available(self) -> bool:
         return True
 
-    def find_available(self) -> AvailableSandbox:
-        return AvailableSandbox(SandboxReport(self._confinement.level), self._confinement)
+    def find_available(self) -> SandboxProbeResult:
+        return SandboxProbeResult(SandboxReport(self._confinement.level), self._confinement)
 
 
 def made(tmp_path: Path, confinement: SandboxBackend, settings: Settings) -> LocalTerminal:
@@ -99,7 +99,7 @@ async def output(terminal: LocalTerminal, cwd: Path, command: str) -> str:
     async with asyncio.timeout(20):
         end = await running.wait()
     assert end is not None
-    return f"{running.render_preview(1000)}{end.exit_code}"
+    return f"{running.render_truncated(1000)}{end.exit_code}"
 
 
 async def test_one_fork_server_serves_all_commands(terminal: LocalTerminal, tmp_path: Path) -> None:
@@ -261,7 +261,7 @@ async def test_a_lot_of_output_arrives_whole(terminal: LocalTerminal, tmp_path: 
     running = await terminal.start("head -c 3000000 /dev/zero", tmp_path, artifact)
     async with asyncio.timeout(20):
         await running.wait()
-    assert running.total_bytes == artifact.stat().st_size == 3_000_000
+    assert running.output_bytes == artifact.stat().st_size == 3_000_000
 
 
 async def test_a_limit_too_low_for_a_supervisor_is_reported(

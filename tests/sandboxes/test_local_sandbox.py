@@ -26,10 +26,10 @@ from joey.execution.sandbox.landlock import Landlock
 from joey.execution.sandbox.probe import CanaryProbe, probe_backend
 from joey.execution.sandbox.protected_files import ProtectedPaths
 from joey.execution.sandbox.sandbox import (
-    AvailableSandbox,
     LocalSandbox,
     SandboxBackend,
     SandboxConfig,
+    SandboxProbeResult,
 )
 from joey.execution.sandbox.supervisor_client import SupervisorTransport
 from joey.execution.terminal import LocalTerminal
@@ -49,8 +49,8 @@ class FixedProber:
     def is_likely_available(self) -> bool:
         return True
 
-    def find_available(self) -> AvailableSandbox:
-        return AvailableSandbox(SandboxReport(self._confinement.level), self._confinement)
+    def find_available(self) -> SandboxProbeResult:
+        return SandboxProbeResult(SandboxReport(self._confinement.level), self._confinement)
 
 
 def sandbox(workspace: Path, prober: CanaryProbe | FixedProber, settings: Settings) -> LocalSandbox:
@@ -147,7 +147,7 @@ async def test_without_a_sandbox_commands_run_plainly_or_not_at_all(workspace: P
     running = await plain.start("echo fine", workspace, None)
     async with asyncio.timeout(10):
         await running.wait()
-    assert running.render_preview(100) == "fine\n"
+    assert running.render_truncated(100) == "fine\n"
     await plain.close()
     strict = LocalTerminal(sandbox=sandbox(workspace, NOTHING, Settings(sandbox="required")))
     with pytest.raises(ToolError, match="in a sandbox only"):

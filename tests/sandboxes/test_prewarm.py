@@ -17,7 +17,7 @@ import pytest
 from joey.core.settings import Settings
 from joey.engine.engine import TaskOptions
 from joey.execution.sandbox.landlock import Landlock
-from joey.execution.sandbox.sandbox import AvailableSandbox, LocalSandbox, SandboxConfig
+from joey.execution.sandbox.sandbox import LocalSandbox, SandboxConfig, SandboxProbeResult
 from joey.execution.terminal import LocalTerminal
 from joey.ports import SandboxLevel, SandboxReport
 from joey.testing.script import Turn, call, pause
@@ -40,11 +40,11 @@ class FakeProber:
     def is_likely_available(self) -> bool:
         return True
 
-    def find_available(self) -> AvailableSandbox:
+    def find_available(self) -> SandboxProbeResult:
         self.asked.set()
         assert self.may_answer.wait(20)
         confinement = None if self._level is SandboxLevel.NONE else Landlock()
-        return AvailableSandbox(SandboxReport(self._level), confinement)
+        return SandboxProbeResult(SandboxReport(self._level), confinement)
 
 
 @pytest.fixture
@@ -178,7 +178,7 @@ async def test_what_waits_for_a_command_ends_with_a_joey_that_is_killed(tmp_path
 
 
 class FailingProber(FakeProber):
-    def find_available(self) -> AvailableSandbox:
+    def find_available(self) -> SandboxProbeResult:
         super().find_available()
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joey.execution.sandbox.seccomp import (
-    AUDIT_ARCH,
+    AUDIT_ARCH_BY_MACHINE,
     SYSCALL_NUMBERS,
     build_denied_calls,
     compile_filter,
@@ -18,14 +18,14 @@ from joey.execution.sandbox.seccomp import (
 )
 
 ALLOWED = 0
-MACHINES = tuple(AUDIT_ARCH)
+MACHINES = tuple(AUDIT_ARCH_BY_MACHINE)
 UNIX, INET, NETLINK, PACKET = 1, 2, 16, 17
 
 
 def verdict(code: bytes, machine: str, call: int, *arguments: int, arch: int = 0) -> int:
     """What the kernel would answer: an error's number, or that the call is allowed."""
     values = [*arguments, *[0] * (6 - len(arguments))]
-    data = struct.pack("=iIQ", call, arch or AUDIT_ARCH[machine], 0)
+    data = struct.pack("=iIQ", call, arch or AUDIT_ARCH_BY_MACHINE[machine], 0)
     data += b"".join(struct.pack("=Q", value & 0xFFFFFFFFFFFFFFFF) for value in values)
     position, register = 0, 0
     while True:

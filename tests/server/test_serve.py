@@ -19,7 +19,7 @@ from websockets.exceptions import ConnectionClosed
 import joey
 from joey.app import Application, open_engine, open_store
 from joey.errors import ConfigError
-from joey.server.auth import Token, find_token
+from joey.server.auth import Token, load_or_create_token
 from joey.server.hub import ServerHub
 from joey.server.serve import ServeOptions, run_server
 from joey.testing.script import Turn, pause, say
@@ -156,22 +156,22 @@ async def test_the_same_over_tls(tmp_path: Path) -> None:
 
 
 def test_a_token_is_made_once_and_kept_to_its_owner(tmp_path: Path) -> None:
-    made = find_token(tmp_path / "home", {})
+    made = load_or_create_token(tmp_path / "home", {})
     assert len(made.value) >= 43
     assert stat.S_IMODE((tmp_path / "home" / "server.token").stat().st_mode) == 0o600
-    assert find_token(tmp_path / "home", {}).value == made.value
+    assert load_or_create_token(tmp_path / "home", {}).value == made.value
     assert made.value not in repr(made)
-    assert find_token(tmp_path / "home", {"JOEY_TOKEN": TOKEN}).value == TOKEN
+    assert load_or_create_token(tmp_path / "home", {"JOEY_TOKEN": TOKEN}).value == TOKEN
 
 
 def test_a_token_that_is_short_or_open_to_others_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="JOEY_TOKEN"):
-        find_token(tmp_path, {"JOEY_TOKEN": "short"})
+        load_or_create_token(tmp_path, {"JOEY_TOKEN": "short"})
     file = tmp_path / "token"
     file.write_text(TOKEN, encoding="utf-8")
     file.chmod(0o644)
     with pytest.raises(ConfigError, match="chmod 600"):
-        find_token(tmp_path, {}, file)
+        load_or_create_token(tmp_path, {}, file)
     file.chmod(0o600)
-    assert find_token(tmp_path, {}, file).matches(TOKEN)
-    assert not find_token(tmp_path, {}, file).matches(f"{TOKEN}x")
+    assert load_or_create_token(tmp_path, {}, file).matches(TOKEN)
+    assert not load_or_create_token(tmp_path, {}, file).matches(f"{TOKEN}x")

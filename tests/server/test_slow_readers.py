@@ -15,7 +15,7 @@ from joey.core.wire.commands import Pong
 from joey.core.wire.events import MessagePayload, ModePayload
 from joey.core.wire.frames import EventFrame, build_success
 from joey.server.feed import MAX_QUEUED_EVENTS, Broadcast, ReplaySource, SendQueue
-from joey.server.hub import StoredTask
+from joey.server.hub import StoredTaskFrames
 from joey.server.serve import ServeOptions
 from joey.server.websocket import ConnectionLimits
 from tests.server.server_fixture import open_server
@@ -51,7 +51,7 @@ class Pipe:
         return [frame["payload"]["message"]["text"] for frame in self.sent if "payload" in frame]
 
 
-class Open(StoredTask, frozen=True):
+class Open(StoredTaskFrames, frozen=True):
     """A task with two rows that have not ended."""
 
     def build_partial_frames(self) -> list[EventFrame]:
@@ -73,9 +73,9 @@ async def test_a_growing_row_is_sent_once_it_can_be_and_as_it_looks_then() -> No
     pipe = Pipe()
     box = outbox(pipe)
     pipe.can_write = False
-    box.send_event(Broadcast(frame("gro", 3), row=1))
+    box.send_event(Broadcast(frame("gro", 3), row_ts=1))
     box.send_event(Broadcast(frame("durable", 4, ts=2)))
-    box.send_event(Broadcast(frame("growing", 4), row=1))
+    box.send_event(Broadcast(frame("growing", 4), row_ts=1))
     pipe.can_write = True
     box.flush()
     assert pipe.sent_texts == ["durable", "growing"], (
@@ -87,7 +87,7 @@ async def test_whoever_lags_is_asked_to_subscribe_again_and_then_misses_nothing(
     pipe = Pipe()
     count = MAX_QUEUED_EVENTS + 50
     frames = [frame(str(n), n) for n in range(1, count + 1)]
-    source = StoredTask(frames, list(range(1, count + 1)), count)
+    source = StoredTaskFrames(frames, list(range(1, count + 1)), count)
     box = outbox(pipe, source)
     box.send_event(Broadcast(frames[0]))
     pipe.can_write = False
@@ -112,7 +112,7 @@ async def test_whoever_lags_is_asked_to_subscribe_again_and_then_misses_nothing(
 async def test_a_long_task_is_read_back_no_faster_than_it_is_read() -> None:
     pipe = Pipe()
     frames = [frame(str(n), n, ts=n) for n in range(1, 5001)]
-    source = StoredTask(frames, list(range(1, 5001)), 5000)
+    source = StoredTaskFrames(frames, list(range(1, 5001)), 5000)
     box = outbox(pipe, source)
     pipe.can_write = False
     box.send_response(build_success("1", "ping", Pong(pong=1)), (source, "t", 0))
@@ -128,12 +128,12 @@ async def test_what_grows_is_sent_after_a_task_was_read_back_and_before_it_grows
     box = outbox(pipe, source)
     pipe.can_write = False
     box.send_response(build_success("1", "ping", Pong(pong=1)), (source, "t", 1))
-    box.send_event(Broadcast(frame("unheard", 3, ts=9), row=9))
+    box.send_event(Broadcast(frame("unheard", 3, ts=9), row_ts=9))
     pipe.can_write = True
     box.flush()
     assert pipe.sent_texts == ["2", "3", "growing", "growing too"]
     assert [f["payload"]["action"] for f in pipe.sent[-2:]] == ["created", "created"]
-    box.send_event(Broadcast(frame("growing on", 3, ts=8), row=8))
+    box.send_event(Broadcast(frame("growing on", 3, ts=8), row_ts=8))
     assert pipe.sent_texts[-1] == "growing on"
 
 
@@ -144,7 +144,7 @@ async def test_what_grows_waits_for_a_slow_reader_and_is_sent_as_it_looks_then()
     pipe.shut_after("growing")
     box.send_response(build_success("1", "ping", Pong(pong=1)), (source, "t", 0))
     assert pipe.sent_texts == ["growing"]
-    box.send_event(Broadcast(frame("growing on too", 0, ts=9), row=9))
+    box.send_event(Broadcast(frame("growing on too", 0, ts=9), row_ts=9))
     pipe.can_write = True
     box.flush()
     assert pipe.sent_texts == ["growing", "growing on too"]

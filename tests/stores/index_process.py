@@ -30,7 +30,7 @@ def build(home: Path) -> None:
         write_line(f"{done} of {total}")
         sys.stdin.readline()
 
-    SqliteTaskIndex(home, wait).find(TaskQuery(text="word"))
+    SqliteTaskIndex(home, wait).search(TaskQuery(text="word"))
     write_line("built")
 
 

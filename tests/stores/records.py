@@ -14,7 +14,7 @@ def created(seq: int = 1, task_id: str = TASK, ts: int = 1_000) -> Record:
         task_id=task_id,
         workspace="/home/ann/shop",
         mode="code",
-        protocol=ToolProtocol.NATIVE,
+        tool_protocol=ToolProtocol.NATIVE,
     )
     return Record(seq=seq, event=event)
 

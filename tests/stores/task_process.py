@@ -46,7 +46,9 @@ async def snapshot_for_ever(home: Path) -> None:
         count += 1
         log.append(said(count))
         await log.sync()
-        await log.write_snapshot(rows(count), rows(count), TaskMetadata(id=TASK, seq=count))
+        await log.write_snapshot(
+            rows(count), rows(count), TaskMetadata(id=TASK, snapshot_seq=count)
+        )
         write_line(str(count))
 
 
@@ -88,10 +90,10 @@ async def fill_the_disk_with_a_snapshot(home: Path) -> None:
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     log: JsonFileLog = JsonFileStore(home).create(TASK)
     log.append(created())
-    await log.write_snapshot(rows(2), rows(1), TaskMetadata(id=TASK, seq=1))
+    await log.write_snapshot(rows(2), rows(1), TaskMetadata(id=TASK, snapshot_seq=1))
     limit_file_size(2_000)
     try:
-        await log.write_snapshot(rows(2), rows(1_000), TaskMetadata(id=TASK, seq=2))
+        await log.write_snapshot(rows(2), rows(1_000), TaskMetadata(id=TASK, snapshot_seq=2))
     except StoreError as error:
         write_line(str(error))
 

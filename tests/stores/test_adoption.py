@@ -19,12 +19,12 @@ from joey.core.messages import (
     ImageBlock,
     ImageSource,
     Message,
-    ReasoningBlock,
     RedactedThinkingBlock,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
+    UnsignedReasoningBlock,
 )
 from joey.core.models import ToolProtocol
 from joey.errors import StoreError
@@ -64,7 +64,7 @@ def shown(event: TaskImported) -> list[Message]:
     """What the model would be shown."""
     history = ApiHistory()
     history.apply(event)
-    return list(history.messages)
+    return list(history.request_messages)
 
 
 def task_with(home: Path, ui: Any = None, api: Any = None) -> str:
@@ -115,7 +115,7 @@ ROWS = [
 def test_a_native_task_is_adopted_with_its_facts_and_its_open_call(home: Path) -> None:
     event = adopted(home, NATIVE)
     assert (event.task_id, event.workspace, event.mode) == (NATIVE, "/home/ann/shop", "debug")
-    assert event.protocol is ToolProtocol.NATIVE
+    assert event.tool_protocol is ToolProtocol.NATIVE
     assert [message.role for message in event.messages] == ["user", "assistant"] * 2
     assert event.messages[1].id == "msg_01"
     (last,) = blocks(event.messages[-1])
@@ -127,7 +127,7 @@ def test_a_native_task_is_adopted_with_its_facts_and_its_open_call(home: Path) -
 @pytest.mark.requirement("store:adoption", "protocol:from-history")
 def test_an_xml_task_is_adopted_as_xml_with_facts_from_its_texts(home: Path) -> None:
     event = adopted(home, XML)
-    assert event.protocol is ToolProtocol.XML
+    assert event.tool_protocol is ToolProtocol.XML
     assert (event.workspace, event.mode) == ("/home/ben/hello", "code")
     assert event.messages[-1].content == (
         "<attempt_completion>\n<result>app.py now greets in German.</result>\n</attempt_completion>"
@@ -346,7 +346,7 @@ def test_calls_without_ids_become_text_in_an_xml_task(tmp_path: Path) -> None:
         user(result("", "1 | x")),
     ]
     event = adopted(tmp_path, task_with(tmp_path, ROWS, api))
-    assert event.protocol is ToolProtocol.XML
+    assert event.tool_protocol is ToolProtocol.XML
     messages = shown(event)
     assert blocks(messages[1])[0].text == ("<read_file>\n<path>a.py</path>\n<n>1</n>\n</read_file>")
     assert blocks(messages[2])[0].text == "[read_file] Result:\n1 | x"
@@ -372,8 +372,8 @@ def test_blocks_of_unknown_kinds_are_left_out_or_become_text(
         messages = adopted(tmp_path, task_with(tmp_path, ROWS, api)).messages
     assert blocks(messages[0])[1] == TextBlock("[image: http://x/y.png]")
     assert blocks(messages[1]) == (
-        ReasoningBlock(text="unsigned"),
-        ReasoningBlock(text="why", summary=({"a": 1},), encrypted_content="e"),
+        UnsignedReasoningBlock(text="unsigned"),
+        UnsignedReasoningBlock(text="why", summary=({"a": 1},), encrypted_content="e"),
         TextBlock("kept"),
     )
     assert len(messages) == 2
@@ -455,7 +455,7 @@ def test_the_protocol_is_the_stated_one_else_the_one_in_the_texts(
 ) -> None:
     task = task_with(tmp_path, ROWS, [user(text("go"), text(f"details {environment}"))])
     (tmp_path / "tasks" / task / "history_item.json").write_text(item, encoding="utf-8")
-    assert adopted(tmp_path, task).protocol is protocol
+    assert adopted(tmp_path, task).tool_protocol is protocol
 
 
 def test_images_and_signed_thinking_come_over_unchanged(tmp_path: Path) -> None:
@@ -489,7 +489,10 @@ def test_images_and_signed_thinking_come_over_unchanged(tmp_path: Path) -> None:
 @pytest.mark.parametrize("tag", ["attempt_completion>\n<result", "ask_followup_question><question"])
 def test_a_task_whose_only_call_is_its_last_is_known_by_the_call(tmp_path: Path, tag: str) -> None:
     reply = {"role": "assistant", "content": [text(f"Done.\n<{tag}>42")]}
-    assert adopted(tmp_path, task_with(tmp_path, ROWS, [user(text("go")), reply])).protocol == "xml"
+    assert (
+        adopted(tmp_path, task_with(tmp_path, ROWS, [user(text("go")), reply])).tool_protocol
+        == "xml"
+    )
     quoted = {"role": "assistant", "content": [text(f"Such as `<{tag}>`")]}
     native = task_with(tmp_path / "b", ROWS, [user(text("go")), quoted])
-    assert adopted(tmp_path / "b", native).protocol == "native"
+    assert adopted(tmp_path / "b", native).tool_protocol == "native"

@@ -41,7 +41,7 @@ def shown(event: TaskImported) -> list[Message]:
     """What the model would be shown."""
     history = ApiHistory()
     history.apply(event)
-    return list(history.messages)
+    return list(history.request_messages)
 
 
 def said(messages: Iterable[Message]) -> str:
@@ -67,7 +67,7 @@ def test_a_directory_of_any_form_opens_and_stays_as_it_is(tmp_path: Path, form: 
     assert look(directory) == before
     assert listed.id == form
     check_shown(event)
-    assert event.protocol is (ToolProtocol.XML if form in XML_FORMS else ToolProtocol.NATIVE)
+    assert event.tool_protocol is (ToolProtocol.XML if form in XML_FORMS else ToolProtocol.NATIVE)
     stamps = [row["ts"] for row in event.rows]
     assert stamps == sorted(set(stamps))
     assert "shop" in str(event.rows[0]["text"])

@@ -147,7 +147,7 @@ def test_a_copy_opens_like_the_original_which_stays_as_it_is(tmp_path: Path, for
         wanted = 0o700 if path.is_dir() else 0o600
         assert stat.S_IMODE(path.stat().st_mode) == wanted
     (listed,) = store.list_tasks()
-    assert listed.protocol == ("xml" if form in XML_FORMS else "native")
+    assert listed.tool_protocol == ("xml" if form in XML_FORMS else "native")
     assert "shop" in listed.title
     assert [path.name for path in directory.parent.iterdir()] == [directory.name]
 
@@ -193,7 +193,7 @@ async def test_an_imported_task_goes_on_in_its_own_protocol(tmp_path: Path, form
         for record in store.read_records(form)
     )
     (kept,) = store.list_tasks()
-    assert (kept.status, kept.protocol) == ("completed", "xml" if in_xml else "native")
+    assert (kept.status, kept.tool_protocol) == ("completed", "xml" if in_xml else "native")
 
 
 @pytest.mark.requirement("adoption:large", "adoption:resumed")
@@ -241,7 +241,11 @@ def test_the_lock_of_an_older_task_is_found_in_the_editors_database(tmp_path: Pa
     import_task(task, tmp_path / "home" / "tasks")
     assert look(storage.parent) == before
     (listed,) = JsonFileStore(tmp_path / "home").list_tasks()
-    assert (listed.workspace, listed.mode, listed.protocol) == ("/home/ann/jan", "debug", "xml")
+    assert (listed.workspace, listed.mode, listed.tool_protocol) == (
+        "/home/ann/jan",
+        "debug",
+        "xml",
+    )
     (record,) = JsonFileStore(tmp_path / "home").read_records("jan")
     assert getattr(record.event, "protocol", None) is ToolProtocol.XML
 

@@ -16,7 +16,7 @@ from joey.core.events import Record, TaskImported, TaskRewound
 from joey.core.history.branch import find_cut_point, find_live_branch
 from joey.core.messages import Message, ToolResultBlock, extract_text, get_blocks
 from joey.core.models import ToolProtocol
-from joey.core.rewind import FoldedHistory, build_rewind_preview, get_say, get_ts
+from joey.core.rewind import FoldedHistory, build_rewind_preview, get_row_say, get_ts
 from joey.ports import TaskMetadata
 from joey.storage.roo_directory import write_roo_directory
 from joey.storage.task_store import JsonFileStore
@@ -60,7 +60,7 @@ def said(messages: Iterable[Message]) -> str:
 
 
 def check_valid(history: FoldedHistory) -> None:
-    messages = list(history.api.messages)
+    messages = list(history.api.request_messages)
     if messages and messages[-1].role == "assistant":
         messages.pop()
     if messages:
@@ -92,7 +92,7 @@ def test_a_service_takes_every_history_now_and_gone_back_to_any_row(
 
 def check_halves(gone: list[dict[str, Any]], back: FoldedHistory) -> None:
     """What no row shows is not in the messages, and what people said in a row is."""
-    kept = said(back.api.list_stored())
+    kept = said(back.api.list_stored_messages())
     for row in gone:
         if row.get("say") in ("user_feedback", "text"):
             assert not re.search(rf"\b{row['text']}\b", kept)
@@ -115,13 +115,15 @@ def test_summaries_within_summaries_come_off_one_by_one(
     session, records = played(tmp_path, form, protocol, *turns, Condense(), *turns, last, Turn())
     condensed = [row["ts"] for row in session.ui if row.get("say") == "condense_context"]
     first, second = "Summary c6", "Summary c12"
-    shown = said(FoldedHistory(records).api.messages)
+    shown = said(FoldedHistory(records).api.request_messages)
     assert second in shown and first not in shown and "Reply 2" not in shown
-    before_second = said(FoldedHistory(gone_back(records, condensed[1], keep=False)).api.messages)
+    before_second = said(
+        FoldedHistory(gone_back(records, condensed[1], keep=False)).api.request_messages
+    )
     assert first in before_second and second not in before_second
     assert "Reply 8" in before_second and "Reply 2" not in before_second
     before_first = FoldedHistory(gone_back(records, condensed[0], keep=False))
-    whole = said(before_first.api.messages)
+    whole = said(before_first.api.request_messages)
     assert "Summary" not in whole
     assert [f"Reply {number}" for number in range(1, 6)] == re.findall(r"Reply \d+", whole)
 
@@ -147,17 +149,19 @@ def test_what_is_hidden_goes_with_an_export_and_comes_back_too(
     tmp_path: Path, form: Form, protocol: ToolProtocol, steps: list[Turn | Condense | Truncate]
 ) -> None:
     _, records = played(tmp_path, form, protocol, *steps)
-    task = TaskMetadata(id="again", protocol=protocol)
+    task = TaskMetadata(id="again", tool_protocol=protocol)
     write_roo_directory(task, records, tmp_path / "tasks", force=True)
     again = JsonFileStore(tmp_path).read_records("again")
     here, there = FoldedHistory(records), FoldedHistory(again)
-    assert said(there.api.render_current()) == said(here.api.render_current())
+    assert said(there.api.build_current_messages()) == said(here.api.build_current_messages())
     assert there.row_timestamps == here.row_timestamps
     for row in here.row_timestamps:
         mine, theirs = FoldedHistory(gone_back(records, row)), FoldedHistory(gone_back(again, row))
         check_valid(theirs)
         # A result whose call was hidden when it was exported is text since then.
-        phrases = [sorted(PHRASES_RE.findall(said(each.api.messages))) for each in (mine, theirs)]
+        phrases = [
+            sorted(PHRASES_RE.findall(said(each.api.request_messages))) for each in (mine, theirs)
+        ]
         assert phrases[0] == phrases[1]
 
 
@@ -168,7 +172,7 @@ def test_without_times_replies_go_with_their_requests(tmp_path: Path) -> None:
     records = records_of(tmp_path, session.ui, bare, ToolProtocol.NATIVE)
     replies = [row["ts"] for row in session.ui if str(row.get("text")).startswith("Reply")]
     for number, row in enumerate(replies):
-        shown = said(FoldedHistory(gone_back(records, row)).api.messages)
+        shown = said(FoldedHistory(gone_back(records, row)).api.request_messages)
         assert len(re.findall(r"Reply \d", shown)) == number + 1
 
 
@@ -182,7 +186,7 @@ def test_a_message_without_a_time_goes_with_the_one_before_it(tmp_path: Path) ->
     rows = [say(0, "text", "go"), say(2, "text", "Reply 1"), say(3, "user_feedback", "Words 2")]
     records = records_of(tmp_path, rows, api, ToolProtocol.NATIVE)
     back = gone_back(records, rows[1]["ts"])
-    assert said(FoldedHistory(back).api.messages) == "go\nReply 1"
+    assert said(FoldedHistory(back).api.request_messages) == "go\nReply 1"
 
 
 TAGS = st.fixed_dictionaries(
@@ -230,7 +234,7 @@ def test_no_order_of_blocks_and_no_tags_make_a_history_that_a_service_refuses(
         check_valid(back)
     history = FoldedHistory(records)
     check_valid(history)
-    assert history.api.messages
+    assert history.api.request_messages
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -248,7 +252,7 @@ def test_rows_made_up_for_a_lost_file_tell_of_what_is_hidden(tmp_path: Path) -> 
     session.play([Turn(), Turn(), Condense(), Turn()])
     records = records_of(tmp_path, None, session.api, ToolProtocol.NATIVE)
     rows = FoldedHistory(records).ui.rows
-    (condensed,) = [get_ts(row) for row in rows if get_say(row) == "condense_context"]
+    (condensed,) = [get_ts(row) for row in rows if get_row_say(row) == "condense_context"]
     back = FoldedHistory(gone_back(records, condensed, keep=False))
-    assert "Reply 2" in said(back.api.messages)
-    assert "Summary" not in said(back.api.messages)
+    assert "Reply 2" in said(back.api.request_messages)
+    assert "Summary" not in said(back.api.request_messages)

@@ -56,8 +56,10 @@ async def look_everywhere(home: Path, task_id: str) -> None:
     store = JsonFileStore(home)
     (task,) = store.list_tasks()
     with closing(SqliteTaskIndex(home)) as index:
-        assert [each.task.id for each in index.find(TaskQuery(), refresh=True).matches] == [task_id]
-        index.find(TaskQuery(text="shop"))
+        assert [each.task.id for each in index.search(TaskQuery(), refresh=True).matches] == [
+            task_id
+        ]
+        index.search(TaskQuery(text="shop"))
     assert "shop" in render_markdown(task, read_rows(store, task_id), [])
     write_roo_directory(task, store.read_records(task_id), home / "out")
     async with at_work(home) as (engine, options):
@@ -122,11 +124,11 @@ async def test_a_condensed_task_goes_back_before_its_summary_and_goes_on(
     turn = XML_DONE if protocol is ToolProtocol.XML else DONE
     async with ModelServer([turn]) as server, at_work(tmp_path, server.url) as (engine, options):
         task = await engine.open("t1", options=options)
-        shown = len(task.recorder.api_history.messages)
+        shown = len(task.recorder.api_history.request_messages)
         await task.rewind(early, keep=True, files=False)
-        assert "Reply 2" in str(task.recorder.api_history.messages)
+        assert "Reply 2" in str(task.recorder.api_history.request_messages)
         await task.undo_rewind(force=False)
-        assert len(task.recorder.api_history.messages) == shown
+        assert len(task.recorder.api_history.request_messages) == shown
         await task.rewind(early, keep=True, files=False)
         await engine.release(task)
         task = await engine.resume("t1", "Is it mended?", options=options)
@@ -176,6 +178,6 @@ async def test_a_fork_of_an_adopted_task_has_cost_nothing_and_has_no_task_tree(
     assert (metadata.parent_id, metadata.child_ids, metadata.total_cost) == (None, (), 0.0)
     history = ApiHistory()
     history.apply(JsonFileStore(tmp_path).read_records("t1")[0].event)
-    assert [m.content for m in fork.recorder.api_history.messages] == [
-        m.content for m in history.messages
+    assert [m.content for m in fork.recorder.api_history.request_messages] == [
+        m.content for m in history.request_messages
     ]

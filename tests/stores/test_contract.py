@@ -75,13 +75,13 @@ async def test_the_rows_of_the_last_snapshot_can_be_had_whoever_holds_the_task(
 ) -> None:
     log = store.create(TASK)
     log.append(created())
-    assert store.read_rows(TASK, 1000) == b""
+    assert store.read_rows_json(TASK, 1000) == b""
     await log.write_snapshot([b'{"ts":1}', b'{"ts":2}'], [], TaskMetadata(id=TASK))
-    assert msgspec.json.decode(store.read_rows(TASK, 1000)) == [{"ts": 1}, {"ts": 2}]
-    assert store.read_rows(TASK, 10) == b"", "what is longer is not had at all"
+    assert msgspec.json.decode(store.read_rows_json(TASK, 1000)) == [{"ts": 1}, {"ts": 2}]
+    assert store.read_rows_json(TASK, 10) == b"", "what is longer is not had at all"
     log.close()
     with pytest.raises(TaskNotFoundError, match="no task 'nobody'"):
-        store.read_rows("nobody", 1000)
+        store.read_rows_json("nobody", 1000)
 
 
 def test_a_task_that_does_not_exist_is_not_found(store: Store) -> None:
@@ -173,7 +173,7 @@ def test_a_task_without_a_snapshot_is_listed_by_its_first_records(store: Store) 
     (task,) = store.list_tasks()
     log.close()
     assert (task.id, task.title, task.workspace) == (TASK, "Fix the login test", "/home/ann/shop")
-    assert (task.mode, task.protocol, task.created) == ("code", "native", 1_000)
+    assert (task.mode, task.tool_protocol, task.created) == ("code", "native", 1_000)
 
 
 @pytest.mark.requirement("store:artifacts")

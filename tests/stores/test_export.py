@@ -48,8 +48,8 @@ def content(records: Any) -> tuple[Any, Any, str]:
     for record in records:
         ui.apply(record.event)
         api.apply(record.event)
-    rows, messages = msgspec.to_builtins(ui.rows), msgspec.to_builtins(api.list_stored())
-    return rows, messages, str(api.protocol)
+    rows, messages = msgspec.to_builtins(ui.rows), msgspec.to_builtins(api.list_stored_messages())
+    return rows, messages, str(api.tool_protocol)
 
 
 @pytest.mark.requirement("export:round-trip")
@@ -60,7 +60,7 @@ def test_what_is_exported_comes_back_the_same(tmp_path: Path, form: str) -> None
     (task,) = store.list_tasks()
     (record,) = store.read_records(form)
     assert isinstance(record.event, TaskImported)
-    task = msgspec.structs.replace(task, protocol=record.event.protocol.value)
+    task = msgspec.structs.replace(task, tool_protocol=record.event.tool_protocol.value)
     write_roo_directory(task, [record], tmp_path / "out")
     (found,) = find_foreign_tasks(
         find_task_locations_under(tmp_path / "out"), tmp_path / "b" / "tasks"
@@ -98,7 +98,7 @@ def test_any_conversation_survives_export_and_import(
     source = tmp_path / "tasks" / "made"
     roo_task_directories.write(source, ui, api)
     records = JsonFileStore(tmp_path).read_records("made")
-    task = TaskMetadata(id="again", protocol="native")
+    task = TaskMetadata(id="again", tool_protocol="native")
     directory = write_roo_directory(task, records, tmp_path / "tasks", force=True)
     assert read_back(directory) == content(records)
 
@@ -195,7 +195,7 @@ def test_summaries_cuts_and_checkpoints_are_exported_as_roo_writes_them(tmp_path
         ),
     ]
     records = [Record(n, event) for n, event in enumerate(events, 1)]
-    task = TaskMetadata(id="out", protocol="native")
+    task = TaskMetadata(id="out", tool_protocol="native")
     directory = write_roo_directory(task, records, tmp_path / "tasks")
     api = json.loads((directory / roo_task_directories.API).read_bytes())
     plain = ("role", "content", "ts")
@@ -214,7 +214,9 @@ def test_summaries_cuts_and_checkpoints_are_exported_as_roo_writes_them(tmp_path
         FoldedHistory(JsonFileStore(tmp_path).read_records("out")),
         FoldedHistory(records),
     )
-    assert [m.content for m in again.api.messages] == [m.content for m in before.api.messages]
+    assert [m.content for m in again.api.request_messages] == [
+        m.content for m in before.api.request_messages
+    ]
 
 
 def test_an_empty_task_is_not_exported() -> None:

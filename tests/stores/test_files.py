@@ -74,7 +74,7 @@ def test_a_directory_that_others_could_read_is_closed_when_it_is_opened(tmp_path
 
 async def test_snapshots_are_json_arrays_in_the_order_given(tmp_path: Path) -> None:
     log = JsonFileStore(tmp_path).create(TASK)
-    await log.write_snapshot(rows(3), [], TaskMetadata(id=TASK, title="t", seq=9))
+    await log.write_snapshot(rows(3), [], TaskMetadata(id=TASK, title="t", snapshot_seq=9))
     log.close()
     ui, api, metadata = (json.loads((log.directory / name).read_bytes()) for name in SNAPSHOT)
     assert [row["ts"] for row in ui] == [0, 1, 2]
@@ -85,7 +85,7 @@ async def test_snapshots_are_json_arrays_in_the_order_given(tmp_path: Path) -> N
 @pytest.mark.requirement("store:snapshots")
 async def test_a_reader_sees_whole_files_at_every_moment(tmp_path: Path) -> None:
     log = JsonFileStore(tmp_path).create(TASK)
-    await log.write_snapshot(rows(1), rows(1), TaskMetadata(id=TASK, seq=1))
+    await log.write_snapshot(rows(1), rows(1), TaskMetadata(id=TASK, snapshot_seq=1))
     done = threading.Event()
     seen: list[int] = []
 
@@ -96,7 +96,9 @@ async def test_a_reader_sees_whole_files_at_every_moment(tmp_path: Path) -> None
 
     watching = asyncio.create_task(asyncio.to_thread(watch))
     for count in range(2, 60):
-        await log.write_snapshot(rows(count), rows(count), TaskMetadata(id=TASK, seq=count))
+        await log.write_snapshot(
+            rows(count), rows(count), TaskMetadata(id=TASK, snapshot_seq=count)
+        )
     done.set()
     await watching
     log.close()
@@ -106,7 +108,10 @@ async def test_a_reader_sees_whole_files_at_every_moment(tmp_path: Path) -> None
 async def test_of_many_snapshots_at_once_the_last_one_asked_for_stays(tmp_path: Path) -> None:
     log = JsonFileStore(tmp_path).create(TASK)
     await asyncio.gather(
-        *(log.write_snapshot(rows(n), rows(n), TaskMetadata(id=TASK, seq=n)) for n in range(1, 21))
+        *(
+            log.write_snapshot(rows(n), rows(n), TaskMetadata(id=TASK, snapshot_seq=n))
+            for n in range(1, 21)
+        )
     )
     log.close()
     ui, api, metadata = (json.loads((log.directory / name).read_bytes()) for name in SNAPSHOT)
@@ -126,7 +131,7 @@ async def test_lists_that_grow_after_the_call_do_not_change_the_snapshot(
     monkeypatch.setattr(os, "fsync", slow_disk)
     ui = rows(2)
     saving = [
-        asyncio.create_task(log.write_snapshot(ui, [], TaskMetadata(id=TASK, seq=n)))
+        asyncio.create_task(log.write_snapshot(ui, [], TaskMetadata(id=TASK, snapshot_seq=n)))
         for n in (1, 2)
     ]
     await asyncio.to_thread(entered.wait, 5)
@@ -170,7 +175,7 @@ def test_a_lock_file_left_by_a_dead_process_blocks_nobody(tmp_path: Path) -> Non
     log = JsonFileStore(tmp_path).create(TASK)
     log.append(created())
     log.close()
-    stale = LockOwner(pid=os.getpid(), since=0, started=1)
+    stale = LockOwner(pid=os.getpid(), acquired_at_ms=0, process_start_ticks=1)
     (log.directory / "lock").write_bytes(msgspec.json.encode(stale))
     JsonFileStore(tmp_path).open(TASK)[0].close()
 
@@ -180,7 +185,7 @@ def test_a_lock_whose_holder_left_a_process_behind_says_so(tmp_path: Path) -> No
     log.append(created())
     for content, message in (
         (
-            msgspec.json.encode(LockOwner(pid=2**22 + 1, since=0, started=1)),
+            msgspec.json.encode(LockOwner(pid=2**22 + 1, acquired_at_ms=0, process_start_ticks=1)),
             "left behind by process",
         ),
         (b"", "in another process"),

@@ -45,7 +45,11 @@ def test_an_adopted_task_is_listed_like_before(tmp_path: Path) -> None:
     log.close()
     (task,) = JsonFileStore(tmp_path).list_tasks()
     assert (task.id, task.title) == ("x", "Add a greeting to app.py")
-    assert (task.workspace, task.protocol, task.status) == ("/home/ben/hello", "xml", "completed")
+    assert (task.workspace, task.tool_protocol, task.status) == (
+        "/home/ben/hello",
+        "xml",
+        "completed",
+    )
 
 
 def test_junk_among_the_tasks_is_passed_over(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def fill(home: Path, count: int) -> None:
 def find(home: Path, *, refresh: bool = False, **query: object) -> TaskPage:
     index = SqliteTaskIndex(home)
     with closing(index):
-        return index.find(msgspec.convert(query, TaskQuery), refresh=refresh)
+        return index.search(msgspec.convert(query, TaskQuery), refresh=refresh)
 
 
 def ids(page: TaskPage) -> list[str]:
@@ -186,7 +186,7 @@ def test_a_damaged_index_is_made_anew_and_that_is_reported_once(
                 connection.execute("DROP TABLE facts")
     index = SqliteTaskIndex(tmp_path)
     with closing(index):
-        assert index.find(TaskQuery(text="word")).total == 300
+        assert index.search(TaskQuery(text="word")).total == 300
         assert len(index.warnings) == (0 if damage == "empty" else 1)
         assert all("made anew" in notice and "\n" not in notice for notice in index.warnings)
     assert_true(tmp_path)
@@ -200,7 +200,7 @@ def test_a_missing_index_is_made_anew_without_a_word(tmp_path: Path) -> None:
         path.unlink()
     index = SqliteTaskIndex(tmp_path)
     with closing(index):
-        assert index.find(TaskQuery()).total == 3
+        assert index.search(TaskQuery()).total == 3
         assert not index.warnings
 
 
@@ -220,7 +220,7 @@ def test_a_kill_while_it_is_built_leaves_an_index_that_goes_on(tmp_path: Path) -
     assert find(tmp_path, text="word").total == 1_200
     index = SqliteTaskIndex(tmp_path)
     with closing(index):
-        index.find(TaskQuery(text="word"))
+        index.search(TaskQuery(text="word"))
         assert not index.warnings
 
 
@@ -250,7 +250,7 @@ def test_where_it_cannot_be_written_the_directories_are_read(tmp_path: Path, obs
         path.symlink_to(tmp_path / "elsewhere")
     index = SqliteTaskIndex(tmp_path)
     with closing(index):
-        assert ids(index.find(TaskQuery(text="word1"))) == ["t1"]
+        assert ids(index.search(TaskQuery(text="word1"))) == ["t1"]
         assert [task.id for task in index.find_by_prefix("t2")] == ["t2"]
         (notice,) = index.warnings
     assert "cannot be used" in notice
@@ -295,7 +295,7 @@ def test_only_the_owner_can_read_the_index(tmp_path: Path) -> None:
     try:
         index = SqliteTaskIndex(tmp_path)
         with closing(index):
-            index.find(TaskQuery(text="word"))
+            index.search(TaskQuery(text="word"))
             files = list(tmp_path.glob("index.sqlite*"))
             assert len(files) == 3
             assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
@@ -372,7 +372,7 @@ def test_nothing_that_is_searched_for_is_taken_for_syntax(tmp_path: Path) -> Non
     index = SqliteTaskIndex(tmp_path)
     with closing(index):
         for text in HOSTILE:
-            index.find(TaskQuery(text=text))
+            index.search(TaskQuery(text=text))
         assert not index.warnings
 
 
@@ -383,7 +383,7 @@ def test_whatever_is_typed_can_be_searched_for(tmp_path: Path, text: str) -> Non
     put(tmp_path, "task_t", "x", title="x")
     index = SqliteTaskIndex(tmp_path)
     with closing(index):
-        index.find(TaskQuery(text=text))
+        index.search(TaskQuery(text=text))
         assert not index.warnings
 
 

@@ -22,7 +22,7 @@ async def finished(
     async with asyncio.timeout(20):
         end = await running.wait()
     assert end is not None
-    return end, running.render_preview(100_000)
+    return end, running.render_truncated(100_000)
 
 
 @pytest.mark.requirement("tool:execute_command:success:true-exit")
@@ -147,8 +147,8 @@ async def test_a_hundred_megabytes_neither_block_nor_fill_memory(
         end = await running.wait()
     grown = psutil.Process().memory_info().rss - before
     assert end == CommandExit(exit_code=0)
-    assert running.total_bytes == artifact.stat().st_size == size
-    assert f"[...{size - 1000} bytes omitted...]" in running.render_preview(1000)
+    assert running.output_bytes == artifact.stat().st_size == size
+    assert f"[...{size - 1000} bytes omitted...]" in running.render_truncated(1000)
     assert grown < 32_000_000
 
 

@@ -28,18 +28,18 @@ def filled(chunks: list[bytes], head: int = 32, tail: int = 48) -> OutputBuffer:
 
 
 def test_output_of_exactly_the_budget_is_shown_whole() -> None:
-    assert filled([b"x" * 20]).render_preview(20) == "x" * 20
+    assert filled([b"x" * 20]).render_truncated(20) == "x" * 20
 
 
 def test_one_byte_more_than_the_budget_shows_both_halves_around_a_note() -> None:
-    assert filled([b"0123456789x"]).render_preview(10) == "01234\n[...1 bytes omitted...]\n6789x"
+    assert filled([b"0123456789x"]).render_truncated(10) == "01234\n[...1 bytes omitted...]\n6789x"
 
 
 def test_one_huge_chunk_and_many_small_ones_look_the_same() -> None:
     data = bytes(range(65, 91)) * 40
-    assert filled([data]).render_preview(30) == filled([bytes([b]) for b in data]).render_preview(
-        30
-    )
+    assert filled([data]).render_truncated(30) == filled(
+        [bytes([b]) for b in data]
+    ).render_truncated(30)
 
 
 def test_no_more_than_head_and_twice_the_tail_is_held() -> None:
@@ -54,8 +54,8 @@ def test_no_more_than_head_and_twice_the_tail_is_held() -> None:
 def test_a_chunk_larger_than_the_tail_leaves_no_hole_in_it() -> None:
     data = bytes(range(256))
     buffer = filled([data[:33], data[33:]], head=32, tail=48)
-    assert buffer.render_preview(200).endswith(data[-48:].decode(errors="replace"))
-    assert f"[...{256 - 32 - 48} bytes omitted...]" in buffer.render_preview(200)
+    assert buffer.render_truncated(200).endswith(data[-48:].decode(errors="replace"))
+    assert f"[...{256 - 32 - 48} bytes omitted...]" in buffer.render_truncated(200)
 
 
 def test_new_output_waits_for_the_rest_of_a_character() -> None:
@@ -89,7 +89,7 @@ def test_preview_is_the_text_or_its_two_ends_whatever_the_chunks(
 ) -> None:
     data = text.encode()
     buffer = filled(pieces(data, places))
-    shown = buffer.render_preview(budget)
+    shown = buffer.render_truncated(budget)
     if len(data) <= min(budget, 80):
         assert shown == text
         return
@@ -123,10 +123,10 @@ def test_new_output_taken_after_every_chunk_adds_up_to_the_text(
 def test_any_bytes_give_text_and_a_true_count(chunks: list[bytes], budget: int) -> None:
     buffer = filled(chunks)
     assert buffer.total_bytes == sum(map(len, chunks))
-    assert isinstance(buffer.render_preview(budget), str)
+    assert isinstance(buffer.render_truncated(budget), str)
     assert isinstance(buffer.read_new_text(budget), str)
 
 
 @pytest.mark.parametrize("budget", [0, 1])
 def test_a_budget_too_small_for_anything_still_counts_everything(budget: int) -> None:
-    assert "bytes omitted" in filled([b"abc"]).render_preview(budget)
+    assert "bytes omitted" in filled([b"abc"]).render_truncated(budget)

@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from joey.testing.scripted_provider import ScriptedProvider, ScriptEndedError, ScriptItem
 
 from joey.core.messages import (
     CallChunk,
@@ -17,7 +16,7 @@ from joey.core.messages import (
     UsageChunk,
 )
 from joey.core.models import ModelInfo, ModelRequest
-from joey.errors import ProviderError, ProviderFailure
+from joey.errors import ProviderError, ProviderFailureKind
 from joey.testing.script import (
     Turn,
     call,
@@ -31,6 +30,7 @@ from joey.testing.script import (
     think,
     usage,
 )
+from joey.testing.scripted_provider import ScriptedProvider, ScriptEndedError, ScriptItem
 
 ASK = ModelRequest("Be brief.", [Message("user", "Hello?")])
 
@@ -83,16 +83,16 @@ async def test_calls_without_an_id_get_ids_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("step", "expected_failure"),
     [
-        (fail(429, retry_after=3), ProviderFailure.RATE_LIMIT),
-        (fail(401), ProviderFailure.AUTH),
-        (fail(529), ProviderFailure.OVERLOAD),
-        (fail(400, "prompt is too long"), ProviderFailure.CONTEXT_OVERFLOW),
-        (disconnect(), ProviderFailure.NETWORK),
-        (ProviderError("x", failure=ProviderFailure.QUOTA), ProviderFailure.QUOTA),
+        (fail(429, retry_after=3), ProviderFailureKind.RATE_LIMIT),
+        (fail(401), ProviderFailureKind.AUTH),
+        (fail(529), ProviderFailureKind.OVERLOAD),
+        (fail(400, "prompt is too long"), ProviderFailureKind.CONTEXT_OVERFLOW),
+        (disconnect(), ProviderFailureKind.NETWORK),
+        (ProviderError("x", failure=ProviderFailureKind.QUOTA), ProviderFailureKind.QUOTA),
     ],
 )
 async def test_failures_are_raised_where_they_stand(
-    step: object, expected_failure: ProviderFailure
+    step: object, expected_failure: ProviderFailureKind
 ) -> None:
     provider = ScriptedProvider([[say("Half"), step]])  # type: ignore[list-item]
     stream = provider.stream(ASK)
@@ -100,7 +100,7 @@ async def test_failures_are_raised_where_they_stand(
     with pytest.raises(ProviderError) as caught:
         await anext(stream)
     assert caught.value.failure is expected_failure
-    assert provider.open_streams == 0
+    assert provider.open_stream_count == 0
 
 
 async def test_a_gate_holds_the_stream_until_it_is_opened() -> None:
@@ -120,14 +120,14 @@ async def test_a_stream_that_is_closed_is_counted_out() -> None:
     provider = ScriptedProvider([Turn(say("a"), pause(asyncio.Event()))])
     stream = provider.stream(ASK)
     await anext(stream)
-    assert provider.open_streams == 1
+    assert provider.open_stream_count == 1
     await stream.aclose()
-    assert provider.open_streams == 0
+    assert provider.open_stream_count == 0
 
 
 async def test_requests_are_remembered_and_may_choose_the_turn() -> None:
     model = ModelInfo(id="small", context_window=100)
-    provider = ScriptedProvider([lambda request: Turn(say(request.system))], model, "openai")
+    provider = ScriptedProvider([lambda request: Turn(say(request.system_prompt))], model, "openai")
     assert (await play(provider))[0] == TextChunk("Be brief.")
     assert provider.requests == [ASK]
     assert (provider.model, provider.api_protocol) == (model, "openai")

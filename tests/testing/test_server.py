@@ -10,14 +10,14 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from joey.providers.http_client import HttpClient
 
 from joey.core.messages import CallChunk, Message, TextBlock, TextChunk
 from joey.core.models import ModelRequest
 from joey.core.settings import Profile
-from joey.errors import ProviderError, ProviderFailure
+from joey.errors import ProviderError, ProviderFailureKind
 from joey.ports import Provider
 from joey.providers.factory import make_provider
+from joey.providers.http_client import HttpClient
 from joey.testing.script import Turn, call, fail, pause, raw, read_script, say
 from joey.testing.server import ModelServer, Request, by_conversation
 
@@ -84,7 +84,7 @@ async def test_a_script_that_has_ended_is_an_error_that_is_not_worth_a_retry(wir
     async with ModelServer([]) as server, asking(server.url, wire) as provider:
         with pytest.raises(ProviderError, match="0 turns, and this is request 1") as caught:
             await text_of(provider, conversation("a"))
-    assert caught.value.failure is ProviderFailure.INVALID_REQUEST
+    assert caught.value.failure is ProviderFailureKind.INVALID_REQUEST
 
 
 async def test_a_turn_may_depend_on_the_request() -> None:
@@ -136,7 +136,7 @@ async def test_raw_bytes_go_out_as_they_are() -> None:
     async with ModelServer([turn]) as server, asking(server.url) as provider:
         with pytest.raises(ProviderError) as caught:
             await text_of(provider, conversation("a"))
-    assert caught.value.failure is ProviderFailure.MALFORMED_STREAM
+    assert caught.value.failure is ProviderFailureKind.MALFORMED_STREAM
 
 
 @pytest.mark.parametrize(
@@ -220,4 +220,4 @@ async def test_a_failure_of_the_script_has_the_form_of_its_wire() -> None:
         for _ in turns:
             with pytest.raises(ProviderError) as caught:
                 await text_of(provider, conversation("a"))
-            assert caught.value.failure is ProviderFailure.RATE_LIMIT
+            assert caught.value.failure is ProviderFailureKind.RATE_LIMIT

@@ -23,7 +23,7 @@ async def prepare(tool: AnyTool, ctx: ToolContext, arguments: dict[str, Any]) ->
 
 
 async def run_tool(tool: AnyTool, ctx: ToolContext, arguments: dict[str, Any]) -> Outcome:
-    return await tool.run(await prepare(tool, ctx, arguments), ctx, None)
+    return await tool.run_prepared(await prepare(tool, ctx, arguments), ctx, None)
 
 
 async def expect_error(tool: AnyTool, ctx: ToolContext, arguments: dict[str, Any]) -> str:
@@ -34,6 +34,4 @@ async def expect_error(tool: AnyTool, ctx: ToolContext, arguments: dict[str, Any
 
 def is_offered(tool: AnyTool, edit_tool: Any = "auto", model: str = "apply_diff") -> bool:
     info = ModelInfo(id="m", preferred_edit_tool=model)
-    return tool.is_available(
-        AvailabilityContext(Settings(edit_tool=edit_tool), info, Capabilities())
-    )
+    return tool.is_offered(AvailabilityContext(Settings(edit_tool=edit_tool), info, Capabilities()))

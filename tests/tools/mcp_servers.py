@@ -12,7 +12,7 @@ from joey.ports import Mcp
 WEATHER = McpServer(
     name="weather",
     status=McpStatus.CONNECTED,
-    command="python3 weather.py",
+    command_or_url="python3 weather.py",
     instructions="Ask for one city at a time.",
     tools=(
         McpTool(
@@ -40,7 +40,7 @@ class StaticMcpServers:
         self.ready_waits = 0
         self.is_closed = False
 
-    async def wait_until_ready(self, patience: float) -> None:
+    async def wait_until_ready(self, timeout_s: float) -> None:
         self.ready_waits += 1
         await asyncio.sleep(0)
 

@@ -46,7 +46,7 @@ async def prepare(ctx: ToolContext, arguments: dict[str, Any]) -> PreparedDiff:
 
 
 async def apply(ctx: ToolContext, diff: str, path: str = "a.py") -> Outcome:
-    return await tool.run(await prepare(ctx, {"path": path, "diff": diff}), ctx, None)
+    return await tool.run_prepared(await prepare(ctx, {"path": path, "diff": diff}), ctx, None)
 
 
 async def problem(ctx: ToolContext, diff: str, path: str = "a.py") -> str:
@@ -173,7 +173,7 @@ async def test_why_a_file_outside_cannot_be_changed_is_said_only_after_it_is_all
     assert (prepared.path, prepared.row["diff"]) == (str(tmp_path / "secret"), diff)
     assert prepared.row["isOutsideWorkspace"]
     with pytest.raises(ToolError, match=expected) as caught:
-        await tool.run(prepared, ctx, None)
+        await tool.run_prepared(prepared, ctx, None)
     assert "hunter2" not in str(caught.value)
 
 
@@ -184,7 +184,7 @@ async def test_a_file_outside_that_cannot_be_changed_is_asked_for_beside_others(
     prepared = await prepare(ctx, {"args": args})
     places = [claim.path for claim in prepared.claims]
     assert places == [ctx.files.resolve("a.py"), ctx.files.resolve("../none.py")]
-    outcome = await tool.run(prepared, ctx, None)
+    outcome = await tool.run_prepared(prepared, ctx, None)
     assert (work / "a.py").read_text() == CODE.replace("1", "11")
     assert "File does not exist" in outcome.text
     assert outcome.is_error
@@ -225,7 +225,7 @@ async def test_a_file_that_changed_meanwhile_is_not_overwritten(
     prepared = await prepare(ctx, {"path": "a.py", "diff": ONE})
     (work / "a.py").write_text("somebody else's\n")
     with pytest.raises(ToolError, match="changed by somebody else"):
-        await tool.run(prepared, ctx, None)
+        await tool.run_prepared(prepared, ctx, None)
     assert (work / "a.py").read_text() == "somebody else's\n"
 
 
@@ -247,7 +247,7 @@ async def test_bytes_that_are_not_edited_stay_as_they_are(
     (work / "a.py").write_bytes(before)
     prepared = await prepare(ctx, {"path": "a.py", "diff": block("b", "B")})
     assert msgspec.json.encode(prepared.row)
-    await tool.run(prepared, ctx, None)
+    await tool.run_prepared(prepared, ctx, None)
     assert (work / "a.py").read_bytes() == after
 
 
@@ -303,7 +303,7 @@ async def test_several_files_are_changed_in_one_call(ctx: ToolContext, work: Pat
     batch = prepared.row["batchDiffs"]
     assert [item["key"] for item in batch] == ["a.py (2 changes)", "b.py (1 change)"]
     assert prepared.path is None
-    outcome = await tool.run(prepared, ctx, None)
+    outcome = await tool.run_prepared(prepared, ctx, None)
     assert (work / "a.py").read_text() == CODE.replace("1", "11").replace("2", "22")
     assert (work / "b.py").read_text() == "same\nsame\nsame\nother\nsame\n"
     assert outcome.text.count('"operation":"modified"') == 2
@@ -317,7 +317,7 @@ async def test_a_file_under_several_names_is_one_file(ctx: ToolContext, work: Pa
     files = [{"path": path, "diff": diff} for path, diff in edits.items()]
     prepared = await prepare(ctx, {"args": files})
     assert len(prepared.claims) == 1
-    assert not (await tool.run(prepared, ctx, None)).is_error
+    assert not (await tool.run_prepared(prepared, ctx, None)).is_error
     assert (work / "a.py").read_text() == CODE.replace("1", "11").replace("2", "22").replace(
         "two", "zwei"
     )
@@ -327,7 +327,7 @@ async def test_files_without_args_around_them_are_all_changed(ctx: ToolContext, 
     (work / "b.py").write_text("same\n")
     files = element("a.py", diff_element(ONE)) + element("b.py", diff_element(block("same", "b")))
     arguments = {"file": files.removeprefix("<file>").removesuffix("</file>")}
-    await tool.run(await prepare(ctx, arguments), ctx, None)
+    await tool.run_prepared(await prepare(ctx, arguments), ctx, None)
     assert (work / "a.py").read_text() == CODE.replace("1", "11")
     assert (work / "b.py").read_text() == "b\n"
 
@@ -352,9 +352,9 @@ def test_a_path_may_have_the_name_that_other_tools_give_it() -> None:
 
 def test_a_result_names_its_files() -> None:
     args = element("a.py", diff_element(ONE)) + element("b.py", diff_element(ONE))
-    assert tool.describe({"args": args}) == "[apply_diff for 'a.py' and 1 more files]"
-    assert tool.describe({"path": "a.py", "diff": ONE}) == "[apply_diff for 'a.py']"
-    assert tool.describe({"path": "a.py"}) == "[apply_diff for 'a.py']"
+    assert tool.describe_call({"args": args}) == "[apply_diff for 'a.py' and 1 more files]"
+    assert tool.describe_call({"path": "a.py", "diff": ONE}) == "[apply_diff for 'a.py']"
+    assert tool.describe_call({"path": "a.py"}) == "[apply_diff for 'a.py']"
 
 
 @pytest.mark.requirement("tool:apply_diff:failure:missing")

@@ -47,7 +47,7 @@ async def prepare(ctx: ToolContext, *lines: str) -> PreparedPatch:
 
 
 async def apply(ctx: ToolContext, *lines: str) -> Outcome:
-    return await tool.run(await prepare(ctx, *lines), ctx, None)
+    return await tool.run_prepared(await prepare(ctx, *lines), ctx, None)
 
 
 async def problem(ctx: ToolContext, *lines: str) -> str:
@@ -195,7 +195,7 @@ async def test_a_file_is_deleted(ctx: ToolContext, work: Path) -> None:
     assert prepared.claims == (Claim(Access.WRITE, path=ctx.files.resolve("b.txt")),)
     assert prepared.row["diff"] == prepared.row["content"] == "b.txt will be deleted."
     assert prepared.row["diffStats"] == {"added": 0, "removed": 2}
-    assert (await tool.run(prepared, ctx, None)).text == "Successfully deleted b.txt"
+    assert (await tool.run_prepared(prepared, ctx, None)).text == "Successfully deleted b.txt"
     assert list(snapshot(work)) == ["a.py"]
 
 
@@ -207,7 +207,7 @@ async def test_a_file_is_moved_and_changed(ctx: ToolContext, work: Path) -> None
     moved, made = prepared.row["batchDiffs"]
     assert moved["content"] == "a.py will be moved to src/new.py."
     assert made["diffStats"] == {"added": 1, "removed": 1}
-    result, summary = results((await tool.run(prepared, ctx, None)).text)
+    result, summary = results((await tool.run_prepared(prepared, ctx, None)).text)
     assert (result["path"], result["operation"]) == ("src/new.py", "created")
     assert summary == "Successfully moved a.py to src/new.py"
     assert snapshot(work) == {
@@ -281,7 +281,7 @@ async def test_a_file_may_take_the_place_of_one_that_is_moved_away(
         *("*** Add File: a.py", "+from c import one"),
     )
     assert "+from c import one" in prepared.row["batchDiffs"][0]["content"]
-    await tool.run(prepared, ctx, None)
+    await tool.run_prepared(prepared, ctx, None)
     assert snapshot(work)["c.py"] == CODE.encode()
     assert snapshot(work)["a.py"] == b"from c import one\n"
 
@@ -309,7 +309,7 @@ async def test_bytes_that_are_not_edited_stay_as_they_are(
     (work / "a.py").write_bytes(before)
     prepared = await prepare(ctx, "*** Update File: a.py", "-b", "+B")
     assert msgspec.json.encode(prepared.row)
-    await tool.run(prepared, ctx, None)
+    await tool.run_prepared(prepared, ctx, None)
     assert (work / "a.py").read_bytes() == after
 
 
@@ -549,7 +549,7 @@ async def test_why_a_file_outside_cannot_be_changed_is_said_only_after_it_is_all
     assert str(tmp_path / "s") in [item["path"] for item in prepared.row["batchDiffs"]]
     assert prepared.row["isOutsideWorkspace"]
     with pytest.raises(ToolError, match=expected) as caught:
-        await tool.run(prepared, ctx, None)
+        await tool.run_prepared(prepared, ctx, None)
     assert "hunter2" not in str(caught.value)
     assert snapshot(tmp_path) == before
 
@@ -568,7 +568,7 @@ async def test_a_later_hunk_tells_nothing_of_what_is_moved_in_from_outside(
     )
     prepared = await prepare(ctx, *moves, "*** Update File: y", "-secret = 3", "+x")
     with pytest.raises(ToolError) as caught:
-        await tool.run(prepared, ctx, None)
+        await tool.run_prepared(prepared, ctx, None)
     assert "secret = 2" not in str(caught.value)
 
 
@@ -588,7 +588,7 @@ async def test_a_file_that_changed_meanwhile_keeps_all_of_the_patch_from_being_w
     (work / "b.txt").write_text("somebody else's\n")
     before = snapshot(work)
     with pytest.raises(ToolError, match=r"b\.txt was changed by somebody else"):
-        await tool.run(prepared, ctx, None)
+        await tool.run_prepared(prepared, ctx, None)
     assert snapshot(work) == before
 
 

@@ -22,7 +22,7 @@ BOTH = [{"answer": "Yes, & do it"}, {"answer": "No <b>never</b>", "mode": "code"
 
 async def asked(root: Path, arguments: dict[str, Any]) -> Any:
     prepared = await tool.prepare(tool.parse(arguments), make_context(root))
-    assert prepared.ask is AskKind.FOLLOWUP
+    assert prepared.ask_kind is AskKind.FOLLOWUP
     assert [claim.access for claim in prepared.claims] == [Access.QUESTION]
     assert prepared.row_text is not None
     return msgspec.json.decode(prepared.row_text)
@@ -104,7 +104,7 @@ async def test_the_answer_becomes_the_result_with_its_images(
     prepared = await tool.prepare(tool.parse({"question": "Which?", "follow_up": []}), ctx)
     image = "data:image/png;base64,AA=="
     answer = Answer(Response.MESSAGE, text="the second", images=(image,))
-    outcome = await tool.run(prepared, ctx, answer)
+    outcome = await tool.run_prepared(prepared, ctx, answer)
     assert (outcome.text, outcome.images, outcome.is_error) == (text, (image,), False)
 
 
@@ -113,7 +113,7 @@ async def test_without_an_answer_there_is_no_result(tmp_path: Path) -> None:
     ctx = make_context(tmp_path)
     prepared = await tool.prepare(tool.parse({"question": "Which?", "follow_up": []}), ctx)
     with pytest.raises(ToolError, match="Nobody answered"):
-        await tool.run(prepared, ctx, None)
+        await tool.run_prepared(prepared, ctx, None)
 
 
 @pytest.mark.requirement("modes:lookup")
@@ -129,7 +129,7 @@ async def test_a_picked_answer_goes_on_in_its_mode_if_the_task_has_it(tmp_path: 
 
     async def directive(text: str, by: str = "person") -> object:
         answer = Answer(Response.MESSAGE, text=text, by=by)
-        return (await tool.run(prepared, ctx, answer)).directive
+        return (await tool.run_prepared(prepared, ctx, answer)).directive
 
     assert await directive("plan it") == ChangeMode("architect")
     assert await directive("plan it", by="timeout") is None

@@ -20,7 +20,9 @@ async def test_the_result_is_handed_to_the_task(tmp_path: Path, extra: dict[str,
     prepared = await tool.prepare(tool.parse({"result": "All done.", **extra}), ctx)
     assert prepared.row == {}
     assert [claim.access for claim in prepared.claims] == [Access.NONE]
-    assert await tool.run(prepared, ctx, None) == Outcome("", directive=CompleteTask("All done."))
+    assert await tool.run_prepared(prepared, ctx, None) == Outcome(
+        "", directive=CompleteTask("All done.")
+    )
 
 
 @pytest.mark.requirement("tool:attempt_completion:success")

@@ -36,7 +36,7 @@ async def ctx(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[T
 
 
 async def search(ctx: ToolContext, **arguments: Any) -> Outcome:
-    return await tool.run(await tool.prepare(tool.parse(arguments), ctx), ctx, None)
+    return await tool.run_prepared(await tool.prepare(tool.parse(arguments), ctx), ctx, None)
 
 
 @pytest.mark.requirement("tool:codebase_search:success")
@@ -174,4 +174,4 @@ async def test_without_an_index_a_call_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_result_names_the_query() -> None:
-    assert tool.describe({"query": "needle"}) == "[codebase_search for 'needle']"
+    assert tool.describe_call({"query": "needle"}) == "[codebase_search for 'needle']"

@@ -109,7 +109,7 @@ async def test_a_file_that_was_never_read_can_be_overwritten_and_the_row_shows_h
     tool = registry.find("write_to_file")
     prepared = await prepare(tool, ctx, {"path": "a.py", "content": "mine\n"})
     assert prepared.diff == "@@ -1,1 +1,1 @@\n-theirs\n+mine\n"
-    await tool.run(prepared, ctx, None)
+    await tool.run_prepared(prepared, ctx, None)
     assert (work / "a.py").read_text() == "mine\n"
 
 
@@ -143,7 +143,7 @@ async def test_a_change_outside_of_the_workspace_is_reported_once_the_call_is_al
     tool = registry.find("write_to_file")
     prepared = await prepare(tool, ctx, {"path": "../other", "content": "mine\n"})
     with pytest.raises(ToolError, match="changed by somebody else since you last saw it"):
-        await tool.run(prepared, ctx, None)
+        await tool.run_prepared(prepared, ctx, None)
     assert other.read_text() == "theirs\n"
 
 
@@ -186,5 +186,5 @@ async def test_an_edit_is_not_made_of_other_bytes_than_were_approved(
     prepared = await prepare(registry.find(tool), ctx, arguments)
     (work / "a.py").write_text(THEIRS)
     with pytest.raises(ToolError, match="after this edit was prepared"):
-        await registry.find(tool).run(prepared, ctx, None)
+        await registry.find(tool).run_prepared(prepared, ctx, None)
     assert (work / "a.py").read_text() == THEIRS

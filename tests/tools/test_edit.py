@@ -104,7 +104,7 @@ def test_the_older_forms_are_understood() -> None:
 
 def test_a_result_names_the_file() -> None:
     call = only_call("<edit><file_path>a.py</file_path><old_string>a</old_string></edit>")
-    assert tool.describe(call.input) == "[edit for 'a.py']"
+    assert tool.describe_call(call.input) == "[edit for 'a.py']"
 
 
 @pytest.mark.requirement("tool:edit:failure:missing")
@@ -300,7 +300,7 @@ async def test_why_a_file_outside_cannot_be_changed_is_said_only_after_it_is_all
     assert prepared.row["isOutsideWorkspace"]
     assert prepared.diff == ""
     with pytest.raises(ToolError, match=expected) as caught:
-        await tool.run(prepared, ctx, None)  # type: ignore[arg-type]
+        await tool.run_prepared(prepared, ctx, None)  # type: ignore[arg-type]
     assert "hunter2" not in str(caught.value)
 
 
@@ -358,7 +358,7 @@ async def test_of_many_operations_that_fail_only_the_first_are_explained(ctx: To
 async def test_operations_that_change_nothing_ask_nobody(ctx: ToolContext) -> None:
     prepared = await prepare(tool, ctx, older(("1", "3"), ("3", "1")))
     assert prepared.claims == (Claim(Access.NONE),)
-    outcome = await tool.run(prepared, ctx, None)  # type: ignore[arg-type]
+    outcome = await tool.run_prepared(prepared, ctx, None)  # type: ignore[arg-type]
     assert outcome.text == "No changes needed for 'a.py'"
     assert not outcome.is_error
 

@@ -174,7 +174,7 @@ def test_a_schema_is_strict_and_described_everywhere(example: Example) -> None:
 
 def test_the_official_clients_take_every_tool() -> None:
     specs = tuple(tool.spec for tool in TOOLS.values())
-    request = ModelRequest(system="s", messages=[Message("user", "hello")], tools=specs)
+    request = ModelRequest(system_prompt="s", messages=[Message("user", "hello")], tools=specs)
     model = ModelInfo(id="m")
     sent = json.loads(
         b"".join(AnthropicRequestBuilder(Profile(), model, legacy=False).build_body(request))
@@ -320,7 +320,7 @@ def test_values_of_the_wrong_kind_are_never_worse_than_refused(
         names = sorted(known_tags(tool))
         arguments = {names[number % len(names)]: value for number, value in spoiled}
         for given_arguments in (arguments, EXAMPLES[kind].arguments | arguments):
-            assert isinstance(tool.describe(given_arguments), str)
+            assert isinstance(tool.describe_call(given_arguments), str)
             try:
                 tool.parse(given_arguments)
             except ArgumentError as error:
@@ -426,7 +426,7 @@ class ToolCallRunner:
                 (outcome.content, outcome.is_error)
             ]
             return CallResult(outcome.content, "", outcome.is_error)
-        header = outcome.header or f"[{self.example.tool_name}] Result:"
+        header = outcome.result_header or f"[{self.example.tool_name}] Result:"
         assert results == []
         assert re.fullmatch(r"\[.+\] Result:", header, re.DOTALL)
         assert texts.count(header) == 1
@@ -520,7 +520,7 @@ def check_offer(runner: ToolCallRunner) -> None:
     request, example = runner.request, runner.example
     assert request is not None
     native = example.tool_name in [tool.name for tool in request.tools or ()]
-    in_prompt = f"\n## {example.tool_name}\nDescription: " in request.system
+    in_prompt = f"\n## {example.tool_name}\nDescription: " in request.system_prompt
     is_offered = runner.protocol in example.offered_protocols
     assert native == (is_offered and runner.protocol is ToolProtocol.NATIVE)
     assert in_prompt == (is_offered and runner.protocol is ToolProtocol.XML)

@@ -32,7 +32,7 @@ async def terminal() -> AsyncIterator[LocalTerminal]:
 async def run(ctx: ToolContext, **arguments: Any) -> Outcome:
     prepared = await tool.prepare(tool.parse(arguments), ctx)
     async with asyncio.timeout(20):
-        return await tool.run(prepared, ctx, None)
+        return await tool.run_prepared(prepared, ctx, None)
 
 
 @pytest.mark.requirement("tool:execute_command:success")
@@ -83,7 +83,7 @@ async def test_the_ask_shows_the_command_and_the_claim_carries_it(tmp_path: Path
     ctx = make_context(tmp_path)
     command = "echo '  keep  every byte '  "
     prepared = await tool.prepare(tool.parse({"command": command}), ctx)
-    assert prepared.ask is AskKind.COMMAND
+    assert prepared.ask_kind is AskKind.COMMAND
     assert prepared.row_text == prepared.command == prepared.claims[0].command == command
     assert prepared.claims[0].access is Access.EXECUTE
     assert prepared.claims[0].path is not None
@@ -131,7 +131,9 @@ async def test_the_directory_may_be_absolute_and_the_claim_says_that_it_is_outsi
     assert prepared.claims[0].path is not None
     assert not prepared.claims[0].path.is_inside
     assert prepared.path == str(ctx.files.root.parent)
-    assert f"Output:\n{ctx.files.root.parent}\n" in (await tool.run(prepared, ctx, None)).text
+    assert (
+        f"Output:\n{ctx.files.root.parent}\n" in (await tool.run_prepared(prepared, ctx, None)).text
+    )
 
 
 @pytest.mark.parametrize("cwd", ["gone", "file"])
@@ -148,7 +150,7 @@ async def test_a_directory_that_vanishes_while_a_user_decides_is_named_too(tmp_p
     prepared = await tool.prepare(tool.parse({"command": "pwd", "cwd": "sub"}), ctx)
     (ctx.files.root / "sub").rmdir()
     with pytest.raises(ToolError, match=str(ctx.files.root / "sub")):
-        await tool.run(prepared, ctx, None)
+        await tool.run_prepared(prepared, ctx, None)
 
 
 @pytest.mark.parametrize(("size", "kept"), [("small", 5120), ("medium", 10240), ("large", 20480)])

@@ -174,7 +174,7 @@ async def test_a_variable_set_by_printf_does_not_run_a_program_of_the_workspace(
     program.chmod(0o755)
     prepared = await tool.prepare(tool.parse({"command": "printf -v PATH . && git status"}), ctx)
     if isinstance(decide(prepared.claims, settings, BashGrammar().parse_chain), Allow):
-        await tool.run(prepared, ctx, None)
+        await tool.run_prepared(prepared, ctx, None)
     assert not (ctx.files.root / "canary").exists()
 
 

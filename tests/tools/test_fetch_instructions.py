@@ -21,7 +21,7 @@ async def test_the_instructions_come_as_the_result(
     tool, ctx = FetchInstructions(), make_context(tmp_path)
     prepared = await tool.prepare(tool.parse(call.input), ctx)
     assert prepared.row == {"tool": "fetchInstructions", "content": task}
-    assert expected in (await tool.run(prepared, ctx, None)).text
+    assert expected in (await tool.run_prepared(prepared, ctx, None)).text
 
 
 @pytest.mark.requirement("tool:fetch_instructions:failure:unknown")

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from joey.providers.http_client import HttpClient
 
 from joey.core.settings import Profile
 from joey.errors import IgnoredPathError, ToolError
 from joey.ports import Capabilities, ToolContext
+from joey.providers.http_client import HttpClient
 from joey.providers.image_generation import ProfileImageGenerator
 from joey.tools.base import Access, Outcome
 from joey.tools.generate_image import GenerateImage
@@ -70,7 +70,7 @@ async def make(root: Path, url: str, **arguments: Any) -> tuple[Outcome, ToolCon
     tool = GenerateImage()
     prepared = await tool.prepare(tool.parse(arguments), ctx)
     try:
-        return await tool.run(prepared, ctx, None), ctx
+        return await tool.run_prepared(prepared, ctx, None), ctx
     finally:
         await http.close()
 

@@ -41,14 +41,14 @@ async def prepare(
 async def insert(
     ctx: ToolContext, line: object, content: str = "new", path: str = "a.txt"
 ) -> Outcome:
-    return await tool.run(await prepare(ctx, line, content, path), ctx, None)
+    return await tool.run_prepared(await prepare(ctx, line, content, path), ctx, None)
 
 
 @pytest.mark.requirement("tool:insert_content:schema")
 @pytest.mark.parametrize("chosen", ["auto", "apply_diff", "apply_patch", "edit"])
 def test_it_is_never_offered_and_has_a_schema_all_the_same(chosen: Any) -> None:
     offer = AvailabilityContext(Settings(edit_tool=chosen), ModelInfo(id="m"), Capabilities())
-    assert not tool.is_available(offer)
+    assert not tool.is_offered(offer)
     assert tool.spec.parameters["required"] == ["path", "line", "content"]
     assert tool.spec.parameters["properties"]["line"]["type"] == "integer"
 
@@ -216,7 +216,7 @@ async def test_why_nothing_can_be_inserted_outside_is_said_only_after_it_is_allo
     prepared = await prepare(ctx, 9, path="../out")
     assert prepared.row["isOutsideWorkspace"]
     with pytest.raises(ToolError, match=expected):
-        await tool.run(prepared, ctx, None)
+        await tool.run_prepared(prepared, ctx, None)
 
 
 @pytest.mark.requirement("tool:insert_content:failure:changed-by-others")
@@ -224,7 +224,7 @@ async def test_a_file_that_somebody_changed_is_left_alone(ctx: ToolContext, work
     prepared = await prepare(ctx, 0)
     await insert(ctx, 0)
     with pytest.raises(ToolError, match="changed by somebody else after"):
-        await tool.run(prepared, ctx, None)
+        await tool.run_prepared(prepared, ctx, None)
     (work / "a.txt").write_text("another\nfile\n")
     with pytest.raises(ToolError, match="since you last saw it"):
         await prepare(ctx, 2)

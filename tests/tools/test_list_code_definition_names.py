@@ -28,7 +28,7 @@ def ctx(tmp_path: Path, request: pytest.FixtureRequest) -> ToolContext:
 
 async def listed(ctx: ToolContext, path: str) -> str:
     params = tool.parse({"path": path})
-    return (await tool.run(await tool.prepare(params, ctx), ctx, None)).text
+    return (await tool.run_prepared(await tool.prepare(params, ctx), ctx, None)).text
 
 
 @pytest.mark.requirement("tool:list_code_definition_names:success")
@@ -106,7 +106,7 @@ async def test_outside_of_the_workspace_nothing_is_read_before_it_is_allowed(
     prepared = await tool.prepare(tool.parse({"path": "../outside.py"}), ctx)
     assert prepared.row["isOutsideWorkspace"]
     assert prepared.row["content"] == ""
-    assert "total" in (await tool.run(prepared, ctx, None)).text
+    assert "total" in (await tool.run_prepared(prepared, ctx, None)).text
 
 
 async def test_a_directory_of_many_files_is_cut_with_a_note(ctx: ToolContext) -> None:
@@ -135,8 +135,8 @@ def test_it_is_offered_where_definitions_can_be_found_and_understood_in_xml() ->
     def offer(**extras: Any) -> AvailabilityContext:
         return AvailabilityContext(Settings(), ModelInfo(id="test"), Capabilities(**extras))
 
-    assert tool.is_available(offer(outlines=OutlineExtractor()))
-    assert not tool.is_available(offer())
+    assert tool.is_offered(offer(outlines=OutlineExtractor()))
+    assert not tool.is_offered(offer())
     call = "<list_code_definition_names>\n<path>src</path>\n</list_code_definition_names>"
     assert parsed(call).path == "src"
     with pytest.raises(ArgumentError) as caught:

@@ -22,7 +22,7 @@ def ctx(tmp_path: Path, request: pytest.FixtureRequest) -> ToolContext:
 
 async def listed(ctx: ToolContext, **arguments: Any) -> str:
     params = tool.parse({"path": ".", **arguments})
-    return (await tool.run(await tool.prepare(params, ctx), ctx, None)).text
+    return (await tool.run_prepared(await tool.prepare(params, ctx), ctx, None)).text
 
 
 @pytest.mark.requirement("tool:list_files:success")
@@ -111,7 +111,7 @@ async def test_outside_of_the_workspace_nothing_is_listed_before_it_is_allowed(
     prepared = await tool.prepare(tool.parse({"path": ".."}), ctx)
     assert prepared.row["isOutsideWorkspace"]
     assert prepared.row["content"] == ""
-    assert (await tool.run(prepared, ctx, None)).text == "secret\nwork/"
+    assert (await tool.run_prepared(prepared, ctx, None)).text == "secret\nwork/"
 
 
 async def test_what_cannot_be_listed_is_an_error(ctx: ToolContext) -> None:

@@ -115,7 +115,7 @@ def test_the_same_tools_give_the_same_box_whatever_else_changes() -> None:
         name="weather",
         status=McpStatus.DISCONNECTED,
         error="it died",
-        command=WEATHER.command,
+        command_or_url=WEATHER.command_or_url,
         instructions=WEATHER.instructions,
         tools=WEATHER.tools,
         resources=WEATHER.resources,

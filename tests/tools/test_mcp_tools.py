@@ -15,7 +15,7 @@ from joey.core.modes import find_mode
 from joey.core.permissions.policy import Allow, Ask, decide
 from joey.core.settings import Settings
 from joey.core.task import AskKind
-from joey.errors import ArgumentError, PreformattedError, ToolError
+from joey.errors import ArgumentError, ToolError, ToolErrorWithReply
 from joey.ports import Capabilities, ToolContext
 from joey.tools.access_mcp_resource import AccessMcpResource
 from joey.tools.base import AvailabilityContext
@@ -107,7 +107,7 @@ async def test_arguments_may_come_as_an_object_or_as_its_json(
 @pytest.mark.requirement("tool:use_mcp_tool:native:arguments")
 @pytest.mark.parametrize("given", ["{days: 3}", "[1]", '"text"', [1], 3, "null"])
 async def test_arguments_that_are_no_object_are_refused(tmp_path: Path, given: Any) -> None:
-    with pytest.raises(PreformattedError) as error:
+    with pytest.raises(ToolErrorWithReply) as error:
         await prepare(tmp_path, FORECAST | {"arguments": given})
     reply = json.loads(error.value.reply)
     assert (reply["status"], reply["type"]) == ("error", "invalid_argument")
@@ -129,12 +129,12 @@ def test_a_call_without_a_name_is_answered_with_which_is_missing(
 @pytest.mark.requirement("tool:use_mcp_tool:failure:unknown-tool")
 @pytest.mark.requirement("tool:use_mcp_tool:failure:unknown-server")
 async def test_a_server_that_is_not_there_is_answered_with_those_that_are(tmp_path: Path) -> None:
-    with pytest.raises(PreformattedError) as error:
+    with pytest.raises(ToolErrorWithReply) as error:
         await prepare(tmp_path, FORECAST | {"server_name": "wether"})
     reply = json.loads(error.value.reply)
     assert reply["type"] == "unknown_server"
     assert reply["available_servers"] == ["weather"]
-    with pytest.raises(PreformattedError) as error:
+    with pytest.raises(ToolErrorWithReply) as error:
         await prepare(tmp_path, FORECAST | {"server_name": "no"}, protocol=ToolProtocol.XML)
     assert error.value.reply.endswith("Available servers: weather.")
 
@@ -145,19 +145,19 @@ async def test_a_server_that_is_not_there_is_answered_with_those_that_are(tmp_pa
 async def test_a_tool_that_is_not_there_or_switched_off_is_answered_with_the_others(
     tmp_path: Path, name: str
 ) -> None:
-    with pytest.raises(PreformattedError) as error:
+    with pytest.raises(ToolErrorWithReply) as error:
         await prepare(tmp_path, FORECAST | {"tool_name": name})
     reply = json.loads(error.value.reply)
     assert reply["type"] == "unknown_tool"
     assert reply["available_tools"] == ["get_forecast", "listed"]
-    with pytest.raises(PreformattedError) as error:
+    with pytest.raises(ToolErrorWithReply) as error:
         await prepare(tmp_path, FORECAST | {"tool_name": name}, protocol=ToolProtocol.XML)
     assert error.value.reply.endswith("Available tools: get_forecast, listed.")
 
 
 async def test_a_server_without_tools_says_so(tmp_path: Path) -> None:
     bare = StaticMcpServers(McpServer("bare", status=McpStatus.CONNECTED))
-    with pytest.raises(PreformattedError) as error:
+    with pytest.raises(ToolErrorWithReply) as error:
         await prepare(tmp_path, FORECAST | {"server_name": "bare"}, mcp=bare)
     assert json.loads(error.value.reply)["available_tools"] == []
 
@@ -186,7 +186,7 @@ async def test_a_call_is_shown_to_the_user_from_its_start_to_its_answer(tmp_path
         on_output=shown.append,
     )
     tool = UseMcpTool()
-    outcome = await tool.run(await tool.prepare(tool.parse(FORECAST), ctx), ctx, None)
+    outcome = await tool.run_prepared(await tool.prepare(tool.parse(FORECAST), ctx), ctx, None)
     assert mcp.calls == [("weather", "get_forecast", {"days": 3})]
     assert shown == ["1 of 2: half\n"]
     assert [kind for kind, _, _ in said] == [
@@ -202,7 +202,7 @@ async def test_an_answer_that_is_an_error_is_an_error(tmp_path: Path) -> None:
     mcp = StaticMcpServers(answer=McpResult("Error:\nno", is_error=True))
     ctx = context(tmp_path, mcp)
     tool = UseMcpTool()
-    outcome = await tool.run(await tool.prepare(tool.parse(FORECAST), ctx), ctx, None)
+    outcome = await tool.run_prepared(await tool.prepare(tool.parse(FORECAST), ctx), ctx, None)
     assert outcome.is_error
 
 
@@ -260,7 +260,7 @@ async def test_a_resource_is_asked_for_and_read(tmp_path: Path) -> None:
     tool, ctx = AccessMcpResource(), context(tmp_path)
     call = {"server_name": "weather", "uri": "weather://today"}
     prepared = await tool.prepare(tool.parse(call), ctx)
-    assert prepared.ask is AskKind.USE_MCP_SERVER
+    assert prepared.ask_kind is AskKind.USE_MCP_SERVER
     assert prepared.row == {
         "type": "access_mcp_resource",
         "serverName": "weather",
@@ -268,7 +268,7 @@ async def test_a_resource_is_asked_for_and_read(tmp_path: Path) -> None:
     }
     assert isinstance(decide(prepared.claims, Settings()), Ask)
     assert isinstance(decide(prepared.claims, Settings(always_allow_mcp=True)), Allow)
-    outcome = await tool.run(prepared, ctx, None)
+    outcome = await tool.run_prepared(prepared, ctx, None)
     assert outcome.text == "the text of weather://today"
 
 

@@ -55,7 +55,7 @@ def context(root: Path, settings: Settings | None = None, **changes: Any) -> Too
 async def edit(ctx: ToolContext, name: str, arguments: dict[str, Any]) -> str:
     tool = registry.find(name)
     prepared = await tool.prepare(tool.parse(arguments), ctx)
-    return (await tool.run(prepared, ctx, None)).text
+    return (await tool.run_prepared(prepared, ctx, None)).text
 
 
 @pytest.mark.requirement("problems:after-an-edit")

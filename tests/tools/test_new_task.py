@@ -18,7 +18,7 @@ TOOL = NewTaskTool()
 
 async def delegated(ctx: ToolContext, **arguments: Any) -> StartSubtask:
     prepared = await TOOL.prepare(TOOL.parse(arguments), ctx)
-    outcome = await TOOL.run(prepared, ctx, None)
+    outcome = await TOOL.run_prepared(prepared, ctx, None)
     assert isinstance(outcome.directive, StartSubtask)
     return outcome.directive
 
@@ -74,12 +74,14 @@ async def test_an_escaped_mention_stays_escaped(tmp_path: Path, said: str, meant
 @pytest.mark.requirement("subtasks:depth")
 async def test_the_deepest_level_delegates_no_further(tmp_path: Path) -> None:
     assert await delegated(
-        make_context(tmp_path, depth=MAX_SUBTASK_DEPTH - 1), mode="code", message="x"
+        make_context(tmp_path, subtask_depth=MAX_SUBTASK_DEPTH - 1), mode="code", message="x"
     )
     with pytest.raises(ToolError, match="do the work here"):
-        await delegated(make_context(tmp_path, depth=MAX_SUBTASK_DEPTH), mode="code", message="x")
+        await delegated(
+            make_context(tmp_path, subtask_depth=MAX_SUBTASK_DEPTH), mode="code", message="x"
+        )
 
 
 def test_a_result_in_xml_names_the_mode_and_the_message() -> None:
-    described = TOOL.describe({"mode": "code", "message": "look"})
+    described = TOOL.describe_call({"mode": "code", "message": "look"})
     assert described == "[new_task in code mode: 'look']"

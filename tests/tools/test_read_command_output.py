@@ -27,7 +27,7 @@ def keep(root: Path, content: bytes) -> None:
 async def read(root: Path, **arguments: Any) -> PreparedOutputRead:
     ctx = make_context(root)
     prepared = await tool.prepare(tool.parse({"artifact_id": ID, **arguments}), ctx)
-    outcome = await tool.run(prepared, ctx, None)
+    outcome = await tool.run_prepared(prepared, ctx, None)
     assert outcome.text == prepared.text
     assert not outcome.is_error
     return prepared

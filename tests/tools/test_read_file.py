@@ -32,7 +32,7 @@ def work(ctx: ToolContext) -> Path:
 
 
 async def outcome(arguments: dict[str, Any], ctx: ToolContext) -> Outcome:
-    return await tool.run(await tool.prepare(tool.parse(arguments), ctx), ctx, None)
+    return await tool.run_prepared(await tool.prepare(tool.parse(arguments), ctx), ctx, None)
 
 
 async def read(ctx: ToolContext, *paths: str, **fields: Any) -> str:
@@ -247,10 +247,10 @@ def test_a_result_names_its_files() -> None:
     def files(count: int) -> dict[str, Any]:
         return {"files": [{"path": f"{n}.py"} for n in range(count)]}
 
-    assert tool.describe(files(1)).startswith("[read_file for '0.py'. ")
-    assert tool.describe(files(2)) == "[read_file for '0.py', '1.py']"
-    assert tool.describe(files(4)) == "[read_file for 4 files]"
-    assert tool.describe({}) == "[read_file]"
+    assert tool.describe_call(files(1)).startswith("[read_file for '0.py'. ")
+    assert tool.describe_call(files(2)) == "[read_file for '0.py', '1.py']"
+    assert tool.describe_call(files(4)) == "[read_file for 4 files]"
+    assert tool.describe_call({}) == "[read_file]"
 
 
 # Trouble

@@ -34,7 +34,7 @@ def context(root: Path, protocol: ToolProtocol = ToolProtocol.NATIVE, **settings
 
 async def outcome(ctx: ToolContext, *paths: str, **fields: Any) -> Outcome:
     arguments = {"files": [{"path": path, **fields} for path in paths]}
-    return await tool.run(await tool.prepare(tool.parse(arguments), ctx), ctx, None)
+    return await tool.run_prepared(await tool.prepare(tool.parse(arguments), ctx), ctx, None)
 
 
 # Documents

@@ -41,7 +41,7 @@ def ctx(tmp_path: Path, request: pytest.FixtureRequest) -> ToolContext:
 async def outcome(ctx: ToolContext, *paths: str, **fields: Any) -> Outcome:
     arguments = {"files": [{"path": path, **fields} for path in paths]}
     async with asyncio.timeout(20):
-        return await tool.run(await tool.prepare(tool.parse(arguments), ctx), ctx, None)
+        return await tool.run_prepared(await tool.prepare(tool.parse(arguments), ctx), ctx, None)
 
 
 @pytest.mark.requirement("tool:read_file:failure:special")
@@ -155,9 +155,9 @@ async def test_an_archive_that_unpacks_without_end_is_an_error_of_its_file(
 class GrowingFiles(LocalFiles):
     """Each read finds more in the file than the one before."""
 
-    async def read(self, place: ResolvedPath, limit: int | None = None, offset: int = 0) -> bytes:
-        data = await super().read(place, limit, offset)
-        with place.path.open("ab") as file:
+    async def read(self, path: ResolvedPath, limit: int | None = None, offset: int = 0) -> bytes:
+        data = await super().read(path, limit, offset)
+        with path.path.open("ab") as file:
             file.write(b"one more line\n" * 80_000)
         return data
 
@@ -175,9 +175,9 @@ async def test_a_file_that_grows_while_it_is_read_has_an_end(tmp_path: Path) -> 
 
 
 class ShrinkingFiles(LocalFiles):
-    async def read(self, place: ResolvedPath, limit: int | None = None, offset: int = 0) -> bytes:
-        data = await super().read(place, limit, offset)
-        place.path.write_bytes(b"")
+    async def read(self, path: ResolvedPath, limit: int | None = None, offset: int = 0) -> bytes:
+        data = await super().read(path, limit, offset)
+        path.path.write_bytes(b"")
         return data
 
 

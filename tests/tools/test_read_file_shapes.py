@@ -53,7 +53,7 @@ def ctx(tmp_path: Path, request: pytest.FixtureRequest) -> ToolContext:
 
 
 async def outcome(arguments: dict[str, Any], ctx: ToolContext) -> Outcome:
-    return await tool.run(await tool.prepare(tool.parse(arguments), ctx), ctx, None)
+    return await tool.run_prepared(await tool.prepare(tool.parse(arguments), ctx), ctx, None)
 
 
 def block(anchor: int, **fields: Any) -> BlockRequest:

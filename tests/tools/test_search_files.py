@@ -22,7 +22,7 @@ def ctx(tmp_path: Path, request: pytest.FixtureRequest) -> ToolContext:
 
 async def search(ctx: ToolContext, **arguments: Any) -> str:
     params = tool.parse({"path": ".", **arguments})
-    return (await tool.run(await tool.prepare(params, ctx), ctx, None)).text
+    return (await tool.run_prepared(await tool.prepare(params, ctx), ctx, None)).text
 
 
 @pytest.mark.requirement("tool:search_files:success")
@@ -108,7 +108,7 @@ async def test_outside_of_the_workspace_nothing_is_searched_before_it_is_allowed
     prepared = await tool.prepare(tool.parse({"path": "..", "regex": "needle"}), ctx)
     assert prepared.row["isOutsideWorkspace"]
     assert prepared.row["content"] == ""
-    assert str(tmp_path / "secret.txt") in (await tool.run(prepared, ctx, None)).text
+    assert str(tmp_path / "secret.txt") in (await tool.run_prepared(prepared, ctx, None)).text
 
 
 @pytest.mark.requirement("tool:search_files:failure:bad-regex")
@@ -155,7 +155,7 @@ def test_a_missing_parameter_is_named(arguments: dict[str, Any], parameter: str)
 
 
 def test_a_result_names_the_expression() -> None:
-    assert tool.describe({"regex": "x+"}) == "[search_files for 'x+']"
-    assert tool.describe({"regex": "x", "file_pattern": "*.py"}) == (
+    assert tool.describe_call({"regex": "x+"}) == "[search_files for 'x+']"
+    assert tool.describe_call({"regex": "x", "file_pattern": "*.py"}) == (
         "[search_files for 'x' in '*.py']"
     )

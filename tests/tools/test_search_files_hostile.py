@@ -34,13 +34,13 @@ def ctx(tmp_path: Path) -> ToolContext:
 async def search(ctx: ToolContext, regex: str, path: str = ".", **more: Any) -> str:
     params = searcher.parse({"path": path, "regex": regex, **more})
     async with asyncio.timeout(20):
-        return (await searcher.run(await searcher.prepare(params, ctx), ctx, None)).text
+        return (await searcher.run_prepared(await searcher.prepare(params, ctx), ctx, None)).text
 
 
 async def listed(ctx: ToolContext, path: str = ".", recursive: bool = True) -> str:
     params = lister.parse({"path": path, "recursive": recursive})
     async with asyncio.timeout(20):
-        return (await lister.run(await lister.prepare(params, ctx), ctx, None)).text
+        return (await lister.run_prepared(await lister.prepare(params, ctx), ctx, None)).text
 
 
 @pytest.mark.requirement("read:hostile:special-files")

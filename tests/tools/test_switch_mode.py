@@ -26,7 +26,7 @@ async def test_a_switch_is_claimed_and_shown_by_name(
     prepared = await tool.prepare(params, ctx)
     assert [claim.access for claim in prepared.claims] == [Access.SWITCH_MODE]
     assert prepared.row == {"tool": "switchMode", "mode": "architect", "reason": reason or ""}
-    outcome = await tool.run(prepared, ctx, None)
+    outcome = await tool.run_prepared(prepared, ctx, None)
     assert outcome.directive == ChangeMode("architect")
     assert outcome.text == (
         f"Successfully switched from 💻 Code mode to 🏗️ Architect mode{because}."
@@ -60,4 +60,4 @@ def test_a_missing_slug_is_an_argument_error() -> None:
 def test_results_in_xml_name_the_mode_and_the_reason(
     arguments: dict[str, Any], description: str
 ) -> None:
-    assert tool.describe(arguments) == description
+    assert tool.describe_call(arguments) == description

@@ -19,7 +19,7 @@ async def updated(root: Path, todos: Any) -> tuple[Todo, ...]:
     ctx = make_context(root)
     prepared = await tool.prepare(tool.parse({"todos": todos}), ctx)
     assert [claim.access for claim in prepared.claims] == [Access.NONE]
-    outcome = await tool.run(prepared, ctx, None)
+    outcome = await tool.run_prepared(prepared, ctx, None)
     assert isinstance(outcome.directive, SetTodos)
     assert prepared.row == {
         "tool": "updateTodoList",

@@ -34,7 +34,7 @@ async def prepare(ctx: ToolContext, path: str, content: str) -> PreparedWrite:
 
 
 async def write(ctx: ToolContext, path: str, content: str) -> str:
-    return (await tool.run(await prepare(ctx, path, content), ctx, None)).text
+    return (await tool.run_prepared(await prepare(ctx, path, content), ctx, None)).text
 
 
 @pytest.mark.requirement("tool:write_to_file:success:problems")
@@ -88,9 +88,9 @@ async def test_what_there_is_outside_of_the_workspace_is_shown_only_after_it_is_
     assert prepared.claims == (Claim(Access.WRITE, path=ctx.files.resolve("../other")),)
     if kind == "folder":
         with pytest.raises(ToolError, match="is a directory"):
-            await tool.run(prepared, ctx, None)
+            await tool.run_prepared(prepared, ctx, None)
     else:
-        await tool.run(prepared, ctx, None)
+        await tool.run_prepared(prepared, ctx, None)
         assert outside.read_text() == "new\n"
 
 
@@ -215,7 +215,7 @@ async def test_a_file_that_changed_meanwhile_is_not_overwritten(
     if now is not None:
         path.write_bytes(now)
     with pytest.raises(ToolError, match="changed by somebody else"):
-        await tool.run(prepared, ctx, None)
+        await tool.run_prepared(prepared, ctx, None)
     assert (path.read_bytes() if path.exists() else None) == now
 
 
@@ -225,7 +225,7 @@ async def test_a_file_that_appeared_meanwhile_is_not_overwritten(
     prepared = await prepare(ctx, "a.txt", "new\n")
     (work / "a.txt").write_text("somebody else's\n")
     with pytest.raises(ToolError, match="changed by somebody else"):
-        await tool.run(prepared, ctx, None)
+        await tool.run_prepared(prepared, ctx, None)
     assert (work / "a.txt").read_text() == "somebody else's\n"
 
 

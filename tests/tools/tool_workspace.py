@@ -108,7 +108,7 @@ def _lease_weather_server(harness: EngineHarness) -> Mcp:
     harness.home.mkdir(exist_ok=True)
     (harness.home / "mcp.json").write_text(json.dumps({"mcpServers": {"weather": weather}}))
     around = HubConfig(
-        home=harness.home,
+        joey_home=harness.home,
         env={},
         server_environment={"PATH": os.environ["PATH"]},
         trust_file=harness.home / "trust.json",

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from joey.tui.blocks.block_layout import Block, BlockPart, DrawContext
 from rich.style import Style
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
+from joey.tui.blocks.block_layout import Block, BlockPart, DrawContext
 from joey.tui.blocks.styled_text import Palette, to_plain_text
 from joey.tui.widgets.conversation import MORE_BELOW_HINT, ConversationView
 

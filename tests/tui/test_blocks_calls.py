@@ -166,7 +166,7 @@ def test_a_call_is_shown_while_it_comes() -> None:
 
 def output_lines(output: OutputLines, *, whole: bool = False) -> list[str]:
     return piece_lines(
-        [*output.build_settled_parts(expanded=whole), *output.build_open_parts(expanded=whole)]
+        [*output.build_stable_parts(expanded=whole), *output.build_open_parts(expanded=whole)]
     )
 
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from joey.tui.blocks.block_layout import BlockHeights
 from rich.cells import cell_len
 
+from joey.tui.blocks.block_layout import BlockHeights
 from joey.tui.blocks.styled_text import chop_spans, count_chopped_lines, to_plain_text, wrap_spans
 
 TEXTS = st.text("ab \t你好é́👍🏽‍️⚠️·-", max_size=120)

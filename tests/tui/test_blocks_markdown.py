@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from joey.tui.blocks.block_layout import CHUNK_LINES
 
+from joey.tui.blocks.block_layout import CHUNK_LINES
 from joey.tui.blocks.markdown import MAX_LINE_CHARS, TABLE_CHUNK_ROWS, MarkdownParser, parse_inline
 from joey.tui.blocks.styled_text import to_plain_text
 from joey.tui.blocks.text import MarkdownBlock
@@ -104,7 +104,7 @@ def test_marks_become_styles() -> None:
 
 def test_code_is_coloured() -> None:
     prose = MarkdownBlock("```python\nreturn 1\n```")
-    line = prose.build_settled_parts(expanded=False)[0].render_lines(40)[0]
+    line = prose.build_stable_parts(expanded=False)[0].render_lines(40)[0]
     assert ("return", "keyword") in line
     assert ("1", "number") in line
 
@@ -156,7 +156,7 @@ def test_any_split_of_a_stream_gives_the_same_lines(data: st.DataObject | None, 
             assert piece.measure_height(20) == len(piece.render_lines(20))
         at += size
     streamed.close()
-    assert piece_lines(streamed.settled_parts, 20) == piece_lines(whole.settled_parts, 20)
+    assert piece_lines(streamed.stable_parts, 20) == piece_lines(whole.stable_parts, 20)
     assert streamed.build_open_parts() == []
 
 
@@ -165,7 +165,7 @@ def test_a_piece_knows_its_height_before_it_is_drawn(text: str, width: int) -> N
     markdown = MarkdownParser()
     markdown.feed(text)
     markdown.close()
-    for piece in markdown.settled_parts:
+    for piece in markdown.stable_parts:
         assert piece.measure_height(width) == len(piece.render_lines(width)), to_plain_text(
             piece.render_lines(width)[0]
         )
@@ -175,9 +175,9 @@ def test_no_more_is_drawn_again_than_the_open_end() -> None:
     markdown = MarkdownParser()
     for _ in range(10_000):
         markdown.feed("A line of code\n")
-    first = markdown.settled_parts[0]
+    first = markdown.stable_parts[0]
     markdown.feed("```python\n")
     for _ in range(10_000):
         markdown.feed("def f(): return 1\n")
         assert sum(piece.measure_height(80) for piece in markdown.build_open_parts()) < CHUNK_LINES
-    assert markdown.settled_parts[0] is first
+    assert markdown.stable_parts[0] is first

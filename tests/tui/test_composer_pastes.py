@@ -13,7 +13,7 @@ from joey.tui.widgets.draft import (
     Attachments,
     decode_draft_text,
     encode_draft_text,
-    find_marks,
+    find_mark_spans,
     should_fold_paste,
     to_visible_text,
 )
@@ -156,7 +156,7 @@ def test_what_is_sent_is_what_was_typed_and_pasted(parts: list[tuple[bool, str]]
     assert (
         again.unfold_pastes(again.adopt_draft(attached.build_draft(written, shell=False))) == sent
     )
-    assert len(list(find_marks(written))) == sum(is_folded for is_folded, _ in parts)
+    assert len(list(find_mark_spans(written))) == sum(is_folded for is_folded, _ in parts)
 
 
 MOVES = ["left", "right", "home", "end", "backspace", "delete", "paste", "a", "b", " "]

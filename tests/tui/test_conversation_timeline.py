@@ -10,7 +10,6 @@ from typing import Any, cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from joey.tui.blocks.block_layout import DrawContext
 
 from joey.client.session import Session
 from joey.client.task_tree import follow_task_tree
@@ -31,6 +30,7 @@ from joey.core.task import Answer, AskKind, Response
 from joey.engine.task import Task
 from joey.presentation.text import sanitize
 from joey.testing.script import Turn, call, fail, pause, say, think
+from joey.tui.blocks.block_layout import DrawContext
 from joey.tui.blocks.timeline import Timeline
 from tests.engine.engine_harness import TIMEOUT_S, EngineHarness, finish
 from tests.engine.scripted_subtasks import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, delegate

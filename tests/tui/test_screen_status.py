@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from joey.cli.screen.host import format_directory, read_git_branch, summarize_permissions
-from joey.cli.screen.shell import MAX_READ_BYTES, read_stored_output, run_in_shell
+from joey.cli.screen.shell import MAX_OUTPUT_READ_BYTES, read_stored_output, run_in_shell
 from joey.core.settings import Settings
 from joey.errors import UserError
 from tests.terminals.processes import open_transports
@@ -80,12 +80,12 @@ def test_of_a_very_long_output_both_ends_are_read_and_the_file_is_named(tmp_path
     assert read_stored_output(tmp_path, 7) is None
     kept.write_text("first\n" + "x" * 100 + "\nlast\n", encoding="utf-8")
     assert read_stored_output(tmp_path, 7) == kept.read_text(encoding="utf-8")
-    kept.write_text("first\n" + "xy\n" * MAX_READ_BYTES + "last\n", encoding="utf-8")
+    kept.write_text("first\n" + "xy\n" * MAX_OUTPUT_READ_BYTES + "last\n", encoding="utf-8")
     read = read_stored_output(tmp_path, 7) or ""
     assert read.startswith("first\nxy\n")
     assert read.endswith("xy\nlast\n")
     assert f"[... 2.0MB left out; all is in {kept} ...]" in read
-    assert len(read) < MAX_READ_BYTES + 500
+    assert len(read) < MAX_OUTPUT_READ_BYTES + 500
 
 
 async def test_a_line_runs_in_the_directory_and_tells_how_it_ended(tmp_path: Path) -> None:

@@ -8,7 +8,12 @@ from textual.app import App, ComposeResult
 
 from joey.core.events import TokenUsage
 from joey.tui.host import StatusInfo
-from joey.tui.widgets.status import RUNNING_COMMAND_ACTIVITY, StatusLine, StatusPart, fit_parts
+from joey.tui.widgets.status import (
+    RUNNING_COMMAND_ACTIVITY,
+    StatusLine,
+    StatusPart,
+    render_fitting_parts,
+)
 
 PARTS = [
     StatusPart("thinking 12s", priority=10),
@@ -25,30 +30,30 @@ STATUS_INFO = StatusInfo(
     directory="~/a/long/way/to/project",
     git_branch="main",
     context_window=200_000,
-    permissions="allows everything",
-    sandbox="no sandbox",
+    permissions_text="allows everything",
+    sandbox_text="no sandbox",
 )
 
 
 def test_a_wide_line_says_everything() -> None:
-    assert fit_parts(PARTS, 120).plain == (
+    assert render_fitting_parts(PARTS, 120).plain == (
         "thinking 12s, Esc stops · code · anthropic/claude-sonnet · ~/a/long/way/to/project"
         " · 42% context · $0.12"
     )
 
 
 def test_a_narrow_line_says_it_shorter_before_it_leaves_something_out() -> None:
-    assert fit_parts(PARTS, 70).plain == (
+    assert render_fitting_parts(PARTS, 70).plain == (
         "thinking 12s, Esc stops · code · claude-sonnet · project · 42% · $0.12"
     )
-    assert fit_parts(PARTS, 30).plain == "thinking 12s, Esc stops · code"
-    assert fit_parts(PARTS, 23).plain == "thinking 12s, Esc stops"
-    assert fit_parts(PARTS, 8).plain == "thinkin…"
+    assert render_fitting_parts(PARTS, 30).plain == "thinking 12s, Esc stops · code"
+    assert render_fitting_parts(PARTS, 23).plain == "thinking 12s, Esc stops"
+    assert render_fitting_parts(PARTS, 8).plain == "thinkin…"
 
 
 @given(st.integers(1, 200))
 def test_nothing_is_wider_than_the_line(width: int) -> None:
-    assert len(fit_parts(PARTS, width).plain) <= width
+    assert len(render_fitting_parts(PARTS, width).plain) <= width
 
 
 class Bare(App[None]):

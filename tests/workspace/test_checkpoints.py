@@ -82,7 +82,7 @@ async def test_changes_and_texts_between_checkpoints_and_now(
     assert await checkpoints.list_changes(first, second) == expected
     assert await checkpoints.list_changes(first) == expected
     assert await checkpoints.list_changes(second) == []
-    diffs = [(one.path, one.before, one.after) for one in await checkpoints.diff(first)]
+    diffs = [(one.path, one.text_before, one.text_after) for one in await checkpoints.diff(first)]
     assert diffs == [
         ("changed", "changed before\n", "changed after\n"),
         ("link", None, "same"),
@@ -102,8 +102,12 @@ async def test_a_diff_shows_no_bytes_and_no_endless_texts(
         write(root, f"z/{number:03}", f"z{number}")
     diffs = {one.path: one for one in await checkpoints.diff(first)}
     assert len(diffs) == 303
-    assert (diffs["bytes"].after, diffs["long"].after, diffs["short"].after) == (None, None, "x")
-    assert (diffs["z/000"].after, diffs["z/299"].after) == ("z0", None)
+    assert (diffs["bytes"].text_after, diffs["long"].text_after, diffs["short"].text_after) == (
+        None,
+        None,
+        "x",
+    )
+    assert (diffs["z/000"].text_after, diffs["z/299"].text_after) == ("z0", None)
 
 
 @pytest.mark.requirement("checkpoints:coverage")

@@ -140,14 +140,14 @@ async def test_it_is_collected_by_itself_once_a_day(root: Path, home: Path) -> N
         fill(root, 2)
         await checkpoints.save("t")
         store = checkpoints._store
-        assert store._collect_task is not None
-        await store._collect_task
+        assert store._garbage_collection_task is not None
+        await store._garbage_collection_task
         stamp = shadow_of(home) / "collected"
         then = time.time() - 2 * DAY
         os.utime(stamp, (then, then))
         fill(root, 3)
         await checkpoints.save("t")
-        await store._collect_task
+        await store._garbage_collection_task
         assert time.time() - stamp.stat().st_mtime < DAY
 
 

@@ -38,6 +38,6 @@ async def test_what_is_not_kept_is_reported_with_the_reason(root: Path, home: Pa
     kept = ["a.txt", "asked.log", "nested/a.txt", "alias/a.txt", "-x", ":(top)y", "sp ace.txt"]
     async with checkpoints_of(root, home) as checkpoints:
         await checkpoints.save("task")
-        left = await checkpoints.list_unrestorable([*kept, *reasons])
+        left = await checkpoints.list_unrestorable_files([*kept, *reasons])
         assert [(each.path, each.reason) for each in left] == list(reasons.items())
-        assert await checkpoints.list_unrestorable([]) == []
+        assert await checkpoints.list_unrestorable_files([]) == []

@@ -32,7 +32,11 @@ def test_a_path_inside_is_shown_relative_to_the_workspace(root: Path) -> None:
     files = LocalFiles(root)
     for given in ("src/a.py", "./src/../src/a.py", str(root / "src" / "a.py"), "src//a.py"):
         place = files.resolve(given)
-        assert (place.original, place.display_path, place.is_inside) == (given, "src/a.py", True)
+        assert (place.path_as_given, place.display_path, place.is_inside) == (
+            given,
+            "src/a.py",
+            True,
+        )
         assert place.path == root / "src" / "a.py"
     assert files.resolve(".").display_path == "."
     assert files.resolve("").path == root

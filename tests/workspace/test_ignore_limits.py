@@ -107,4 +107,4 @@ async def test_reading_a_name_that_is_too_long_is_refused_where_rooignore_hides_
     except ToolError:
         return
     refused = isinstance(decide(prepared.claims, Settings()), Deny)
-    assert refused or (await tool.run(prepared, ctx, None)).is_error
+    assert refused or (await tool.run_prepared(prepared, ctx, None)).is_error

@@ -95,7 +95,7 @@ def test_ignore_rules_that_nobody_writes_are_not_waited_for(
     threading.Timer(0.2, stop.set).start()
     with pytest.raises(ToolError, match="stopped"):
         list_indexable_files(LocalFiles(tmp_path), stop)
-    monkeypatch.setattr(listing, "_INVENTORY_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(listing, "_WORKSPACE_LISTING_TIMEOUT_S", 0.2)
     with pytest.raises(ToolError, match="takes longer than"):
         list_indexable_files(LocalFiles(tmp_path))
     assert set(Process().children()) <= before

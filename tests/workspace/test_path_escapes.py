@@ -126,7 +126,7 @@ async def attempt(tool: Tool[Any, Any], arguments: dict[str, Any], ctx: ToolCont
             # What is looked up before the answer may be shown to the person, never to the model.
             if not isinstance(decide(prepared.claims, ctx.settings), Allow):
                 return "asked"
-            outcome = await tool.run(prepared, ctx, None)
+            outcome = await tool.run_prepared(prepared, ctx, None)
     except ToolError as error:
         return f"failed: {error}"
     done = "failed" if outcome.is_error else "ran"
@@ -285,7 +285,7 @@ async def test_a_directory_that_was_exchanged_after_the_approval_is_not_written_
     (harness.work / "sub").rename(harness.work / "away")
     (harness.work / ".git").rename(harness.work / "sub")
     with pytest.raises(ToolError, match="replaced by another one"):
-        await tool.run(prepared, harness.context, None)
+        await tool.run_prepared(prepared, harness.context, None)
     assert state_of(harness.work / "sub") == {}
 
 

@@ -20,7 +20,7 @@ from joey.workspace.git.trees import (
     ConcurrentChangeError,
     TreeChange,
     apply_changes,
-    read_stat_summaries,
+    read_file_signatures,
 )
 from joey.workspace.search import LocalSearch
 
@@ -205,7 +205,7 @@ def test_a_merge_writes_nothing_into_what_is_swapped_in(
             for changes in ([changed], [new], [gone]):
                 with suppress(OSError, ConcurrentChangeError):
                     apply_changes(
-                        harness.work, changes, made, read_stat_summaries(harness.work, changes)
+                        harness.work, changes, made, read_file_signatures(harness.work, changes)
                     )
                     merged += 1
     assert merged

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from joey.core.prompts.messages_to_model import render_merge_report
 
-from joey.core.file_state import FileDiffStat, MergeResult
+from joey.core.file_state import FileDiffStat, WorktreeMergeResult
+from joey.core.prompts.messages_to_model import render_merge_report
 from joey.errors import ToolError
-from joey.workspace.git.trees import StatSummaries, TreeChange, apply_changes
+from joey.workspace.git.trees import FileSignatures, TreeChange, apply_changes
 from joey.workspace.git.worktrees import GitWorktrees
 
 APPLY = "joey.workspace.git.worktrees.apply"
@@ -115,7 +115,7 @@ async def test_changes_come_back_as_changes_of_files_and_the_worktree_goes(
     before = harness.own()
     merge = await harness.worktrees.merge("child")
     assert merge.is_clean
-    assert merge.files == (
+    assert merge.changed_files == (
         FileDiffStat("a.txt", 1, 1),
         FileDiffStat("data.bin", None, None),
         FileDiffStat("link", 1, 0),
@@ -190,7 +190,7 @@ async def test_a_merge_that_was_broken_off_is_finished(
     (root / "b.txt").unlink()
     (root / "c.txt").write_text("c\n")
 
-    def dying(top: Path, changes: Sequence[TreeChange], made: Path, looks: StatSummaries) -> None:
+    def dying(top: Path, changes: Sequence[TreeChange], made: Path, looks: FileSignatures) -> None:
         apply_changes(top, changes[:written], made, looks)
         raise KeyboardInterrupt
 
@@ -213,7 +213,7 @@ async def test_what_the_user_changes_between_a_death_and_the_resumption_is_kept(
     root = await harness.worktrees.add("child")
     (root / "a.txt").write_text("one\ntwo\nthree\nfour\nFIVE\n")
 
-    def dying(top: Path, changes: Sequence[TreeChange], made: Path, looks: StatSummaries) -> None:
+    def dying(top: Path, changes: Sequence[TreeChange], made: Path, looks: FileSignatures) -> None:
         apply_changes(top, changes, made, looks)
         raise KeyboardInterrupt
 
@@ -263,7 +263,9 @@ async def test_rules_that_git_ignores_count_in_the_worktree(harness: WorktreeHar
     root = await harness.worktrees.add("child")
     assert (root / ".rooignore").read_text() == "b.txt\n"
     (root / "a.txt").write_text("x\n")
-    assert [file.path for file in (await harness.worktrees.merge("child")).files] == ["a.txt"]
+    assert [file.path for file in (await harness.worktrees.merge("child")).changed_files] == [
+        "a.txt"
+    ]
 
 
 async def test_a_part_of_a_repository_gets_that_part_and_changes_nothing_else(
@@ -277,7 +279,7 @@ async def test_a_part_of_a_repository_gets_that_part_and_changes_nothing_else(
     (root / "x.txt").write_text("y\n")
     merge = await part.merge("child")
     assert merge.is_clean
-    assert [file.path for file in merge.files] == ["x.txt"]
+    assert [file.path for file in merge.changed_files] == ["x.txt"]
     assert harness.read("part/x.txt") == "y\n"
     (root.parent / "a.txt").write_text("outside\n")
     outside = await part.merge("child")
@@ -377,6 +379,8 @@ async def test_without_a_repository_or_with_our_directory_in_it_there_are_none(
 
 def test_a_report_of_many_files_is_short() -> None:
     files = tuple(FileDiffStat(f"{n}.txt", 1, 0) for n in range(500))
-    report = render_merge_report(MergeResult(files=files, directory="/f", branch="b"))
+    report = render_merge_report(
+        WorktreeMergeResult(changed_files=files, directory="/f", branch="b")
+    )
     assert len(report) < 2000
     assert "450 more" in report

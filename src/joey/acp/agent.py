@@ -68,9 +68,9 @@ from joey.acp.session import (
     AcpServices,
     AcpSession,
     EditorMcpServer,
-    to_config_entries,
+    to_mcp_config_entries,
 )
-from joey.acp.terminals import EditorTerminals
+from joey.acp.terminals import EditorTerminalViews
 from joey.client.engine_reexports import Engine, generate_task_id
 from joey.errors import UserError
 from joey.presentation.text import to_one_line
@@ -96,7 +96,7 @@ class Agent:
         self._services = services
         self._get_now_ms = get_now_ms
         self._editor: Editor | None = None
-        self._terminals: EditorTerminals | None = None
+        self._terminals: EditorTerminalViews | None = None
         self._is_initialized = False
         self._sessions: dict[str, AcpSession] = {}
         self._session_open_locks: dict[str, asyncio.Lock] = {}
@@ -121,7 +121,7 @@ class Agent:
 
     def connect(self, connection: Connection) -> None:
         self._editor = Editor(connection)
-        self._terminals = EditorTerminals(self._editor)
+        self._terminals = EditorTerminalViews(self._editor)
 
     async def handle(self, name: str, params: Any, is_notification: bool) -> Any:
         """What the library calls for each message.
@@ -251,7 +251,7 @@ class Agent:
     ) -> AcpSession:
         assert self._editor and self._terminals
         directory = await asyncio.to_thread(self._services.resolve_workspace, Path(_check_cwd(cwd)))
-        entries = to_config_entries(servers)
+        entries = to_mcp_config_entries(servers)
         return AcpSession(
             id, directory, entries, self._engine, self._services, self._editor, self._terminals
         )

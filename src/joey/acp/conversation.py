@@ -31,7 +31,7 @@ from joey.acp.permissions import (
     parse_permission_response,
     parse_prompt_answer,
 )
-from joey.acp.terminals import CommandTerminals, EditorTerminals
+from joey.acp.terminals import CommandTerminals, EditorTerminalViews
 from joey.acp.updates import UpdateEncoder
 from joey.client.engine_reexports import Engine, Subscription, Task, TaskOptions
 from joey.client.session import Session
@@ -88,7 +88,7 @@ class Conversation:
         id: str,
         engine: Engine,
         editor: Editor,
-        terminals: EditorTerminals,
+        terminals: EditorTerminalViews,
         on_mode_switched: Callable[[str], Awaitable[None]],
     ) -> None:
         """`on_mode_switched` is told of every mode that the task switches to."""
@@ -98,7 +98,7 @@ class Conversation:
         self._editor = editor
         self._turn: PromptTurn | None = None
         self._encoders_by_task: dict[str, UpdateEncoder] = {}
-        self._event_task: asyncio.Task[None] | None = None
+        self._event_forwarding_job: asyncio.Task[None] | None = None
         self._ask_jobs: dict[tuple[str, int], asyncio.Task[None]] = {}
         """Questions that the editor has been asked, by task and `ts`."""
         self._turn_ending_ask: tuple[Session, AskOpened] | None = None
@@ -176,7 +176,7 @@ class Conversation:
     def attach_task(self, task: Task) -> None:
         """Tell what the task says from here on."""
         self.task = task
-        self._start_event_task(task, task.seq)
+        self._start_event_forwarding_job(task, task.seq)
 
     async def replay_history(self) -> None:
         """Tell the whole history."""
@@ -195,8 +195,8 @@ class Conversation:
             task, self.task = self.task, None
         if task is not None:
             await self._engine.release(task)
-        if self._event_task is not None:
-            await asyncio.wait([self._event_task])
+        if self._event_forwarding_job is not None:
+            await asyncio.wait([self._event_forwarding_job])
         await self._command_terminals.close()
         self._end_turn("cancelled")
 
@@ -227,10 +227,10 @@ class Conversation:
                 text, images=images, options=options, task_id=self.id
             )
             await self.send_session_info()
-            self._start_event_task(task, 0)
+            self._start_event_forwarding_job(task, 0)
             return
-        if self._event_task is None or self._event_task.done():
-            self._start_event_task(task, task.seq)
+        if self._event_forwarding_job is None or self._event_forwarding_job.done():
+            self._start_event_forwarding_job(task, task.seq)
         pending, self._turn_ending_ask = self._turn_ending_ask, None
         if pending is not None:
             session, ask = pending
@@ -240,9 +240,9 @@ class Conversation:
 
     # What the task says -----------------------------------------------------------------------
 
-    def _start_event_task(self, task: Task, since: int) -> None:
+    def _start_event_forwarding_job(self, task: Task, since: int) -> None:
         self._encoders_by_task = {task.id: UpdateEncoder(task.runtime.workspace)}
-        self._event_task = asyncio.create_task(
+        self._event_forwarding_job = asyncio.create_task(
             self._forward_events(task, since), name=f"acp-{self.id}"
         )
 
@@ -291,7 +291,7 @@ class Conversation:
         self, task: Task, event: TaskFinished | TaskAborted | TaskFailed
     ) -> None:
         self._turn_ending_ask = None
-        if isinstance(event, TaskFinished) and task.recorder.projection.queue:
+        if isinstance(event, TaskFinished) and task.recorder.projection.queued_messages:
             return  # words came in meanwhile, and it goes on with them
         if self._turn is not None:
             await self.send_session_info()

@@ -179,72 +179,71 @@ class EditorFiles:
     def resolve(self, path: str) -> ResolvedPath:
         return self._files.resolve(path)
 
-    def can_hide_files(self) -> bool:
-        return self._files.can_hide_files()
+    def may_have_hidden_files(self) -> bool:
+        return self._files.may_have_hidden_files()
 
-    async def stat(self, place: ResolvedPath) -> FileStat:
+    async def stat(self, path: ResolvedPath) -> FileStat:
         """As it is on disk: a version is known by its content wherever that is at hand."""
-        return await self._files.stat(place)
+        return await self._files.stat(path)
 
-    async def stat_all(self, places: Sequence[ResolvedPath]) -> Sequence[FileStat]:
-        return await self._files.stat_all(places)
+    async def stat_all(self, paths: Sequence[ResolvedPath]) -> Sequence[FileStat]:
+        return await self._files.stat_all(paths)
 
-    async def read(self, place: ResolvedPath, limit: int | None = None, offset: int = 0) -> bytes:
+    async def read(self, path: ResolvedPath, limit: int | None = None, offset: int = 0) -> bytes:
         last_read, self._last_read = self._last_read, None
-        if last_read is None or last_read[0] != place.path or not offset:
-            if not self._can_read_from_editor(place, await self._files.stat(place)):
-                return await self._files.read(place, limit, offset)
-            last_read = (place.path, await self._read_from_editor(place))
+        if last_read is None or last_read[0] != path.path or not offset:
+            if not self._can_read_from_editor(path, await self._files.stat(path)):
+                return await self._files.read(path, limit, offset)
+            last_read = (path.path, await self._read_from_editor(path))
         data = last_read[1]
         if limit is not None and offset + limit < len(data):
             self._last_read = last_read
         return data[offset:] if limit is None else data[offset : offset + limit]
 
     async def write(
-        self, place: ResolvedPath, data: bytes, like: ResolvedPath | None = None
+        self, path: ResolvedPath, data: bytes, mode_source: ResolvedPath | None = None
     ) -> None:
         self._last_read = None
         text = _decode_plain_utf8(data)
-        is_via_editor = self._editor.can_write_files and place.is_inside and not place.is_protected
-        if not is_via_editor or text is None or like is not None:
-            await self._files.write(place, data, like)
+        is_via_editor = self._editor.can_write_files and path.is_inside and not path.is_protected
+        if not is_via_editor or text is None or mode_source is not None:
+            await self._files.write(path, data, mode_source)
             return
-        if self._files.resolve(str(place.path)).path != place.path:
-            raise ToolError(f"{place.display_path} leads elsewhere by now, so nothing was written.")
+        if self._files.resolve(str(path.path)).path != path.path:
+            raise ToolError(f"{path.display_path} leads elsewhere by now, so nothing was written.")
         try:
-            await self._editor.write_file(self._get_session_id(), str(place.path), text)
+            await self._editor.write_file(self._get_session_id(), str(path.path), text)
         except TimeoutError as error:
             raise ToolError(
-                f"The editor did not say whether it has written {place.display_path}. Read it "
-                "again."
+                f"The editor did not say whether it has written {path.display_path}. Read it again."
             ) from error
         except RequestError as error:
-            log.info("the editor did not write %s: %s", place.path, error)
-            await self._files.write(place, data, like)
+            log.info("the editor did not write %s: %s", path.path, error)
+            await self._files.write(path, data, mode_source)
 
-    async def remove(self, place: ResolvedPath) -> None:
+    async def remove(self, path: ResolvedPath) -> None:
         self._last_read = None
-        await self._files.remove(place)
+        await self._files.remove(path)
 
-    def _can_read_from_editor(self, place: ResolvedPath, kind: FileStat) -> bool:
+    def _can_read_from_editor(self, path: ResolvedPath, file_stat: FileStat) -> bool:
         """The editor may be asked about this file."""
         is_eligible = (
-            place.is_inside
-            and not place.is_ignored
-            and kind.is_file
-            and kind.size <= MAX_EDITOR_FILE_BYTES
+            path.is_inside
+            and not path.is_ignored
+            and file_stat.is_file
+            and file_stat.size <= MAX_EDITOR_FILE_BYTES
         )
         return is_eligible and self._editor.can_read_files
 
-    async def _read_from_editor(self, place: ResolvedPath) -> bytes:
-        disk = await self._files.read(place)
+    async def _read_from_editor(self, path: ResolvedPath) -> bytes:
+        disk = await self._files.read(path)
         encoding = detect_encoding(disk)
         if encoding is None:
             return disk
         try:
-            text = await self._editor.read_file(self._get_session_id(), str(place.path))
+            text = await self._editor.read_file(self._get_session_id(), str(path.path))
         except (RequestError, TimeoutError, ConnectionError) as error:
-            log.info("the editor did not read %s: %s", place.path, error)
+            log.info("the editor did not read %s: %s", path.path, error)
             return disk
         saved = encoding.decode(disk)
         if _normalize_text(text) == _normalize_text(saved):

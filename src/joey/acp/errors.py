@@ -10,7 +10,7 @@ from joey.core.events import TaskAborted, TaskFailed, TaskFinished
 from joey.errors import (
     ConfigError,
     FailureCode,
-    ProviderFailure,
+    ProviderFailureKind,
     TaskNotFoundError,
     UserError,
     WorkspaceError,
@@ -81,7 +81,7 @@ def resolve_stop_reason(
         case TaskFailed(code=code) if code in _STOP_REASON_BY_FAILURE_CODE:
             return _STOP_REASON_BY_FAILURE_CODE[code]
         case TaskFailed(code=code, message=message):
-            needs_key = decode_provider_failure(code) is ProviderFailure.AUTH
+            needs_key = decode_provider_failure(code) is ProviderFailureKind.AUTH
             number = AUTH_REQUIRED if needs_key else INTERNAL_ERROR
             text = f"{describe_failure(code)}: {sanitize(message)}"
             return RequestError(number, text, {"code": code})

@@ -36,7 +36,7 @@ TURN_ENDING_ASKS: dict[AskKind, StopReason] = {
 """Questions that the next prompt answers."""
 
 
-class EditorAnswerPolicy:
+class AutoAnswerPolicy:
     """Answers what no person is to be asked."""
 
     name: str = AnsweredBy.EDITOR

@@ -26,7 +26,7 @@ from acp.schema import (
 )
 
 from joey.acp.editor import SessionUpdate
-from joey.client.images import ImageError, encode_image
+from joey.client.images import ImageError, encode_image_data_uri
 from joey.core.mentions import find_command_mentions, find_mentions, replace_spans
 from joey.presentation.text import sanitize
 
@@ -62,12 +62,12 @@ def parse_prompt(
             case ResourceContentBlock(uri=uri, name=name):
                 message_parts.append(_format_link(uri, name, workspace))
             case EmbeddedResourceContentBlock(resource=BlobResourceContents() as blob):
-                _add_blob(blob, index, context, images)
+                _add_blob_resource(blob, index, context, images)
             case EmbeddedResourceContentBlock(resource=TextResourceContents() as resource):
                 message_parts.append(
                     _format_link(resource.uri, "", workspace, content_follows=True)
                 )
-                context.append(_format_embedded(resource.uri, resource.text, commands))
+                context.append(_format_embedded_text(resource.uri, resource.text, commands))
             case _:
                 raise _build_prompt_error(index, "sound is not understood; send text instead")
     text = "\n\n".join(filter(None, ("".join(message_parts).strip(), *context)))
@@ -80,7 +80,7 @@ def parse_prompt(
     return text, tuple(images)
 
 
-def _add_blob(
+def _add_blob_resource(
     blob: BlobResourceContents, index: int, context: list[str], images: list[str]
 ) -> None:
     media = blob.mime_type or ""
@@ -94,7 +94,7 @@ def _to_image_data_uri(data: str, index: int) -> str:
     """By what it is, whatever it is called: a service refuses a task with a picture that is none,
     and would do so at every later turn."""
     try:
-        return encode_image(base64.b64decode(data, validate=True), "what was sent")
+        return encode_image_data_uri(base64.b64decode(data, validate=True), "what was sent")
     except ValueError as error:
         raise _build_prompt_error(index, "the picture is not Base64") from error
     except ImageError as error:
@@ -131,7 +131,7 @@ def parse_file_uri(uri: str) -> Path | None:
     return Path(uri) if not parts.scheme and uri.startswith("/") else None
 
 
-def _format_embedded(uri: str, text: str, commands: Collection[str]) -> str:
+def _format_embedded_text(uri: str, text: str, commands: Collection[str]) -> str:
     """What others wrote does not end before its closing tag, and points at nothing."""
     contained = re.sub(r"<(?=\s*+(?:/\s*+)?context\b)", "&lt;", text, flags=re.IGNORECASE)
     mentions = [mention.start for mention in find_mentions(contained)]

@@ -36,9 +36,9 @@ from msgspec import Struct, structs
 
 from joey.acp.conversation import Conversation
 from joey.acp.editor import Editor, EditorFiles
-from joey.acp.permissions import EditorAnswerPolicy
+from joey.acp.permissions import AutoAnswerPolicy
 from joey.acp.prompts import PromptBlock, parse_prompt
-from joey.acp.terminals import EditorTerminals
+from joey.acp.terminals import EditorTerminalViews
 from joey.client.engine_reexports import Engine, ResolvedTaskOptions, Task, TaskOptions
 from joey.core.events import ModeSwitched
 from joey.core.modes import Mode, choose_fallback_mode
@@ -68,13 +68,13 @@ class AcpServices(Protocol):
         """The folder as it is really called."""
         ...
 
-    def build_new_options(
+    def build_new_task_options(
         self, directory: Path, mode: str | None, model: str | None
     ) -> ResolvedTaskOptions:
         """Of a new task."""
         ...
 
-    def build_model_options(
+    def build_model_switch_options(
         self, directory: Path, model: str, earlier: ModelRoute, secrets: TaskSecrets | None
     ) -> ResolvedTaskOptions:
         """Of a task that is to go on with another model."""
@@ -115,7 +115,7 @@ class AcpSession:
         engine: Engine,
         services: AcpServices,
         editor: Editor,
-        terminals: EditorTerminals,
+        terminals: EditorTerminalViews,
     ) -> None:
         self.id = id
         self.directory = directory
@@ -123,7 +123,9 @@ class AcpSession:
         self._engine = engine
         self._services = services
         self._editor = editor
-        self._conversation = Conversation(id, engine, editor, terminals, self._send_config_options)
+        self._conversation = Conversation(
+            id, engine, editor, terminals, self._set_mode_and_send_config_options
+        )
         self._modes: Sequence[Mode] = ()
         self._models: Sequence[str] = ()
         self._commands: Sequence[SlashCommandInfo] = ()
@@ -138,7 +140,7 @@ class AcpSession:
     async def start(self) -> None:
         """A new session; its task begins with the first prompt. Raises UserError."""
         options = await asyncio.to_thread(
-            self._services.build_new_options, self.directory, None, None
+            self._services.build_new_task_options, self.directory, None, None
         )
         await self._load_choices(options.profile.provider)
         self._mode_slug = choose_fallback_mode(
@@ -149,7 +151,7 @@ class AcpSession:
     async def open_task(self, *, replay: bool) -> None:
         """A session with a task that there is already. Raises UserError."""
         if self._conversation.task is None:
-            await self._open_with_options(
+            await self._open_task_with_options(
                 self._add_editor_resources(TaskOptions(workspace=self.directory))
             )
         if replay:
@@ -167,7 +169,7 @@ class AcpSession:
     async def close(self) -> None:
         await self._conversation.release_task()
 
-    async def _open_with_options(self, options: TaskOptions) -> None:
+    async def _open_task_with_options(self, options: TaskOptions) -> None:
         await self._attach_task(await self._engine.open(self.id, options=options))
 
     async def _attach_task(self, task: Task) -> None:
@@ -188,7 +190,7 @@ class AcpSession:
         files = self._wrap_files if is_editor_backed else None
         front_end_resources = FrontEndResources(wrap_files=files, mcp_servers=self._mcp_servers)
         return structs.replace(
-            options, policy=EditorAnswerPolicy(), front_end_resources=front_end_resources
+            options, policy=AutoAnswerPolicy(), front_end_resources=front_end_resources
         )
 
     def _wrap_files(self, files: Files) -> Files:
@@ -203,7 +205,10 @@ class AcpSession:
         task = self._conversation.task
         if task is None:
             make = partial(
-                self._services.build_new_options, self.directory, self._mode_slug, self._model_id
+                self._services.build_new_task_options,
+                self.directory,
+                self._mode_slug,
+                self._model_id,
             )
             options = self._add_editor_resources(await asyncio.to_thread(make))
             await self._conversation.send_warnings(
@@ -226,7 +231,7 @@ class AcpSession:
         previous_route = task.runtime.route
         secrets = self._engine.load_secrets(self.id)
         make = partial(
-            self._services.build_model_options,
+            self._services.build_model_switch_options,
             self.directory,
             self._model_id,
             previous_route,
@@ -235,7 +240,7 @@ class AcpSession:
         options = self._add_editor_resources(await asyncio.to_thread(make))
         options = structs.replace(options, grants=task.grants)
         await self._conversation.release_task()
-        await self._open_with_options(options)
+        await self._open_task_with_options(options)
 
     # What is chosen -----------------------------------------------------------------------------
 
@@ -254,7 +259,7 @@ class AcpSession:
             raise RequestError(INVALID_PARAMS, f"There is no mode {slug!r}. Known ones: {known}.")
         task = self._conversation.task
         if task is None:
-            await self._send_mode(slug)
+            await self._set_and_send_mode(slug)
         elif task.mode.slug != slug:
             task.publish(ModeSwitched(ts=task.next_ts(), mode=slug))
             self._mode_slug = slug
@@ -279,12 +284,12 @@ class AcpSession:
     async def send_commands(self) -> None:
         await self._editor.send_update(self.id, build_commands_update(self._commands))
 
-    async def _send_mode(self, slug: str) -> None:
+    async def _set_and_send_mode(self, slug: str) -> None:
         update = CurrentModeUpdate(session_update="current_mode_update", current_mode_id=slug)
         await self._editor.send_update(self.id, update)
-        await self._send_config_options(slug)
+        await self._set_mode_and_send_config_options(slug)
 
-    async def _send_config_options(self, mode: str) -> None:
+    async def _set_mode_and_send_config_options(self, mode: str) -> None:
         self._mode_slug = mode
         update = ConfigOptionUpdate(
             session_update="config_option_update", config_options=self.config_options
@@ -378,12 +383,12 @@ def _describe_mode(mode: Mode) -> str:
 EditorMcpServer = HttpMcpServer | SseMcpServer | AcpMcpServer | McpServerStdio
 
 
-def to_config_entries(servers: Sequence[EditorMcpServer] | None) -> dict[str, Any]:
+def to_mcp_config_entries(servers: Sequence[EditorMcpServer] | None) -> dict[str, Any]:
     """Raises RequestError for a server that cannot be reached from here."""
-    return {server.name: _to_config_entry(server) for server in servers or ()}
+    return {server.name: _to_mcp_config_entry(server) for server in servers or ()}
 
 
-def _to_config_entry(server: EditorMcpServer) -> dict[str, Any]:
+def _to_mcp_config_entry(server: EditorMcpServer) -> dict[str, Any]:
     match server:
         case McpServerStdio():
             env = {variable.name: variable.value for variable in server.env}

@@ -39,12 +39,12 @@ from joey.core.events import (
     TaskFinished,
     ToolFinished,
 )
-from joey.presentation.phrases import find_signal
+from joey.presentation.phrases import find_terminating_signal
 from joey.presentation.text import sanitize, to_one_line
 
 VIEWER_TIMEOUT_S = 5.0
 """Seconds that a viewer has to come, and to go."""
-MAX_UNREAD_BYTES = 1024 * 1024
+MAX_UNREAD_OUTPUT_BYTES = 1024 * 1024
 """Bytes that wait for a viewer that is slow; what comes beyond is left out."""
 MAX_EXIT_CODE = 255
 STILL_RUNNING_EXIT_CODE = 0
@@ -75,15 +75,15 @@ class TerminalView:
     def print_output(self, text: str) -> None:
         # A bare return is how progress is shown, and in a terminal it does no harm.
         data = "\r".join(map(sanitize, text.split("\r"))).encode("utf-8", "replace")
-        if self._buffered_bytes + len(data) > MAX_UNREAD_BYTES:
+        if self._buffered_bytes + len(data) > MAX_UNREAD_OUTPUT_BYTES:
             self._omitted_bytes += len(data)
             return
-        self._write(self._take_omission_note() + data)
+        self._write(self._pop_omission_note() + data)
 
     def end(self, code: int | None) -> None:
         """The command is over, or goes on unseen."""
         last = END_MARKER + bytes([min(max(code or STILL_RUNNING_EXIT_CODE, 0), MAX_EXIT_CODE)])
-        self._write(self._take_omission_note() + last)
+        self._write(self._pop_omission_note() + last)
         self._is_ended = True
 
     async def wait_until_connected(self) -> bool:
@@ -114,7 +114,7 @@ class TerminalView:
                 async with asyncio.timeout(VIEWER_TIMEOUT_S):
                     await self._viewer_disconnected_event.wait()
 
-    def _take_omission_note(self) -> bytes:
+    def _pop_omission_note(self) -> bytes:
         left_out, self._omitted_bytes = self._omitted_bytes, 0
         return f"\n[...{left_out} bytes omitted...]\n".encode() if left_out else b""
 
@@ -133,16 +133,16 @@ class TerminalView:
             self._writer.write(data)
 
 
-class EditorTerminals:
+class EditorTerminalViews:
     """Those of one editor."""
 
     def __init__(self, editor: Editor) -> None:
         self._editor = editor
         self._directory: Path | None = None
         self._server: asyncio.Server | None = None
-        self._views_by_number: dict[str, TerminalView] = {}
+        self._awaiting_views_by_number: dict[str, TerminalView] = {}
         self._view_count = 0
-        self._start_lock = asyncio.Lock()
+        self._server_start_lock = asyncio.Lock()
 
     @property
     def is_supported(self) -> bool:
@@ -160,30 +160,30 @@ class EditorTerminals:
         Raises:
             RequestError, TimeoutError, ConnectionError, OSError
         """
-        async with self._start_lock:
+        async with self._server_start_lock:
             directory = self._directory or await self._start_server()
         self._view_count += 1
         view = TerminalView(str(self._view_count), on_viewer_closed)
-        self._views_by_number[view.number] = view
+        self._awaiting_views_by_number[view.number] = view
         arguments = [view.number, to_one_line(command, 200)]
         try:
             view.terminal_id = await self._editor.open_terminal(
                 session_id, str(directory / "show"), arguments, str(cwd)
             )
         except BaseException:
-            self._views_by_number.pop(view.number, None)
+            self._awaiting_views_by_number.pop(view.number, None)
             view.end(None)  # a viewer may have come all the same
             raise
         return view
 
-    async def release_after_viewer(self, session_id: str, view: TerminalView) -> None:
+    async def release_after_viewer_closes(self, session_id: str, view: TerminalView) -> None:
         """Once the viewer is gone; what it has printed stays where it is shown."""
         await view.wait_until_disconnected()
         await self.release_now(session_id, view)
 
     async def release_now(self, session_id: str, view: TerminalView) -> None:
         """Whether or not anything is shown."""
-        self._views_by_number.pop(view.number, None)
+        self._awaiting_views_by_number.pop(view.number, None)
         try:
             await self._editor.release_terminal(session_id, view.terminal_id)
         except (RequestError, TimeoutError, ConnectionError) as error:
@@ -196,7 +196,7 @@ class EditorTerminals:
             await asyncio.to_thread(shutil.rmtree, self._directory, ignore_errors=True)
 
     async def _start_server(self) -> Path:
-        directory = await asyncio.to_thread(_create_directory)
+        directory = await asyncio.to_thread(_create_viewer_directory)
         try:
             self._server = await asyncio.start_unix_server(
                 self._handle_viewer, directory / _SOCKET_NAME
@@ -210,7 +210,7 @@ class EditorTerminals:
     async def _handle_viewer(self, reader: StreamReader, writer: StreamWriter) -> None:
         try:
             number = (await reader.readline()).decode("ascii", "replace").strip()
-            view = self._views_by_number.pop(number, None)
+            view = self._awaiting_views_by_number.pop(number, None)
             if view is not None:
                 await view.serve_viewer(reader, writer)
         except (ConnectionError, ValueError) as error:
@@ -219,7 +219,7 @@ class EditorTerminals:
             writer.close()
 
 
-def _create_directory() -> Path:
+def _create_viewer_directory() -> Path:
     """A folder of our own, with what the editor is to start: its name is what people see."""
     _remove_stale_directories(Path(tempfile.gettempdir()))
     directory = Path(tempfile.mkdtemp(prefix=_DIRECTORY_PREFIX))
@@ -248,7 +248,7 @@ def _remove_stale_directories(directory: Path) -> None:
 
 
 class CommandTerminals:
-    def __init__(self, terminals: EditorTerminals, get_session_id: Callable[[], str]) -> None:
+    def __init__(self, terminals: EditorTerminalViews, get_session_id: Callable[[], str]) -> None:
         self._terminals = terminals
         self._get_session_id = get_session_id
         self._is_enabled = True
@@ -274,7 +274,7 @@ class CommandTerminals:
                 if view is not None:
                     view.print_output(output)
             case ToolFinished(tool=tool) if tool == COMMAND_TOOL:
-                view = self._end_view(session.id, _get_exit_code(event))
+                view = self._end_view(session.id, _get_shell_exit_code(event))
                 if view is not None and not await view.wait_until_connected():
                     log.warning("the editor's terminal shows nothing, so output comes as text")
                     self._is_enabled = False
@@ -308,7 +308,7 @@ class CommandTerminals:
         await _wait_for_either(opening, stopped)
         if not opening.done():
             self._late_openings.add(opening)
-            self._start_release(self._release_late_view(opening))
+            self._start_release_job(self._release_late_view(opening))
             return None
         view = opening.result()
         if view is not None:
@@ -334,7 +334,7 @@ class CommandTerminals:
             view.end(None)
             await self._terminals.release_now(self._get_session_id(), view)
 
-    def _start_release(self, release: Coroutine[Any, Any, None]) -> None:
+    def _start_release_job(self, release: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(release)
         self._release_jobs.add(task)
         task.add_done_callback(self._release_jobs.discard)
@@ -344,13 +344,15 @@ class CommandTerminals:
         if view is None:
             return None
         view.end(code)
-        self._start_release(self._terminals.release_after_viewer(self._get_session_id(), view))
+        self._start_release_job(
+            self._terminals.release_after_viewer_closes(self._get_session_id(), view)
+        )
         return view
 
 
-def _get_exit_code(event: ToolFinished) -> int | None:
+def _get_shell_exit_code(event: ToolFinished) -> int | None:
     """As a shell tells it."""
-    name = find_signal(event)
+    name = find_terminating_signal(event)
     return 128 + signal.Signals[name] if name in signal.Signals.__members__ else event.exit_code
 
 

@@ -80,7 +80,7 @@ _TOOL_TITLES: dict[str, str] = {
     "attempt_completion": "Hand over the result of the subtask",
 }
 _EDIT_TOOLS = frozenset(name for name, kind in TOOL_KINDS.items() if kind == "edit")
-_DETAIL_KEYS = ("path", "regex", "query", "mode", "command", "skill", "action", "url")
+_TITLE_DETAIL_KEYS = ("path", "regex", "query", "mode", "command", "skill", "action", "url")
 
 ToolCallContent = ContentToolCallContent | FileEditToolCallContent
 
@@ -111,7 +111,7 @@ def build_prepared_view(
     tool = event.tool or ""
     if tool == COMMAND_TOOL:
         return _build_command_view(event.text, event.path, arguments)
-    row = decode_row(event.text)
+    row = decode_row_json(event.text)
     if str(row.get("type")).endswith(("_mcp_tool", "_mcp_resource")):
         return _build_mcp_call_view(row, arguments, get_tool_kind(tool))
     hunks = fix_final_newlines(
@@ -126,17 +126,19 @@ def build_prepared_view(
         )
         for hunk in hunks
     )
-    locations = [*((hunk.path, hunk.line) for hunk in hunks)] or _find_locations(event.path, row)
+    locations = [*((hunk.path, hunk.first_changed_line) for hunk in hunks)] or _find_locations(
+        event.path, row
+    )
     return ToolCallView(
         _resolve_edit_kind(tool, event.diff, hunks),
-        f"{_get_tool_title(tool)} {_format_detail(event.path, row)}".strip(),
+        f"{_get_tool_title(tool)} {_format_title_detail(event.path, row)}".strip(),
         edits or _build_fallback_content(tool, event, row),
         tuple(ToolCallLocation(path=str(workspace / path), line=line) for path, line in locations),
         None if tool in _EDIT_TOOLS else arguments or None,
     )
 
 
-def decode_row(text: str) -> dict[str, Any]:
+def decode_row_json(text: str) -> dict[str, Any]:
     """What a row of the history says in JSON; nothing when it is no JSON."""
     try:
         row = msgspec.json.decode(text or "{}")
@@ -235,9 +237,9 @@ def _build_fallback_content(
     return ()
 
 
-def _format_detail(path: str | None, row: dict[str, Any]) -> str:
+def _format_title_detail(path: str | None, row: dict[str, Any]) -> str:
     named = {"path": path} | row if path else row
-    values = (str(named[key]) for key in _DETAIL_KEYS if named.get(key))
+    values = (str(named[key]) for key in _TITLE_DETAIL_KEYS if named.get(key))
     if several := _get_batch_items(row):
         values = (str(item.get("path")) for item in several)
     return to_one_line(" ".join(values), 160)
@@ -268,7 +270,7 @@ class DiffHunk(Struct, frozen=True):
     old_text: str | None
     """None: the file is new."""
     new_text: str
-    line: int
+    first_changed_line: int
     """Where the change begins, in the file as it will be."""
 
 
@@ -286,7 +288,7 @@ def fix_final_newlines(hunks: Iterable[DiffHunk], contents: Iterable[str]) -> li
     """Whether a new file ends with a line break is in the model's own `contents`, not in a diff."""
     exact = {content.replace("\r\n", "\n") for content in contents}
     return [
-        DiffHunk(hunk.path, None, hunk.new_text[:-1], hunk.line)
+        DiffHunk(hunk.path, None, hunk.new_text[:-1], hunk.first_changed_line)
         if hunk.old_text is None and hunk.new_text not in exact and hunk.new_text[:-1] in exact
         else hunk
         for hunk in hunks
@@ -334,7 +336,7 @@ class _HunkBuilder:
         )
 
 
-MAX_RESULT_CHARS = 32 * 1024
+MAX_CODE_BLOCK_CHARS = 32 * 1024
 _CODE_FENCE_RE = re.compile(r"^ {0,3}(`{3,})", re.MULTILINE)
 
 
@@ -347,7 +349,7 @@ def format_code_block(text: str, language: str = "", *, unlimited: bool = False)
     return f"{fence}{language}\n{text.rstrip()}\n{fence}"
 
 
-def clip_text(text: str, max_chars: int = MAX_RESULT_CHARS) -> str:
+def clip_text(text: str, max_chars: int = MAX_CODE_BLOCK_CHARS) -> str:
     """Head and tail of a text that is too long."""
     if len(text) <= max_chars:
         return text

@@ -34,7 +34,7 @@ from joey.acp.tool_calls import (
     build_prepared_view,
     build_terminal_content,
     build_text_content,
-    decode_row,
+    decode_row_json,
     format_code_block,
     get_tool_kind,
 )
@@ -71,7 +71,7 @@ from joey.presentation.phrases import (
     describe_failure,
     describe_provider_error,
     describe_retry,
-    find_signal,
+    find_terminating_signal,
 )
 from joey.presentation.questions import format_answer_hint, format_question, parse_follow_up
 from joey.presentation.text import sanitize
@@ -161,11 +161,11 @@ class UpdateEncoder:
     @property
     def running_command(self) -> str | None:
         """What the command is that is at work."""
-        return next((call.command for call in self._get_running_calls()), None)
+        return next((call.command for call in self._get_running_command_calls()), None)
 
     def set_running_terminal(self, terminal_id: str | None) -> None:
         """Where the output of the command at work is to be seen: here, without a terminal."""
-        for call in self._get_running_calls():
+        for call in self._get_running_command_calls():
             call.terminal_id = terminal_id
 
     # The task --------------------------------------------------------------------------------
@@ -268,7 +268,7 @@ class UpdateEncoder:
             ):
                 yield from self._encode_message(event.ts, sanitize(event.text))
             case RowKind.COMMAND_OUTPUT:
-                for call in self._get_running_calls():
+                for call in self._get_running_command_calls():
                     call.output = event.text
             case RowKind.ERROR if event.text not in _HIDDEN_ERRORS:
                 self._pending_error = event
@@ -357,7 +357,7 @@ class UpdateEncoder:
         return build_prepared_view(event, self._call_inputs.get(call_id, {}), self._workspace)
 
     def _encode_output(self, output: str) -> Iterator[SessionUpdate]:
-        for call in self._get_running_calls():
+        for call in self._get_running_command_calls():
             is_new = not call.output
             call.output = (call.output + output)[-MAX_RUNNING_OUTPUT_CHARS:]
             if call.terminal_id is not None:
@@ -368,7 +368,7 @@ class UpdateEncoder:
             shown = build_text_content(format_code_block(call.output))
             yield self._build_progress(call, content=[*call.view.content, shown])
 
-    def _get_running_calls(self) -> list[_OpenCall]:
+    def _get_running_command_calls(self) -> list[_OpenCall]:
         """Commands run one after the other, so that the first is the one that is at work."""
         return [call for call in self._open_calls.values() if call.tool == COMMAND_TOOL][:1]
 
@@ -380,7 +380,7 @@ class UpdateEncoder:
         if call.is_rejected:
             yield self._build_progress(call, status="failed")
             return
-        failed = event.is_error or bool(event.exit_code or find_signal(event))
+        failed = event.is_error or bool(event.exit_code or find_terminating_signal(event))
         status = "failed" if failed else "completed"
         if call.view.kind == "edit" and not event.is_error:
             yield self._build_progress(call, status=status)
@@ -455,35 +455,37 @@ def _encode_imported_row(
             image_uris = tuple(map(str, images)) if isinstance(images, list) else ()
             yield from build_user_message_chunks(ts, text, image_uris)
         case RowKind.TEXT | RowKind.COMPLETION_RESULT | RowKind.SUBTASK_RESULT if text.strip():
-            yield _build_message_update(ts, text)
+            yield _build_imported_message_update(ts, text)
         case AskKind.FOLLOWUP:
             question = parse_follow_up(text)
             suggested = "".join(f"\n- {suggestion.answer}" for suggestion in question.suggestions)
-            yield _build_message_update(ts, f"{question.question}\n{suggested}".rstrip())
+            yield _build_imported_message_update(ts, f"{question.question}\n{suggested}".rstrip())
         case RowKind.REASONING if text.strip():
             block = TextContentBlock(type="text", text=sanitize(text))
             yield AgentThoughtChunk(
                 session_update="agent_thought_chunk", content=block, message_id=str(ts)
             )
         case AskKind.COMMAND:
-            yield _build_call_update(ts, COMMAND_TOOL, text, workspace, output.get(ts, ""))
+            yield _build_imported_call_update(ts, COMMAND_TOOL, text, workspace, output.get(ts, ""))
         case RowKind.TOOL | AskKind.USE_MCP_SERVER:
-            tool = str(decode_row(text).get("tool") or "use_mcp_tool")
+            tool = str(decode_row_json(text).get("tool") or "use_mcp_tool")
             if tool not in _HIDDEN_ROW_TOOLS:
-                yield _build_call_update(ts, _TOOL_BY_ROW_TOOL.get(tool, tool), text, workspace)
+                yield _build_imported_call_update(
+                    ts, _TOOL_BY_ROW_TOOL.get(tool, tool), text, workspace
+                )
 
 
-def _build_message_update(ts: int, text: str) -> SessionUpdate:
+def _build_imported_message_update(ts: int, text: str) -> SessionUpdate:
     block = TextContentBlock(type="text", text=f"{sanitize(text)}\n\n")
     return AgentMessageChunk(
         session_update="agent_message_chunk", content=block, message_id=str(ts)
     )
 
 
-def _build_call_update(
+def _build_imported_call_update(
     ts: int, tool: str, text: str, workspace: Path, output: str = ""
 ) -> SessionUpdate:
-    row = {} if tool == COMMAND_TOOL else decode_row(text)
+    row = {} if tool == COMMAND_TOOL else decode_row_json(text)
     path, diff = row.get("path"), row.get("diff") or row.get("content")
     asked = AskOpened(
         ts=ts,

@@ -56,11 +56,11 @@ def load_customizations(
     trust_root: Path | None = None,
 ) -> FileCustomizations:
     """`trust_root` is the workspace whose trust counts, where that is not the folder itself."""
-    return FileCustomizations(_build_locations(files, home, env, trust_root), settings)
+    return FileCustomizations(_build_customization_paths(files, home, env, trust_root), settings)
 
 
-def build_scopes(files: LocalFiles, home: Path, env: Mapping[str, str]) -> ConfigScopes:
-    return resolve_scopes(_build_locations(files, home, env))
+def build_config_scopes(files: LocalFiles, home: Path, env: Mapping[str, str]) -> ConfigScopes:
+    return resolve_scopes(_build_customization_paths(files, home, env))
 
 
 def apply_project_restrictions(
@@ -68,21 +68,23 @@ def apply_project_restrictions(
 ) -> Settings:
     """As strict as the project wants them."""
     return restrict_settings(
-        settings, read_restrictions(build_scopes(files, home, env), UntrustedFileReader())
+        settings, read_restrictions(build_config_scopes(files, home, env), UntrustedFileReader())
     )
 
 
 def list_modes_to_trust(
     files: LocalFiles, home: Path, env: Mapping[str, str]
 ) -> tuple[TrustItem, ...]:
-    return list_mode_trust_items(_build_locations(files, home, env))
+    return list_mode_trust_items(_build_customization_paths(files, home, env))
 
 
 def load_modes(
     workspace: Path, home: Path, env: Mapping[str, str], settings: Settings
 ) -> tuple[Mode, ...]:
     """Raises WorkspaceError."""
-    return load_available_modes(_build_locations(LocalFiles(workspace), home, env), settings)
+    return load_available_modes(
+        _build_customization_paths(LocalFiles(workspace), home, env), settings
+    )
 
 
 def check_mode(slug: str | None, modes: Callable[[], tuple[Mode, ...]]) -> None:
@@ -95,7 +97,7 @@ def check_mode(slug: str | None, modes: Callable[[], tuple[Mode, ...]]) -> None:
     raise ConfigError(f"There is no mode {slug!r}.{suggestion} Known ones: {', '.join(known)}.")
 
 
-def _build_locations(
+def _build_customization_paths(
     files: LocalFiles, home: Path, env: Mapping[str, str], trust_root: Path | None = None
 ) -> CustomizationPaths:
     def hides(path: Path) -> bool:
@@ -149,7 +151,7 @@ def list_active_hooks(workspace: Path) -> tuple[tuple[Hook, ...], int]:
 
 def load_project_hooks(files: LocalFiles, home: Path, env: Mapping[str, str]) -> ProjectHooks:
     """Those that a project wants, trusted or not."""
-    return read_project_hooks(build_scopes(files, home, env))
+    return read_project_hooks(build_config_scopes(files, home, env))
 
 
 def is_trusted(home: Path, workspace: Path, contents: Mapping[str, bytes]) -> bool:

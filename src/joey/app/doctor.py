@@ -47,19 +47,21 @@ class FoundKey(Struct, frozen=True):
 def find_keys(env: Mapping[str, str]) -> list[FoundKey]:
     """Every key that is found, by name. Raises ConfigError."""
     found = [
-        FoundKey(name, kind.name, _find_key_error(env[name], kind.name))
+        FoundKey(name, kind.name, _explain_bad_key(env[name], kind.name))
         for kind in PROVIDER_SPECS
         for name in kind.key_variables
         if env.get(name)
     ]
     for name, profile in load_profiles(resolve_joey_home(env)).profiles.items():
         if profile.api_key:
-            error = _find_key_error(profile.api_key, profile.provider, profile.base_url is not None)
+            error = _explain_bad_key(
+                profile.api_key, profile.provider, profile.base_url is not None
+            )
             found.append(FoundKey(f"profile {name}", profile.provider, error))
     return found
 
 
-def _find_key_error(key: str, provider: str, is_gateway: bool = False) -> str:
+def _explain_bad_key(key: str, provider: str, is_gateway: bool = False) -> str:
     text = key.strip()
     if not text:
         return "it is empty"
@@ -94,10 +96,10 @@ def find_exposures(home: Path) -> list[FileExposure]:
     if not home.exists():
         return []
     named = [home, *(home / name for name in _PRIVATE_FILES), home / "tasks", home / "worktrees"]
-    return [found for path in named if (found := _check_exposure(path)) is not None]
+    return [found for path in named if (found := _find_exposure(path)) is not None]
 
 
-def _check_exposure(path: Path) -> FileExposure | None:
+def _find_exposure(path: Path) -> FileExposure | None:
     try:
         status = path.lstat()
     except OSError:
@@ -145,7 +147,7 @@ def find_orphaned_worktrees(home: Path) -> list[Path]:
     ]
 
 
-def check_index(home: Path) -> str:
+def explain_index_damage(home: Path) -> str:
     """What is wrong with the index of tasks; nothing when it is well, or not made yet."""
     path = home / INDEX_FILE
     if not path.exists():
@@ -175,7 +177,7 @@ def list_quarantined_files(home: Path) -> list[Path]:
     return sorted(directory.iterdir()) if directory.is_dir() else []
 
 
-def list_untrusted_items(workspace: Path) -> tuple[str, ...]:
+def list_untrusted_titles(workspace: Path) -> tuple[str, ...]:
     """What this folder would run, if it were trusted. Raises UserError."""
     from joey.app.trust import WorkspaceTrust
 

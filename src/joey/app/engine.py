@@ -9,7 +9,7 @@ from pathlib import Path
 
 from joey.app.mcp_pool import McpServerPool
 from joey.app.options import resolve_options
-from joey.app.runtime import CodeIndexPool, build_runtime
+from joey.app.runtime import ConfiguredIndexPool, build_runtime
 from joey.config.home import resolve_joey_home
 from joey.engine.engine import Engine, StoredTaskState, TaskOptions
 from joey.engine.runtime import TaskRuntime
@@ -40,7 +40,7 @@ def open_engine(
     store: Store = MemoryStore() if ephemeral else open_store(home, env)
     registry = Registry(build_default_tools())
     servers = McpServerPool(home, env)
-    indexes = CodeIndexPool(home, env, kept=not ephemeral)
+    indexes = ConfiguredIndexPool(home, env, persistent=not ephemeral)
     checkpoints = CheckpointStorePool(home, persistent=not ephemeral)
 
     worktrees = None if ephemeral else resolve_worktrees_directory(home)

@@ -92,7 +92,7 @@ class PathIndex:
         self._paths = sorted((*directories, *paths), key=_build_sort_key)
         self._lower_paths = [path.lower() for path in self._paths]
         self._path_searcher = _LineSearcher(self._lower_paths)
-        self._name_searcher = _LineSearcher([_extract_name(low) for low in self._lower_paths])
+        self._name_searcher = _LineSearcher([_get_basename(low) for low in self._lower_paths])
 
     def find(self, typed: str, limit: int = MAX_RESULTS) -> list[str]:
         """Names whose last part begins so come first, then those that have it somewhere, then
@@ -125,7 +125,7 @@ class PathIndex:
 
     def _rank_match(self, number: int, low: str) -> tuple[bool, bool, int, str]:
         path = self._lower_paths[number]
-        last = _extract_name(path)
+        last = _get_basename(path)
         return last != low, low not in last, len(path), path
 
 
@@ -163,7 +163,7 @@ def _build_sort_key(path: str) -> tuple[int, bool, str]:
     return path.count("/", 0, -1), path.startswith("."), path
 
 
-def _extract_name(path: str) -> str:
+def _get_basename(path: str) -> str:
     return path.rstrip("/").rpartition("/")[2]
 
 

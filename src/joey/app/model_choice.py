@@ -160,7 +160,7 @@ def _choose_previous_model(
             flags = ModelFlags(model=model, profile=previous.profile)
     else:
         provider = previous.provider or DEFAULT_PROVIDER
-        flags, profiles = _resolve_task_address(
+        flags, profiles = _find_flags_for_address(
             model, provider, previous.base_url, known, profiles, env
         )
     chosen = choose_profile(
@@ -217,7 +217,7 @@ def _choose_with_own_key(given: Profile, secrets: TaskSecrets) -> ModelChoice:
     return ModelChoice(chosen, route, secrets)
 
 
-def _resolve_task_address(
+def _find_flags_for_address(
     model: str | None,
     provider: str,
     address: str,

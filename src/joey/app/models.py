@@ -22,7 +22,7 @@ from joey.config.home import resolve_joey_home
 from joey.config.profiles import choose_profile, find_base_url, load_profiles
 from joey.core.models import ModelInfo
 from joey.core.settings import Profile
-from joey.errors import ConfigError, ProviderError, ProviderFailure, UserError
+from joey.errors import ConfigError, ProviderError, ProviderFailureKind, UserError
 from joey.providers.anthropic import build_headers, should_use_legacy_api
 from joey.providers.connection import HttpAddress, HttpConnection, connect, find_proxy, parse_url
 from joey.providers.http_reader import ProtocolError, ResponseEnd, ResponseHead, ResponseReader
@@ -182,7 +182,7 @@ def _build_headers(profile: Profile) -> dict[str, str]:
 LOCAL_PROVIDERS = tuple(kind for kind in PROVIDER_SPECS if kind.is_local)
 LOCAL_TIMEOUT_S = 0.8
 """Seconds for all of them together, since they are asked at once."""
-MAX_MODELS = 500
+MAX_LISTED_MODELS = 500
 
 
 class LocalServer(Struct, frozen=True):
@@ -228,7 +228,7 @@ def parse_model_names(
     entries = payload.get(group) if answer.status == 200 and isinstance(payload, dict) else None
     if not isinstance(entries, list):
         return None
-    named = (entry.get(name) for entry in entries[:MAX_MODELS] if isinstance(entry, dict))
+    named = (entry.get(name) for entry in entries[:MAX_LISTED_MODELS] if isinstance(entry, dict))
     return [each for each in named if isinstance(each, str) and each and each.isprintable()]
 
 
@@ -290,10 +290,10 @@ async def http_get(
                 connection.abort()
     except TimeoutError as error:
         text = f"{target.host_and_port} did not answer within {seconds:g} seconds."
-        raise ProviderError(text, failure=ProviderFailure.NETWORK) from error
+        raise ProviderError(text, failure=ProviderFailureKind.NETWORK) from error
     except (OSError, ProtocolError) as error:
         text = f"{target.host_and_port} does not answer like a web server ({error})."
-        raise ProviderError(text, failure=ProviderFailure.NETWORK) from error
+        raise ProviderError(text, failure=ProviderFailureKind.NETWORK) from error
 
 
 async def _read_response(connection: HttpConnection) -> HttpGetResponse:

@@ -95,7 +95,7 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
     env = os.environ if env is None else env
     home = home or resolve_joey_home(env)
     workspace = resolve_workspace(workspace)
-    settings = _load_settings(home, unattended=policy is not None)
+    settings = _load_run_settings(home, unattended=policy is not None)
     if no_sandbox:
         settings = structs.replace(settings, sandbox="off")
     settings = apply_permission_flags(settings, yes, require_approval, allow, deny, allow_writes)
@@ -188,7 +188,7 @@ def collect_settings_warnings(env: Mapping[str, str] | None = None) -> tuple[str
     return (*filter(None, (about_profiles,)), *describe_unknown_settings(home))
 
 
-def _load_settings(home: Path, *, unattended: bool) -> Settings:
+def _load_run_settings(home: Path, *, unattended: bool) -> Settings:
     settings = load_settings(home)
     if unattended and not settings.command_execution_timeout:
         return structs.replace(settings, command_execution_timeout=UNATTENDED_COMMAND_TIMEOUT_S)
@@ -333,7 +333,7 @@ _STORED_SETTINGS = frozenset(Settings.__struct_encode_fields__) - PRIVATE_KEYS -
 class _ClientConfiguration(Struct, frozen=True):
     settings: dict[str, Any]
     profile_keys: dict[str, Any]
-    profile: str | None
+    profile_name: str | None
     mode: str | None
 
 
@@ -350,11 +350,11 @@ def apply_configuration(
     """
     env = os.environ if env is None else env
     home = home or resolve_joey_home(env)
-    parsed = _parse_configuration(values)
+    parsed = _split_client_configuration(values)
     settings = _overlay_settings(options.settings, parsed, options.workspace, home, env)
-    options = _apply_settings(options, settings, parsed)
+    options = _apply_client_settings(options, settings, parsed)
     profiles = load_profiles(home)
-    if parsed.profile is not None:
+    if parsed.profile_name is not None:
         base = _choose_user_model(parsed, profiles, env)
     elif parsed.profile_keys:
         base = ModelChoice(options.profile, options.route, options.secrets)
@@ -372,7 +372,7 @@ def build_new_options(
         ConfigError: naming the key that does not fit.
     """
     user_settings = load_settings(home)
-    parsed = _parse_configuration(values)
+    parsed = _split_client_configuration(values)
     settings = _overlay_settings(user_settings, parsed, workspace, home, env)
     base = _choose_user_model(parsed, load_profiles(home), env)
     options = ResolvedTaskOptions(
@@ -382,7 +382,7 @@ def build_new_options(
         route=base.route,
         limits=limits,
     )
-    options = _apply_settings(options, settings, parsed)
+    options = _apply_client_settings(options, settings, parsed)
     return _apply_model_choice(options, _apply_client_keys(base, parsed, env))
 
 
@@ -390,10 +390,10 @@ def _choose_user_model(
     parsed: _ClientConfiguration, profiles: Profiles, env: Mapping[str, str]
 ) -> ModelChoice:
     try:
-        return choose_user_model(parsed.profile, profiles, env)
+        return choose_user_model(parsed.profile_name, profiles, env)
     except ConfigError:
         fields = convert_client_fields(parsed.profile_keys, Profile().provider)
-        base = None if parsed.profile else build_client_choice(profiles.active, fields)
+        base = None if parsed.profile_name else build_client_choice(profiles.active_name, fields)
         if base is None:
             raise
         return base
@@ -422,12 +422,12 @@ def build_resume_options(
     Raises:
         ConfigError
     """
-    parsed = _parse_configuration(values)
+    parsed = _split_client_configuration(values)
     preferences = ConfigStore(home)
     settings = _overlay_settings(preferences.load_settings(), parsed, workspace, home, env)
-    options = _apply_settings(TaskOptions(workspace=workspace), settings, parsed)
-    if parsed.profile is not None:
-        base = choose_user_model(parsed.profile, preferences.load_profiles(), env)
+    options = _apply_client_settings(TaskOptions(workspace=workspace), settings, parsed)
+    if parsed.profile_name is not None:
+        base = choose_user_model(parsed.profile_name, preferences.load_profiles(), env)
     elif parsed.profile_keys:
         fields = convert_client_fields(parsed.profile_keys, task.provider)
         base = choose_resumed_model(fields, task, secrets, preferences.load_profiles(), env)
@@ -436,15 +436,19 @@ def build_resume_options(
     return _apply_model_choice(options, _apply_client_keys(base, parsed, env))
 
 
-def _parse_configuration(values: dict[str, Any]) -> _ClientConfiguration:
+def _split_client_configuration(values: dict[str, Any]) -> _ClientConfiguration:
     settings, keys = split_settings_and_profile(
         {name: value for name, value in values.items() if value is not None}
     )
-    profile = _check_name("currentApiConfigName", settings.pop("currentApiConfigName", None))
-    return _ClientConfiguration(settings, keys, profile, _check_name("mode", settings.get("mode")))
+    profile = _require_text_or_none(
+        "currentApiConfigName", settings.pop("currentApiConfigName", None)
+    )
+    return _ClientConfiguration(
+        settings, keys, profile, _require_text_or_none("mode", settings.get("mode"))
+    )
 
 
-def _check_name(key: str, value: object) -> str | None:
+def _require_text_or_none(key: str, value: object) -> str | None:
     if value is not None and not isinstance(value, str):
         raise ConfigError(f"{key} must be text, not {type(value).__name__}.")
     return value
@@ -465,7 +469,7 @@ def _overlay_settings(
 _Options = TypeVar("_Options", bound=TaskOptions)
 
 
-def _apply_settings(
+def _apply_client_settings(
     options: _Options, settings: Settings, parsed: _ClientConfiguration
 ) -> _Options:
     private = {name: value for name, value in parsed.settings.items() if name in PRIVATE_KEYS}

@@ -104,7 +104,7 @@ class PermissionExplainer:
             flagged = structs.replace(flagged, sandbox="off")
         self.settings = apply_project_restrictions(LocalFiles(directory), home, env, flagged)
         self._registry = Registry(build_default_tools())
-        self._shell = BashGrammar()
+        self._shell_grammar = BashGrammar()
         scope = build_file_scope(flags, home, env)
         self._context = _build_context(directory, home, env, self.settings, scope, mode)
 
@@ -168,7 +168,7 @@ class PermissionExplainer:
         self, claims: tuple[Claim, ...], commands: tuple[tuple[str, ...], ...] = ()
     ) -> PermissionExplanation:
         sandbox = next((claim.sandbox for claim in claims if claim.sandbox is not None), UNSET)
-        match decide(claims, self.settings, self._shell.parse_chain):
+        match decide(claims, self.settings, self._shell_grammar.parse_chain):
             case Allow(rule):
                 return PermissionExplanation("allow", rule, f"allowed by {rule}", commands, sandbox)
             case Ask(reason):
@@ -215,7 +215,7 @@ def _build_context(
     )
 
 
-_SWITCH_ONLY_TOOLS = {
+_ACCESS_BY_SWITCH_ONLY_TOOL = {
     "switch_mode": Access.SWITCH_MODE,
     "new_task": Access.DELEGATE,
     "attempt_completion": Access.DELEGATE,
@@ -231,7 +231,7 @@ _EDIT_TOOLS = frozenset({"apply_diff", "apply_patch", "edit", "edit_file", "gene
 _EDIT_TOOLS |= {"insert_content", "search_replace", "write_to_file"}
 
 
-class TaskReport(Struct, frozen=True):
+class TaskAuditReport(Struct, frozen=True):
     id: str
     title: str
     workspace: str
@@ -241,8 +241,8 @@ class TaskReport(Struct, frozen=True):
 
 
 class DecisionDifference(Struct, frozen=True):
-    task: str
-    call: AuditEntry
+    task_id: str = field(name="task")
+    recorded_call: AuditEntry = field(name="call")
     new_explanation: PermissionExplanation = field(name="now")
 
 
@@ -263,12 +263,12 @@ class PermissionAudit:
         self._registry = Registry(build_default_tools())
         self._explainers: dict[tuple[str, str], PermissionExplainer | None] = {}
 
-    def list_latest(self, count: int, workspace: Path | None = None) -> list[TaskMetadata]:
+    def list_latest_tasks(self, count: int, workspace: Path | None = None) -> list[TaskMetadata]:
         tasks = self._store.list_tasks()
         directory = None if workspace is None else str(workspace)
         return [task for task in tasks if directory in (None, task.workspace)][:count]
 
-    def find_by_prefix(self, start: str) -> list[TaskMetadata]:
+    def find_tasks_by_prefix(self, start: str) -> list[TaskMetadata]:
         """Tasks whose id begins like this."""
         start = start.removeprefix("task_")
         return [task for task in self._store.list_tasks() if start and task.id.startswith(start)]
@@ -276,11 +276,11 @@ class PermissionAudit:
     def list_task_ids(self) -> Sequence[str]:
         return self._store.list_ids()
 
-    def iter_reports(self, tasks: Sequence[TaskMetadata]) -> Iterator[TaskReport]:
+    def iter_reports(self, tasks: Sequence[TaskMetadata]) -> Iterator[TaskAuditReport]:
         for task in tasks:
             calls, problem = self._read_calls(task)
             entries = tuple(each.entry for each in calls)
-            yield TaskReport(task.id, task.title, task.workspace, entries, problem)
+            yield TaskAuditReport(task.id, task.title, task.workspace, entries, problem)
 
     async def compare_decisions(
         self, tasks: Sequence[TaskMetadata], flags: PermissionFlags
@@ -323,8 +323,8 @@ class PermissionAudit:
     ) -> tuple[Claim, ...]:
         """Raises ToolError."""
         name, subject = self._resolve_tool_name(each.entry.tool), each.entry.subject
-        if name in _SWITCH_ONLY_TOOLS:
-            return (Claim(_SWITCH_ONLY_TOOLS[name], subject=subject),)
+        if name in _ACCESS_BY_SWITCH_ONLY_TOOL:
+            return (Claim(_ACCESS_BY_SWITCH_ONLY_TOOL[name], subject=subject),)
         if name in _READ_TOOLS or name in _EDIT_TOOLS:
             access = Access.READ if name in _READ_TOOLS else Access.WRITE
             paths = dict.fromkeys(iter_argument_paths(each.call.input)) or {

@@ -13,7 +13,7 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
-from joey.app.customizations import build_scopes
+from joey.app.customizations import build_config_scopes
 from joey.app.options import apply_permission_flags
 from joey.app.permission_explanations import PermissionFlags
 from joey.config.home import resolve_joey_home, resolve_user_home
@@ -40,9 +40,9 @@ from joey.workspace.ignore import IGNORE_FILE_NAME as IGNORE_FILE
 
 _FIELD_BY_SETTING = {field.encode_name: field.name for field in structs.fields(Settings)}
 _SETTING_BY_FIELD = {field: name for name, field in _FIELD_BY_SETTING.items()}
-_WORKSPACE_PATH = ResolvedPath(original="", path=Path("/x"), display_path="", is_inside=True)
+_WORKSPACE_PATH = ResolvedPath(path_as_given="", path=Path("/x"), display_path="", is_inside=True)
 _OUTSIDE_PATH = structs.replace(_WORKSPACE_PATH, is_inside=False)
-_READABLE_OUTSIDE_PATH = structs.replace(_OUTSIDE_PATH, is_readable=True)
+_READABLE_OUTSIDE_PATH = structs.replace(_OUTSIDE_PATH, can_read_without_approval=True)
 _PROTECTED_PATH = structs.replace(_WORKSPACE_PATH, is_protected=True)
 _CALL_KINDS = (
     ("reading files here", ToolGroup.READ, Claim(Access.READ, path=_WORKSPACE_PATH)),
@@ -239,7 +239,7 @@ class SettingSources:
         if flags.no_sandbox:
             self._settings_with_flags = structs.replace(self._settings_with_flags, sandbox="off")
         project = read_restrictions(
-            build_scopes(LocalFiles(workspace), home, env), UntrustedFileReader()
+            build_config_scopes(LocalFiles(workspace), home, env), UntrustedFileReader()
         )
         self.settings = restrict_settings(self._settings_with_flags, project)
         """Those of a task that would begin now."""

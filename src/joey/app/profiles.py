@@ -22,7 +22,7 @@ from joey.config.profiles import (
     collect_given_keys,
     find_api_key,
     find_base_url,
-    get_api_key_field,
+    get_api_key_field_name,
     load_profiles,
 )
 from joey.config.schema import ConfigKey, describe_profile_keys, find_key, parse_value
@@ -31,10 +31,10 @@ from joey.core.settings import Profile
 from joey.errors import ConfigError, NoModelError
 from joey.providers.registry import PROVIDER_SPECS, ProviderSpec, find_provider_spec
 
-API_KEY_NAME = "apiKey"
-_SHOWN_KEY_CHARS = 4
+API_KEY_FIELD = "apiKey"
+_UNMASKED_KEY_CHARS = 4
 """Letters of a long key that are shown, so that one knows which it is."""
-_MIN_PARTLY_SHOWN_KEY_CHARS = 20
+_MIN_PARTLY_MASKED_KEY_CHARS = 20
 
 
 class ProfileValue(Struct, frozen=True):
@@ -51,7 +51,7 @@ class ProfileAdmin:
     def __init__(self, home: Path | None = None, env: Mapping[str, str] | None = None) -> None:
         self._env = os.environ if env is None else env
         self._home = home or resolve_joey_home(self._env)
-        self._preferences = ConfigStore(self._home)
+        self._config_store = ConfigStore(self._home)
 
     @property
     def path(self) -> Path:
@@ -60,25 +60,25 @@ class ProfileAdmin:
     @property
     def active_name(self) -> str:
         """Raises ConfigError."""
-        return self._preferences.load_profiles().active
+        return self._config_store.load_profiles().active_name
 
     @property
     def active_profile_warning(self) -> str:
         """What is wrong with the choice of the active one, and what to do. Raises ConfigError."""
-        return self._preferences.load_profiles().missing_active_warning
+        return self._config_store.load_profiles().missing_active_warning
 
     def repair_active_profile(self) -> str | None:
         """Write down which profile is used, where the file names one that does not exist; its
         name, or None when it has to be chosen by the person. Raises ConfigError."""
-        known = self._preferences.load_profiles()
-        if known.missing_active is None or known.active not in known.profiles:
+        known = self._config_store.load_profiles()
+        if known.missing_active_name is None or known.active_name not in known.profiles:
             return None
-        self._preferences.activate_profile(known.active)
-        return known.active
+        self._config_store.activate_profile(known.active_name)
+        return known.active_name
 
     def list_profiles(self) -> dict[str, Profile]:
         """Without their keys. Raises ConfigError."""
-        known = self._preferences.load_profiles().profiles
+        known = self._config_store.load_profiles().profiles
         return {name: structs.replace(each, api_key=None) for name, each in known.items()}
 
     def describe_profile(self, name: str | None = None) -> list[ProfileValue]:
@@ -87,19 +87,19 @@ class ProfileAdmin:
         Raises:
             ConfigError: there is none of this name, or nothing was ever chosen.
         """
-        profiles = self._preferences.load_profiles()
+        profiles = self._config_store.load_profiles()
         if name is not None and name not in profiles.profiles:
             raise ConfigError(
                 f"There is no profile '{name}'. {_describe_known_profiles(profiles.profiles)}"
             )
-        known = profiles.profiles.get(name or profiles.active)
+        known = profiles.profiles.get(name or profiles.active_name)
         if known is None or name is None:
             effective = choose_profile(
                 profiles=profiles, env=self._env, kinds=PROVIDER_SPECS, profile=name
             )
         else:
             effective = known
-        written = None if known is None else self._preferences.get_profile_entry(known.name)
+        written = None if known is None else self._config_store.get_profile_entry(known.name)
         return list(self._build_values(effective, known, collect_given_keys(written or {})))
 
     def _build_values(
@@ -117,9 +117,9 @@ class ProfileAdmin:
             origin = _find_origin(key, value, mine, kind, self._env)
             values.append(ProfileValue(key, mask_value(key, value), origin))
         if effective.api_key is None and (find_api_key(kind, self._env)):
-            variable = _find_key_variable(kind, self._env)
+            variable = _find_api_key_variable(kind, self._env)
             values.append(
-                ProfileValue(API_KEY_NAME, mask_key(find_api_key(kind, self._env) or ""), variable)
+                ProfileValue(API_KEY_FIELD, mask_key(find_api_key(kind, self._env) or ""), variable)
             )
         return values
 
@@ -132,20 +132,20 @@ class ProfileAdmin:
         self.check_new_profile(name, provider)
         given = {"provider": find_provider_spec(provider).name, **values}
         given = {key: value for key, value in given.items() if value}
-        self._preferences.save_profile(name, given, activate=False, exists=False)
+        self._config_store.save_profile(name, given, activate=False, exists=False)
 
     def check_new_profile(self, name: str, provider: str) -> None:
         """Raises ConfigError for what could not be added, before anybody is asked for a key."""
         if not name.strip() or not name.isprintable():
             raise ConfigError(f"{name!r} cannot be the name of a profile.")
-        if name in self._preferences.load_profiles().profiles:
+        if name in self._config_store.load_profiles().profiles:
             raise ConfigError(f"The profile '{name}' exists already.")
         find_provider_spec(provider)
 
     def set_value(self, name: str, key: str, values: Sequence[str]) -> Any:
         """Raises ConfigError; a key of a service is set by `set_api_key` alone."""
-        described = self.find_key(key)
-        if described.name == API_KEY_NAME:
+        described = self.find_config_key(key)
+        if described.name == API_KEY_FIELD:
             raise ConfigError(
                 "A key is not taken from the command line, which others can read: leave the value"
                 " out, and it is asked for or read from stdin."
@@ -153,36 +153,36 @@ class ProfileAdmin:
         value = parse_value(Profile, described, values)
         if described.name == "provider":
             value = find_provider_spec(str(value)).name
-        self._preferences.save_profile(name, {described.name: value}, activate=False, exists=True)
+        self._config_store.save_profile(name, {described.name: value}, activate=False, exists=True)
         return value
 
     def set_api_key(self, name: str, text: str) -> None:
         """Raises ConfigError."""
-        entry = self._preferences.get_profile_entry(name)
-        values = {get_api_key_field(entry): parse_pasted_key(text)}
-        self._preferences.save_profile(name, values, activate=False, exists=True)
+        entry = self._config_store.get_profile_entry(name)
+        values = {get_api_key_field_name(entry): parse_pasted_key(text)}
+        self._config_store.save_profile(name, values, activate=False, exists=True)
 
     def unset_value(self, name: str, key: str) -> bool:
         """Take a key out of a profile; False when it was not there. Raises ConfigError."""
-        entry = self._preferences.get_profile_entry(name)
-        described = self.find_key(key).name
-        written = get_api_key_field(entry) if described == API_KEY_NAME else described
+        entry = self._config_store.get_profile_entry(name)
+        described = self.find_config_key(key).name
+        written = get_api_key_field_name(entry) if described == API_KEY_FIELD else described
         if written not in entry:
             return False
-        self._preferences.save_profile(name, {written: None}, activate=False, exists=True)
+        self._config_store.save_profile(name, {written: None}, activate=False, exists=True)
         return True
 
     def activate(self, name: str) -> None:
         """Raises ConfigError."""
         self._check_exists(name)
-        self._preferences.activate_profile(name)
+        self._config_store.activate_profile(name)
 
     def remove(self, name: str) -> None:
         """Raises ConfigError."""
         self._check_exists(name)
-        self._preferences.delete_profile(name)
+        self._config_store.delete_profile(name)
 
-    def find_key(self, name: str) -> ConfigKey:
+    def find_config_key(self, name: str) -> ConfigKey:
         """Raises ConfigError."""
         return describe_profile_keys()[find_key(name, describe_profile_keys(), "key of a profile")]
 
@@ -198,19 +198,19 @@ class ProfileAdmin:
         return find_provider_spec(provider).is_local
 
     def _check_exists(self, name: str) -> None:
-        known = self._preferences.load_profiles().profiles
+        known = self._config_store.load_profiles().profiles
         if name not in known:
             raise ConfigError(f"There is no profile '{name}'. {_describe_known_profiles(known)}")
 
 
 def mask_key(key: str) -> str:
     """So much of a key that its owner knows which it is."""
-    return f"…{key[-_SHOWN_KEY_CHARS:]}" if len(key) >= _MIN_PARTLY_SHOWN_KEY_CHARS else "…"
+    return f"…{key[-_UNMASKED_KEY_CHARS:]}" if len(key) >= _MIN_PARTLY_MASKED_KEY_CHARS else "…"
 
 
 def mask_value(key: str, value: Any) -> Any:
     """A value without what is secret in it."""
-    if key == API_KEY_NAME:
+    if key == API_KEY_FIELD:
         return mask_key(str(value))
     hidden = remove_secrets({key: value})
     return hidden[key] if isinstance(hidden, dict) else hidden
@@ -219,14 +219,14 @@ def mask_value(key: str, value: Any) -> Any:
 def _find_origin(
     key: str, value: Any, mine: Any, kind: ProviderSpec, env: Mapping[str, str]
 ) -> str:
-    if key == API_KEY_NAME and mine is None:
-        return _find_key_variable(kind, env)
+    if key == API_KEY_FIELD and mine is None:
+        return _find_api_key_variable(kind, env)
     if key == "baseUrl" and mine is None and find_base_url(kind, env) == value:
         return kind.base_url_variable or "default"
     return PROFILES_FILE if mine == value and mine is not None else "default"
 
 
-def _find_key_variable(kind: ProviderSpec, env: Mapping[str, str]) -> str:
+def _find_api_key_variable(kind: ProviderSpec, env: Mapping[str, str]) -> str:
     return next((name for name in kind.key_variables if env.get(name, "").strip()), "default")
 
 

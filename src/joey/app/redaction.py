@@ -28,13 +28,13 @@ def build_http_client(profile: Profile, env: Mapping[str, str]) -> HttpClient:
     return HttpClient(environ=env)
 
 
-def learn_all_secrets(
+def collect_all_secrets(
     home: Path | None = None, env: Mapping[str, str] | None = None
 ) -> KnownSecrets:
     """Also those that lie on this machine and are not in use: for what is handed to others."""
     env = os.environ if env is None else env
     home = home or resolve_joey_home(env)
-    KNOWN_SECRETS.add_environment(env)
+    KNOWN_SECRETS.add_environment_secrets(env)
     try:
         for profile in load_profiles(home).profiles.values():
             KNOWN_SECRETS.add(profile.api_key, *profile.headers.values())

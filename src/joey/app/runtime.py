@@ -55,7 +55,7 @@ def build_runtime(
     options: ResolvedTaskOptions,
     registry: Registry,
     servers: McpServerPool,
-    indexes: CodeIndexPool,
+    indexes: ConfiguredIndexPool,
     checkpoints: CheckpointStorePool,
     worktrees: Path | None,
     home: Path,
@@ -78,7 +78,7 @@ def build_runtime(
         limits=options.limits,
         route=options.route,
         base_url=options.profile.base_url,
-        extra_providers=_build_extra_providers(options, home, env),
+        mode_providers=_build_mode_providers(options, home, env),
         system_prompt=options.system_prompt,
         result_validator=_build_result_validator(options),
         tool_set_cache=servers.tool_set_cache,
@@ -105,7 +105,7 @@ def build_runtime(
                 kill_marked_processes,
             ),
             browser=_build_browser(files, options.settings, env),
-            image_generator=_build_image_maker(options.settings, home, env),
+            image_generator=_build_image_generator(options.settings, home, env),
             mcp=servers.lease(
                 options.workspace, options.trust_root, options.front_end_resources.mcp_servers
             )
@@ -145,7 +145,7 @@ def _add_repository_access(options: ResolvedTaskOptions) -> Settings:
     return structs.replace(settings, sandbox_readable=readable)
 
 
-def _build_extra_providers(
+def _build_mode_providers(
     options: ResolvedTaskOptions, home: Path, env: Mapping[str, str]
 ) -> ModeProviders | None:
     settings = options.settings
@@ -186,7 +186,7 @@ def _build_browser(
 def _lease_workspace_services(
     options: ResolvedTaskOptions,
     files: LocalFiles,
-    indexes: CodeIndexPool,
+    indexes: ConfiguredIndexPool,
     stores: CheckpointStorePool,
 ) -> dict[str, Any]:
     """What is kept of a workspace from task to task: too much for a worktree, which soon goes."""
@@ -210,7 +210,7 @@ def _lease_checkpoints(
     )
 
 
-def _build_image_maker(
+def _build_image_generator(
     settings: Settings, home: Path, env: Mapping[str, str]
 ) -> ProfileImageGenerator | None:
     if not settings.image_profile:
@@ -243,17 +243,19 @@ def build_page_file_reader(files: Files) -> Callable[[str, bool], Awaitable[byte
     return give
 
 
-class CodeIndexPool:
-    def __init__(self, home: Path, env: Mapping[str, str], *, kept: bool = True) -> None:
+class ConfiguredIndexPool:
+    def __init__(self, home: Path, env: Mapping[str, str], *, persistent: bool = True) -> None:
         self._home = home
         self._env = env
-        self._indexes = WorkspaceIndexPool(home, persistent=kept)
+        self._index_pool = WorkspaceIndexPool(home, persistent=persistent)
 
     def lease(self, files: LocalFiles, settings: Settings) -> CodeIndex | None:
         if not settings.codebase_index_enabled:
             return None
         embedder = self._build_embedder(settings.embedding_profile)
-        return self._indexes.open(files, lambda stop: list_indexable_files(files, stop), embedder)
+        return self._index_pool.open(
+            files, lambda stop: list_indexable_files(files, stop), embedder
+        )
 
     def _build_embedder(self, name: str) -> Embedder | None:
         """A profile that cannot be used is no reason not to work: searches go by words, and say
@@ -279,7 +281,7 @@ class _UnusableEmbedder:
 
     def __init__(self, profile: str, error: ConfigError) -> None:
         self._error = error
-        self.model = f"the profile {profile!r}"
+        self.model_id = f"the profile {profile!r}"
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         raise ConfigError(f"The setting `embeddingProfile` cannot be followed. {self._error}")

@@ -37,7 +37,9 @@ def build_sandbox(
     """None when the person wants none; `added` directories can be written like the workspace."""
     if settings.sandbox == "off":
         return None
-    return LocalSandbox(_build_session(workspace, home, env, settings, added), settings, get_prober)
+    return LocalSandbox(
+        _build_sandbox_config(workspace, home, env, settings, added), settings, get_prober
+    )
 
 
 def build_boundary(
@@ -47,12 +49,12 @@ def build_boundary(
     not these are confined."""
     if not scope.matches_sandbox:
         return DirectoryBoundary((Path(os.path.realpath(workspace)), *scope.added_directories))
-    session = _build_session(workspace, home, env, settings, scope.added_directories)
+    session = _build_sandbox_config(workspace, home, env, settings, scope.added_directories)
     reads_all = settings.always_allow_read_only_outside_workspace
     return SandboxBoundary(session, reads_all=reads_all)
 
 
-def _build_session(
+def _build_sandbox_config(
     workspace: Path,
     home: Path,
     env: Mapping[str, str],

@@ -41,7 +41,7 @@ class Application:
         self._env = os.environ if env is None else env
         self.home = home or resolve_joey_home(self._env)
         self.workspace = resolve_workspace(workspace)
-        self.preferences = ConfigStore(self.home)
+        self.config_store = ConfigStore(self.home)
 
     def build_options(
         self,
@@ -88,7 +88,7 @@ class Application:
     async def probe_sandbox_level(self) -> str:
         """The level that commands of new tasks are confined to."""
         try:
-            setting = self.preferences.load_settings().sandbox
+            setting = self.config_store.load_settings().sandbox
         except ConfigError:
             setting = "auto"  # Whoever starts a task hears what is wrong with the settings.
         if setting == "off":
@@ -102,7 +102,7 @@ class Application:
             ConfigError, WorkspaceError
         """
         directory = self.workspace if workspace is None else resolve_workspace(workspace)
-        return load_modes(directory, self.home, self._env, self.preferences.load_settings())
+        return load_modes(directory, self.home, self._env, self.config_store.load_settings())
 
     def list_commands(self) -> tuple[SlashCommand, ...]:
         """Slash commands of the server's workspace.
@@ -114,15 +114,15 @@ class Application:
 
     def list_models(self, provider: str | None) -> dict[str, ModelInfo]:
         """Models worth offering, of the active profile's provider unless one is named."""
-        profiles = self.preferences.load_profiles()
-        active = profiles.profiles.get(profiles.active, Profile())
+        profiles = self.config_store.load_profiles()
+        active = profiles.profiles.get(profiles.active_name, Profile())
         name = provider or active.provider
         ids = dict.fromkeys((active.model, *list_model_ids(name)))
         return {id: find_model_info(name, id) for id in ids if id}
 
     def find_task_model(self, task: StoredModel) -> ModelInfo | None:
         """What is known of the model that a task at rest worked with."""
-        profile = self.preferences.load_profiles().profiles.get(task.profile)
+        profile = self.config_store.load_profiles().profiles.get(task.profile)
         if profile is not None and profile.model == task.model:
             return resolve_model(profile)
         known = bool(task.model) and any(task.provider == kind.name for kind in PROVIDER_SPECS)

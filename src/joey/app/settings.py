@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from joey.app.customizations import build_scopes
+from joey.app.customizations import build_config_scopes
 from joey.config.home import resolve_joey_home
 from joey.config.json_documents import (
     convert_document,
@@ -61,7 +61,7 @@ class SettingsAdmin:
         self._env = os.environ if env is None else env
         self._home = home or resolve_joey_home(self._env)
         self._workspace = workspace
-        self._preferences = ConfigStore(self._home)
+        self._config_store = ConfigStore(self._home)
 
     @property
     def path(self) -> Path:
@@ -78,7 +78,7 @@ class SettingsAdmin:
             ConfigError: the file cannot be understood.
         """
         given = read_document(self.path) or {}
-        own = self._preferences.load_settings()
+        own = self._config_store.load_settings()
         counting = self._apply_restrictions(own)
         mine, theirs = _encode_settings(own), _encode_settings(counting)
         return [
@@ -88,10 +88,10 @@ class SettingsAdmin:
 
     def find_setting(self, name: str) -> SettingState:
         """Raises ConfigError."""
-        key_name = self.find_key(name).name
+        key_name = self.find_config_key(name).name
         return next(state for state in self.list_settings() if state.key.name == key_name)
 
-    def find_key(self, name: str) -> ConfigKey:
+    def find_config_key(self, name: str) -> ConfigKey:
         """Raises ConfigError, which suggests the one that was probably meant."""
         return describe_setting_keys()[find_key(name, describe_setting_keys())]
 
@@ -101,12 +101,12 @@ class SettingsAdmin:
         Raises:
             ConfigError: nothing was changed.
         """
-        key = self.find_key(name)
+        key = self.find_config_key(name)
         value = parse_value(Settings, key, values)
         if value is None:
             self.unset_value(name)
             return None
-        self._preferences.update_settings({key.name: value})
+        self._config_store.update_settings({key.name: value})
         return value
 
     def update_list(self, name: str, added: Sequence[str], removed: Sequence[str]) -> list[Any]:
@@ -115,7 +115,7 @@ class SettingsAdmin:
         Raises:
             ConfigError: it is no list, or does not have what is to be removed.
         """
-        key = self.find_key(name)
+        key = self.find_config_key(name)
         if not key.is_list and not key.may_be_list:
             raise ConfigError(
                 f"`{key.name}` is no list ({key.type_description}); set it to a value instead."
@@ -140,7 +140,7 @@ class SettingsAdmin:
         A key that is not known may be named by its very spelling, so that slips can be removed.
         """
         document = read_document(self.path) or {}
-        exact = name if name in document else self.find_key(name).name
+        exact = name if name in document else self.find_config_key(name).name
         if exact not in document:
             return False
         with lock_for_update(self.path):
@@ -187,7 +187,7 @@ class SettingsAdmin:
 
     def _read_restrictions(self, reader: UntrustedFileReader) -> ProjectRestrictions:
         """Raises WorkspaceError."""
-        scopes = build_scopes(LocalFiles(self._workspace), self._home, self._env)
+        scopes = build_config_scopes(LocalFiles(self._workspace), self._home, self._env)
         return read_restrictions(scopes, reader)
 
 

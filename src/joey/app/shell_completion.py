@@ -61,7 +61,7 @@ def list_providers() -> list[Candidate]:
     from joey.providers.registry import PROVIDER_SPECS
 
     return [
-        (kind.name, "on this machine" if kind.is_local else kind.key_variable or "")
+        (kind.name, "on this machine" if kind.is_local else kind.preferred_key_variable or "")
         for kind in PROVIDER_SPECS
     ]
 
@@ -73,7 +73,7 @@ def list_models(env: Mapping[str, str], provider: str | None) -> list[Candidate]
 
     if provider is None:
         known = load_profiles(resolve_joey_home(env))
-        active = known.profiles.get(known.active)
+        active = known.profiles.get(known.active_name)
         chosen = active or choose_profile(profiles=known, env=env, kinds=PROVIDER_SPECS)
         provider = chosen.provider
     kind = find_provider_spec(provider)

@@ -37,12 +37,12 @@ class WorkspaceTrust:
             *modes,
         )
         """Everything that would run, trusted or not."""
-        self._trust = TrustStore(home)
+        self._trust_store = TrustStore(home)
 
     @property
     def untrusted_items(self) -> tuple[TrustItem, ...]:
         """What is not trusted as it is now. Raises ConfigError."""
-        status = self._trust.check(self.workspace, self._contents_by_name)
+        status = self._trust_store.check(self.workspace, self._contents_by_name)
         if isinstance(status, Trusted):
             return ()
         names = {*status.new_names, *status.changed_names}
@@ -50,10 +50,10 @@ class WorkspaceTrust:
 
     def grant(self) -> None:
         """Agree to everything that was looked at, and to nothing that comes later."""
-        self._trust.grant(self.workspace, self._contents_by_name)
+        self._trust_store.grant(self.workspace, self._contents_by_name)
 
     def revoke(self) -> bool:
-        return self._trust.revoke(self.workspace)
+        return self._trust_store.revoke(self.workspace)
 
     @property
     def _contents_by_name(self) -> dict[str, bytes]:

@@ -25,7 +25,9 @@ class CliArgumentParser(argparse.ArgumentParser):
         super().__init__(**(options | {"formatter_class": CliHelpFormatter}))
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}{self._suggest_flag(message)} (see {self.prog} --help)")
+        raise UsageError(
+            f"{message}{self._format_flag_suggestion(message)} (see {self.prog} --help)"
+        )
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is None or value in action.choices:
@@ -35,7 +37,7 @@ class CliArgumentParser(argparse.ArgumentParser):
         meant = f"; did you mean {near}?" if near else f": it can be {', '.join(choices)}"
         raise argparse.ArgumentError(action, f"there is no {str(value)!r} here{meant}")
 
-    def _suggest_flag(self, message: str) -> str:
+    def _format_flag_suggestion(self, message: str) -> str:
         """The flag that is nearest to one that nobody knows."""
         _, found, rest = message.partition("unrecognized arguments: ")
         unknown = rest.split(" ")[0].partition("=")[0]

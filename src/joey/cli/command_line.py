@@ -79,8 +79,8 @@ def parse_command_line(argv: Sequence[str]) -> argparse.Namespace:
     """
     if argv[:1] == ["help"] and (len(argv) == 1 or argv[1] in COMMAND_NAMES):
         argv = [*argv[1:], "--help"]  # many words behind it are a cry for it: a prompt
-    if is_help_request(argv):
-        raise UsageError(f"there is no command {argv[1]!r}{_suggest_help_command(argv[1])}")
+    if is_help_with_topic(argv):
+        raise UsageError(f"there is no command {argv[1]!r}{_format_help_suggestion(argv[1])}")
     if argv and argv[0] in COMMAND_NAMES:
         arguments = COMMAND_PARSERS[argv[0]]().parse_args(argv[1:])
         arguments.command = argv[0]
@@ -96,7 +96,7 @@ def parse_command_line(argv: Sequence[str]) -> argparse.Namespace:
     return arguments
 
 
-def _suggest_help_command(word: str) -> str:
+def _format_help_suggestion(word: str) -> str:
     near = find_closest_name(word, COMMAND_NAMES)
     meant = f"; did you mean `joey help {near}`?" if near else f": {', '.join(COMMAND_NAMES)}"
     return f"{meant} (as a prompt: joey -- help {shlex.quote(word)})"
@@ -341,7 +341,7 @@ def suggest_command(argv: Sequence[str]) -> str | None:
     return None
 
 
-def is_help_request(argv: Sequence[str]) -> bool:
+def is_help_with_topic(argv: Sequence[str]) -> bool:
     """`help` and one word behind it, which nobody would pay a model for."""
     return (
         len(argv) == 2

@@ -9,7 +9,7 @@ from joey.errors import (
     ConfigError,
     FailureCode,
     ProviderError,
-    ProviderFailure,
+    ProviderFailureKind,
     UserError,
     WorkspaceError,
     decode_provider_failure,
@@ -52,14 +52,14 @@ _FAILURE_EXIT_CODES: dict[str, ExitCode] = {
     FailureCode.TIME_LIMIT: ExitCode.BUDGET_LIMIT,
 }
 _PROVIDER_FAILURE_EXIT_CODES = {
-    ProviderFailure.AUTH: ExitCode.CONFIGURATION,
-    ProviderFailure.NOT_FOUND: ExitCode.CONFIGURATION,
-    ProviderFailure.QUOTA: ExitCode.CONFIGURATION,
-    ProviderFailure.RATE_LIMIT: ExitCode.TRY_AGAIN,
-    ProviderFailure.OVERLOAD: ExitCode.TRY_AGAIN,
-    ProviderFailure.NETWORK: ExitCode.TRY_AGAIN,
-    ProviderFailure.MALFORMED_STREAM: ExitCode.TRY_AGAIN,
-    ProviderFailure.EMPTY_REPLY: ExitCode.TRY_AGAIN,
+    ProviderFailureKind.AUTH: ExitCode.CONFIGURATION,
+    ProviderFailureKind.NOT_FOUND: ExitCode.CONFIGURATION,
+    ProviderFailureKind.QUOTA: ExitCode.CONFIGURATION,
+    ProviderFailureKind.RATE_LIMIT: ExitCode.TRY_AGAIN,
+    ProviderFailureKind.OVERLOAD: ExitCode.TRY_AGAIN,
+    ProviderFailureKind.NETWORK: ExitCode.TRY_AGAIN,
+    ProviderFailureKind.MALFORMED_STREAM: ExitCode.TRY_AGAIN,
+    ProviderFailureKind.EMPTY_REPLY: ExitCode.TRY_AGAIN,
 }
 
 

@@ -29,5 +29,5 @@ def redact(text: str) -> str:
     # What has not been loaded has met none, and would take its time.
     redaction = sys.modules.get("joey.app.redaction")
     known: KnownSecrets = KnownSecrets() if redaction is None else redaction.KNOWN_SECRETS
-    known.add_environment(os.environ)
+    known.add_environment_secrets(os.environ)
     return known.redact(text)

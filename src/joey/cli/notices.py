@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from joey import __version__
-from joey.app.mcp_pool import list_config_problems
+from joey.app.mcp_pool import list_mcp_config_problems
 from joey.app.options import collect_settings_warnings
 from joey.core.events import Event, RequestStarted, TokenUsage
 from joey.core.mcp import McpServer, McpStatus
@@ -29,7 +29,11 @@ from joey.presentation.text import get_terminal_width, to_one_line, wrap
 def format_banner(options: ResolvedTaskOptions) -> str:
     """`joey 0.1.0 · some-model (provider) · ~/project`."""
     profile, workspace = options.profile, options.workspace
-    spoken = f"{profile.provider} at {_format_url(profile.base_url)}" if profile.base_url else ""
+    spoken = (
+        f"{profile.provider} at {_format_redacted_url(profile.base_url)}"
+        if profile.base_url
+        else ""
+    )
     model = f"{profile.model} ({spoken or profile.provider})"
     return f"joey {__version__} · {model} · {_format_directory(workspace)}"
 
@@ -38,10 +42,10 @@ def describe_endpoint(provider: str, base_url: str | None) -> str:
     """Where a task's words go, when that is not the provider's own address; else nothing."""
     if not base_url:
         return ""
-    return f"talking to {_format_url(base_url)} as to {provider}"
+    return f"talking to {_format_redacted_url(base_url)} as to {provider}"
 
 
-def _format_url(url: str) -> str:
+def _format_redacted_url(url: str) -> str:
     return to_one_line(str(remove_secrets(url)), 200)
 
 
@@ -50,13 +54,13 @@ def _format_directory(directory: Path) -> str:
     return f"~/{directory.relative_to(home)}" if directory.is_relative_to(home) else str(directory)
 
 
-WAIT_MESSAGE_DELAY_S = 1.0
+MCP_WAIT_MESSAGE_DELAY_S = 1.0
 
 
 class McpStartupReporter:
     def __init__(self, mcp: Mcp | None, print_line: Callable[[str], None]) -> None:
         self._mcp = mcp
-        self._print = print_line
+        self._print_line = print_line
         self._has_request_started = False
         """The model has been asked: nobody is waited for any more."""
 
@@ -66,7 +70,7 @@ class McpStartupReporter:
         if self._mcp is None:
             yield
             return
-        timer = asyncio.get_running_loop().call_later(WAIT_MESSAGE_DELAY_S, self.report_waiting)
+        timer = asyncio.get_running_loop().call_later(MCP_WAIT_MESSAGE_DELAY_S, self.report_waiting)
         try:
             yield
         finally:
@@ -75,9 +79,9 @@ class McpStartupReporter:
     def handle(self, event: Event) -> None:
         if isinstance(event, RequestStarted) and not self._has_request_started:
             self._has_request_started = True
-            for server in self._list_unready():
+            for server in self._list_unready_servers():
                 why = server.error or "it is still starting"
-                self._print(
+                self._print_line(
                     f"the MCP server {to_one_line(server.name)} is not ready; its tools are "
                     "missing:"
                     f" {to_one_line(why, 300)}"
@@ -86,13 +90,13 @@ class McpStartupReporter:
     def report_waiting(self) -> None:
         names = [
             to_one_line(each.name)
-            for each in self._list_unready()
+            for each in self._list_unready_servers()
             if each.status is McpStatus.CONNECTING
         ]
         if names and not self._has_request_started:
-            self._print(f"waiting for MCP servers: {', '.join(names)}…")
+            self._print_line(f"waiting for MCP servers: {', '.join(names)}…")
 
-    def _list_unready(self) -> list[McpServer]:
+    def _list_unready_servers(self) -> list[McpServer]:
         """Those that should be there; what is switched off or not trusted is told elsewhere."""
         servers = () if self._mcp is None else self._mcp.servers
         unready = (McpStatus.CONNECTING, McpStatus.DISCONNECTED)
@@ -108,7 +112,7 @@ def list_background_commands(task: Task) -> list[RunningCommand]:
     return [each for each in left if each.exit is None or each.exit.has_background_processes]
 
 
-def describe_ended_commands(task: Task) -> Iterator[str]:
+def describe_ended_background_commands(task: Task) -> Iterator[str]:
     """A line for each, to be read when joey is left."""
     for each in list_background_commands(task):
         yield (
@@ -136,7 +140,7 @@ def _format_count(count: int) -> str:
     return str(count) if count < 1000 else f"{count / 1000:.1f}k"
 
 
-PROJECT_DIRECTORY = ".roo"
+PROJECT_CONFIG_DIRECTORY = ".roo"
 PROJECT_MODES_FILE = ".roomodes"
 
 
@@ -159,7 +163,9 @@ def describe_untrusted_project(workspace: Path) -> str:
 
 def _has_project_configuration(workspace: Path) -> bool:
     """Most folders do not, and need not pay for loading what would look."""
-    return (workspace / PROJECT_DIRECTORY).is_dir() or (workspace / PROJECT_MODES_FILE).exists()
+    return (workspace / PROJECT_CONFIG_DIRECTORY).is_dir() or (
+        workspace / PROJECT_MODES_FILE
+    ).exists()
 
 
 MAX_WARNINGS = 5
@@ -168,10 +174,10 @@ MAX_WARNINGS = 5
 def print_startup_warnings(task: Task) -> Task:
     """Say in a line each what of the person's files could not be used."""
     customizations = task.runtime.capabilities.customizations
-    line = format_warnings(customizations.warnings) if customizations is not None else None
+    line = summarize_warnings(customizations.warnings) if customizations is not None else None
     lines = [] if line is None else [line]
     if task.runtime.capabilities.mcp is not None:
-        problems = list_config_problems(task.runtime.workspace)
+        problems = list_mcp_config_problems(task.runtime.workspace)
         lines += (f"joey: {to_one_line(problem, 400)}" for problem in problems)
     lines += (
         f"joey: {to_one_line(warning, 400)}"
@@ -182,7 +188,7 @@ def print_startup_warnings(task: Task) -> Task:
     return task
 
 
-def format_warnings(warnings: Sequence[str]) -> str | None:
+def summarize_warnings(warnings: Sequence[str]) -> str | None:
     """One line about what could not be used; None when there is nothing to say."""
     if not warnings:
         return None

@@ -90,7 +90,7 @@ def format_table(
     if width is not None:
         _shrink_columns(sizes, width, fixed_columns)
     lines = (_format_row(row, sizes) for row in rows)
-    return [line if width is None else truncate_cells(line, width) for line in lines]
+    return [line if width is None else truncate_to_width(line, width) for line in lines]
 
 
 def _shrink_columns(sizes: list[int], width: int, fixed_columns: Collection[int]) -> None:
@@ -103,14 +103,14 @@ def _shrink_columns(sizes: list[int], width: int, fixed_columns: Collection[int]
 
 
 def _format_row(row: Sequence[str], sizes: Sequence[int]) -> str:
-    clipped = [truncate_cells(text, size) for text, size in zip(row, sizes, strict=True)]
+    clipped = [truncate_to_width(text, size) for text, size in zip(row, sizes, strict=True)]
     padded = (
         text + " " * (size - measure_width(text)) for text, size in zip(clipped, sizes, strict=True)
     )
     return COLUMN_GAP.join(padded).rstrip()
 
 
-def truncate_cells(text: str, width: int) -> str:
+def truncate_to_width(text: str, width: int) -> str:
     """The text within so many cells, with an ellipsis where something is left out."""
     if measure_width(text) <= width:
         return text

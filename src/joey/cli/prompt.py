@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TextIO
 
 from joey.cli.exit_codes import UsageError
-from joey.client.images import MAX_IMAGES, ImageError, load_image
+from joey.client.images import MAX_IMAGES, ImageError, load_image_data_uri
 
 MAX_PROMPT_BYTES = 8 * 1024 * 1024
 """Bytes. No model's window holds more; a file in the workspace can be read piece by piece."""
@@ -30,7 +30,7 @@ def gather_prompt(arguments: Sequence[str], file: str | None, stdin: TextIO) -> 
     wants_stdin = list(arguments) == ["-"] or file == "-"
     if wants_stdin and stdin.isatty():
         raise UsageError("'-' reads the prompt from a pipe, but standard input is a terminal")
-    given = "" if wants_stdin else _read_given_prompt(arguments, file)
+    given = "" if wants_stdin else _read_prompt_argument_or_file(arguments, file)
     piped = _read_piped_text(stdin, patient=not given.strip())
     prompt = f"{given}\n\n{piped}" if given and piped else given or piped
     if len(prompt) > MAX_PROMPT_BYTES // 4 and len(prompt.encode()) > MAX_PROMPT_BYTES:
@@ -38,7 +38,7 @@ def gather_prompt(arguments: Sequence[str], file: str | None, stdin: TextIO) -> 
     return prompt
 
 
-def _read_given_prompt(arguments: Sequence[str], file: str | None) -> str:
+def _read_prompt_argument_or_file(arguments: Sequence[str], file: str | None) -> str:
     if file is None:
         return _decode(os.fsencode(" ".join(arguments)))
     try:
@@ -115,6 +115,6 @@ def load_images(paths: Sequence[str]) -> tuple[str, ...]:
     if len(paths) > MAX_IMAGES:
         raise UsageError(f"{len(paths)} images are too many; at most {MAX_IMAGES} can be sent")
     try:
-        return tuple(map(load_image, paths))
+        return tuple(map(load_image_data_uri, paths))
     except ImageError as error:
         raise UsageError(str(error)) from error

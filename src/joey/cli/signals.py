@@ -34,7 +34,7 @@ class Interruption:
         self.exit_code: ExitCode | None = None
         self.before_exit: Callable[[], None] | None = None
         """Called when the process ends at once."""
-        self._work = work
+        self._stoppable_task = work
 
     async def run_stoppable(self, work: Coroutine[Any, Any, T]) -> T:
         """Do this; a signal cancels it, also one that has come already.
@@ -43,16 +43,16 @@ class Interruption:
             CancelledError
         """
         doing: asyncio.Task[T] = asyncio.ensure_future(work)
-        self._work = doing
+        self._stoppable_task = doing
         if self.exit_code is not None:
             self.stop()
         try:
             return await doing
         finally:
-            self._work = None
+            self._stoppable_task = None
 
     def stop(self) -> None:
-        work, self._work = self._work, None
+        work, self._stoppable_task = self._stoppable_task, None
         if work is not None:
             work.cancel()
 
@@ -100,18 +100,18 @@ def _handle_signal(number: int, frame: FrameType | None) -> None:
             signal.setitimer(signal.ITIMER_REAL, HANGUP_SHUTDOWN_TIMEOUT_S)
     elif number != signal.SIGHUP:
         # The journal is written as things happen: nothing that was acknowledged is lost.
-        _kill_children()
+        _kill_child_process_groups()
         if _current_interruption.before_exit is not None:
             _current_interruption.before_exit()
         os._exit(_SIGNAL_EXIT_CODES[signal.Signals(number)])
 
 
 def _exit_on_timeout(number: int, frame: FrameType | None) -> None:
-    _kill_children()
+    _kill_child_process_groups()
     os._exit(ExitCode.HANGUP)
 
 
-def _kill_children() -> None:
+def _kill_child_process_groups() -> None:
     """What we started is in process groups of its own, and would go on without us."""
     with suppress(OSError):
         listed = Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii")

@@ -24,7 +24,11 @@ from joey.core.task import IDLE_STATES, AskKind, RowKind, TaskState
 from joey.errors import TaskNotFoundError
 from joey.ports import Store, TaskMetadata
 from joey.ports.storage import FoundTask, TaskIndex
-from joey.presentation.phrases import FILE_CHANGE_TEXTS, UNRESTORABLE_REASON_TEXTS, describe_error
+from joey.presentation.phrases import (
+    RESTORED_FILE_CHANGE_TEXTS,
+    UNRESTORABLE_REASON_TEXTS,
+    describe_error,
+)
 from joey.presentation.questions import parse_follow_up
 from joey.presentation.text import to_one_line
 
@@ -65,7 +69,7 @@ def _format_metadata(task: TaskMetadata) -> str:
         "Workspace": task.workspace,
         "Model": task.model,
         "Mode": task.mode,
-        "Protocol": task.protocol,
+        "Protocol": task.tool_protocol,
         "Status": task.status,
         "Begun": _format_utc_time(task.created),
         "Tokens": f"{task.tokens_in} in, {task.tokens_out} out",
@@ -390,10 +394,10 @@ def describe_rewind(changes: RewindPreview, rows: Rows) -> Iterator[str]:
     the rows yet are not counted.
     """
     yield from _format_count(
-        "message goes", "messages go", _count_visible(changes.removed_rows, rows)
+        "message goes", "messages go", _count_visible_rows(changes.removed_row_timestamps, rows)
     )
-    if set(changes.restored_rows) <= {row["ts"] for row in rows}:
-        back = _count_visible(changes.restored_rows, rows)
+    if set(changes.restored_row_timestamps) <= {row["ts"] for row in rows}:
+        back = _count_visible_rows(changes.restored_row_timestamps, rows)
         yield from _format_count("message comes back", "messages come back", back)
     else:
         yield "  the messages come back"
@@ -413,11 +417,11 @@ def describe_rewind(changes: RewindPreview, rows: Rows) -> Iterator[str]:
     yield from _format_items(*ran, changes.unreverted_commands)
     begun = ("subtask was begun since, and stays:", "subtasks were begun since, and stay:")
     yield from _format_items(*begun, changes.detached_subtasks)
-    for kind, fate in FILE_CHANGE_TEXTS.items():
+    for kind, fate in RESTORED_FILE_CHANGE_TEXTS.items():
         paths = [each.path for each in changes.file_changes if each.kind == kind]
         yield from _format_items(f"file is {fate}:", f"files are {fate}:", paths)
     others = "of these somebody else has changed:"
-    yield from _format_items(others, others, changes.conflicts)
+    yield from _format_items(others, others, changes.conflicting_paths)
     for why, reason in UNRESTORABLE_REASON_TEXTS.items():
         paths = [each.path for each in changes.unrestorable_files if each.reason == why]
         is_left = f"taken back ({reason}):"
@@ -434,7 +438,7 @@ def find_last_visible_ts(changes: RewindPreview, rows: Rows) -> int | None:
     end = changes.last_row_ts
     if end is None or end not in (row["ts"] for row in rows):
         return end
-    removed = set(changes.removed_rows)
+    removed = set(changes.removed_row_timestamps)
     visible = [row["ts"] for row in rows if is_visible_row(row) and row["ts"] not in removed]
     return max((ts for ts in visible if ts <= end), default=end)
 
@@ -445,7 +449,7 @@ def summarize_row(rows: Rows, ts: int | None) -> str:
     return to_one_line(str(row.get("path") or row.get("text") or ""), 60)
 
 
-def _count_visible(moments: Sequence[int], rows: Rows) -> int:
+def _count_visible_rows(moments: Sequence[int], rows: Rows) -> int:
     timestamps = set(moments)
     return sum(row["ts"] in timestamps and is_visible_row(row) for row in rows)
 

@@ -95,19 +95,19 @@ class ServerConnection:
         self._listener = listener
         self._reconnect_timeout_s = reconnect_timeout_s
         self._websocket: ClientConnection | None = None
-        self._online = asyncio.Event()
-        self._offline = asyncio.Event()
+        self._online_event = asyncio.Event()
+        self._offline_event = asyncio.Event()
         self._pending_requests: dict[str, _PendingRequest] = {}
         self._last_request_number = 0
         self._connection_task: asyncio.Task[None] | None = None
-        self._error: RemoteError | None = None
+        self._fatal_error: RemoteError | None = None
         self.welcome: Mapping[str, Any] = {}
         """What the server said of itself."""
 
     @property
-    def error(self) -> RemoteError | None:
+    def fatal_error(self) -> RemoteError | None:
         """Why there will be no connection any more."""
-        return self._error
+        return self._fatal_error
 
     async def open(self) -> None:
         """Raises RemoteError: nobody is there, or the token is not theirs."""
@@ -123,22 +123,22 @@ class ServerConnection:
         )
         try:
             async with asyncio.timeout(HANDSHAKE_TIMEOUT_S):
-                await self._online.wait()
+                await self._online_event.wait()
         except TimeoutError as error:
             await self.close()
             raise RemoteError(f"{self._address.url} is no server of joey's: no welcome") from error
         except asyncio.CancelledError:
             await self.close()  # who gives up waiting has nothing to close
             raise
-        if self._error is not None:
-            raise self._error
+        if self._fatal_error is not None:
+            raise self._fatal_error
 
     async def close(self) -> None:
-        self._error = self._error or RemoteError("the connection was closed")
+        self._fatal_error = self._fatal_error or RemoteError("the connection was closed")
         if self._connection_task is not None:
             self._connection_task.cancel()
             await asyncio.wait([self._connection_task])
-        self._give_up(self._error)
+        self._give_up(self._fatal_error)
 
     async def request(
         self,
@@ -153,9 +153,9 @@ class ServerConnection:
         Raises:
             RemoteError: the server refused, or the connection was lost meanwhile.
         """
-        await self._online.wait()
-        if self._error is not None:
-            raise self._error
+        await self._online_event.wait()
+        if self._fatal_error is not None:
+            raise self._fatal_error
         return await self._send_request(name, task_id, arguments, then)
 
     async def request_with_retry(
@@ -180,12 +180,12 @@ class ServerConnection:
 
     async def wait_to_retry(self, error: RemoteError) -> None:
         """Return when a request that failed so may be made again; raise the error when not."""
-        if error.code not in (CONNECTION_LOST, API_NOT_READY) or self._error is not None:
+        if error.code not in (CONNECTION_LOST, API_NOT_READY) or self._fatal_error is not None:
             raise error
         if error.code == API_NOT_READY:
             try:
                 async with asyncio.timeout(self._reconnect_timeout_s):
-                    await self._offline.wait()
+                    await self._offline_event.wait()
             except TimeoutError:
                 raise error from None
 
@@ -237,8 +237,8 @@ class ServerConnection:
                     self._listener.handle(frame)
                 elif frame.request_id == WELCOME_REQUEST_ID:
                     self.welcome = frame.data
-                    self._offline.clear()
-                    self._online.set()
+                    self._offline_event.clear()
+                    self._online_event.set()
                     restoring = asyncio.ensure_future(self._notify_reconnected())
                 elif pending := self._pending_requests.get(frame.request_id):
                     pending.resolve(frame)
@@ -258,18 +258,18 @@ class ServerConnection:
 
     def _handle_disconnect(self, restoring: asyncio.Task[None] | None) -> None:
         self._websocket = None
-        self._online.clear()
-        self._offline.set()
+        self._online_event.clear()
+        self._offline_event.set()
         if restoring is not None:
             restoring.cancel()
-        if self._error is None:
+        if self._fatal_error is None:
             self._listener.handle_connection_lost()
         for pending in self._pending_requests.values():
             pending.fail(_build_lost_error("the command"))
 
     def _give_up(self, error: RemoteError) -> None:
-        self._error = error
-        self._online.set()  # whoever waits for a connection is told that there will be none
+        self._fatal_error = error
+        self._online_event.set()  # whoever waits for a connection is told that there will be none
         for pending in self._pending_requests.values():
             pending.fail(error)
         self._listener.handle_connection_failed(error)

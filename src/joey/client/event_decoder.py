@@ -70,8 +70,8 @@ class EventDecoder:
     def __init__(self, rows: Iterable[RowData] = ()) -> None:
         """`rows` are known already: only what happens to them later is news."""
         self._rows: dict[int, RowData] = {row["ts"]: row for row in rows}
-        self._queue: dict[str, Any] = {}
-        self._result = ""
+        self._queued_messages: dict[str, Any] = {}
+        self._completion_result = ""
         self._open_ask_ts: int | None = None
         """The question that has no answer yet."""
         self._latest_ts = max(self._rows, default=0)
@@ -84,7 +84,7 @@ class EventDecoder:
             return [self._decode_rewind(frame.payload)]
         if frame.event_name == "queuedMessagesUpdated":
             return list(self._decode_queue(frame.payload["queue"]))
-        event = self._decode_event(frame.event_name, frame.task_id or "", frame.payload)
+        event = self._decode_task_event(frame.event_name, frame.task_id or "", frame.payload)
         return [] if event is None else [event]
 
     def _decode_rewind(self, payload: Mapping[str, Any]) -> Event:
@@ -122,31 +122,33 @@ class EventDecoder:
             case RowKind.CHECKPOINT_SAVED:
                 return [] if before else [_decode_checkpoint_row(row)]
             case _:
-                return list(self._decode_said_row(row, before))
+                return list(self._decode_plain_say_row(row, before))
 
-    def _decode_said_row(self, row: RowData, before: RowData) -> Iterator[Event]:
+    def _decode_plain_say_row(self, row: RowData, before: RowData) -> Iterator[Event]:
         if row.get("partial"):
             return
         text, say = row.get("text", ""), str(row.get("say"))
         if not before or before.get("partial") or before.get("say") != say:
             if say == RowKind.COMPLETION_RESULT:
-                self._result = text
+                self._completion_result = text
             images = tuple(row.get("images", ()))
             yield RowAdded(ts=row["ts"], say=say, text=text, images=images)
         yield from _decode_tool_result(row, before)
 
     def _decode_queue(self, queue: list[dict[str, Any]]) -> Iterator[Event]:
         now = {item["id"]: item for item in queue}
-        for id in self._queue.keys() - now.keys():
+        for id in self._queued_messages.keys() - now.keys():
             yield MessageUnqueued(ts=self._latest_ts, id=id)
         for id, item in now.items():
-            if id not in self._queue:
+            if id not in self._queued_messages:
                 images = tuple(item.get("images", ()))
                 ts = item.get("timestamp", self._latest_ts)
                 yield MessageQueued(ts=ts, id=id, text=item.get("text", ""), images=images)
-        self._queue = now
+        self._queued_messages = now
 
-    def _decode_event(self, name: str, task_id: str, payload: Mapping[str, Any]) -> Event | None:
+    def _decode_task_event(
+        self, name: str, task_id: str, payload: Mapping[str, Any]
+    ) -> Event | None:
         ts = self._latest_ts
         match name:
             case "taskCreated":
@@ -156,7 +158,7 @@ class EventDecoder:
             case "taskCompleted":
                 return TaskCompleted(
                     ts=ts,
-                    result=self._result,
+                    result=self._completion_result,
                     usage=_decode_usage(payload),
                     tool_usage=msgspec.convert(payload["toolUsage"], dict[str, ToolTally]),
                 )
@@ -210,7 +212,7 @@ def _decode_task_created(ts: int, task_id: str, payload: Mapping[str, Any]) -> T
         task_id=task_id,
         workspace=payload.get("workspace", ""),
         mode=payload.get("mode", ""),
-        protocol=ToolProtocol(payload.get("protocol") or ToolProtocol.NATIVE),
+        tool_protocol=ToolProtocol(payload.get("protocol") or ToolProtocol.NATIVE),
         profile=payload.get("profile", "default"),
         model=payload.get("model", ""),
         parent_id=payload.get("parentId"),
@@ -414,7 +416,7 @@ class TaskMirror:
         self.is_running = False
         self._rows: dict[int, RowData] = {row["ts"]: row for row in self.initial_rows}
         self._partial_row_timestamps: set[int] = set()
-        self._seen_contents: set[bytes] = set()
+        self._seen_frame_contents: set[bytes] = set()
         """What came with this `seq`: perhaps the beginning of the next record already."""
         self._decoder = EventDecoder(self._rows.values())
 
@@ -431,13 +433,13 @@ class TaskMirror:
         if frame.seq < self.seq:
             return None
         if frame.seq > self.seq:
-            self._seen_contents.clear()
+            self._seen_frame_contents.clear()
             self.seq = frame.seq
         if not is_transient_frame(frame):
-            content = _encode_content(frame)
-            if content in self._seen_contents:
+            content = _encode_frame_content(frame)
+            if content in self._seen_frame_contents:
                 return None
-            self._seen_contents.add(content)
+            self._seen_frame_contents.add(content)
         self._apply_frame_events(frame)
         if frame.event_name == "taskRewound":
             self._discard_rows(frame.payload["removed"])
@@ -490,9 +492,9 @@ class TaskMirror:
         if is_transient_frame(frame):
             self.partial_frames[row["ts"]] = frame
         elif row.get("say") == RowKind.API_REQ_STARTED:
-            self._discard_unfinished_rows(row["ts"])
+            self._discard_stale_partial_frames(row["ts"])
 
-    def _discard_unfinished_rows(self, request_ts: int) -> None:
+    def _discard_stale_partial_frames(self, request_ts: int) -> None:
         """What an earlier reply left unfinished will never be finished."""
         for ts, frame in list(self.partial_frames.items()):
             if ts < request_ts and frame.payload["message"].get("say") in REPLY_ROW_KINDS:
@@ -529,7 +531,7 @@ def replace_row_action(frame: EventFrame, *, is_known: bool) -> EventFrame:
     return msgspec.structs.replace(frame, payload={**frame.payload, "action": action})
 
 
-def _encode_content(frame: EventFrame) -> bytes:
+def _encode_frame_content(frame: EventFrame) -> bytes:
     payload: Any = frame.payload
     if frame.event_name == "message":
         payload = payload["message"]

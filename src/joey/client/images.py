@@ -21,7 +21,7 @@ class ImageError(UserError):
     """Not a picture that models can see, too large, too many, or not readable."""
 
 
-def load_image(path: str) -> str:
+def load_image_data_uri(path: str) -> str:
     """An image file as a data URI.
 
     Raises:
@@ -32,10 +32,10 @@ def load_image(path: str) -> str:
             data = file.read(MAX_IMAGE_BYTES + 1)
     except OSError as error:
         raise ImageError(f"the image {path} cannot be read: {error.strerror}") from error
-    return encode_image(data, path)
+    return encode_image_data_uri(data, path)
 
 
-def encode_image(data: bytes, name: str) -> str:
+def encode_image_data_uri(data: bytes, name: str) -> str:
     """An image as a data URI; `name` is for complaints.
 
     Raises:

@@ -395,8 +395,8 @@ class RemoteSession:
         subscriber = _FrameSubscriber(
             [*older, *self._mirror.durable_frames, *self._mirror.partial_frames.values()]
         )
-        if self._is_closed or self._connection.error is not None:
-            subscriber.finish(self._error or self._connection.error)
+        if self._is_closed or self._connection.fatal_error is not None:
+            subscriber.finish(self._error or self._connection.fatal_error)
         self._subscribers.add(subscriber)
         try:
             yield subscriber
@@ -439,27 +439,29 @@ class RemoteSession:
         self, row_ts: int, *, keep: bool = True, files: bool = False
     ) -> RewindPreview:
         where = {"messageTs": row_ts, "keep": keep, "files": files}
-        return await self._request_revision("rewindTask", where | {"preview": True})
+        return await self._request_history_change("rewindTask", where | {"preview": True})
 
     async def rewind(
         self, row_ts: int, *, keep: bool = True, files: bool = False, force: bool = False
     ) -> RewindPreview:
         """Go back so that this row is the last one, or (`keep` false) the first one gone."""
         where = {"messageTs": row_ts, "keep": keep, "files": files}
-        return await self._request_revision("rewindTask", where | {"force": force})
+        return await self._request_history_change("rewindTask", where | {"force": force})
 
     async def preview_undo(self) -> RewindPreview:
-        return await self._request_revision("undoRewind", {"preview": True})
+        return await self._request_history_change("undoRewind", {"preview": True})
 
     async def undo_rewind(self, *, force: bool = False) -> RewindPreview:
-        return await self._request_revision("undoRewind", {"force": force})
+        return await self._request_history_change("undoRewind", {"force": force})
 
     async def edit(self, row_ts: int, text: str, images: tuple[str, ...] = ()) -> RewindPreview:
         """Say this in place of the person's words at a row, or the nearest before it."""
         arguments = {"messageTs": row_ts, "text": text, "images": list(images)}
-        return await self._request_revision("editMessage", arguments)
+        return await self._request_history_change("editMessage", arguments)
 
-    async def _request_revision(self, command: str, arguments: dict[str, Any]) -> RewindPreview:
+    async def _request_history_change(
+        self, command: str, arguments: dict[str, Any]
+    ) -> RewindPreview:
         data = await self._request(command, self._id, arguments)
         changes: RewindPreview = decode_response_data(command, data).changes
         return changes

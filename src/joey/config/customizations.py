@@ -119,11 +119,11 @@ class FileCustomizations:
         return True
 
     def _load(self) -> tuple[UntrustedFileReader, _LoadedCustomizations]:
-        places, settings = self._paths, self._settings
+        paths, settings = self._paths, self._settings
         reader = UntrustedFileReader()
-        scopes = resolve_scopes(places)
+        scopes = resolve_scopes(paths)
         nested = find_nested_scopes(scopes, reader) if settings.enable_subfolder_rules else ()
-        modes = _load_usable_modes(places, scopes, settings, reader)
+        modes = _load_usable_modes(paths, scopes, settings, reader)
         read_restrictions(scopes, reader)
         rules = RuleLoader(scopes, nested, reader, agents=settings.use_agent_rules)
         reading = _LoadedCustomizations(
@@ -244,7 +244,7 @@ class FoundSkill(Struct, frozen=True):
 
 def load_skills(scopes: ConfigScopes, reader: UntrustedFileReader) -> tuple[FoundSkill, ...]:
     """All that can be used in some mode, the best first."""
-    places = (
+    ranked_scopes = (
         (scopes.project, 0, 0),
         (scopes.project_agents, 0, 1),
         (scopes.user, 1, 0),
@@ -252,7 +252,7 @@ def load_skills(scopes: ConfigScopes, reader: UntrustedFileReader) -> tuple[Foun
     )
     found = [
         FoundSkill(skill, (owner, 0 if skill.modes else 1, directory), scope.symlink_policy)
-        for scope, owner, directory in places
+        for scope, owner, directory in ranked_scopes
         if scope is not None
         for skill in _load_scope_skills(scope, reader)
     ]
@@ -296,7 +296,7 @@ def _load_scope_skills(scope: ConfigScope, reader: UntrustedFileReader) -> Itera
             if (text := reader.read(path, shown, scope.symlink_policy)) is None:
                 continue
             matter = split_front_matter(text.text)
-            if problem := matter.problem or _find_skill_problem(matter, own):
+            if problem := matter.problem or _explain_invalid_skill(matter, own):
                 reader.warn(f"{shown} is not used: {problem}.")
                 continue
             yield Skill(
@@ -308,7 +308,7 @@ def _load_scope_skills(scope: ConfigScope, reader: UntrustedFileReader) -> Itera
             )
 
 
-def _find_skill_problem(matter: FrontMatter, directory: str) -> str:
+def _explain_invalid_skill(matter: FrontMatter, directory: str) -> str:
     name, description = matter.get_text("name"), matter.get_text("description")
     if name != directory:
         return f"`name` must be that of its folder, {directory!r}" + (

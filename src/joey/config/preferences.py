@@ -22,7 +22,7 @@ from joey.config.profiles import (
     split_settings_and_profile,
 )
 from joey.config.settings import SETTINGS_FILE, check_key_spelling, load_settings
-from joey.core.permissions.policy import PersistentRule, add_rule, enables_only_rule
+from joey.core.permissions.policy import PersistentRule, add_rule, would_enable_only_this_rule
 from joey.core.settings import Profile, Settings
 from joey.errors import ConfigError
 from joey.ports.extensions import RuleStore
@@ -36,12 +36,12 @@ class ConfigStore:
     def __init__(self, home: Path) -> None:
         self._settings_file = home / SETTINGS_FILE
         self._profiles_file = home / PROFILES_FILE
-        self._home = home
+        self._joey_home = home
 
     # Settings ---------------------------------------------------------------------------------
 
     def load_settings(self) -> Settings:
-        return load_settings(self._home)
+        return load_settings(self._joey_home)
 
     def merge_settings(self, values: dict[str, Any]) -> Settings:
         """The settings with these laid over them.
@@ -79,12 +79,12 @@ class ConfigStore:
     # Profiles ---------------------------------------------------------------------------------
 
     def load_profiles(self) -> Profiles:
-        return load_profiles(self._home)
+        return load_profiles(self._joey_home)
 
     def merge_profile(self, values: dict[str, Any], name: str | None = None) -> Profile:
         """The named or active profile with these laid over it, for one task alone."""
         document, group, _ = self._read_profiles_document()
-        active = name or self.load_profiles().active
+        active = name or self.load_profiles().active_name
         merged = _merge_profile_entry(document[group].get(active) or {}, values)
         return parse_profile(self._profiles_file, group, active, merged)
 
@@ -121,7 +121,7 @@ class ConfigStore:
                 raise ConfigError(f"The profile '{name}' {wrong}.")
             entry = _merge_profile_entry(known or {}, values)
             parse_profile(self._profiles_file, group, name, entry)
-            active_name = self.load_profiles().active
+            active_name = self.load_profiles().active_name
             if activate or not document[group]:
                 document[active] = name
             elif active_name in document[group]:
@@ -143,13 +143,13 @@ class ConfigStore:
             document[group] = left
             if not left:
                 document.pop(active, None)
-            elif self.load_profiles().active == name or len(left) == 1:
+            elif self.load_profiles().active_name == name or len(left) == 1:
                 document[active] = next(iter(left))
             write_document(self._profiles_file, document)
 
     def _read_profiles_document(self) -> tuple[dict[str, Any], str, str]:
         """The file, and what it calls its profiles and the active one."""
-        load_profiles(self._home)
+        load_profiles(self._joey_home)
         document = read_document(self._profiles_file) or {"profiles": {}}
         if "profiles" not in document and "apiConfigs" in document:
             return document, "apiConfigs", "currentApiConfigName"
@@ -171,7 +171,7 @@ class ConfigStore:
             self.get_profile_entry(str(active))
         self.merge_settings({name: value for name, value in settings.items() if value is not None})
         if profile:
-            name = str(active or self.load_profiles().active)
+            name = str(active or self.load_profiles().active_name)
             self.save_profile(name, profile, activate=True)
         elif active is not None:
             self.activate_profile(str(active))
@@ -198,17 +198,17 @@ class SettingsRuleStore:
         self._settings_file = home / SETTINGS_FILE
         self._config_store = ConfigStore(home)
 
-    def can_add(self, rule: PersistentRule) -> bool:
+    def would_enable_only(self, rule: PersistentRule) -> bool:
         try:
-            return enables_only_rule(rule, self._config_store.load_settings())
+            return would_enable_only_this_rule(rule, self._config_store.load_settings())
         except ConfigError:
             return False  # nothing is written into a file that is not understood
 
     def add(self, rule: PersistentRule) -> None:
-        self._config_store.update_settings_with(lambda: self._build_values(rule))
+        self._config_store.update_settings_with(lambda: self._build_changed_settings(rule))
 
-    def _build_values(self, rule: PersistentRule) -> dict[str, Any]:
-        if not self.can_add(rule):
+    def _build_changed_settings(self, rule: PersistentRule) -> dict[str, Any]:
+        if not self.would_enable_only(rule):
             raise ConfigError(
                 f"{self._settings_file} was changed meanwhile; `{rule.text}` was not added to it."
             )

@@ -38,7 +38,7 @@ DEFAULT_PROVIDER = "openai"
 _OLLAMA_HOST_RE = compile_regex(r"(?P<name>\[[^\]]*\]|[^:/\[\]]*)(?P<port>:\d+)?(?P<path>(/.*)?)")
 
 
-class ProviderKind(Protocol):
+class SelectableProvider(Protocol):
     """What has to be known about a provider to choose it."""
 
     @property
@@ -63,7 +63,7 @@ def choose_profile(
     *,
     profiles: Profiles,
     env: Mapping[str, str],
-    kinds: Sequence[ProviderKind],
+    kinds: Sequence[SelectableProvider],
     provider: str | None = None,
     model: str | None = None,
     base_url: str | None = None,
@@ -75,7 +75,7 @@ def choose_profile(
         ConfigError: something named does not exist, or nothing usable was found.
     """
     start = _select_base_profile(profiles, env, kinds, provider, base_url, profile)
-    kind = _find_kind(start.provider, kinds)
+    kind = _find_provider(start.provider, kinds)
     url = base_url or start.base_url
     if url is None and start.api_key is None:
         url = find_base_url(kind, env)
@@ -93,7 +93,7 @@ def choose_profile(
 def _select_base_profile(
     profiles: Profiles,
     env: Mapping[str, str],
-    kinds: Sequence[ProviderKind],
+    kinds: Sequence[SelectableProvider],
     provider: str | None,
     base_url: str | None,
     profile: str | None,
@@ -101,7 +101,7 @@ def _select_base_profile(
     """The profile that the flags are laid over."""
     if profile is not None and profile not in profiles.profiles:
         raise ConfigError(f"There is no profile {profile!r}. {_describe_known_profiles(profiles)}")
-    known = profiles.profiles.get(profile or profiles.active)
+    known = profiles.profiles.get(profile or profiles.active_name)
     if provider is not None:
         return known if known and known.provider == provider else Profile(provider=provider)
     if base_url is not None and profile is None:
@@ -112,7 +112,7 @@ def _select_base_profile(
         )
     if known is not None:
         return known
-    kind = _find_kind_in_env(env, kinds)
+    kind = _find_provider_in_env(env, kinds)
     if kind is not None:
         return Profile(provider=kind.name)
     if profiles.profiles:
@@ -142,19 +142,21 @@ def _is_same_host(one: str, other: str | None) -> bool:
         return False
 
 
-def _find_kind_in_env(env: Mapping[str, str], kinds: Sequence[ProviderKind]) -> ProviderKind | None:
+def _find_provider_in_env(
+    env: Mapping[str, str], kinds: Sequence[SelectableProvider]
+) -> SelectableProvider | None:
     """The first kind with a key in the environment, else the first with an address there."""
     with_key = (kind for kind in kinds if find_api_key(kind, env))
     with_address = (kind for kind in kinds if find_base_url(kind, env))
     return next(with_key, None) or next(with_address, None)
 
 
-def find_api_key(kind: ProviderKind, env: Mapping[str, str]) -> str | None:
+def find_api_key(kind: SelectableProvider, env: Mapping[str, str]) -> str | None:
     values = (env.get(variable, "").strip() for variable in kind.key_variables)
     return next(filter(None, values), None)
 
 
-def find_base_url(kind: ProviderKind, env: Mapping[str, str]) -> str | None:
+def find_base_url(kind: SelectableProvider, env: Mapping[str, str]) -> str | None:
     """What the environment says about where a provider is."""
     if kind.base_url_variable is None:
         return None
@@ -176,7 +178,7 @@ def _build_ollama_url(host: str) -> str:
     return f"{scheme or 'http'}://{name}{port}{match['path'].rstrip('/')}"
 
 
-def _find_kind(name: str, kinds: Sequence[ProviderKind]) -> ProviderKind:
+def _find_provider(name: str, kinds: Sequence[SelectableProvider]) -> SelectableProvider:
     for kind in kinds:
         if kind.name == name:
             return kind
@@ -184,7 +186,7 @@ def _find_kind(name: str, kinds: Sequence[ProviderKind]) -> ProviderKind:
     raise ConfigError(f"There is no provider {name!r}. Known ones: {known}.")
 
 
-def _check_profile(chosen: Profile, kind: ProviderKind) -> None:
+def _check_profile(chosen: Profile, kind: SelectableProvider) -> None:
     if not chosen.model:
         where = f"at {chosen.base_url}" if chosen.base_url else f"of {kind.name}"
         raise NoModelError(f"Say which model {where} to use, with --model.")
@@ -201,7 +203,7 @@ def _describe_known_profiles(profiles: Profiles) -> str:
     return f"Known ones: {', '.join(sorted(profiles.profiles))}."
 
 
-def _format_no_model_message(kinds: Sequence[ProviderKind]) -> str:
+def _format_no_model_message(kinds: Sequence[SelectableProvider]) -> str:
     variables = [kind.key_variables[0] for kind in kinds if kind.key_variables]
     others = " and others" if len(variables) > 3 else ""
     return (
@@ -219,22 +221,25 @@ _log = logging.getLogger(__name__)
 
 
 class Profiles(Struct, frozen=True):
-    active: str = "default"
+    active_name: str = "default"
     profiles: dict[str, Profile] = {}
-    missing_active: str | None = None
+    missing_active_name: str | None = None
     """Whom the file names as the active one although it does not exist."""
 
     @property
     def missing_active_warning(self) -> str:
-        """What to do about `missing_active`; empty without."""
-        if self.missing_active is None:
+        """What to do about `missing_active_name`; empty without."""
+        if self.missing_active_name is None:
             return ""
         said = (
-            f"{PROFILES_FILE} has no profile {self.missing_active!r}, which it names as the "
+            f"{PROFILES_FILE} has no profile {self.missing_active_name!r}, which it names as the "
             "active one"
         )
-        if self.active in self.profiles:
-            return f"{said}; {self.active} is used (joey profiles use {self.active} settles it)."
+        if self.active_name in self.profiles:
+            return (
+                f"{said}; {self.active_name} is used (joey profiles use {self.active_name} "
+                "settles it)."
+            )
         return f"{said}. {self.choose_hint}"
 
     @property
@@ -243,37 +248,42 @@ class Profiles(Struct, frozen=True):
         return f"Choose one with joey profiles use NAME: {', '.join(self.profiles)}."
 
 
-class _RooKeyNames(Struct, frozen=True):
+class _RooSettingNames(Struct, frozen=True):
     """How Roo names the three things that differ from provider to provider."""
 
     model: str = "apiModelId"
-    key: str | None = None
-    url: str | None = None
+    api_key: str | None = None
+    base_url: str | None = None
     provider: str | None = None
     """Our name for the provider, where it is another one."""
 
 
-_ROO_KEY_NAMES: dict[str, _RooKeyNames] = {
-    "anthropic": _RooKeyNames(key="apiKey", url="anthropicBaseUrl"),
-    "openai": _RooKeyNames("openAiModelId", "openAiApiKey", "openAiBaseUrl"),
-    "openai-native": _RooKeyNames(
-        key="openAiNativeApiKey", url="openAiNativeBaseUrl", provider="openai"
+_ROO_SETTING_NAMES: dict[str, _RooSettingNames] = {
+    "anthropic": _RooSettingNames(api_key="apiKey", base_url="anthropicBaseUrl"),
+    "openai": _RooSettingNames("openAiModelId", "openAiApiKey", "openAiBaseUrl"),
+    "openai-native": _RooSettingNames(
+        api_key="openAiNativeApiKey", base_url="openAiNativeBaseUrl", provider="openai"
     ),
-    "openrouter": _RooKeyNames("openRouterModelId", "openRouterApiKey", "openRouterBaseUrl"),
-    "ollama": _RooKeyNames("ollamaModelId", "ollamaApiKey", "ollamaBaseUrl"),
-    "lmstudio": _RooKeyNames("lmStudioModelId", None, "lmStudioBaseUrl"),
-    "deepseek": _RooKeyNames(key="deepSeekApiKey", url="deepSeekBaseUrl"),
-    "gemini": _RooKeyNames(key="geminiApiKey", url="googleGeminiBaseUrl"),
-    "mistral": _RooKeyNames(key="mistralApiKey"),
-    "xai": _RooKeyNames(key="xaiApiKey"),
-    "groq": _RooKeyNames(key="groqApiKey"),
-    "litellm": _RooKeyNames("litellmModelId", "litellmApiKey", "litellmBaseUrl"),
+    "openrouter": _RooSettingNames("openRouterModelId", "openRouterApiKey", "openRouterBaseUrl"),
+    "ollama": _RooSettingNames("ollamaModelId", "ollamaApiKey", "ollamaBaseUrl"),
+    "lmstudio": _RooSettingNames("lmStudioModelId", None, "lmStudioBaseUrl"),
+    "deepseek": _RooSettingNames(api_key="deepSeekApiKey", base_url="deepSeekBaseUrl"),
+    "gemini": _RooSettingNames(api_key="geminiApiKey", base_url="googleGeminiBaseUrl"),
+    "mistral": _RooSettingNames(api_key="mistralApiKey"),
+    "xai": _RooSettingNames(api_key="xaiApiKey"),
+    "groq": _RooSettingNames(api_key="groqApiKey"),
+    "litellm": _RooSettingNames("litellmModelId", "litellmApiKey", "litellmBaseUrl"),
 }
 PROFILE_KEYS = frozenset(
     {*Profile.__struct_encode_fields__, "apiProvider", "modelTemperature", "modelMaxTokens"}
     | {"toolProtocol", "openAiHeaders", "enableReasoningEffort", "openAiCustomModelInfo"}
     | {"anthropicUseAuthToken"}
-    | {key for keys in _ROO_KEY_NAMES.values() for key in (keys.model, keys.key, keys.url) if key}
+    | {
+        key
+        for keys in _ROO_SETTING_NAMES.values()
+        for key in (keys.model, keys.api_key, keys.base_url)
+        if key
+    }
 ) - {"name"}
 """What belongs to a profile where settings and profiles are given in one object, as Roo does."""
 
@@ -300,7 +310,7 @@ def load_profiles(home: Path) -> Profiles:
     profiles = {name: parse_profile(path, group, name, given) for name, given in named.items()}
     if not profiles or active in profiles or not _has_active_name(document):
         return Profiles(active, profiles)
-    return Profiles(only if len(profiles) == 1 else active, profiles, missing_active=active)
+    return Profiles(only if len(profiles) == 1 else active, profiles, missing_active_name=active)
 
 
 def _has_active_name(document: dict[str, Any]) -> bool:
@@ -313,10 +323,12 @@ def parse_profile(path: Path, group: str, name: str, given: Any) -> Profile:
     Raises:
         ConfigError
     """
-    place = f"{group}.{name}"
+    key_path = f"{group}.{name}"
     if not isinstance(given, dict):
-        raise ConfigError(f"{path}: `{place}` must be an object.")
-    return convert_document(_normalize_fields(given) | {"name": name}, Profile, path, within=place)
+        raise ConfigError(f"{path}: `{key_path}` must be an object.")
+    return convert_document(
+        _normalize_fields(given) | {"name": name}, Profile, path, within=key_path
+    )
 
 
 def collect_given_keys(given: dict[str, Any]) -> frozenset[str]:
@@ -328,7 +340,7 @@ def _normalize_fields(given: dict[str, Any]) -> dict[str, Any]:
     return (
         given
         if "apiProvider" not in given
-        else _convert_roo_fields(given) | _pick_own_fields(given)
+        else _convert_roo_fields(given) | _pick_joey_fields(given)
     )
 
 
@@ -339,31 +351,33 @@ def convert_client_fields(given: dict[str, Any], provider: str) -> dict[str, Any
     providers.
     """
     if "apiProvider" in given:
-        return _convert_roo_fields(given) | _pick_own_fields(given)
+        return _convert_roo_fields(given) | _pick_joey_fields(given)
     provider = given.get("provider", provider)
     roo = _convert_roo_fields(given | {"apiProvider": provider})
     own = {name: given[name] for name in Profile.__struct_encode_fields__ if name in given}
     return {name: value for name, value in roo.items() if name != "provider"} | own
 
 
-def get_api_key_field(given: dict[str, Any]) -> str:
+def get_api_key_field_name(given: dict[str, Any]) -> str:
     """Where this profile keeps its key; Roo has a name of its own for each provider."""
-    keys = _ROO_KEY_NAMES.get(str(given.get("apiProvider")))
-    return keys.key if "apiProvider" in given and keys is not None and keys.key else "apiKey"
+    keys = _ROO_SETTING_NAMES.get(str(given.get("apiProvider")))
+    return (
+        keys.api_key if "apiProvider" in given and keys is not None and keys.api_key else "apiKey"
+    )
 
 
 def _convert_roo_fields(given: dict[str, Any]) -> dict[str, Any]:
     provider = given["apiProvider"]
     keys = (
-        _ROO_KEY_NAMES.get(provider, _RooKeyNames())
+        _ROO_SETTING_NAMES.get(provider, _RooSettingNames())
         if isinstance(provider, str)
-        else _RooKeyNames()
+        else _RooSettingNames()
     )
     fields = {
         "provider": keys.provider or provider,
         "model": given.get(keys.model),
-        "apiKey": given.get(keys.key) if keys.key else None,
-        "baseUrl": given.get(keys.url) if keys.url else None,
+        "apiKey": given.get(keys.api_key) if keys.api_key else None,
+        "baseUrl": given.get(keys.base_url) if keys.base_url else None,
         "temperature": given.get("modelTemperature"),
         "maxTokens": given.get("modelMaxTokens"),
         "protocol": given.get("toolProtocol"),
@@ -375,7 +389,7 @@ def _convert_roo_fields(given: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value not in (None, "")}
 
 
-def _pick_own_fields(given: dict[str, Any]) -> dict[str, Any]:
+def _pick_joey_fields(given: dict[str, Any]) -> dict[str, Any]:
     """Keys of our own in a profile of Roo's; `apiKey` is Roo's name for Anthropic's alone."""
     own = set(Profile.__struct_encode_fields__) - {"apiKey", "reasoningEffort"}
     return {name: value for name, value in given.items() if name in own}

@@ -132,7 +132,7 @@ class ProjectRestrictions(Struct, frozen=True):
     """The only hosts that commands shall reach."""
 
 
-UNREADABLE_RESTRICTIONS = ProjectRestrictions(
+RESTRICTIONS_IF_UNREADABLE = ProjectRestrictions(
     disabled_switches=frozenset({"auto_approval_enabled"})
 )
 
@@ -145,13 +145,15 @@ def read_restrictions(scopes: ConfigScopes, reader: UntrustedFileReader) -> Proj
     known = len(reader.warnings)
     found = reader.read(scope.directory / PROJECT_SETTINGS_FILE, label, scope.symlink_policy)
     if found is None:
-        return ProjectRestrictions() if len(reader.warnings) == known else UNREADABLE_RESTRICTIONS
+        return (
+            ProjectRestrictions() if len(reader.warnings) == known else RESTRICTIONS_IF_UNREADABLE
+        )
     try:
         document = msgspec.json.decode(found.text or "{}", type=dict[str, Any])
         return _parse_restrictions(document, label, reader)
     except (msgspec.MsgspecError, RecursionError) as error:
         reader.warn(f"{label} cannot be understood, so that everything is asked: {error}.")
-        return UNREADABLE_RESTRICTIONS
+        return RESTRICTIONS_IF_UNREADABLE
 
 
 def restrict_settings(settings: Settings, project: ProjectRestrictions) -> Settings:
@@ -313,12 +315,12 @@ def _pick_stricter_sandbox(one: str, other: str) -> str:
     return max(one, other, key=_SANDBOX_LEVELS.index)
 
 
-def _require_both(one: bool, other: bool) -> bool:
+def _are_both_enabled(one: bool, other: bool) -> bool:
     return one and other
 
 
 _STRICTER_MERGE_FUNCTIONS: tuple[tuple[str, Callable[[Any, Any], Any]], ...] = (
-    *((field, _require_both) for field in DISABLEABLE_FIELDS.values()),
+    *((field, _are_both_enabled) for field in DISABLEABLE_FIELDS.values()),
     *((field, _merge_unique) for field in EXTENDABLE_FIELDS.values()),
     *((field, _pick_lower_limit) for field in LOWERABLE_FIELDS.values()),
     ("allowed_commands", _intersect_allowed),

@@ -59,11 +59,13 @@ class TrustStore:
 
     def revoke(self, workspace: Path) -> bool:
         """Whether there was anything to take back."""
-        place = _canonicalize_path(workspace)
-        if place not in self._load():
+        workspace_path = _canonicalize_path(workspace)
+        if workspace_path not in self._load():
             return False
         with lock_for_update(self.path):
-            self._save({each: agreed for each, agreed in self._load().items() if each != place})
+            self._save(
+                {each: agreed for each, agreed in self._load().items() if each != workspace_path}
+            )
         return True
 
     def _load(self) -> dict[str, dict[str, str]]:

@@ -32,21 +32,21 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from msgspec import Struct
 
-from joey.errors import ProviderError, ProviderFailure, ToolError, UserError
+from joey.errors import ProviderError, ProviderFailureKind, ToolError, UserError
 from joey.ports import (
     CodeIndex,
+    CodeIndexState,
     CodeSearchHit,
     CodeSearchResult,
     Embedder,
     Files,
-    IndexState,
     Listing,
     ResolvedPath,
 )
-from joey.system.files import get_workspace_directory, make_private_directory
+from joey.system.files import get_per_workspace_directory, make_private_directory
 
 if TYPE_CHECKING:
-    from joey.content.blocking_code_index import IndexWorker
+    from joey.content.blocking_code_index import BlockingCodeIndex
 
 
 INDEXING_START_DELAY_S = 3.0
@@ -68,11 +68,11 @@ class WorkspaceIndexPool:
         self._shared_indexes: dict[_IndexKey, _SharedIndex] = {}
 
     def open(
-        self, files: Files, list_files: ListFiles, embedder: Embedder | None = None
+        self, files: Files, list_files: FileLister, embedder: Embedder | None = None
     ) -> CodeIndex:
         """The index of the workspace of `files`, for one task. `list_files` names every file that
         may be in it, relative to the workspace."""
-        key = (files.root, embedder.model if embedder is not None else "")
+        key = (files.root, embedder.model_id if embedder is not None else "")
         shared = self._shared_indexes.get(key)
         if shared is None:
             directory = self._directory_class(self._parent_directory, files.root)
@@ -107,22 +107,22 @@ class TaskCodeIndex:
         self._pool = indexes
         self._key = key
         self._index = index
-        self._closed = False
+        self._is_closed = False
 
     @property
-    def state(self) -> IndexState:
+    def state(self) -> CodeIndexState:
         return self._index.state
 
     async def search(
         self, query: str, directory: ResolvedPath | None, limit: int
     ) -> CodeSearchResult:
-        if self._closed:
+        if self._is_closed:
             raise ToolError("The code index is closed.")
         return await self._index.search(query, directory, limit)
 
     async def close(self) -> None:
-        if not self._closed:
-            self._closed = True
+        if not self._is_closed:
+            self._is_closed = True
             await self._pool.release(self._key)
 
 
@@ -139,7 +139,7 @@ MAX_FOREGROUND_CHANGES = 100
 _POLL_INTERVAL_S = 0.25
 _TRUNCATED_NOTE = "Only the first {:,} files of the workspace are indexed."
 
-ListFiles = Callable[[threading.Event], Listing]
+FileLister = Callable[[threading.Event], Listing]
 """May take its time, until the event is set: it is called in a thread."""
 T = TypeVar("T")
 
@@ -151,7 +151,7 @@ class WorkspaceIndex:
         self,
         directory: IndexDirectory,
         files: Files,
-        list_files: ListFiles,
+        list_files: FileLister,
         embedder: Embedder | None,
         indexing_semaphore: asyncio.Semaphore,
     ) -> None:
@@ -163,18 +163,23 @@ class WorkspaceIndex:
         self._embedder = embedder
         self._indexing_semaphore = indexing_semaphore
         self._refresh_lock = asyncio.Lock()
-        self._worker: IndexWorker | None = None
+        self._blocking_index: BlockingCodeIndex | None = None
         self._embedding_index: EmbeddingIndex | None = None
         self._indexing_task: asyncio.Task[None] | None = None
         self._embedding_task: asyncio.Task[None] | None = None
-        self._problem = ""
+        self._error_message = ""
 
     @property
-    def state(self) -> IndexState:
-        if self._worker is None:
-            return IndexState(is_ready=False, error=self._problem)
-        progress = self._worker.progress
-        return IndexState(self._worker.is_complete, progress.done, progress.total, self._problem)
+    def state(self) -> CodeIndexState:
+        if self._blocking_index is None:
+            return CodeIndexState(is_ready=False, error=self._error_message)
+        progress = self._blocking_index.progress
+        return CodeIndexState(
+            self._blocking_index.is_complete,
+            progress.done_files,
+            progress.total_files,
+            self._error_message,
+        )
 
     def start_indexing(self) -> None:
         """Fill it, or take in what changed, in the background."""
@@ -224,32 +229,32 @@ class WorkspaceIndex:
         return CodeSearchResult(tuple(hits), " ".join(filter(None, (note, unknown))))
 
     async def close(self) -> None:
-        if self._worker is not None:
-            self._worker.stop_event.set()
+        if self._blocking_index is not None:
+            self._blocking_index.stop_event.set()
         tasks = [task for task in (self._indexing_task, self._embedding_task) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if self._worker is not None:
-            await asyncio.to_thread(self._worker.close)
+        if self._blocking_index is not None:
+            await asyncio.to_thread(self._blocking_index.close)
         self._directory.close()
         if self._embedder is not None:
             await self._embedder.close()
 
     # Searching
 
-    async def _wait_until_ready(self) -> IndexWorker:
+    async def _wait_until_ready(self) -> BlockingCodeIndex:
         """Raises ToolError when there is nothing to search in yet; the text says how far it is."""
-        work = await self._open_worker()
+        work = await self._open_blocking_index()
         if not work.is_complete:
             self.start_indexing()
             assert self._indexing_task is not None
             await asyncio.wait([self._indexing_task], timeout=SEARCH_WAIT_S)
         if not work.is_complete:
-            raise ToolError(self._problem or _format_not_ready(self.state))
+            raise ToolError(self._error_message or _format_not_ready(self.state))
         return work
 
-    async def _index_few_changes(self, work: IndexWorker) -> tuple[bool, str]:
+    async def _index_few_changes(self, work: BlockingCodeIndex) -> tuple[bool, str]:
         """Take in what changed, if it is little; whether something did, and a note."""
         if self._is_indexing:
             return False, _format_stale_note(self.state)
@@ -260,7 +265,7 @@ class WorkspaceIndex:
                 return False, note
             if changes.count > MAX_FOREGROUND_CHANGES:
                 self.start_indexing()
-                work.progress.done, work.progress.total = 0, changes.count
+                work.progress.done_files, work.progress.total_files = 0, changes.count
                 return False, _format_stale_note(self.state)
             if not await asyncio.to_thread(work.index_changes, changes):
                 return False, "Another process is reading files in: the latest may be missing."
@@ -273,39 +278,39 @@ class WorkspaceIndex:
     def _is_indexing(self) -> bool:
         return self._indexing_task is not None and not self._indexing_task.done()
 
-    async def _open_worker(self) -> IndexWorker:
+    async def _open_blocking_index(self) -> BlockingCodeIndex:
         # Imported on need: SQLite takes a while to load, and most tasks never come here.
-        from joey.content.blocking_code_index import IndexWorker
+        from joey.content.blocking_code_index import BlockingCodeIndex
 
-        if self._worker is None:
-            self._worker = IndexWorker(self._directory, self._files, self._list_files)
+        if self._blocking_index is None:
+            self._blocking_index = BlockingCodeIndex(self._directory, self._files, self._list_files)
             if self._embedder is not None:
                 self._embedding_index = EmbeddingIndex(
-                    self._embedder, self._directory, self._worker
+                    self._embedder, self._directory, self._blocking_index
                 )
         try:
-            await asyncio.to_thread(self._worker.open)
+            await asyncio.to_thread(self._blocking_index.open)
         except ToolError as error:
-            self._problem = str(error)
+            self._error_message = str(error)
             raise
-        return self._worker
+        return self._blocking_index
 
     async def _run_indexing(self) -> None:
         try:
             await self._index_everything()
-            self._problem = ""
+            self._error_message = ""
         except ToolError as error:
             log.warning("the code index of %s: %s", self._files.root, error)
-            self._problem = str(error)
+            self._error_message = str(error)
         except Exception as error:
             log.exception("the code index of %s failed by a defect", self._files.root)
-            self._problem = f"The code index failed: {error!r}. Use search_files."
+            self._error_message = f"The code index failed: {error!r}. Use search_files."
         else:
             self._start_embedding()
 
     async def _index_everything(self) -> None:
         while True:
-            work = await self._open_worker()
+            work = await self._open_blocking_index()
             if await asyncio.to_thread(work.can_index):
                 async with self._indexing_semaphore:
                     if await _run_in_daemon_thread(work.index_everything):
@@ -321,18 +326,19 @@ class WorkspaceIndex:
             )
 
 
-def _format_not_ready(state: IndexState) -> str:
+def _format_not_ready(state: CodeIndexState) -> str:
     far = (
-        f"{state.indexed_files} of {state.total_files} files are read"
-        if state.total_files
+        f"{state.indexed_file_count} of {state.total_file_count} files are read"
+        if state.total_file_count
         else "it was just begun"
     )
     return f"The code index is not ready yet: {far}. Use search_files meanwhile."
 
 
-def _format_stale_note(state: IndexState) -> str:
+def _format_stale_note(state: CodeIndexState) -> str:
     return (
-        f"The index is taking in changes ({state.indexed_files} of {state.total_files} files): "
+        f"The index is taking in changes ({state.indexed_file_count} of "
+        f"{state.total_file_count} files): "
         "the latest may be"
         " missing."
     )
@@ -383,10 +389,12 @@ class QueryVector(Struct, frozen=True):
 
 
 class EmbeddingIndex:
-    def __init__(self, embedder: Embedder, directory: IndexDirectory, work: IndexWorker) -> None:
+    def __init__(
+        self, embedder: Embedder, directory: IndexDirectory, work: BlockingCodeIndex
+    ) -> None:
         self._embedder = embedder
         self._directory = directory
-        self._worker = work
+        self._blocking_index = work
         self._has_replaced_vectors = False
         """Vectors of another model were thrown away once. Two processes with different models
         must not go on doing that to each other."""
@@ -407,7 +415,7 @@ class EmbeddingIndex:
         when that is all of them."""
         if wanted.vector is None:
             return wanted
-        passages, vectors, model = await asyncio.to_thread(self._worker.count_vectors)
+        passages, vectors, model = await asyncio.to_thread(self._blocking_index.get_vector_coverage)
         if model != wanted.model:
             vectors = 0
         if vectors >= passages:
@@ -424,7 +432,7 @@ class EmbeddingIndex:
             if not ours:
                 return
             try:
-                await self._ensure_model()
+                await self._discard_outdated_vectors()
                 await self._embed_passages()
                 self._last_error = ""
             except UserError as error:
@@ -432,30 +440,30 @@ class EmbeddingIndex:
                     log.warning("no vectors for the code index: %s", error)
                 self._last_error = str(error)
 
-    async def _ensure_model(self) -> None:
+    async def _discard_outdated_vectors(self) -> None:
         """See to it that the vectors on disk are of this model, as it is now."""
         _, model = await self._embed_texts([_PROBE_TEXT])
-        _, _, kept = await asyncio.to_thread(self._worker.count_vectors)
+        _, _, kept = await asyncio.to_thread(self._blocking_index.get_vector_coverage)
         if kept == model:
             return
         if self._has_replaced_vectors:
             raise UserError("another process keeps vectors of another model.")
         self._has_replaced_vectors = True
-        await asyncio.to_thread(self._worker.switch_model, model)
+        await asyncio.to_thread(self._blocking_index.switch_embedding_model, model)
 
     async def _embed_passages(self) -> None:
         after = 0
-        while not self._worker.stop_event.is_set():
+        while not self._blocking_index.stop_event.is_set():
             after, texts = await asyncio.to_thread(
-                self._worker.list_missing_vectors, after, EMBEDDING_BATCH_SIZE
+                self._blocking_index.list_passages_without_vectors, after, EMBEDDING_BATCH_SIZE
             )
             if not after:
                 return
             if texts:
                 vectors, _ = await self._embed_texts([text for _, text in texts])
-                places = [place for place, _ in texts]
-                pairs = list(zip(places, vectors, strict=True))
-                await asyncio.to_thread(self._worker.put_vectors, pairs)
+                passage_ids = [passage_id for passage_id, _ in texts]
+                pairs = list(zip(passage_ids, vectors, strict=True))
+                await asyncio.to_thread(self._blocking_index.save_vectors, pairs)
 
     async def _embed_texts(self, texts: Sequence[str]) -> tuple[list[PackedVector], str]:
         """Of each text one, and which model they are of: one that gives longer or shorter vectors
@@ -466,12 +474,12 @@ class EmbeddingIndex:
         lengths = {len(vector) for vector in vectors}
         if len(vectors) != len(texts) or len(lengths) != 1 or lengths == {0}:
             raise ProviderError(
-                f"{self._embedder.model} gave no vector, or vectors of different lengths. Check"
+                f"{self._embedder.model_id} gave no vector, or vectors of different lengths. Check"
                 " that the embedding profile names a model for embeddings.",
-                failure=ProviderFailure.MALFORMED_STREAM,
+                failure=ProviderFailureKind.MALFORMED_STREAM,
             )
         packed = await asyncio.to_thread(lambda: [pack_vector(vector) for vector in vectors])
-        return packed, f"{self._embedder.model} ({lengths.pop()})"
+        return packed, f"{self._embedder.model_id} ({lengths.pop()})"
 
 
 DATABASE_FILE = "code.sqlite"
@@ -487,7 +495,7 @@ class IndexDirectory:
 
     @cached_property
     def path(self) -> Path:
-        return get_workspace_directory(self._parent, self._workspace)
+        return get_per_workspace_directory(self._parent, self._workspace)
 
     @property
     def database_path(self) -> Path:

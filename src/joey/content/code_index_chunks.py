@@ -67,12 +67,12 @@ def split_passages(name: str, text: str) -> list[Passage]:
     """A file cut up; empty lines at the ends of passages are left out."""
     lines = [_truncate_line(line) for line in text.split("\n")]
     named = _find_definitions(name, text)
-    places = sorted(named)
+    definition_lines = sorted(named)
     found = []
     start = 0
     while start < len(lines):
-        end, following = _find_cut(lines, places, start)
-        if (passage := _build_passage(lines, start, end, named, places)) is not None:
+        end, following = _find_cut(lines, definition_lines, start)
+        if (passage := _build_passage(lines, start, end, named, definition_lines)) is not None:
             found.append(passage)
         start = following
     return found
@@ -112,15 +112,17 @@ def _find_definitions(name: str, text: str) -> dict[int, str]:
     return found
 
 
-def _find_cut(lines: list[str], places: list[int], start: int) -> tuple[int, int]:
+def _find_cut(lines: list[str], definition_lines: list[int], start: int) -> tuple[int, int]:
     """Where the passage that begins at `start` ends, and where the next one begins."""
     furthest = _find_max_end(lines, start)
     if furthest == len(lines):
         return furthest, furthest
     soonest = min(start + MIN_PASSAGE_LINES, furthest)
-    within = places[bisect_left(places, soonest) : bisect_right(places, furthest)]
+    within = definition_lines[
+        bisect_left(definition_lines, soonest) : bisect_right(definition_lines, furthest)
+    ]
     if within:
-        cut = min(within, key=lambda place: (_measure_indent(lines[place]), -place))
+        cut = min(within, key=lambda line: (_measure_indent(lines[line]), -line))
         while cut > soonest and _LEADING_COMMENT_RE.match(lines[cut - 1]):
             cut -= 1
         return cut, cut
@@ -145,7 +147,7 @@ def _measure_indent(line: str) -> int:
 
 
 def _build_passage(
-    lines: list[str], start: int, end: int, named: dict[int, str], places: list[int]
+    lines: list[str], start: int, end: int, named: dict[int, str], definition_lines: list[int]
 ) -> Passage | None:
     while end > start and not lines[end - 1].strip():
         end -= 1
@@ -154,8 +156,10 @@ def _build_passage(
     if start == end:
         return None
     text = "\n".join(lines[start:end])
-    within = places[bisect_left(places, start) : bisect_left(places, end)]
-    names = "\n".join(named[place] for place in within)
+    within = definition_lines[
+        bisect_left(definition_lines, start) : bisect_left(definition_lines, end)
+    ]
+    names = "\n".join(named[line] for line in within)
     return Passage(
         start + 1, end, text, f"{names} {extract_name_parts(names)}", extract_name_parts(text)
     )

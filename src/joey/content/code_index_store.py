@@ -150,7 +150,7 @@ class CodeIndexStore:
                 self._stamps_version = version
             return self._stamps
 
-    def update_stamp(self, path: str, stamp: IndexedFileStamp, digest: bytes) -> bool:
+    def update_stamp_if_unchanged(self, path: str, stamp: IndexedFileStamp, digest: bytes) -> bool:
         """Whether the file holds what it held before; then only its stamp is new. Inside
         `transaction`."""
         sql = (
@@ -159,7 +159,7 @@ class CodeIndexStore:
         )
         return self._connection.execute(sql, (*stamp, path, digest)).rowcount > 0
 
-    def put_file(
+    def replace_file(
         self, path: str, stamp: IndexedFileStamp, digest: bytes, passages: Iterable[Passage]
     ) -> None:
         """Inside `transaction`."""
@@ -173,8 +173,10 @@ class CodeIndexStore:
         path_text = f"{path} {extract_name_parts(path)}"
         for passage in passages:
             lines = (file, passage.start_line, passage.end_line)
-            place = run("INSERT INTO places (file, first, last) VALUES (?, ?, ?)", lines).lastrowid
-            row = (place, path_text, passage.definitions, passage.text, passage.name_parts)
+            passage_id = run(
+                "INSERT INTO places (file, first, last) VALUES (?, ?, ?)", lines
+            ).lastrowid
+            row = (passage_id, path_text, passage.definitions, passage.text, passage.name_parts)
             run("INSERT INTO passages (rowid, path, names, text, parts) VALUES (?,?,?,?,?)", row)
 
     def remove_file(self, path: str) -> None:
@@ -210,7 +212,9 @@ class CodeIndexStore:
                 ),
             ).fetchall()
         # SQLite's ranks are negative, the best the lowest.
-        return [PassageMatch(place, rank / rows[0][1]) for place, rank in rows if rank < 0]
+        return [
+            PassageMatch(passage_id, rank / rows[0][1]) for passage_id, rank in rows if rank < 0
+        ]
 
     def load_passages(self, matches: Iterable[PassageMatch]) -> Iterator[FoundPassage]:
         """Where the matches are, and what they say; those that have gone are left out."""
@@ -249,13 +253,13 @@ class CodeIndexStore:
                 sql, (directory, _build_directory_glob(directory)) if directory else ()
             )
 
-    def iter_vectors(self, places: Iterable[int]) -> Iterator[tuple[int, bytes]]:
+    def iter_vectors(self, passage_ids: Iterable[int]) -> Iterator[tuple[int, bytes]]:
         sql = "SELECT place, vector FROM vectors WHERE place = ?"
         with _translate_damage():
-            for place in places:
-                yield from self._connection.execute(sql, (place,))
+            for passage_id in passage_ids:
+                yield from self._connection.execute(sql, (passage_id,))
 
-    def list_missing_vectors(self, after: int, limit: int) -> list[tuple[int, str, str]]:
+    def list_passages_without_vectors(self, after: int, limit: int) -> list[tuple[int, str, str]]:
         """(place, path, text) of passages that have none yet, in the order of their places."""
         sql = (
             "SELECT places.id, files.path, text FROM places JOIN files ON files.id = file"
@@ -266,13 +270,13 @@ class CodeIndexStore:
         with _translate_damage():
             return self._connection.execute(sql, (after, limit)).fetchall()
 
-    def put_vectors(self, vectors: Sequence[tuple[int, tuple[bytes, bytes]]]) -> None:
+    def save_vectors(self, vectors: Sequence[tuple[int, tuple[bytes, bytes]]]) -> None:
         """By place, signs and numbers. Inside `transaction`; of passages that have gone meanwhile,
         none is kept."""
         sql = "INSERT OR REPLACE INTO {} SELECT id, ? FROM places WHERE id = ?"
         run = self._connection.executemany
-        run(sql.format("signs"), ((signs, place) for place, (signs, _) in vectors))
-        run(sql.format("vectors"), ((numbers, place) for place, (_, numbers) in vectors))
+        run(sql.format("signs"), ((signs, passage_id) for passage_id, (signs, _) in vectors))
+        run(sql.format("vectors"), ((numbers, passage_id) for passage_id, (_, numbers) in vectors))
 
     def clear_vectors(self) -> None:
         """Inside `transaction`."""
@@ -335,11 +339,11 @@ def combine_scores(
     text_scores = {match.passage_id: match.score for match in text_matches}
     best = max(cosines.values(), default=0.0) or 1.0
     matches = []
-    for place in {**text_scores, **cosines}:
-        score = text_scores.get(place, 0.0)
-        if place in cosines:
-            score = (1 - SEMANTIC_WEIGHT) * score + SEMANTIC_WEIGHT * cosines[place] / best
-        matches.append(PassageMatch(place, score))
+    for passage_id in {**text_scores, **cosines}:
+        score = text_scores.get(passage_id, 0.0)
+        if passage_id in cosines:
+            score = (1 - SEMANTIC_WEIGHT) * score + SEMANTIC_WEIGHT * cosines[passage_id] / best
+        matches.append(PassageMatch(passage_id, score))
     return sorted(matches, key=lambda match: (-match.score, match.passage_id))
 
 
@@ -367,16 +371,16 @@ def merge_hits(found: Iterable[FoundPassage], limit: int) -> list[CodeSearchHit]
 
 def _join_hits(hit: CodeSearchHit, other: CodeSearchHit) -> CodeSearchHit | None:
     """Both as one hit, if they lie beside each other; the better one's score stays."""
-    first, second = (hit, other) if hit.start <= other.start else (other, hit)
-    gap = second.start - first.end - 1
-    end = max(first.end, second.end)
-    if gap > _MAX_GAP_LINES or end - first.start >= MAX_HIT_LINES:
+    first, second = (hit, other) if hit.start_line <= other.start_line else (other, hit)
+    gap = second.start_line - first.end_line - 1
+    end = max(first.end_line, second.end_line)
+    if gap > _MAX_GAP_LINES or end - first.start_line >= MAX_HIT_LINES:
         return None
-    if end > first.end and len(first.text) + len(second.text) > MAX_HIT_CHARS:
+    if end > first.end_line and len(first.text) + len(second.text) > MAX_HIT_CHARS:
         return None
     rest = second.text.split("\n")[max(0, -gap) :]
     lines = [*first.text.split("\n"), *[""] * max(0, gap), *rest]
-    return structs.replace(hit, start=first.start, end=end, text="\n".join(lines))
+    return structs.replace(hit, start_line=first.start_line, end_line=end, text="\n".join(lines))
 
 
 MAX_COMPARED_VECTORS = 250

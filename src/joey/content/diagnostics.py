@@ -20,11 +20,11 @@ from tempfile import TemporaryDirectory
 from msgspec import Struct
 
 from joey.content.syntax import can_parse, find_syntax_errors
-from joey.core.diagnostics import Diagnostic, parse_report
+from joey.core.diagnostics import Diagnostic, parse_checker_output
 from joey.core.settings import Settings
 from joey.errors import ConfigError, ToolError
 from joey.ports import Diagnostics, Files, ResolvedPath
-from joey.system.subprocess import await_start, drain
+from joey.system.subprocess import await_start_despite_cancel, drain
 
 _MAX_FILE_BYTES = 1024 * 1024
 _MAX_OUTPUT_BYTES = 1024 * 1024
@@ -65,65 +65,69 @@ class LocalDiagnostics:
         self._checkers = (*_parse_configured_checkers(settings), *there)
         self._cache: dict[Path, tuple[tuple[int, int], tuple[Diagnostic, ...]]] = {}
 
-    async def check_files(self, places: Sequence[ResolvedPath]) -> Sequence[Diagnostic]:
-        found = await asyncio.gather(*(self._check_cached(place) for place in places))
+    async def check_files(self, paths: Sequence[ResolvedPath]) -> Sequence[Diagnostic]:
+        found = await asyncio.gather(*(self._check_cached(place) for place in paths))
         return [problem for problems in found for problem in problems]
 
     async def check_workspace(self, limit: int) -> Sequence[Diagnostic]:
         """Of the files that were asked about before: there is no list of all others."""
-        places = [self._files.resolve(str(path)) for path in list(self._cache)]
-        return (await self.check_files([place for place in places if place.is_inside]))[:limit]
+        paths = [self._files.resolve(str(path)) for path in list(self._cache)]
+        return (
+            await self.check_files(
+                [resolved_path for resolved_path in paths if resolved_path.is_inside]
+            )
+        )[:limit]
 
-    async def _check_cached(self, place: ResolvedPath) -> tuple[Diagnostic, ...]:
-        version = _read_file_version(place.path)
-        if version is None or place.is_ignored:
+    async def _check_cached(self, path: ResolvedPath) -> tuple[Diagnostic, ...]:
+        version = _read_file_version(path.path)
+        if version is None or path.is_ignored:
             return ()
-        known = self._cache.get(place.path)
+        known = self._cache.get(path.path)
         if known is not None and known[0] == version:
             return known[1]
-        problems = await self._check_file(place)
+        problems = await self._check_file(path)
         if len(self._cache) >= _CACHE_SIZE:
             self._cache.pop(next(iter(self._cache)))
-        self._cache[place.path] = (version, problems)
+        self._cache[path.path] = (version, problems)
         return problems
 
-    async def _check_file(self, place: ResolvedPath) -> tuple[Diagnostic, ...]:
-        suffix = PurePath(place.display_path).suffix.lower()
+    async def _check_file(self, path: ResolvedPath) -> tuple[Diagnostic, ...]:
+        suffix = PurePath(path.display_path).suffix.lower()
         found: list[Diagnostic] = []
         if can_parse(suffix):
             with suppress(ToolError):  # a file that cannot be read has no lines to complain about
-                data = await self._files.read(place, _MAX_FILE_BYTES + 1)
+                data = await self._files.read(path, _MAX_FILE_BYTES + 1)
                 if len(data) <= _MAX_FILE_BYTES:
                     found += await find_syntax_errors(
-                        place.display_path, suffix, data, self._timeout_s
+                        path.display_path, suffix, data, self._timeout_s
                     )
-        name = PurePath(place.display_path).name
+        name = PurePath(path.display_path).name
         fitting = [
             checker
             for checker in self._checkers
-            if fnmatch(place.display_path, checker.file_pattern)
+            if fnmatch(path.display_path, checker.file_pattern)
             or fnmatch(name, checker.file_pattern)
         ]
-        for problems in await asyncio.gather(*(self._run_checker(each, place) for each in fitting)):
+        for problems in await asyncio.gather(*(self._run_checker(each, path) for each in fitting)):
             found += problems
         return tuple(found)
 
-    async def _run_checker(self, checker: _Checker, place: ResolvedPath) -> list[Diagnostic]:
+    async def _run_checker(self, checker: _Checker, path: ResolvedPath) -> list[Diagnostic]:
         if not checker.is_standalone:
-            return await self._run_checker_on_path(checker, place, str(place.path))
+            return await self._run_checker_on_path(checker, path, str(path.path))
         try:
-            data = await self._files.read(place, _MAX_FILE_BYTES + 1)
+            data = await self._files.read(path, _MAX_FILE_BYTES + 1)
         except ToolError:
             return []
         if len(data) > _MAX_FILE_BYTES:
             return []
         with TemporaryDirectory(prefix="joey-") as directory:
-            copy = Path(directory, place.path.name)
+            copy = Path(directory, path.path.name)
             await asyncio.to_thread(copy.write_bytes, data)
-            return await self._run_checker_on_path(checker, place, str(copy))
+            return await self._run_checker_on_path(checker, path, str(copy))
 
     async def _run_checker_on_path(
-        self, checker: _Checker, place: ResolvedPath, file: str
+        self, checker: _Checker, path: ResolvedPath, file: str
     ) -> list[Diagnostic]:
         command = [part.replace("{file}", file) for part in checker.command]
         if command == list(checker.command):
@@ -134,14 +138,14 @@ class LocalDiagnostics:
         except TimeoutError:
             return []  # too slow to be of use: the edit does not wait for it
         return [
-            Diagnostic(place.display_path, p.line, p.source, p.message, p.code, p.is_error)
-            for p in parse_report(_normalize_report(report, checker.source), checker.source)
-            if PurePath(p.path).name == place.path.name
+            Diagnostic(path.display_path, p.line, p.source, p.message, p.code, p.is_error)
+            for p in parse_checker_output(_normalize_report(report, checker.source), checker.source)
+            if PurePath(p.path).name == path.path.name
         ]
 
     async def _capture_output(self, command: list[str]) -> str:
         try:
-            process = await await_start(
+            process = await await_start_despite_cancel(
                 asyncio.create_subprocess_exec(
                     *command,
                     cwd=self._files.root,

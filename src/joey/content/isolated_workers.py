@@ -24,7 +24,7 @@ from msgspec import Struct
 from joey.content.worker_main import MAX_CPU_S, REFUSED_EXIT_CODE
 from joey.errors import ToolError
 from joey.ports import Documents, Files, PageFetcher, ResolvedPath
-from joey.system.subprocess import await_start, kill_and_drain
+from joey.system.subprocess import await_start_despite_cancel, kill_and_drain
 
 _WORKER_TIMEOUT_S = MAX_CPU_S + 10
 
@@ -47,7 +47,7 @@ async def run_isolated(
         cwd="/",
         start_new_session=True,
     )
-    process = await await_start(starting)
+    process = await await_start_despite_cancel(starting)
     try:
         async with asyncio.timeout(timeout_s):
             answer, _ = await process.communicate(data)
@@ -84,14 +84,14 @@ class IsolatedDocumentReader:
     def supports(self, name: str) -> bool:
         return _get_suffix(name) in _DOCUMENT_KINDS
 
-    async def extract_text(self, place: ResolvedPath) -> str:
-        kind = _DOCUMENT_KINDS[_get_suffix(place.path.name)]
+    async def extract_text(self, path: ResolvedPath) -> str:
+        kind = _DOCUMENT_KINDS[_get_suffix(path.path.name)]
         async with self._worker_slots:
-            data = await self._files.read(place)
+            data = await self._files.read(path)
             try:
                 answer = await run_isolated("joey.content.document_worker", kind, data)
             except ToolError as error:
-                raise ToolError(f"Cannot read {place.display_path}: {error}") from error
+                raise ToolError(f"Cannot read {path.display_path}: {error}") from error
         return answer.decode(errors="replace")
 
 

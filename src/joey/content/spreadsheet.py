@@ -120,7 +120,7 @@ class _WorksheetReader:
     ) -> None:
         self._package = package
         self._path = sheet.path
-        self._strings = strings
+        self._shared_strings = strings
         self._formats = formats
         self._is_1904_epoch = from_1904
         self._hyperlinks = self._read_hyperlinks()
@@ -169,7 +169,7 @@ class _WorksheetReader:
         match cell.cell_type:
             case "s":
                 at = _parse_int(cell.value, -1)
-                return self._strings[at] if 0 <= at < len(self._strings) else ""
+                return self._shared_strings[at] if 0 <= at < len(self._shared_strings) else ""
             case "b":
                 return "TRUE" if cell.value == "1" else "FALSE"
             case "e":
@@ -186,23 +186,23 @@ class _WorksheetReader:
         links: dict[tuple[int, int], str] = {}
         for kind, name, attributes in iter_xml_events(self._package.iter_chunks(self._path)):
             if kind is OoxmlEventKind.START and name == "hyperlink":
-                place = attributes.get("ref", "")
+                cell_reference = attributes.get("ref", "")
                 target = targets.get(attributes.get("id", ""), "")
-                row = _parse_int(place.lstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZ"), 0)
+                row = _parse_int(cell_reference.lstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZ"), 0)
                 if target:
-                    links[_parse_column(place, 0), row] = target
+                    links[_parse_column(cell_reference, 0), row] = target
         return links
 
 
-def _parse_column(place: str, following: int) -> int:
+def _parse_column(cell_reference: str, following: int) -> int:
     """`C7` is in column 2; a cell without a place comes after the one before it."""
     column = 0
-    for letter in place:
+    for letter in cell_reference:
         if not "A" <= letter <= "Z":
             break
         column = column * 26 + ord(letter) - 64
         if column > _MAX_COLUMNS:
-            raise ToolError(f"it is damaged: there is no column {place[:10]}.")
+            raise ToolError(f"it is damaged: there is no column {cell_reference[:10]}.")
     return column - 1 if column else following
 
 

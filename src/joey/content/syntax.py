@@ -19,7 +19,12 @@ from joey.content.worker_main import serve_request
 from joey.core.diagnostics import Diagnostic
 from joey.errors import ToolError
 
-_MAX_INLINE_BYTES = {".py": 64 * 1024, ".pyi": 64 * 1024, ".json": 1024 * 1024, ".toml": 4096}
+_MAX_INLINE_BYTES_BY_SUFFIX = {
+    ".py": 64 * 1024,
+    ".pyi": 64 * 1024,
+    ".json": 1024 * 1024,
+    ".toml": 4096,
+}
 """Bytes up to which a text is parsed right here."""
 _warnings_lock = threading.Lock()
 """What is done about warnings is one for all threads."""
@@ -33,7 +38,7 @@ async def find_syntax_errors(
     path: str, suffix: str, data: bytes, timeout_s: float
 ) -> list[Diagnostic]:
     """What is wrong with the text of a file; nothing where that cannot be found out in time."""
-    if len(data) <= _MAX_INLINE_BYTES[suffix]:
+    if len(data) <= _MAX_INLINE_BYTES_BY_SUFFIX[suffix]:
         return await asyncio.to_thread(_SYNTAX_CHECKERS[suffix], path, data)
     # The child runs this module too, and does without what starts it.
     from joey.content.isolated_workers import run_isolated

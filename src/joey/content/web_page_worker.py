@@ -56,7 +56,7 @@ def convert_html_to_markdown(html: str) -> str:
 class _HtmlToMarkdownParser(HTMLParser):
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
-        self._parts: list[str] = []
+        self._markdown_parts: list[str] = []
         self._skip_depth = 0
         self._pre_depth = 0
         self._open_links: list[str] = []
@@ -65,7 +65,7 @@ class _HtmlToMarkdownParser(HTMLParser):
     def markdown(self) -> str:
         lines: list[str] = []
         in_code = False
-        for line in "".join(self._parts).split("\n"):
+        for line in "".join(self._markdown_parts).split("\n"):
             if line == _CODE_FENCE:
                 in_code = not in_code
             kept = line if in_code else line.strip()
@@ -78,23 +78,23 @@ class _HtmlToMarkdownParser(HTMLParser):
             case _ if tag in _SKIPPED_TAGS:
                 self._skip_depth += 1
             case _ if tag in _HEADING_PREFIXES:
-                self._parts.append(f"\n\n{_HEADING_PREFIXES[tag]} ")
+                self._markdown_parts.append(f"\n\n{_HEADING_PREFIXES[tag]} ")
             case "li":
-                self._parts.append("\n- ")
+                self._markdown_parts.append("\n- ")
             case "br":
-                self._parts.append("\n")
+                self._markdown_parts.append("\n")
             case "pre":
                 self._pre_depth += 1
-                self._parts.append(f"\n\n{_CODE_FENCE}\n")
+                self._markdown_parts.append(f"\n\n{_CODE_FENCE}\n")
             case "code" if not self._pre_depth:
-                self._parts.append("`")
+                self._markdown_parts.append("`")
             case "a":
                 self._open_links.append(dict(attrs).get("href") or "")
-                self._parts.append("[")
+                self._markdown_parts.append("[")
             case "td" | "th":
-                self._parts.append(" | ")
+                self._markdown_parts.append(" | ")
             case _ if tag in _BLOCK_TAGS:
-                self._parts.append("\n\n")
+                self._markdown_parts.append("\n\n")
 
     def handle_endtag(self, tag: str) -> None:
         match tag:
@@ -102,18 +102,18 @@ class _HtmlToMarkdownParser(HTMLParser):
                 self._skip_depth = max(0, self._skip_depth - 1)
             case "pre" if self._pre_depth:
                 self._pre_depth -= 1
-                self._parts.append(f"\n{_CODE_FENCE}\n\n")
+                self._markdown_parts.append(f"\n{_CODE_FENCE}\n\n")
             case "code" if not self._pre_depth:
-                self._parts.append("`")
+                self._markdown_parts.append("`")
             case "a" if self._open_links:
                 target = self._open_links.pop()
-                self._parts.append(f"]({target})" if target else "]")
+                self._markdown_parts.append(f"]({target})" if target else "]")
             case _ if tag in _HEADING_PREFIXES or tag in _BLOCK_TAGS:
-                self._parts.append("\n\n")
+                self._markdown_parts.append("\n\n")
 
     def handle_data(self, data: str) -> None:
         if not self._skip_depth:
-            self._parts.append(data if self._pre_depth else _WHITESPACE_RE.sub(" ", data))
+            self._markdown_parts.append(data if self._pre_depth else _WHITESPACE_RE.sub(" ", data))
 
 
 _FETCH_TIMEOUT_S = 15
@@ -201,8 +201,8 @@ def _is_local_address(url: str) -> bool:
 def _encode_url(url: str) -> str:
     """The address in the characters that may be sent."""
     parts = urllib.parse.urlsplit(url)
-    place = parts.netloc if parts.netloc.isascii() else parts.netloc.encode("idna").decode()
-    return urllib.parse.quote(parts._replace(netloc=place).geturl(), safe=_SAFE_URL_CHARS)
+    netloc = parts.netloc if parts.netloc.isascii() else parts.netloc.encode("idna").decode()
+    return urllib.parse.quote(parts._replace(netloc=netloc).geturl(), safe=_SAFE_URL_CHARS)
 
 
 def _resolve_charset(charset: str) -> str:

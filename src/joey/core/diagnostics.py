@@ -35,7 +35,7 @@ class Diagnostic(Struct, frozen=True):
     is_error: bool = True
 
 
-def parse_report(report: str, source: str) -> tuple[Diagnostic, ...]:
+def parse_checker_output(report: str, source: str) -> tuple[Diagnostic, ...]:
     """What a checker printed, where it prints as compilers do: `path:line:column: error: words`
     or `path(line,column): error TS2304: words`. Other lines are passed over."""
     return tuple(problem for line in report.splitlines() if (problem := _parse_line(line, source)))

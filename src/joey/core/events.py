@@ -107,7 +107,7 @@ class TaskCreated(EventBase, frozen=True, tag="taskCreated"):
     task_id: str
     workspace: str
     mode: str
-    protocol: ToolProtocol
+    tool_protocol: ToolProtocol = field(name="protocol")
     profile: str = "default"
     model: str = ""
     parent_id: str | None = None
@@ -123,7 +123,7 @@ class TaskImported(EventBase, frozen=True, tag="taskAdopted"):
     task_id: str
     workspace: str
     mode: str
-    protocol: ToolProtocol
+    tool_protocol: ToolProtocol = field(name="protocol")
     rows: tuple[dict[str, Any], ...]
     messages: tuple[Message, ...]
     """As they were written, those that are out of sight included."""
@@ -143,7 +143,7 @@ class TaskStarted(EventBase, frozen=True, tag="taskStarted"):
     resumed: bool = False
     route: ModelRoute | None = None
     """The model it works with from here on."""
-    run_id: str = field(default="", name="run")
+    budget_id: str = field(default="", name="run")
     """Whose limits count: the same for a task and its subtasks, and for a run that goes on after
     its process died."""
     limits: Limits | None = None
@@ -172,7 +172,7 @@ class TaskFailed(EventBase, frozen=True, tag="taskFailed"):
     """The task cannot go on by itself; it may be resumed."""
 
     code: str
-    """A `FailureCode`, or that of a `ProviderFailure`: `provider:…`."""
+    """A `FailureCode`, or that of a `ProviderFailureKind`: `provider:…`."""
     message: str
 
 
@@ -260,7 +260,7 @@ class AskAnswered(EventBase, frozen=True, tag="taskAskResponded"):
     answer: Answer
 
     @property
-    def by(self) -> str:
+    def answered_by(self) -> str:
         """`person`, or the name of the policy that answered in their place."""
         return self.answer.by
 
@@ -279,14 +279,14 @@ class ToolFinished(EventBase, frozen=True, tag="toolFinished"):
     content: str
     images: tuple[str, ...] = ()
     is_error: bool = False
-    header: str | None = None
+    result_header: str | None = field(default=None, name="header")
     """XML protocol: the line that names the call before its result."""
     exit_code: int | None = None
     """Commands that ended: what they returned."""
     row_ts: int | None = None
-    usage: TokenUsage | None = None
+    subtask_usage: TokenUsage | None = field(default=None, name="usage")
     """Of the subtask that did the work, its own subtasks included."""
-    spent: Spending | None = None
+    subtask_spending: Spending | None = field(default=None, name="spent")
     """What that subtask and those below it took of this run's limits."""
 
 

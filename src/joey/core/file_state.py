@@ -41,46 +41,46 @@ class ReadTracker:
     def __init__(self) -> None:
         self._seen_versions: dict[Path, _SeenVersion] = {}
 
-    def record_seen(self, place: ResolvedPath, stamp: FileStamp, data: bytes | None = None) -> None:
+    def record_seen(self, path: ResolvedPath, stamp: FileStamp, data: bytes | None = None) -> None:
         """The model has read or written this version, which has exactly these bytes."""
         digest = None if data is None else _compute_digest(data)
-        self._seen_versions.pop(place.path, None)
-        self._seen_versions[place.path] = _SeenVersion(place, stamp, digest)
+        self._seen_versions.pop(path.path, None)
+        self._seen_versions[path.path] = _SeenVersion(path, stamp, digest)
         if len(self._seen_versions) > _MAX_REMEMBERED_FILES:
             del self._seen_versions[next(iter(self._seen_versions))]
 
-    def record_reported(self, place: ResolvedPath, stamp: FileStamp) -> None:
+    def record_change_reported(self, path: ResolvedPath, stamp: FileStamp) -> None:
         """The model knows that there is another version, but not what is in it."""
-        if seen := self._seen_versions.get(place.path):
-            self._seen_versions[place.path] = structs.replace(seen, reported_stamp=stamp)
+        if seen := self._seen_versions.get(path.path):
+            self._seen_versions[path.path] = structs.replace(seen, reported_stamp=stamp)
 
-    def discard(self, place: ResolvedPath) -> None:
-        self._seen_versions.pop(place.path, None)
+    def discard(self, path: ResolvedPath) -> None:
+        self._seen_versions.pop(path.path, None)
 
     def clear(self) -> None:
         """The model has seen nothing, as far as it remembers."""
         self._seen_versions.clear()
 
-    def is_stale(self, place: ResolvedPath, stamp: FileStamp, data: bytes) -> bool:
+    def is_stale(self, path: ResolvedPath, stamp: FileStamp, data: bytes) -> bool:
         """Whether the model has seen this file, and it is another one by now."""
-        seen = self._seen_versions.get(place.path)
+        seen = self._seen_versions.get(path.path)
         if seen is None:
             return False
         return stamp != seen.stamp if seen.digest is None else _compute_digest(data) != seen.digest
 
-    def list_recent(self, limit: int) -> tuple[ResolvedPath, ...]:
+    def list_recent_paths(self, limit: int) -> tuple[ResolvedPath, ...]:
         """The files that the model has seen last, the latest first."""
         places = (seen.resolved_path for seen in reversed(self._seen_versions.values()))
         return tuple(place for place, _ in zip(places, range(limit), strict=False))
 
-    def should_check(self, place: ResolvedPath, stamp: FileStamp) -> bool:
+    def may_have_changed(self, path: ResolvedPath, stamp: FileStamp) -> bool:
         """Whether the file may be another one than the model has seen or was told of."""
-        seen = self._seen_versions.get(place.path)
+        seen = self._seen_versions.get(path.path)
         return seen is not None and stamp not in (seen.stamp, seen.reported_stamp)
 
-    def can_be_unchanged(self, place: ResolvedPath, stamp: FileStamp) -> bool:
+    def may_have_same_bytes(self, path: ResolvedPath, stamp: FileStamp) -> bool:
         """Whether only the bytes can tell if the file is another one: somebody wrote it anew."""
-        seen = self._seen_versions.get(place.path)
+        seen = self._seen_versions.get(path.path)
         return seen is not None and seen.digest is not None and seen.stamp.size == stamp.size
 
 
@@ -110,20 +110,20 @@ class FileDiff(Struct, frozen=True, rename="camel"):
 
     path: str
     kind: Literal["added", "changed", "removed"]
-    before: str | None
-    after: str | None
+    text_before: str | None = field(name="before")
+    text_after: str | None = field(name="after")
 
 
 class FileDiffStat(Struct, frozen=True):
     path: str
     """As seen from the workspace."""
-    added_lines: int | None
+    added_line_count: int | None
     """Lines; None for what has none."""
-    removed_lines: int | None
+    removed_line_count: int | None
 
 
-class MergeResult(Struct, frozen=True, kw_only=True):
-    files: tuple[FileDiffStat, ...]
+class WorktreeMergeResult(Struct, frozen=True, kw_only=True):
+    changed_files: tuple[FileDiffStat, ...]
     """What the subtask changed."""
     directory: str
     branch: str

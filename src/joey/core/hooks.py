@@ -21,10 +21,10 @@ from joey.core.terminal_text import render_terminal_output
 BLOCK_EXIT_CODE = 2
 MAX_MESSAGE_CHARS = 4_000
 """Characters of what a hook says that are passed on."""
-MAX_RESULT_CHARS = 20_000
+MAX_TOOL_RESULT_CHARS = 20_000
 """Characters of a result that a hook is shown."""
-_MAX_COMMAND_CHARS = 120
-_REMOVED_CONTROLS = dict.fromkeys((0x7F, *range(0x80, 0xA0)))
+_MAX_SHORT_COMMAND_CHARS = 120
+_REMOVED_CONTROL_CHARS = dict.fromkeys((0x7F, *range(0x80, 0xA0)))
 
 
 class HookEvent(StrEnum):
@@ -56,7 +56,11 @@ class Hook(Struct, frozen=True, rename="camel", omit_defaults=True, forbid_unkno
     def short_command(self) -> str:
         """Its command, on one short line."""
         line = " ".join(clean_text(self.command).split())
-        return line if len(line) <= _MAX_COMMAND_CHARS else f"{line[: _MAX_COMMAND_CHARS - 1]}…"
+        return (
+            line
+            if len(line) <= _MAX_SHORT_COMMAND_CHARS
+            else f"{line[: _MAX_SHORT_COMMAND_CHARS - 1]}…"
+        )
 
 
 class HookInput(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
@@ -102,7 +106,7 @@ class HookReport(Struct, frozen=True):
     """Hooks that failed."""
 
 
-def build_report(hook: Hook, end: HookExit) -> HookReport:
+def build_hook_report(hook: Hook, end: HookExit) -> HookReport:
     """What the end of a hook means."""
     by = f"{HOOK_NAME_PREFIX}`{hook.short_command}`"
     if end.exit_code == 0:
@@ -135,7 +139,7 @@ def merge_reports(reports: Iterable[HookReport]) -> HookReport:
 
 def clean_text(text: str) -> str:
     """Words that may be shown and told: no control characters, and not too many."""
-    text = render_terminal_output(text).translate(_REMOVED_CONTROLS).strip()
+    text = render_terminal_output(text).translate(_REMOVED_CONTROL_CHARS).strip()
     if len(text) <= MAX_MESSAGE_CHARS:
         return text
     return (
@@ -145,9 +149,9 @@ def clean_text(text: str) -> str:
 
 def truncate_result(result: str) -> str:
     """Beginning and end of a long result."""
-    if len(result) <= MAX_RESULT_CHARS:
+    if len(result) <= MAX_TOOL_RESULT_CHARS:
         return result
-    half = MAX_RESULT_CHARS // 2
+    half = MAX_TOOL_RESULT_CHARS // 2
     left_out = len(result) - 2 * half
     return f"{result[:half]}\n[...{left_out:,} characters left out...]\n{result[-half:]}"
 

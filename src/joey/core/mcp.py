@@ -59,7 +59,7 @@ class McpServer(Struct, frozen=True, omit_defaults=True):
     status: McpStatus = McpStatus.CONNECTING
     error: str = ""
     """Why it is not connected, for people."""
-    command: str = ""
+    command_or_url: str = field(default="", name="command")
     """How it is reached: a command line or an address, without secrets."""
     instructions: str = ""
     tools: tuple[McpTool, ...] = ()
@@ -110,7 +110,7 @@ def fold_tool_name(name: str) -> str | None:
     return plain.removeprefix(f"{TOOL_NAME_PREFIX}_")
 
 
-def is_same_name(first: str, second: str) -> bool:
+def equals_ignoring_dashes(first: str, second: str) -> bool:
     """The same but for `-` and `_`."""
     return first.replace("-", "_") == second.replace("-", "_")
 
@@ -166,18 +166,18 @@ class _SchemaMerger:
         schema = self._resolve_reference(schema)
         properties = _as_dict(schema.get("properties"))
         required = [name for name in _as_list(schema.get("required")) if isinstance(name, str)]
-        for more, needed in self._collect_parts(schema.get(_ALL_OF_KEY), depth):
+        for more, needed in self._collect_subschema_members(schema.get(_ALL_OF_KEY), depth):
             properties = {**more, **properties}
             required += needed
         for key in _ALTERNATIVE_KEYS:
-            parts = self._collect_parts(schema.get(key), depth)
+            parts = self._collect_subschema_members(schema.get(key), depth)
             for more, _ in parts:
                 properties = {**more, **properties}
             if parts:
                 required += sorted(set.intersection(*(set(needed) for _, needed in parts)))
         return properties, list(dict.fromkeys(required))
 
-    def _collect_parts(self, value: object, depth: int) -> list[ObjectMembers]:
+    def _collect_subschema_members(self, value: object, depth: int) -> list[ObjectMembers]:
         return [
             self.collect_members(part, depth + 1)
             for part in _as_list(value)
@@ -203,13 +203,13 @@ def _as_list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-USER_CONFIG_FILES = ("mcp.json", "mcp_settings.json")
+USER_CONFIG_FILE_NAMES = ("mcp.json", "mcp_settings.json")
 """In the person's folder; the first is ours, the second is Roo's, and the first wins."""
 PROJECT_CONFIG_FILE = Path(".roo", "mcp.json")
-SERVER_WORKING_DIRECTORY = "mcp"
+SERVER_WORKING_DIRECTORY_NAME = "mcp"
 """In the person's folder: where servers of their own start, with nothing in it."""
 
 
 def list_config_paths(home: Path, workspace: Path) -> tuple[Path, ...]:
     """The project's file, then the person's: whichever comes first decides about a name."""
-    return (workspace / PROJECT_CONFIG_FILE, *(home / name for name in USER_CONFIG_FILES))
+    return (workspace / PROJECT_CONFIG_FILE, *(home / name for name in USER_CONFIG_FILE_NAMES))

@@ -41,7 +41,9 @@ class RedactedThinkingBlock(Struct, frozen=True, tag_field="type", tag="redacted
     data: str
 
 
-class ReasoningBlock(Struct, frozen=True, omit_defaults=True, tag_field="type", tag="reasoning"):
+class UnsignedReasoningBlock(
+    Struct, frozen=True, omit_defaults=True, tag_field="type", tag="reasoning"
+):
     """Unsigned reasoning, kept for the record; sent back only where a provider wants it."""
 
     text: str = ""
@@ -68,7 +70,7 @@ Block = (
     | ImageBlock
     | ThinkingBlock
     | RedactedThinkingBlock
-    | ReasoningBlock
+    | UnsignedReasoningBlock
     | ToolUseBlock
     | ToolResultBlock
 )
@@ -100,7 +102,7 @@ class Message(Struct, frozen=True, eq=False, weakref=True, omit_defaults=True):
     """The name of a marker."""
     truncation_parent: str | UnsetType = field(default=UNSET, name="truncationParent")
     """The marker that hides the message."""
-    max_shown_chars: int | UnsetType = field(default=UNSET, name="shownLength")
+    max_text_chars: int | UnsetType = field(default=UNSET, name="shownLength")
     """The model is shown texts of this message cut to so many characters."""
 
 

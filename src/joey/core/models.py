@@ -77,14 +77,14 @@ class ToolSpec(Struct, frozen=True):
 class ModelRequest(Struct, frozen=True):
     """One request. `messages` keep their identity from turn to turn (see `Message`)."""
 
-    system: str
+    system_prompt: str
     messages: Sequence[Message]
     tools: tuple[ToolSpec, ...] = ()
-    protocol: ToolProtocol = ToolProtocol.NATIVE
+    tool_protocol: ToolProtocol = ToolProtocol.NATIVE
     task_id: str | None = None
 
 
-def choose_protocol(
+def choose_tool_protocol(
     *, locked: ToolProtocol | None, detected: ToolProtocol | None, model_has_native_tools: bool
 ) -> ToolProtocol:
     """Locked by the task, else seen in its history, else what the model can do, else native."""

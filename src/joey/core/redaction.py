@@ -23,7 +23,7 @@ _URL_CREDENTIALS_RE = compile_regex(r"(?<=://)[^/@\s]*@")
 _SECRET_VARIABLE_RE = compile_regex(
     r"(api_?key|access_?key|_token|_secret|_password)$", re.IGNORECASE
 )
-_SUSPICIOUS_VARIABLE_RE = compile_regex(
+_WITHHELD_VARIABLE_RE = compile_regex(
     r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH|COOKIE", re.IGNORECASE
 )
 _UNRESERVED_URL_CHARACTERS = frozenset("-._~")
@@ -63,7 +63,7 @@ class KnownSecrets:
     def add(self, *values: str | None) -> None:
         self._values.update(value for value in values if value)
 
-    def add_environment(self, env: Mapping[str, str]) -> None:
+    def add_environment_secrets(self, env: Mapping[str, str]) -> None:
         """What variables hold whose names say so."""
         self.add(*(value for name, value in env.items() if _SECRET_VARIABLE_RE.search(name)))
 
@@ -78,7 +78,7 @@ def strip_url_credentials(address: str | None) -> str | None:
 
 def has_secret_name(variable: str) -> bool:
     """By its name, for a variable that would otherwise be passed on."""
-    return _SUSPICIOUS_VARIABLE_RE.search(variable) is not None
+    return _WITHHELD_VARIABLE_RE.search(variable) is not None
 
 
 def redact_secrets(text: str, known: Iterable[str] = ()) -> str:

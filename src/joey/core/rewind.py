@@ -23,7 +23,7 @@ from joey.core.history.state import TaskProjection
 from joey.core.history.ui import Row, UiHistory
 from joey.core.task import AskKind, RowKind, Todo
 
-COMMAND_TOOL = "execute_command"
+COMMAND_TOOL_NAME = "execute_command"
 
 
 class RewindPreview(Struct, frozen=True, rename="camel", kw_only=True):
@@ -31,9 +31,9 @@ class RewindPreview(Struct, frozen=True, rename="camel", kw_only=True):
 
     last_row_ts: int | None = field(name="messageTs")
     """The last row that stays; None when none does."""
-    removed_rows: tuple[int, ...] = field(name="rows")
+    removed_row_timestamps: tuple[int, ...] = field(name="rows")
     """Those that go."""
-    restored_rows: tuple[int, ...] = field(name="returning")
+    restored_row_timestamps: tuple[int, ...] = field(name="returning")
     """Those that come back."""
     removed_message_count: int = field(name="messages")
     """How many messages of the model's history go."""
@@ -47,11 +47,11 @@ class RewindPreview(Struct, frozen=True, rename="camel", kw_only=True):
     """Those that were begun since; they stay, as tasks of their own."""
     removed_summary_count: int = field(name="summaries")
     """How many summaries and cuts of the history go: what they hid is visible again."""
-    checkpoint: str | None = None
+    target_checkpoint: str | None = field(default=None, name="checkpoint")
     """What the files are brought back to; None when they stay as they are."""
     file_changes: tuple[FileChange, ...] = field(default=(), name="files")
     """What is done to the files."""
-    conflicts: tuple[str, ...] = ()
+    conflicting_paths: tuple[str, ...] = field(default=(), name="conflicts")
     """Those of them that somebody else has changed: their changes would be lost."""
     unrestorable_files: tuple[LeftFile, ...] = field(default=(), name="filesLeft")
     """Where files are brought back: those that the task has changed since, and that stay so."""
@@ -67,7 +67,7 @@ class FoldedHistory:
         self.api, self.ui, self.projection = ApiHistory(), UiHistory(), TaskProjection()
         for record in records:
             self.projection.apply_branch_event(record.event)
-            self.api.protocol = self.projection.protocol
+            self.api.tool_protocol = self.projection.tool_protocol
             self.api.apply(record.event)
             self.ui.apply(record.event)
 
@@ -95,14 +95,16 @@ def build_rewind_preview(before: Sequence[Record], after: Sequence[Record]) -> R
     rows = new.row_timestamps
     return RewindPreview(
         last_row_ts=rows[-1] if rows else None,
-        removed_rows=tuple(ts for ts in old.row_timestamps if ts not in set(rows)),
-        restored_rows=tuple(ts for ts in rows if ts not in set(old.row_timestamps)),
-        removed_message_count=max(0, len(old.api.list_stored()) - len(new.api.list_stored())),
+        removed_row_timestamps=tuple(ts for ts in old.row_timestamps if ts not in set(rows)),
+        restored_row_timestamps=tuple(ts for ts in rows if ts not in set(old.row_timestamps)),
+        removed_message_count=max(
+            0, len(old.api.list_stored_messages()) - len(new.api.list_stored_messages())
+        ),
         todos_before=old.projection.todos,
         todos_after=new.projection.todos,
         mode_before=old.projection.mode,
         mode_after=new.projection.mode,
-        unreverted_commands=tuple(_iter_commands(gone)),
+        unreverted_commands=tuple(_iter_started_commands(gone)),
         detached_subtasks=tuple(
             r.event.child_id for r in gone if isinstance(r.event, SubtaskSpawned)
         ),
@@ -110,12 +112,12 @@ def build_rewind_preview(before: Sequence[Record], after: Sequence[Record]) -> R
     )
 
 
-def _iter_commands(records: Sequence[Record]) -> Iterator[str]:
+def _iter_started_commands(records: Sequence[Record]) -> Iterator[str]:
     """Those that were begun, in order."""
     asked: dict[int, str] = {}
     for record in records:
         match record.event:
-            case ToolStarted(tool=tool, text=text) if tool == COMMAND_TOOL:
+            case ToolStarted(tool=tool, text=text) if tool == COMMAND_TOOL_NAME:
                 yield text
             case AskOpened(ask=AskKind.COMMAND, ts=ts, text=text):
                 asked[ts] = text
@@ -127,24 +129,24 @@ def get_ts(row: Row | dict[str, Any]) -> int:
     return int(row["ts"]) if isinstance(row, dict) else row.ts
 
 
-def get_say(row: Row | dict[str, Any]) -> str | None:
+def get_row_say(row: Row | dict[str, Any]) -> str | None:
     return row.get("say") if isinstance(row, dict) else row.say
 
 
-def find_user_row(rows: Sequence[Row | dict[str, Any]], row_ts: int) -> int | None:
+def find_user_row_ts(rows: Sequence[Row | dict[str, Any]], row_ts: int) -> int | None:
     """The person's words at this row, or the nearest before it; None when there is no such row."""
     until = [row for row in rows if get_ts(row) <= row_ts]
     if not until or get_ts(until[-1]) != row_ts:
         return None
-    said = (get_ts(row) for row in reversed(until) if get_say(row) == RowKind.USER_FEEDBACK)
+    said = (get_ts(row) for row in reversed(until) if get_row_say(row) == RowKind.USER_FEEDBACK)
     return next(said, get_ts(until[0]))
 
 
-def find_row_before_last_message(rows: Sequence[Row | dict[str, Any]]) -> int | None:
+def find_row_ts_before_last_message(rows: Sequence[Row | dict[str, Any]]) -> int | None:
     """The last row that stays when the person's latest words are taken back; the first of a task
     always stay. None when there are no rows."""
     if not rows:
         return None
-    latest = find_user_row(rows, get_ts(rows[-1]))
+    latest = find_user_row_ts(rows, get_ts(rows[-1]))
     earlier = [ts for row in rows if (ts := get_ts(row)) < (latest or 0)]
     return earlier[-1] if earlier else get_ts(rows[0])

@@ -20,7 +20,7 @@ _NonNegativeInt = Annotated[int, Meta(ge=0)]
 _PositiveInt = Annotated[int, Meta(ge=1)]
 _CountOrUnlimited = Annotated[int, Meta(ge=-1)]
 _NonNegativeFloat = Annotated[float, Meta(ge=0)]
-_Percent = Annotated[int, Meta(ge=5, le=100)]
+_ThresholdPercent = Annotated[int, Meta(ge=5, le=100)]
 
 
 class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
@@ -178,7 +178,7 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
 
     auto_condense_context: bool = True
     """Sum the conversation up when the model's window gets full; else its oldest turns go."""
-    auto_condense_context_percent: _Percent = 100
+    auto_condense_context_percent: _ThresholdPercent = 100
     """How full the model's window may get before the conversation is summed up, in percent."""
     profile_thresholds: dict[str, int] = {}
     """`autoCondenseContextPercent` of single profiles, by name: 5 to 100, or -1 for no other."""

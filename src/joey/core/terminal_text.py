@@ -55,7 +55,7 @@ def format_size(count: int, unit: str = "B") -> str:
     return f"{count / (1024 * 1024):.1f}MB"
 
 
-def count_incomplete_bytes(data: bytes) -> int:
+def count_incomplete_utf8_bytes(data: bytes) -> int:
     """How many bytes at the end of `data` are the beginning of a UTF-8 character."""
     for back in range(1, min(3, len(data)) + 1):
         byte = data[-back]

@@ -79,7 +79,7 @@ async def authorize_call(
     check_hook_refusal(answer)
     await apply_always_answer(task, proposed, answer, row_call.row_ts)
     publish_feedback(task, answer)
-    if prepared.ask is AskKind.FOLLOWUP or answer.approves:
+    if prepared.ask_kind is AskKind.FOLLOWUP or answer.approves:
         return ApprovedCall(tool, prepared, context, answer)
     return RejectedCall(
         answer, find_missing_boundary_settings(prepared.claims, task.settings, read)
@@ -95,8 +95,8 @@ async def _prepare_call(
     tool = registry.find(call.name)
     registry.check_allowed(tool, task.mode, task.runtime.settings, call.input)
     params = tool.parse(call.input)
-    failures.repeated_rounds.record_call(tool.name, call.input)
-    verdict = failures.repeated_calls.check_call(
+    failures.repeated_round_detector.record_call(tool.name, call.input)
+    verdict = failures.repeated_call_detector.check_call(
         call.id, tool.name, call.input, is_busy=has_background_command(task)
     )
     if verdict is not RepetitionVerdict.ALLOW:
@@ -150,7 +150,7 @@ async def _ask_approval(
     proposed: PersistentRule | TaskRule | None,
 ) -> Answer:
     return await task.ask(
-        prepared.ask,
+        prepared.ask_kind,
         _format_row_text(prepared),
         timeout_answer=_build_timeout_answer(prepared, task.runtime.settings),
         ts=row_call.row_ts,
@@ -173,7 +173,7 @@ def _find_confinement(prepared: PreparedToolCall) -> SandboxStatus | None:
 def _build_timeout_answer(prepared: PreparedToolCall, settings: Settings) -> TimeoutAnswer | None:
     """A question may answer itself with its first suggestion, if the settings say so."""
     seconds = settings.followup_auto_approve_timeout_ms / 1000
-    is_enabled = prepared.ask is AskKind.FOLLOWUP and settings.always_allow_followup_questions
+    is_enabled = prepared.ask_kind is AskKind.FOLLOWUP and settings.always_allow_followup_questions
     if not is_enabled or seconds <= 0:
         return None
     suggestion = get_first_suggestion(_format_row_text(prepared))
@@ -253,7 +253,7 @@ async def propose_rule(
         rule.setting == "allowedMcpTools" and _would_enable_server_allow_lists(task)
     ):
         return None
-    return rule if await asyncio.to_thread(rulebook.can_add, rule) else None
+    return rule if await asyncio.to_thread(rulebook.would_enable_only, rule) else None
 
 
 def _would_enable_server_allow_lists(task: Task) -> bool:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct, structs
 
 from joey.core.events import AskAnswered, AskOpened, AskWithdrawn, Event, UserMessage
-from joey.core.history.api import COMPLETION_TOOL
+from joey.core.history.api import COMPLETION_TOOL_NAME
 from joey.core.messages import TextBlock, UserBlock, build_image_block
 from joey.core.prompts import messages_to_model
 from joey.core.task import Answer, AnsweredBy, AskKind, Response, get_first_suggestion
@@ -51,7 +51,7 @@ class PendingAsks:
         self._publish = publish
         self._next_ts = now
         self._policy = policy
-        self._futures: dict[int, asyncio.Future[Answer]] = {}
+        self._answer_futures: dict[int, asyncio.Future[Answer]] = {}
 
     @property
     def is_unattended(self) -> bool:
@@ -62,19 +62,19 @@ class PendingAsks:
         """Put the question and wait for its answer, or for the time of `timeout_answer` to be
         up."""
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._futures[opened.ts] = future
+        self._answer_futures[opened.ts] = future
         try:
             self._publish(opened)
             answer = self._policy.answer(opened) if self._policy is not None else None
             if answer is not None and self._policy is not None:
-                self._resolve(opened.ts, answer, self._policy.name)
+                self._record_answer(opened.ts, answer, self._policy.name)
             return await self._wait_for_answer(opened.ts, future, timeout_answer)
         except BaseException:
             if not future.done() or future.cancelled():
                 self._publish(AskWithdrawn(ts=self._next_ts(), ask_ts=opened.ts))
             raise
         finally:
-            del self._futures[opened.ts]
+            del self._answer_futures[opened.ts]
 
     async def _wait_for_answer(
         self, ask_ts: int, future: asyncio.Future[Answer], timeout_answer: TimeoutAnswer | None
@@ -83,21 +83,21 @@ class PendingAsks:
             return await future
         await asyncio.wait([future], timeout=timeout_answer.timeout_s)
         if not future.done():
-            self._resolve(ask_ts, timeout_answer.answer, AnsweredBy.TIMEOUT)
+            self._record_answer(ask_ts, timeout_answer.answer, AnsweredBy.TIMEOUT)
         return future.result()
 
     def answer(self, ask_ts: int, answer: Answer, by: str = AnsweredBy.USER) -> bool:
         """Give the answer. False when nothing waits under this id (any more)."""
-        future = self._futures.get(ask_ts)
+        future = self._answer_futures.get(ask_ts)
         if future is None or future.done():
             return False
-        self._resolve(ask_ts, answer, by)
+        self._record_answer(ask_ts, answer, by)
         return True
 
-    def _resolve(self, ask_ts: int, answer: Answer, by: str) -> None:
+    def _record_answer(self, ask_ts: int, answer: Answer, by: str) -> None:
         answer = structs.replace(answer, by=by)
         self._publish(AskAnswered(ts=self._next_ts(), ask_ts=ask_ts, answer=answer))
-        self._futures[ask_ts].set_result(answer)
+        self._answer_futures[ask_ts].set_result(answer)
 
 
 UNATTENDED_FOLLOWUP_ANSWER = "Nobody is there to answer. Use your best judgement and go on."
@@ -123,7 +123,7 @@ class Unattended:
                     Response.MESSAGE,
                     text=get_first_suggestion(ask.text) or UNATTENDED_FOLLOWUP_ANSWER,
                 )
-            case AskKind.TOOL if ask.tool == COMPLETION_TOOL:
+            case AskKind.TOOL if ask.tool == COMPLETION_TOOL_NAME:
                 return Answer(Response.YES)
             case AskKind.TOOL | AskKind.COMMAND | AskKind.USE_MCP_SERVER:
                 self.refused_asks.append(ask)

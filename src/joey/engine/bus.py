@@ -32,16 +32,16 @@ class EventBus:
         self._record_event = record_event
         self._subscriptions: set[Subscription] = set()
         self._is_closed = False
-        self.opened_at_seq = self.seq
+        self.opened_at_seq = self.last_seq
         """The last record from disk: what comes after it happened in this process."""
 
     @property
-    def seq(self) -> int:
+    def last_seq(self) -> int:
         return self._records.last_seq
 
     def publish(self, event: Event) -> NumberedEvent:
         is_transient = type(event) in TRANSIENT_EVENTS
-        numbered = NumberedEvent(self.seq if is_transient else self.seq + 1, event)
+        numbered = NumberedEvent(self.last_seq if is_transient else self.last_seq + 1, event)
         self._record_event(numbered)
         if not is_transient:
             self._records.append(Record(numbered.seq, event))  # type: ignore[arg-type]
@@ -55,7 +55,7 @@ class EventBus:
 
     def subscribe(self, since: int | None = None) -> Subscription:
         """Everything from now on; with `since`, first what was published after that number."""
-        subscription = Subscription(self, self.seq if since is None else since)
+        subscription = Subscription(self, self.last_seq if since is None else since)
         self._subscriptions.add(subscription)
         if self._is_closed:
             subscription.finish()
@@ -78,7 +78,7 @@ class Subscription:
         self._bus = bus
         self._last_seq = since
         self._backlog: deque[NumberedEvent] = deque()
-        self._is_behind = since < bus.seq
+        self._is_behind = since < bus.last_seq
         self._is_finished = False
         self._waiter: asyncio.Future[None] | None = None
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 FILE_CHANGING_ACCESSES = frozenset({Access.WRITE, Access.EXECUTE, Access.MCP, Access.CUSTOM_TOOL})
 
 
-def start_initial_checkpoint(task: Task) -> None:
+def prewarm_initial_checkpoint(task: Task) -> None:
     """Let the first checkpoint of the workspace be made while the model thinks."""
     checkpoints = task.runtime.capabilities.checkpoints
     grants = (task.mode.find_grant(ToolGroup.EDIT), task.mode.find_grant(ToolGroup.COMMAND))
@@ -70,7 +70,7 @@ def can_change_files(claims: Iterable[Claim]) -> bool:
     return any(claim.access in FILE_CHANGING_ACCESSES for claim in claims)
 
 
-class CheckpointGuard:
+class ReplyCheckpointSaver:
     """The checkpoints of one reply's calls."""
 
     def __init__(self, task: Task) -> None:
@@ -123,8 +123,8 @@ class CheckpointGuard:
 
     def _warn_once(self, reason: str) -> None:
         task = self._task
-        if reason not in task.shown_once:
-            task.shown_once.add(reason)
+        if reason not in task.published_warnings:
+            task.published_warnings.add(reason)
             text = f"The files of this step are not in a checkpoint: {reason.rstrip('.')}."
             task.publish(RowAdded(ts=task.next_ts(), say=RowKind.ERROR, text=text))
 
@@ -152,7 +152,7 @@ async def preview_restore(task: Task, checkpoint: str) -> RewindPreview:
     """What bringing back the files of a checkpoint, and nothing else, would change."""
     since = find_checkpoint_seq(task, checkpoint)
     path = task.recorder.live_branch
-    preview = await preview_file_changes(task, build_rewind_preview(path, path), checkpoint)
+    preview = await add_file_changes(task, build_rewind_preview(path, path), checkpoint)
     return await add_unrestorable_files(task, preview, since)
 
 
@@ -222,9 +222,7 @@ async def _restore_files(task: Task, checkpoint: str, before: str | None) -> Non
 # What would change
 
 
-async def preview_file_changes(
-    task: Task, preview: RewindPreview, checkpoint: str
-) -> RewindPreview:
+async def add_file_changes(task: Task, preview: RewindPreview, checkpoint: str) -> RewindPreview:
     """With what is done to the files."""
     checkpoints = require_checkpoints(task)
     try:
@@ -238,15 +236,17 @@ async def preview_file_changes(
         return preview
     files = tuple(FileChange(each.path, _INVERSE_CHANGES[each.kind]) for each in differing)
     conflicts = tuple(each.path for each in files if each.path in foreign)
-    return structs.replace(preview, checkpoint=checkpoint, file_changes=files, conflicts=conflicts)
+    return structs.replace(
+        preview, target_checkpoint=checkpoint, file_changes=files, conflicting_paths=conflicts
+    )
 
 
 def check_conflicts(preview: RewindPreview, force: bool) -> None:
     """Raises UserError."""
-    if not preview.conflicts or force:
+    if not preview.conflicting_paths or force:
         return
-    named = ", ".join(preview.conflicts[:MAX_LISTED_CONFLICTS])
-    rest = len(preview.conflicts) - MAX_LISTED_CONFLICTS
+    named = ", ".join(preview.conflicting_paths[:MAX_LISTED_CONFLICTS])
+    rest = len(preview.conflicting_paths) - MAX_LISTED_CONFLICTS
     more = f" and {rest} more" if rest > 0 else ""
     raise UserError(
         f"Somebody else has changed files that would be brought back: {named}{more}. Nothing was"
@@ -254,7 +254,7 @@ def check_conflicts(preview: RewindPreview, force: bool) -> None:
     )
 
 
-_CheckpointPair = tuple[str, str]
+_ExternalChangeRange = tuple[str, str]
 """Two checkpoints, with the work of others in between."""
 
 
@@ -266,7 +266,9 @@ async def find_externally_changed_files(
     Raises CheckpointError."""
     interrupted, foreign = InterruptedCalls(task), set[str]()
     external = _ExternalChanges(task.bus.list_records_after(0), interrupted.own_checkpoints)
-    for before, saved in set(external.current).difference(external.by_checkpoint.get(target, ())):
+    for before, saved in set(external.current_ranges).difference(
+        external.ranges_by_checkpoint.get(target, ())
+    ):
         foreign |= _collect_paths(await checkpoints.list_changes(before, saved))
     known = task.recorder.projection.ledger.last_checkpoint
     if known is not None and None not in interrupted.unsaved_paths:
@@ -285,26 +287,33 @@ class _ExternalChanges:
 
     def __init__(self, records: Iterable[Record], own: set[str]) -> None:
         """`own` are checkpoints that only tell of the task's work."""
-        self.current: tuple[_CheckpointPair, ...] = ()
+        self.current_ranges: tuple[_ExternalChangeRange, ...] = ()
         """Those that the files have."""
-        self.by_checkpoint: dict[str, tuple[_CheckpointPair, ...]] = {}
+        self.ranges_by_checkpoint: dict[str, tuple[_ExternalChangeRange, ...]] = {}
         """Those that a checkpoint has."""
         known: str | None = None
         for record in records:
             match record.event:
                 case CheckpointSaved(id=saved, is_own_change=is_own):
                     if not is_own and saved not in own:
-                        self.current = self._append_change(known, saved)
-                    self.by_checkpoint[saved], known = self.current, saved
+                        self.current_ranges = self._append_change(known, saved)
+                    self.ranges_by_checkpoint[saved], known = self.current_ranges, saved
                 case TaskRewound(files_checkpoint_before=str(saved)):
-                    self.by_checkpoint[saved] = (
-                        self.current if saved in own else self._append_change(known, saved)
+                    self.ranges_by_checkpoint[saved] = (
+                        self.current_ranges if saved in own else self._append_change(known, saved)
                     )
                 case FilesRestored(checkpoint=restored):
-                    self.current, known = self.by_checkpoint.get(restored, ()), restored
+                    self.current_ranges, known = (
+                        self.ranges_by_checkpoint.get(restored, ()),
+                        restored,
+                    )
 
-    def _append_change(self, before: str | None, saved: str) -> tuple[_CheckpointPair, ...]:
-        return self.current if before in (None, saved) else (*self.current, (before, saved))
+    def _append_change(self, before: str | None, saved: str) -> tuple[_ExternalChangeRange, ...]:
+        return (
+            self.current_ranges
+            if before in (None, saved)
+            else (*self.current_ranges, (before, saved))
+        )
 
 
 class InterruptedCalls:
@@ -354,7 +363,7 @@ class InterruptedCalls:
             return True
 
 
-class _DiffEntry(Struct, frozen=True):
+class _BatchEditEntry(Struct, frozen=True):
     path: str | None = None
 
 
@@ -362,10 +371,10 @@ class _EditRow(Struct, frozen=True, rename="camel"):
     """Of a call that edits."""
 
     path: str | None = None
-    batch_diffs: tuple[_DiffEntry, ...] = ()
+    batch_diffs: tuple[_BatchEditEntry, ...] = ()
 
 
-class _RecordedEdit(Struct, frozen=True):
+class _RecordedCall(Struct, frozen=True):
     seq: int
     call: ToolStarted | AskOpened
 
@@ -380,7 +389,7 @@ async def add_unrestorable_files(task: Task, preview: RewindPreview, since: int)
     if not paths:
         return preview
     try:
-        unrestorable = await require_checkpoints(task).list_unrestorable(paths)
+        unrestorable = await require_checkpoints(task).list_unrestorable_files(paths)
     except CheckpointError as error:
         raise UserError(str(error)) from error
     # One that was ignored only after it was first kept comes back.
@@ -394,21 +403,21 @@ async def add_unrestorable_files(task: Task, preview: RewindPreview, since: int)
 def _iter_edited_paths(task: Task, since: int) -> Iterator[str]:
     """By the task's own tools. The journal tells it, whatever of it was rewound meanwhile."""
     asks: dict[int, AskOpened] = {}
-    started: dict[str | None, _RecordedEdit] = {}
-    done: list[_RecordedEdit] = []
+    started: dict[str | None, _RecordedCall] = {}
+    done: list[_RecordedCall] = []
     for record in task.bus.list_records_after(0):
         match record.event:
             case AskOpened(call_id=str()) as opened:
                 asks[opened.ts] = opened
             case AskAnswered(ask_ts=ts, answer=answer) if answer.approves and ts in asks:
-                started[asks[ts].call_id] = _RecordedEdit(record.seq, asks[ts])
+                started[asks[ts].call_id] = _RecordedCall(record.seq, asks[ts])
             case ToolStarted() as announced:
-                started[announced.call_id] = _RecordedEdit(record.seq, announced)
+                started[announced.call_id] = _RecordedCall(record.seq, announced)
             case ToolFinished(call_id=call_id, is_error=failed) if call_id in started:
                 call = started.pop(call_id).call
                 # Of several files, which have no one path, some may be written when it fails.
                 if not failed or call.path is None:
-                    done.append(_RecordedEdit(record.seq, call))
+                    done.append(_RecordedCall(record.seq, call))
     for edit in (*done, *started.values()):  # those that were stopped may have written, too
         if edit.seq > since:
             yield from _parse_edited_paths(task, edit.call)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from joey.core.events import RowAdded, RowPart, TaskCompleted, ToolFinished, ToolStarted
-from joey.core.history.api import COMPLETION_TOOL
+from joey.core.history.api import COMPLETION_TOOL_NAME
 from joey.core.messages import TextBlock, TextPart, ToolCall
 from joey.core.permissions.policy import Access, Allow, Ask, Claim, Deny, decide
 from joey.core.prompts import messages_to_model
@@ -19,7 +19,7 @@ from joey.core.task import Answer, AskKind, RowKind
 from joey.engine.asks import publish_feedback
 from joey.engine.hooks import run_completion_hooks
 from joey.engine.limits import FailureCounter
-from joey.engine.message_expansion import expand_mentions
+from joey.engine.message_expansion import expand_message
 from joey.engine.outcomes import Completed, Continue
 from joey.errors import ToolError
 
@@ -74,7 +74,7 @@ async def _hand_over_to_parent(task: Task, call_id: str | None) -> Answer | None
                 ToolStarted(
                     ts=ts,
                     call_id=call_id or "",
-                    tool=COMPLETION_TOOL,
+                    tool=COMPLETION_TOOL_NAME,
                     text=FINISH_TASK_ROW_TEXT,
                     rule=rule,
                 )
@@ -86,7 +86,7 @@ async def _hand_over_to_parent(task: Task, call_id: str | None) -> Answer | None
                 FINISH_TASK_ROW_TEXT,
                 ts=ts,
                 call_id=call_id,
-                tool=COMPLETION_TOOL,
+                tool=COMPLETION_TOOL_NAME,
                 reason=reason,
             )
     publish_feedback(task, answer)
@@ -98,7 +98,7 @@ def _check_open_todos(task: Task) -> None:
     if task.runtime.settings.prevent_completion_with_open_todos and any(
         todo.status != "completed" for todo in todos
     ):
-        raise ToolError(messages_to_model.render_open_todos())
+        raise ToolError(messages_to_model.render_completion_with_open_todos())
 
 
 async def process_plain_reply(
@@ -111,7 +111,11 @@ async def process_plain_reply(
     texts_so_far.append("\n\n".join(filter(None, texts.values())))
     if len(texts_so_far) == 1 and task.mode.can_edit_or_run:
         return Continue(
-            (TextBlock(messages_to_model.render_no_tool_used(task.recorder.projection.protocol)),)
+            (
+                TextBlock(
+                    messages_to_model.render_no_tool_used(task.recorder.projection.tool_protocol)
+                ),
+            )
         )
     # A program reads a result that has to fit a schema: nothing may stand in front of it.
     answer = (
@@ -135,8 +139,8 @@ async def _present_plain_answer(
     failures.plain_reply_texts.clear()
     if response is not None and not response.approves:
         feedback = response.text or ("" if response.images else DEFAULT_REJECTION_FEEDBACK)
-        return Continue(await expand_mentions(task, feedback, response.images))
-    if task.recorder.projection.queue:
+        return Continue(await expand_message(task, feedback, response.images))
+    if task.recorder.projection.queued_messages:
         return Continue()
     return Completed(answer, answered=True)
 
@@ -158,7 +162,7 @@ def _collapse_whitespace(text: str) -> str:
 def close_completion_call(task: Task) -> None:
     """A completion that was left open when it was accepted gets its result."""
     for call in task.recorder.api_history.open_calls:
-        if call.name == COMPLETION_TOOL:
+        if call.name == COMPLETION_TOOL_NAME:
             accepted = messages_to_model.render_completion_accepted()
             task.publish(
                 ToolFinished(ts=task.next_ts(), call_id=call.id, tool=call.name, content=accepted)

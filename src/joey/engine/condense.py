@@ -26,7 +26,7 @@ from joey.core.context.condense import (
     PreservedContext,
     SummaryBudget,
     build_summary_content,
-    find_commands,
+    find_slash_commands,
     render_transcript,
 )
 from joey.core.context.window import (
@@ -48,8 +48,8 @@ from joey.core.messages import (
 from joey.core.models import ModelRequest
 from joey.core.task import IDLE_STATES, CancelReason, RowKind
 from joey.engine.limits import RetryBudget, wait_with_countdown
-from joey.engine.runtime import build_prompt
-from joey.errors import CondenseError, ProviderError, ProviderFailure, StoreError, ToolError
+from joey.engine.runtime import build_system_prompt_and_tools
+from joey.errors import CondenseError, ProviderError, ProviderFailureKind, StoreError, ToolError
 from joey.ports import Provider
 from joey.tools.list_code_definition_names import format_definitions, parse_definitions
 
@@ -72,10 +72,10 @@ class ContextUsage:
         self.estimator = task.token_estimator
         self.estimator.set_model(model.id, projection.request_count)
         self.window = ContextWindow.from_model(model)
-        system, tools = build_prompt(task)
+        system, tools = build_system_prompt_and_tools(task)
         self.system_tokens = estimate_text_tokens(system) + self.estimator.estimate_tools(tools)
         self._api_history = api
-        self._conversation_totals = self.estimator.sum_messages(api.render_current())
+        self._conversation_totals = self.estimator.sum_messages(api.build_current_messages())
         counted = projection.prompt_tokens
         if counted is not None and counted > self.window.size:
             counted = None  # more than fits, and yet answered: it counts something else
@@ -98,7 +98,7 @@ class ContextUsage:
         return self._api_history.visible_messages
 
     @property
-    def open_results(self) -> Sequence[Message]:
+    def open_result_messages(self) -> Sequence[Message]:
         return self._api_history.open_result_messages
 
     @property
@@ -117,7 +117,7 @@ class ContextUsage:
     @property
     def condensable_tokens(self) -> int:
         """How much of it could be summed up: all that was said since the last summary."""
-        first, counts = self.visible_messages[:1], self.estimator.message_tokens
+        first, counts = self.visible_messages[:1], self.estimator.message_token_cache
         summary = counts.estimate(first[0]) if first and first[0].is_summary else 0
         return self.estimator.scale_estimate(self._conversation_totals.prefix_sums[-1] - summary)
 
@@ -126,7 +126,7 @@ class ContextUsage:
         """How long the whole conversation may be."""
         tokens = (
             self.window.soft_limit - self.estimator.scale_estimate(self.system_tokens)
-        ) / self.estimator.scale
+        ) / self.estimator.clamped_ratio
         return max(_MIN_CONVERSATION_CHARS, int(tokens) * CHARACTERS_PER_TOKEN)
 
 
@@ -149,7 +149,7 @@ async def condense(
     """
     check_condensable(task, following_content)
     api, context = task.recorder.api_history, ContextUsage(task)
-    messages = (*context.visible_messages, *context.open_results)
+    messages = (*context.visible_messages, *context.open_result_messages)
     before = context.estimated_tokens - context.system_tokens
     budget = SummaryBudget.from_total_chars(context.max_conversation_chars)
     preserved = _collect_preserved_context(task, following_content)
@@ -192,7 +192,7 @@ async def condense(
 def check_condensable(task: Task, following_content: Sequence[UserBlock] = ()) -> None:
     """Raises CondenseError unless a summary could be shorter than what it stands for."""
     context = ContextUsage(task)
-    messages = (*context.visible_messages, *context.open_results)
+    messages = (*context.visible_messages, *context.open_result_messages)
     if not any(message.role == "assistant" for message in messages):
         raise CondenseError("There is nothing to condense.")
     min_tokens = _count_min_summary_tokens(
@@ -222,12 +222,12 @@ def _collect_preserved_context(
             for said in projection.recent_user_messages
             if said.text and said.text not in again
         ],
-        commands=find_commands(task.recorder.api_history.first_message),
+        slash_commands=find_slash_commands(task.recorder.api_history.first_message),
         todos=projection.todos,
         mode=f"{task.mode.slug} ({task.mode.name})",
         file_names=[
             resolved.display_path
-            for resolved in task.runtime.read_tracker.list_recent(_MAX_LISTED_FILES)
+            for resolved in task.runtime.read_tracker.list_recent_paths(_MAX_LISTED_FILES)
         ],
     )
 
@@ -237,7 +237,7 @@ async def _collect_outlines(task: Task, remaining_chars: int) -> list[str]:
     outlines, found = task.runtime.capabilities.outlines, list[str]()
     if outlines is None:
         return found
-    for resolved in task.runtime.read_tracker.list_recent(_MAX_OUTLINED_FILES):
+    for resolved in task.runtime.read_tracker.list_recent_paths(_MAX_OUTLINED_FILES):
         if remaining_chars <= 0:
             break
         if not outlines.supports(resolved.path.name):
@@ -260,14 +260,14 @@ class _SummaryWriter:
         runtime, settings = task.runtime, task.runtime.settings
         self._provider: Provider = runtime.condensing_provider or task.provider
         problem = (
-            runtime.extra_providers.take_summary_error()
-            if runtime.extra_providers is not None
+            runtime.mode_providers.take_summary_error()
+            if runtime.mode_providers is not None
             else None
         )
         if problem is not None:
             task.publish(RowAdded(ts=task.next_ts(), say=RowKind.ERROR, text=problem))
         summary_length = max(100, min(2_000, budget.summary_chars // 12))
-        self._instruction = prompts.build_instruction(
+        self._instruction = prompts.build_condense_instruction(
             settings.custom_condensing_prompt, instructions, summary_length
         )
         self.usage: Usage | None = None
@@ -289,13 +289,13 @@ class _SummaryWriter:
                 return await self._request_summary(text)
             except ProviderError as error:
                 if (
-                    error.failure is ProviderFailure.CONTEXT_OVERFLOW
+                    error.failure is ProviderFailureKind.CONTEXT_OVERFLOW
                     and shrinkings < _MAX_OVERFLOW_RETRIES
                 ):
                     shrinkings += 1
                     max_tokens //= 2
                     continue
-                was_empty = error.failure is ProviderFailure.EMPTY_REPLY and budget.attempts > 0
+                was_empty = error.failure is ProviderFailureKind.EMPTY_REPLY and budget.attempts > 0
                 wait = None if was_empty else budget.consume_retry(error)
                 if wait is None:
                     raise CondenseError(f"No summary could be written: {error}") from error
@@ -309,14 +309,14 @@ class _SummaryWriter:
             self._instruction
         )
         is_own_model = self._provider.model.id == self._task.provider.model.id
-        scale = self._task.token_estimator.scale if is_own_model else 1.0
+        scale = self._task.token_estimator.clamped_ratio if is_own_model else 1.0
         return int((window.soft_limit - own) / scale) - _MIN_SUMMARY_TOKENS
 
     async def _request_summary(self, text: str) -> str:
         content = (TextBlock(text), TextBlock(self._instruction))
         message = Message(role="user", content=content)
         request = ModelRequest(
-            system=prompts.CONDENSE_SYSTEM_PROMPT, messages=(message,), task_id=self._task.id
+            system_prompt=prompts.CONDENSE_SYSTEM_PROMPT, messages=(message,), task_id=self._task.id
         )
         pieces: list[str] = []
         usage: Usage | None = None
@@ -333,7 +333,7 @@ class _SummaryWriter:
         summary = "".join(pieces).strip()
         if not summary:
             raise ProviderError(
-                "The model's summary was empty.", failure=ProviderFailure.EMPTY_REPLY
+                "The model's summary was empty.", failure=ProviderFailureKind.EMPTY_REPLY
             )
         return summary
 
@@ -390,24 +390,24 @@ class CondenseRequests:
     """One at a time."""
 
     def __init__(self) -> None:
-        self._pending: _CondenseRequest | None = None
+        self._pending_request: _CondenseRequest | None = None
 
     def submit(self, task: Task, instructions: str) -> asyncio.Future[ContextCondensed]:
         """Raises CondenseError: there is nothing to wish for."""
-        if self._pending is not None:
+        if self._pending_request is not None:
             raise CondenseError("The conversation is about to be condensed already.")
         if not task.is_running or task.state in IDLE_STATES:  # its last words may still be saved
             _check_can_condense(task)
         future: asyncio.Future[ContextCondensed] = asyncio.get_running_loop().create_future()
-        future.add_done_callback(_retrieve_exception)
-        self._pending = _CondenseRequest(instructions, future)
+        future.add_done_callback(_mark_exception_retrieved)
+        self._pending_request = _CondenseRequest(instructions, future)
         if not task.is_running:
             task.run_job(self._run_while_idle(task))
         return future
 
     async def run_pending(self, task: Task) -> bool:
         """Carry out the wish, if there is one; whether it worked is told to who waits for it."""
-        if (request := self._pending) is None:
+        if (request := self._pending_request) is None:
             return False
         try:
             _check_can_condense(task)
@@ -415,27 +415,27 @@ class CondenseRequests:
             task.publish(
                 RowAdded(ts=task.next_ts(), say=RowKind.CONDENSE_CONTEXT_ERROR, text=str(error))
             )
-            self._resolve(error)
+            self._finish_pending_request(error)
             return True
         try:
             event = await condense(task, request.instructions)
         except CondenseError as error:
-            self._resolve(error)
+            self._finish_pending_request(error)
         except BaseException as error:
-            self._resolve(
+            self._finish_pending_request(
                 error if isinstance(error, Exception) else CondenseError(CONDENSE_STOPPED_TEXT)
             )
             raise
         else:
-            self._resolve(event)
+            self._finish_pending_request(event)
         return True
 
     def handle_run_end(self, task: Task, was_stopped: bool) -> None:
         """A run is over: grant what it did not get to, unless somebody stopped it."""
-        if self._pending is None:
+        if self._pending_request is None:
             return
         if was_stopped:
-            self._resolve(CondenseError(CONDENSE_STOPPED_TEXT))
+            self._finish_pending_request(CondenseError(CONDENSE_STOPPED_TEXT))
         else:
             task.run_job(self._run_while_idle(task))
 
@@ -443,12 +443,12 @@ class CondenseRequests:
         try:
             await self.run_pending(task)
         except StoreError as error:
-            task.fail_storage(error)
+            task.handle_storage_failure(error)
         else:
             await task.save()
 
-    def _resolve(self, outcome: ContextCondensed | BaseException) -> None:
-        request, self._pending = self._pending, None
+    def _finish_pending_request(self, outcome: ContextCondensed | BaseException) -> None:
+        request, self._pending_request = self._pending_request, None
         if request is None or request.future.done():
             return
         if isinstance(outcome, ContextCondensed):
@@ -463,7 +463,7 @@ def _check_can_condense(task: Task) -> None:
         raise CondenseError("Its subtasks have not returned: resume the task first.")
 
 
-def _retrieve_exception(future: asyncio.Future[ContextCondensed]) -> None:
+def _mark_exception_retrieved(future: asyncio.Future[ContextCondensed]) -> None:
     """Nobody has to wait for it: a row tells the same."""
     if not future.cancelled():
         future.exception()

@@ -38,7 +38,7 @@ from joey.core.history.branch import find_cut_point, find_live_branch
 from joey.core.history.state import TaskProjection
 from joey.core.history.usage_ledger import UsageLedger
 from joey.core.messages import replace_lone_surrogates
-from joey.core.models import ToolProtocol, choose_protocol
+from joey.core.models import ToolProtocol, choose_tool_protocol
 from joey.core.modes import choose_fallback_mode
 from joey.core.path_access import FileScope
 from joey.core.settings import Limits, ModelRoute, Profile, Settings, TaskSecrets
@@ -117,9 +117,9 @@ class Engine:
         self._clock = clock
         self._build_runtime = build_runtime
         self._tasks: dict[str, Task] = {}
-        self._closing_tasks: set[asyncio.Task[None]] = set()
+        self._closing_jobs: set[asyncio.Task[None]] = set()
         """Tasks that are being let go of, by their ids."""
-        self.on_subtask: Callable[[Task], None] | None = None
+        self.on_subtask_opened: Callable[[Task], None] | None = None
         """Told of every subtask that a task opens, before it is set to work."""
 
     async def start(
@@ -160,7 +160,7 @@ class Engine:
         self, runtime: TaskRuntime, task_id: str, options: TaskOptions, parent: Task | None
     ) -> Task:
         first_mode = choose_fallback_mode(options.mode or runtime.settings.mode, runtime.modes)
-        protocol = choose_protocol(
+        protocol = choose_tool_protocol(
             locked=options.protocol,
             detected=None,
             model_has_native_tools=runtime.select_provider(first_mode).model.supports_native_tools,
@@ -182,7 +182,7 @@ class Engine:
                 task_id=task_id,
                 workspace=str(runtime.workspace),
                 mode=options.mode or runtime.settings.mode,
-                protocol=protocol,
+                tool_protocol=protocol,
                 profile=options.profile.name if options.profile is not None else "default",
                 model=runtime.provider.model.id,
                 parent_id=parent_projection.task_id if parent_projection is not None else None,
@@ -215,21 +215,21 @@ class Engine:
         if spawned.todos and not projection.todos and not projection.request_count:
             child.publish(TodosChanged(ts=child.next_ts(), todos=spawned.todos))
         await child.recorder.commit()
-        if self.on_subtask is not None:
-            self.on_subtask(child)
+        if self.on_subtask_opened is not None:
+            self.on_subtask_opened(child)
         return child
 
     async def _reopen_or_create_subtask(
         self, parent: Task, options: TaskOptions, spawned: SubtaskSpawned, workspace: Path
     ) -> Task:
         projection, runtime = parent.recorder.projection, parent.runtime
-        is_xml = projection.protocol is ToolProtocol.XML
+        is_xml = projection.tool_protocol is ToolProtocol.XML
         inherited = structs.replace(
             options,
             workspace=workspace,
             trust_root=options.trust_root or (runtime.workspace if spawned.has_worktree else None),
             settings=runtime.settings,
-            protocol=projection.protocol if is_xml else options.protocol,
+            protocol=projection.tool_protocol if is_xml else options.protocol,
             mode=None,
             secrets=self._store.load_secrets(parent.id),
             configuration=projection.ledger.configuration,
@@ -394,19 +394,19 @@ class Engine:
         if self._tasks.get(task.id) is task:
             del self._tasks[task.id]
         closing = asyncio.create_task(task.close(), name=task.id)
-        self._closing_tasks.add(closing)
-        closing.add_done_callback(self._closing_tasks.discard)
+        self._closing_jobs.add(closing)
+        closing.add_done_callback(self._closing_jobs.discard)
         await asyncio.shield(closing)
 
     async def _wait_until_released(self, task_id: str) -> None:
         """Return when a task that is being let go of is free."""
-        if closing := [each for each in self._closing_tasks if each.get_name() == task_id]:
+        if closing := [each for each in self._closing_jobs if each.get_name() == task_id]:
             await asyncio.wait(closing)
 
     async def close(self) -> None:
         tasks = list(self._tasks.values())
         self._tasks.clear()
-        closing = (*(task.close() for task in tasks), *self._closing_tasks)
+        closing = (*(task.close() for task in tasks), *self._closing_jobs)
         results = await asyncio.gather(*closing, return_exceptions=True)
         for problem in results:
             if isinstance(problem, BaseException):

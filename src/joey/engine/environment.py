@@ -29,13 +29,13 @@ async def describe_environment(task: Task, *, with_files: bool) -> str:
         cost=projection.usage.total_cost if priced else None,
         mode=task.mode,
         model_id=model.id,
-        protocol=projection.protocol,
+        protocol=projection.tool_protocol,
         settings=runtime.settings,
         terminals=_describe_terminals(task),
         todos=projection.todos,
         files=await _list_workspace_files(task) if with_files else None,
         git_status=await _read_git_status(task),
-        recently_modified=await find_recently_modified(runtime.read_tracker, runtime.files),
+        recently_modified=await find_externally_modified_files(runtime.read_tracker, runtime.files),
     )
 
 
@@ -90,9 +90,9 @@ _MAX_CHECKED_FILES = 200
 _MAX_COMPARED_FILE_BYTES = 1024 * 1024
 
 
-async def find_recently_modified(memory: ReadTracker, files: Files) -> list[str]:
+async def find_externally_modified_files(memory: ReadTracker, files: Files) -> list[str]:
     """A look at size and time of each; only one that was written anew is read."""
-    checked = memory.list_recent(_MAX_CHECKED_FILES)
+    checked = memory.list_recent_paths(_MAX_CHECKED_FILES)
     if not checked:
         return []
     modified: list[str] = []
@@ -100,10 +100,10 @@ async def find_recently_modified(memory: ReadTracker, files: Files) -> list[str]
         if not kind.is_file:
             memory.discard(resolved)
             modified.append(f"{resolved.display_path} (deleted)")
-        elif memory.should_check(resolved, kind.stamp) and await _has_file_changed(
+        elif memory.may_have_changed(resolved, kind.stamp) and await _has_file_changed(
             memory, files, resolved, kind
         ):
-            memory.record_reported(resolved, kind.stamp)
+            memory.record_change_reported(resolved, kind.stamp)
             modified.append(resolved.display_path)
     return modified
 
@@ -111,7 +111,7 @@ async def find_recently_modified(memory: ReadTracker, files: Files) -> list[str]
 async def _has_file_changed(
     memory: ReadTracker, files: Files, resolved: ResolvedPath, kind: FileStat
 ) -> bool:
-    if not memory.can_be_unchanged(resolved, kind.stamp) or kind.size > _MAX_COMPARED_FILE_BYTES:
+    if not memory.may_have_same_bytes(resolved, kind.stamp) or kind.size > _MAX_COMPARED_FILE_BYTES:
         return True
     try:
         data = await files.read(resolved)

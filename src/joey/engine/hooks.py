@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from joey.core.events import AskOpened, RowAdded
-from joey.core.history.api import COMPLETION_TOOL
+from joey.core.history.api import COMPLETION_TOOL_NAME
 from joey.core.hooks import HookEvent, HookInput, HookReport, truncate_result
 from joey.core.messages import ToolCall
 from joey.core.prompts import messages_to_model
 from joey.core.task import APPROVAL_ASKS, Answer, Response, RowKind
 from joey.engine.outcomes import ApprovedCall, RowCall
-from joey.errors import DeniedError, PreformattedError, ToolError
+from joey.errors import DeniedError, ToolError, ToolErrorWithReply
 from joey.tools.base import CompleteTask, Outcome, StartSubtask
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ async def run_before_tool_hooks(task: Task, row_call: RowCall, approved: Approve
     )
     if report.block_reason is not None:
         raise DeniedError(
-            messages_to_model.render_hook_block(report.block_reason), report.blocked_by
+            messages_to_model.render_hook_rejection(report.block_reason), report.blocked_by
         )
 
 
@@ -76,10 +76,10 @@ async def run_after_tool_hooks(
     hook_text = messages_to_model.render_hook_comment(report.block_reason)
     if isinstance(outcome, Outcome):
         return structs.replace(outcome, text=f"{outcome.text}\n\n{hook_text}")
-    error_reply = outcome.reply if isinstance(outcome, PreformattedError) else None
-    protocol = task.recorder.projection.protocol
+    error_reply = outcome.reply if isinstance(outcome, ToolErrorWithReply) else None
+    protocol = task.recorder.projection.tool_protocol
     reply = f"{error_reply or messages_to_model.render_tool_error(protocol, str(outcome))}\n\n{hook_text}"
-    return PreformattedError(str(outcome), reply, is_informative=outcome.is_informative)
+    return ToolErrorWithReply(str(outcome), reply, is_informative=outcome.is_informative)
 
 
 async def run_completion_hooks(task: Task, call: ToolCall | None, result: str) -> None:
@@ -91,13 +91,14 @@ async def run_completion_hooks(task: Task, call: ToolCall | None, result: str) -
     report = await _run_hooks(
         task,
         HookEvent.ON_COMPLETION,
-        COMPLETION_TOOL,
+        COMPLETION_TOOL_NAME,
         input=None if call is None else call.input,
         result=truncate_result(result),
     )
     if report.block_reason is not None:
         raise DeniedError(
-            messages_to_model.render_hook_completion_block(report.block_reason), report.blocked_by
+            messages_to_model.render_hook_completion_rejection(report.block_reason),
+            report.blocked_by,
         )
 
 
@@ -149,7 +150,7 @@ def _is_ask_pending(task: Task, opened: AskOpened) -> bool:
 def check_hook_refusal(answer: Answer) -> None:
     """Raises DeniedError: a hook has answered in place of the person."""
     if answer.is_by_hook:
-        raise DeniedError(messages_to_model.render_hook_block(answer.text), answer.by)
+        raise DeniedError(messages_to_model.render_hook_rejection(answer.text), answer.by)
 
 
 async def _run_hooks(task: Task, event: HookEvent, tool: str | None, **fields: Any) -> HookReport:
@@ -181,6 +182,6 @@ def _list_tool_names(task: Task, tool: str) -> tuple[str, ...]:
 
 def _publish_new_warnings(task: Task, warnings: tuple[str, ...]) -> None:
     for warning in warnings:
-        if warning not in task.shown_once:
-            task.shown_once.add(warning)
+        if warning not in task.published_warnings:
+            task.published_warnings.add(warning)
             task.publish(RowAdded(ts=task.next_ts(), say=RowKind.ERROR, text=warning))

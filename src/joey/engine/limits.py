@@ -36,7 +36,7 @@ from joey.core.settings import Limits, Settings
 from joey.core.task import AskKind, RowKind
 from joey.engine.asks import build_feedback_blocks, publish_feedback
 from joey.engine.outcomes import Failed, RunStopped
-from joey.errors import UNREACHABLE_CODE, FailureCode, ProviderError, ProviderFailure
+from joey.errors import UNREACHABLE_CODE, FailureCode, ProviderError, ProviderFailureKind
 
 if TYPE_CHECKING:
     from joey.engine.task import Task
@@ -54,17 +54,17 @@ class TaskSpending(Struct, frozen=True):
 
     @property
     def spending(self) -> Spending:
-        return self.ledger.spent.minus(self.baseline)
+        return self.ledger.total_spending.minus(self.baseline)
 
 
 class RunLimits:
     """Limits of this run end it with a result; limits of the settings ask whether to go on."""
 
     def __init__(
-        self, run_id: str, limits: Limits, settings: Settings, worked_s: float = 0.0
+        self, budget_id: str, limits: Limits, settings: Settings, worked_s: float = 0.0
     ) -> None:
         """`worked` is how many seconds were used before."""
-        self.run_id = run_id
+        self.budget_id = budget_id
         self.limits = limits
         self._settings = settings
         self._task_spending: dict[str, TaskSpending] = {}
@@ -86,11 +86,11 @@ class RunLimits:
         runtime, run = task.runtime, task.recorder.projection.ledger.last_run
         if run is None or run.is_over or run.limits is None or runtime.limits != Limits():
             return cls(f"{task.id}/{task.next_ts()}", runtime.limits, runtime.settings)
-        below = task.subtasks.load_unfinished(task)
+        below = task.subtasks.load_unfinished_projections(task)
         ledgers = [task.recorder.projection.ledger, *(projection.ledger for projection in below)]
         until = max(ledger.last_work_ts for ledger in ledgers)
         worked_s = (run.worked_ms + max(0, until - run.last_started_ts)) / 1000
-        run_limits = cls(run.id, run.limits, runtime.settings, worked_s)
+        run_limits = cls(run.budget_id, run.limits, runtime.settings, worked_s)
         for projection in below:
             run_limits.add_task(projection)
         return run_limits
@@ -101,7 +101,7 @@ class RunLimits:
         previous = (
             Spending()
             if projection.task_id in self._folded_task_ids
-            else ledger.get_run_spending(self.run_id)
+            else ledger.get_run_spending(self.budget_id)
         )
         if projection.task_id not in self._task_spending:
             self._turn_count += previous.turns
@@ -109,7 +109,7 @@ class RunLimits:
             self._spending_at_last_ask = self._spending_at_last_ask.plus(previous)
         elif self._task_spending[projection.task_id].ledger is ledger:
             return
-        before = ledger.spent.minus(previous)
+        before = ledger.total_spending.minus(previous)
         self._task_spending[projection.task_id] = TaskSpending(projection.parent_id, ledger, before)
 
     def fold_subtask(self, task_id: str) -> Spending:
@@ -132,7 +132,7 @@ class RunLimits:
         self._ensure_within_counts()
         self.ensure_within_budget()
         async with self._ask_lock:
-            blocks = await self._check_settings_limits(task)
+            blocks = await self._ask_if_settings_limit_reached(task)
         self._ensure_within_counts()
         self.ensure_within_budget()
         self._turn_count += 1
@@ -177,7 +177,7 @@ class RunLimits:
             return None
         return f"The limit of {_format_count(max_calls, 'tool call')} is reached."
 
-    async def _check_settings_limits(self, task: Task) -> tuple[UserBlock, ...]:
+    async def _ask_if_settings_limit_reached(self, task: Task) -> tuple[UserBlock, ...]:
         if self._user_refusal is not None:
             raise RunStopped(self._user_refusal.code, self._user_refusal.message)
         settings, since = self._settings, self._total_spending.minus(self._spending_at_last_ask)
@@ -206,7 +206,7 @@ class RunLimits:
         return reduce(Spending.plus, (share.spending for share in shares), Spending())
 
 
-def check_spending(task: Task) -> None:
+def ensure_run_within_budget(task: Task) -> None:
     """Right before something is sent: siblings may have spent the rest meanwhile. Raises Stop."""
     if task.run_limits is not None:
         task.run_limits.ensure_within_budget()
@@ -232,8 +232,8 @@ class FailureCounter:
         """What went wrong in the latest of them."""
         self.plain_reply_texts: list[str] = []
         """The texts of the latest replies in a row that made no call."""
-        self.repeated_calls = RepeatedCallDetector(limit)
-        self.repeated_rounds = RepeatedRoundDetector(limit)
+        self.repeated_call_detector = RepeatedCallDetector(limit)
+        self.repeated_round_detector = RepeatedRoundDetector(limit)
         self._should_warn = is_raised
 
     @property
@@ -277,11 +277,11 @@ class RepeatedCallDetector:
         self._limit = limit
         self._pending_calls: deque[tuple[str, bytes]] = deque()
         """Calls whose results are not known yet: their ids and fingerprints."""
-        self._last_fingerprints: tuple[bytes, bytes] | None = None
+        self._last_call_and_result: tuple[bytes, bytes] | None = None
         """Fingerprints of the latest call with a result, and of that result."""
         self._repeat_count = 0
         """How often in a row it had that result."""
-        self._stopped_fingerprints: set[tuple[bytes, bytes]] = set()
+        self._stopped_calls_and_results: set[tuple[bytes, bytes]] = set()
 
     def check_call(
         self, call_id: str, name: str, arguments: Mapping[str, Any], *, is_busy: bool
@@ -290,16 +290,16 @@ class RepeatedCallDetector:
         if self._limit <= 0:
             return RepetitionVerdict.ALLOW
         call = _fingerprint_call(name, arguments)
-        latest = self._last_fingerprints
+        latest = self._last_call_and_result
         if is_busy or latest is None or latest[0] != call or self._repeat_count < self._limit:
             self._pending_calls.append((call_id, call))
             return RepetitionVerdict.ALLOW
         verdict = (
             RepetitionVerdict.STOP_AGAIN
-            if latest in self._stopped_fingerprints
+            if latest in self._stopped_calls_and_results
             else RepetitionVerdict.STOP
         )
-        self._stopped_fingerprints.add(latest)
+        self._stopped_calls_and_results.add(latest)
         self._repeat_count = 0
         return verdict
 
@@ -314,8 +314,8 @@ class RepeatedCallDetector:
                 return
             self._pending_calls.popleft()
             latest = (call, _hash_value(result))
-            if latest != self._last_fingerprints:
-                self._last_fingerprints, self._repeat_count = latest, 1
+            if latest != self._last_call_and_result:
+                self._last_call_and_result, self._repeat_count = latest, 1
             elif not is_busy:
                 self._repeat_count += 1
 
@@ -349,7 +349,7 @@ class RepeatedRoundDetector:
         if self._limit > 0 and len(self._current_calls) < _MAX_COMPARED_CALLS_PER_ROUND:
             self._current_calls.append(_fingerprint_call(name, arguments))
 
-    def update_summary(self, summary_id: str | None) -> None:
+    def start_round_if_new_summary(self, summary_id: str | None) -> None:
         """What comes now is said after this summary; a round ends when it is a new one."""
         if summary_id == self._summary_id:
             return
@@ -374,11 +374,11 @@ def _hash_value(value: object) -> bytes:
 
 TRANSIENT_FAILURES = frozenset(
     {
-        ProviderFailure.RATE_LIMIT,
-        ProviderFailure.OVERLOAD,
-        ProviderFailure.NETWORK,
-        ProviderFailure.MALFORMED_STREAM,
-        ProviderFailure.EMPTY_REPLY,
+        ProviderFailureKind.RATE_LIMIT,
+        ProviderFailureKind.OVERLOAD,
+        ProviderFailureKind.NETWORK,
+        ProviderFailureKind.MALFORMED_STREAM,
+        ProviderFailureKind.EMPTY_REPLY,
     }
 )
 MAX_RETRY_WAIT_S = 600.0

@@ -35,9 +35,9 @@ from joey.engine.limits import (
     REPEATED_ROUNDS_QUESTION,
     FailureCounter,
     RunLimits,
-    check_spending,
+    ensure_run_within_budget,
 )
-from joey.engine.message_expansion import expand_mentions
+from joey.engine.message_expansion import expand_message
 from joey.engine.outcomes import Completed, Continue, Failed, RowCall, RunStopped
 from joey.engine.request import fit_context, request_reply_with_retry
 from joey.engine.run_start import (
@@ -46,7 +46,7 @@ from joey.engine.run_start import (
     reload_customizations,
     warn_missing_profile,
 )
-from joey.engine.runtime import build_prompt
+from joey.engine.runtime import build_system_prompt_and_tools
 from joey.engine.tool_calls import ToolCallRunner
 from joey.errors import FailureCode
 
@@ -74,7 +74,7 @@ async def _run_until_completed(task: Task, run_start: RunStart, run_limits: RunL
     content = await build_first_content(task, run_start)
     if run_start is RunStart.RESUME:
         await reload_customizations(task)  # the answer may have come days after the question
-    await ToolCallRunner(task, failures).resume_pending()
+    await ToolCallRunner(task, failures).resume_pending_subtasks()
     while True:
         content += await check_limits(task, failures, run_limits)
         request, request_ts = await build_request(task, content)
@@ -91,13 +91,13 @@ async def check_limits(
 ) -> tuple[UserBlock, ...]:
     """Stop for a person where that is due; their advice becomes part of the next message."""
     blocks = await run_limits.consume_turn(task)
-    repeats_rounds = failures.repeated_rounds.is_limit_reached
+    repeats_rounds = failures.repeated_round_detector.is_limit_reached
     if not repeats_rounds and not failures.is_limit_reached:
         return (*blocks, *_build_failure_warning(task, failures))
     question = REPEATED_ROUNDS_QUESTION if repeats_rounds else FAILURE_LIMIT_QUESTION
     answer = await task.ask(AskKind.MISTAKE_LIMIT_REACHED, question)
     failures.reset()
-    failures.repeated_rounds.reset()
+    failures.repeated_round_detector.reset()
     publish_feedback(task, answer)
     if answer.response is Response.NO:
         behavior = "doing the same after each summary" if repeats_rounds else "making mistakes"
@@ -108,7 +108,9 @@ async def check_limits(
     if answer.text:
         blocks += (
             TextBlock(
-                messages_to_model.render_guidance(task.recorder.projection.protocol, answer.text)
+                messages_to_model.render_guidance(
+                    task.recorder.projection.tool_protocol, answer.text
+                )
             ),
         )
     return (*blocks, *(build_image_block(uri) for uri in answer.images))
@@ -119,7 +121,7 @@ def _build_failure_warning(task: Task, failures: FailureCounter) -> tuple[UserBl
     if not failures.is_warning_due:
         return ()
     left = failures.limit - failures.count
-    protocol = task.recorder.projection.protocol
+    protocol = task.recorder.projection.tool_protocol
     text = messages_to_model.render_failure_warning(
         protocol, failures.count, left, failures.last_errors
     )
@@ -133,15 +135,15 @@ async def build_request(task: Task, content: tuple[UserBlock, ...]) -> tuple[Mod
     by these words.
     """
     runtime, projection = task.runtime, task.recorder.projection
-    is_first = not task.recorder.api_history.messages
-    queued = tuple(projection.queue.values())[: task.max_queued_per_request]
+    is_first = not task.recorder.api_history.request_messages
+    queued = tuple(projection.queued_messages.values())[: task.max_queued_per_request]
     for message in queued:
-        content += await expand_mentions(task, message.text, message.images)
+        content += await expand_message(task, message.text, message.images)
     await runtime.wait_for_mcp(task.mode)
     environment = await describe_environment(task, with_files=is_first)
-    check_spending(task)
+    ensure_run_within_budget(task)
     content = await fit_context(task, (*content, TextBlock(environment)))
-    check_spending(task)
+    ensure_run_within_budget(task)
     for message in queued:
         task.publish(UserMessage(ts=task.next_ts(), text=message.text, images=message.images))
     warn_missing_profile(task)
@@ -154,12 +156,12 @@ async def build_request(task: Task, content: tuple[UserBlock, ...]) -> tuple[Mod
             dequeued_ids=tuple(message.id for message in queued),
         )
     )
-    system, tools = build_prompt(task)
+    system, tools = build_system_prompt_and_tools(task)
     request = ModelRequest(
-        system=system,
-        messages=tuple(task.recorder.api_history.messages),
+        system_prompt=system,
+        messages=tuple(task.recorder.api_history.request_messages),
         tools=tools,
-        protocol=projection.protocol,
+        tool_protocol=projection.tool_protocol,
         task_id=task.id,
     )
     return request, request_ts
@@ -170,7 +172,9 @@ async def process_reply(
 ) -> Completed | Continue:
     """Run the calls of the reply, and judge what it leads to."""
     first = task.recorder.api_history.visible_messages[0]
-    failures.repeated_rounds.update_summary(str(first.condense_id) if first.is_summary else None)
+    failures.repeated_round_detector.start_round_if_new_summary(
+        str(first.condense_id) if first.is_summary else None
+    )
     calls = [
         RowCall(row_part.part.call, row_part.ts)
         for row_part in reply
@@ -188,7 +192,7 @@ def complete_or_continue(task: Task, accepted_result: str | None) -> Completed |
     """What the calls of a reply lead to; `accepted_result` is the result that was."""
     if accepted_result is None:
         return Continue()
-    if not task.recorder.projection.queue:
+    if not task.recorder.projection.queued_messages:
         return Completed(accepted_result)
     # Words came in while the result was accepted: the task goes on with them.
     close_completion_call(task)

@@ -43,7 +43,7 @@ MAX_LISTED_ENTRIES = 200
 TextWrapper = Callable[[str], str]
 
 
-async def expand_mentions(
+async def expand_message(
     task: Task,
     text: str,
     images: Sequence[str] = (),

@@ -93,7 +93,7 @@ class RepeatedCallError(ToolError):
         self.images = images
 
 
-def resolve_ending(projection: TaskProjection) -> Ending:
+def derive_ending(projection: TaskProjection) -> Ending:
     """How the latest run ended, from what the journal says."""
     match projection.state:
         case TaskState.COMPLETED:

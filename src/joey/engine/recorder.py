@@ -28,7 +28,7 @@ class Recorder:
         self.api_history = ApiHistory()
         self.ui_history = UiHistory()
         self.projection = TaskProjection()
-        self.records = RecordCache(log.read_records, records)
+        self.record_cache = RecordCache(log.read_records, records)
         self._last_seq = records[-1].seq if records else 0
         self._snapshot_seq = 0
         for record in records:
@@ -51,7 +51,7 @@ class Recorder:
             return
         self.projection.reset()
         self.api_history, self.ui_history = ApiHistory(), UiHistory()
-        self._apply_records(find_live_branch([*self.records.list_after(0), record]))
+        self._apply_records(find_live_branch([*self.record_cache.list_after(0), record]))
 
     def _apply_records(self, path: Sequence[Record]) -> None:
         for record in path:
@@ -59,20 +59,22 @@ class Recorder:
 
     def _apply(self, event: Durable) -> None:
         self.projection.apply_branch_event(event)
-        self.api_history.protocol = self.projection.protocol
+        self.api_history.tool_protocol = self.projection.tool_protocol
         self.api_history.apply(event)
         self.ui_history.apply(event)
 
     @property
     def live_branch(self) -> Sequence[Record]:
         """The records that the history is made of now."""
-        return find_live_branch(self.records.list_after(0))
+        return find_live_branch(self.record_cache.list_after(0))
 
     @property
     def pending_delegations(self) -> Sequence[SubtaskSpawned]:
         """Calls of the latest reply whose subtasks have not returned."""
         waiting = {call.id for call in self.api_history.open_calls}
-        return [child for child in self.projection.children.values() if child.call_id in waiting]
+        return [
+            child for child in self.projection.spawned_subtasks.values() if child.call_id in waiting
+        ]
 
     async def commit(self) -> None:
         """Return when all that was heard so far would survive a power cut."""
@@ -90,7 +92,7 @@ class Recorder:
         seq = self._last_seq
         if seq == self._snapshot_seq:
             return
-        rows, messages = self.ui_history.iter_stored(), self.api_history.iter_stored()
+        rows, messages = self.ui_history.iter_stored_rows(), self.api_history.iter_stored_messages()
         await self.task_log.write_snapshot(
             _iter_encoded(rows), _iter_encoded(messages), self.build_metadata()
         )
@@ -112,7 +114,7 @@ class Recorder:
             title=projection.title[:200],
             workspace=projection.workspace,
             mode=projection.mode,
-            protocol=projection.protocol,
+            tool_protocol=projection.tool_protocol,
             profile=projection.route.profile,
             provider=projection.route.provider,
             base_url=projection.route.base_url,
@@ -128,7 +130,7 @@ class Recorder:
             cache_writes=projection.usage.total_cache_writes,
             cache_reads=projection.usage.total_cache_reads,
             total_cost=projection.usage.total_cost,
-            seq=self._last_seq,
+            snapshot_seq=self._last_seq,
         )
 
 

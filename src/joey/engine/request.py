@@ -20,11 +20,11 @@ from msgspec import structs
 
 from joey.core.context.condense import extract_user_blocks, is_attachment
 from joey.core.context.window import (
-    MAX_TEXT_CHARS,
-    MIN_TEXT_CHARS,
+    MAX_TRUNCATED_TEXT_CHARS,
+    MIN_TRUNCATED_TEXT_CHARS,
     estimate_blocks_tokens,
     plan_truncation,
-    resolve_threshold,
+    resolve_condense_threshold,
 )
 from joey.core.events import (
     ArgumentsDelta,
@@ -47,13 +47,13 @@ from joey.core.task import AskKind, CancelReason, RowKind
 from joey.engine.asks import build_feedback_blocks, publish_feedback
 from joey.engine.condense import ContextUsage, condense
 from joey.engine.environment import describe_environment
-from joey.engine.limits import RetryBudget, check_spending, wait_with_countdown
+from joey.engine.limits import RetryBudget, ensure_run_within_budget, wait_with_countdown
 from joey.engine.outcomes import RunStopped
 from joey.errors import (
     CondenseError,
     FailureCode,
     ProviderError,
-    ProviderFailure,
+    ProviderFailureKind,
     ToolError,
     encode_provider_failure,
 )
@@ -76,7 +76,7 @@ async def request_reply_with_retry(
         try:
             return await request_reply(task, request, request_ts)
         except ProviderError as error:
-            if error.failure is ProviderFailure.EMPTY_REPLY and budget.attempts > 0:
+            if error.failure is ProviderFailureKind.EMPTY_REPLY and budget.attempts > 0:
                 task.publish(
                     RowAdded(
                         ts=task.next_ts(), say=RowKind.ERROR, text="MODEL_NO_ASSISTANT_MESSAGES"
@@ -85,7 +85,7 @@ async def request_reply_with_retry(
             blocks: tuple[UserBlock, ...] = ()
             wait = budget.consume_retry(error)
             if (
-                error.failure is ProviderFailure.CONTEXT_OVERFLOW
+                error.failure is ProviderFailureKind.CONTEXT_OVERFLOW
                 and recoveries < MAX_OVERFLOW_RECOVERIES
             ):
                 recoveries += 1
@@ -95,11 +95,13 @@ async def request_reply_with_retry(
                 budget, recoveries = RetryBudget(task.runtime.settings), 0
             else:
                 await wait_with_countdown(task, error, wait, budget)
-        check_spending(task)
+        ensure_run_within_budget(task)
         request_ts = task.next_ts()
         protocol = task.provider.api_protocol
         task.publish(RequestStarted(ts=request_ts, api_protocol=protocol, content=blocks))
-        request = structs.replace(request, messages=tuple(task.recorder.api_history.messages))
+        request = structs.replace(
+            request, messages=tuple(task.recorder.api_history.request_messages)
+        )
 
 
 async def _ask_to_retry(task: Task, error: ProviderError) -> tuple[UserBlock, ...]:
@@ -120,12 +122,12 @@ class ReplyStream:
         self._provider = provider
         self._request_ts = request_ts
         self._row_timestamps: list[int] = []
-        self._call_flags: list[bool] = []
+        self._is_call_by_part: list[bool] = []
         runtime, projection = task.runtime, task.recorder.projection
         self.assembler = ReplyAssembler(
-            protocol=projection.protocol,
+            protocol=projection.tool_protocol,
             tools=runtime.tool_set.collect_xml_tags()
-            if projection.protocol is ToolProtocol.XML
+            if projection.tool_protocol is ToolProtocol.XML
             else {},
             taken_ids=task.recorder.api_history.has_call,
             understand_text_calls=runtime.settings.understand_text_calls,
@@ -137,7 +139,7 @@ class ReplyStream:
         for event in events:
             match event:
                 case PartDelta(index, delta):
-                    grew = ArgumentsDelta if self._call_flags[index] else RowDelta
+                    grew = ArgumentsDelta if self._is_call_by_part[index] else RowDelta
                     publish(grew(ts=self._row_timestamps[index], delta=delta))
                 case PartStarted():
                     self._open_row(event)
@@ -148,7 +150,7 @@ class ReplyStream:
         ts = self._task.next_ts()
         is_call = started.kind == "call"
         self._row_timestamps.append(ts)
-        self._call_flags.append(is_call)
+        self._is_call_by_part.append(is_call)
         say = RowKind.TOOL if is_call else RowKind(started.kind)
         self._task.publish(RowOpened(ts=ts, say=say, tool=started.name, call_id=started.call_id))
         if started.name is not None:
@@ -230,7 +232,9 @@ async def request_reply(task: Task, request: ModelRequest, request_ts: int) -> t
                 stream.publish_parts(assembler.feed(chunk))
         stream.publish_parts(assembler.close(complete=True))
         if assembler.reply.is_empty:
-            raise ProviderError("The model's reply was empty.", failure=ProviderFailure.EMPTY_REPLY)
+            raise ProviderError(
+                "The model's reply was empty.", failure=ProviderFailureKind.EMPTY_REPLY
+            )
     except asyncio.CancelledError:
         stream.publish_parts(assembler.close(complete=False))
         stream.commit_reply(interrupted=True)
@@ -272,12 +276,12 @@ async def fit_context(task: Task, content: tuple[UserBlock, ...]) -> tuple[UserB
         try:
             await condense(task)
         except CondenseError:
-            task.token_estimator.condense_failed_at = context.count_request_tokens()
+            task.token_estimator.usage_at_condense_failure = context.count_request_tokens()
         context = ContextUsage(task)
     if _truncate_oldest(task, context, content):
         context = ContextUsage(task)
     if context.count_request_tokens(content) > context.window.hard_limit:
-        raise _build_overflow_stop(task, context, content)
+        raise _unqueue_and_build_overflow_stop(task, context, content)
     context.estimator.record_request(context.system_tokens)
     return content
 
@@ -307,7 +311,7 @@ async def recover_from_overflow(task: Task) -> tuple[UserBlock, ...]:
         context.estimated_tokens + estimate_blocks_tokens(content) >= before
         or context.count_request_tokens(content) > context.window.hard_limit
     ):
-        raise _build_overflow_stop(task, context, content)
+        raise _unqueue_and_build_overflow_stop(task, context, content)
     return content
 
 
@@ -315,19 +319,19 @@ def _should_condense(task: Task, context: ContextUsage, content: Sequence[UserBl
     settings = task.runtime.settings
     if not settings.auto_condense_context:
         return False
-    threshold = resolve_threshold(
+    threshold = resolve_condense_threshold(
         settings.auto_condense_context_percent,
         settings.profile_thresholds,
         task.runtime.route.profile,
     )
-    if threshold.problem is not None and threshold.problem not in task.shown_once:
-        task.shown_once.add(threshold.problem)
+    if threshold.problem is not None and threshold.problem not in task.published_warnings:
+        task.published_warnings.add(threshold.problem)
         task.publish(RowAdded(ts=task.next_ts(), say=RowKind.ERROR, text=threshold.problem))
     window, use = context.window, context.count_request_tokens(content)
     limit = min(window.soft_limit, window.size * threshold.percent // 100)
     if use < limit or context.condensable_tokens * _MIN_CONDENSABLE_DIVISOR < limit:
         return False
-    failed_at = context.estimator.condense_failed_at
+    failed_at = context.estimator.usage_at_condense_failure
     return (
         use > window.soft_limit
         or failed_at is None
@@ -342,11 +346,11 @@ def _truncate_oldest(task: Task, context: ContextUsage, content: Sequence[UserBl
     if use <= allowed:
         return False
     # The service may count more than the gauge dares to conclude from it.
-    scale = max(estimator.scale, use / (context.estimated_tokens + new))
+    scale = max(estimator.clamped_ratio, use / (context.estimated_tokens + new))
     plan = plan_truncation(
         context.visible_messages,
-        context.open_results,
-        estimator.message_tokens,
+        context.open_result_messages,
+        estimator.message_token_cache,
         lambda estimate: (context.system_tokens + estimate + new) * scale <= allowed,
     )
     if plan is None:
@@ -356,9 +360,9 @@ def _truncate_oldest(task: Task, context: ContextUsage, content: Sequence[UserBl
         ContextTruncated(
             ts=ts,
             truncation_id=f"truncation_{ts}",
-            hidden_message_count=plan.hidden_messages,
+            hidden_message_count=plan.hidden_message_count,
             tokens_before=context.count_request_tokens(),
-            tokens_after=context.project_request_tokens(plan.estimate),
+            tokens_after=context.project_request_tokens(plan.remaining_token_estimate),
             max_text_chars=plan.max_text_chars,
         )
     )
@@ -372,24 +376,24 @@ def _shorten_attachments(
     max_tokens = (
         context.window.soft_limit - context.estimator.scale_estimate(context.system_tokens)
     ) // 2
-    max_chars = MAX_TEXT_CHARS
+    max_chars = MAX_TRUNCATED_TEXT_CHARS
     shorter = content
     while (
         context.estimator.scale_estimate(estimate_blocks_tokens(shorter)) > max_tokens
-        and max_chars >= MIN_TEXT_CHARS
+        and max_chars >= MIN_TRUNCATED_TEXT_CHARS
     ):
-        shorter = tuple(_shorten_block(block, max_chars) for block in content)
+        shorter = tuple(_shorten_if_attachment(block, max_chars) for block in content)
         max_chars //= 2
     return shorter
 
 
-def _shorten_block(block: UserBlock, max_chars: int) -> UserBlock:
+def _shorten_if_attachment(block: UserBlock, max_chars: int) -> UserBlock:
     if isinstance(block, TextBlock) and is_attachment(block):
         return TextBlock(truncate_middle(block.text, max_chars))
     return block
 
 
-def _build_overflow_stop(
+def _unqueue_and_build_overflow_stop(
     task: Task, context: ContextUsage, content: Sequence[UserBlock]
 ) -> RunStopped:
     to_tokens = context.estimator.scale_estimate
@@ -416,7 +420,7 @@ def _unqueue_longest_messages(
     task: Task, excess_tokens: int, to_tokens: Callable[[int], int]
 ) -> None:
     """Waiting words that would be in the way of all others, if there is room without them."""
-    queued = task.recorder.projection.queue.values()
+    queued = task.recorder.projection.queued_messages.values()
     sizes = {said.id: to_tokens(estimate_blocks_tokens((TextBlock(said.text),))) for said in queued}
     if excess_tokens > sum(sizes.values()):
         return

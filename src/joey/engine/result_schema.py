@@ -19,7 +19,7 @@ from joey.engine.outcomes import RunStopped
 from joey.errors import FailureCode, ToolError
 from joey.tools.regex_client import match_patterns
 
-MAX_ATTEMPTS = 3
+MAX_RESULT_ATTEMPTS = 3
 
 
 class ResultValidator:
@@ -38,11 +38,12 @@ class ResultValidator:
             self._failed_attempts = 0
             return
         self._failed_attempts += 1
-        if self._failed_attempts >= MAX_ATTEMPTS:
+        if self._failed_attempts >= MAX_RESULT_ATTEMPTS:
             self._failed_attempts = 0
             raise RunStopped(
                 FailureCode.INVALID_RESULT,
-                f"The model's result did not fit the JSON schema in {MAX_ATTEMPTS} attempts. The"
+                f"The model's result did not fit the JSON schema in {MAX_RESULT_ATTEMPTS} "
+                "attempts. The"
                 f" last one: {problems[0]}",
             )
         raise ToolError(messages_to_model.render_invalid_result(problems))

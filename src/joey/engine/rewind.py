@@ -24,12 +24,12 @@ from msgspec import Struct, structs
 from joey.core.events import CheckpointSaved, FilesRestored, Record, TaskRewound, UserMessage
 from joey.core.history.branch import find_checkpoint_at, find_cut_point, find_live_branch
 from joey.core.messages import replace_lone_surrogates
-from joey.core.rewind import RewindPreview, build_rewind_preview, find_user_row, get_ts
+from joey.core.rewind import RewindPreview, build_rewind_preview, find_user_row_ts, get_ts
 from joey.engine.checkpoints import (
     InterruptedCalls,
+    add_file_changes,
     add_unrestorable_files,
     check_conflicts,
-    preview_file_changes,
     require_checkpoints,
     restore_rewound_files,
     save_checkpoint,
@@ -45,7 +45,7 @@ class RewindTarget(Struct, frozen=True):
     """Where the history shall go on from."""
 
     to_seq: int
-    row_ts: int | None
+    last_row_ts: int | None
     checkpoint: str | None = None
     """What the files shall be brought back to."""
     files_since_seq: int | None = None
@@ -96,7 +96,7 @@ async def undo_rewind(task: Task, *, force: bool) -> RewindPreview:
 async def edit_message(
     task: Task, row_ts: int, text: str, images: tuple[str, ...]
 ) -> RewindPreview:
-    message_ts = find_user_row(task.rows, row_ts)
+    message_ts = find_user_row_ts(task.rows, row_ts)
     if message_ts is None:
         raise _build_missing_row_error(task, row_ts)
     if message_ts != get_ts(task.rows[0]):
@@ -110,7 +110,7 @@ async def edit_message(
             " it in another way."
         )
     async with task.stop_for_revision():
-        first = RewindTarget(to_seq=task.recorder.live_branch[0].seq, row_ts=0)
+        first = RewindTarget(to_seq=task.recorder.live_branch[0].seq, last_row_ts=0)
         preview = await _apply_rewind(task, first, force=False)
         message = UserMessage(
             ts=task.next_ts(), text=replace_lone_surrogates(text), images=images, is_first=True
@@ -135,7 +135,7 @@ def _find_target(task: Task, row_ts: int, *, keep: bool, files: bool) -> RewindT
             f"The first message of task {task.id} cannot be taken back: nothing would be left."
             " Edit it, or begin another task."
         ) from error
-    checkpoint = _find_checkpoint(task, cut.last_seq) if files else None
+    checkpoint = _find_target_checkpoint(task, cut.last_seq) if files else None
     since = _find_seq_before_rewinds(task, cut.last_seq) if files else None
     return RewindTarget(cut.last_seq, cut.last_row_ts, checkpoint, since)
 
@@ -160,7 +160,7 @@ def _find_undo_target(task: Task) -> RewindTarget:
     return RewindTarget(seq - 1, None, rewound.files_checkpoint_before, seq, is_undo=True)
 
 
-def _find_checkpoint(task: Task, to: int) -> str | None:
+def _find_target_checkpoint(task: Task, to: int) -> str | None:
     """The files as they were at that record; None when they still are, as far as is known."""
     require_checkpoints(task)
     at, journal = _find_seq_before_rewinds(task, to), task.bus.list_records_after(0)
@@ -182,7 +182,7 @@ def _find_seq_before_rewinds(task: Task, to: int) -> int:
 
 
 async def _build_preview(task: Task, target: RewindTarget) -> RewindPreview:
-    rewound = TaskRewound(ts=0, to_seq=target.to_seq, last_row_ts=target.row_ts)
+    rewound = TaskRewound(ts=0, to_seq=target.to_seq, last_row_ts=target.last_row_ts)
     after = find_live_branch([*task.bus.list_records_after(0), Record(task.seq + 1, rewound)])
     preview = build_rewind_preview(task.recorder.live_branch, after)
     loses_grant = task.grants.would_lose_edit_grant(
@@ -190,7 +190,7 @@ async def _build_preview(task: Task, target: RewindTarget) -> RewindPreview:
     )
     preview = structs.replace(preview, revokes_edit_grant=loses_grant)
     if target.checkpoint is not None:
-        preview = await preview_file_changes(task, preview, target.checkpoint)
+        preview = await add_file_changes(task, preview, target.checkpoint)
     if target.files_since_seq is None:
         return preview
     return await add_unrestorable_files(task, preview, target.files_since_seq)
@@ -199,13 +199,13 @@ async def _build_preview(task: Task, target: RewindTarget) -> RewindPreview:
 async def _apply_rewind(task: Task, target: RewindTarget, force: bool) -> RewindPreview:
     preview = await _build_preview(task, target)
     check_conflicts(preview, force)
-    before = await save_checkpoint(task) if preview.checkpoint is not None else None
+    before = await save_checkpoint(task) if preview.target_checkpoint is not None else None
     task.publish(
         TaskRewound(
             ts=task.next_ts(),
             to_seq=target.to_seq,
-            last_row_ts=target.row_ts,
-            files_checkpoint=preview.checkpoint,
+            last_row_ts=target.last_row_ts,
+            files_checkpoint=preview.target_checkpoint,
             files_checkpoint_before=before,
             is_undo=target.is_undo,
         )

@@ -20,7 +20,7 @@ from joey.core.task import AskKind, Response, RowKind
 from joey.engine.asks import build_feedback_blocks, publish_feedback
 from joey.engine.completion import close_completion_call
 from joey.engine.hooks import reload_hooks
-from joey.engine.message_expansion import expand_mentions
+from joey.engine.message_expansion import expand_message
 from joey.engine.outcomes import RunStopped
 from joey.errors import FailureCode
 
@@ -53,19 +53,19 @@ async def build_first_content(task: Task, run_start: RunStart) -> tuple[UserBloc
         said.answer for said in projection.unsent_feedback if said.call_id not in delegated
     ]
     blocks = [block for answer in unsent_feedback for block in build_feedback_blocks(answer)]
-    queued = {(message.text, message.images) for message in projection.queue.values()}
+    queued = {(message.text, message.images) for message in projection.queued_messages.values()}
     for said in projection.unsent_messages:
         if (said.text, said.images) not in queued:
-            blocks += await expand_mentions(task, said.text, said.images)
+            blocks += await expand_message(task, said.text, said.images)
     if run_start is RunStart.RESUME:
         blocks += await _ask_to_resume(task)
-    if not task.recorder.api_history.messages and projection.prompt is not None:
+    if not task.recorder.api_history.request_messages and projection.prompt is not None:
         blocks = [*await _build_prompt_blocks(task, projection.prompt), *blocks]
     elif run_start.is_resumed:
         interrupted = [
             call for call in task.recorder.api_history.open_calls if call.id not in delegated
         ]
-        if not blocks and not projection.queue and (interrupted or not delegated):
+        if not blocks and not projection.queued_messages and (interrupted or not delegated):
             was_interrupted = bool(interrupted) and not projection.is_result_accepted
             blocks = [
                 TextBlock(
@@ -78,11 +78,11 @@ async def build_first_content(task: Task, run_start: RunStart) -> tuple[UserBloc
 
 
 async def _build_prompt_blocks(task: Task, prompt: UserMessage) -> tuple[UserBlock, ...]:
-    wrap = partial(messages_to_model.render_task_message, task.recorder.projection.protocol)
+    wrap = partial(messages_to_model.render_task_message, task.recorder.projection.tool_protocol)
     if task.recorder.projection.parent_id is not None:
         # Words of a model: what looks like a mention in them is not what a person pointed at.
         return (TextBlock(wrap(prompt.text)), *(build_image_block(uri) for uri in prompt.images))
-    return await expand_mentions(task, prompt.text, prompt.images, wrap)
+    return await expand_message(task, prompt.text, prompt.images, wrap)
 
 
 async def _ask_to_resume(task: Task) -> tuple[UserBlock, ...]:
@@ -91,7 +91,7 @@ async def _ask_to_resume(task: Task) -> tuple[UserBlock, ...]:
     publish_feedback(task, answer)
     if answer.response is Response.NO:
         raise RunStopped(FailureCode.RESUME_DECLINED, "The task was not resumed.")
-    return await expand_mentions(task, answer.text, answer.images) if answer.has_content else ()
+    return await expand_message(task, answer.text, answer.images) if answer.has_content else ()
 
 
 def _count_idle_minutes(task: Task) -> int:
@@ -130,7 +130,7 @@ async def _reload_custom_tools(task: Task) -> None:
 
 def warn_missing_profile(task: Task) -> None:
     """A mode that cannot have the model that the settings want for it says so once."""
-    extra_providers = task.runtime.extra_providers
+    extra_providers = task.runtime.mode_providers
     if (
         extra_providers is not None
         and (problem := extra_providers.take_mode_error(task.mode)) is not None

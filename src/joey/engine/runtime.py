@@ -75,7 +75,7 @@ class TaskRuntime(Struct, frozen=True, kw_only=True):
     result_validator: ResultValidator | None = None
     """The form that the result must have."""
     capabilities: Capabilities = Capabilities()
-    extra_providers: ModeProviders | None = None
+    mode_providers: ModeProviders | None = None
     """Models that modes have in place of the task's own."""
     tool_set_cache: ToolSetCache = field(default_factory=ToolSetCache)
     """Shared by tasks that may have the same MCP servers."""
@@ -99,14 +99,14 @@ class TaskRuntime(Struct, frozen=True, kw_only=True):
     def select_provider(self, mode: Mode) -> Provider:
         """The mode's own model, where the settings give it one that can be used."""
         override = (
-            self.extra_providers.find_for_mode(mode) if self.extra_providers is not None else None
+            self.mode_providers.find_for_mode(mode) if self.mode_providers is not None else None
         )
         return override or self.provider
 
     @property
     def condensing_provider(self) -> Provider | None:
         """The model that sums conversations up, where that is not the task's own."""
-        return None if self.extra_providers is None else self.extra_providers.find_for_summaries()
+        return None if self.mode_providers is None else self.mode_providers.find_for_summaries()
 
     async def wait_for_mcp(self, mode: Mode) -> None:
         """MCP servers that connect get a moment: the model is to know of their tools at once."""
@@ -115,7 +115,7 @@ class TaskRuntime(Struct, frozen=True, kw_only=True):
 
     async def close(self) -> None:
         """Let go of all that outlives a request; one that fails does not keep the others."""
-        resources = (self.terminal, self.provider, self.extra_providers, self.environment)
+        resources = (self.terminal, self.provider, self.mode_providers, self.environment)
         capabilities = (
             self.capabilities.mcp,
             self.capabilities.code_index,
@@ -191,11 +191,11 @@ class ModeProviders:
     def __init__(
         self, profiles: Mapping[str, str], make_provider: Callable[[str], Provider]
     ) -> None:
-        self._profiles = profiles
+        self._profile_names_by_mode = profiles
         """Names of profiles by the slugs of modes, or by `SUMMARY_PROFILE_KEY`."""
         self._make_provider = make_provider
         self._providers: dict[str, Provider | None] = {}
-        self._errors: dict[str, str] = {}
+        self._errors_by_profile: dict[str, str] = {}
 
     def find_for_mode(self, mode: Mode) -> Provider | None:
         """The mode's own; None when it has none, or none that can be used."""
@@ -206,7 +206,7 @@ class ModeProviders:
         return self._find_provider(SUMMARY_PROFILE_KEY)
 
     def _find_provider(self, key: str) -> Provider | None:
-        profile = self._profiles.get(key)
+        profile = self._profile_names_by_mode.get(key)
         if profile is None:
             return None
         if profile not in self._providers:
@@ -215,7 +215,7 @@ class ModeProviders:
 
     def take_mode_error(self, mode: Mode) -> str | None:
         """Why the mode does without its own provider, once."""
-        problem = self._errors.pop(self._profiles.get(mode.slug, ""), None)
+        problem = self._errors_by_profile.pop(self._profile_names_by_mode.get(mode.slug, ""), None)
         if problem is None:
             return None
         return (
@@ -224,7 +224,9 @@ class ModeProviders:
         )
 
     def take_summary_error(self) -> str | None:
-        problem = self._errors.pop(self._profiles.get(SUMMARY_PROFILE_KEY, ""), None)
+        problem = self._errors_by_profile.pop(
+            self._profile_names_by_mode.get(SUMMARY_PROFILE_KEY, ""), None
+        )
         if problem is None:
             return None
         return f"condensingProfile: the model of the task writes the summary. {problem}"
@@ -233,7 +235,7 @@ class ModeProviders:
         try:
             return self._make_provider(profile)
         except UserError as error:
-            self._errors[profile] = str(error)
+            self._errors_by_profile[profile] = str(error)
             return None
 
     async def close(self) -> None:
@@ -249,7 +251,7 @@ def build_tool_context(task: Task, call_id: str, row_ts: int) -> ToolContext:
         search=task.runtime.search,
         terminal=task.runtime.terminal,
         settings=task.settings,
-        protocol=task.recorder.projection.protocol,
+        protocol=task.recorder.projection.tool_protocol,
         model=task.provider.model,
         modes=task.runtime.modes,
         mode=task.mode,
@@ -261,7 +263,7 @@ def build_tool_context(task: Task, call_id: str, row_ts: int) -> ToolContext:
         on_output=lambda text: task.publish(CommandOutputDelta(ts=output_ts, output=text)),
         read_tracker=task.runtime.read_tracker,
         capabilities=task.runtime.capabilities,
-        depth=task.recorder.projection.depth,
+        subtask_depth=task.recorder.projection.depth,
         add_row=partial(_publish_row, task, output_ts),
     )
 
@@ -280,9 +282,9 @@ def generate_task_id(now_ms: int) -> str:
     return f"{stamp[:8]}-{stamp[8:]}-7{random[:3]}-{variant}{random[4:7]}-{random[7:]}"
 
 
-def build_prompt(task: Task) -> tuple[str, tuple[ToolSpec, ...]]:
+def build_system_prompt_and_tools(task: Task) -> tuple[str, tuple[ToolSpec, ...]]:
     """What every request of the task begins with in the mode that it is in."""
-    protocol = task.recorder.projection.protocol
+    protocol = task.recorder.projection.tool_protocol
     tools = task.runtime.build_tool_specs(task.mode) if protocol is ToolProtocol.NATIVE else ()
     system, validator = (
         task.runtime.build_system_prompt(task.mode, protocol),

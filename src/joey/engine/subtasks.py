@@ -43,7 +43,7 @@ from joey.core.events import (
     ToolFinished,
     WorktreeMerged,
 )
-from joey.core.file_state import MergeResult
+from joey.core.file_state import WorktreeMergeResult
 from joey.core.history.state import TaskProjection
 from joey.core.permissions.policy import BoundarySetting
 from joey.core.prompts import messages_to_model
@@ -88,7 +88,7 @@ class Subtasks:
         """A subtask that is open."""
         return self._engine.find_open_task(child_id)
 
-    def load_unfinished(self, task: Task) -> list[TaskProjection]:
+    def load_unfinished_projections(self, task: Task) -> list[TaskProjection]:
         """The subtasks of calls that have no outcome, and those below them, as their journals
         tell of them: what they have used before they are taken up again."""
         found: list[TaskProjection] = []
@@ -154,7 +154,7 @@ class Subtasks:
                 del children[each.child_id]
         finally:
             try:
-                await self._release_all(spawned)
+                await self._close_subtasks(spawned)
             finally:
                 self.interrupted_usage = reduce(
                     TokenUsage.plus,
@@ -167,7 +167,7 @@ class Subtasks:
     async def _collect_result(
         self, task: Task, spawned: SubtaskSpawned, member: Task | ToolError
     ) -> SubtaskResult:
-        returned = build_result(member)
+        returned = build_subtask_result(member)
         if not spawned.has_worktree or isinstance(member, ToolError):
             return returned
         await self._engine.release(member)  # nobody works in the worktree any more
@@ -203,7 +203,7 @@ class Subtasks:
             return ToolError(messages_to_model.render_subtask_not_started(str(error)))
         return child
 
-    async def _release_all(self, spawned: Sequence[SubtaskSpawned]) -> None:
+    async def _close_subtasks(self, spawned: Sequence[SubtaskSpawned]) -> None:
         """Children are open as long as their parent waits for them; what still works is stopped.
 
         They are looked for by name: one may be open whose making was interrupted.
@@ -232,7 +232,7 @@ def _start_subtask(task: Task, child: Task) -> None:
     projection = child.recorder.projection
     if child.is_running:
         return
-    if projection.is_result_accepted and not projection.queue:
+    if projection.is_result_accepted and not projection.queued_messages:
         if projection.state is TaskState.RUNNING:
             # The process died between the acceptance and the last word.
             child.publish(TaskFinished(ts=child.next_ts()))
@@ -245,7 +245,7 @@ def _start_subtask(task: Task, child: Task) -> None:
 def _forward_messages(task: Task, child: Task) -> None:
     """Somebody who stops a task and then says something may well mean the work in hand."""
     since, projection = child.recorder.projection.updated, task.recorder.projection
-    queued = [(said.ts, said.text, said.images) for said in projection.queue.values()]
+    queued = [(said.ts, said.text, said.images) for said in projection.queued_messages.values()]
     answered = [
         (u.ts, u.answer.text, u.answer.images)
         for u in projection.unsent_feedback
@@ -265,7 +265,7 @@ async def _wait_until_idle(children: Sequence[Task]) -> None:
                 await child.wait()
 
 
-def build_result(member: Task | ToolError) -> SubtaskResult:
+def build_subtask_result(member: Task | ToolError) -> SubtaskResult:
     if isinstance(member, ToolError):
         return SubtaskResult(error=member)
     usage = member.total_usage
@@ -320,10 +320,12 @@ async def merge_worktree_changes(
 
 async def _merge_worktree(task: Task, worktrees: Worktrees, name: str) -> WorktreeMerged:
     try:
-        merge = await worktrees.merge(name, lambda path: _find_merge_refusal(task, path))
+        merge = await worktrees.merge(name, lambda path: _explain_merge_refusal(task, path))
     except ToolError as error:
         directory, branch = str(worktrees.get_directory(name)), worktrees.get_branch(name)
-        merge = MergeResult(files=(), directory=directory, branch=branch, error=str(error))
+        merge = WorktreeMergeResult(
+            changed_files=(), directory=directory, branch=branch, error=str(error)
+        )
     merged = WorktreeMerged(
         ts=task.next_ts(), child_id=name, report=render_merge_report(merge), is_clean=merge.is_clean
     )
@@ -341,7 +343,7 @@ async def _merge_worktree(task: Task, worktrees: Worktrees, name: str) -> Worktr
     return merged
 
 
-def _find_merge_refusal(task: Task, path: str) -> str:
+def _explain_merge_refusal(task: Task, path: str) -> str:
     """Why a path of the workspace may not be changed by a merge. Without `-y`, the user was asked
     about each protected file when the subtask changed it."""
     if not task.runtime.file_scope.matches_sandbox:

@@ -1,6 +1,6 @@
 """A task: its read-only view, the actions on it, and its runs (start, cancel, rest).
 
-`TaskView` holds the properties anybody may read; `Task` adds what changes a task: messages,
+`ReadableTask` holds the properties anybody may read; `Task` adds what changes a task: messages,
 answers, rewinds, condensing, start and stop. Tasks are created by the `Engine` and used from one
 event loop.
 """
@@ -39,7 +39,7 @@ from joey.engine import rewind as rewinding
 from joey.engine.approval import TaskGrants
 from joey.engine.asks import AnswerPolicy, PendingAsks, TimeoutAnswer
 from joey.engine.bus import EventBus, Subscription
-from joey.engine.checkpoints import start_initial_checkpoint
+from joey.engine.checkpoints import prewarm_initial_checkpoint
 from joey.engine.condense import CondenseRequests
 from joey.engine.hooks import run_hooks_while_asking
 from joey.engine.limits import RunLimits
@@ -54,7 +54,7 @@ from joey.ports import Provider, TaskLog
 RUN_END_EVENTS = (TaskFinished, TaskAborted, TaskFailed)
 
 
-class TaskView:
+class ReadableTask:
     """The half of a `Task` that changes nothing."""
 
     runtime: TaskRuntime
@@ -90,7 +90,7 @@ class TaskView:
     @property
     def seq(self) -> int:
         """The number of the latest durable event."""
-        return self.bus.seq
+        return self.bus.last_seq
 
     @property
     def opened_at_seq(self) -> int:
@@ -100,7 +100,7 @@ class TaskView:
     @property
     def pending_subtasks(self) -> tuple[str, ...]:
         """The subtasks that it waits for."""
-        return self.recorder.projection.pending_subtasks
+        return self.recorder.projection.pending_subtask_ids
 
     @property
     def result(self) -> str | None:
@@ -110,7 +110,7 @@ class TaskView:
     @property
     def ending(self) -> Ending:
         """How the latest run ended, when it has."""
-        return outcomes.resolve_ending(self.recorder.projection)
+        return outcomes.derive_ending(self.recorder.projection)
 
     @property
     def rows(self) -> Sequence[Row | dict[str, Any]]:
@@ -120,7 +120,7 @@ class TaskView:
     @property
     def messages(self) -> Sequence[Message]:
         """The API history."""
-        return self.recorder.api_history.list_stored()
+        return self.recorder.api_history.list_stored_messages()
 
     @property
     def mode(self) -> Mode:
@@ -164,7 +164,7 @@ class TaskView:
 log = logging.getLogger(__name__)
 
 
-class Task(TaskView):
+class Task(ReadableTask):
     """A conversation with a goal. Made by the `Engine`; safe to use from one event loop."""
 
     def __init__(
@@ -180,7 +180,7 @@ class Task(TaskView):
         self.grants = grants or TaskGrants()
         self.subtasks = subtasks
         self.recorder = Recorder(journal, records)
-        self.bus = EventBus(self.recorder.records, self.recorder.handle)
+        self.bus = EventBus(self.recorder.record_cache, self.recorder.handle)
         self.asks = PendingAsks(self.publish, self.next_ts, policy)
         self.error: JoeyError | None = None
         """Why the latest run broke down, where the journal could not be told."""
@@ -193,7 +193,7 @@ class Task(TaskView):
         self.max_queued_per_request: int | None = None
         """How many waiting messages one request takes along; None: all."""
         self.condense_requests = CondenseRequests()
-        self.shown_once: set[str] = set()
+        self.published_warnings: set[str] = set()
         """What the person need not be told twice."""
         self._last_ts = max((record.event.ts for record in records), default=0)
         self._runner: asyncio.Task[None] | None = None
@@ -441,12 +441,12 @@ class Task(TaskView):
                 ts=self.next_ts(),
                 resumed=run_start.is_resumed,
                 route=self.runtime.route,
-                run_id=self.run_limits.run_id,
+                budget_id=self.run_limits.budget_id,
                 limits=None if limits == Limits() else limits,
             )
         )
         self._is_restart_pending = False
-        start_initial_checkpoint(self)
+        prewarm_initial_checkpoint(self)
         self.run_job(self._run_loop(run_start, self.run_limits))
 
     def run_job(self, coroutine: Coroutine[Any, Any, None]) -> None:
@@ -465,7 +465,7 @@ class Task(TaskView):
             await self.runtime.terminal.close()
             self._publish_end(TaskAborted(ts=self.next_ts()))
         except StoreError as error:
-            self.fail_storage(error)
+            self.handle_storage_failure(error)
         except Exception as error:
             log.exception("task %s stopped by a defect", self.id)
             self._publish_end(
@@ -492,9 +492,9 @@ class Task(TaskView):
         try:
             self.publish(event)
         except StoreError as error:
-            self.fail_storage(error)
+            self.handle_storage_failure(error)
 
-    def fail_storage(self, error: StoreError) -> None:
+    def handle_storage_failure(self, error: StoreError) -> None:
         """The journal itself failed: nothing more can be recorded."""
         self.error = error
         self.bus.close()

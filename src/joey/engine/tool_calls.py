@@ -27,14 +27,14 @@ from joey.core.events import (
     ToolFailed,
     ToolFinished,
 )
-from joey.core.history.api import COMPLETION_TOOL
+from joey.core.history.api import COMPLETION_TOOL_NAME
 from joey.core.history.ui import Row
 from joey.core.messages import ToolCall
 from joey.core.models import ToolProtocol
 from joey.core.prompts import messages_to_model
 from joey.core.task import Answer, RowKind
 from joey.engine.approval import authorize_call
-from joey.engine.checkpoints import CheckpointGuard
+from joey.engine.checkpoints import ReplyCheckpointSaver
 from joey.engine.completion import DEFAULT_REJECTION_FEEDBACK, close_completion_call, present_result
 from joey.engine.environment import has_background_command
 from joey.engine.hooks import run_after_tool_hooks, run_before_tool_hooks
@@ -45,10 +45,10 @@ from joey.errors import (
     ArgumentError,
     DeniedError,
     IgnoredPathError,
-    PreformattedError,
     StoreError,
     TaskStateError,
     ToolError,
+    ToolErrorWithReply,
 )
 from joey.tools.base import ChangeMode, CompleteTask, Outcome, SetTodos, StartSubtask
 
@@ -70,7 +70,7 @@ class ToolCallRunner:
     def __init__(self, task: Task, failures: FailureCounter) -> None:
         self._task = task
         self._failures = failures
-        self._checkpoint_guard = CheckpointGuard(task)
+        self._checkpoint_saver = ReplyCheckpointSaver(task)
         self._error_messages: list[str] = []
         """Of the calls that failed."""
         self._has_success = False
@@ -79,33 +79,33 @@ class ToolCallRunner:
         """A call failed, or only a part of it succeeded."""
         self._has_unseen_results = False
         """There are results that the model has to see before it can know how the task stands."""
-        self.is_rejected = False
+        self.has_rejection = False
         self.accepted_result: str | None = None
         """The result that the person accepted, which ends the task."""
 
     async def run(self, calls: Sequence[RowCall]) -> None:
         await self._run_calls(calls)
         self._compare_results()
-        self._failures.repeated_calls.discard_pending()
+        self._failures.repeated_call_detector.discard_pending()
         self._count_failure()
 
     async def _run_calls(self, calls: Sequence[RowCall]) -> None:
         waiting: list[tuple[RowCall, ApprovedCall]] = []
         for row_call in calls:
-            is_completion = row_call.call.name == COMPLETION_TOOL
+            is_completion = row_call.call.name == COMPLETION_TOOL_NAME
             if is_completion or (
                 _is_delegating_batch(waiting) and not self._is_delegating_call(row_call)
             ):
                 # What comes next is prepared for a world in which the subtasks have done theirs.
                 await self._run_parallel(waiting)
-            if is_completion and self._has_unseen_results and not self.is_rejected:
+            if is_completion and self._has_unseen_results and not self.has_rejection:
                 self._defer_completion(row_call)
                 continue
             limit_message = self._consume_call(row_call)
-            if limit_message and not self.is_rejected:
+            if limit_message and not self.has_rejection:
                 self._fail_call(row_call, ToolError(limit_message))
                 continue
-            approved = None if self.is_rejected else await self._authorize(row_call)
+            approved = None if self.has_rejection else await self._authorize(row_call)
             if approved is None:
                 self._skip_if_rejected(row_call)
                 continue
@@ -114,19 +114,19 @@ class ToolCallRunner:
             if approved.tool.can_run_in_parallel or approved.tool.starts_subtask:
                 waiting.append((row_call, approved))
                 continue
-            await self._checkpoint_guard.save_before_call(
+            await self._checkpoint_saver.save_before_call(
                 approved.prepared.claims, was_asked=approved.answer is not None
             )
             await self._publish_outcome(
                 row_call, approved, await self._run_with_hooks(row_call, approved)
             )
-            await self._checkpoint_guard.save_after_call(approved.prepared.claims)
+            await self._checkpoint_saver.save_after_call(approved.prepared.claims)
             if self.accepted_result is not None:
                 self._close_remaining_calls(calls)
                 return
         await self._run_parallel(waiting)
 
-    async def resume_pending(self) -> None:
+    async def resume_pending_subtasks(self) -> None:
         """Calls whose subtasks had not returned when the task was interrupted."""
         if delegated := self._task.recorder.pending_delegations:
             await self._run_subtasks(delegated)
@@ -141,14 +141,14 @@ class ToolCallRunner:
 
     def _compare_results(self) -> None:
         task = self._task
-        self._failures.repeated_calls.compare_results(
+        self._failures.repeated_call_detector.compare_results(
             partial(find_comparable_result, task), is_busy=has_background_command(task)
         )
 
     def _consume_call(self, row_call: RowCall) -> str | None:
         """Why the call must not be made, when the allowance has none left."""
         run_limits = self._task.run_limits
-        if run_limits is None or row_call.call.name == COMPLETION_TOOL:
+        if run_limits is None or row_call.call.name == COMPLETION_TOOL_NAME:
             return None
         return run_limits.consume_call()
 
@@ -159,7 +159,7 @@ class ToolCallRunner:
             return False
 
     def _skip_if_rejected(self, row_call: RowCall) -> None:
-        if self.is_rejected and is_call_open(self._task, row_call):
+        if self.has_rejection and is_call_open(self._task, row_call):
             reason = messages_to_model.render_skipped_after_rejection(row_call.call.name)
             skip_call(self._task, row_call, reason)
 
@@ -177,7 +177,7 @@ class ToolCallRunner:
             self._fail_call(row_call, _build_defect_error(row_call.call, error))
             return None
         if isinstance(approved, RejectedCall):
-            self.is_rejected = True
+            self.has_rejection = True
             reject_call(self._task, row_call, approved)
             return None
         return approved
@@ -186,7 +186,7 @@ class ToolCallRunner:
         batch = waiting[:]
         waiting.clear()
         if _is_delegating_batch(batch):
-            await self._checkpoint_guard.save_before_subtasks()
+            await self._checkpoint_saver.save_before_subtasks()
         outcomes = await asyncio.gather(*(self._run_with_hooks(*pair) for pair in batch))
         delegated: list[SubtaskSpawned] = []
         for (row_call, approved), outcome in zip(batch, outcomes, strict=True):
@@ -202,7 +202,7 @@ class ToolCallRunner:
         for start in range(0, len(spawned), MAX_CONCURRENT_SUBTASKS):
             batch = spawned[start : start + MAX_CONCURRENT_SUBTASKS]
             await self._task.subtasks.run_all(self._task, batch, self._publish_subtask_result)
-        await self._checkpoint_guard.save_after_subtasks()
+        await self._checkpoint_saver.save_after_subtasks()
 
     def _publish_subtask_result(self, spawned: SubtaskSpawned, returned: SubtaskResult) -> None:
         """The outcome of a call, once its subtask has returned."""
@@ -245,7 +245,9 @@ class ToolCallRunner:
 
     async def _run_tool(self, row_call: RowCall, approved: ApprovedCall) -> Outcome | ToolError:
         try:
-            return await approved.tool.run(approved.prepared, approved.context, approved.answer)
+            return await approved.tool.run_prepared(
+                approved.prepared, approved.context, approved.answer
+            )
         except ToolError as error:
             return error
         except FATAL_ERRORS:
@@ -297,7 +299,7 @@ class ToolCallRunner:
         if answer is None or answer.approves:
             self.accepted_result = result
         else:
-            self.is_rejected = True
+            self.has_rejection = True
             feedback = messages_to_model.render_completion_feedback(
                 answer.text or DEFAULT_REJECTION_FEEDBACK
             )
@@ -313,7 +315,9 @@ class ToolCallRunner:
                 row_call, ToolError(messages_to_model.render_completion_after_failure())
             )
         else:
-            skip_call(self._task, row_call, messages_to_model.render_unseen_results())
+            skip_call(
+                self._task, row_call, messages_to_model.render_completion_with_unseen_results()
+            )
 
     def _close_remaining_calls(self, calls: Sequence[RowCall]) -> None:
         """An accepted result alone stays open, as the seed has it; beside others it is closed."""
@@ -368,7 +372,7 @@ def finish_call(
     """`answer` is what the person said when the call was put to them; what follows is of a
     subtask."""
     if answer is not None and answer.approves:
-        outcome = _prepend_feedback(outcome, answer, task.recorder.projection.protocol)
+        outcome = _prepend_feedback(outcome, answer, task.recorder.projection.tool_protocol)
     task.publish(
         ToolFinished(
             ts=task.next_ts(),
@@ -377,11 +381,11 @@ def finish_call(
             content=outcome.text,
             images=outcome.images,
             is_error=outcome.is_error,
-            header=_format_header(task, row_call.call),
+            result_header=_format_result_header(task, row_call.call),
             exit_code=outcome.exit_code,
             row_ts=row_call.row_ts,
-            usage=usage,
-            spent=spent,
+            subtask_usage=usage,
+            subtask_spending=spent,
         )
     )
 
@@ -394,7 +398,7 @@ def fail_call(
     usage: TokenUsage | None = None,
     spent: Spending | None = None,
 ) -> None:
-    name, protocol = row_call.call.name, task.recorder.projection.protocol
+    name, protocol = row_call.call.name, task.recorder.projection.tool_protocol
     say, row_text = RowKind.ERROR, f"{name}: {error}"
     images: tuple[str, ...] = ()
     match error:
@@ -403,7 +407,7 @@ def fail_call(
         case IgnoredPathError(path=path, reason=""):
             text = messages_to_model.render_rooignore_denial(protocol, path)
             say, row_text = RowKind.ROOIGNORE_ERROR, path
-        case PreformattedError(reply=text):
+        case ToolErrorWithReply(reply=text):
             pass
         case RepeatedCallError():
             text, images = messages_to_model.render_tool_error(protocol, str(error)), error.images
@@ -430,7 +434,7 @@ def reject_call(task: Task, row_call: RowCall, rejected: RejectedCall) -> None:
         else ""
     )
     text = messages_to_model.render_denial(
-        task.recorder.projection.protocol, answer.text or unattended
+        task.recorder.projection.tool_protocol, answer.text or unattended
     )
     finish_call(task, row_call, Outcome(text, images=answer.images))
 
@@ -457,9 +461,9 @@ def _find_denial_rule(error: ToolError) -> str | None:
             return None
 
 
-def _format_header(task: Task, call: ToolCall) -> str:
+def _format_result_header(task: Task, call: ToolCall) -> str:
     try:
-        description = task.runtime.tool_set.find(call.name).describe(call.input)
+        description = task.runtime.tool_set.find(call.name).describe_call(call.input)
     except ToolError:
         description = f"[{call.name}]"
     return messages_to_model.render_result_header(description)

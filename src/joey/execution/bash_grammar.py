@@ -81,7 +81,7 @@ class _CommandChainReader:
         self._position = 0
         self._commands: list[tuple[str, tuple[str, ...]]] = []
         self._words: list[str] = []
-        self._operator = ""
+        self._preceding_operator = ""
 
     def read_chain(self, root: Node) -> CommandChain | None:
         waiting = [root]
@@ -114,7 +114,7 @@ class _CommandChainReader:
                 raise _UnsupportedSyntaxError
         elif node.type in _CHAIN_OPERATORS:
             self._finish_command()
-            self._operator = node.type
+            self._preceding_operator = node.type
         elif node.type in _COMMAND_TERMINATORS:
             self._finish_command()
         else:
@@ -131,8 +131,8 @@ class _CommandChainReader:
 
     def _finish_command(self) -> None:
         if self._words:
-            self._commands.append((self._operator, tuple(self._words)))
-            self._words, self._operator = [], ""
+            self._commands.append((self._preceding_operator, tuple(self._words)))
+            self._words, self._preceding_operator = [], ""
 
 
 def _decode_literal(source: bytes, node: Node) -> str:
@@ -144,12 +144,15 @@ def _decode_literal(source: bytes, node: Node) -> str:
     if source in _ESCAPED_OPERATOR_WORDS:
         return source[-1:].decode()
     text = source.decode()
-    if any(byte not in _SAFE_UNQUOTED_BYTES and not _is_alphanumeric(byte) for byte in source):
+    if any(
+        byte not in _SAFE_UNQUOTED_BYTES and not _is_alphanumeric_or_non_ascii(byte)
+        for byte in source
+    ):
         raise _UnsupportedSyntaxError
     return text
 
 
-def _is_alphanumeric(byte: int) -> bool:
+def _is_alphanumeric_or_non_ascii(byte: int) -> bool:
     """Bytes of letters beyond ASCII are left to the other reader, which knows them."""
     return byte >= 0x80 or chr(byte).isalnum()
 

@@ -22,7 +22,7 @@ from typing import BinaryIO
 
 from msgspec import structs
 
-from joey.core.terminal_text import count_incomplete_bytes, render_terminal_output
+from joey.core.terminal_text import count_incomplete_utf8_bytes, render_terminal_output
 from joey.execution.processes import (
     find_processes,
     process_group_exists,
@@ -95,9 +95,9 @@ class LocalCommand(asyncio.SubprocessProtocol):
         self._returncode: int | None = None
         self._exit_time = 0.0
         self._was_killed = False
-        self._active_kills = 0
+        self._active_kill_count = 0
         """How many are at work right now: until they are done, nothing counts as left behind."""
-        self._was_reported = False
+        self._was_exit_reported = False
         self._command_exit: CommandExit | None = None
         self._exited_event = asyncio.Event()
         self._finished_event = asyncio.Event()
@@ -112,18 +112,18 @@ class LocalCommand(asyncio.SubprocessProtocol):
         return self._command_exit
 
     @property
-    def total_bytes(self) -> int:
+    def output_bytes(self) -> int:
         return self._output_sink.buffer.total_bytes
 
-    def render_preview(self, budget: int) -> str:
-        return render_terminal_output(self._output_sink.buffer.render_preview(budget))
+    def render_truncated(self, budget: int) -> str:
+        return render_terminal_output(self._output_sink.buffer.render_truncated(budget))
 
     def read_new_output(self) -> str:
-        self._was_reported = self._command_exit is not None and not self._output_sink.is_open
+        self._was_exit_reported = self._command_exit is not None and not self._output_sink.is_open
         return render_terminal_output(self._output_sink.buffer.read_new_text(_MAX_NEW_OUTPUT_BYTES))
 
-    async def wait(self, patience: float | None = None) -> CommandExit | None:
-        limit = asyncio.timeout(patience)
+    async def wait(self, timeout_s: float | None = None) -> CommandExit | None:
+        limit = asyncio.timeout(timeout_s)
         try:
             async with limit:
                 self._waiter_timeouts.add(limit)
@@ -147,7 +147,7 @@ class LocalCommand(asyncio.SubprocessProtocol):
 
     async def kill(self) -> CommandExit:
         self._was_killed = self._was_killed or self._returncode is None
-        self._active_kills += 1
+        self._active_kill_count += 1
         try:
             if self.confined_process is None:
                 await terminate_processes(self._find_processes, self._kill_grace_s)
@@ -165,8 +165,8 @@ class LocalCommand(asyncio.SubprocessProtocol):
                 self._finish(left_running=False), has_background_processes=False
             )
         finally:
-            self._active_kills -= 1
-            self._check_finished()
+            self._active_kill_count -= 1
+            self._finish_if_ended()
         if self._returncode is not None:
             await self._transport_closed_event.wait()
         return self._command_exit
@@ -181,7 +181,7 @@ class LocalCommand(asyncio.SubprocessProtocol):
     @property
     def is_listed_as_background(self) -> bool:
         """It was left in the background, and there is or may be something to tell about it."""
-        return self.is_in_background and not self._was_reported
+        return self.is_in_background and not self._was_exit_reported
 
     @property
     def can_discard(self) -> bool:
@@ -226,13 +226,13 @@ class LocalCommand(asyncio.SubprocessProtocol):
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         self._append_denial_messages()
         self._output_sink.close()
-        self._check_finished()
+        self._finish_if_ended()
 
     def process_exited(self) -> None:
         self._returncode = self._transport.get_returncode()
         self._exit_time = asyncio.get_running_loop().time()
         self._exited_event.set()
-        self._check_finished()
+        self._finish_if_ended()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport.close()
@@ -246,15 +246,15 @@ class LocalCommand(asyncio.SubprocessProtocol):
         return (
             not process_group_exists(self.pid)
             if self.confined_process is None
-            else self.confined_process.is_empty()
+            else self.confined_process.has_no_processes()
         )
 
     def _find_processes(self) -> list[int]:
         return find_processes(self._marker, self.pid, reaped=self._returncode is not None)
 
-    def _check_finished(self) -> None:
+    def _finish_if_ended(self) -> None:
         """The shell or its output has ended; see whether that was all."""
-        if self._command_exit is not None or self._returncode is None or self._active_kills:
+        if self._command_exit is not None or self._returncode is None or self._active_kill_count:
             return
         if not self._output_sink.is_open and self._has_no_leftover_processes:
             self._finish(left_running=False)
@@ -274,7 +274,7 @@ class LocalCommand(asyncio.SubprocessProtocol):
             ):
                 self._finish(left_running=left or self._output_sink.is_open)
                 return
-        loop.call_later(_EXIT_POLL_INTERVAL_S, self._check_finished)
+        loop.call_later(_EXIT_POLL_INTERVAL_S, self._finish_if_ended)
 
     def _append_denial_messages(self) -> None:
         """What was refused to the command belongs to what it says."""
@@ -357,15 +357,17 @@ class OutputBuffer:
         """No more bytes follow: a character that is still incomplete will stay so."""
         self._is_closed = True
 
-    def render_preview(self, budget: int) -> str:
+    def render_truncated(self, budget: int) -> str:
         """All of the output if it fits in `budget` bytes, else half of that from each end."""
         return self._render_range(0, self.total_bytes, budget)
 
     def read_new_text(self, budget: int) -> str:
-        """What came since the last call, in the form of `render_preview`."""
+        """What came since the last call, in the form of `render_truncated`."""
         end = self.total_bytes
         if not self._is_closed:
-            end -= count_incomplete_bytes(self._read_suffix(max(self._read_offset, end - 3), end))
+            end -= count_incomplete_utf8_bytes(
+                self._read_suffix(max(self._read_offset, end - 3), end)
+            )
         text = self._render_range(self._read_offset, end, budget)
         self._read_offset = end
         return text
@@ -375,7 +377,7 @@ class OutputBuffer:
             return _decode_utf8(whole)
         head_size = budget // 2
         first = self._read_prefix(start, min(start + head_size, end))
-        first = first[: len(first) - count_incomplete_bytes(first)]
+        first = first[: len(first) - count_incomplete_utf8_bytes(first)]
         rest_start = max(start + len(first), end - (budget - head_size))
         last = self._read_suffix(rest_start, end)
         last = last[_count_continuation_bytes(last) :]

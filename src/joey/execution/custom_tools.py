@@ -29,9 +29,9 @@ from joey.core.text import compile_regex
 from joey.errors import ToolError
 from joey.ports import CustomToolInfo, CustomTools
 from joey.ports.extensions import TrustItem
-from joey.system.subprocess import await_start, drain
+from joey.system.subprocess import await_start_despite_cancel, drain
 
-TOOLS_DIRECTORY = ".roo/tools"
+PROJECT_TOOLS_DIRECTORY = ".roo/tools"
 
 
 _RUNNER_PATH = Path(__file__).with_name("custom_tool_runner.py")
@@ -70,13 +70,13 @@ class LocalCustomTools:
     ) -> None:
         self._directories: tuple[tuple[ToolSource, Path], ...] = (
             ("global", home / "tools"),
-            ("project", workspace / TOOLS_DIRECTORY),
+            ("project", workspace / PROJECT_TOOLS_DIRECTORY),
         )
         self._workspace = workspace
         self._env = {name: env[name] for name in _INHERITED_VARIABLES if name in env}
         self._check_trust = check_trust
         self._kill_marked = kill_marked
-        self._scanned_versions: tuple[object, ...] = ()
+        self._scanned_signatures: tuple[object, ...] = ()
         self._tools: tuple[CustomToolInfo, ...] = ()
         self._warnings: tuple[str, ...] = ()
         self._tool_files: dict[str, Path] = {}
@@ -96,8 +96,8 @@ class LocalCustomTools:
             for file in _list_tool_files(directory)
         ]
         trusted = await asyncio.to_thread(self._is_project_trusted)
-        seen = (trusted, *((file, _read_file_version(file)) for _, file in files))
-        if seen == self._scanned_versions:
+        seen = (trusted, *((file, _read_file_signature(file)) for _, file in files))
+        if seen == self._scanned_signatures:
             return
         found: dict[str, CustomToolInfo] = {}
         warnings: list[str] = []
@@ -111,8 +111,8 @@ class LocalCustomTools:
             if file.suffix in _UNSUPPORTED_SUFFIXES:
                 warnings.append(f"{shown} is not used: tools are written in Python here")
             else:
-                await self._describe_file(file, shown, source, found, warnings)
-        self._scanned_versions = seen
+                await self._collect_tool(file, shown, source, found, warnings)
+        self._scanned_signatures = seen
         self._warnings = tuple(warnings)
         self._tools = tuple(found[name] for name in sorted(found))
 
@@ -121,7 +121,7 @@ class LocalCustomTools:
         contents = {item.name: item.content for item in list_tool_trust_items(self._workspace)}
         return not contents or self._check_trust(contents)
 
-    async def _describe_file(
+    async def _collect_tool(
         self,
         file: Path,
         shown: str,
@@ -166,7 +166,7 @@ class LocalCustomTools:
     ) -> _RunnerReply:
         marker = f"tool-{secrets.token_hex(8)}"
         try:
-            process = await await_start(
+            process = await await_start_despite_cancel(
                 asyncio.create_subprocess_exec(
                     # What stands in `__pycache__` may be something else than what was trusted.
                     *(sys.executable, "-I", "-B", "-X", f"pycache_prefix={os.devnull}"),
@@ -202,7 +202,8 @@ def _format_untrusted_warning(count: int) -> str:
     """What they import may be what is not trusted, so that they are judged together."""
     tools = "The tool" if count == 1 else f"The {count} tools"
     return (
-        f"{tools} of {TOOLS_DIRECTORY} {'is' if count == 1 else 'are'} not used, because the "
+        f"{tools} of {PROJECT_TOOLS_DIRECTORY} {'is' if count == 1 else 'are'} not used, "
+        "because the "
         "files there"
         " are not those that you have trusted (`joey trust` shows and asks)"
     )
@@ -240,7 +241,7 @@ def _list_tool_files(directory: Path) -> list[Path]:
     return [file for file in named if file.is_file()]
 
 
-def _read_file_version(file: Path) -> tuple[int, int, int]:
+def _read_file_signature(file: Path) -> tuple[int, int, int]:
     try:
         stat = file.stat()
     except OSError:
@@ -279,16 +280,16 @@ def check_tool_info(info: CustomToolInfo) -> None:
         raise ToolError("its schema requires parameters that it does not have")
 
 
-_MAX_CONTENT_BYTES = 1024 * 1024
-_MAX_FILES = 500
-_MAX_DIRECTORIES = 500
+_MAX_TRUST_CONTENT_BYTES = 1024 * 1024
+_MAX_IMPORTABLE_FILES = 500
+_MAX_SEARCHED_DIRECTORIES = 500
 _BYTECODE_DIRECTORY = "__pycache__"
 """Tools are run without it."""
 
 
 def list_tool_trust_items(workspace: Path) -> tuple[TrustItem, ...]:
     """One for each file that could run: the tools, and whatever they may import beside them."""
-    directory = workspace / TOOLS_DIRECTORY
+    directory = workspace / PROJECT_TOOLS_DIRECTORY
     found = _find_importable_files(directory)
     if found is None:  # nobody looks through so much: what is agreed to is never seen again
         return (_build_trust_item("(too many files and folders)", os.urandom(16)),)
@@ -301,9 +302,9 @@ def list_tool_trust_items(workspace: Path) -> tuple[TrustItem, ...]:
 def _build_trust_item(name: str, content: bytes) -> TrustItem:
     return TrustItem(
         name=f"tool:{name}",
-        title=f"custom tool {TOOLS_DIRECTORY}/{name}",
+        title=f"custom tool {PROJECT_TOOLS_DIRECTORY}/{name}",
         content=content,
-        details=(f"runs      {TOOLS_DIRECTORY}/{name}",),
+        details=(f"runs      {PROJECT_TOOLS_DIRECTORY}/{name}",),
     )
 
 
@@ -320,7 +321,7 @@ def _find_importable_files(directory: Path) -> list[Path] | None:
         entered.add(real)
         directories[:] = (name for name in directories if name != _BYTECODE_DIRECTORY)
         found += (Path(path, name) for name in names if name.endswith(endings))
-        if len(entered) > _MAX_DIRECTORIES or len(found) > _MAX_FILES:
+        if len(entered) > _MAX_SEARCHED_DIRECTORIES or len(found) > _MAX_IMPORTABLE_FILES:
             return None
     return found
 
@@ -331,8 +332,8 @@ def _read_content_or_digest(file: Path) -> bytes:
         if not file.is_file():
             return b""
         with file.open("rb") as opened:
-            if os.fstat(opened.fileno()).st_size <= _MAX_CONTENT_BYTES:
-                return opened.read(_MAX_CONTENT_BYTES)
+            if os.fstat(opened.fileno()).st_size <= _MAX_TRUST_CONTENT_BYTES:
+                return opened.read(_MAX_TRUST_CONTENT_BYTES)
             return hashlib.file_digest(opened, "sha256").digest()
     except OSError as error:
         return f"unreadable: {error.strerror}".encode()

@@ -21,9 +21,9 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from joey.core.hooks import Hook, HookExit, HookInput, HookReport, build_report, merge_reports
+from joey.core.hooks import Hook, HookExit, HookInput, HookReport, build_hook_report, merge_reports
 from joey.ports.extensions import Hooks, ProjectHooks
-from joey.system.subprocess import await_start
+from joey.system.subprocess import await_start_despite_cancel
 
 HookTrustCheck = Callable[[Mapping[str, bytes]], bool]
 """Whether the person has agreed to these things of the project, byte for byte."""
@@ -63,21 +63,23 @@ class LocalHooks:
         untrusted = (_UNTRUSTED_WARNING,) if found.hooks and not trusted else ()
         self._warnings = (*found.warnings, *untrusted)
 
-    async def run(self, about: HookInput, names: Sequence[str]) -> HookReport:
-        own = [hook for hook in self._user_hooks if hook.matches(about.event, names)]
+    async def run(self, hook_input: HookInput, tool_names: Sequence[str]) -> HookReport:
+        own = [hook for hook in self._user_hooks if hook.matches(hook_input.event, tool_names)]
         projects = [
-            hook for hook in self._trusted_project_hooks if hook.matches(about.event, names)
+            hook
+            for hook in self._trusted_project_hooks
+            if hook.matches(hook_input.event, tool_names)
         ]
         if not own and not projects:
             return HookReport()
-        given = msgspec.json.encode(about) + b"\n"
+        given = msgspec.json.encode(hook_input) + b"\n"
         reports: list[HookReport] = []
         for number, hook in enumerate((*own, *projects)):
             if number >= len(own) and not await asyncio.to_thread(self._is_still_trusted):
                 end = HookExit(error=_CHANGED_MESSAGE)
             else:
                 end = await run_hook(hook, given, self._environment)
-            reports.append(build_report(hook, end))
+            reports.append(build_hook_report(hook, end))
             if reports[-1].block_reason is not None:
                 break
         return merge_reports(reports)
@@ -129,7 +131,7 @@ async def run_hook(hook: Hook, stdin_data: bytes, environment: HookEnvironment) 
     }
     listener = _HookProcessProtocol()
     try:
-        transport, _ = await await_start(
+        transport, _ = await await_start_despite_cancel(
             asyncio.get_running_loop().subprocess_exec(
                 lambda: listener,
                 *(*environment.shell, hook.command),
@@ -148,13 +150,15 @@ async def run_hook(hook: Hook, stdin_data: bytes, environment: HookEnvironment) 
     try:
         async with asyncio.timeout(hook.timeout):
             _write_stdin(transport, stdin_data)
-            await listener.finished_event.wait()
+            await listener.stop_waiting_event.wait()
             await listener.drain_output()
     except TimeoutError:
         failure = f"it took longer than {hook.timeout:g} seconds and was stopped"
     finally:
         _kill_process_group(transport.get_pid(), listener)
-        seeing = asyncio.ensure_future(_wait_until_dead(transport, listener, marker, environment))
+        seeing = asyncio.ensure_future(
+            _kill_marked_and_wait(transport, listener, marker, environment)
+        )
         await asyncio.shield(seeing)
     if listener.printed_bytes > _MAX_PRINTED_BYTES:
         failure = f"it printed more than {_MAX_PRINTED_BYTES // 1024**2} MB"
@@ -177,7 +181,7 @@ def _kill_process_group(pid: int, listener: _HookProcessProtocol) -> None:
         os.killpg(pid, signal.SIGKILL)
 
 
-async def _wait_until_dead(
+async def _kill_marked_and_wait(
     transport: asyncio.SubprocessTransport,
     listener: _HookProcessProtocol,
     marker: str,
@@ -194,17 +198,17 @@ async def _wait_until_dead(
 class _HookProcessProtocol(asyncio.SubprocessProtocol):
     def __init__(self) -> None:
         self.exited_event = asyncio.Event()
-        self.finished_event = asyncio.Event()
+        self.stop_waiting_event = asyncio.Event()
         """It has ended, or there is no point in waiting any longer."""
         self.printed_bytes = 0
         self._captured_output = {1: bytearray(), 2: bytearray()}
-        self._closed_events = {1: asyncio.Event(), 2: asyncio.Event()}
+        self._pipe_closed_events = {1: asyncio.Event(), 2: asyncio.Event()}
 
     async def drain_output(self) -> None:
         """What it printed last may still be in the pipe, and others may hold the pipe open."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_DRAIN_TIMEOUT_S):
-                for closed in self._closed_events.values():
+                for closed in self._pipe_closed_events.values():
                     await closed.wait()
 
     def build_result(self, failure: str, exit_code: int | None) -> HookExit:
@@ -225,15 +229,15 @@ class _HookProcessProtocol(asyncio.SubprocessProtocol):
         kept = self._captured_output[fd]
         kept += data[: max(_MAX_CAPTURED_BYTES - len(kept), 0)]
         if self.printed_bytes > _MAX_PRINTED_BYTES:
-            self.finished_event.set()
+            self.stop_waiting_event.set()
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
-        if fd in self._closed_events:
-            self._closed_events[fd].set()
+        if fd in self._pipe_closed_events:
+            self._pipe_closed_events[fd].set()
 
     def process_exited(self) -> None:
         self.exited_event.set()
-        self.finished_event.set()
+        self.stop_waiting_event.set()
 
 
 def _format_signal_name(number: int) -> str:

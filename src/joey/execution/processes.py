@@ -105,7 +105,7 @@ async def terminate_confined_process(
     """The same for a confined command, whose keeper knows all that is inside."""
 
     def find() -> list[int]:
-        return [] if confined_process.is_empty() else [-leader]
+        return [] if confined_process.has_no_processes() else [-leader]
 
     try:
         confined_process.terminate()

@@ -21,7 +21,7 @@ from joey.errors import ToolError
 from joey.execution.command import LocalCommand
 from joey.execution.processes import MARKER_VARIABLE, find_processes, terminate_processes
 from joey.ports import ConfinedProcess, RunningCommand, Sandbox, SandboxReport, Terminal
-from joey.system.subprocess import await_start
+from joey.system.subprocess import await_start_despite_cancel
 
 KILL_GRACE_S = 2.0
 EXIT_GRACE_S = 0.2
@@ -121,7 +121,7 @@ class LocalTerminal:
             if running.confined_process is not None:
                 await running.confined_process.start(running)
                 return
-            await await_start(
+            await await_start_despite_cancel(
                 asyncio.get_running_loop().subprocess_exec(
                     lambda: running,
                     *shell,

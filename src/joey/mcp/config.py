@@ -59,7 +59,7 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     transport: TransportKind
     entry: ServerEntry
     """With its variables filled in."""
-    raw_entry: ServerEntry
+    unexpanded_entry: ServerEntry
     """With its variables as they were written."""
     trust_content: bytes
     """What trust is bound to: everything that the file says about it."""
@@ -78,15 +78,17 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     @property
     def display_target(self) -> str:
         """The command line, or the address, as it was written but for what may be a secret."""
-        raw_entry = self.raw_entry
+        unexpanded_entry = self.unexpanded_entry
         if self.transport == "stdio":
-            return shlex.join((raw_entry.command or "", *redact_arguments(raw_entry.args)))
-        return redact_url(raw_entry.url or "")
+            return shlex.join(
+                (unexpanded_entry.command or "", *redact_arguments(unexpanded_entry.args))
+            )
+        return redact_url(unexpanded_entry.url or "")
 
     @property
     def secrets(self) -> tuple[str, ...]:
         """Values that must not appear in what is told of this server."""
-        entry, raw_entry = self.entry, self.raw_entry
+        entry, unexpanded_entry = self.entry, self.unexpanded_entry
         redacted = redact_arguments(entry.args)
         hidden = (
             argument
@@ -96,7 +98,8 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
         given = (
             value
             for name, value in entry.env.items()
-            if is_secret_name(name) or is_secret_name("".join(find_variables(raw_entry.env[name])))
+            if is_secret_name(name)
+            or is_secret_name("".join(find_variable_references(unexpanded_entry.env[name])))
         )
         query = (value for _, value in parse_qsl(urlsplit(entry.url or "").query))
         return (*hidden, *given, *entry.headers.values(), *query)
@@ -150,16 +153,16 @@ def parse_server(
     if not isinstance(value, dict):
         raise ValueError("its entry must be an object")
     try:
-        raw_entry = msgspec.convert(value, ServerEntry)
+        unexpanded_entry = msgspec.convert(value, ServerEntry)
     except msgspec.ValidationError as error:
         error_path = _ERROR_PATH_RE.search(str(error))
         key = f"`{error_path[1]}`: " if error_path else ""
         raise ValueError(f"{key}{_ERROR_PATH_RE.sub('', str(error))}") from None
-    transport = _resolve_transport(raw_entry)
+    transport = _resolve_transport(unexpanded_entry)
     content = msgspec.json.encode(value, order="sorted")
     if b"\\u0000" in content:
         raise ValueError("it has a zero byte in it, which no program and no address can have")
-    entry = _substitute_variables(raw_entry, variables)
+    entry = _substitute_variables(unexpanded_entry, variables)
     if transport != "stdio":
         _check_url(entry.url or "")
         _check_headers(entry.headers)
@@ -168,7 +171,7 @@ def parse_server(
         source=source,
         transport=transport,
         entry=entry,
-        raw_entry=raw_entry,
+        unexpanded_entry=unexpanded_entry,
         trust_content=content,
     )
 
@@ -227,7 +230,7 @@ def _check_headers(headers: Mapping[str, str]) -> None:
             raise ValueError(f"`headers`: the value of {name} has characters that cannot be sent")
 
 
-def find_variables(text: str) -> list[str]:
+def find_variable_references(text: str) -> list[str]:
     """`${env:NAME}` and the like, as they are written."""
     return [found[0] for found in _VARIABLE_RE.finditer(text)]
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from joey.core.mcp import SERVER_WORKING_DIRECTORY, list_config_paths
+from joey.core.mcp import SERVER_WORKING_DIRECTORY_NAME, list_config_paths
 from joey.errors import ConfigError
 from joey.mcp.config import (
     SERVERS_KEY,
@@ -27,7 +27,7 @@ from joey.mcp.config import (
 from joey.system.files import FileFingerprint, make_private_directory, read_fingerprint
 
 MAX_FILE_BYTES = 1024 * 1024
-EXTRA_SERVERS_PATH = Path("given")
+EXTRA_SERVERS_PSEUDO_PATH = Path("given")
 """In place of a file, for servers that no file names."""
 
 
@@ -79,11 +79,11 @@ class ConfigFiles:
         and they start in the workspace: whoever gives them has opened it."""
         self.workspace = workspace
         self._extra_servers = parse_servers(
-            {SERVERS_KEY: dict(extra_servers or {})}, "global", EXTRA_SERVERS_PATH, {}
+            {SERVERS_KEY: dict(extra_servers or {})}, "global", EXTRA_SERVERS_PSEUDO_PATH, {}
         )
         self._has_new_extra_servers = bool(extra_servers)
         self._variables = {**env, "workspaceFolder": str(workspace)}
-        self._default_cwd = home / SERVER_WORKING_DIRECTORY
+        self._default_cwd = home / SERVER_WORKING_DIRECTORY_NAME
         self._user_home = Path(env["HOME"]) if env.get("HOME") else Path.home()
         self.paths = list_config_paths(home, workspace)
         self.project_path, *self._user_paths = self.paths

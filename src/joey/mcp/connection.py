@@ -47,7 +47,7 @@ _BUILD_OUTPUT_PATH = "build/index.js"
 class HubContext(Struct, frozen=True, kw_only=True):
     """What all servers of a workspace share."""
 
-    home: Path
+    joey_home: Path
     workspace: Path
     server_environment: Mapping[str, str]
     """What a server may see of ours."""
@@ -67,7 +67,7 @@ class McpConnection:
         self.started_at = asyncio.get_running_loop().time()
         self._context = context
         self._on_change = on_change
-        self._credentials = Credentials(context.home, config.entry.url or "")
+        self._credentials = Credentials(context.joey_home, config.entry.url or "")
         self._watched_fingerprints = self._read_watched_fingerprints()
         self._session: McpSession | None = None
         self._wake_event = asyncio.Event()
@@ -80,7 +80,9 @@ class McpConnection:
         self._disconnected_event = asyncio.Event()
         self._background_jobs: set[asyncio.Task[Any]] = set()
         status = McpStatus.DISABLED if config.entry.disabled else McpStatus.CONNECTING
-        self.server = McpServer(config.name, config.source, status, command=config.display_target)
+        self.server = McpServer(
+            config.name, config.source, status, command_or_url=config.display_target
+        )
         self._connection_task: asyncio.Task[None] | None = None
         if config.entry.disabled:
             self.first_attempt_done.set()
@@ -289,7 +291,7 @@ class McpConnection:
             auth=oauth.build_stored_auth(self._credentials) if oauth else None,
             stderr_tail=error_context.stderr_tail,
             http_state=module.HttpState(on_session_lost=self._handle_session_lost),
-            on_end=self._handle_end,
+            on_end=self._handle_connection_end,
             on_list_changed=self._handle_list_changed,
         )
         try:
@@ -352,7 +354,7 @@ class McpConnection:
 
     def _apply_tool_flags(self, tools: tuple[McpTool, ...]) -> tuple[McpTool, ...]:
         config = self.config
-        changed = self._context.tool_pins.find_changed_tools(config, list(tools))
+        changed = self._context.tool_pins.pin_new_and_find_changed_tools(config, list(tools))
         return tuple(
             structs.replace(
                 tool,
@@ -374,12 +376,12 @@ class McpConnection:
         self.server = structs.replace(self.server, **fields)
         self._on_change()
 
-    def _handle_end(self, reason: str) -> None:
+    def _handle_connection_end(self, reason: str) -> None:
         self._end_reason = self._end_reason or reason
         self._wake_event.set()
 
     def _handle_session_lost(self) -> None:
-        self._handle_end("the server has forgotten the session")
+        self._handle_connection_end("the server has forgotten the session")
 
     def _handle_list_changed(self) -> None:
         self._is_listing_stale = True

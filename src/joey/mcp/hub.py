@@ -28,15 +28,15 @@ class Hub:
     ) -> None:
         """`extra_servers` are servers of the person's own that no file names."""
         self.lease_count = 0
-        self._config_files = ConfigFiles(config.home, workspace, config.env, extra_servers)
+        self._config_files = ConfigFiles(config.joey_home, workspace, config.env, extra_servers)
         self._trust_file = config.trust_file
         self._trust_fingerprint: FileFingerprint = read_fingerprint(config.trust_file)
         self._context = HubContext(
-            home=config.home,
+            joey_home=config.joey_home,
             workspace=workspace,
             server_environment=config.server_environment,
             is_trusted=lambda contents: config.is_trusted(workspace, contents),
-            tool_pins=ToolPins(config.home),
+            tool_pins=ToolPins(config.joey_home),
             initial_restart_delay_s=config.initial_restart_delay_s,
         )
         self._connections: dict[str, McpConnection] = {}
@@ -65,14 +65,14 @@ class Hub:
         for connection in self._connections.values():
             connection.restart_if_changed()
 
-    async def wait_until_ready(self, patience: float, only_server: str | None = None) -> None:
+    async def wait_until_ready(self, timeout_s: float, only_server: str | None = None) -> None:
         self.refresh(only_server)
         waiting = [
             found for found in self._connections.values() if not found.first_attempt_done.is_set()
         ]
         if not waiting:
             return
-        deadline = max(found.started_at for found in waiting) + patience
+        deadline = max(found.started_at for found in waiting) + timeout_s
         with suppress(TimeoutError):
             async with asyncio.timeout_at(deadline):
                 for connection in waiting:
@@ -85,14 +85,14 @@ class Hub:
         arguments: dict[str, Any],
         on_progress: Callable[[str], None] | None = None,
     ) -> McpResult:
-        connection = self._find_connection(server)
+        connection = self._require_connection(server)
         for known in connection.server.tools:
             if known.name == tool and known.enabled:
                 return await connection.call_tool(known, arguments, on_progress)
         raise ToolError(f"The MCP server {server!r} has no tool {tool!r}.")
 
     async def read_resource(self, server: str, uri: str) -> McpResult:
-        return await self._find_connection(server).read_resource(uri)
+        return await self._require_connection(server).read_resource(uri)
 
     async def close(self) -> None:
         for connection in self._connections.values():
@@ -101,7 +101,7 @@ class Hub:
         while self._closing_jobs:
             await asyncio.gather(*self._closing_jobs)
 
-    def _find_connection(self, server: str) -> McpConnection:
+    def _require_connection(self, server: str) -> McpConnection:
         if server not in self._connections:
             raise ToolError(f"There is no MCP server {server!r}.")
         return self._connections[server]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class HubConfig(Struct, frozen=True, kw_only=True):
     """What hubs need to know of the person and the machine."""
 
-    home: Path
+    joey_home: Path
     env: Mapping[str, str]
     """Where `${env:NAME}` is looked up."""
     server_environment: Mapping[str, str]
@@ -51,7 +51,7 @@ class HubPool:
         key = _build_key(workspace, extra_servers)
         hub = self._hubs.get(key)
         if hub is None:
-            paths = list_config_paths(self._config.home, workspace)
+            paths = list_config_paths(self._config.joey_home, workspace)
             if not extra_servers and not any(path.exists() for path in paths):
                 return None
             from joey.mcp.hub import Hub
@@ -86,11 +86,11 @@ class HubLease:
     def servers(self) -> tuple[McpServer, ...]:
         return () if self._hub is None else self._hub.servers
 
-    async def wait_until_ready(self, patience: float) -> None:
+    async def wait_until_ready(self, timeout_s: float) -> None:
         if self._hub is None:
             self._hub = self._pool.acquire(self._workspace, self._extra_servers)
         if self._hub is not None:
-            await self._hub.wait_until_ready(patience)
+            await self._hub.wait_until_ready(timeout_s)
 
     async def call_tool(
         self,

@@ -56,7 +56,7 @@ class Credentials:
 CALLBACK_PATH = "/callback"
 _MAX_REQUEST_BYTES = 16 * 1024
 _REQUEST_TIMEOUT_S = 10.0
-_PAGE_HTML = "<!doctype html><meta charset=utf-8><title>joey</title><p>{text}</p>"
+_PAGE_HTML_TEMPLATE = "<!doctype html><meta charset=utf-8><title>joey</title><p>{text}</p>"
 _LOGGED_IN_TEXT = "Logged in. You can close this page and go back to joey."
 _REFUSED_TEXT = "The login was refused. joey says more."
 _UNEXPECTED_VISIT_TEXT = (
@@ -69,14 +69,14 @@ class LoginCallback:
 
     def __init__(self, port: int) -> None:
         self.redirect_url = f"http://127.0.0.1:{port}{CALLBACK_PATH}"
-        self.state = ""
+        self.expected_state = ""
         """Only an answer that carries it is ours."""
         self._parameters_future: asyncio.Future[dict[str, str]] = (
             asyncio.get_running_loop().create_future()
         )
 
     async def wait_for_parameters(self) -> dict[str, str]:
-        """The parameters that came back: `code`, `state` and perhaps `iss`.
+        """The parameters that came back: `code`, `expected_state` and perhaps `iss`.
 
         Raises:
             UserError: the login was refused.
@@ -96,7 +96,9 @@ class LoginCallback:
         parts = urlsplit(target)
         parameters = {name: values[0] for name, values in parse_qs(parts.query).items()}
         is_expected = (
-            parts.path == CALLBACK_PATH and self.state and parameters.get("state") == self.state
+            parts.path == CALLBACK_PATH
+            and self.expected_state
+            and parameters.get("state") == self.expected_state
         )
         if not is_expected or self._parameters_future.done():
             return 404, _UNEXPECTED_VISIT_TEXT
@@ -114,7 +116,7 @@ async def open_callback_server() -> AsyncIterator[LoginCallback]:
             status, text = (
                 callback.handle_request(rest.partition(" ")[0]) if method == "GET" else (405, "")
             )
-            page = _PAGE_HTML.format(text=text).encode()
+            page = _PAGE_HTML_TEMPLATE.format(text=text).encode()
             head = (
                 f"HTTP/1.1 {status} OK\r\nContent-Type: text/html; charset=utf-8\r\n"
                 f"Content-Length: {len(page)}\r\nCache-Control: no-store\r\nConnection: close\r\n"

@@ -43,7 +43,7 @@ MAX_OPEN_REQUESTS = 64
 """Questions of a server that may wait for an answer."""
 MAX_RESULT_PARTS = 20_000
 """Lists, objects and their members in an answer, without what is passed on as it is."""
-_UNCHECKED_KEYS = frozenset({"structuredContent", "inputSchema", "outputSchema", "_meta"})
+_UNCOUNTED_KEYS = frozenset({"structuredContent", "inputSchema", "outputSchema", "_meta"})
 _TOO_MANY_PARTS_CODE = -32011
 _ALLOWED_NOTIFICATIONS = frozenset(
     {
@@ -163,7 +163,7 @@ def _is_within_part_limit(value: dict[str, Any]) -> bool:
         match waiting.pop():
             case dict(members):
                 remaining -= len(members)
-                waiting += (part for name, part in members.items() if name not in _UNCHECKED_KEYS)
+                waiting += (part for name, part in members.items() if name not in _UNCOUNTED_KEYS)
             case list(members):
                 remaining -= len(members)
                 if remaining > 0:
@@ -204,12 +204,12 @@ class BoundedLineSplitter:
         *ended, rest = data.split(b"\n")
         for piece in ended:
             self._append(piece)
-            yield self._take_line()
+            yield self._pop_line()
         self._append(rest)
 
     def flush(self) -> bytes | TruncatedLine:
         """What stood behind the last newline."""
-        return self._take_line()
+        return self._pop_line()
 
     def _append(self, piece: bytes) -> None:
         self._line_size += len(piece)
@@ -218,7 +218,7 @@ class BoundedLineSplitter:
         if len(piece) > capacity:
             self._tail = (self._tail + piece[capacity:][-_TAIL_BYTES:])[-_TAIL_BYTES:]
 
-    def _take_line(self) -> bytes | TruncatedLine:
+    def _pop_line(self) -> bytes | TruncatedLine:
         line, size, tail = bytes(self._head), self._line_size, self._tail
         self._head, self._tail, self._line_size = bytearray(), b"", 0
         return line if size <= self._max_line_bytes else TruncatedLine(line, tail, size)

@@ -46,14 +46,14 @@ class FileTokenStorage:
         found = self._stored_values.get("expiresAt")
         return float(found) if isinstance(found, int | float) else None
 
-    def get_stored(self, name: str, model: type[Any]) -> Any:
+    def get_stored_model(self, name: str, model: type[Any]) -> Any:
         try:
             return model.model_validate(self._stored_values[name])
         except (KeyError, ValidationError):
             return None
 
     async def get_tokens(self) -> OAuthToken | None:
-        tokens: OAuthToken | None = self.get_stored("tokens", OAuthToken)
+        tokens: OAuthToken | None = self.get_stored_model("tokens", OAuthToken)
         return tokens
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
@@ -70,7 +70,7 @@ class FileTokenStorage:
         self._credentials.update(**values)
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        client: OAuthClientInformationFull | None = self.get_stored(
+        client: OAuthClientInformationFull | None = self.get_stored_model(
             "client", OAuthClientInformationFull
         )
         return client
@@ -82,7 +82,7 @@ class FileTokenStorage:
 def build_stored_auth(credentials: Credentials) -> OAuthClientProvider | None:
     """What an earlier login allows; None when there was none."""
     storage = FileTokenStorage(credentials)
-    if storage.get_stored("tokens", OAuthToken) is None:
+    if storage.get_stored_model("tokens", OAuthToken) is None:
         return None
 
     async def refuse(_: str) -> None:
@@ -95,8 +95,8 @@ def build_stored_auth(credentials: Credentials) -> OAuthClientProvider | None:
     provider.context.redirect_handler = refuse
     provider.context.callback_handler = refuse_callback
     provider.context.token_expiry_time = storage.expires_at
-    provider.context.oauth_metadata = storage.get_stored("service", OAuthMetadata)
-    provider.context.protected_resource_metadata = storage.get_stored(
+    provider.context.oauth_metadata = storage.get_stored_model("service", OAuthMetadata)
+    provider.context.protected_resource_metadata = storage.get_stored_model(
         "resource", ProtectedResourceMetadata
     )
     return provider
@@ -112,7 +112,7 @@ def build_login_auth(
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https"):
             raise UserError("The server wants to log in at something that is no web address.")
-        callback.state = parse_qs(parts.query).get("state", [""])[0]
+        callback.expected_state = parse_qs(parts.query).get("state", [""])[0]
         show_url(url)
 
     async def wait_for_code() -> AuthorizationCodeResult:

@@ -21,7 +21,7 @@ from msgspec import Struct, field
 
 from joey.mcp.config import ServerEntry
 from joey.system.files import PRIVATE_DIRECTORY_MODE, make_private_directory
-from joey.system.subprocess import await_start
+from joey.system.subprocess import await_start_despite_cancel
 
 _EXIT_GRACE_S = 0.5
 """Seconds to leave by itself once its input has ended."""
@@ -47,7 +47,7 @@ async def launch_server(
     if program is None:
         raise LaunchError(f"the command {entry.command!r} was not found, or may not be executed")
     try:
-        return await await_start(
+        return await await_start_despite_cancel(
             asyncio.create_subprocess_exec(
                 *_build_death_signal_prefix(),
                 program,

@@ -42,7 +42,7 @@ from joey.mcp.process import StderrTail, make_default_cwd
 from joey.mcp.transports import HttpState, open_http_streams, open_stdio_streams
 
 MAX_PAGES = 100
-MAX_ITEMS = 1000
+MAX_LISTED_ITEMS = 1000
 """Tools, resources or templates of one server."""
 MAX_DESCRIPTION_CHARS = 10_000
 MAX_SCHEMA_BYTES = 64 * 1024
@@ -138,16 +138,16 @@ class McpSession:
                 found += (
                     _convert_tool(tool) for tool in page.tools if len(tool.name) <= _MAX_NAME_CHARS
                 )
-                if len(found) >= MAX_ITEMS:
+                if len(found) >= MAX_LISTED_ITEMS:
                     break
-        return list(_limit_total_size(found[:MAX_ITEMS]))
+        return list(_limit_total_size(found[:MAX_LISTED_ITEMS]))
 
     async def list_resources(self) -> list[McpResource]:
         """Resources, then templates; servers that say that they have some, and fail, have none."""
         if not self._has_capability("resources"):
             return []
         return [*await self._list_plain_resources(), *await self._list_resource_templates()][
-            :MAX_ITEMS
+            :MAX_LISTED_ITEMS
         ]
 
     async def _list_plain_resources(self) -> list[McpResource]:
@@ -155,7 +155,7 @@ class McpSession:
         try:
             async for page in _iter_pages(self._client_session.list_resources):
                 found += (_convert_resource(item, item.uri) for item in page.resources)
-                if len(found) >= MAX_ITEMS:
+                if len(found) >= MAX_LISTED_ITEMS:
                     break
         except MCPError:
             return []
@@ -167,7 +167,7 @@ class McpSession:
             async for page in _iter_pages(self._client_session.list_resource_templates):
                 items = page.resource_templates
                 found += (_convert_resource(item, item.uri_template, True) for item in items)
-                if len(found) >= MAX_ITEMS:
+                if len(found) >= MAX_LISTED_ITEMS:
                     break
         except MCPError:
             return []  # Most servers have none and do not know the question.

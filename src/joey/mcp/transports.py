@@ -177,7 +177,7 @@ async def open_http_streams(
         auth: httpx2.Auth | None = None,
     ) -> httpx2.AsyncClient:
         async def inspect(response: httpx2.Response) -> None:
-            _inspect_response(response, http_state, limit)
+            _inspect_and_bound_response(response, http_state, limit)
 
         return httpx2.AsyncClient(
             headers={**(headers or {}), "Accept-Encoding": "identity"},
@@ -207,7 +207,9 @@ async def open_http_streams(
         yield streams
 
 
-def _inspect_response(response: httpx2.Response, http_state: HttpState, limit: int) -> None:
+def _inspect_and_bound_response(
+    response: httpx2.Response, http_state: HttpState, limit: int
+) -> None:
     if response.status_code >= 400:
         http_state.error_status = response.status_code
         if response.status_code == 404 and MCP_SESSION_ID in response.request.headers:

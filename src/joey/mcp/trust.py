@@ -23,7 +23,7 @@ import msgspec
 
 from joey.core.mcp import McpTool
 from joey.errors import ConfigError
-from joey.mcp.config import ServerConfig, find_variables
+from joey.mcp.config import ServerConfig, find_variable_references
 from joey.mcp.config_files import write_json_atomically
 from joey.mcp.process import build_environment, find_program, resolve_cwd
 from joey.ports.extensions import TrustItem
@@ -63,33 +63,33 @@ def list_trust_items(
 
 
 def _describe_entry(config: ServerConfig, workspace: Path) -> Iterator[str]:
-    raw_entry = config.raw_entry
+    unexpanded_entry = config.unexpanded_entry
     if config.transport == "stdio":
-        yield f"runs      {shlex.join((raw_entry.command or '', *raw_entry.args))}"
-        yield f"in        {_format_cwd(raw_entry.cwd or '', workspace)}"
+        yield f"runs      {shlex.join((unexpanded_entry.command or '', *unexpanded_entry.args))}"
+        yield f"in        {_format_cwd(unexpanded_entry.cwd or '', workspace)}"
         yield from (
             f"sets      {name}{_format_value_sources(value)}"
-            for name, value in raw_entry.env.items()
+            for name, value in unexpanded_entry.env.items()
         )
     else:
-        yield f"talks to  {raw_entry.url} ({config.transport})"
+        yield f"talks to  {unexpanded_entry.url} ({config.transport})"
         yield from (
             f"sends     {name}{_format_value_sources(value)}"
-            for name, value in raw_entry.headers.items()
+            for name, value in unexpanded_entry.headers.items()
         )
-    if raw_entry.always_allow:
-        yield f"may use without asking: {', '.join(raw_entry.always_allow)}"
-    if raw_entry.disabled:
+    if unexpanded_entry.always_allow:
+        yield f"may use without asking: {', '.join(unexpanded_entry.always_allow)}"
+    if unexpanded_entry.disabled:
         yield "is switched off"
 
 
 def _format_cwd(written: str, workspace: Path) -> str:
-    return written if find_variables(written) else str(workspace / written)
+    return written if find_variable_references(written) else str(workspace / written)
 
 
 def _format_value_sources(value: str) -> str:
     """A value may be a secret; where it comes from is not."""
-    found = find_variables(value)
+    found = find_variable_references(value)
     return f" from {', '.join(found)}" if found else ""
 
 
@@ -121,7 +121,7 @@ def _iter_named_files(
         else:
             continue
         digest = (
-            _digest_file(real) if real.is_relative_to(workspace) else _digest_outside_link(real)
+            _digest_file(real) if real.is_relative_to(workspace) else _encode_outside_link(real)
         )
         if digest is not None:
             yield str(name), digest
@@ -139,7 +139,7 @@ def _iter_path_candidates(candidate: str) -> Iterator[str]:
         yield from filter(None, (piece, piece.partition("=")[2]))
 
 
-def _digest_outside_link(path: Path) -> bytes | None:
+def _encode_outside_link(path: Path) -> bytes | None:
     """Where a link leads that leaves the workspace: its content belongs to somebody else."""
     return f"link to {path}".encode("utf-8", "surrogateescape") if path.is_file() else None
 
@@ -167,7 +167,9 @@ class ToolPins:
     def __init__(self, home: Path) -> None:
         self._path = home / PINS_FILE_NAME
 
-    def find_changed_tools(self, config: ServerConfig, tools: list[McpTool]) -> set[str]:
+    def pin_new_and_find_changed_tools(
+        self, config: ServerConfig, tools: list[McpTool]
+    ) -> set[str]:
         """Names of tools that are not what they were; those seen for the first time are noted."""
         seen = {tool.name: _compute_tool_digest(tool) for tool in tools}
         pinned = self._load_pins().get(_build_server_key(config), {})

@@ -17,9 +17,9 @@ from joey.core.path_access import ResolvedPath
 class Definition(Struct, frozen=True):
     """A class, a function, a heading: where it is and how it begins."""
 
-    start: int
-    end: int
-    text: str
+    start_line: int
+    end_line: int
+    first_line: str
 
 
 class Outlines(Protocol):
@@ -35,19 +35,19 @@ class Documents(Protocol):
 
     def supports(self, name: str) -> bool: ...
 
-    async def extract_text(self, place: ResolvedPath) -> str:
+    async def extract_text(self, path: ResolvedPath) -> str:
         """Raises ToolError when the file is damaged, locked or too big."""
         ...
 
 
 class CodeSearchHit(Struct, frozen=True):
-    """Lines `start` to `end` of a file, counted from 1."""
+    """Lines `start_line` to `end_line` of a file, counted from 1."""
 
     path: str
     score: float
     """0 to 1."""
-    start: int
-    end: int
+    start_line: int
+    end_line: int
     text: str
 
 
@@ -57,11 +57,11 @@ class CodeSearchResult(Struct, frozen=True):
     """What the reader should know: changes not taken in yet, no search by meaning."""
 
 
-class IndexState(Struct, frozen=True):
+class CodeIndexState(Struct, frozen=True):
     is_ready: bool
     """It answers; it may still be taking in what changed."""
-    indexed_files: int = 0
-    total_files: int = 0
+    indexed_file_count: int = 0
+    total_file_count: int = 0
     """Files of the round that is going on, or of the latest."""
     error: str = ""
 
@@ -70,7 +70,7 @@ class CodeIndex(Protocol):
     """A search by meaning or words over the whole workspace."""
 
     @property
-    def state(self) -> IndexState: ...
+    def state(self) -> CodeIndexState: ...
 
     async def search(
         self, query: str, directory: ResolvedPath | None, limit: int
@@ -86,7 +86,7 @@ class CodeIndex(Protocol):
 
 
 class Diagnostics(Protocol):
-    async def check_files(self, places: Sequence[ResolvedPath]) -> Sequence[Diagnostic]:
+    async def check_files(self, paths: Sequence[ResolvedPath]) -> Sequence[Diagnostic]:
         """What the checkers that are there say about these files now; bounded in time."""
         ...
 

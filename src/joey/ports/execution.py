@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from joey.core.permissions.shell import CommandChain
 
@@ -34,9 +34,9 @@ class RunningCommand(Protocol):
     def exit(self) -> CommandExit | None: ...
 
     @property
-    def total_bytes(self) -> int: ...
+    def output_bytes(self) -> int: ...
 
-    def render_preview(self, budget: int) -> str:
+    def render_truncated(self, budget: int) -> str:
         """Decoded output within `budget` bytes: all of it, or head and tail around a note."""
         ...
 
@@ -44,8 +44,8 @@ class RunningCommand(Protocol):
         """Output since the last call (for environment details), bounded."""
         ...
 
-    async def wait(self, patience: float | None = None) -> CommandExit | None:
-        """The end, or None when `patience` seconds passed first (it keeps running)."""
+    async def wait(self, timeout_s: float | None = None) -> CommandExit | None:
+        """The end, or None when `timeout_s` seconds passed first (it keeps running)."""
         ...
 
     def detach(self) -> bool:
@@ -112,7 +112,7 @@ class SandboxReport(Struct, frozen=True):
     level: SandboxLevel
     unavailable_reasons: dict[str, str] = {}
     """Why a better level does not work, by its name."""
-    gaps: tuple[str, ...] = ()
+    confinement_gaps: tuple[str, ...] = field(default=(), name="gaps")
     """What this level does not hold here, in sentences for a person."""
 
 
@@ -133,7 +133,7 @@ class ConfinedProcess(Protocol):
         """New sentences about what was refused, for whoever reads the output."""
         ...
 
-    def is_empty(self) -> bool:
+    def has_no_processes(self) -> bool:
         """Whether nothing is left inside."""
         ...
 

@@ -64,7 +64,7 @@ class Customizations(Protocol):
 class RuleStore(Protocol):
     """It reads and writes files: call it in a thread."""
 
-    def can_add(self, rule: PersistentRule) -> bool:
+    def would_enable_only(self, rule: PersistentRule) -> bool:
         """Whether adding the rule would allow what it says and nothing else."""
         ...
 
@@ -92,10 +92,10 @@ class Hooks(Protocol):
         """Look at the project's hooks again: a run begins."""
         ...
 
-    async def run(self, about: HookInput, names: Sequence[str]) -> HookReport:
+    async def run(self, hook_input: HookInput, tool_names: Sequence[str]) -> HookReport:
         """Run the hooks for this moment and tool one after the other, until one blocks.
 
-        `names` are all that the tool goes by. Raises nothing; cancelling it kills what runs.
+        `tool_names` are all that the tool goes by. Raises nothing; cancelling it kills what runs.
         """
         ...
 
@@ -138,9 +138,9 @@ class Mcp(Protocol):
         """How things stand: the very same tuple until something changes."""
         ...
 
-    async def wait_until_ready(self, patience: float) -> None:
+    async def wait_until_ready(self, timeout_s: float) -> None:
         """Notice what changed in the settings, start what is to be started, and wait while a
-        server connects for the first time, at most `patience` seconds since it was started."""
+        server connects for the first time, at most `timeout_s` seconds since it was started."""
         ...
 
     async def call_tool(

@@ -38,7 +38,7 @@ class Embedder(Protocol):
     """A model that turns texts into vectors, alike where the meaning is."""
 
     @property
-    def model(self) -> str:
+    def model_id(self) -> str:
         """Which one, and where: vectors of different models cannot be compared."""
         ...
 

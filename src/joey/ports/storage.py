@@ -19,7 +19,7 @@ class TaskMetadata(Struct, frozen=True, rename="camel", omit_defaults=True, kw_o
     title: str = ""
     workspace: str = ""
     mode: str = ""
-    protocol: str = ""
+    tool_protocol: str = field(default="", name="protocol")
     profile: str = "default"
     provider: str = ""
     base_url: str | None = None
@@ -35,7 +35,7 @@ class TaskMetadata(Struct, frozen=True, rename="camel", omit_defaults=True, kw_o
     cache_writes: int = 0
     cache_reads: int = 0
     total_cost: float = 0.0
-    seq: int = 0
+    snapshot_seq: int = field(default=0, name="seq")
     """Last journal record that the snapshot files include."""
     files_in_context: tuple[dict[str, object], ...] = ()
 
@@ -115,7 +115,7 @@ class Store(Protocol):
         """
         ...
 
-    def read_rows(self, task_id: str, limit: int) -> bytes:
+    def read_rows_json(self, task_id: str, limit: int) -> bytes:
         """The UI history of the last snapshot, a JSON array; nothing when there is none, or when
         it is longer than `limit`.
 
@@ -164,7 +164,7 @@ class TaskQuery(Struct, frozen=True, kw_only=True):
     workspace: str | None = None
     status: str | None = None
     """As people are shown it: a task that no process has open is not `running`."""
-    since: int | None = None
+    updated_since: int | None = None
     """Changed at or after this time, in milliseconds since 1970."""
     limit: int = 20
 
@@ -192,7 +192,7 @@ class TaskIndex(Protocol):
         """What the person should be told: one line each."""
         ...
 
-    def find(self, query: TaskQuery, *, refresh: bool = False) -> TaskPage:
+    def search(self, query: TaskQuery, *, refresh: bool = False) -> TaskPage:
         """One page. With `refresh` every folder is looked at, however recently that was done.
 
         Of `text` without a letter or a digit nothing is found.

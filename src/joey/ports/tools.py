@@ -76,6 +76,6 @@ class ToolContext(Struct, frozen=True):
     read_tracker: ReadTracker = field(default_factory=ReadTracker)
     """Which versions of files the model has seen."""
     capabilities: Capabilities = Capabilities()
-    depth: int = 0
+    subtask_depth: int = 0
     """How many tasks stand above the one that calls."""
     add_row: RowCallback = _ignore_row

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from joey.core.file_state import FileChange, FileDiff, FileStamp, LeftFile, MergeResult
+from joey.core.file_state import FileChange, FileDiff, FileStamp, LeftFile, WorktreeMergeResult
 from joey.core.path_access import PathAccess, ResolvedPath
 
 
@@ -28,11 +28,11 @@ class Files(Protocol):
 
     def resolve(self, path: str) -> ResolvedPath: ...
 
-    def can_hide_files(self) -> bool:
+    def may_have_hidden_files(self) -> bool:
         """Whether there may be files that the model must not see, as it is at the moment."""
         ...
 
-    async def read(self, place: ResolvedPath, limit: int | None = None, offset: int = 0) -> bytes:
+    async def read(self, path: ResolvedPath, limit: int | None = None, offset: int = 0) -> bytes:
         """The bytes of a regular file from `offset` on, at most `limit` of them.
 
         Raises:
@@ -40,22 +40,22 @@ class Files(Protocol):
         """
         ...
 
-    async def stat(self, place: ResolvedPath) -> FileStat: ...
+    async def stat(self, path: ResolvedPath) -> FileStat: ...
 
-    async def stat_all(self, places: Sequence[ResolvedPath]) -> Sequence[FileStat]:
+    async def stat_all(self, paths: Sequence[ResolvedPath]) -> Sequence[FileStat]:
         """What `stat` says of each; a file that cannot be looked at counts as missing."""
         ...
 
     async def write(
-        self, place: ResolvedPath, data: bytes, like: ResolvedPath | None = None
+        self, path: ResolvedPath, data: bytes, mode_source: ResolvedPath | None = None
     ) -> None:
         """Replace the file atomically, keeping its mode; parents are made.
 
-        A new file gets the mode of the file that it is `like`.
+        A new file gets the mode of the file that it is `mode_source`.
         """
         ...
 
-    async def remove(self, place: ResolvedPath) -> None:
+    async def remove(self, path: ResolvedPath) -> None:
         """Delete a regular file.
 
         Raises:
@@ -99,12 +99,12 @@ class Listing(Struct, frozen=True):
 
 class Search(Protocol):
     async def grep(
-        self, place: ResolvedPath, regex: str, file_pattern: str | None, limit: int
+        self, path: ResolvedPath, regex: str, file_pattern: str | None, limit: int
     ) -> SearchResult:
         """Raises ToolError when the expression is not one."""
         ...
 
-    async def list_directory(self, place: ResolvedPath, recursive: bool, limit: int) -> Listing: ...
+    async def list_directory(self, path: ResolvedPath, recursive: bool, limit: int) -> Listing: ...
 
 
 class Environment(Protocol):
@@ -195,7 +195,7 @@ class Checkpoints(Protocol):
         Raises CheckpointError: nothing, or only a part, was restored; the text says which."""
         ...
 
-    async def list_unrestorable(self, paths: Sequence[str]) -> Sequence[LeftFile]:
+    async def list_unrestorable_files(self, paths: Sequence[str]) -> Sequence[LeftFile]:
         """Which of these files are not kept. Raises CheckpointError."""
         ...
 
@@ -223,7 +223,9 @@ class Worktrees(Protocol):
         Raises ToolError."""
         ...
 
-    async def merge(self, name: str, refusal: Callable[[str], str] | None = None) -> MergeResult:
+    async def merge(
+        self, name: str, refusal: Callable[[str], str] | None = None
+    ) -> WorktreeMergeResult:
         """Commit what was done there, and bring it into the workspace if it fits: into the files,
         not into the index or a commit. If it does not fit, no file is touched; nor if `refusal`
         says of a path in the workspace why it may not be changed.

@@ -7,9 +7,9 @@ import re
 import msgspec
 
 from joey.core.events import ContextCondensed, ContextTruncated, RetryCountdown, ToolFinished
-from joey.errors import FailureCode, ProviderFailure, decode_provider_failure
+from joey.errors import FailureCode, ProviderFailureKind, decode_provider_failure
 
-COMMAND_TOOL = "execute_command"
+COMMAND_TOOL_NAME = "execute_command"
 
 FAILURE_TEXTS: dict[str, str] = {
     FailureCode.REPEATED_FAILURES: "stopped: the model kept making mistakes",
@@ -25,19 +25,20 @@ FAILURE_TEXTS: dict[str, str] = {
     FailureCode.SUBTASK_NOT_OPENED: "failed",
 }
 _PROVIDER_FAILURE_TEXTS = {
-    ProviderFailure.AUTH: "failed: the provider does not accept the key",
-    ProviderFailure.NOT_FOUND: "failed: the provider does not know the model or the address",
-    ProviderFailure.INVALID_REQUEST: "failed: the provider refused the request",
-    ProviderFailure.CONTEXT_OVERFLOW: "failed: the conversation is longer than the model can take",
-    ProviderFailure.QUOTA: "failed: the account has no credit left",
-    ProviderFailure.RATE_LIMIT: "failed: the provider gets too many requests; try again",
-    ProviderFailure.OVERLOAD: "failed: the provider is in trouble; try again",
-    ProviderFailure.NETWORK: "failed: the provider was not reached; try again",
-    ProviderFailure.MALFORMED_STREAM: "failed: the provider's answer was damaged; try again",
-    ProviderFailure.EMPTY_REPLY: "failed: the model's replies were empty; try again",
+    ProviderFailureKind.AUTH: "failed: the provider does not accept the key",
+    ProviderFailureKind.NOT_FOUND: "failed: the provider does not know the model or the address",
+    ProviderFailureKind.INVALID_REQUEST: "failed: the provider refused the request",
+    ProviderFailureKind.CONTEXT_OVERFLOW: "failed: the conversation is longer than the model "
+    "can take",
+    ProviderFailureKind.QUOTA: "failed: the account has no credit left",
+    ProviderFailureKind.RATE_LIMIT: "failed: the provider gets too many requests; try again",
+    ProviderFailureKind.OVERLOAD: "failed: the provider is in trouble; try again",
+    ProviderFailureKind.NETWORK: "failed: the provider was not reached; try again",
+    ProviderFailureKind.MALFORMED_STREAM: "failed: the provider's answer was damaged; try again",
+    ProviderFailureKind.EMPTY_REPLY: "failed: the model's replies were empty; try again",
 }
 
-FILE_CHANGE_TEXTS = {"removed": "deleted", "changed": "restored", "added": "created"}
+RESTORED_FILE_CHANGE_TEXTS = {"removed": "deleted", "changed": "restored", "added": "created"}
 """By how a file differs afterwards."""
 UNRESTORABLE_REASON_TEXTS = {
     "ignored": "ignored by git",
@@ -47,19 +48,19 @@ UNRESTORABLE_REASON_TEXTS = {
 """Why a file is not taken back."""
 
 
-_ERROR_TEXTS = {
+_ERROR_CODE_TEXTS = {
     "MODEL_NO_TOOLS_USED": "the model used no tool, and is reminded to",
     "MODEL_NO_ASSISTANT_MESSAGES": "the model's reply was empty",
 }
 _ERROR_TAGS_RE = re.compile(r"</?(?:error_details|error|feedback|retry_timer)>")
-_MODEL_DETAILS_RE = re.compile(
+_MODEL_ONLY_DETAILS_RE = re.compile(
     r"\n+(?:Search Content|Best Match Found|What is there|Recovery suggestions):\n"
 )
 """Where an error goes on with what only the model needs to put it right."""
 _SENTENCE_RE = re.compile(r".*?[.!?](?=\s+[A-Z]|$)", re.DOTALL)
 _NO_EXIT_CODE_RE = re.compile(r"still running|terminated by signal (\w+)")
 """Behind either comes what the command has printed, which may say anything."""
-_STATUS_PREFIX_RE = re.compile(r"\d{3}\n")
+_HTTP_STATUS_PREFIX_RE = re.compile(r"\d{3}\n")
 _PROPER_NAME_RE = re.compile(r"(?:I|Anthropic|Git|Ollama|Python|Roo)\b|\w+[A-Z_.]\w")
 """Words that keep their capital wherever they stand."""
 
@@ -87,10 +88,10 @@ def lower_first(text: str) -> str:
 
 def describe_error(text: str) -> str:
     """An error on the way, without the marks that are meant for programs and models."""
-    if known := _ERROR_TEXTS.get(text.strip()):
+    if known := _ERROR_CODE_TEXTS.get(text.strip()):
         return known
-    said = _ERROR_TAGS_RE.sub("", _unwrap_json(text)).strip()
-    evidence = _MODEL_DETAILS_RE.search(said)
+    said = _ERROR_TAGS_RE.sub("", _unwrap_json_error(text)).strip()
+    evidence = _MODEL_ONLY_DETAILS_RE.search(said)
     return said if evidence is None else _summarize_error(said[: evidence.start()])
 
 
@@ -104,7 +105,7 @@ def _summarize_error(said: str) -> str:
     return why
 
 
-def _unwrap_json(text: str) -> str:
+def _unwrap_json_error(text: str) -> str:
     """What an envelope of JSON says, if the text is one."""
     start = text.find("{")
     if start < 0:
@@ -130,9 +131,9 @@ def describe_command_exit(event: ToolFinished) -> str:
     return ""
 
 
-def find_signal(event: ToolFinished) -> str:
+def find_terminating_signal(event: ToolFinished) -> str:
     """The signal that ended a command; empty when none did."""
-    if event.tool != COMMAND_TOOL or event.exit_code is not None:
+    if event.tool != COMMAND_TOOL_NAME or event.exit_code is not None:
         return ""
     found = _NO_EXIT_CODE_RE.search(event.content[:400])
     return (found[1] or "") if found else ""
@@ -146,4 +147,8 @@ def describe_retry(event: RetryCountdown) -> str:
 
 def describe_provider_error(text: str) -> str:
     """Why a request failed: its sentence, without the number that precedes it for programs."""
-    return _STATUS_PREFIX_RE.sub("", text, count=1) if _STATUS_PREFIX_RE.match(text) else text
+    return (
+        _HTTP_STATUS_PREFIX_RE.sub("", text, count=1)
+        if _HTTP_STATUS_PREFIX_RE.match(text)
+        else text
+    )

@@ -41,7 +41,7 @@ class FollowUpQuestion(Struct, frozen=True):
     suggestions: tuple[SuggestedAnswer, ...] = field(default=(), name="suggest")
 
 
-class _LimitInfo(Struct, frozen=True):
+class _ReachedLimit(Struct, frozen=True):
     count: int | str = 0
     type: str = "requests"
 
@@ -62,7 +62,7 @@ def format_question(ask: AskOpened) -> str:
             numbered = (f"  {n}. {one.label}" for n, one in enumerate(asked.suggestions, 1))
             return sanitize("\n".join([asked.question, *numbered]))
         case AskKind.LIMIT_REACHED:
-            limit = msgspec.json.decode(ask.text or "{}", type=_LimitInfo)
+            limit = msgspec.json.decode(ask.text or "{}", type=_ReachedLimit)
             return f"The limit of {limit.count} {limit.type} is reached."
         case kind if kind in APPROVAL_ASKS:
             return ""

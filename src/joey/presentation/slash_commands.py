@@ -69,9 +69,9 @@ BUILT_IN_COMMANDS: tuple[BuiltInCommand, ...] = (
     BuiltInCommand("quit", "leave"),
 )
 COMMANDS_BY_NAME = {command.name: command for command in BUILT_IN_COMMANDS}
-UNLISTED_NAMES = frozenset({"condense", "quit"})
+UNLISTED_COMMAND_NAMES = frozenset({"condense", "quit"})
 LISTED_COMMANDS = tuple(
-    command for command in BUILT_IN_COMMANDS if command.name not in UNLISTED_NAMES
+    command for command in BUILT_IN_COMMANDS if command.name not in UNLISTED_COMMAND_NAMES
 )
 
 _MAX_ARGUMENTS = 2
@@ -94,7 +94,9 @@ def parse_command(text: str) -> tuple[BuiltInCommand, str] | None:
     return None
 
 
-def suggest_command(text: str, names: Iterable[str], *, may_be_path: bool = False) -> str | None:
+def explain_bad_command(
+    text: str, names: Iterable[str], *, may_be_path: bool = False
+) -> str | None:
     """What to say of a line that begins with a name which nobody knows, or that stands alone; None
     when it is fine, or may be a path (`/tmp`, too, if `may_be_path`) or a sentence."""
     name, *arguments = text.strip().split(" ")

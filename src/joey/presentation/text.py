@@ -28,10 +28,10 @@ _DELETED_CODE_POINTS = (
 )
 _BIDI_CODE_POINTS = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
 _INVISIBLE_CODE_POINTS = (0x200B, 0x2060, 0xFEFF, *range(0xE0000, 0xE0080))
-HIDDEN_CODE_POINTS = (*_BIDI_CODE_POINTS, *_INVISIBLE_CODE_POINTS)
+BIDI_AND_INVISIBLE_CODE_POINTS = (*_BIDI_CODE_POINTS, *_INVISIBLE_CODE_POINTS)
 _SANITIZE_TABLE: dict[int, str | None] = {
     **dict.fromkeys(_DELETED_CODE_POINTS),
-    **{code: f"<U+{code:04X}>" for code in HIDDEN_CODE_POINTS},
+    **{code: f"<U+{code:04X}>" for code in BIDI_AND_INVISIBLE_CODE_POINTS},
     **dict.fromkeys(range(0xD800, 0xE000), "\N{REPLACEMENT CHARACTER}"),
 }
 
@@ -51,7 +51,7 @@ def to_one_line(text: str, width: int = 100) -> str:
     return line if len(line) <= width else f"{line[: width - 1]}…"
 
 
-MIN_WIDTH = 20
+MIN_TERMINAL_WIDTH = 20
 _LINE_LEAD_RE = re.compile(r"\s*(?:(?:[-*+•●│$!›✓✗·~?]|\d{1,3}[.)]|joey:) +|[+-]\s*)?")
 _WORD_RE = re.compile(r"\S+")
 
@@ -70,7 +70,7 @@ def get_terminal_width(stream: TextIO | None) -> int | None:
     try:
         if stream is None or not stream.isatty():
             return None
-        return max(MIN_WIDTH, os.get_terminal_size(stream.fileno()).columns or 80)
+        return max(MIN_TERMINAL_WIDTH, os.get_terminal_size(stream.fileno()).columns or 80)
     except (OSError, ValueError):
         return None
 

@@ -10,7 +10,7 @@ import msgspec
 from rich.text import Text
 
 from joey.core.text import split_lines
-from joey.presentation.phrases import COMMAND_TOOL
+from joey.presentation.phrases import COMMAND_TOOL_NAME
 from joey.presentation.text import find_line_breaks, sanitize, to_one_line
 
 MAX_DIFF_LINES = 40
@@ -24,20 +24,22 @@ CUSTOM_TOOL_KIND = "customTool"
 _DETAIL_KEYS = ("path", "regex", "query", "mode", "command", "skill")
 
 
-def render_card(tool: str, text: str, path: str | None, diff: str | None, *, is_ask: bool) -> Text:
+def render_call_card(
+    tool: str, text: str, path: str | None, diff: str | None, *, is_ask: bool
+) -> Text:
     """A headline, and below it the change if there is one. A command is always shown whole."""
     shown = render_headline(tool, text, path)
     limit = MAX_ASK_DIFF_LINES if is_ask else MAX_DIFF_LINES
     if change := extract_change(tool, text, diff):
         shown.append("\n").append_text(render_diff(change, limit))
     elif message := extract_subtask_message(text):
-        shown.append("\n").append_text(_render_quoted(message, limit))
+        shown.append("\n").append_text(_render_indented(message, limit))
     return shown
 
 
 def render_headline(tool: str, text: str, path: str | None) -> Text:
     """What is done, to what; the command itself, or the arguments of a call to a server."""
-    if tool == COMMAND_TOOL:
+    if tool == COMMAND_TOOL_NAME:
         command = sanitize(text).replace("\n", "\n  ")
         return Text.assemble(("$ ", "bold cyan"), (command, "bold"))
     row = decode_row(text)
@@ -59,7 +61,7 @@ def render_headline(tool: str, text: str, path: str | None) -> Text:
 
 def extract_change(tool: str, text: str, diff: str | None) -> str:
     """What a call does to files, if it changes any."""
-    if tool == COMMAND_TOOL:
+    if tool == COMMAND_TOOL_NAME:
         return ""
     row = decode_row(text)
     if _is_mcp_call(row) or row.get("tool") in ("finishTask", CUSTOM_TOOL_KIND):
@@ -117,7 +119,7 @@ def render_diff(diff: str, limit: int) -> Text:
     return shown
 
 
-def _render_quoted(text: str, limit: int) -> Text:
+def _render_indented(text: str, limit: int) -> Text:
     """What a subtask is told."""
     lines = split_lines(sanitize(text))
     shown = "\n".join(f"  {line}" for line in lines[:limit])

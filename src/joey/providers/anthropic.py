@@ -24,12 +24,12 @@ from joey.core.messages import (
     Chunk,
     ImageBlock,
     Message,
-    ReasoningBlock,
     ReasoningChunk,
     StopChunk,
     TextBlock,
     TextChunk,
     ToolResultBlock,
+    UnsignedReasoningBlock,
     Usage,
     UsageChunk,
 )
@@ -37,7 +37,7 @@ from joey.core.models import ModelInfo, ModelRequest, ToolSpec
 from joey.core.settings import ModelRoute, Profile
 from joey.ports import Provider
 from joey.providers import errors
-from joey.providers.conversation_encoder import ConversationEncoder
+from joey.providers.conversation_encoder import IncrementalConversationEncoder
 from joey.providers.errors import ServiceInfo, build_service_info
 from joey.providers.http_client import HttpClient
 from joey.providers.registry import build_endpoint_url, find_provider_spec
@@ -119,7 +119,7 @@ class AnthropicRequestBuilder:
         self._is_legacy = legacy
         self._body_prefix = _encode_json(_build_parameters(profile, model, legacy=legacy))[:-1]
         marks = _MAX_CACHE_MARKS if model.supports_prompt_cache else 0
-        self._conversation_encoder = ConversationEncoder(
+        self._conversation_encoder = IncrementalConversationEncoder(
             self._encode_message, marks, _is_user_message
         )
         self._cached_system: tuple[str, bytes] = ("", b"")
@@ -127,7 +127,7 @@ class AnthropicRequestBuilder:
 
     def build_body(self, request: ModelRequest) -> list[bytes]:
         """In pieces, to be sent one after the other."""
-        system = self._encode_system(request.system)
+        system = self._encode_system(request.system_prompt)
         messages = self._conversation_encoder.encode_conversation(request.messages)
         parts = [self._body_prefix, system, b',"messages":[', *messages, b"]"]
         if request.tools:
@@ -183,7 +183,7 @@ def _is_sendable(block: Block) -> bool:
     match block:
         case TextBlock():
             return bool(block.text.strip())
-        case ReasoningBlock():
+        case UnsignedReasoningBlock():
             return False
         case _:
             return True
@@ -309,11 +309,11 @@ class AnthropicStreamDecoder:
         self._uncached_input_tokens = self._cache_write_tokens = self._cache_read_tokens = (
             self._output_tokens
         ) = 0
-        self.is_complete = False
+        self.is_answer_complete = False
 
     @property
-    def is_final(self) -> bool:
-        return self.is_complete
+    def is_stream_finished(self) -> bool:
+        return self.is_answer_complete
 
     def feed(self, event: ServerSentEvent) -> Iterable[Chunk]:
         said = self._parse_event(event)
@@ -333,7 +333,7 @@ class AnthropicStreamDecoder:
             case "message_delta":
                 return self._handle_message_delta(said)
             case "message_stop":
-                self.is_complete = True
+                self.is_answer_complete = True
                 return ()
             case "error":
                 raise errors.build_stream_error(self._service, said.error)
@@ -348,11 +348,13 @@ class AnthropicStreamDecoder:
             kind = _read_event_type(event.data)
             if kind not in _KNOWN_EVENT_TYPES:
                 return None
-            raise errors.build_malformed_error(self._service, f"an odd {kind} event") from error
+            raise errors.build_malformed_response_error(
+                self._service, f"an odd {kind} event"
+            ) from error
         except errors.JSON_DECODE_ERRORS as error:
             if event.event == "ping":
                 return None
-            raise errors.build_malformed_error(
+            raise errors.build_malformed_response_error(
                 self._service, "an event that is not JSON"
             ) from error
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, cast
 from msgspec import Struct
 
 from joey.core.text import compile_regex
-from joey.errors import UNREACHABLE_CODE, ConfigError, ProviderError, ProviderFailure
+from joey.errors import UNREACHABLE_CODE, ConfigError, ProviderError, ProviderFailureKind
 from joey.providers.http_reader import ProtocolError, ResponseEnd, ResponseHead, ResponseReader
 
 if TYPE_CHECKING:
@@ -188,13 +188,13 @@ async def connect(
         if opened is not None:
             opened.abort()
         if isinstance(error, OSError):  # TimeoutError and the errors of TLS among them
-            text = describe_failure(error, first, connect_timeout)
+            text = describe_connection_failure(error, first, connect_timeout)
             code = (
                 UNREACHABLE_CODE
                 if _is_refused(error) or isinstance(error, socket.gaierror)
                 else None
             )
-            raise ProviderError(text, failure=ProviderFailure.NETWORK, code=code) from error
+            raise ProviderError(text, failure=ProviderFailureKind.NETWORK, code=code) from error
         raise
 
 
@@ -227,7 +227,7 @@ async def _open_tunnel(connection: HttpConnection, target: HttpAddress, proxy: H
     raise ProviderError(
         f"The proxy {proxy.host_and_port} refused to connect to {target.host_and_port}"
         f" ({head.status} {head.reason}).{advice}",
-        failure=ProviderFailure.NETWORK,
+        failure=ProviderFailureKind.NETWORK,
         status=head.status,
     )
 
@@ -247,7 +247,7 @@ async def _read_tunnel_response(connection: HttpConnection, proxy: HttpAddress) 
     except ProtocolError as error:
         raise ProviderError(
             f"{proxy.host_and_port} does not answer like a proxy ({error}). Check HTTPS_PROXY.",
-            failure=ProviderFailure.NETWORK,
+            failure=ProviderFailureKind.NETWORK,
         ) from error
     match events:
         case [ResponseHead() as head] | [ResponseHead() as head, ResponseEnd()]:
@@ -256,7 +256,7 @@ async def _read_tunnel_response(connection: HttpConnection, proxy: HttpAddress) 
             raise ConnectionResetError("the proxy sent no answer")
 
 
-def describe_failure(error: OSError, address: HttpAddress, seconds: float) -> str:
+def describe_connection_failure(error: OSError, address: HttpAddress, seconds: float) -> str:
     """Why there is no connection, for a person, with what to do about it."""
     where = address.host_and_port
     if isinstance(error, TimeoutError):

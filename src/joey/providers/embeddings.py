@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from joey.core.settings import Profile
-from joey.errors import UNREACHABLE_CODE, ConfigError, ProviderError, ProviderFailure
+from joey.errors import UNREACHABLE_CODE, ConfigError, ProviderError, ProviderFailureKind
 from joey.ports import Embedder
 from joey.providers import errors
 from joey.providers.errors import build_service_info
@@ -24,9 +24,9 @@ FIRST_RETRY_DELAY_S = 0.5
 MAX_RETRY_DELAY_S = 20.0
 _MAX_RESPONSE_BYTES = 64 * 1024 * 1024
 _RETRYABLE_FAILURES = (
-    ProviderFailure.RATE_LIMIT,
-    ProviderFailure.OVERLOAD,
-    ProviderFailure.NETWORK,
+    ProviderFailureKind.RATE_LIMIT,
+    ProviderFailureKind.OVERLOAD,
+    ProviderFailureKind.NETWORK,
 )
 _CHAT_PATH = "/chat/completions"
 
@@ -71,7 +71,7 @@ class EmbeddingClient:
         self._headers = {**own, "user-agent": "joey", **key, **profile.headers}
 
     @property
-    def model(self) -> str:
+    def model_id(self) -> str:
         return f"{self._model} at {self._service.address}"
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
@@ -118,12 +118,12 @@ class EmbeddingClient:
         try:
             items = sorted(_response_decoder.decode(answer).data, key=lambda item: item.index)
         except (msgspec.ValidationError, *errors.JSON_DECODE_ERRORS) as error:
-            raise errors.build_malformed_error(
+            raise errors.build_malformed_response_error(
                 self._service, "something else than vectors"
             ) from error
         if len(items) != count:
             what = f"{len(items)} vectors for {count} texts"
-            raise errors.build_malformed_error(self._service, what)
+            raise errors.build_malformed_response_error(self._service, what)
         return [item.embedding for item in items]
 
 

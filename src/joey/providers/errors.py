@@ -18,7 +18,7 @@ from msgspec import Struct
 from joey.core.redaction import redact_secrets, remove_secrets
 from joey.core.settings import ModelRoute, Profile
 from joey.core.text import compile_regex
-from joey.errors import ProviderError, ProviderFailure
+from joey.errors import ProviderError, ProviderFailureKind
 from joey.providers.connection import parse_url
 from joey.providers.registry import find_provider_spec
 
@@ -44,15 +44,15 @@ _QUOTA_RE = compile_regex(
 )
 _RETRY_DELAY_RE = compile_regex(r'retryDelay\\*"\s*:\s*\\*"(\d+(?:\.\d+)?)s')
 
-_FAILURE_BY_STATUS: dict[int, ProviderFailure] = {
-    401: ProviderFailure.AUTH,
-    402: ProviderFailure.QUOTA,
-    403: ProviderFailure.AUTH,
-    404: ProviderFailure.NOT_FOUND,
-    408: ProviderFailure.OVERLOAD,
-    409: ProviderFailure.OVERLOAD,
-    425: ProviderFailure.OVERLOAD,
-    429: ProviderFailure.RATE_LIMIT,
+_FAILURE_BY_STATUS: dict[int, ProviderFailureKind] = {
+    401: ProviderFailureKind.AUTH,
+    402: ProviderFailureKind.QUOTA,
+    403: ProviderFailureKind.AUTH,
+    404: ProviderFailureKind.NOT_FOUND,
+    408: ProviderFailureKind.OVERLOAD,
+    409: ProviderFailureKind.OVERLOAD,
+    425: ProviderFailureKind.OVERLOAD,
+    429: ProviderFailureKind.RATE_LIMIT,
 }
 _STATUS_BY_CODE: dict[str, int] = {
     "authentication_error": 401,
@@ -115,7 +115,7 @@ def build_service_info(profile: Profile, url: str, route: ModelRoute | None = No
         base_url=profile.base_url or "",
         base_url_source=source,
         api_key=profile.api_key,
-        key_variable=kind.key_variable,
+        key_variable=kind.preferred_key_variable,
         header_values=tuple(profile.headers.values()),
     )
 
@@ -157,21 +157,21 @@ def build_stream_error(service: ServiceInfo, error: Any) -> ProviderError:
     )
 
 
-def build_malformed_error(service: ServiceInfo, description: str) -> ProviderError:
+def build_malformed_response_error(service: ServiceInfo, description: str) -> ProviderError:
     return ProviderError(
         f"{service.provider_name} ({service.address}) sent {service.redact(description)}. Try "
         "again; if"
         " it happens every time, check the base URL and the provider.",
-        failure=ProviderFailure.MALFORMED_STREAM,
+        failure=ProviderFailureKind.MALFORMED_STREAM,
     )
 
 
-def build_truncated_error(service: ServiceInfo) -> ProviderError:
+def build_truncated_stream_error(service: ServiceInfo) -> ProviderError:
     return ProviderError(
         f"{service.provider_name} ({service.address}) ended the stream before the answer was "
         "complete."
         " Try again.",
-        failure=ProviderFailure.NETWORK,
+        failure=ProviderFailureKind.NETWORK,
     )
 
 
@@ -252,15 +252,15 @@ def _build_provider_error(
     )
 
 
-def _classify_failure(status: int, said: _ErrorDetails) -> ProviderFailure:
+def _classify_failure(status: int, said: _ErrorDetails) -> ProviderFailureKind:
     text = f"{said.code or ''} {said.message}"
     if status not in (401, 403, 404, 429) and is_context_overflow(text):
-        return ProviderFailure.CONTEXT_OVERFLOW
+        return ProviderFailureKind.CONTEXT_OVERFLOW
     if status in (400, 403, 429) and _QUOTA_RE.search(text):
-        return ProviderFailure.QUOTA
+        return ProviderFailureKind.QUOTA
     if status in _FAILURE_BY_STATUS:
         return _FAILURE_BY_STATUS[status]
-    return ProviderFailure.OVERLOAD if status >= 500 else ProviderFailure.INVALID_REQUEST
+    return ProviderFailureKind.OVERLOAD if status >= 500 else ProviderFailureKind.INVALID_REQUEST
 
 
 def is_context_overflow(text: str) -> bool:
@@ -272,27 +272,27 @@ def is_context_overflow(text: str) -> bool:
 
 
 def _format_error_message(
-    service: ServiceInfo, failure: ProviderFailure, status: int, said: _ErrorDetails
+    service: ServiceInfo, failure: ProviderFailureKind, status: int, said: _ErrorDetails
 ) -> str:
     who = f"{service.provider_name} ({service.address})"
     says = _format_error_details(service, status, said)
     match failure:
-        case ProviderFailure.AUTH if service.api_key is None:
+        case ProviderFailureKind.AUTH if service.api_key is None:
             return f"{who} wants an API key, and none is set. {_format_key_hint(service)} {says}"
-        case ProviderFailure.AUTH:
+        case ProviderFailureKind.AUTH:
             return f"{who} does not accept the API key. {_format_key_hint(service)} {says}"
-        case ProviderFailure.NOT_FOUND:
+        case ProviderFailureKind.NOT_FOUND:
             return (
                 f"{who} does not know the model {service.model!r}, or not this address. Check"
                 f" the model (joey models lists them){_format_address_hint(service)}. {says}"
             )
-        case ProviderFailure.CONTEXT_OVERFLOW:
+        case ProviderFailureKind.CONTEXT_OVERFLOW:
             return f"The conversation is longer than {service.model} can take. {says}"
-        case ProviderFailure.QUOTA:
+        case ProviderFailureKind.QUOTA:
             return f"The account at {who} has no credit left for this. {says}"
-        case ProviderFailure.RATE_LIMIT:
+        case ProviderFailureKind.RATE_LIMIT:
             return f"{who} gets too many requests at the moment. {says}"
-        case ProviderFailure.OVERLOAD:
+        case ProviderFailureKind.OVERLOAD:
             return f"{who} is in trouble at the moment. {says}"
         case _:
             return f"{who} refused the request. {says}"
@@ -331,6 +331,6 @@ def _build_redirect_error(service: ServiceInfo, status: int, location: str) -> P
     return ProviderError(
         f"{service.provider_name} ({service.address}) has moved ({status}).{goal} Set"
         f" {_describe_address_source(service)} to the address where it answers.",
-        failure=ProviderFailure.NOT_FOUND,
+        failure=ProviderFailureKind.NOT_FOUND,
         status=status,
     )

@@ -20,13 +20,13 @@ from joey.core.messages import (
     Chunk,
     ImageBlock,
     Message,
-    ReasoningBlock,
     ReasoningChunk,
     StopChunk,
     TextBlock,
     TextChunk,
     ToolResultBlock,
     ToolUseBlock,
+    UnsignedReasoningBlock,
     Usage,
     UsageChunk,
 )
@@ -35,7 +35,7 @@ from joey.core.settings import ModelRoute, Profile
 from joey.ports import Provider
 from joey.providers import errors
 from joey.providers.connection import parse_url
-from joey.providers.conversation_encoder import ConversationEncoder
+from joey.providers.conversation_encoder import IncrementalConversationEncoder
 from joey.providers.errors import ServiceInfo, build_service_info
 from joey.providers.http_client import HttpClient
 from joey.providers.registry import build_endpoint_url, find_provider_spec
@@ -83,7 +83,7 @@ _CACHE_CONTROL = {"cache_control": {"type": "ephemeral"}}
 _MAX_CACHE_MARKS = 2
 _IMAGE_PLACEHOLDER = {"type": "text", "text": "[An image was here; this model takes no images.]"}
 _DEVELOPER_ROLE_MODELS_RE = re.compile(r"(?:.*/)?o[134](?:-.*)?")
-_NO_REASONING_WITH_TOOLS_RE = re.compile(r"gpt-(?:5\.(?:[6-9]|\d\d)|[6-9]|\d\d)(?:[.-].*)?")
+_NO_REASONING_WITH_TOOLS_MODELS_RE = re.compile(r"gpt-(?:5\.(?:[6-9]|\d\d)|[6-9]|\d\d)(?:[.-].*)?")
 """Models whose chat endpoint at OpenAI takes tools only with reasoning switched off."""
 
 
@@ -97,7 +97,7 @@ class OpenAiRequestBuilder:
         self._model_id = profile.model or model.id
         self._uses_developer_role = _DEVELOPER_ROLE_MODELS_RE.fullmatch(self._model_id) is not None
         marks = _MAX_CACHE_MARKS if model.supports_prompt_cache else 0
-        self._conversation_encoder = ConversationEncoder(
+        self._conversation_encoder = IncrementalConversationEncoder(
             self._encode_message, marks, _has_user_content
         )
         self._cached_system: tuple[str | None, bytes] = (None, b"")
@@ -106,9 +106,9 @@ class OpenAiRequestBuilder:
     def build_body(self, request: ModelRequest) -> list[bytes]:
         """In pieces, to be sent one after the other."""
         messages = self._conversation_encoder.encode_conversation(request.messages)
-        if request.system:
+        if request.system_prompt:
             messages = [
-                self._encode_system(request.system),
+                self._encode_system(request.system_prompt),
                 *([b",", *messages] if messages else []),
             ]
         parts = [self._encode_body_prefix(), b',"messages":[', *messages, b'],"stream":true']
@@ -139,7 +139,7 @@ class OpenAiRequestBuilder:
         if (
             with_tools
             and self._host == "api.openai.com"
-            and _NO_REASONING_WITH_TOOLS_RE.fullmatch(self._model_id)
+            and _NO_REASONING_WITH_TOOLS_MODELS_RE.fullmatch(self._model_id)
         ):
             return "none"
         return None
@@ -216,7 +216,7 @@ def _convert_assistant_message(message: Message, model: ModelInfo) -> list[dict[
     if message.reasoning_content is not UNSET:
         wire["reasoning_content"] = message.reasoning_content
     elif model.preserve_reasoning:
-        thoughts = [block.text for block in blocks if isinstance(block, ReasoningBlock)]
+        thoughts = [block.text for block in blocks if isinstance(block, UnsignedReasoningBlock)]
         if any(thoughts):
             wire["reasoning_content"] = "\n".join(thoughts)
     if message.reasoning_details is not UNSET:
@@ -260,9 +260,9 @@ def _mark_last_text_for_cache(wire: list[dict[str, Any]]) -> None:
         if item["role"] != "user":
             continue
         parts = item["content"]
-        for place in reversed(range(len(parts))):
-            if parts[place]["type"] == "text":
-                parts[place] = parts[place] | _CACHE_CONTROL
+        for index in reversed(range(len(parts))):
+            if parts[index]["type"] == "text":
+                parts[index] = parts[index] | _CACHE_CONTROL
                 return
         parts.append({"type": "text", "text": "...", **_CACHE_CONTROL})
         return
@@ -347,12 +347,12 @@ class OpenAiStreamDecoder:
         self._service = service
         self._call_indexer = _ToolCallIndexer()
         self._reasoning_merger = _ReasoningDetailsMerger()
-        self.is_complete = False
-        self.is_final = False
+        self.is_answer_complete = False
+        self.is_stream_finished = False
 
     def feed(self, event: ServerSentEvent) -> Iterable[Chunk]:
         if event.data == b"[DONE]":
-            self.is_complete = self.is_final = True
+            self.is_answer_complete = self.is_stream_finished = True
             return self._reasoning_merger.take_chunks()
         said = self._parse_chunk(event)
         if said.error:
@@ -374,9 +374,13 @@ class OpenAiStreamDecoder:
         try:
             return _decode_chunk(event.data)
         except msgspec.ValidationError as error:
-            raise errors.build_malformed_error(self._service, f"an odd chunk ({error})") from error
+            raise errors.build_malformed_response_error(
+                self._service, f"an odd chunk ({error})"
+            ) from error
         except errors.JSON_DECODE_ERRORS as error:
-            raise errors.build_malformed_error(self._service, "a chunk that is not JSON") from error
+            raise errors.build_malformed_response_error(
+                self._service, "a chunk that is not JSON"
+            ) from error
 
     def _handle_delta(self, delta: _ChoiceDelta, chunks: list[Chunk]) -> None:
         if details := delta.reasoning_details:
@@ -395,7 +399,7 @@ class OpenAiStreamDecoder:
             chunks.append(self._call_indexer.convert_delta(call))
 
     def _handle_finish(self, reason: str, response_id: str | None, chunks: list[Chunk]) -> None:
-        self.is_complete = True
+        self.is_answer_complete = True
         chunks += self._reasoning_merger.take_chunks()
         if reason != _LENGTH_FINISH_REASON:
             chunks += [CallEndChunk(index) for index in self._call_indexer.take_open_indexes()]
@@ -465,12 +469,12 @@ class _ReasoningDetailsMerger:
                     item[name] = value
 
     def take_chunks(self) -> list[Chunk]:
-        items = [item for item in self._items.values() if _is_complete_item(item)]
+        items = [item for item in self._items.values() if _is_complete_reasoning_item(item)]
         self._items = {}
         return [ReasoningChunk(details=tuple(items))] if items else []
 
 
-def _is_complete_item(item: dict[str, Any]) -> bool:
+def _is_complete_reasoning_item(item: dict[str, Any]) -> bool:
     return item.get("type") != "reasoning.encrypted" or bool(item.get("data"))
 
 

@@ -47,7 +47,7 @@ class ProviderSpec(Struct, frozen=True):
     """Runs on the user's own machine: no key, no price."""
 
     @property
-    def key_variable(self) -> str | None:
+    def preferred_key_variable(self) -> str | None:
         return self.key_variables[0] if self.key_variables else None
 
 
@@ -316,7 +316,7 @@ _LOCAL_MODELS = {
     "smollm2": _ModelRow(8, 2, flags="bn"),
 }
 _HOSTED_MODELS = {**_CLAUDE_MODELS, **_GPT_MODELS, **_OTHER_HOSTED_MODELS}
-_EDIT_TOOL_BY_MODEL_RE = (
+_EDIT_TOOLS_BY_MODEL_PATTERN = (
     (compile_regex(r"openai/|(?:^|[/:])(?:gpt-|chatgpt-|codex|o\d(?:-|$))"), "apply_patch"),
     (compile_regex(r"x-ai/|(?:^|/)grok"), "search_replace"),
     (compile_regex(r"(?:^|/)gemini"), "edit"),
@@ -333,7 +333,7 @@ def find_model_info(provider: str, model: str) -> ModelInfo:
     """
     kind = find_provider_spec(provider)
     return structs.replace(
-        _find_listed_model(kind, model), preferred_edit_tool=_choose_edit_tool(kind, model)
+        _find_model_or_default(kind, model), preferred_edit_tool=_choose_edit_tool(kind, model)
     )
 
 
@@ -348,7 +348,7 @@ def list_model_ids(provider: str) -> tuple[str, ...]:
             return ()
 
 
-def _find_listed_model(kind: ProviderSpec, model: str) -> ModelInfo:
+def _find_model_or_default(kind: ProviderSpec, model: str) -> ModelInfo:
     if kind.is_local:
         row = _LOCAL_MODELS.get(model.lower().rpartition("/")[2].partition(":")[0])
         info = row.to_model_info(model) if row else _build_default_model_info(kind, model)
@@ -359,7 +359,7 @@ def _find_listed_model(kind: ProviderSpec, model: str) -> ModelInfo:
 
 def _choose_edit_tool(kind: ProviderSpec, model: str) -> str:
     name = model.lower()
-    for pattern, tool in _EDIT_TOOL_BY_MODEL_RE:
+    for pattern, tool in _EDIT_TOOLS_BY_MODEL_PATTERN:
         if pattern.search(name):
             return tool
     return _EDIT_TOOL_BY_PROVIDER.get(kind.name, "apply_diff")

@@ -27,12 +27,12 @@ class StreamDecoder(Protocol):
         ...
 
     @property
-    def is_complete(self) -> bool:
+    def is_answer_complete(self) -> bool:
         """The service has said that the answer ends here."""
         ...
 
     @property
-    def is_final(self) -> bool:
+    def is_stream_finished(self) -> bool:
         """Nothing more is to come, not even usage."""
         ...
 
@@ -77,11 +77,11 @@ class SseTransport:
                     chunk for event in events for chunk in decoder.feed(event)
                 ):
                     yield chunk
-                if decoder.is_final:
+                if decoder.is_stream_finished:
                     await response.drain()
                     return
-            if not decoder.is_complete:
-                raise errors.build_truncated_error(self._service)
+            if not decoder.is_answer_complete:
+                raise errors.build_truncated_stream_error(self._service)
 
     async def close(self) -> None:
         await self._http.close()
@@ -91,7 +91,7 @@ class SseTransport:
             try:
                 return await response.read()
             except ProviderError:
-                if decoder.is_complete:
+                if decoder.is_answer_complete:
                     return b""  # the answer is whole: only what may follow it is lost
                 raise
 
@@ -100,13 +100,17 @@ class SseTransport:
         if response.status != 200:
             raise await self._read_response_error(response)
         if response.headers.get("content-encoding", "identity") != "identity":
-            raise errors.build_malformed_error(
+            raise errors.build_malformed_response_error(
                 self._service, "a compressed stream, which was not asked for"
             )
         if "html" in kind:
-            raise errors.build_malformed_error(self._service, "a web page instead of a stream")
+            raise errors.build_malformed_response_error(
+                self._service, "a web page instead of a stream"
+            )
         if "json" in kind:
-            raise self._build_document_error(await response.read_all(errors.MAX_ERROR_BODY_BYTES))
+            raise self._build_json_response_error(
+                await response.read_all(errors.MAX_ERROR_BODY_BYTES)
+            )
 
     async def _read_response_error(self, response: HttpResponse) -> ProviderError:
         try:
@@ -115,7 +119,7 @@ class SseTransport:
             body = b""  # the status says more than the loss of its explanation
         return errors.build_response_error(self._service, response.status, response.headers, body)
 
-    def _build_document_error(self, body: bytes) -> ProviderError:
+    def _build_json_response_error(self, body: bytes) -> ProviderError:
         """Some gateways report failures with a status that means success."""
         try:
             parsed: Any = msgspec.json.decode(body)
@@ -123,4 +127,6 @@ class SseTransport:
             parsed = None
         if isinstance(parsed, dict) and parsed.get("error"):
             return errors.build_stream_error(self._service, parsed["error"])
-        return errors.build_malformed_error(self._service, "a JSON document instead of a stream")
+        return errors.build_malformed_response_error(
+            self._service, "a JSON document instead of a stream"
+        )

@@ -41,25 +41,25 @@ class Token:
         return "Token(…)"
 
 
-def find_token(home: Path, env: Mapping[str, str], file: Path | None = None) -> Token:
+def load_or_create_token(home: Path, env: Mapping[str, str], file: Path | None = None) -> Token:
     """The token from the environment, from a file, or kept from an earlier start; else a new one.
 
     Raises:
         ConfigError
     """
     if value := env.get(TOKEN_ENV_VAR, "").strip():
-        return _validate_token(value, TOKEN_ENV_VAR)
+        return _parse_token(value, TOKEN_ENV_VAR)
     if file is not None:
-        return _validate_token(_read_token_file(file), str(file))
+        return _parse_token(_read_token_file(file), str(file))
     stored = home / TOKEN_FILE_NAME
     if stored.exists():
-        return _validate_token(_read_token_file(stored), str(stored))
+        return _parse_token(_read_token_file(stored), str(stored))
     token = secrets.token_urlsafe(32)
     _write_token_file(stored, token)
     return Token(token)
 
 
-def _validate_token(value: str, where: str) -> Token:
+def _parse_token(value: str, where: str) -> Token:
     if len(value) < MIN_TOKEN_CHARS or not value.isascii() or not value.isprintable():
         raise ConfigError(
             f"The token in {where} is not usable: take at least {MIN_TOKEN_CHARS} printable ASCII"

@@ -25,7 +25,7 @@ from websockets.frames import Frame, Opcode
 
 from joey.core.events import TRANSIENT_EVENTS, RetryCountdown
 from joey.core.history.ui import RowChange
-from joey.core.wire.encoder import FrameEncoder, ReplayNormalizer, get_row_ts
+from joey.core.wire.encoder import FrameEncoder, ReplayNormalizer, get_payload_row_ts
 from joey.core.wire.events import MessagePayload, ResyncPayload
 from joey.core.wire.frames import EventFrame, ResponseFrame, encode_frame
 from joey.engine.bus import NumberedEvent
@@ -33,9 +33,9 @@ from joey.engine.task import Task
 
 
 class Broadcast:
-    def __init__(self, frame: EventFrame, row: int | None = None) -> None:
+    def __init__(self, frame: EventFrame, row_ts: int | None = None) -> None:
         self.frame = frame
-        self.row_ts = row
+        self.row_ts = row_ts
         """The growing row that it shows; a later one of the same row may take its place."""
 
     @cached_property
@@ -80,7 +80,7 @@ class TaskFeed:
     @property
     def seq(self) -> int:
         """The last record that was told."""
-        return self._encoder.seq
+        return self._encoder.last_seq
 
     def start(self, on_end: Callable[[], None]) -> None:
         """Tell from now on; `on_end` is called when the task was closed and all is told."""
@@ -106,29 +106,29 @@ class TaskFeed:
     async def _read_events(self) -> None:
         async for numbered in self._subscription:
             try:
-                self._handle(numbered)
+                self._handle_event(numbered)
             except Exception:
                 log.exception("task %s: an event could not be told", self.task.id)
         for timer in self._update_timers.values():
             timer.cancel()
 
-    def _handle(self, numbered: NumberedEvent) -> None:
+    def _handle_event(self, numbered: NumberedEvent) -> None:
         event = numbered.event
         if type(event) not in TRANSIENT_EVENTS:
-            self._handle_durable(numbered)
+            self._handle_durable_event(numbered)
             return
         for change in self._encoder.apply_transient(event):
             self._schedule_row_update(change)
         if isinstance(event, RetryCountdown):
             self._broadcast(Broadcast(self._encoder.encode_countdown(event)))
 
-    def _handle_durable(self, numbered: NumberedEvent) -> None:
+    def _handle_durable_event(self, numbered: NumberedEvent) -> None:
         for frame in self._encoder.encode(numbered.seq, numbered.event):
             self.frames.append(frame)
             # A frame that is not the last of its record counts as told when its record is.
             self._frame_seqs.append(numbered.seq)
             if isinstance(frame.payload, MessagePayload):
-                self._cancel_row_update(get_row_ts(frame.payload))
+                self._cancel_row_update(get_payload_row_ts(frame.payload))
             if numbered.seq > self.task.bus.opened_at_seq:
                 self._broadcast(Broadcast(frame))
 
@@ -195,7 +195,7 @@ class _ReplayCursor:
     def __init__(self, source: ReplaySource, since: int) -> None:
         self.source = source
         self.position = source.find_index_after(since)
-        self.replay = ReplayNormalizer()
+        self.normalizer = ReplayNormalizer()
         self.is_started = False
 
     def read_next(self) -> EventFrame | None:
@@ -203,11 +203,11 @@ class _ReplayCursor:
             return None
         frame = self.source.frames[self.position]
         self.position += 1
-        return self.replay.normalize(frame)
+        return self.normalizer.normalize(frame)
 
 
 class _QueuedPacket:
-    __slots__ = ("broadcast", "cursor", "packet")
+    __slots__ = ("broadcast", "packet", "replay_cursor")
 
     def __init__(
         self,
@@ -218,17 +218,17 @@ class _QueuedPacket:
         self.packet = packet
         """None when another item took its place."""
         self.broadcast = broadcast
-        self.cursor = cursor
+        self.replay_cursor = cursor
 
 
-SourceFinder = Callable[[str], ReplaySource | None]
+ReplaySourceFinder = Callable[[str], ReplaySource | None]
 
 
 class SendQueue:
     def __init__(
         self,
         transport: ClientTransport,
-        find_source: SourceFinder,
+        find_source: ReplaySourceFinder,
         on_resync: Callable[[], None],
         drain_timeout_s: float,
     ) -> None:
@@ -324,8 +324,8 @@ class SendQueue:
                 continue
             self._subtract_from_totals(item)
             self._transport.write(item.packet)
-            if item.cursor is not None:
-                item.cursor.is_started = True
+            if item.replay_cursor is not None:
+                item.replay_cursor.is_started = True
             return True
         return False
 
@@ -348,7 +348,7 @@ class SendQueue:
             del self._replay_cursors[task_id]
             for frame in cursor.source.build_partial_frames():
                 self._write_or_queue(
-                    Broadcast(cursor.replay.normalize(frame), get_row_ts(frame.payload))
+                    Broadcast(cursor.normalizer.normalize(frame), get_payload_row_ts(frame.payload))
                 )
             return
         cursor.position = live.find_index_after(cursor.source.seq)
@@ -367,14 +367,14 @@ class SendQueue:
         if row is not None:
             self._queued_row_updates.pop((item.broadcast.frame.task_id, row), None)
 
-    def _supersede_row_update(self, task_id: str | None, row: int, item: _QueuedPacket) -> None:
+    def _supersede_row_update(self, task_id: str | None, row_ts: int, item: _QueuedPacket) -> None:
         """The row as it looked before need not be sent any more. The new look is put at the end:
         it must not overtake what was told before it."""
-        before = self._queued_row_updates.get((task_id, row))
+        before = self._queued_row_updates.get((task_id, row_ts))
         if before is not None:
             self._subtract_from_totals(before)
             before.packet = None
-        self._queued_row_updates[task_id, row] = item
+        self._queued_row_updates[task_id, row_ts] = item
 
     def _drop_queued_events(self) -> None:
         dropped = {

@@ -59,7 +59,7 @@ class SecurityMiddleware:
             await self._application(scope, receive, send)
             return
         if scope["type"] == "http":
-            send = _add_security_headers(send)
+            send = _wrap_send_with_security_headers(send)
         reason = self._origin_policy.find_refusal_reason(scope["headers"])
         if reason is None:
             await self._application(scope, receive, send)
@@ -72,7 +72,7 @@ class SecurityMiddleware:
             await send({"type": "websocket.close", "code": 1008})
 
 
-def _add_security_headers(send: Send) -> Send:
+def _wrap_send_with_security_headers(send: Send) -> Send:
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)

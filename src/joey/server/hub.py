@@ -57,7 +57,7 @@ log = logging.getLogger(__name__)
 BroadcastListener = Callable[[Broadcast], None]
 
 
-class StoredTask(Struct, frozen=True):
+class StoredTaskFrames(Struct, frozen=True):
     """A task that is not open here, as its journal tells it."""
 
     frames: Sequence[EventFrame]
@@ -83,7 +83,7 @@ class ServerHub:
         self._focus_order: list[str] = []
         """Open tasks, the current one last."""
         self._pending_releases: set[asyncio.Task[None]] = set()
-        engine.on_subtask = self._ensure_feed
+        engine.on_subtask_opened = self._ensure_feed
 
     # Listening --------------------------------------------------------------------------------
 
@@ -275,7 +275,7 @@ class ServerHub:
         stored = await asyncio.to_thread(self._read_stored_task, task_id)
         return self._feeds.get(task_id) or stored
 
-    def _read_stored_task(self, task_id: str) -> StoredTask:
+    def _read_stored_task(self, task_id: str) -> StoredTaskFrames:
         records = self.store.read_records(task_id)
         frames: list[EventFrame] = []
         seqs: list[int] = []
@@ -284,7 +284,7 @@ class ServerHub:
             fresh = encoder.encode(record.seq, record.event)
             frames += fresh
             seqs += [record.seq] * len(fresh)
-        return StoredTask(frames, seqs, encoder.seq)
+        return StoredTaskFrames(frames, seqs, encoder.last_seq)
 
     async def release_task(self, task: Task) -> None:
         """Stop a task and let go of it; its last events are told."""
@@ -298,7 +298,7 @@ class ServerHub:
 
     def _schedule_idle_check(self, task: Task) -> None:
         # A task that is closed before then is not kept in memory by its timer.
-        check = partial(self._release_if_idle, weakref.ref(task), task.bus.seq)
+        check = partial(self._release_if_idle, weakref.ref(task), task.bus.last_seq)
         asyncio.get_running_loop().call_later(IDLE_TASK_RELEASE_S, check)
 
     def _release_if_idle(self, found: weakref.ref[Task], seq: int) -> None:
@@ -306,7 +306,7 @@ class ServerHub:
         feed = self._feeds.get(task.id) if task is not None else None
         if task is None or feed is None or feed.task is not task or not self.is_ready:
             return
-        idle = task.state in IDLE_STATES and not task.is_running and task.bus.seq == seq
+        idle = task.state in IDLE_STATES and not task.is_running and task.bus.last_seq == seq
         is_in_use = (
             task.has_waiting_parent
             or task is self.current_task
@@ -368,7 +368,7 @@ def _format_metric(name: str, kind: str, values: Mapping[str, int]) -> Iterator[
 
 class ProfileCollection(Protocol):
     @property
-    def active(self) -> str: ...
+    def active_name(self) -> str: ...
 
     @property
     def profiles(self) -> dict[str, Profile]: ...
@@ -410,7 +410,7 @@ class ServerServices(Protocol):
         ...
 
     @property
-    def preferences(self) -> PreferenceStore: ...
+    def config_store(self) -> PreferenceStore: ...
 
     def build_options(
         self,

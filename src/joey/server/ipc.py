@@ -195,15 +195,17 @@ class IpcClients:
             case DeleteQueuedMessage(data=message_id):
                 await run("editQueue", {"id": message_id, "remove": True})
             case GetCommands() | GetModes() | GetModels():
-                name, payload = await self._answer_query(command)
+                name, payload = await self._build_query_response(command)
                 self._write_to_client(client_id, encode_event(name, (payload,)))
 
-    async def _answer_query(self, question: GetCommands | GetModes | GetModels) -> tuple[str, Any]:
+    async def _build_query_response(
+        self, query: GetCommands | GetModes | GetModels
+    ) -> tuple[str, Any]:
         """The event that answers; clients wait for it, so there is one in any case."""
         run = self._hub.run_command
-        name, payload = _EMPTY_RESPONSES[type(question)]
+        name, payload = _EMPTY_RESPONSES[type(query)]
         try:
-            match question:
+            match query:
                 case GetCommands():
                     payload = (await run("getCommands")).commands
                 case GetModes():
@@ -256,7 +258,7 @@ def bind_socket(path: Path) -> tuple[socket.socket, int]:
     """
     try:
         make_private_directory(path.parent)
-        _check_directory(path.parent)
+        _check_socket_directory(path.parent)
         _remove_stale_socket(path)
         bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     except OSError as error:
@@ -270,7 +272,7 @@ def bind_socket(path: Path) -> tuple[socket.socket, int]:
     return bound, path.lstat().st_ino
 
 
-def _check_directory(directory: Path) -> None:
+def _check_socket_directory(directory: Path) -> None:
     mode = directory.stat().st_mode
     if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
         raise _make_socket_error(

@@ -88,11 +88,11 @@ class SchemaMismatchError(Exception):
     """The file was written by another version of joey, or by something else."""
 
 
-def is_busy(error: sqlite3.Error) -> bool:
+def is_busy_error(error: sqlite3.Error) -> bool:
     return _get_primary_error_code(error) in _BUSY_CODES
 
 
-class IndexFile:
+class IndexDatabase:
     """One connection, opened when it is first needed."""
 
     def __init__(self, home: Path, busy_timeout_s: float) -> None:
@@ -102,7 +102,7 @@ class IndexFile:
         self._busy_timeout_s = busy_timeout_s
         self._connection: sqlite3.Connection | None = None
         self._inode = 0
-        self._was_deleted = False
+        self._has_tried_deletion = False
         self._is_temporary = False
 
     @property
@@ -130,8 +130,8 @@ class IndexFile:
             isinstance(error, SchemaMismatchError)
             or _get_primary_error_code(error) in _CORRUPTION_CODES
         )
-        if damaged and not self._was_deleted:
-            self._was_deleted = True
+        if damaged and not self._has_tried_deletion:
+            self._has_tried_deletion = True
             self._delete_file()
             what = (
                 "is of another version" if isinstance(error, SchemaMismatchError) else "was damaged"
@@ -243,7 +243,7 @@ class IndexedFingerprint(Struct, frozen=True, array_like=True):
 
     row_id: int
     directory_name: str
-    has_own_metadata: bool
+    has_joey_metadata: bool
     fingerprint: str
     conversation_fingerprint: str
 
@@ -256,7 +256,7 @@ class IndexEntry(Struct, frozen=True):
 
     directory_name: str
     metadata: TaskMetadata
-    has_own_metadata: bool
+    has_joey_metadata: bool
     fingerprint: str
     conversation_fingerprint: str
 
@@ -282,7 +282,7 @@ class IndexSync:
             elif self._read_scan_time("listed") != (changed := self._read_tasks_mtime()):
                 self._scan_names(now, changed)
         except sqlite3.OperationalError as error:
-            if checked is None or not is_busy(error):
+            if checked is None or not is_busy_error(error):
                 raise
             _log.info("another process is writing the index of tasks; it is read as it is")
 
@@ -388,18 +388,18 @@ class IndexSync:
             fingerprint_file(f"{path}/{UI_HISTORY_FILE}"),
         )
         described = summarize_task(name, path) if mark else None
-        if described is None or not described.has_own_metadata:
+        if described is None or not described.has_joey_metadata:
             mark = _fingerprint_directory(path)
             described = summarize_task(name, path)
         if described is None:
             return None
-        return IndexEntry(name, described.metadata, described.has_own_metadata, mark, said)
+        return IndexEntry(name, described.metadata, described.has_joey_metadata, mark, said)
 
     def _is_current(self, row: IndexedFingerprint) -> bool:
         path = f"{self._tasks_directory}/{row.directory_name}"
         mark = (
             fingerprint_file(f"{path}/{METADATA_FILE}")
-            if row.has_own_metadata
+            if row.has_joey_metadata
             else _fingerprint_directory(path)
         )
         return (
@@ -446,7 +446,7 @@ def upsert_entry(connection: sqlite3.Connection, row: IndexEntry) -> None:
     place = str(Path(task.workspace)) if task.workspace else ""
     updated = min(task.updated, _MAX_SQLITE_INTEGER)
     values = (row.directory_name, task.id, place, task.parent_id, task.status, updated)
-    flags = (row.directory_name == task.id, row.has_own_metadata)
+    flags = (row.directory_name == task.id, row.has_joey_metadata)
     connection.execute(
         "INSERT INTO tasks (folder, id, place, parent, status, updated, bare, own, mark, said,"
         " about) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"

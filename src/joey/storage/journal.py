@@ -30,7 +30,7 @@ from joey.system.files import (
     PRIVATE_FILE_MODE,
     build_storage_error,
     read_regular_file,
-    save_numbered_copy,
+    save_under_numbered_name,
     sync_directory,
     write_fully,
 )
@@ -245,10 +245,10 @@ def _sync_to_disk(descriptor: int, directories: tuple[Path, ...]) -> None:
 
 def _save_unreadable_tail(directory: Path, tail: bytes, good: int) -> None:
     if b"\n" not in tail:
-        path = save_numbered_copy(directory, "journal.torn-", tail)
+        path = save_under_numbered_name(directory, "journal.torn-", tail)
         _log.warning("cut an unfinished line off the journal; kept as %s", path)
         return
-    path = save_numbered_copy(directory, "journal.unreadable-", tail)
+    path = save_under_numbered_name(directory, "journal.unreadable-", tail)
     _log.warning(
         "the journal cannot be read after record line %s; the rest (%s bytes) is kept as %s",
         good,

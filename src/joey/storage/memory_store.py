@@ -134,7 +134,7 @@ class MemoryStore:
             raise TaskNotFoundError(f"there is no task {task_id!r}")
         return self.tasks[bare].records
 
-    def read_rows(self, task_id: str, limit: int) -> bytes:
+    def read_rows_json(self, task_id: str, limit: int) -> bytes:
         bare = normalize_task_id(task_id)
         if bare is None or bare not in self.tasks:
             raise TaskNotFoundError(f"there is no task {task_id!r}")

@@ -23,16 +23,16 @@ from joey.core.messages import (
     ImageBlock,
     ImageSource,
     Message,
-    ReasoningBlock,
     RedactedThinkingBlock,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
+    UnsignedReasoningBlock,
     extract_text,
     get_blocks,
 )
-from joey.core.prompts.environment import strip_environment
+from joey.core.prompts.environment import strip_environment_details
 from joey.core.task import AskKind, RowKind
 from joey.core.text import compile_regex
 from joey.storage.roo_files import RooRow, to_integer
@@ -42,7 +42,7 @@ _CONDENSE_AND_TRUNCATION_KEYS = frozenset(
     {"isSummary", "condenseParent", "isTruncationMarker", "truncationParent", "shownLength"}
 )
 _INVALID_BLOCK_TYPES: dict[str, frozenset[type]] = {
-    "user": frozenset({ThinkingBlock, RedactedThinkingBlock, ReasoningBlock}),
+    "user": frozenset({ThinkingBlock, RedactedThinkingBlock, UnsignedReasoningBlock}),
     "assistant": frozenset({ImageBlock}),
 }
 """Only people send pictures, and only models think."""
@@ -123,7 +123,7 @@ def _add_condense_and_truncation_fields(message: Message, row: dict[str, Any]) -
         if row.get("isTruncationMarker")
         else UNSET,
         truncation_parent=_read_optional_id(row, "truncationParent"),
-        max_shown_chars=to_integer(row.get("shownLength")) or UNSET,
+        max_text_chars=to_integer(row.get("shownLength")) or UNSET,
     )
 
 
@@ -164,7 +164,7 @@ def _convert_thinking(raw: dict[str, Any]) -> Block | None:
         return _convert_text(raw)
     if isinstance(signature, str) and signature:
         return ThinkingBlock(thinking=text, signature=signature)
-    return ReasoningBlock(text=text)
+    return UnsignedReasoningBlock(text=text)
 
 
 def _convert_redacted_thinking(raw: dict[str, Any]) -> Block | None:
@@ -198,10 +198,10 @@ def _convert_image(raw: dict[str, Any]) -> ImageBlock | TextBlock | None:
     return None
 
 
-def _convert_reasoning(raw: dict[str, Any]) -> ReasoningBlock:
+def _convert_reasoning(raw: dict[str, Any]) -> UnsignedReasoningBlock:
     text, summary = raw.get("text"), raw.get("summary")
     encrypted, identity = raw.get("encrypted_content"), raw.get("id")
-    return ReasoningBlock(
+    return UnsignedReasoningBlock(
         text=text if isinstance(text, str) else "",
         summary=tuple(summary) if isinstance(summary, list) else (),
         encrypted_content=encrypted if isinstance(encrypted, str) else None,
@@ -239,7 +239,7 @@ _BLOCK_CONVERTERS: dict[str, Callable[[dict[str, Any]], Block | None]] = {
 
 
 _DELETED_RANGE_KEY = "conversationHistoryDeletedRange"
-_ZERO_TOKEN_COUNTS = {"prevContextTokens": 0, "newContextTokens": 0}
+_UNKNOWN_CONTEXT_TOKENS = {"prevContextTokens": 0, "newContextTokens": 0}
 _RESUME_ASKS = (AskKind.RESUME_TASK, AskKind.RESUME_COMPLETED_TASK)
 _USER_TAG_RE = compile_regex(
     r"\s*<(task|user_message|feedback|answer)>\n?(.*?)\n?</\1>\s*", re.DOTALL
@@ -247,7 +247,7 @@ _USER_TAG_RE = compile_regex(
 _ENGINE_TEXT_RE = compile_regex(r"\[[^\n]*\] Result:|\[TASK RESUMPTION\]|\[ERROR\]")
 
 
-def convert_rows(raw: list[Any]) -> list[RooRow]:
+def normalize_rows(raw: list[Any]) -> list[RooRow]:
     """The rows with unique rising `ts`, nothing streaming any more, and without the loose ends
     that Roo itself takes off before it goes on with a task."""
     rows = [row for row in raw if isinstance(row, dict) and row.get("type") in ("ask", "say")]
@@ -290,7 +290,7 @@ def build_rows_from_messages(messages: list[Message]) -> list[RooRow]:
     """Rows for what was said and called: the best there is without the UI history."""
     rows: list[RooRow] = []
     for message in messages:
-        for row in _convert_message_to_rows(message, first=not rows):
+        for row in _derive_rows_from_message(message, first=not rows):
             rows.append(row | ({"ts": message.ts} if isinstance(message.ts, int) else {}))
     return _assign_row_timestamps(rows)
 
@@ -358,7 +358,7 @@ def _parse_json_text(row: RooRow) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _convert_message_to_rows(message: Message, first: bool) -> Iterator[RooRow]:
+def _derive_rows_from_message(message: Message, first: bool) -> Iterator[RooRow]:
     if message.is_summary or message.is_truncation_marker:
         yield _build_condense_or_truncation_row(message)
         return
@@ -383,14 +383,14 @@ def _build_condense_or_truncation_row(message: Message) -> RooRow:
     """The row that a rewind has to take away for what is hidden to come back."""
     if message.is_truncation_marker:
         truncation = {"truncationId": message.truncation_id or "", "messagesRemoved": 0}
-        details: RooRow = {"contextTruncation": truncation | _ZERO_TOKEN_COUNTS}
+        details: RooRow = {"contextTruncation": truncation | _UNKNOWN_CONTEXT_TOKENS}
         return {"type": "say", "say": RowKind.SLIDING_WINDOW_TRUNCATION} | details
     summary = extract_text(get_blocks(message))
     condensed = {"condenseId": message.condense_id or "", "summary": summary, "cost": 0}
     return {
         "type": "say",
         "say": RowKind.CONDENSE_CONTEXT,
-        "contextCondense": condensed | _ZERO_TOKEN_COUNTS,
+        "contextCondense": condensed | _UNKNOWN_CONTEXT_TOKENS,
     }
 
 
@@ -399,7 +399,7 @@ def _extract_user_texts(message: Message) -> Iterator[str]:
 
     Where the engine put results into the text (XML tasks), only tagged words are the person's.
     """
-    blocks = strip_environment(get_blocks(message))
+    blocks = strip_environment_details(get_blocks(message))
     said = [block.text for block in blocks if isinstance(block, TextBlock) and block.text.strip()]
     mixed = any(_ENGINE_TEXT_RE.match(text) for text in said)
     for text in said:

@@ -38,8 +38,8 @@ from joey.storage.roo_conversion import (
     build_messages_from_rows,
     build_rows_from_messages,
     convert_messages,
-    convert_rows,
     iter_texts,
+    normalize_rows,
     pop_deleted_range,
 )
 from joey.storage.roo_files import (
@@ -62,7 +62,7 @@ from joey.system.files import (
     make_private_directory,
     read_regular_file,
     replace_files,
-    save_numbered_copy,
+    save_under_numbered_name,
 )
 
 _log = logging.getLogger(__name__)
@@ -134,7 +134,7 @@ def build_adoption_record(directory: Path, task_id: str, histories: RooHistories
         task_id=task_id,
         workspace=facts.workspace,
         mode=facts.mode,
-        protocol=facts.protocol,
+        tool_protocol=facts.protocol,
         rows=tuple(rows),
         messages=tuple(messages),
         parent_id=facts.parent_id,
@@ -150,12 +150,12 @@ def read_histories(directory: Path, task_id: str) -> RooHistories:
         read_json_array(directory, API_HISTORY_FILE),
         None,
     )
-    rows = convert_rows(ui.values)
+    rows = normalize_rows(ui.values)
     messages = convert_messages(api.values, pop_deleted_range(rows))
     if not rows or not messages:
         # Claude Dev called its UI history so; Roo looks for an API history under that name.
         old = read_json_array(directory, LEGACY_HISTORY_FILE).values
-        rows = rows or convert_rows([row for row in old if not _is_message(row)])
+        rows = rows or normalize_rows([row for row in old if not _is_message(row)])
         messages = messages or convert_messages([row for row in old if _is_message(row)])
     if not messages and rows:
         lost = API_HISTORY_FILE
@@ -192,7 +192,7 @@ def _collect_task_info(directory: Path, messages: list[Message]) -> RooTaskInfo:
     said = list(iter_texts(messages, "user"))
     parent_id, child_ids = parse_parent_and_children(known)
     return RooTaskInfo(
-        workspace=get_item_workspace(known) or _search_texts(_WORKSPACE_RE, said) or "",
+        workspace=get_history_item_workspace(known) or _search_texts(_WORKSPACE_RE, said) or "",
         mode=get_text(known, "mode")
         or _search_texts(_MODE_SLUG_RE, reversed(said))
         or DEFAULT_MODE,
@@ -202,7 +202,7 @@ def _collect_task_info(directory: Path, messages: list[Message]) -> RooTaskInfo:
     )
 
 
-def get_item_workspace(item: dict[str, Any]) -> str:
+def get_history_item_workspace(item: dict[str, Any]) -> str:
     """Where a task worked, in the words of Roo's history item or of Cline's."""
     return get_text(item, "workspace") or get_text(item, "cwdOnTaskInitialization")
 
@@ -241,7 +241,7 @@ def _back_up_file(directory: Path, name: str) -> None:
     if earlier is None:
         replace_files(directory, {f"{stem}.roo.json": original})
     else:
-        save_numbered_copy(directory, f"{stem}.roo-", original, ".json")
+        save_under_numbered_name(directory, f"{stem}.roo-", original, ".json")
 
 
 def write_roo_directory(
@@ -278,7 +278,7 @@ def encode_roo_files(
     Raises:
         StoreError: the task has no rows yet.
     """
-    rows, messages = _build_histories(records, redactor)
+    rows, messages = _build_redacted_histories(records, redactor)
     if not rows:
         raise StoreError(f"task {task.id} is empty: there is nothing to export")
     encode = msgspec.json.encode
@@ -293,18 +293,19 @@ def encode_roo_files(
     }
 
 
-def _build_histories(
+def _build_redacted_histories(
     records: Sequence[Record], redactor: Callable[[str], str]
 ) -> tuple[list[dict[str, Any]], list[Any]]:
     first = records[0].event if records else None
     ui = UiHistory()
-    api = ApiHistory(first.protocol if isinstance(first, TaskCreated) else ToolProtocol.NATIVE)
+    api = ApiHistory(first.tool_protocol if isinstance(first, TaskCreated) else ToolProtocol.NATIVE)
     for record in find_live_branch(records):
         ui.apply(record.event)
         api.apply(record.event)
-    rows = convert_rows([remove_secrets(msgspec.to_builtins(row), redactor) for row in ui.rows])
+    rows = normalize_rows([remove_secrets(msgspec.to_builtins(row), redactor) for row in ui.rows])
     return rows, [
-        _redact_message(msgspec.to_builtins(message), redactor) for message in api.list_stored()
+        _redact_message(msgspec.to_builtins(message), redactor)
+        for message in api.list_stored_messages()
     ]
 
 
@@ -331,7 +332,7 @@ def _build_history_item(task: TaskMetadata, rows: list[dict[str, Any]]) -> dict[
         **build_usage_fields(rows),
         "workspace": task.workspace,
         "mode": task.mode,
-        "toolProtocol": task.protocol,
+        "toolProtocol": task.tool_protocol,
         "apiConfigName": task.profile,
     }
     return {name: value for name, value in item.items() if value not in (None, "", [])}

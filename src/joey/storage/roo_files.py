@@ -202,6 +202,6 @@ def _read_editor_task_history(database: Path, extension: str) -> Any:
 RooRow = dict[str, Any]
 
 
-def is_finished(rows: Sequence[RooRow]) -> bool:
+def is_task_finished(rows: Sequence[RooRow]) -> bool:
     """Whether a task came to rest with a result: nothing was said after it was presented."""
     return bool(rows) and rows[-1].get("ask") == AskKind.COMPLETION_RESULT

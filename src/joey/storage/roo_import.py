@@ -34,7 +34,7 @@ from joey.storage.roo_files import (
     HistoryItem,
     find_interrupted_saves,
     get_text,
-    is_finished,
+    is_task_finished,
     load_history_item,
     load_history_items,
     read_json_array,
@@ -51,7 +51,7 @@ from joey.storage.task_directory import (
     UI_HISTORY_FILE,
     build_task_directory_path,
     find_task_directory,
-    has_snapshots,
+    has_history_snapshots,
     normalize_task_id,
 )
 from joey.storage.task_store import TaskSecretFiles
@@ -190,7 +190,7 @@ def _fill_staging_directory(stage: Path, task: ForeignTask) -> None:
     for path in sorted((task.directory / COMMAND_OUTPUT_DIRECTORY).glob("*.txt")):
         if not path.is_symlink():
             _copy_file(path, output / path.name)
-    if not has_snapshots(stage):
+    if not has_history_snapshots(stage):
         _promote_interrupted_saves(stage)
     _write_json(stage / HISTORY_ITEM_FILE, task.history_item)
     histories = read_histories(stage, task.id)
@@ -236,10 +236,10 @@ def _complete_history_item(
         **build_usage_fields(event.rows),
         "workspace": event.workspace,
         "mode": event.mode,
-        "toolProtocol": event.protocol.value,
+        "toolProtocol": event.tool_protocol.value,
     }
     stated = {name: value for name, value in task.history_item.items() if value not in (None, "")}
-    if is_finished(event.rows) and stated.get("status") != "delegated":
+    if is_task_finished(event.rows) and stated.get("status") != "delegated":
         stated["status"] = "completed"  # Roo itself says so of subtasks alone
     return {**found, **stated, "id": task.id}
 

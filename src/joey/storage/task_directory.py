@@ -29,7 +29,7 @@ from datetime import datetime
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from joey.core.text import compile_regex
 from joey.errors import TaskLockedError
@@ -74,10 +74,10 @@ def find_task_directory(tasks: Path, task_id: str) -> Path | None:
 
 
 def has_history(directory: Path) -> bool:
-    return (directory / JOURNAL_FILE).is_file() or has_snapshots(directory)
+    return (directory / JOURNAL_FILE).is_file() or has_history_snapshots(directory)
 
 
-def has_snapshots(directory: Path) -> bool:
+def has_history_snapshots(directory: Path) -> bool:
     """Whether there is something to adopt the task from."""
     return any((directory / name).is_file() for name in _HISTORY_FILES)
 
@@ -126,9 +126,9 @@ _LOCK_ATTEMPTS, _LOCK_RETRY_DELAY_S = 50, 0.02
 
 class LockOwner(Struct, frozen=True, omit_defaults=True):
     pid: int
-    since: int
+    acquired_at_ms: int = field(name="since")
     """Milliseconds since 1970."""
-    started: int | None = None
+    process_start_ticks: int | None = field(default=None, name="started")
     """The process's start in the kernel's own count: tells it from a later one of the same pid."""
 
 
@@ -186,7 +186,10 @@ def _acquire_flock(descriptor: int) -> None:
 
 
 def _is_owner_dead(holder: LockOwner) -> bool:
-    return holder.started is not None and read_process_start_ticks(holder.pid) != holder.started
+    return (
+        holder.process_start_ticks is not None
+        and read_process_start_ticks(holder.pid) != holder.process_start_ticks
+    )
 
 
 def is_locked(directory: Path) -> bool:
@@ -215,7 +218,9 @@ def _write_lock_owner(descriptor: int, directory: Path) -> None:
     """Say who we are; on a full disk the lock holds without it."""
     pid = os.getpid()
     holder = LockOwner(
-        pid=pid, since=time.time_ns() // 1_000_000, started=read_process_start_ticks(pid)
+        pid=pid,
+        acquired_at_ms=time.time_ns() // 1_000_000,
+        process_start_ticks=read_process_start_ticks(pid),
     )
     try:
         os.ftruncate(descriptor, 0)
@@ -246,7 +251,9 @@ def _read_lock_owner(descriptor: int) -> LockOwner | None:
 def _format_locked_message(task_id: str, holder: LockOwner | None) -> str:
     if holder is None:
         return f"task {task_id} is open in another process. Close it there and try again."
-    since = datetime.fromtimestamp(holder.since / 1000).astimezone().isoformat(" ", "seconds")
+    since = (
+        datetime.fromtimestamp(holder.acquired_at_ms / 1000).astimezone().isoformat(" ", "seconds")
+    )
     if holder.pid == os.getpid():
         return f"task {task_id} is already open in this process (since {since})."
     if _is_owner_dead(holder):

@@ -19,9 +19,9 @@ from joey.ports import TaskMetadata
 from joey.ports.storage import FoundTask, IndexProgressCallback, TaskIndex, TaskPage, TaskQuery
 from joey.storage.index_database import (
     FINGERPRINT_COLUMNS,
+    IndexDatabase,
     IndexedFingerprint,
     IndexEntry,
-    IndexFile,
     IndexSync,
     SchemaMismatchError,
     delete_entries,
@@ -74,17 +74,17 @@ class SqliteTaskIndex:
     def __init__(self, home: Path, progress: IndexProgressCallback | None = None) -> None:
         self._tasks_directory = home / "tasks"
         self._worktrees_directory = home.resolve() / WORKTREES_DIRECTORY
-        self._index_file = IndexFile(home, _BUSY_TIMEOUT_S)
+        self._database = IndexDatabase(home, _BUSY_TIMEOUT_S)
         self._on_progress = progress
 
     @property
     def warnings(self) -> Sequence[str]:
-        return self._index_file.warnings
+        return self._database.warnings
 
     def close(self) -> None:
-        self._index_file.close()
+        self._database.close()
 
-    def find(self, query: TaskQuery, *, refresh: bool = False) -> TaskPage:
+    def search(self, query: TaskQuery, *, refresh: bool = False) -> TaskPage:
         expression = None if query.text is None else build_match_expression(query.text)
         if query.text is not None and expression is None:
             return TaskPage((), 0)
@@ -99,7 +99,7 @@ class SqliteTaskIndex:
         )
         values = (id_prefix, len(id_prefix), id_prefix, _MAX_PREFIX_MATCHES)
         return self._run_with_recovery(
-            lambda connection: self._query_current(connection, where, values)
+            lambda connection: self._update_and_query(connection, where, values)
         )
 
     def list_descendants(self, task_id: str) -> Sequence[TaskMetadata]:
@@ -115,7 +115,9 @@ class SqliteTaskIndex:
     ) -> TaskPage:
         upkeep = self._create_index_sync(connection)
         upkeep.update(refresh=refresh)
-        where, values = _build_conditions(query, self._find_workspaces(connection, query.workspace))
+        where, values = _build_conditions(
+            query, self._find_workspace_and_worktrees(connection, query.workspace)
+        )
         source, wanted = (
             (_ALL_TASKS_SOURCE, where)
             if match is None
@@ -143,7 +145,9 @@ class SqliteTaskIndex:
             found.append(FoundTask(task, _compute_short_id(connection, task.id), snippet))
         return TaskPage(tuple(found), total)
 
-    def _find_workspaces(self, connection: sqlite3.Connection, workspace: str | None) -> list[str]:
+    def _find_workspace_and_worktrees(
+        self, connection: sqlite3.Connection, workspace: str | None
+    ) -> list[str]:
         """A workspace, and the worktrees in which subtasks of its tasks work."""
         if workspace is None:
             return []
@@ -173,7 +177,7 @@ class SqliteTaskIndex:
             parent = row[0]
         return None
 
-    def _query_current(
+    def _update_and_query(
         self, connection: sqlite3.Connection, where: str, values: Sequence[object]
     ) -> list[TaskMetadata]:
         """Tasks by a condition; every folder is looked at before nothing is found."""
@@ -232,9 +236,9 @@ class SqliteTaskIndex:
         """Do it again with another file when this one cannot be used."""
         while True:
             try:
-                return work(self._index_file.connection)
+                return work(self._database.connection)
             except (sqlite3.Error, OSError, SchemaMismatchError) as error:
-                self._index_file.recover(error)
+                self._database.recover(error)
 
 
 def update_indexed_task(home: Path, directory: str, metadata: TaskMetadata) -> None:
@@ -246,7 +250,7 @@ def update_indexed_task(home: Path, directory: str, metadata: TaskMetadata) -> N
         fingerprint_file(f"{path}/{UI_HISTORY_FILE}"),
     )
     row = IndexEntry(
-        directory, metadata, has_own_metadata=True, fingerprint=mark, conversation_fingerprint=said
+        directory, metadata, has_joey_metadata=True, fingerprint=mark, conversation_fingerprint=said
     )
 
     def write(connection: sqlite3.Connection) -> None:
@@ -277,7 +281,7 @@ def _write_to_index(
     write: Callable[[sqlite3.Connection], None],
     busy_timeout_s: float = _SNAPSHOT_BUSY_TIMEOUT_S,
 ) -> None:
-    file = IndexFile(home, busy_timeout_s)
+    file = IndexDatabase(home, busy_timeout_s)
     try:
         write(file.connection)
     except (sqlite3.Error, OSError, SchemaMismatchError) as error:
@@ -296,8 +300,8 @@ def _build_conditions(query: TaskQuery, places: Sequence[str]) -> tuple[str, tup
         wanted.append((_STATUS_CONDITIONS[query.status], ()))
     elif query.status is not None:
         wanted.append(("status = ?", (query.status,)))
-    if query.since is not None:
-        wanted.append(("updated >= ?", (query.since,)))
+    if query.updated_since is not None:
+        wanted.append(("updated >= ?", (query.updated_since,)))
     values = tuple(value for _, some in wanted for value in some)
     return " AND ".join(condition for condition, _ in wanted), values
 

@@ -27,7 +27,7 @@ from joey.storage.journal import decode_journal
 from joey.storage.roo_files import (
     decode_text,
     get_text,
-    is_finished,
+    is_task_finished,
     parse_parent_and_children,
     read_json_object,
     to_integer,
@@ -50,7 +50,7 @@ _HEAD_BYTES = 64 * 1024
 
 class TaskSummary(Struct, frozen=True):
     metadata: TaskMetadata
-    has_own_metadata: bool
+    has_joey_metadata: bool
     """It is what a joey wrote for the list, and not put together from other files."""
 
 
@@ -96,7 +96,7 @@ def build_metadata_from_records(task_id: str, records: Iterable[Record]) -> Task
                     metadata,
                     workspace=event.workspace,
                     mode=event.mode,
-                    protocol=event.protocol.value,
+                    tool_protocol=event.tool_protocol.value,
                     profile=event.profile,
                     model=event.model,
                     parent_id=event.parent_id,
@@ -109,7 +109,7 @@ def build_metadata_from_records(task_id: str, records: Iterable[Record]) -> Task
                     title=title,
                     workspace=event.workspace,
                     mode=event.mode,
-                    protocol=event.protocol.value,
+                    tool_protocol=event.tool_protocol.value,
                     status=_infer_status(event.rows).value,
                     parent_id=event.parent_id,
                     child_ids=event.child_ids,
@@ -131,7 +131,7 @@ def build_metadata_from_records(task_id: str, records: Iterable[Record]) -> Task
 
 
 def _infer_status(rows: Sequence[dict[str, Any]]) -> TaskState:
-    return TaskState.COMPLETED if is_finished(rows) else TaskState.ABORTED
+    return TaskState.COMPLETED if is_task_finished(rows) else TaskState.ABORTED
 
 
 def parse_task_id(name: str) -> str | None:
@@ -149,12 +149,12 @@ def summarize_task(name: str, path: str) -> TaskSummary | None:
         data = read_regular_file(f"{path}/{METADATA_FILE}")
         if data is not None and (known := _decode_metadata(data)) is not None:
             own = known if known.id == task_id else structs.replace(known, id=task_id)
-            return TaskSummary(own, has_own_metadata=True)
+            return TaskSummary(own, has_joey_metadata=True)
         metadata = _read_metadata_from_files(directory, task_id) if has_history(directory) else None
     except OSError as error:
         _log.warning("the task folder %s cannot be read: %s", directory, error)
         return None
-    return None if metadata is None else TaskSummary(metadata, has_own_metadata=False)
+    return None if metadata is None else TaskSummary(metadata, has_joey_metadata=False)
 
 
 def _decode_metadata(data: bytes) -> TaskMetadata | None:
@@ -201,7 +201,7 @@ def _convert_history_item(task_id: str, item: dict[str, Any]) -> TaskMetadata:
         title=get_text(item, "task").strip(),
         workspace=get_text(item, "workspace"),
         mode=get_text(item, "mode"),
-        protocol=get_text(item, "toolProtocol"),
+        tool_protocol=get_text(item, "toolProtocol"),
         profile=get_text(item, "apiConfigName") or "default",
         parent_id=parent_id,
         child_ids=child_ids,

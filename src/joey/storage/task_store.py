@@ -42,7 +42,7 @@ from joey.storage.task_directory import (
     TaskLock,
     build_task_directory_path,
     find_task_directory,
-    has_snapshots,
+    has_history_snapshots,
     is_locked,
     normalize_task_id,
 )
@@ -66,42 +66,44 @@ class JsonFileLog:
         """`journal` is the first record of one where there is none yet: somebody else's folder
         stays as it is until something is recorded."""
         self.directory = directory
-        self._journal = journal
+        self._journal_or_first_record = journal
         self._lock = lock
         self._write_lock = threading.Lock()
         """Held by the thread that replaces the snapshot files."""
-        self._last_requested_snapshot = 0
-        self._last_written_snapshot = 0
+        self._last_requested_snapshot_number = 0
+        self._last_written_snapshot_number = 0
         """Snapshots are counted, so that none replaces one that was asked for later."""
         self._closed = False
 
     def append(self, record: Record) -> None:
-        if isinstance(self._journal, Record):
+        if isinstance(self._journal_or_first_record, Record):
             self._check_open()
             _prepare_directory(self.directory)
             from joey.storage.roo_directory import adopt_task  # only tasks of others come to this
 
-            self._journal = adopt_task(self.directory, self._journal)
-        self._journal.append(record)
+            self._journal_or_first_record = adopt_task(
+                self.directory, self._journal_or_first_record
+            )
+        self._journal_or_first_record.append(record)
 
     def read_records(self) -> Sequence[Record]:
-        if isinstance(self._journal, Record):
-            return [self._journal]
+        if isinstance(self._journal_or_first_record, Record):
+            return [self._journal_or_first_record]
         return Journal.read_records(self.directory)
 
     async def sync(self) -> None:
-        if isinstance(self._journal, Journal):
-            await self._journal.sync()
+        if isinstance(self._journal_or_first_record, Journal):
+            await self._journal_or_first_record.sync()
 
     async def write_snapshot(
         self, ui: Iterable[bytes], api: Iterable[bytes], metadata: TaskMetadata
     ) -> None:
-        if isinstance(self._journal, Record):
+        if isinstance(self._journal_or_first_record, Record):
             return
-        self._last_requested_snapshot += 1
+        self._last_requested_snapshot_number += 1
         await asyncio.to_thread(
             self._replace_snapshot_files,
-            self._last_requested_snapshot,
+            self._last_requested_snapshot_number,
             _freeze_elements(ui),
             _freeze_elements(api),
             metadata,
@@ -112,8 +114,8 @@ class JsonFileLog:
             if self._closed:
                 return
             self._closed = True
-            if isinstance(self._journal, Journal):
-                self._journal.close()
+            if isinstance(self._journal_or_first_record, Journal):
+                self._journal_or_first_record.close()
             self._lock.release()
 
     def _check_open(self) -> None:
@@ -125,14 +127,14 @@ class JsonFileLog:
     ) -> None:
         with self._write_lock:
             self._check_open()
-            if number < self._last_written_snapshot:
+            if number < self._last_written_snapshot_number:
                 return
             files: dict[str, bytes | Iterable[bytes]] = {
-                UI_HISTORY_FILE: _encode_json_array(ui),
-                API_HISTORY_FILE: _encode_json_array(api),
+                UI_HISTORY_FILE: _join_json_array(ui),
+                API_HISTORY_FILE: _join_json_array(api),
             }
             replace_files(self.directory, files | {METADATA_FILE: msgspec.json.encode(metadata)})
-            self._last_written_snapshot = number
+            self._last_written_snapshot_number = number
             _update_index(self.directory, metadata)
 
 
@@ -197,7 +199,7 @@ class JsonFileStore:
         bare, directory = self._require_task_directory(task_id)
         return Journal.read_records(directory) or [_read_adoption_record(directory, bare)]
 
-    def read_rows(self, task_id: str, limit: int) -> bytes:
+    def read_rows_json(self, task_id: str, limit: int) -> bytes:
         bare, directory = self._require_task_directory(task_id)
         try:
             data = read_regular_file(directory / UI_HISTORY_FILE, limit + 1) or b""
@@ -270,7 +272,7 @@ def _open_journal(directory: Path, task_id: str) -> tuple[Journal | Record, list
         if records:
             return journal, records
         journal.close()
-        if not has_snapshots(directory):
+        if not has_history_snapshots(directory):
             raise TaskNotFoundError(
                 f"task {task_id} has nothing to resume: no record in {directory / JOURNAL_FILE} "
                 "can be"
@@ -302,7 +304,7 @@ def _has_index(tasks: Path) -> bool:
 
 def _is_empty_task(directory: Path) -> bool:
     """Somebody began to make a task there, and died before the first record was whole."""
-    return not has_snapshots(directory) and not Journal.read_records(directory)
+    return not has_history_snapshots(directory) and not Journal.read_records(directory)
 
 
 def _freeze_elements(elements: Iterable[bytes]) -> Iterable[bytes]:
@@ -310,7 +312,7 @@ def _freeze_elements(elements: Iterable[bytes]) -> Iterable[bytes]:
     return elements if isinstance(elements, Iterator) else tuple(elements)
 
 
-def _encode_json_array(elements: Iterable[bytes]) -> Iterator[bytes]:
+def _join_json_array(elements: Iterable[bytes]) -> Iterator[bytes]:
     """A JSON array of them, a line each."""
     before = b"["
     for element in elements:

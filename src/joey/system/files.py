@@ -37,7 +37,7 @@ def make_private_directory(path: Path) -> None:
         directory.chmod(PRIVATE_DIRECTORY_MODE)
 
 
-def get_workspace_directory(parent: Path, workspace: Path) -> Path:
+def get_per_workspace_directory(parent: Path, workspace: Path) -> Path:
     """Where something about a workspace is kept; nothing is made."""
     # Imported on need: it is slow to load, and most tasks never come here.
     from hashlib import sha256
@@ -123,7 +123,7 @@ def replace_files(directory: Path, contents: Mapping[str, bytes | Iterable[bytes
             new.unlink(missing_ok=True)
 
 
-def save_numbered_copy(directory: Path, stem: str, data: bytes, suffix: str = "") -> Path:
+def save_under_numbered_name(directory: Path, stem: str, data: bytes, suffix: str = "") -> Path:
     """Keep `data` in `directory` under the first free name `<stem><n><suffix>`."""
     numbered = (directory / f"{stem}{number}{suffix}" for number in itertools.count(1))
     path = next(path for path in numbered if not path.exists())

@@ -1,8 +1,9 @@
 """Subprocesses that their caller gives up on: start, kill and drain without leaks.
 
-`await_start` lets a start finish although its caller was cancelled, so that there is a process to
-end. asyncio alone would kill the process and wait until all of its children have ended.
-`kill_and_drain` kills a process that has no children, and `drain` drains the pipes of a killed one.
+`await_start_despite_cancel` lets a start finish although its caller was cancelled, so that there is
+a process to end. asyncio alone would kill the process and wait until all of its children have
+ended. `kill_and_drain` kills a process that has no children, and `drain` drains the pipes of a
+killed one.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _DRAIN_TIMEOUT_S = 5
 T = TypeVar("T")
 
 
-async def await_start(starting: Coroutine[Any, Any, T]) -> T:
+async def await_start_despite_cancel(starting: Coroutine[Any, Any, T]) -> T:
     """What was started, also for who is cancelled meanwhile: they hear of it where they wait next,
     and have something to end by then. asyncio would kill the program alone, and wait until all
     that it has started by itself has ended."""

@@ -30,8 +30,9 @@ A turn is a list of steps, or an object when it needs more (see `Turn`). Steps a
     fail        status?, message?, code?, retry_after?, headers?, body?
     disconnect  clean?                            raw       text?, data? (base64)
 
-`input` is an object, or text that is sent as it is. With `each`, every conversation gets the script
-from its beginning: the turn is chosen by the number of replies that a request holds.
+`input` is an object, or text that is sent as it is. With `plays_per_conversation`, every
+conversation gets the script from its beginning: the turn is chosen by the number of replies that a
+request holds.
 """
 
 from __future__ import annotations
@@ -42,19 +43,19 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 
 class Say(Struct, frozen=True, omit_defaults=True, tag="say"):
     text: str
-    chunk: int | None = None
+    chunk_size: int | None = field(default=None, name="chunk")
     """Characters in each piece; all at once when left out."""
 
 
 class Think(Struct, frozen=True, omit_defaults=True, tag="think"):
     text: str = ""
     signature: str | None = None
-    chunk: int | None = None
+    chunk_size: int | None = field(default=None, name="chunk")
 
 
 class Redacted(Struct, frozen=True, tag="redacted"):
@@ -68,7 +69,7 @@ class Call(Struct, frozen=True, omit_defaults=True, tag="call"):
     input: dict[str, Any] | str = {}
     """The arguments; text is sent as it is, also when it is not JSON."""
     id: str | None = None
-    chunk: int | None = None
+    chunk_size: int | None = field(default=None, name="chunk")
 
     @property
     def arguments(self) -> str:
@@ -95,7 +96,7 @@ class Stop(Struct, frozen=True, tag="stop"):
 class Fail(Struct, frozen=True, omit_defaults=True, tag="fail"):
     status: int = 500
     message: str = "The scripted model fails here."
-    code: str | None = None
+    error_code: str | None = field(default=None, name="code")
     retry_after: float | None = None
     headers: dict[str, str] = {}
     body: str | None = None
@@ -238,13 +239,13 @@ def _assign_call_id(step: Step, ids: itertools.count[int]) -> Step:
 class _FileTurn(Struct, forbid_unknown_fields=True):
     steps: list[FileStep]
     coalesce: bool = False
-    pace: float | None = None
-    done: bool = True
+    pieces_per_second: float | None = field(default=None, name="pace")
+    sends_done_mark: bool = field(default=True, name="done")
 
 
 class _FileScript(Struct, forbid_unknown_fields=True):
     turns: list[list[FileStep] | _FileTurn]
-    each: bool = False
+    plays_per_conversation: bool = field(default=False, name="each")
 
 
 def read_script(path: Path) -> tuple[list[Turn], bool]:
@@ -254,10 +255,12 @@ def read_script(path: Path) -> tuple[list[Turn], bool]:
         msgspec.ValidationError: naming the place that is not as it should be.
     """
     script = msgspec.json.decode(path.read_bytes(), type=_FileScript)
-    return [_build_turn(turn) for turn in script.turns], script.each
+    return [_build_turn(turn) for turn in script.turns], script.plays_per_conversation
 
 
 def _build_turn(turn: list[FileStep] | _FileTurn) -> Turn:
     if isinstance(turn, list):
         return Turn(*turn)
-    return Turn(*turn.steps, coalesce=turn.coalesce, pace=turn.pace, done=turn.done)
+    return Turn(
+        *turn.steps, coalesce=turn.coalesce, pace=turn.pieces_per_second, done=turn.sends_done_mark
+    )

@@ -10,10 +10,10 @@ From other processes: `python -m joey.testing.server script.json --port 0` write
 first line of its output and serves until it is stopped; `joey.testing.script` describes the file.
 `--requests FILE` appends each request to a file as a line of JSON: `path`, `headers`, `body`.
 
-`StrictModel` is a script that refuses requests above its window, for tasks that outgrow it many
-times. It counts the bytes of each request, reports the count as its usage, and refuses a request
-that is too long with the message of a real service. Asked for a summary, it writes one that names
-its number.
+`WindowLimitedModelScript` is a script that refuses requests above its window, for tasks that
+outgrow it many times. It counts the bytes of each request, reports the count as its usage, and
+refuses a request that is too long with the message of a real service. Asked for a summary, it
+writes one that names its number.
 """
 
 from __future__ import annotations
@@ -192,8 +192,8 @@ class _ClientConnection(asyncio.Protocol):
         self._server = server
         self._transport: asyncio.Transport | None = None
         self._buffer = bytearray()
-        self._expected_bytes = 0
-        self._task: asyncio.Task[None] | None = None
+        self._request_size_bytes = 0
+        self._answer_task: asyncio.Task[None] | None = None
         self._can_write = asyncio.Event()
         self._can_write.set()
         self._connection_number = 0
@@ -203,8 +203,8 @@ class _ClientConnection(asyncio.Protocol):
         self._connection_number = self._server._add_connection(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._task is not None:
-            self._task.cancel()
+        if self._answer_task is not None:
+            self._answer_task.cancel()
         self._server._remove_connection(self)
 
     def pause_writing(self) -> None:
@@ -219,7 +219,9 @@ class _ClientConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data
-        if len(self._buffer) >= self._expected_bytes and (self._task is None or self._task.done()):
+        if len(self._buffer) >= self._request_size_bytes and (
+            self._answer_task is None or self._answer_task.done()
+        ):
             self._start_next_request()
 
     def _start_next_request(self) -> None:
@@ -227,15 +229,15 @@ class _ClientConnection(asyncio.Protocol):
         if end < 0:
             return
         path, headers = _parse_request_head(bytes(self._buffer[:end]))
-        self._expected_bytes = end + 4 + int(headers.get("content-length", "0"))
-        if len(self._buffer) < self._expected_bytes:
+        self._request_size_bytes = end + 4 + int(headers.get("content-length", "0"))
+        if len(self._buffer) < self._request_size_bytes:
             return
-        raw = bytes(self._buffer[end + 4 : self._expected_bytes])
-        del self._buffer[: self._expected_bytes]
-        self._expected_bytes = 0
+        raw = bytes(self._buffer[end + 4 : self._request_size_bytes])
+        del self._buffer[: self._request_size_bytes]
+        self._request_size_bytes = 0
         request = _build_request(path, headers, raw, self._connection_number)
-        self._task = asyncio.get_running_loop().create_task(self._answer_request(request))
-        self._task.add_done_callback(self._continue_after_answer)
+        self._answer_task = asyncio.get_running_loop().create_task(self._answer_request(request))
+        self._answer_task.add_done_callback(self._continue_after_answer)
 
     def _continue_after_answer(self, answered: asyncio.Task[None]) -> None:
         """A request that came while the one before was still being answered."""
@@ -335,17 +337,17 @@ def _build_request(path: str, headers: dict[str, str], raw: bytes, connection: i
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         body = None  # answered with an error, and seen by the test as it came
     wire = ""
-    place = path.partition("?")[0]
-    if place.endswith("/messages"):
+    endpoint_path = path.partition("?")[0]
+    if endpoint_path.endswith("/messages"):
         wire = provider_streams.ANTHROPIC
-    elif place.endswith("/chat/completions"):
+    elif endpoint_path.endswith("/chat/completions"):
         wire = provider_streams.OPENAI
     return Request(path, headers, body, raw, time.perf_counter(), connection, wire)
 
 
 def _build_script_ended_turn(length: int, number: int) -> Turn:
     message = f"The script has {length} turns, and this is request {number}."
-    return Turn(Fail(400, message, code="script_ended"))
+    return Turn(Fail(400, message, error_code="script_ended"))
 
 
 # Stand-alone ----------------------------------------------------------------------------------
@@ -394,21 +396,21 @@ def main() -> None:
     asyncio.run(_serve(arguments.script, arguments.port, arguments.requests))
 
 
-_OUTPUT_TOKENS = 50
+_REPORTED_OUTPUT_TOKENS = 50
 
 
 class RequestTally(Struct):
     """What was asked of the model."""
 
-    turns: int = 0
-    summaries: int = 0
-    nested_summaries: int = 0
+    turn_count: int = 0
+    summary_count: int = 0
+    resummarization_count: int = 0
     """Summaries of a conversation that began with the one before."""
     max_request_tokens: int = 0
-    refused_requests: int = 0
+    refused_request_count: int = 0
 
 
-class StrictModel:
+class WindowLimitedModelScript:
     def __init__(
         self, turns: Callable[[int], Turn], window: int, bytes_per_token: float = 4.0
     ) -> None:
@@ -423,18 +425,20 @@ class StrictModel:
         tokens = math.ceil(len(request.raw) / self._bytes_per_token)
         tally.max_request_tokens = max(tally.max_request_tokens, tokens)
         if tokens > self._window_tokens:
-            tally.refused_requests += 1
+            tally.refused_request_count += 1
             return Turn(
                 fail(400, f"prompt is too long: {tokens} tokens > {self._window_tokens} maximum")
             )
         if is_summary_request(request):
-            tally.nested_summaries += f"Summary number {tally.summaries}.".encode() in request.raw
-            tally.summaries += 1
-            turn = Turn(say(f"Summary number {tally.summaries}. Files were read."))
+            tally.resummarization_count += (
+                f"Summary number {tally.summary_count}.".encode() in request.raw
+            )
+            tally.summary_count += 1
+            turn = Turn(say(f"Summary number {tally.summary_count}. Files were read."))
         else:
-            turn = self._make_turn(tally.turns)
-            tally.turns += 1
-        return Turn(*turn.steps, usage(input=tokens, output=_OUTPUT_TOKENS), coalesce=True)
+            turn = self._make_turn(tally.turn_count)
+            tally.turn_count += 1
+        return Turn(*turn.steps, usage(input=tokens, output=_REPORTED_OUTPUT_TOKENS), coalesce=True)
 
 
 def is_summary_request(request: Request) -> bool:

@@ -19,7 +19,7 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
-    build_missing_error,
+    build_missing_parameter_error,
     convert_arguments,
 )
 from joey.tools.mcp_tool import find_server, require_mcp
@@ -40,7 +40,7 @@ class AccessMcpResource(Tool[AccessMcpResourceParams, PreparedResourceRead]):
     group: ClassVar[ToolGroup] = ToolGroup.MCP
     params: ClassVar[type[Struct]] = AccessMcpResourceParams
 
-    def is_available(self, context: AvailabilityContext) -> bool:
+    def is_offered(self, context: AvailabilityContext) -> bool:
         mcp = context.capabilities.mcp
         return mcp is not None and any(server.resources for server in mcp.servers)
 
@@ -48,7 +48,7 @@ class AccessMcpResource(Tool[AccessMcpResourceParams, PreparedResourceRead]):
         params = convert_arguments(arguments, AccessMcpResourceParams, self.name)
         for parameter in ("server_name", "uri"):
             if not getattr(params, parameter).strip():
-                raise build_missing_error(self.name, parameter)
+                raise build_missing_parameter_error(self.name, parameter)
         return params
 
     async def prepare(
@@ -60,12 +60,12 @@ class AccessMcpResource(Tool[AccessMcpResourceParams, PreparedResourceRead]):
             # `alwaysAllowMcp` alone covers resources: no list of a server names them.
             claims=(Claim(Access.MCP, subject=f"{server.name}/{uri}", is_always_allowed=True),),
             row={"type": "access_mcp_resource", "serverName": server.name, "uri": uri},
-            ask=AskKind.USE_MCP_SERVER,
+            ask_kind=AskKind.USE_MCP_SERVER,
             server_name=server.name,
             uri=uri,
         )
 
-    async def run(
+    async def run_prepared(
         self, prepared: PreparedResourceRead, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
         ctx.add_row(RowKind.MCP_SERVER_REQUEST_STARTED, "")
@@ -73,5 +73,5 @@ class AccessMcpResource(Tool[AccessMcpResourceParams, PreparedResourceRead]):
         ctx.add_row(RowKind.MCP_SERVER_RESPONSE, found.text, found.images)
         return Outcome(found.text, images=found.images)
 
-    def describe(self, arguments: dict[str, Any]) -> str:
+    def describe_call(self, arguments: dict[str, Any]) -> str:
         return f"[{self.name} for '{arguments.get('server_name', '')}']"

@@ -30,7 +30,7 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
-    build_missing_error,
+    build_missing_parameter_error,
     convert_arguments,
 )
 from joey.tools.file_edit import (
@@ -90,7 +90,7 @@ class PlannedEdit(Struct, frozen=True):
         return self.applied_blocks.total_count
 
 
-class WithheldDiffFailure(Struct, frozen=True):
+class DiffFailureWithheldUntilApproval(Struct, frozen=True):
     """A file outside of the workspace that cannot be changed: told once the call is allowed.
 
     Told before, it would let the model find out about files that nobody let it look at.
@@ -103,7 +103,7 @@ class WithheldDiffFailure(Struct, frozen=True):
     change_count: ClassVar[int] = 0
 
 
-FilePlan = PlannedEdit | WithheldDiffFailure
+FilePlan = PlannedEdit | DiffFailureWithheldUntilApproval
 
 
 class PreparedDiff(PreparedToolCall, frozen=True, kw_only=True):
@@ -117,9 +117,9 @@ class ApplyDiff(Tool[DiffRequest, PreparedDiff]):
     group: ClassVar[ToolGroup] = ToolGroup.EDIT
     params: ClassVar[type[Struct]] = ApplyDiffParams
     strict: ClassVar[bool] = False
-    xml_params: ClassVar[tuple[str, ...]] = ("args", "file", "file_path")
+    extra_xml_params: ClassVar[tuple[str, ...]] = ("args", "file", "file_path")
 
-    def is_available(self, context: AvailabilityContext) -> bool:
+    def is_offered(self, context: AvailabilityContext) -> bool:
         return context.edit_tool == self.name
 
     def parse(self, arguments: dict[str, Any]) -> DiffRequest:
@@ -134,9 +134,9 @@ class ApplyDiff(Tool[DiffRequest, PreparedDiff]):
                 _merge_request(requests, request, resolve_editable_path(ctx, request.path))
             except ToolError as error:
                 failures.append(error)
-        for request, place in requests.values():
+        for request, path in requests.values():
             try:
-                plans.append(await _plan_file(request, place, ctx))
+                plans.append(await _plan_file(request, path, ctx))
             except ToolError as error:
                 failures.append(error)
         if len(params.files) == 1 and failures:
@@ -153,7 +153,9 @@ class ApplyDiff(Tool[DiffRequest, PreparedDiff]):
             failures=tuple(map(str, failures)),
         )
 
-    async def run(self, prepared: PreparedDiff, ctx: ToolContext, answer: Answer | None) -> Outcome:
+    async def run_prepared(
+        self, prepared: PreparedDiff, ctx: ToolContext, answer: Answer | None
+    ) -> Outcome:
         results: list[str] = []
         failures = list(prepared.failures)
         for plan in prepared.plans:
@@ -165,11 +167,11 @@ class ApplyDiff(Tool[DiffRequest, PreparedDiff]):
             raise ToolError("\n\n".join(failures))
         return Outcome("\n\n".join([*results, *failures]), is_error=bool(failures))
 
-    def describe(self, arguments: dict[str, Any]) -> str:
+    def describe_call(self, arguments: dict[str, Any]) -> str:
         try:
             first, *others = self.parse(arguments).files
         except ArgumentError:
-            return super().describe(arguments)
+            return super().describe_call(arguments)
         more = f" and {len(others)} more files" if others else ""
         return f"[{self.name} for '{first.path}'{more}]"
 
@@ -177,35 +179,33 @@ class ApplyDiff(Tool[DiffRequest, PreparedDiff]):
 def _merge_request(
     requests: dict[Path, tuple[FileDiffRequest, ResolvedPath]],
     request: FileDiffRequest,
-    place: ResolvedPath,
+    path: ResolvedPath,
 ) -> None:
     """Two names of one file are one request: each would be made of the file without the other."""
-    if place.path in requests:
-        first, place = requests[place.path]
+    if path.path in requests:
+        first, path = requests[path.path]
         request = FileDiffRequest(first.path, f"{first.diff}\n{request.diff}")
-    requests[place.path] = (request, place)
+    requests[path.path] = (request, path)
 
 
-async def _plan_file(request: FileDiffRequest, place: ResolvedPath, ctx: ToolContext) -> FilePlan:
+async def _plan_file(request: FileDiffRequest, path: ResolvedPath, ctx: ToolContext) -> FilePlan:
     try:
-        return await _plan_edit(request, place, ctx)
+        return await _plan_edit(request, path, ctx)
     except ToolError as error:
-        if place.is_inside:
+        if path.is_inside:
             raise
-        return WithheldDiffFailure(request, place, str(error))
+        return DiffFailureWithheldUntilApproval(request, path, str(error))
 
 
-async def _plan_edit(
-    request: FileDiffRequest, place: ResolvedPath, ctx: ToolContext
-) -> PlannedEdit:
-    original = await load_original(ctx, place)
+async def _plan_edit(request: FileDiffRequest, path: ResolvedPath, ctx: ToolContext) -> PlannedEdit:
+    original = await load_original(ctx, path)
     text = require_editable_text(original, "apply_diff")
     size = len(text) + len(request.diff)
     outcome = await run_in_thread_if_large(size, lambda: _apply_diff(text, request.diff, ctx.model))
     if isinstance(outcome, FailedBlocks):
         raise ToolError(
             "Unable to apply diff to file: "
-            f"{place.path}\n\n{_format_failures(outcome.failures, place)}"
+            f"{path.path}\n\n{_format_failures(outcome.failures, path)}"
         )
     return PlannedEdit(
         request=request,
@@ -217,7 +217,7 @@ async def _plan_edit(
 
 
 async def _execute_plan(plan: FilePlan, ctx: ToolContext) -> str:
-    if isinstance(plan, WithheldDiffFailure):
+    if isinstance(plan, DiffFailureWithheldUntilApproval):
         raise ToolError(plan.reason)
     problems = await save_file(ctx, plan.original, plan.new_bytes)
     return _format_result(plan, ctx, problems)
@@ -235,11 +235,11 @@ def _apply_diff(text: str, diff: str, model: ModelInfo) -> AppliedBlocks | Faile
     return second if isinstance(second, AppliedBlocks) else outcome
 
 
-def _format_failures(failures: Sequence[EditFailure], place: ResolvedPath) -> str:
+def _format_failures(failures: Sequence[EditFailure], path: ResolvedPath) -> str:
     """Why blocks failed. A file outside of the workspace that may be changed is still not read."""
     parts = [
         f"{failure.summary}\n\n{failure.evidence}"
-        if place.is_inside and failure.evidence
+        if path.is_inside and failure.evidence
         else failure.summary
         for failure in failures[:_MAX_SHOWN_FAILURES]
     ]
@@ -250,13 +250,13 @@ def _format_failures(failures: Sequence[EditFailure], place: ResolvedPath) -> st
 
 
 def _format_result(edit: PlannedEdit, ctx: ToolContext, problems: str) -> str:
-    applied, place = edit.applied_blocks, edit.resolved_path
+    applied, path = edit.applied_blocks, edit.resolved_path
     result = format_write_result(edit.original, ctx.protocol, problems=problems)
     if applied.failures:
         result = (
             f"{len(applied.failures)} of {applied.total_count} blocks could not be applied to"
-            f" {place.path}; the others were. Read the file again and apply these anew.\n"
-            f"{_format_failures(applied.failures, place)}\n\n{result}"
+            f" {path.path}; the others were. Read the file again and apply these anew.\n"
+            f"{_format_failures(applied.failures, path)}\n\n{result}"
         )
     if len(_SEARCH_MARKER_RE.findall(edit.request.diff)) == 1:
         result += _BATCH_HINT
@@ -305,9 +305,9 @@ def parse_request(arguments: Mapping[str, Any], tool: str) -> DiffRequest:
     if not wrapped or (named and arguments.get("diff")):
         single = convert_arguments(arguments, FileDiffRequest, tool, {"file_path": "path"})
         if not single.path.strip():
-            raise build_missing_error(tool, "path")
+            raise build_missing_parameter_error(tool, "path")
         if not single.diff.strip():
-            raise build_missing_error(tool, "diff")
+            raise build_missing_parameter_error(tool, "diff")
         diffs[single.path] = [single.diff]
     for key in _WRAPPER_PARAMETERS:
         for path, diff in _iter_diffs(_parse_elements(key, arguments.get(key))):

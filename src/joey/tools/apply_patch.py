@@ -36,7 +36,7 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
-    build_missing_error,
+    build_missing_parameter_error,
     convert_arguments,
 )
 from joey.tools.file_edit import (
@@ -75,7 +75,7 @@ class _FilePreview(Struct, frozen=True):
 
 class PreparedPatch(PreparedToolCall, frozen=True, kw_only=True):
     drafts: tuple[FileDraft, ...]
-    withheld_failures: tuple[str, ...] = ()
+    failures_withheld_until_approval: tuple[str, ...] = ()
     """Why the patch cannot be carried out, where that tells about files outside of the workspace:
     not for the model to know before somebody has allowed it to work there."""
 
@@ -86,13 +86,13 @@ class ApplyPatch(Tool[ApplyPatchParams, PreparedPatch]):
     params: ClassVar[type[Struct]] = ApplyPatchParams
     strict: ClassVar[bool] = False
 
-    def is_available(self, context: AvailabilityContext) -> bool:
+    def is_offered(self, context: AvailabilityContext) -> bool:
         return context.edit_tool == self.name
 
     def parse(self, arguments: dict[str, Any]) -> ApplyPatchParams:
         params = convert_arguments(arguments, ApplyPatchParams, self.name, {"input": "patch"})
         if not params.patch.strip():
-            raise build_missing_error(self.name, "patch")
+            raise build_missing_parameter_error(self.name, "patch")
         return params
 
     async def prepare(self, params: ApplyPatchParams, ctx: ToolContext) -> PreparedPatch:
@@ -106,23 +106,23 @@ class ApplyPatch(Tool[ApplyPatchParams, PreparedPatch]):
             failure.reason for failure in plan.failures if failure.is_inside_workspace
         ]:
             raise _build_patch_error(reportable)
-        shown = [await _build_preview(place, plan) for place in plan.resolved_paths]
+        shown = [await _build_preview(path, plan) for path in plan.resolved_paths]
         return PreparedPatch(
-            claims=tuple(Claim(Access.WRITE, path=place) for place in plan.resolved_paths),
+            claims=tuple(Claim(Access.WRITE, path=path) for path in plan.resolved_paths),
             row=_build_single_row(shown[0]) if len(shown) == 1 else _build_batch_row(shown),
             path=shown[0].resolved_path.display_path if len(shown) == 1 else None,
             diff=shown[0].patch.text
             if len(shown) == 1
             else "\n".join(map(_add_file_header, shown)),
             drafts=plan.drafts,
-            withheld_failures=tuple(failure.reason for failure in plan.failures),
+            failures_withheld_until_approval=tuple(failure.reason for failure in plan.failures),
         )
 
-    async def run(
+    async def run_prepared(
         self, prepared: PreparedPatch, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
-        if prepared.withheld_failures:
-            raise _build_patch_error(prepared.withheld_failures)
+        if prepared.failures_withheld_until_approval:
+            raise _build_patch_error(prepared.failures_withheld_until_approval)
         for draft in prepared.drafts:
             await check_unchanged(ctx, draft.original)
         # What is moved is in its new place before it leaves the old one.
@@ -135,7 +135,7 @@ class ApplyPatch(Tool[ApplyPatchParams, PreparedPatch]):
                 if not any(done.is_changed for done in pending[:number]):
                     raise
                 left = [
-                    draft.resolved_path.original
+                    draft.resolved_path.path_as_given
                     for draft in pending[number + 1 :]
                     if draft.is_changed
                 ]
@@ -159,7 +159,7 @@ def _format_partial_failure(error: ToolError, left: Sequence[str]) -> str:
 
 
 async def _write_draft(draft: FileDraft, ctx: ToolContext) -> str:
-    path = draft.resolved_path.original
+    path = draft.resolved_path.path_as_given
     if not draft.is_changed:
         return f"No changes needed for '{path}'"
     if draft.new_bytes is not None:
@@ -168,15 +168,15 @@ async def _write_draft(draft: FileDraft, ctx: ToolContext) -> str:
         return format_write_result(draft.original, ctx.protocol, problems=problems)
     await remove_file(ctx, draft.original)
     if draft.moved_to is not None:
-        return f"Successfully moved {path} to {draft.moved_to.original}"
+        return f"Successfully moved {path} to {draft.moved_to.path_as_given}"
     return f"Successfully deleted {path}"
 
 
-async def _build_preview(place: ResolvedPath, plan: PatchPlan) -> _FilePreview:
-    draft = next((draft for draft in plan.drafts if draft.resolved_path.path == place.path), None)
+async def _build_preview(path: ResolvedPath, plan: PatchPlan) -> _FilePreview:
+    draft = next((draft for draft in plan.drafts if draft.resolved_path.path == path.path), None)
     if draft is None:
-        return _FilePreview(place, UnifiedDiff("", DiffStats(0, 0)), 0)
-    return _FilePreview(place, await _build_file_patch(draft), max(1, draft.change_count))
+        return _FilePreview(path, UnifiedDiff("", DiffStats(0, 0)), 0)
+    return _FilePreview(path, await _build_file_patch(draft), max(1, draft.change_count))
 
 
 async def _build_file_patch(draft: FileDraft) -> UnifiedDiff:
@@ -268,41 +268,43 @@ async def plan_patch(hunks: Sequence[FileOperation], ctx: ToolContext) -> PatchP
     Raises:
         ToolError: a path is hidden or cannot be one; no file has been looked at then.
     """
-    places: dict[str, ResolvedPath] = {}
+    paths: dict[str, ResolvedPath] = {}
     for hunk in hunks:
         for path in _list_paths(hunk):
-            places[path] = resolve_editable_path(ctx, path)
-    outside = _find_outside_paths(hunks, places)
-    planner = _PatchPlanner(ctx, places, outside)
+            paths[path] = resolve_editable_path(ctx, path)
+    outside = _find_outside_paths(hunks, paths)
+    planner = _PatchPlanner(ctx, paths, outside)
     failures: list[HunkFailure] = []
     for hunk in hunks:
         try:
             await planner.apply_hunk(hunk)
         except ToolError as error:
-            inside = places[hunk.path].path not in outside
+            inside = paths[hunk.path].path not in outside
             failures.append(HunkFailure(str(error), inside))
-    unique = {place.path: place for place in reversed(places.values())}
+    unique = {resolved_path.path: resolved_path for resolved_path in reversed(paths.values())}
     return PatchPlan(tuple(reversed(unique.values())), planner.drafts, tuple(failures))
 
 
 def _find_outside_paths(
-    hunks: Sequence[FileOperation], places: dict[str, ResolvedPath]
+    hunks: Sequence[FileOperation], paths: dict[str, ResolvedPath]
 ) -> frozenset[Path]:
     """Files outside of the workspace, and those that are moved there or, maybe, come from there."""
     outside: set[Path] = set()
     for hunk in hunks:
-        named = [places[path] for path in _list_paths(hunk)]
-        if any(not place.is_inside or place.path in outside for place in named):
-            outside |= {place.path for place in named}
+        named = [paths[path] for path in _list_paths(hunk)]
+        if any(
+            not resolved_path.is_inside or resolved_path.path in outside for resolved_path in named
+        ):
+            outside |= {resolved_path.path for resolved_path in named}
     return frozenset(outside)
 
 
 class _PatchPlanner:
     def __init__(
-        self, ctx: ToolContext, places: dict[str, ResolvedPath], outside: frozenset[Path]
+        self, ctx: ToolContext, paths: dict[str, ResolvedPath], outside: frozenset[Path]
     ) -> None:
         self._ctx = ctx
-        self._resolved_paths = places
+        self._resolved_paths = paths
         self._outside_paths = outside
         self._drafts: dict[str, FileDraft] = {}
 
@@ -340,10 +342,10 @@ class _PatchPlanner:
         draft.change_count += max(1, len(hunk.chunks)) if isinstance(hunk, UpdateFile) else 1
 
     async def _load_draft(self, path: str) -> FileDraft:
-        place = self._resolved_paths[path]
-        key = str(place.path)
+        resolved_path = self._resolved_paths[path]
+        key = str(resolved_path.path)
         if key not in self._drafts:
-            original = await load_original(self._ctx, place)
+            original = await load_original(self._ctx, resolved_path)
             self._drafts[key] = FileDraft(original, original.data)
         return self._drafts[key]
 
@@ -353,7 +355,7 @@ class _PatchPlanner:
             return
         if goal.new_bytes is not None:
             raise ToolError(
-                f"{draft.resolved_path.original}: it cannot be moved to {target}, where there "
+                f"{draft.resolved_path.path_as_given}: it cannot be moved to {target}, where there "
                 "is a file"
                 " already."
             )
@@ -374,7 +376,7 @@ class _PatchPlanner:
         outcome = await run_in_thread_if_large(len(text), lambda: self._apply_chunks(text, chunks))
         if isinstance(outcome, FailedPatch):
             quoted = draft.resolved_path.path not in self._outside_paths
-            raise ToolError(_format_missed_chunks(path, outcome, quoted=quoted))
+            raise ToolError(_format_failed_chunks(path, outcome, quoted=quoted))
         return current.encode(outcome)
 
     def _apply_chunks(self, text: str, chunks: Sequence[PatchChunk]) -> str | FailedPatch:
@@ -400,13 +402,13 @@ def _check_exists(draft: FileDraft, path: str, verb: str) -> None:
         raise ToolError(f"{path}: there is no such file, so it cannot be {verb}. Check the path.")
 
 
-def _format_missed_chunks(path: str, missed: FailedPatch, *, quoted: bool) -> str:
+def _format_failed_chunks(path: str, failed: FailedPatch, *, quoted: bool) -> str:
     """Why chunks do not fit. A file outside of the workspace that may be changed is not read."""
     parts = [
         f"{failure.summary}\n\n{failure.evidence}"
         if quoted and failure.evidence
         else failure.summary
-        for failure in missed.failures
+        for failure in failed.failures
     ]
     if len(parts) == MAX_FAILED_CHUNKS:
         parts.append("The chunks behind these were not tried.")
@@ -417,7 +419,7 @@ def _format_missed_chunks(path: str, missed: FailedPatch, *, quoted: bool) -> st
 def _unescape_chunk(chunk: PatchChunk) -> PatchChunk:
     return structs.replace(
         chunk,
-        context_lines=tuple(map(unescape_entities, chunk.context_lines)),
+        anchor_lines=tuple(map(unescape_entities, chunk.anchor_lines)),
         lines=tuple(
             structs.replace(line, text=unescape_entities(line.text)) for line in chunk.lines
         ),

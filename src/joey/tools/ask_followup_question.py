@@ -21,9 +21,9 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
-    build_missing_error,
+    build_missing_parameter_error,
     convert_arguments,
-    decode_json,
+    try_decode_json,
 )
 
 _OPENING_TAG_RE = compile_regex(r"<suggest(\s[^<>]*+)?>")
@@ -62,7 +62,7 @@ class AskFollowupQuestion(Tool[AskFollowupQuestionParams, PreparedQuestion]):
             {**arguments, "follow_up": suggestions}, AskFollowupQuestionParams, self.name
         )
         if not params.question.strip():
-            raise build_missing_error(self.name, "question")
+            raise build_missing_parameter_error(self.name, "question")
         return params
 
     async def prepare(
@@ -77,11 +77,11 @@ class AskFollowupQuestion(Tool[AskFollowupQuestionParams, PreparedQuestion]):
             claims=(Claim(Access.QUESTION),),
             row={},
             row_text=_encode_json({"question": params.question, "suggest": suggest}),
-            ask=AskKind.FOLLOWUP,
+            ask_kind=AskKind.FOLLOWUP,
             modes_by_answer={item["answer"]: item["mode"] for item in suggest if "mode" in item},
         )
 
-    async def run(
+    async def run_prepared(
         self, prepared: PreparedQuestion, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
         if answer is None:
@@ -105,7 +105,7 @@ def _normalize_suggestions(given: object) -> object:
     match given:
         case None:
             return []
-        case str() if isinstance(decoded := decode_json(given), list | dict):
+        case str() if isinstance(decoded := try_decode_json(given), list | dict):
             return _normalize_suggestions(decoded)
         case str() if "<suggest" in given:
             return list(_parse_suggest_tags(given))

@@ -19,7 +19,7 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
-    build_missing_error,
+    build_missing_parameter_error,
     convert_arguments,
 )
 
@@ -40,13 +40,13 @@ class AttemptCompletion(Tool[AttemptCompletionParams, PreparedCompletion]):
     name: ClassVar[str] = "attempt_completion"
     group: ClassVar[ToolGroup] = ToolGroup.ALWAYS
     params: ClassVar[type[Struct]] = AttemptCompletionParams
-    xml_params: ClassVar[tuple[str, ...]] = ("command",)
+    extra_xml_params: ClassVar[tuple[str, ...]] = ("command",)
 
     def parse(self, arguments: dict[str, Any]) -> AttemptCompletionParams:
         known = {key: value for key, value in arguments.items() if key != "command"}
         params = convert_arguments(known, AttemptCompletionParams, self.name)
         if not params.result.strip():
-            raise build_missing_error(self.name, "result")
+            raise build_missing_parameter_error(self.name, "result")
         return params
 
     async def prepare(
@@ -54,7 +54,7 @@ class AttemptCompletion(Tool[AttemptCompletionParams, PreparedCompletion]):
     ) -> PreparedCompletion:
         return PreparedCompletion(claims=(Claim(Access.NONE),), row={}, result=params.result)
 
-    async def run(
+    async def run_prepared(
         self, prepared: PreparedCompletion, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
         return Outcome("", directive=CompleteTask(prepared.result))

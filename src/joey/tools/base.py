@@ -1,4 +1,5 @@
-"""The base class of tools: parameters, schema, `prepare` (claims, the row to approve), `run` (act).
+"""The base class of tools: parameters, schema, `prepare` (claims, the row to approve),
+`run_prepared` (act).
 
 Between the two the policy judges the claims and, where necessary, the user is asked. A tool never
 reaches the engine: a request to the task itself is returned as a directive. The text that one call
@@ -40,14 +41,14 @@ from joey.ports import Capabilities, Terminal, ToolContext
 
 
 class PreparedToolCall(Struct, frozen=True, kw_only=True):
-    """A call that is ready to run. Subclass it to carry what `run` needs."""
+    """A call that is ready to run. Subclass it to carry what `run_prepared` needs."""
 
     claims: tuple[Claim, ...]
     row: dict[str, Any]
     """Roo's JSON for the row (`{"tool": "readFile", …}`), or `{}` when `row_text` says it."""
     row_text: str | None = None
     """Asks whose text is not JSON (a command line)."""
-    ask: AskKind = AskKind.TOOL
+    ask_kind: AskKind = AskKind.TOOL
     path: str | None = None
     diff: str | None = None
 
@@ -123,10 +124,10 @@ class Tool(ABC, Generic[ParamsT, PreparedT]):
     starts_subtask: ClassVar[bool] = False
     """Hands its work to a subtask, which may run beside those of its neighbours."""
     strict: ClassVar[bool] = True
-    xml_params: ClassVar[tuple[str, ...]] = ()
+    extra_xml_params: ClassVar[tuple[str, ...]] = ()
     """Tags beside the fields of `params` that XML calls may use: old names and wrappers."""
 
-    def is_available(self, context: AvailabilityContext) -> bool:
+    def is_offered(self, context: AvailabilityContext) -> bool:
         """Whether it is of use here. What is not offered is still understood when called."""
         return True
 
@@ -161,10 +162,12 @@ class Tool(ABC, Generic[ParamsT, PreparedT]):
         """Look at the world and say what would be done; changes nothing."""
 
     @abstractmethod
-    async def run(self, prepared: PreparedT, ctx: ToolContext, answer: Answer | None) -> Outcome:
+    async def run_prepared(
+        self, prepared: PreparedT, ctx: ToolContext, answer: Answer | None
+    ) -> Outcome:
         """Do it. `answer` is the person's, when one was asked."""
 
-    def describe(self, arguments: dict[str, Any]) -> str:
+    def describe_call(self, arguments: dict[str, Any]) -> str:
         """`[read_file for 'a.py']`: how a result in the XML protocol names its call."""
         for key in ("path", "file_path", "question", "query", "action", "task", "command"):
             if isinstance(value := arguments.get(key), str):
@@ -195,7 +198,9 @@ def _build_spec(tool: Tool[Any, Any]) -> ToolSpec:
 
 @cache
 def _collect_xml_tags(tool: Tool[Any, Any]) -> frozenset[str]:
-    return frozenset({field.encode_name for field in fields(tool.params)} | set(tool.xml_params))
+    return frozenset(
+        {field.encode_name for field in fields(tool.params)} | set(tool.extra_xml_params)
+    )
 
 
 @cache
@@ -298,13 +303,13 @@ def convert_arguments(
     values: dict[str, Any] = {}
     for field in _get_fields(kind):
         if field.encode_name in given:
-            _set_field(values, field, given[field.encode_name], tool)
+            _set_converted_field(values, field, given[field.encode_name], tool)
         elif field.required:
-            raise build_missing_error(tool, field.encode_name)
+            raise build_missing_parameter_error(tool, field.encode_name)
     return kind(**values)
 
 
-def build_missing_error(tool: str, parameter: str) -> ArgumentError:
+def build_missing_parameter_error(tool: str, parameter: str) -> ArgumentError:
     return ArgumentError(
         f"Missing value for required parameter '{parameter}' of {tool}.", parameter
     )
@@ -315,7 +320,7 @@ def _get_fields(kind: type[Struct]) -> tuple[FieldInfo, ...]:
     return msgspec.structs.fields(kind)
 
 
-def _set_field(values: dict[str, Any], field: FieldInfo, value: Any, tool: str) -> None:
+def _set_converted_field(values: dict[str, Any], field: FieldInfo, value: Any, tool: str) -> None:
     problem: msgspec.ValidationError | None = None
     for reading in _iter_interpretations(value, is_body=field.encode_name in _TEXT_BODY_PARAMETERS):
         try:
@@ -338,7 +343,10 @@ def _iter_interpretations(value: Any, *, is_body: bool) -> Iterator[Any]:
         case str():
             stripped = value.strip()
             yield stripped
-            if stripped.startswith(("[", "{")) and (decoded := decode_json(stripped)) is not None:
+            if (
+                stripped.startswith(("[", "{"))
+                and (decoded := try_decode_json(stripped)) is not None
+            ):
                 yield decoded
         case [str(text)] if not is_body:
             yield text
@@ -351,7 +359,7 @@ def _iter_interpretations(value: Any, *, is_body: bool) -> Iterator[Any]:
                 return  # half a surrogate pair, or endless nesting: not text in any reading
 
 
-def decode_json(text: str) -> Any:
+def try_decode_json(text: str) -> Any:
     """What a string holds as JSON, or None."""
     try:
         return msgspec.json.decode(text)

@@ -23,7 +23,7 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
-    build_missing_error,
+    build_missing_parameter_error,
     convert_arguments,
 )
 
@@ -34,7 +34,7 @@ _SIZE_RE = compile_regex(r"\s*(\d{2,5})\s*[x,]\s*(\d{2,5})\s*")
 _DECEPTIVE_URL_CHARS_RE = compile_regex(r"[\x00-\x20\x7f\\]")
 MAX_VIEWPORT_SIDE_PX = 4000
 _SCREENSHOT_FORMATS = {".png": "png", ".jpg": "jpeg", ".jpeg": "jpeg", ".webp": "webp"}
-_REQUIRED_PARAMETERS = {
+_REQUIRED_PARAMETER_BY_ACTION = {
     "launch": "url",
     "click": "coordinate",
     "hover": "coordinate",
@@ -79,7 +79,7 @@ class BrowserAction(Tool[BrowserActionParams, PreparedBrowserStep]):
     params: ClassVar[type[Struct]] = BrowserActionParams
     strict: ClassVar[bool] = False
 
-    def is_available(self, context: AvailabilityContext) -> bool:
+    def is_offered(self, context: AvailabilityContext) -> bool:
         return (
             context.capabilities.browser is not None
             and context.settings.browser_tool_enabled
@@ -88,9 +88,9 @@ class BrowserAction(Tool[BrowserActionParams, PreparedBrowserStep]):
 
     def parse(self, arguments: dict[str, Any]) -> BrowserActionParams:
         params = convert_arguments(arguments, BrowserActionParams, self.name)
-        needed = _REQUIRED_PARAMETERS.get(params.action)
+        needed = _REQUIRED_PARAMETER_BY_ACTION.get(params.action)
         if needed is not None and not getattr(params, needed):
-            raise build_missing_error(self.name, needed)
+            raise build_missing_parameter_error(self.name, needed)
         return params
 
     async def prepare(self, params: BrowserActionParams, ctx: ToolContext) -> PreparedBrowserStep:
@@ -106,24 +106,30 @@ class BrowserAction(Tool[BrowserActionParams, PreparedBrowserStep]):
             claims=(Claim(Access.NONE),), row=_build_row(params, step), step=step
         )
 
-    async def run(
+    async def run_prepared(
         self, prepared: PreparedBrowserStep, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
         browser = _require_browser(ctx)
-        look = await browser.perform(prepared.step)
+        observation = await browser.perform(prepared.step)
         if prepared.step.action == "close":
             return Outcome("The browser is closed. Other tools can be used now.")
         if prepared.screenshot_path is not None:
-            await ctx.files.write(prepared.screenshot_path, _decode_data_uri(look.screenshot))
+            await ctx.files.write(
+                prepared.screenshot_path, _decode_data_uri(observation.screenshot)
+            )
         seen = {
-            "screenshot": look.screenshot,
-            "logs": look.console,
-            "currentUrl": look.url,
-            "currentMousePosition": ",".join(map(str, look.cursor)) if look.cursor else None,
+            "screenshot": observation.screenshot,
+            "logs": observation.console,
+            "currentUrl": observation.url,
+            "currentMousePosition": ",".join(map(str, observation.cursor))
+            if observation.cursor
+            else None,
         }
         return Outcome(
-            _format_result(prepared, look, browser.viewport),
-            images=(look.screenshot,) if look.screenshot and ctx.model.supports_images else (),
+            _format_result(prepared, observation, browser.viewport),
+            images=(observation.screenshot,)
+            if observation.screenshot and ctx.model.supports_images
+            else (),
             rows=((RowKind.BROWSER_ACTION_RESULT, msgspec.json.encode(seen).decode()),),
         )
 
@@ -136,13 +142,13 @@ def _prepare_launch(url: str, ctx: ToolContext) -> PreparedBrowserStep:
         case "http" | "https" if parts.hostname:
             address = parts.geturl()
         case "file":
-            place = ctx.files.resolve(unquote(parts.path))
-            if place.is_ignored:
-                raise IgnoredPathError(url, place.ignore_error)
-            claims = (Claim(Access.READ, path=place),)
+            path = ctx.files.resolve(unquote(parts.path))
+            if path.is_ignored:
+                raise IgnoredPathError(url, path.ignore_error)
+            claims = (Claim(Access.READ, path=path),)
             # The browser reads a path in its own way; what was decided about is what it gets.
             behind = SplitResult("", "", "", parts.query, parts.fragment).geturl()
-            address = f"{place.path.as_uri()}{behind}"
+            address = f"{path.path.as_uri()}{behind}"
         case "http" | "https":
             raise ArgumentError(f"The address {url!r} names no host.")
         case other:
@@ -151,7 +157,7 @@ def _prepare_launch(url: str, ctx: ToolContext) -> PreparedBrowserStep:
         claims=(Claim(Access.BROWSER, subject=address), *claims),
         row={},
         row_text=address,
-        ask=AskKind.BROWSER_ACTION_LAUNCH,
+        ask_kind=AskKind.BROWSER_ACTION_LAUNCH,
         step=BrowserStep("launch", url=address),
     )
 
@@ -167,32 +173,33 @@ def _split_url(url: str) -> SplitResult:
 
 
 def _prepare_screenshot(path: str, ctx: ToolContext) -> PreparedBrowserStep:
-    place = ctx.files.resolve(path)
+    resolved_path = ctx.files.resolve(path)
     format = _SCREENSHOT_FORMATS.get(PurePath(path).suffix.lower())
     if format is None:
         raise ArgumentError(f"A screenshot is saved as .png, .jpeg or .webp, not as {path}.")
-    if not place.is_inside:
+    if not resolved_path.is_inside:
         raise ToolError(f"A screenshot stays inside of the workspace; {path} does not.")
-    if place.is_ignored:
-        raise IgnoredPathError(path, place.ignore_error)
+    if resolved_path.is_ignored:
+        raise IgnoredPathError(path, resolved_path.ignore_error)
     grant = ctx.mode.find_grant(ToolGroup.EDIT)
-    if grant is None or not grant.covers(place.display_path):
+    if grant is None or not grant.covers(resolved_path.display_path):
         raise ToolError(
-            f"{ctx.mode.name} mode may not change {place.display_path}, so no screenshot is "
+            f"{ctx.mode.name} mode may not change {resolved_path.display_path}, so no "
+            "screenshot is "
             "saved there."
             " The picture that comes with every step can be looked at without a file."
         )
     return PreparedBrowserStep(
-        claims=(Claim(Access.WRITE, path=place),),
+        claims=(Claim(Access.WRITE, path=resolved_path),),
         row={
             "tool": "browserAction",
             "action": "screenshot",
-            "path": place.display_path,
-            "isProtected": place.is_protected,
+            "path": resolved_path.display_path,
+            "isProtected": resolved_path.is_protected,
         },
-        path=place.display_path,
+        path=resolved_path.display_path,
         step=BrowserStep("screenshot", text=format),
-        screenshot_path=place,
+        screenshot_path=resolved_path,
     )
 
 
@@ -236,7 +243,7 @@ def _build_row(params: BrowserActionParams, step: BrowserStep) -> dict[str, Any]
 
 
 def _format_result(
-    prepared: PreparedBrowserStep, look: BrowserObservation, viewport: tuple[int, int]
+    prepared: PreparedBrowserStep, observation: BrowserObservation, viewport: tuple[int, int]
 ) -> str:
     width, height = viewport
     did = (
@@ -244,15 +251,19 @@ def _format_result(
         if prepared.screenshot_path is not None
         else f"The step {prepared.step.action} was carried out; the picture shows the page now."
     )
-    cursor = f"{look.cursor[0]},{look.cursor[1]}" if look.cursor else "not on the page yet"
+    cursor = (
+        f"{observation.cursor[0]},{observation.cursor[1]}"
+        if observation.cursor
+        else "not on the page yet"
+    )
     return "\n".join(
         [
-            *[line for line in (did, look.note) if line],
-            f"Page: {look.url}",
+            *[line for line in (did, observation.note) if line],
+            f"Page: {observation.url}",
             f"Give coordinates as x,y@{width}x{height}, measured in the picture.",
             f"Browser viewport: {width}x{height}",
             f"Cursor position: {cursor}",
-            f"Console logs:\n{look.console or '(No new logs)'}",
+            f"Console logs:\n{observation.console or '(No new logs)'}",
         ]
     )
 

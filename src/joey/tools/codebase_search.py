@@ -18,7 +18,7 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
-    build_missing_error,
+    build_missing_parameter_error,
     compute_text_budget,
     convert_arguments,
 )
@@ -50,7 +50,7 @@ class CodebaseSearch(Tool[CodebaseSearchParams, PreparedCodeSearch]):
     params: ClassVar[type[Struct]] = CodebaseSearchParams
     can_run_in_parallel: ClassVar[bool] = True
 
-    def is_available(self, context: AvailabilityContext) -> bool:
+    def is_offered(self, context: AvailabilityContext) -> bool:
         return (
             context.capabilities.code_index is not None and context.settings.codebase_index_enabled
         )
@@ -58,25 +58,25 @@ class CodebaseSearch(Tool[CodebaseSearchParams, PreparedCodeSearch]):
     def parse(self, arguments: dict[str, Any]) -> CodebaseSearchParams:
         params = convert_arguments(arguments, CodebaseSearchParams, self.name)
         if not params.query.strip():
-            raise build_missing_error(self.name, "query")
+            raise build_missing_parameter_error(self.name, "query")
         path = (params.path or "").strip()
         return CodebaseSearchParams(params.query, None if path.lower() in _NULL_SPELLINGS else path)
 
     async def prepare(self, params: CodebaseSearchParams, ctx: ToolContext) -> PreparedCodeSearch:
-        place = ctx.files.resolve(params.path or ".")
-        if place.is_ignored:
-            raise IgnoredPathError(place.original, place.ignore_error)
-        if not (place.is_inside and place.path.is_relative_to(ctx.files.root)):
+        path = ctx.files.resolve(params.path or ".")
+        if path.is_ignored:
+            raise IgnoredPathError(path.path_as_given, path.ignore_error)
+        if not (path.is_inside and path.path.is_relative_to(ctx.files.root)):
             raise ToolError(
-                f"{place.display_path} is outside of the workspace, which alone is indexed."
+                f"{path.display_path} is outside of the workspace, which alone is indexed."
             )
-        if not (await ctx.files.stat(place)).exists:
+        if not (await ctx.files.stat(path)).exists:
             raise TargetNotFoundError(
-                f"{place.display_path} does not exist, so there is nothing to search in it."
+                f"{path.display_path} does not exist, so there is nothing to search in it."
             )
-        shown = place.display_path if params.path is not None else None
+        shown = path.display_path if params.path is not None else None
         return PreparedCodeSearch(
-            claims=(Claim(Access.READ, path=place),),
+            claims=(Claim(Access.READ, path=path),),
             row={
                 "tool": "codebaseSearch",
                 "query": params.query,
@@ -85,10 +85,10 @@ class CodebaseSearch(Tool[CodebaseSearchParams, PreparedCodeSearch]):
             },
             path=shown,
             query=params.query,
-            resolved_path=place,
+            resolved_path=path,
         )
 
-    async def run(
+    async def run_prepared(
         self, prepared: PreparedCodeSearch, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
         index = ctx.capabilities.code_index
@@ -122,7 +122,7 @@ def render_results(query: str, found: CodeSearchResult) -> str:
 
 def _format_hit(hit: CodeSearchHit) -> str:
     return (
-        f"File path: {hit.path}\nScore: {hit.score:.2f}\nLines: {hit.start}-{hit.end}\n"
+        f"File path: {hit.path}\nScore: {hit.score:.2f}\nLines: {hit.start_line}-{hit.end_line}\n"
         f"Code Chunk:\n{hit.text}"
     )
 
@@ -132,8 +132,8 @@ def _encode_row(query: str, hits: tuple[CodeSearchHit, ...]) -> str:
         {
             "filePath": hit.path,
             "score": round(hit.score, 4),
-            "startLine": hit.start,
-            "endLine": hit.end,
+            "startLine": hit.start_line,
+            "endLine": hit.end_line,
             "codeChunk": hit.text,
         }
         for hit in hits

@@ -23,8 +23,8 @@ from joey.core.permissions.policy import ALLOW_ALL_RULE
 from joey.core.permissions.programs import (
     DIRECTORY_CHANGE_COMMANDS,
     is_read_only,
-    list_option_value_words,
     list_path_words,
+    list_text_option_values,
     normalize_program_name,
 )
 from joey.core.permissions.shell import Words, parse_word_set, split_possible_commands
@@ -37,7 +37,7 @@ _READER_PROGRAMS = parse_word_set(
     "awk base64 bat cat comm cut diff egrep fgrep fold gawk grep head hexdump less more nl od paste"
     " rg sed sort strings tac tail tee uniq wc xxd zcat zgrep"
 )
-_TREE_COPY_PROGRAMS = parse_word_set("cp mv rsync")
+_TREE_COPY_OR_MOVE_PROGRAMS = parse_word_set("cp mv rsync")
 """Whole folders, all but the last that is named: that is where they go."""
 _TREE_CHANGE_PROGRAMS = parse_word_set("chgrp chmod chown rm")
 _DEV_NULL = Path("/dev/null")
@@ -69,9 +69,11 @@ class PathLookupCache:
         return self._cache[path]
 
 
-async def find_hidden_reads(command: str, cwd: Path, lookups: PathLookupCache) -> list[Claim]:
+async def find_ignored_file_claims(
+    command: str, cwd: Path, lookups: PathLookupCache
+) -> list[Claim]:
     """A claim for each hidden file that the command plainly reads, so that it is refused."""
-    if not lookups.files.can_hide_files():
+    if not lookups.files.may_have_hidden_files():
         return []
     if len(command) > _MAX_COMMAND_CHARS:
         return [Claim(Access.READ)]
@@ -86,17 +88,17 @@ async def find_hidden_reads(command: str, cwd: Path, lookups: PathLookupCache) -
         if count > _MAX_LOOKUPS:
             return [Claim(Access.READ)]
         for directory, word in [(directory, word) for directory in directories for word in words]:
-            place = lookups.resolve(directory, word)
-            if place is None:
+            path = lookups.resolve(directory, word)
+            if path is None:
                 continue
             if name in DIRECTORY_CHANGE_COMMANDS:
-                directories[place.path] = None
-            elif place.is_ignored and await _is_readable(place, lookups.files):
-                claims[place.path] = Claim(Access.READ, path=place)
+                directories[path.path] = None
+            elif path.is_ignored and await _path_exists(path, lookups.files):
+                claims[path.path] = Claim(Access.READ, path=path)
     return list(claims.values())
 
 
-async def find_outside_claims(
+async def find_outside_and_protected_claims(
     command: str, cwd: ResolvedPath, allowed: Sequence[str], lookups: PathLookupCache
 ) -> list[Claim]:
     """A claim for each place outside the workspace that a word leads to.
@@ -119,7 +121,7 @@ class _CommandPathTracker:
         self._lookups = lookups
         self._files = lookups.files
         # All that the line has been in: `cd` may fail, or happen in a part of a pipeline only.
-        self._directories = {cwd: None}
+        self._possible_cwds = {cwd: None}
         self._lookup_count = 0
 
     async def track_command(self, words: Words, granted: int, command: str) -> None:
@@ -127,22 +129,22 @@ class _CommandPathTracker:
         reads = is_read_only(words, granted)
         if not reads:
             self._claim_protected_paths(
-                [self._lookups.resolve(directory, ".") for directory in self._directories]
+                [self._lookups.resolve(directory, ".") for directory in self._possible_cwds]
             )
         for word in list_path_words(words, max(granted, 1)):
-            for directory, name in self._iter_candidates(word):
-                place = self._lookups.resolve(directory, name)
-                if place is None or len(self.claims) >= _MAX_CLAIMS:
+            for directory, name in self._iter_candidate_paths(word):
+                path = self._lookups.resolve(directory, name)
+                if path is None or len(self.claims) >= _MAX_CLAIMS:
                     continue
-                if granted and place.is_ignored and await _is_readable(place, self._files):
-                    self.claims[Access.READ, place.path] = Claim(Access.READ, place)
-                elif await self._is_outside_workspace(directory / name, place):
+                if granted and path.is_ignored and await _path_exists(path, self._files):
+                    self.claims[Access.READ, path.path] = Claim(Access.READ, path)
+                elif await self._is_outside_workspace(directory / name, path):
                     access = Access.READ if reads else Access.EXECUTE
-                    self.claims[access, place.path] = Claim(access, place, command)
+                    self.claims[access, path.path] = Claim(access, path, command)
                 elif not reads:
-                    self._claim_protected_paths([place])
-                    if await self._is_tree_change(program, word, words, place):
-                        self._claim_directory_tree(place)
+                    self._claim_protected_paths([path])
+                    if await self._is_tree_change(program, word, words, path):
+                        self._claim_directory_tree(path)
         await self._claim_option_values(words, granted, command)
         if program == "git":
             await self._claim_nested_repositories()
@@ -151,77 +153,81 @@ class _CommandPathTracker:
 
     async def _claim_option_values(self, words: Words, granted: int, command: str) -> None:
         """What passes for the value of an option is text, unless there is such a file outside."""
-        for word in list_option_value_words(words, max(granted, 1)):
-            for directory, name in self._iter_candidates(word) if len(word) > 1 else ():
-                place = self._lookups.resolve(directory, name)
-                if place is not None and await self._is_outside_workspace(directory / name, place):
-                    self.claims[Access.EXECUTE, place.path] = Claim(Access.EXECUTE, place, command)
+        for word in list_text_option_values(words, max(granted, 1)):
+            for directory, name in self._iter_candidate_paths(word) if len(word) > 1 else ():
+                path = self._lookups.resolve(directory, name)
+                if path is not None and await self._is_outside_workspace(directory / name, path):
+                    self.claims[Access.EXECUTE, path.path] = Claim(Access.EXECUTE, path, command)
 
     async def _claim_nested_repositories(self) -> None:
         """git does what the settings of the repository say that it finds itself in, and a folder
         of the workspace may be made to look like one."""
         root = self._files.root
-        for directory in self._directories:
+        for directory in self._possible_cwds:
             for inner in (directory, *directory.parents):
                 if inner == root or not inner.is_relative_to(root):
                     break
                 found = (self._lookups.resolve(inner, name) for name in (".git", "HEAD"))
-                places = [place for place in found if place is not None]
-                if any(kind.exists for kind in await self._files.stat_all(places)):
-                    shown = f"{places[0].display_path} (a repository of its own)"
-                    owned = structs.replace(places[0], display_path=shown, is_protected=True)
+                paths = [path for path in found if path is not None]
+                if any(kind.exists for kind in await self._files.stat_all(paths)):
+                    shown = f"{paths[0].display_path} (a repository of its own)"
+                    owned = structs.replace(paths[0], display_path=shown, is_protected=True)
                     self.claims[Access.WRITE, inner] = Claim(Access.WRITE, owned)
 
     def _enter_directories(self, words: Words) -> None:
-        places = [
-            self._lookups.resolve(*each) for word in words for each in self._iter_candidates(word)
+        paths = [
+            self._lookups.resolve(*each)
+            for word in words
+            for each in self._iter_candidate_paths(word)
         ]
-        self._directories |= {place.path: None for place in places if place is not None}
+        self._possible_cwds |= {path.path: None for path in paths if path is not None}
 
-    def _claim_protected_paths(self, places: Sequence[ResolvedPath | None]) -> None:
-        for place in places:
-            if place is not None and place.is_protected:
-                self.claims[Access.WRITE, place.path] = Claim(Access.WRITE, place)
+    def _claim_protected_paths(self, paths: Sequence[ResolvedPath | None]) -> None:
+        for path in paths:
+            if path is not None and path.is_protected:
+                self.claims[Access.WRITE, path.path] = Claim(Access.WRITE, path)
 
     async def _is_tree_change(
-        self, program: str, word: str, words: Words, place: ResolvedPath
+        self, program: str, word: str, words: Words, path: ResolvedPath
     ) -> bool:
         """Whether all that is in a folder would be moved, copied, changed or deleted."""
-        takes = program in _TREE_COPY_PROGRAMS and (word != words[-1] or _has_target_option(words))
+        takes = program in _TREE_COPY_OR_MOVE_PROGRAMS and (
+            word != words[-1] or _has_target_option(words)
+        )
         if not takes and program not in _TREE_CHANGE_PROGRAMS:
             return False
         try:
-            return (await self._files.stat(place)).is_dir
+            return (await self._files.stat(path)).is_dir
         except ToolError:
             return True  # Not to be told what a place is does not make it harmless.
 
-    def _claim_directory_tree(self, place: ResolvedPath) -> None:
+    def _claim_directory_tree(self, path: ResolvedPath) -> None:
         """What is in it may be protected, and to look through all of it would take too long."""
-        shown = f"{place.display_path} and all that is in it"
-        whole = structs.replace(place, display_path=shown, is_protected=True)
-        self.claims[Access.WRITE, place.path] = Claim(Access.WRITE, whole)
+        shown = f"{path.display_path} and all that is in it"
+        whole = structs.replace(path, display_path=shown, is_protected=True)
+        self.claims[Access.WRITE, path.path] = Claim(Access.WRITE, whole)
 
-    def _iter_candidates(self, word: str) -> Iterator[tuple[Path, str]]:
+    def _iter_candidate_paths(self, word: str) -> Iterator[tuple[Path, str]]:
         """What the word may name, seen from each folder; when there is too much, nothing."""
         names = dict.fromkeys(_iter_possible_paths(word))
-        self._lookup_count += sum(map(_count_path_parts, names)) * len(self._directories)
+        self._lookup_count += sum(map(_count_path_parts, names)) * len(self._possible_cwds)
         if self._lookup_count > _MAX_LOOKUPS:
             self.claims[Access.READ, None] = Claim(Access.READ)
             return
-        yield from ((directory, name) for directory in tuple(self._directories) for name in names)
+        yield from ((directory, name) for directory in tuple(self._possible_cwds) for name in names)
 
-    async def _is_outside_workspace(self, path: Path, place: ResolvedPath) -> bool:
-        if place.is_inside or place.path == _DEV_NULL:
+    async def _is_outside_workspace(self, path: Path, resolved_path: ResolvedPath) -> bool:
+        if resolved_path.is_inside or resolved_path.path == _DEV_NULL:
             return False
         # What a link leads to need not exist: a program may create it.
-        return _is_lexically_inside(path, self._files.root) or await _is_readable(
-            place, self._files
+        return _is_lexically_inside(path, self._files.root) or await _path_exists(
+            resolved_path, self._files
         )
 
 
-async def _is_readable(place: ResolvedPath, files: Files) -> bool:
+async def _path_exists(path: ResolvedPath, files: Files) -> bool:
     try:
-        return (await files.stat(place)).exists
+        return (await files.stat(path)).exists
     except ToolError:
         return False  # The command may not look at it either.
 

@@ -18,8 +18,8 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
-    build_missing_error,
-    decode_json,
+    build_missing_parameter_error,
+    try_decode_json,
 )
 
 
@@ -65,7 +65,7 @@ class CustomTool(Tool[CustomToolCall, PreparedCustomToolCall]):
         }
         for name in self._info.schema.get("required", ()):
             if given.get(name) is None and not _is_nullable(self._schema_properties.get(name, {})):
-                raise build_missing_error(self.name, name)
+                raise build_missing_parameter_error(self.name, name)
         return CustomToolCall(given)
 
     async def prepare(self, params: CustomToolCall, ctx: ToolContext) -> PreparedCustomToolCall:
@@ -81,7 +81,7 @@ class CustomTool(Tool[CustomToolCall, PreparedCustomToolCall]):
             arguments=params.arguments,
         )
 
-    async def run(
+    async def run_prepared(
         self, prepared: PreparedCustomToolCall, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
         tools = ctx.capabilities.custom_tools
@@ -89,7 +89,7 @@ class CustomTool(Tool[CustomToolCall, PreparedCustomToolCall]):
             raise ToolError(f"The custom tool {self.name} is gone.")
         return Outcome(await tools.run(self.name, prepared.arguments, ctx.mode.slug))
 
-    def describe(self, arguments: dict[str, Any]) -> str:
+    def describe_call(self, arguments: dict[str, Any]) -> str:
         return f"[{self.name}]"
 
 
@@ -103,5 +103,5 @@ def _coerce_to_schema(value: Any, schema: dict[str, Any]) -> Any:
     wanted = set(kinds if isinstance(kinds, list) else [kinds])
     if not isinstance(value, str) or "string" in wanted or None in wanted:
         return value
-    decoded = decode_json(value.strip())
+    decoded = try_decode_json(value.strip())
     return value if decoded is None else decoded

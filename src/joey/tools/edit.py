@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 from joey.core.edits.text_replace import CharSpan, NormalizedText, explain_wrong_count
 from joey.errors import ArgumentError, ToolError
 from joey.ports import ResolvedPath, ToolContext
-from joey.tools.base import build_missing_error, convert_arguments
+from joey.tools.base import build_missing_parameter_error, convert_arguments
 from joey.tools.file_edit import OriginalFile, require_editable_text, run_in_thread_if_large
 from joey.tools.regex_client import find_pattern
 from joey.tools.text_edit import (
@@ -24,7 +24,7 @@ from joey.tools.text_edit import (
     TextEditTool,
     explain_no_match,
     find_and_replace,
-    format_part_failure,
+    format_edit_failure,
     format_replace_failure,
     refuse_identical,
 )
@@ -98,7 +98,7 @@ class Edit(TextEditTool[EditRequest]):
     name: ClassVar[str] = "edit"
     aliases: ClassVar[tuple[str, ...]] = ("search_and_replace",)
     params: ClassVar[type[Struct]] = EditParams
-    xml_params: ClassVar[tuple[str, ...]] = (
+    extra_xml_params: ClassVar[tuple[str, ...]] = (
         *("path", "operations", "search", "replace", "start_line", "end_line"),
         *("use_regex", "ignore_case"),
     )
@@ -126,25 +126,25 @@ class Edit(TextEditTool[EditRequest]):
             case PatternReplacement() as everywhere:
                 change = await _replace_matches(text, everywhere, original.resolved_path)
         if change.text == text:
-            return NoTextChange(f"No changes needed for '{original.resolved_path.original}'")
+            return NoTextChange(f"No changes needed for '{original.resolved_path.path_as_given}'")
         return change
 
 
 def _replace_string(
-    text: str, one: StringReplacement, place: ResolvedPath, ctx: ToolContext
+    text: str, one: StringReplacement, path: ResolvedPath, ctx: ToolContext
 ) -> TextChange:
     expected = None if one.replace_all else 1
     outcome = find_and_replace(text, one.old_string, one.new_string, ctx.model, expected=expected)
     if isinstance(outcome, ReplaceFailure):
         raise ToolError(
-            format_replace_failure(outcome, "old_string", place, _QUOTE_MORE_OR_ALL_ADVICE)
+            format_replace_failure(outcome, "old_string", path, _QUOTE_MORE_OR_ALL_ADVICE)
         )
     notes = _format_change_count(len(outcome.result.spans)) if one.replace_all else ()
     return TextChange(outcome.result.text, outcome.stripped_parts, notes)
 
 
 def _apply_operations(
-    text: str, several: BatchReplacement, place: ResolvedPath, ctx: ToolContext
+    text: str, several: BatchReplacement, path: ResolvedPath, ctx: ToolContext
 ) -> TextChange:
     failures: list[str] = []
     taken_off: dict[str, None] = {}
@@ -157,7 +157,7 @@ def _apply_operations(
             is_explained=len(failures) < _MAX_EXPLAINED_FAILURES,
         )
         if isinstance(outcome, ReplaceFailure):
-            reason = format_replace_failure(outcome, "search", place, _QUOTE_MORE_ADVICE)
+            reason = format_replace_failure(outcome, "search", path, _QUOTE_MORE_ADVICE)
             failures.append(f"Operation {number}: {reason}")
         else:
             text = outcome.result.text
@@ -168,36 +168,34 @@ def _apply_operations(
     return TextChange(text, tuple(taken_off), result_prefix=before)
 
 
-async def _replace_matches(
-    text: str, wanted: PatternReplacement, place: ResolvedPath
-) -> TextChange:
+async def _replace_matches(text: str, wanted: PatternReplacement, path: ResolvedPath) -> TextChange:
     flat = NormalizedText(text)
     within = await run_in_thread_if_large(
-        len(text), lambda: flat.get_line_span(wanted.start_line, wanted.end_line)
+        len(text), lambda: flat.get_normalized_line_span(wanted.start_line, wanted.end_line)
     )
     if wanted.use_regex or wanted.ignore_case:
         found = await find_pattern(
-            flat.normalized[within.start : within.stop],
+            flat.normalized_text[within.start : within.stop],
             wanted.search,
             is_regex=wanted.use_regex,
             ignore_case=wanted.ignore_case,
         )
-        places = [CharSpan(within.start + start, within.start + stop) for start, stop in found]
+        spans = [CharSpan(within.start + start, within.start + stop) for start, stop in found]
     else:
-        places = await run_in_thread_if_large(len(text), lambda: flat.find(wanted.search, within))
-    if not places:
+        spans = await run_in_thread_if_large(len(text), lambda: flat.find(wanted.search, within))
+    if not spans:
         raise ToolError(
-            await run_in_thread_if_large(len(text), lambda: _explain_no_match(flat, wanted, place))
+            await run_in_thread_if_large(len(text), lambda: _explain_no_match(flat, wanted, path))
         )
-    new = await run_in_thread_if_large(len(text), lambda: flat.replace(places, wanted.replace))
-    return TextChange(new, notes=_format_change_count(len(places)))
+    new = await run_in_thread_if_large(len(text), lambda: flat.replace(spans, wanted.replace))
+    return TextChange(new, notes=_format_change_count(len(spans)))
 
 
-def _explain_no_match(flat: NormalizedText, wanted: PatternReplacement, place: ResolvedPath) -> str:
+def _explain_no_match(flat: NormalizedText, wanted: PatternReplacement, path: ResolvedPath) -> str:
     lines = ""
     if wanted.start_line or wanted.end_line:
         lines = f"lines {wanted.start_line or 1}-{wanted.end_line or 'end'} of "
-    message = f"No match found for search in {lines}{place.display_path}."
+    message = f"No match found for search in {lines}{path.display_path}."
     if wanted.use_regex:
         return message
     elsewhere = flat.find(wanted.search)
@@ -206,11 +204,11 @@ def _explain_no_match(flat: NormalizedText, wanted: PatternReplacement, place: R
         if elsewhere
         else explain_no_match(flat, wanted.search, wanted.replace)
     )
-    return f"{message} {format_part_failure(failure, place)}"
+    return f"{message} {format_edit_failure(failure, path)}"
 
 
-def _format_change_count(places: int) -> tuple[str, ...]:
-    return (f"{places} places were changed." if places > 1 else "One place was changed.",)
+def _format_change_count(count: int) -> tuple[str, ...]:
+    return (f"{count} places were changed." if count > 1 else "One place was changed.",)
 
 
 def parse_request(arguments: Mapping[str, Any], tool: str) -> EditRequest:
@@ -236,7 +234,7 @@ class _RawOperations(Struct, frozen=True):
 def _parse_operations(given: Mapping[str, Any], tool: str) -> EditRequest:
     listed = convert_arguments(given, _RawOperations, tool, {"file_path": "path"})
     if not listed.operations:
-        raise build_missing_error(tool, "operations")
+        raise build_missing_parameter_error(tool, "operations")
     operations = tuple(
         _parse_operation(number, given, tool) for number, given in enumerate(listed.operations, 1)
     )
@@ -256,10 +254,10 @@ def _parse_operation(number: int, given: dict[str, Any], tool: str) -> ReplaceOp
 
 def _require_path(path: str, name: str, tool: str) -> str:
     if not path.strip():
-        raise build_missing_error(tool, name)
+        raise build_missing_parameter_error(tool, name)
     return path
 
 
 def _require_value(value: str, name: str, tool: str) -> None:
     if not value:
-        raise build_missing_error(tool, name)
+        raise build_missing_parameter_error(tool, name)

@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 from joey.core.edits.text_replace import normalize_newlines
 from joey.errors import ToolError
 from joey.ports import ResolvedPath, ToolContext
-from joey.tools.base import build_missing_error, convert_arguments
+from joey.tools.base import build_missing_parameter_error, convert_arguments
 from joey.tools.file_edit import OriginalFile, require_editable_text, run_in_thread_if_large
 from joey.tools.text_edit import (
     ReplaceFailure,
@@ -20,7 +20,7 @@ from joey.tools.text_edit import (
     TextChange,
     TextEditTool,
     find_and_replace,
-    format_part_failure,
+    format_edit_failure,
 )
 
 _WHITESPACE_NOTE = (
@@ -58,7 +58,7 @@ class EditFileParams(Struct, frozen=True):
 class EditFile(TextEditTool[EditFileParams]):
     name: ClassVar[str] = "edit_file"
     params: ClassVar[type[Struct]] = EditFileParams
-    xml_params: ClassVar[tuple[str, ...]] = ("path",)
+    extra_xml_params: ClassVar[tuple[str, ...]] = ("path",)
 
     def parse(self, arguments: dict[str, Any]) -> EditFileParams:
         given = {"old_string": None, **arguments}
@@ -68,7 +68,7 @@ class EditFile(TextEditTool[EditFileParams]):
                 given[name] = ""
         params = convert_arguments(given, EditFileParams, self.name, {"path": "file_path"})
         if not params.file_path.strip():
-            raise build_missing_error(self.name, "file_path")
+            raise build_missing_parameter_error(self.name, "file_path")
         return params
 
     def get_path(self, params: EditFileParams) -> str:
@@ -77,13 +77,13 @@ class EditFile(TextEditTool[EditFileParams]):
     async def compute_change(
         self, params: EditFileParams, original: OriginalFile, ctx: ToolContext
     ) -> TextChange:
-        place = original.resolved_path
+        path = original.resolved_path
         if not params.old_string:
             return _build_new_file_change(params, original)
         if not original.exists:
             raise _build_edit_error(
                 "File not found",
-                place,
+                path,
                 "A text can only be replaced in a file that exists.",
                 "Check the path with list_files.",
                 "To make the file, call again with an empty old_string.",
@@ -92,14 +92,14 @@ class EditFile(TextEditTool[EditFileParams]):
         if normalize_newlines(params.old_string) == normalize_newlines(params.new_string):
             raise _build_edit_error(
                 "Nothing to change in file",
-                place,
+                path,
                 "old_string and new_string are identical.",
                 "Write what the file has now into old_string, and what it shall have into"
                 " new_string.",
             )
         outcome = await run_in_thread_if_large(len(text), lambda: _replace_text(text, params, ctx))
         if isinstance(outcome, ReplaceFailure):
-            raise _build_miss_error(outcome, params, place)
+            raise _build_mismatch_error(outcome, params, path)
         notes = () if outcome.result.is_exact else (_WHITESPACE_NOTE,)
         count = params.expected_replacements
         after = f" ({count} replacements)" if count > 1 else ""
@@ -131,33 +131,33 @@ def _build_new_file_change(params: EditFileParams, original: OriginalFile) -> Te
     return TextChange(params.new_string)
 
 
-def _build_miss_error(
-    missed: ReplaceFailure, params: EditFileParams, place: ResolvedPath
+def _build_mismatch_error(
+    missed: ReplaceFailure, params: EditFileParams, path: ResolvedPath
 ) -> ToolError:
     if missed.match_count == 0:
         return _build_edit_error(
             "No match found in file",
-            place,
+            path,
             "old_string is not in the file, not even with other white space."
-            f" {format_part_failure(missed.explanation, place)}",
+            f" {format_edit_failure(missed.explanation, path)}",
             _REREAD_ADVICE,
             "Quote fewer lines, and only ones that you are sure of.",
         )
     return _build_edit_error(
         "Occurrence count mismatch in file",
-        place,
+        path,
         f"Expected {params.expected_replacements}, found {missed.match_count}."
-        f" {format_part_failure(missed.explanation, place)}",
+        f" {format_edit_failure(missed.explanation, path)}",
         "Quote more of the text around the place that you mean.",
         f"To replace all of them, set expected_replacements to {missed.match_count}.",
     )
 
 
 def _build_edit_error(
-    headline: str, place: ResolvedPath, details: str, *suggestions: str
+    headline: str, path: ResolvedPath, details: str, *suggestions: str
 ) -> ToolError:
     listed = "\n".join(f"{number}. {text}" for number, text in enumerate(suggestions, 1))
     return ToolError(
-        f"{headline}: {place.path}\n\n<error_details>\n{details}\n\nRecovery suggestions:\n"
+        f"{headline}: {path.path}\n\n<error_details>\n{details}\n\nRecovery suggestions:\n"
         f"{listed}\n</error_details>"
     )

@@ -38,7 +38,7 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
-    build_missing_error,
+    build_missing_parameter_error,
     convert_arguments,
 )
 
@@ -74,7 +74,7 @@ class ExecuteCommand(Tool[ExecuteCommandParams, PreparedCommand]):
     def parse(self, arguments: dict[str, Any]) -> ExecuteCommandParams:
         params = convert_arguments(arguments, ExecuteCommandParams, self.name)
         if not params.command.strip():
-            raise build_missing_error(self.name, "command")
+            raise build_missing_parameter_error(self.name, "command")
         return params
 
     def prewarm(self, terminal: Terminal) -> None:
@@ -84,29 +84,29 @@ class ExecuteCommand(Tool[ExecuteCommandParams, PreparedCommand]):
         command = params.command
         if ctx.protocol is ToolProtocol.XML:
             command = unescape_entities(command)
-        place = ctx.files.resolve(params.cwd or ".")
-        if place.is_inside and not (await ctx.files.stat(place)).is_dir:
-            raise ToolError(f"Working directory '{place.path}' does not exist.")
+        path = ctx.files.resolve(params.cwd or ".")
+        if path.is_inside and not (await ctx.files.stat(path)).is_dir:
+            raise ToolError(f"Working directory '{path.path}' does not exist.")
         return PreparedCommand(
             claims=(
                 Claim(
                     Access.EXECUTE,
-                    path=place,
+                    path=path,
                     command=command,
-                    sandbox=await _get_confinement(ctx),
+                    sandbox=await _get_sandbox_status(ctx),
                 ),
-                *await _find_path_claims(command, place, ctx),
+                *await _find_path_claims(command, path, ctx),
             ),
             row={},
             row_text=command,
-            ask=AskKind.COMMAND,
-            path=place.display_path if place.path != ctx.files.root else None,
+            ask_kind=AskKind.COMMAND,
+            path=path.display_path if path.path != ctx.files.root else None,
             command=command,
-            cwd=place.path,
+            cwd=path.path,
             timeout=params.timeout if params.timeout and params.timeout > 0 else None,
         )
 
-    async def run(
+    async def run_prepared(
         self, prepared: PreparedCommand, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
         artifact = ctx.artifacts_directory / f"cmd-{ctx.row_ts}.txt"
@@ -130,19 +130,25 @@ class ExecuteCommand(Tool[ExecuteCommandParams, PreparedCommand]):
 async def _find_path_claims(command: str, cwd: ResolvedPath, ctx: ToolContext) -> list[Claim]:
     """Where else the line leads; a fault in finding out is one more reason to ask."""
     # It knows many programs, which takes long to load; no request waits for it.
-    from joey.tools.command_paths import PathLookupCache, find_hidden_reads, find_outside_claims
+    from joey.tools.command_paths import (
+        PathLookupCache,
+        find_ignored_file_claims,
+        find_outside_and_protected_claims,
+    )
 
     lookups = PathLookupCache(ctx.files)
     try:
-        hidden = await find_hidden_reads(command, cwd.path, lookups)
-        outside = await find_outside_claims(command, cwd, ctx.settings.allowed_commands, lookups)
+        hidden = await find_ignored_file_claims(command, cwd.path, lookups)
+        outside = await find_outside_and_protected_claims(
+            command, cwd, ctx.settings.allowed_commands, lookups
+        )
     except Exception:
         log.exception("where a command leads could not be found out")
         return [Claim(Access.EXECUTE, path=cwd)]
     return [*hidden, *outside]
 
 
-async def _get_confinement(ctx: ToolContext) -> SandboxStatus:
+async def _get_sandbox_status(ctx: ToolContext) -> SandboxStatus:
     report = await ctx.terminal.get_sandbox_report()
     return "off" if report is None else report.level.value
 
@@ -157,7 +163,7 @@ def get_kill_timeout(command: str, settings: Settings) -> float | None:
     return settings.command_execution_timeout if settings.command_execution_timeout > 0 else None
 
 
-PREVIEW_BYTES = {"small": 5 * 1024, "medium": 10 * 1024, "large": 20 * 1024}
+PREVIEW_BYTES_BY_SETTING = {"small": 5 * 1024, "medium": 10 * 1024, "large": 20 * 1024}
 
 _CORE_DUMP_SIGNALS = frozenset({"SIGQUIT", "SIGILL", "SIGABRT", "SIGBUS", "SIGFPE", "SIGSEGV"})
 
@@ -166,12 +172,12 @@ class CommandReport:
     """The output of a command as it is told: whole, or a preview and where the rest is kept."""
 
     def __init__(self, running: RunningCommand, artifact: Path, settings: Settings) -> None:
-        budget = PREVIEW_BYTES[settings.terminal_output_preview_size]
+        budget = PREVIEW_BYTES_BY_SETTING[settings.terminal_output_preview_size]
         self.artifact_path = artifact
         self.cwd = running.cwd.as_posix()
-        self.total_bytes = running.total_bytes
-        self.is_long = self.total_bytes > budget
-        self.output = running.render_preview(budget)
+        self.total_bytes = running.output_bytes
+        self.is_truncated = self.total_bytes > budget
+        self.output = running.render_truncated(budget)
         # What this report shows is not new to anybody who is told of the command later on.
         running.read_new_output()
 
@@ -179,7 +185,7 @@ class CommandReport:
     def rows(self) -> tuple[tuple[RowKind, str], ...]:
         return ((RowKind.COMMAND_OUTPUT, self.output),) if self.output else ()
 
-    def format_persisted(self) -> str:
+    def format_persisted_output(self) -> str:
         """The part of a result that stands in for an output too long to show."""
         kept = _get_file_size(self.artifact_path)
         missing = (
@@ -195,9 +201,9 @@ class CommandReport:
 def build_command_outcome(report: CommandReport, end: CommandExit | None) -> Outcome:
     if end is None:
         return Outcome(_format_still_running(report), rows=report.rows)
-    status = _format_status(end)
-    if report.is_long:
-        text = f"Command executed in '{report.cwd}'. {status}\n\n{report.format_persisted()}"
+    status = _format_exit_status(end)
+    if report.is_truncated:
+        text = f"Command executed in '{report.cwd}'. {status}\n\n{report.format_persisted_output()}"
     else:
         text = (
             f"Command executed in terminal within working directory '{report.cwd}'. {status}\n"
@@ -214,7 +220,11 @@ def build_command_outcome(report: CommandReport, end: CommandExit | None) -> Out
 
 
 def _format_still_running(report: CommandReport) -> str:
-    shown = report.format_persisted() if report.is_long else f"Output so far:\n{report.output}"
+    shown = (
+        report.format_persisted_output()
+        if report.is_truncated
+        else f"Output so far:\n{report.output}"
+    )
     return (
         f"Command is still running in terminal from '{report.cwd}'.\n{shown}\n\n"
         "New output and the end will be told to you with the next messages; everything it prints"
@@ -228,8 +238,8 @@ def build_timeout_outcome(report: CommandReport, settings: Settings) -> Outcome:
         f" {settings.command_execution_timeout} s that the user allows. Do not run it again as it"
         " is; find a way that takes less time."
     )
-    if report.is_long:
-        shown = report.format_persisted()
+    if report.is_truncated:
+        shown = report.format_persisted_output()
     else:
         shown = f"Output:\n{report.output}"
         _remove_file(report.artifact_path)
@@ -237,7 +247,7 @@ def build_timeout_outcome(report: CommandReport, settings: Settings) -> Outcome:
     return Outcome(text, is_error=True, rows=(*report.rows, (RowKind.ERROR, problem)))
 
 
-def _format_status(end: CommandExit) -> str:
+def _format_exit_status(end: CommandExit) -> str:
     if end.signal is not None:
         dump = " - core dump possible" if end.signal in _CORE_DUMP_SIGNALS else ""
         return f"Process terminated by signal {end.signal}{dump}"

@@ -43,7 +43,7 @@ class FetchInstructions(Tool[FetchInstructionsParams, PreparedInstructions]):
     params: ClassVar[type[Struct]] = FetchInstructionsParams
     can_run_in_parallel: ClassVar[bool] = True
 
-    def is_available(self, context: AvailabilityContext) -> bool:
+    def is_offered(self, context: AvailabilityContext) -> bool:
         return context.capabilities.customizations is not None
 
     def parse(self, arguments: dict[str, Any]) -> FetchInstructionsParams:
@@ -60,7 +60,7 @@ class FetchInstructions(Tool[FetchInstructionsParams, PreparedInstructions]):
             task=params.task,
         )
 
-    async def run(
+    async def run_prepared(
         self, prepared: PreparedInstructions, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
         text = Path(__file__).parent / "instructions" / f"{prepared.task}.md"

@@ -24,7 +24,7 @@ from joey.core.text import compile_regex
 from joey.errors import IgnoredPathError, ToolError
 from joey.ports import ResolvedPath, ToolContext
 
-_MAX_INLINE_CHARS = 256 * 1024
+_MAX_CHARS_WITHOUT_THREAD = 256 * 1024
 _MAX_PATCH_CHARS = 512 * 1024
 _WRITTEN_AS_STATED_NOTE = (
     "The file was written exactly as stated; there is no need to read it again."
@@ -96,13 +96,13 @@ def resolve_editable_path(ctx: ToolContext, path: str) -> ResolvedPath:
     Raises:
         ToolError: no file can have this name, or it is hidden.
     """
-    place = ctx.files.resolve(path)
-    if place.is_ignored:
-        raise IgnoredPathError(path, place.ignore_error)
-    return place
+    resolved_path = ctx.files.resolve(path)
+    if resolved_path.is_ignored:
+        raise IgnoredPathError(path, resolved_path.ignore_error)
+    return resolved_path
 
 
-async def load_original(ctx: ToolContext, place: ResolvedPath) -> OriginalFile:
+async def load_original(ctx: ToolContext, path: ResolvedPath) -> OriginalFile:
     """The file that is about to be changed.
 
     What is found out outside of the workspace is for the person alone until the call is allowed,
@@ -111,9 +111,9 @@ async def load_original(ctx: ToolContext, place: ResolvedPath) -> OriginalFile:
     Raises:
         ToolError: it is a directory, or cannot be read.
     """
-    data, stamp = await _read_with_stamp(ctx, place)
-    is_stale = data is not None and ctx.read_tracker.is_stale(place, stamp, data)
-    return OriginalFile(place, data, is_stale)
+    data, stamp = await _read_with_stamp(ctx, path)
+    is_stale = data is not None and ctx.read_tracker.is_stale(path, stamp, data)
+    return OriginalFile(path, data, is_stale)
 
 
 def require_editable_text(original: OriginalFile, tool: str) -> str:
@@ -122,15 +122,15 @@ def require_editable_text(original: OriginalFile, tool: str) -> str:
     Raises:
         ToolError: there is no such file, or it is not text.
     """
-    place = original.resolved_path
+    path = original.resolved_path
     if not original.exists:
         raise ToolError(
-            f"File does not exist at path: {place.path}\n\n<error_details>\nOnly files that exist"
+            f"File does not exist at path: {path.path}\n\n<error_details>\nOnly files that exist"
             f" can be changed with {tool}. Check the path, or make the file with"
             " write_to_file.\n</error_details>"
         )
     if original.is_binary:
-        raise ToolError(f"{place.display_path} is a binary file: {tool} changes text only.")
+        raise ToolError(f"{path.display_path} is a binary file: {tool} changes text only.")
     return original.text
 
 
@@ -156,17 +156,17 @@ async def save_file(
 
     Returns the problems that the file has now and had not before, in words for the model.
     """
-    place = original.resolved_path
-    before = await get_diagnostics(ctx, place) if original.exists else ()
+    path = original.resolved_path
+    before = await get_diagnostics(ctx, path) if original.exists else ()
     await check_unchanged(ctx, original)
-    await ctx.files.write(place, data, mode_source)
-    (kind,) = await ctx.files.stat_all([place])
+    await ctx.files.write(path, data, mode_source)
+    (kind,) = await ctx.files.stat_all([path])
     if original.is_stale:
         # The model has not seen the rest of it, and shall not overwrite it as if it had.
-        ctx.read_tracker.record_reported(place, kind.stamp)
+        ctx.read_tracker.record_change_reported(path, kind.stamp)
     else:
-        ctx.read_tracker.record_seen(place, kind.stamp, data)
-    return await format_new_diagnostics(ctx, place, before)
+        ctx.read_tracker.record_seen(path, kind.stamp, data)
+    return await format_new_diagnostics(ctx, path, before)
 
 
 async def remove_file(ctx: ToolContext, original: OriginalFile) -> None:
@@ -205,16 +205,16 @@ def replace_surrogates(text: str) -> str:
 
 async def run_in_thread_if_large(size: int, work: Callable[[], ResultT]) -> ResultT:
     """Work on a text, in a thread when the text is so long that others would wait."""
-    return work() if size <= _MAX_INLINE_CHARS else await asyncio.to_thread(work)
+    return work() if size <= _MAX_CHARS_WITHOUT_THREAD else await asyncio.to_thread(work)
 
 
-def build_edit_row_fields(place: ResolvedPath, patch: UnifiedDiff) -> dict[str, Any]:
+def build_edit_row_fields(path: ResolvedPath, patch: UnifiedDiff) -> dict[str, Any]:
     """The part of a row that all edits have."""
     return {
-        "path": place.display_path,
+        "path": path.display_path,
         "content": patch.text,
-        "isOutsideWorkspace": not place.is_inside,
-        "isProtected": place.is_protected,
+        "isOutsideWorkspace": not path.is_inside,
+        "isProtected": path.is_protected,
         "diffStats": {"added": patch.stats.added, "removed": patch.stats.removed},
     }
 
@@ -231,7 +231,7 @@ def format_write_result(
     `problems` are those that the change has brought; `notes` say how else it differs.
     """
     notices = _collect_notes(original, stripped_parts, notes)
-    path = original.resolved_path.original
+    path = original.resolved_path.path_as_given
     operation = "modified" if original.exists else "created"
     if protocol is ToolProtocol.NATIVE:
         result = {"path": path, "operation": operation, "notice": " ".join(notices)}
@@ -260,32 +260,32 @@ def _collect_notes(
     return (*(notes or (_WRITTEN_AS_STATED_NOTE,)), _BASELINE_NOTE)
 
 
-async def _read_with_stamp(ctx: ToolContext, place: ResolvedPath) -> tuple[bytes | None, FileStamp]:
-    kind = await ctx.files.stat(place)
+async def _read_with_stamp(ctx: ToolContext, path: ResolvedPath) -> tuple[bytes | None, FileStamp]:
+    kind = await ctx.files.stat(path)
     if not kind.exists:
         return None, kind.stamp
     if kind.is_dir:
-        raise ToolError(f"{place.display_path} is a directory, not a file.")
-    return await ctx.files.read(place), kind.stamp
+        raise ToolError(f"{path.display_path} is a directory, not a file.")
+    return await ctx.files.read(path), kind.stamp
 
 
 def _escape_xml(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-async def get_diagnostics(ctx: ToolContext, place: ResolvedPath) -> Sequence[Diagnostic]:
+async def get_diagnostics(ctx: ToolContext, path: ResolvedPath) -> Sequence[Diagnostic]:
     """What the checkers say about a file now; nothing where nobody wants to know."""
     problems = ctx.capabilities.diagnostics
-    if problems is None or not place.is_inside or not ctx.settings.include_diagnostic_messages:
+    if problems is None or not path.is_inside or not ctx.settings.include_diagnostic_messages:
         return ()
-    return await problems.check_files([place])
+    return await problems.check_files([path])
 
 
 async def format_new_diagnostics(
-    ctx: ToolContext, place: ResolvedPath, before: Sequence[Diagnostic]
+    ctx: ToolContext, path: ResolvedPath, before: Sequence[Diagnostic]
 ) -> str:
     """The new ones as the model reads them; empty when there are none."""
-    found = find_new_errors(before, await get_diagnostics(ctx, place))
+    found = find_new_errors(before, await get_diagnostics(ctx, path))
     if not found:
         return ""
     most = ctx.settings.max_diagnostic_messages

@@ -86,88 +86,88 @@ class FileViewer:
         self._text_viewer = TextViewer(ctx.model)
         self._image_budget = ImageBudget(ctx.settings)
 
-    async def view(self, wanted: FileReadRequest, place: ResolvedPath) -> FileView:
+    async def view(self, wanted: FileReadRequest, path: ResolvedPath) -> FileView:
         """Never fails: what is wrong with a file is in its entry."""
         try:
-            return await self._view_file(wanted, place)
+            return await self._view_file(wanted, path)
         except ToolError as error:
             return FileView(wanted.path, error=str(error))
 
-    async def _view_file(self, wanted: FileReadRequest, place: ResolvedPath) -> FileView:
-        kind = await self._ctx.files.stat(place)
-        _check_readable(wanted, place, kind)
-        reader = LineReader(make_file_source(self._ctx.files, place))
+    async def _view_file(self, wanted: FileReadRequest, path: ResolvedPath) -> FileView:
+        kind = await self._ctx.files.stat(path)
+        _check_regular_file(wanted, path, kind)
+        reader = LineReader(make_file_source(self._ctx.files, path))
         head = await reader.peek(_SNIFF_BYTES)
         data = reader.full_content
         is_binary = _is_binary(head)
         documents = self._ctx.capabilities.documents
         if head in _EMPTY_FILE_HEADS:
             entry = FileView(wanted.path, note="File is empty", is_empty=True)
-        elif documents is not None and documents.supports(place.path.name):
+        elif documents is not None and documents.supports(path.path.name):
             is_text = not (is_binary or head.startswith(_DOCUMENT_SIGNATURES))
-            entry = await self._view_document(wanted, place, documents, is_text, reader)
+            entry = await self._view_document(wanted, path, documents, is_text, reader)
         elif _is_utf_16(head):
-            entry = await self._view_utf_16(wanted, place)
+            entry = await self._view_utf_16(wanted, path)
         elif is_binary:
-            return await self._view_binary(wanted, place, kind.size, head)
+            return await self._view_binary(wanted, path, kind.size, head)
         else:
-            entry = await self._view_lines(wanted, place, reader)
-        self._ctx.read_tracker.record_seen(place, kind.stamp, data)
+            entry = await self._view_lines(wanted, path, reader)
+        self._ctx.read_tracker.record_seen(path, kind.stamp, data)
         return entry
 
     async def _view_lines(
-        self, wanted: FileReadRequest, place: ResolvedPath, reader: LineReader
+        self, wanted: FileReadRequest, path: ResolvedPath, reader: LineReader
     ) -> FileView:
         most = self._ctx.settings.max_read_file_line
         unused = [reader]
 
         def start() -> LineReader:
-            return unused.pop() if unused else LineReader(make_file_source(self._ctx.files, place))
+            return unused.pop() if unused else LineReader(make_file_source(self._ctx.files, path))
 
         entry = await self._text_viewer.view(wanted, start, most)
         is_limited = most >= 0 and not wanted.ranges and wanted.block is None
         if not is_limited or entry.note is None:
             return entry
         shown = entry.excerpts[-1].last_line if entry.excerpts else None
-        return structs.replace(entry, definitions=await self._list_definitions(place, shown))
+        return structs.replace(entry, definitions=await self._list_definitions(path, shown))
 
-    async def _view_utf_16(self, wanted: FileReadRequest, place: ResolvedPath) -> FileView:
+    async def _view_utf_16(self, wanted: FileReadRequest, path: ResolvedPath) -> FileView:
         """Text in UTF-16, as some editors of Windows write it."""
-        data = await self._ctx.files.read(place, _MAX_UTF_16_BYTES + 1)
+        data = await self._ctx.files.read(path, _MAX_UTF_16_BYTES + 1)
         if len(data) > _MAX_UTF_16_BYTES:
             raise ToolError(f"{wanted.path} is in UTF-16 and larger than 8 MB, so it is not read.")
         source = make_text_source(data.decode("utf-16", errors="replace"))
         most = self._ctx.settings.max_read_file_line
         return await self._text_viewer.view(wanted, lambda: LineReader(source), most)
 
-    async def _list_definitions(self, place: ResolvedPath, shown: int | None) -> str | None:
+    async def _list_definitions(self, path: ResolvedPath, shown: int | None) -> str | None:
         """What the file defines, in the lines that are shown if there are any."""
         outlines = self._ctx.capabilities.outlines
-        name = place.path.name
+        name = path.path.name
         if outlines is None or not outlines.supports(name):
             return None
         try:
-            found = await parse_definitions(place, outlines, self._ctx.files)
+            found = await parse_definitions(path, outlines, self._ctx.files)
         except ToolError:
             return None  # the lines are there, and code that cannot be parsed has no list
-        wanted = [item for item in found if shown is None or item.start <= shown]
+        wanted = [item for item in found if shown is None or item.start_line <= shown]
         text = format_definitions(name, wanted)
         return text if wanted and self._text_viewer.try_reserve(text) else None
 
     async def _view_document(
         self,
         wanted: FileReadRequest,
-        place: ResolvedPath,
+        path: ResolvedPath,
         documents: Documents,
         is_text: bool,
         reader: LineReader,
     ) -> FileView:
         try:
-            text = await documents.extract_text(place)
+            text = await documents.extract_text(path)
         except ToolError as error:
             if not is_text:
                 raise
-            entry = await self._view_lines(wanted, place, reader)
+            entry = await self._view_lines(wanted, path, reader)
             return _prepend_note(entry, f"This is the file as it stands. {error}")
         if not text.strip():
             return FileView(wanted.path, note="The document has no text")
@@ -178,7 +178,7 @@ class FileViewer:
         return _prepend_note(entry, "This is the text in the file, which itself has another form.")
 
     async def _view_binary(
-        self, wanted: FileReadRequest, place: ResolvedPath, size: int, head: bytes
+        self, wanted: FileReadRequest, path: ResolvedPath, size: int, head: bytes
     ) -> FileView:
         suffix = PurePath(wanted.path).suffix.lower()
         if suffix not in IMAGE_SUFFIXES:
@@ -192,15 +192,15 @@ class FileViewer:
             return FileView(wanted.path, note="Image file: this model cannot look at images")
         if refusal := self._image_budget.explain_refusal(size):
             return FileView(wanted.path, note=refusal)
-        data = await self._ctx.files.read(place, size)
+        data = await self._ctx.files.read(path, size)
         self._image_budget.consume(size)
         note = f"Image file ({len(data) / 1024:.1f} KB)"
         return FileView(wanted.path, note=note, image_data_uri=encode_data_uri(media, data))
 
 
-def _check_readable(wanted: FileReadRequest, place: ResolvedPath, kind: FileStat) -> None:
+def _check_regular_file(wanted: FileReadRequest, path: ResolvedPath, kind: FileStat) -> None:
     if not kind.exists:
-        raise ToolError(f"File not found: {place.path}")
+        raise ToolError(f"File not found: {path.path}")
     if kind.is_dir:
         raise ToolError(f"{wanted.path} is a directory, not a file: use list_files to see it.")
     if not kind.is_file:
@@ -254,7 +254,7 @@ class TextViewer:
     async def _view_all(
         self, wanted: FileReadRequest, reader: LineReader, max_lines: int
     ) -> FileView:
-        lines = await self._take_lines(
+        lines = await self._read_lines_within_budget(
             reader, max_lines if max_lines >= 0 else _UNBOUNDED_LINE_COUNT
         )
         if not lines.is_truncated and not await reader.has_more():
@@ -292,7 +292,7 @@ class TextViewer:
                     f"Line range {start}-{end} begins after the end of the file, which has"
                     f" {total} lines."
                 )
-            found[start, end] = await self._take_lines(reader, end - start + 1)
+            found[start, end] = await self._read_lines_within_budget(reader, end - start + 1)
         passages = tuple(
             _build_excerpt(found[span], None if wanted.is_paged else span[1])
             for span in wanted.ranges
@@ -330,7 +330,7 @@ class TextViewer:
             note += f". The block may go on: read on with line_ranges, from line {lines.next_line}."
         return FileView(path, (_build_excerpt(lines),), note=note)
 
-    async def _take_lines(self, reader: LineReader, count: int) -> LineBatch:
+    async def _read_lines_within_budget(self, reader: LineReader, count: int) -> LineBatch:
         if count > 0:
             self._check_budget()
         lines = await reader.read_lines(count, self._remaining_bytes)

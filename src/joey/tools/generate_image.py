@@ -50,7 +50,7 @@ class GenerateImage(Tool[GenerateImageParams, PreparedImage]):
     group: ClassVar[ToolGroup] = ToolGroup.EDIT
     params: ClassVar[type[Struct]] = GenerateImageParams
 
-    def is_available(self, context: AvailabilityContext) -> bool:
+    def is_offered(self, context: AvailabilityContext) -> bool:
         return context.capabilities.image_generator is not None
 
     def parse(self, arguments: dict[str, Any]) -> GenerateImageParams:
@@ -83,7 +83,7 @@ class GenerateImage(Tool[GenerateImageParams, PreparedImage]):
             source_path=source,
         )
 
-    async def run(
+    async def run_prepared(
         self, prepared: PreparedImage, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
         assert ctx.capabilities.image_generator is not None
@@ -100,22 +100,22 @@ class GenerateImage(Tool[GenerateImageParams, PreparedImage]):
 
 
 def _resolve_visible_path(path: str, ctx: ToolContext) -> ResolvedPath:
-    place = ctx.files.resolve(path)
-    if place.is_ignored:
-        raise IgnoredPathError(path, place.ignore_error)
-    return place
+    resolved_path = ctx.files.resolve(path)
+    if resolved_path.is_ignored:
+        raise IgnoredPathError(path, resolved_path.ignore_error)
+    return resolved_path
 
 
-async def _load_input_image(place: ResolvedPath, ctx: ToolContext) -> str:
-    kind = await ctx.files.stat(place)
+async def _load_input_image(path: ResolvedPath, ctx: ToolContext) -> str:
+    kind = await ctx.files.stat(path)
     if not kind.is_file:
-        raise ToolError(f"There is no picture {place.display_path} to start from.")
+        raise ToolError(f"There is no picture {path.display_path} to start from.")
     if refusal := ImageBudget(ctx.settings).explain_refusal(kind.size):
         raise ToolError(refusal)
-    data = await ctx.files.read(place)
+    data = await ctx.files.read(path)
     media = detect_media_type(data)
     if media is None:
-        raise ToolError(f"{place.display_path} is not a picture of a kind that is known.")
+        raise ToolError(f"{path.display_path} is not a picture of a kind that is known.")
     return encode_data_uri(media, data)
 
 
@@ -133,9 +133,9 @@ def _decode_image_uri(uri: str) -> tuple[str, bytes]:
 async def _add_missing_suffix(format: str, target: ResolvedPath, ctx: ToolContext) -> ResolvedPath:
     """The place that was approved; a name without an ending gets the picture's own, where that
     replaces nothing that nobody was asked about."""
-    if PurePath(target.original).suffix:
+    if PurePath(target.path_as_given).suffix:
         return target
-    named = ctx.files.resolve(f"{target.original}{_SUFFIX_BY_FORMAT[format]}")
+    named = ctx.files.resolve(f"{target.path_as_given}{_SUFFIX_BY_FORMAT[format]}")
     if (named.is_ignored, named.is_inside, named.is_protected) != (
         False,
         target.is_inside,

@@ -22,7 +22,7 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
-    build_missing_error,
+    build_missing_parameter_error,
     convert_arguments,
 )
 from joey.tools.file_edit import (
@@ -53,7 +53,7 @@ class _PlannedInsertion(Struct, frozen=True):
 
 
 class PreparedInsertion(PreparedToolCall, frozen=True, kw_only=True):
-    insertion: _PlannedInsertion | str
+    plan_or_failure_reason: _PlannedInsertion | str
     """Or why it cannot be made, for a file outside of the workspace: told once it is allowed."""
 
 
@@ -61,15 +61,15 @@ class InsertContent(Tool[InsertContentParams, PreparedInsertion]):
     name: ClassVar[str] = "insert_content"
     group: ClassVar[ToolGroup] = ToolGroup.EDIT
     params: ClassVar[type[Struct]] = InsertContentParams
-    xml_params: ClassVar[tuple[str, ...]] = ("file_path",)
+    extra_xml_params: ClassVar[tuple[str, ...]] = ("file_path",)
 
-    def is_available(self, context: AvailabilityContext) -> bool:
+    def is_offered(self, context: AvailabilityContext) -> bool:
         return False
 
     def parse(self, arguments: dict[str, Any]) -> InsertContentParams:
         params = convert_arguments(arguments, InsertContentParams, self.name, {"file_path": "path"})
         if not params.path.strip():
-            raise build_missing_error(self.name, "path")
+            raise build_missing_parameter_error(self.name, "path")
         return params
 
     async def prepare(self, params: InsertContentParams, ctx: ToolContext) -> PreparedInsertion:
@@ -77,26 +77,26 @@ class InsertContent(Tool[InsertContentParams, PreparedInsertion]):
             raise ToolError(
                 f"{params.line} is no line: give the number of a line, from 1, or 0 for the end."
             )
-        place = resolve_editable_path(ctx, params.path)
-        insertion = await _try_plan_insertion(params, place, ctx)
+        path = resolve_editable_path(ctx, params.path)
+        insertion = await _try_plan_insertion(params, path, ctx)
         patch = UnifiedDiff("", DiffStats(0, 0)) if isinstance(insertion, str) else insertion.patch
         return PreparedInsertion(
-            claims=(Claim(Access.WRITE, path=place),),
+            claims=(Claim(Access.WRITE, path=path),),
             row={
                 "tool": "insertContent",
                 "diff": patch.text,
                 "lineNumber": params.line,
-                **build_edit_row_fields(place, patch),
+                **build_edit_row_fields(path, patch),
             },
-            path=place.display_path,
+            path=path.display_path,
             diff=patch.text,
-            insertion=insertion,
+            plan_or_failure_reason=insertion,
         )
 
-    async def run(
+    async def run_prepared(
         self, prepared: PreparedInsertion, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
-        insertion = prepared.insertion
+        insertion = prepared.plan_or_failure_reason
         if isinstance(insertion, str):
             raise ToolError(insertion)
         problems = await save_file(ctx, insertion.original, insertion.new_bytes)
@@ -104,46 +104,46 @@ class InsertContent(Tool[InsertContentParams, PreparedInsertion]):
 
 
 async def _try_plan_insertion(
-    params: InsertContentParams, place: ResolvedPath, ctx: ToolContext
+    params: InsertContentParams, path: ResolvedPath, ctx: ToolContext
 ) -> _PlannedInsertion | str:
     try:
-        return await _plan_insertion(params, place, ctx)
+        return await _plan_insertion(params, path, ctx)
     except ToolError as error:
-        if place.is_inside:
+        if path.is_inside:
             raise
         return str(error)
 
 
 async def _plan_insertion(
-    params: InsertContentParams, place: ResolvedPath, ctx: ToolContext
+    params: InsertContentParams, path: ResolvedPath, ctx: ToolContext
 ) -> _PlannedInsertion:
-    original = await load_original(ctx, place)
+    original = await load_original(ctx, path)
     if not original.exists and params.line > 1:
         raise ToolError(
-            f"{place.display_path} does not exist, so there is no line {params.line} in it. A "
+            f"{path.display_path} does not exist, so there is no line {params.line} in it. A "
             "new file"
             " begins at line 0 or 1."
         )
     if original.is_stale:
         raise ToolError(
-            f"{place.display_path} was changed by somebody else since you last saw it, so the "
+            f"{path.display_path} was changed by somebody else since you last saw it, so the "
             "line may be"
             " another one by now and nothing was inserted. Read the file again."
         )
     if original.is_binary:
-        raise ToolError(f"{place.display_path} is a binary file: insert_content changes text only.")
+        raise ToolError(f"{path.display_path} is a binary file: insert_content changes text only.")
     text = original.text
     size = len(text) + len(params.content)
-    new = await run_in_thread_if_large(size, lambda: _insert_lines(text, params, place))
+    new = await run_in_thread_if_large(size, lambda: _insert_lines(text, params, path))
     return _PlannedInsertion(original, original.encode(new), await build_patch(original, new))
 
 
-def _insert_lines(text: str, params: InsertContentParams, place: ResolvedPath) -> str:
+def _insert_lines(text: str, params: InsertContentParams, path: ResolvedPath) -> str:
     lines = TextLines(text)
     count = len(lines.lines)
     if params.line > count + 1:
         raise ToolError(
-            f"{place.display_path} has {count} lines, so nothing can be inserted before line"
+            f"{path.display_path} has {count} lines, so nothing can be inserted before line"
             f" {params.line}. Read the file, or give line 0 for its end."
         )
     at = params.line - 1 if params.line else count

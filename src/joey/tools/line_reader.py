@@ -27,8 +27,8 @@ ByteSource = Callable[[int, int], Awaitable[bytes]]
 """Gives at most so many bytes, from an offset on."""
 
 
-def make_file_source(files: Files, place: ResolvedPath) -> ByteSource:
-    return lambda limit, offset: files.read(place, limit, offset)
+def make_file_source(files: Files, path: ResolvedPath) -> ByteSource:
+    return lambda limit, offset: files.read(path, limit, offset)
 
 
 def make_text_source(text: str) -> ByteSource:

@@ -40,7 +40,7 @@ class ListCodeDefinitionNamesParams(Struct, frozen=True):
 
 class PreparedDefinitions(PreparedToolCall, frozen=True, kw_only=True):
     resolved_path: ResolvedPath
-    result: str | None
+    precomputed_result: str | None
     """Found before anybody is asked, but outside of the workspace only after."""
 
 
@@ -50,7 +50,7 @@ class ListCodeDefinitionNames(Tool[ListCodeDefinitionNamesParams, PreparedDefini
     params: ClassVar[type[Struct]] = ListCodeDefinitionNamesParams
     can_run_in_parallel: ClassVar[bool] = True
 
-    def is_available(self, context: AvailabilityContext) -> bool:
+    def is_offered(self, context: AvailabilityContext) -> bool:
         return context.capabilities.outlines is not None
 
     def parse(self, arguments: dict[str, Any]) -> ListCodeDefinitionNamesParams:
@@ -59,68 +59,68 @@ class ListCodeDefinitionNames(Tool[ListCodeDefinitionNamesParams, PreparedDefini
     async def prepare(
         self, params: ListCodeDefinitionNamesParams, ctx: ToolContext
     ) -> PreparedDefinitions:
-        place = ctx.files.resolve(params.path)
-        if place.is_ignored:
-            raise IgnoredPathError(params.path, place.ignore_error)
-        result = await _list_definitions(place, ctx) if place.is_inside else None
+        path = ctx.files.resolve(params.path)
+        if path.is_ignored:
+            raise IgnoredPathError(params.path, path.ignore_error)
+        result = await _list_definitions(path, ctx) if path.is_inside else None
         return PreparedDefinitions(
-            claims=(Claim(Access.READ, path=place),),
+            claims=(Claim(Access.READ, path=path),),
             row={
                 "tool": "listCodeDefinitionNames",
-                "path": place.display_path,
-                "isOutsideWorkspace": not place.is_inside,
+                "path": path.display_path,
+                "isOutsideWorkspace": not path.is_inside,
                 "content": result or "",
             },
-            path=place.display_path,
-            resolved_path=place,
-            result=result,
+            path=path.display_path,
+            resolved_path=path,
+            precomputed_result=result,
         )
 
-    async def run(
+    async def run_prepared(
         self, prepared: PreparedDefinitions, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
-        if prepared.result is not None:
-            return Outcome(prepared.result)
+        if prepared.precomputed_result is not None:
+            return Outcome(prepared.precomputed_result)
         return Outcome(await _list_definitions(prepared.resolved_path, ctx))
 
 
-async def _list_definitions(place: ResolvedPath, ctx: ToolContext) -> str:
+async def _list_definitions(path: ResolvedPath, ctx: ToolContext) -> str:
     outlines = ctx.capabilities.outlines
     if outlines is None:
         raise ToolError("Definitions cannot be listed here: use search_files or read_file.")
-    kind = await ctx.files.stat(place)
+    kind = await ctx.files.stat(path)
     if kind.is_file:
-        return await _list_file_definitions(place, outlines, ctx)
+        return await _list_file_definitions(path, outlines, ctx)
     if kind.is_dir:
-        return await _list_directory_definitions(place, outlines, ctx)
-    problem = f"Cannot list the definitions of {place.display_path}: it"
+        return await _list_directory_definitions(path, outlines, ctx)
+    problem = f"Cannot list the definitions of {path.display_path}: it"
     if not kind.exists:
         raise TargetNotFoundError(f"{problem} does not exist.")
     raise ToolError(f"{problem} is neither a file nor a folder.")
 
 
-async def _list_file_definitions(place: ResolvedPath, outlines: Outlines, ctx: ToolContext) -> str:
-    name = place.path.name
+async def _list_file_definitions(path: ResolvedPath, outlines: Outlines, ctx: ToolContext) -> str:
+    name = path.path.name
     if not outlines.supports(name):
         return f"Files such as {name} are not in a language whose definitions can be listed."
     try:
-        found = await parse_definitions(place, outlines, ctx.files)
+        found = await parse_definitions(path, outlines, ctx.files)
     except ToolError as error:
-        raise ToolError(f"Cannot list the definitions of {place.display_path}: {error}") from error
+        raise ToolError(f"Cannot list the definitions of {path.display_path}: {error}") from error
     if not found:
-        return f"No definitions of four lines or more in {place.display_path}."
+        return f"No definitions of four lines or more in {path.display_path}."
     return truncate_to_budget(format_definitions(name, found), ctx.model, _TRUNCATION_NOTE)
 
 
 async def _list_directory_definitions(
-    place: ResolvedPath, outlines: Outlines, ctx: ToolContext
+    path: ResolvedPath, outlines: Outlines, ctx: ToolContext
 ) -> str:
-    listing = await ctx.search.list_directory(place, False, _MAX_DIRECTORY_ENTRIES)
+    listing = await ctx.search.list_directory(path, False, _MAX_DIRECTORY_ENTRIES)
     files = [
         file
         for entry in listing.entries
         if outlines.supports(entry)
-        and (file := await _resolve_direct_file(place, entry, ctx)) is not None
+        and (file := await _resolve_direct_file(path, entry, ctx)) is not None
     ]
     turns = asyncio.Semaphore(_MAX_CONCURRENT_FILES)
     parts = await asyncio.gather(
@@ -130,7 +130,7 @@ async def _list_directory_definitions(
     if len(files) > MAX_FILES or listing.truncated:
         shown.append(f"(Only the first {MAX_FILES} files were looked at: name a file to see it.)")
     if not shown:
-        return f"No definitions of four lines or more in the files of {place.display_path}."
+        return f"No definitions of four lines or more in the files of {path.display_path}."
     return truncate_to_budget("\n\n".join(shown), ctx.model, _TRUNCATION_NOTE)
 
 
@@ -165,19 +165,22 @@ _MAX_DEFINITIONS = 500
 
 
 async def parse_definitions(
-    place: ResolvedPath, outlines: Outlines, files: Files
+    path: ResolvedPath, outlines: Outlines, files: Files
 ) -> Sequence[Definition]:
     """Raises ToolError when the file cannot be read or parsed."""
-    data = await files.read(place, MAX_SOURCE_BYTES + 1)
+    data = await files.read(path, MAX_SOURCE_BYTES + 1)
     if len(data) > MAX_SOURCE_BYTES:
         raise ToolError(f"it is larger than {MAX_SOURCE_BYTES // 2**20} MB.")
-    return await outlines.build_outline(place.path.name, data)
+    return await outlines.build_outline(path.path.name, data)
 
 
 def format_definitions(name: str, definitions: Sequence[Definition]) -> str:
     """`# name`, then `first--last | how it begins` for each."""
     lines = [f"# {name}"]
-    lines += [f"{item.start}--{item.end} | {item.text}" for item in definitions[:_MAX_DEFINITIONS]]
+    lines += [
+        f"{item.start_line}--{item.end_line} | {item.first_line}"
+        for item in definitions[:_MAX_DEFINITIONS]
+    ]
     if len(definitions) > _MAX_DEFINITIONS:
         lines.append(f"({len(definitions) - _MAX_DEFINITIONS} more are not shown.)")
     return "\n".join(lines)

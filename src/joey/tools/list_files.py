@@ -34,7 +34,7 @@ class ListFilesParams(Struct, frozen=True):
 class PreparedListing(PreparedToolCall, frozen=True, kw_only=True):
     resolved_path: ResolvedPath
     recursive: bool
-    result: str | None
+    precomputed_result: str | None
     """Listed before anybody is asked, but outside of the workspace only after."""
 
 
@@ -48,37 +48,37 @@ class ListFiles(Tool[ListFilesParams, PreparedListing]):
         return convert_arguments(arguments, ListFilesParams, self.name)
 
     async def prepare(self, params: ListFilesParams, ctx: ToolContext) -> PreparedListing:
-        place = ctx.files.resolve(params.path)
-        if place.is_ignored:
-            raise IgnoredPathError(params.path, place.ignore_error)
-        result = await _list_entries(place, params.recursive, ctx) if place.is_inside else None
+        path = ctx.files.resolve(params.path)
+        if path.is_ignored:
+            raise IgnoredPathError(params.path, path.ignore_error)
+        result = await _list_entries(path, params.recursive, ctx) if path.is_inside else None
         return PreparedListing(
-            claims=(Claim(Access.READ, path=place),),
+            claims=(Claim(Access.READ, path=path),),
             row={
                 "tool": "listFilesRecursive" if params.recursive else "listFilesTopLevel",
-                "path": place.display_path,
-                "isOutsideWorkspace": not place.is_inside,
+                "path": path.display_path,
+                "isOutsideWorkspace": not path.is_inside,
                 "content": result or "",
             },
-            path=place.display_path,
-            resolved_path=place,
+            path=path.display_path,
+            resolved_path=path,
             recursive=params.recursive,
-            result=result,
+            precomputed_result=result,
         )
 
-    async def run(
+    async def run_prepared(
         self, prepared: PreparedListing, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
-        if prepared.result is not None:
-            return Outcome(prepared.result)
+        if prepared.precomputed_result is not None:
+            return Outcome(prepared.precomputed_result)
         return Outcome(await _list_entries(prepared.resolved_path, prepared.recursive, ctx))
 
 
-async def _list_entries(place: ResolvedPath, recursive: bool, ctx: ToolContext) -> str:
-    listing = await ctx.search.list_directory(place, recursive, MAX_ENTRIES)
+async def _list_entries(path: ResolvedPath, recursive: bool, ctx: ToolContext) -> str:
+    listing = await ctx.search.list_directory(path, recursive, MAX_ENTRIES)
     if not listing.entries:
         return "No files found."
-    lines = [_mark_protected(entry, place, ctx) for entry in listing.entries]
+    lines = [_mark_protected(entry, path, ctx) for entry in listing.entries]
     text = truncate_to_budget("\n".join(lines), ctx.model, _TRUNCATION_NOTE)
     return (
         f"{text}\n\n{_TRUNCATION_NOTE}"
@@ -87,10 +87,10 @@ async def _list_entries(place: ResolvedPath, recursive: bool, ctx: ToolContext) 
     )
 
 
-def _mark_protected(entry: str, place: ResolvedPath, ctx: ToolContext) -> str:
+def _mark_protected(entry: str, path: ResolvedPath, ctx: ToolContext) -> str:
     """An entry with a shield when writing to it always needs a person."""
     try:
-        protected = ctx.files.resolve(str(place.path / entry)).is_protected
+        protected = ctx.files.resolve(str(path.path / entry)).is_protected
     except ToolError:  # a link to a name that cannot be used
         protected = True
     return f"🛡️ {entry}" if protected else entry

@@ -17,7 +17,7 @@ from joey.core.mcp import (
     McpStatus,
     McpTool,
     build_tool_name,
-    is_same_name,
+    equals_ignoring_dashes,
     normalize_schema,
     sanitize_name,
 )
@@ -25,7 +25,7 @@ from joey.core.models import ToolProtocol, ToolSpec
 from joey.core.modes import ToolGroup
 from joey.core.prompts import messages_to_model
 from joey.core.task import Answer, AskKind, RowKind
-from joey.errors import PreformattedError, ToolError
+from joey.errors import ToolError, ToolErrorWithReply
 from joey.ports import Mcp, ToolContext
 from joey.tools.base import (
     Access,
@@ -35,7 +35,7 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
-    decode_json,
+    try_decode_json,
 )
 
 
@@ -46,7 +46,7 @@ class PreparedMcpCall(PreparedToolCall, frozen=True, kw_only=True):
     approved_signature: ToolSignature
 
 
-class NoParams(Struct, frozen=True):
+class ServerDefinedParams(Struct, frozen=True):
     """The parameters are the server's own."""
 
 
@@ -58,7 +58,7 @@ class McpServerTool(Tool[McpArguments, PreparedMcpCall]):
     """The one kind of tool that is named, described and shaped by somebody else."""
 
     group: ClassVar[ToolGroup] = ToolGroup.MCP
-    params: ClassVar[type[Struct]] = NoParams
+    params: ClassVar[type[Struct]] = ServerDefinedParams
     strict: ClassVar[bool] = False
 
     def __init__(self, server: str, tool: McpTool) -> None:
@@ -70,7 +70,7 @@ class McpServerTool(Tool[McpArguments, PreparedMcpCall]):
             name=self.name, description=tool.description, parameters=self._schema, strict=False
         )
 
-    def is_available(self, context: AvailabilityContext) -> bool:
+    def is_offered(self, context: AvailabilityContext) -> bool:
         return context.protocol is ToolProtocol.NATIVE
 
     @property
@@ -102,18 +102,18 @@ class McpServerTool(Tool[McpArguments, PreparedMcpCall]):
         kind = schema.get("type", "string") if isinstance(schema, dict) else "string"
         if kind == "string" or (isinstance(kind, list) and "string" in kind):
             return value
-        decoded = decode_json(value)
+        decoded = try_decode_json(value)
         return value if decoded is None else decoded
 
     async def prepare(self, params: McpArguments, ctx: ToolContext) -> PreparedMcpCall:
         return prepare_call(self._server_name, self._tool.name, params.arguments, ctx)
 
-    async def run(
+    async def run_prepared(
         self, prepared: PreparedMcpCall, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
         return await run_call(prepared, ctx)
 
-    def describe(self, arguments: dict[str, Any]) -> str:
+    def describe_call(self, arguments: dict[str, Any]) -> str:
         return f"[{self.name}]"
 
 
@@ -150,7 +150,7 @@ def prepare_call(server: str, tool: str, arguments: Any, ctx: ToolContext) -> Pr
     given = _parse_arguments(arguments)
     if given is None:
         text = messages_to_model.render_bad_mcp_arguments(ctx.protocol, server, tool)
-        raise PreformattedError(f"The arguments for {tool} of {server} are no JSON object.", text)
+        raise ToolErrorWithReply(f"The arguments for {tool} of {server} are no JSON object.", text)
     found = find_server(server, mcp.servers, ctx)
     known = _find_tool(tool, found, ctx)
     claim = Claim(
@@ -168,7 +168,7 @@ def prepare_call(server: str, tool: str, arguments: Any, ctx: ToolContext) -> Pr
     return PreparedMcpCall(
         claims=(claim,),
         row=row,
-        ask=AskKind.USE_MCP_SERVER,
+        ask_kind=AskKind.USE_MCP_SERVER,
         server_name=found.name,
         tool_name=known.name,
         arguments=given,
@@ -219,7 +219,7 @@ def _get_signature(tool: McpTool) -> ToolSignature:
 def _parse_arguments(arguments: Any) -> dict[str, Any] | None:
     """Models send the object itself, its JSON, or nothing when there is nothing to say."""
     if isinstance(arguments, str):
-        arguments = decode_json(arguments) if arguments.strip() else {}
+        arguments = try_decode_json(arguments) if arguments.strip() else {}
     elif arguments is None:
         arguments = {}
     return arguments if isinstance(arguments, dict) else None
@@ -229,30 +229,30 @@ def find_server(name: str, servers: Sequence[McpServer], ctx: ToolContext) -> Mc
     """By its name, by what is left of it in the names of tools, then with `-` and `_` confused.
 
     Raises:
-        PreformattedError: there is none; the text lists those there are.
+        ToolErrorWithReply: there is none; the text lists those there are.
     """
-    for same in (str.__eq__, _is_sanitised, is_same_name):
+    for same in (str.__eq__, _matches_sanitized_name, equals_ignoring_dashes):
         if found := [server for server in servers if same(server.name, name)]:
             return found[0]
     known = [server.name for server in servers]
     text = messages_to_model.render_unknown_mcp_server(ctx.protocol, name, known)
-    raise PreformattedError(f"There is no MCP server {name!r}.", text)
+    raise ToolErrorWithReply(f"There is no MCP server {name!r}.", text)
 
 
-def _is_sanitised(name: str, given: str) -> bool:
+def _matches_sanitized_name(name: str, given: str) -> bool:
     return sanitize_name(name, "_") == given
 
 
 def _find_tool(name: str, server: McpServer, ctx: ToolContext) -> McpTool:
     if not server.tools and server.status is not McpStatus.CONNECTED:
         raise ToolError(_describe_status(server))
-    for same in (str.__eq__, _is_sanitised, is_same_name):
+    for same in (str.__eq__, _matches_sanitized_name, equals_ignoring_dashes):
         for tool in server.enabled_tools:
             if same(tool.name, name):
                 return tool
     known = [tool.name for tool in server.enabled_tools]
     text = messages_to_model.render_unknown_mcp_tool(ctx.protocol, server.name, name, known)
-    raise PreformattedError(f"The MCP server {server.name!r} has no tool {name!r}.", text)
+    raise ToolErrorWithReply(f"The MCP server {server.name!r} has no tool {name!r}.", text)
 
 
 def _describe_status(server: McpServer) -> str:

@@ -21,7 +21,7 @@ from joey.tools.base import (
     PreparedToolCall,
     StartSubtask,
     Tool,
-    build_missing_error,
+    build_missing_parameter_error,
     build_native_schema,
     convert_arguments,
 )
@@ -83,7 +83,7 @@ class NewTaskTool(Tool[NewTaskParams, PreparedSubtask]):
         params = convert_arguments(arguments, NewTaskParams, self.name)
         for name in ("mode", "message"):
             if not getattr(params, name).strip():
-                raise build_missing_error(self.name, name)
+                raise build_missing_parameter_error(self.name, name)
         return params
 
     async def prepare(self, params: NewTaskParams, ctx: ToolContext) -> PreparedSubtask:
@@ -93,8 +93,8 @@ class NewTaskTool(Tool[NewTaskParams, PreparedSubtask]):
             known = ", ".join(mode.slug for mode in ctx.modes)
             raise ToolError(f"Invalid mode: {slug}. Available modes: {known}.")
         if ctx.settings.new_task_require_todos and params.todos is None:
-            raise build_missing_error(self.name, "todos")
-        if ctx.depth >= MAX_SUBTASK_DEPTH:
+            raise build_missing_parameter_error(self.name, "todos")
+        if ctx.subtask_depth >= MAX_SUBTASK_DEPTH:
             raise ToolError(
                 f"Subtasks may be nested {MAX_SUBTASK_DEPTH} deep, and this one is: do the work "
                 "here."
@@ -120,7 +120,7 @@ class NewTaskTool(Tool[NewTaskParams, PreparedSubtask]):
             use_worktree=bool(params.worktree),
         )
 
-    async def run(
+    async def run_prepared(
         self, prepared: PreparedSubtask, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
         """What becomes of it is the result of the subtask."""
@@ -128,7 +128,7 @@ class NewTaskTool(Tool[NewTaskParams, PreparedSubtask]):
         wanted = StartSubtask(slug, message, todos, prepared.use_worktree)
         return Outcome("", directive=wanted)
 
-    def describe(self, arguments: dict[str, Any]) -> str:
+    def describe_call(self, arguments: dict[str, Any]) -> str:
         mode, message = arguments.get("mode"), arguments.get("message")
         return f"[{self.name} in {mode} mode: '{message}']"
 

@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 
 from joey.core.modes import ToolGroup
 from joey.core.task import Answer
-from joey.core.terminal_text import count_incomplete_bytes, format_size
+from joey.core.terminal_text import count_incomplete_utf8_bytes, format_size
 from joey.core.text import compile_regex, number_lines
 from joey.errors import TargetNotFoundError, ToolError
 from joey.ports import ToolContext
@@ -66,7 +66,7 @@ class ReadCommandOutput(Tool[ReadCommandOutputParams, PreparedOutputRead]):
             return await _search_output(path, size, params.search, limit)
         return await asyncio.to_thread(_read_range, path, size, offset, limit)
 
-    async def run(
+    async def run_prepared(
         self, prepared: PreparedOutputRead, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
         return Outcome(prepared.text)
@@ -111,7 +111,7 @@ def _read_range(path: Path, size: int, offset: int, limit: int) -> PreparedOutpu
         first_line = _count_newlines(file, offset) + 1
         data = file.read(limit)
     if offset + len(data) < size:
-        data = data[: len(data) - count_incomplete_bytes(data)] or data
+        data = data[: len(data) - count_incomplete_utf8_bytes(data)] or data
     end = offset + len(data)
     state = "TRUNCATED" if end < size else "COMPLETE"
     lines = number_lines(data.decode("utf-8", errors="replace"), first_line).removesuffix("\n")

@@ -38,9 +38,9 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
-    build_missing_error,
+    build_missing_parameter_error,
     convert_arguments,
-    decode_json,
+    try_decode_json,
 )
 from joey.tools.file_view import FileReadRequest, FileView, FileViewer, LineRange, render_views
 from joey.tools.line_reader import MAX_BLOCK_LINES, BlockRequest
@@ -103,7 +103,7 @@ class ReadFile(Tool[ReadRequest, PreparedRead]):
     group: ClassVar[ToolGroup] = ToolGroup.READ
     params: ClassVar[type[Struct]] = ReadFileParams
     can_run_in_parallel: ClassVar[bool] = True
-    xml_params: ClassVar[tuple[str, ...]] = (
+    extra_xml_params: ClassVar[tuple[str, ...]] = (
         *("args", "file", "path", "start_line", "end_line", "line_range", "line_ranges"),
         *("mode", "offset", "limit", INDENTATION_KEY, *BLOCK_KEYS),
     )
@@ -119,27 +119,29 @@ class ReadFile(Tool[ReadRequest, PreparedRead]):
                 " at once. Read them in several calls."
             )
         files = tuple((wanted, ctx.files.resolve(wanted.path)) for wanted in params.files)
-        visible = tuple((wanted, place) for wanted, place in files if not place.is_ignored)
+        visible = tuple((wanted, path) for wanted, path in files if not path.is_ignored)
         if len(files) == 1 and not visible:
             raise IgnoredPathError(files[0][0].path, files[0][1].ignore_error)
         if not visible:
             raise ToolError(
-                "\n".join(_format_ignored_error(wanted, place) for wanted, place in files)
+                "\n".join(_format_ignored_error(wanted, path) for wanted, path in files)
             )
         return PreparedRead(
-            claims=tuple(Claim(Access.READ, path=place) for _, place in visible),
+            claims=tuple(Claim(Access.READ, path=path) for _, path in visible),
             row=_build_row(visible, ctx.settings),
             path=visible[0][1].display_path if len(visible) == 1 else None,
             files=files,
         )
 
-    async def run(self, prepared: PreparedRead, ctx: ToolContext, answer: Answer | None) -> Outcome:
+    async def run_prepared(
+        self, prepared: PreparedRead, ctx: ToolContext, answer: Answer | None
+    ) -> Outcome:
         viewer = FileViewer(ctx)
         entries = [
-            FileView(wanted.path, error=_format_ignored_error(wanted, place))
-            if place.is_ignored
-            else await viewer.view(wanted, place)
-            for wanted, place in prepared.files
+            FileView(wanted.path, error=_format_ignored_error(wanted, path))
+            if path.is_ignored
+            else await viewer.view(wanted, path)
+            for wanted, path in prepared.files
         ]
         return Outcome(
             render_views(entries, ctx.protocol),
@@ -148,13 +150,13 @@ class ReadFile(Tool[ReadRequest, PreparedRead]):
             ),
             is_error=any(entry.error is not None for entry in entries),
             rows=tuple(
-                (RowKind.ROOIGNORE_ERROR, place.display_path)
-                for _, place in prepared.files
-                if place.is_ignored
+                (RowKind.ROOIGNORE_ERROR, path.display_path)
+                for _, path in prepared.files
+                if path.is_ignored
             ),
         )
 
-    def describe(self, arguments: dict[str, Any]) -> str:
+    def describe_call(self, arguments: dict[str, Any]) -> str:
         try:
             paths = [wanted.path for wanted in self.parse(arguments).files]
         except ArgumentError:
@@ -172,12 +174,12 @@ def _build_row(
     files: tuple[tuple[FileReadRequest, ResolvedPath], ...], settings: Settings
 ) -> dict[str, Any]:
     if len(files) == 1:
-        wanted, place = files[0]
+        wanted, path = files[0]
         row = {
             "tool": "readFile",
-            "path": place.display_path,
-            "isOutsideWorkspace": not place.is_inside,
-            "content": str(place.path),
+            "path": path.display_path,
+            "isOutsideWorkspace": not path.is_inside,
+            "content": str(path.path),
             "reason": _describe_selected_lines(wanted, settings),
         }
         if wanted.is_paged:
@@ -190,15 +192,15 @@ def _build_row(
 
 
 def _build_batch_item(
-    wanted: FileReadRequest, place: ResolvedPath, settings: Settings
+    wanted: FileReadRequest, path: ResolvedPath, settings: Settings
 ) -> dict[str, Any]:
     snippet = _describe_selected_lines(wanted, settings)
     return {
-        "path": place.display_path,
+        "path": path.display_path,
         "lineSnippet": snippet,
-        "isOutsideWorkspace": not place.is_inside,
-        "key": f"{place.display_path} ({snippet})" if snippet else place.display_path,
-        "content": str(place.path),
+        "isOutsideWorkspace": not path.is_inside,
+        "key": f"{path.display_path} ({snippet})" if snippet else path.display_path,
+        "content": str(path.path),
     }
 
 
@@ -211,15 +213,15 @@ def _describe_selected_lines(wanted: FileReadRequest, settings: Settings) -> str
     return f"up to {most} lines" if most >= 0 else ""
 
 
-def _format_ignored_error(wanted: FileReadRequest, place: ResolvedPath) -> str:
-    return str(IgnoredPathError(wanted.path, place.ignore_error))
+def _format_ignored_error(wanted: FileReadRequest, path: ResolvedPath) -> str:
+    return str(IgnoredPathError(wanted.path, path.ignore_error))
 
 
 DEFAULT_PAGE_LINES = 2000
 _LINE_RANGE_RE = compile_regex(r"(\d{1,15})\s*-\s*(\d{1,15})")
 _INTEGER_RE = compile_regex(r"-?\d{1,15}")
 _WRAPPER_PARAMETERS = ("files", "args", "file")
-_LINE_KEYS = ("start_line", "end_line", "offset", "limit", INDENTATION_KEY, *BLOCK_KEYS)
+_LINE_SELECTION_KEYS = ("start_line", "end_line", "offset", "limit", INDENTATION_KEY, *BLOCK_KEYS)
 _RANGE_KEYS = ("line_ranges", "line_range", "lineRanges", "lineRange")
 
 
@@ -253,7 +255,7 @@ def parse_request(arguments: Mapping[str, Any], tool: str) -> ReadRequest:
     named = {file.path for file in wanted}
     wanted += (file for file in _iter_element_files(arguments, tool) if file.path not in named)
     if not wanted:
-        raise build_missing_error(tool, "args" if "args" in arguments else "files")
+        raise build_missing_parameter_error(tool, "args" if "args" in arguments else "files")
     return ReadRequest(tuple(wanted))
 
 
@@ -287,7 +289,7 @@ def _iter_element_files(element: Mapping[str, Any], tool: str) -> Iterator[FileR
     if len(paths) == 1:
         yield wanted
         return
-    if wanted.ranges or any(element.get(key) for key in _LINE_KEYS):
+    if wanted.ranges or any(element.get(key) for key in _LINE_SELECTION_KEYS):
         raise ArgumentError(
             "It is not clear to which of several paths the lines belong: give each path a file"
             " element of its own, with its lines in it."
@@ -301,7 +303,7 @@ def _parse_line_selection(path: str, element: Mapping[str, Any], tool: str) -> F
     around = _parse_indentation(element, tool)
     by_block = wanted.mode is None and around.anchor_line is not None
     if by_block or (wanted.mode or "").strip().lower() == INDENTATION_KEY:
-        return FileReadRequest(path, block=_build_block(wanted, around))
+        return FileReadRequest(path, block=_build_block_request(wanted, around))
     if wanted.offset is not None or wanted.limit is not None:
         offset = 1 if wanted.offset is None else wanted.offset
         limit = wanted.limit or DEFAULT_PAGE_LINES
@@ -330,7 +332,7 @@ def _parse_indentation(element: Mapping[str, Any], tool: str) -> _IndentationPar
     )
 
 
-def _build_block(wanted: _LineSelectionParams, around: _IndentationParams) -> BlockRequest:
+def _build_block_request(wanted: _LineSelectionParams, around: _IndentationParams) -> BlockRequest:
     anchor = wanted.offset if around.anchor_line is None else around.anchor_line
     anchor = 1 if anchor is None else anchor
     levels = around.max_levels or 0
@@ -389,5 +391,5 @@ def _decode_json_string(value: Any) -> Any:
     """A value that was encoded as JSON once more than needed, as it was meant."""
     if not isinstance(value, str) or not value.lstrip().startswith(("[", "{")):
         return value
-    decoded = decode_json(value)
+    decoded = try_decode_json(value)
     return value if decoded is None else decoded

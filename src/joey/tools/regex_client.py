@@ -18,7 +18,7 @@ from msgspec import Struct, field
 
 from joey.core.edits.text_replace import MAX_MATCHES, CharSpan, collect_matches
 from joey.errors import ToolError
-from joey.system.subprocess import await_start, kill_and_drain
+from joey.system.subprocess import await_start_despite_cancel, kill_and_drain
 from joey.tools.file_edit import replace_surrogates, run_in_thread_if_large
 
 LINE_SEARCH_TIMEOUT_S = 10.0
@@ -130,7 +130,7 @@ async def run_worker_script(script: Path, request: bytes, seconds: float) -> byt
     starting = asyncio.create_subprocess_exec(
         sys.executable, "-I", "-S", str(script), stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env={}
     )
-    process = await await_start(starting)
+    process = await await_start_despite_cancel(starting)
     try:
         async with asyncio.timeout(seconds):
             printed, _ = await process.communicate(request)

@@ -95,7 +95,7 @@ class Registry:
             for tool in self._tools.values()
             if tool.group in granted
             and not _is_disabled(tool, context.settings)
-            and tool.is_available(context)
+            and tool.is_offered(context)
         )
         # Each is kept by its tool, so that its number is its own.
         return self._spec_cache.setdefault(tuple(map(id, specs)), specs)
@@ -289,7 +289,13 @@ class ToolSetCache:
 def _build_server_keys(servers: Sequence[McpServer]) -> list[tuple[object, ...]]:
     """All that the model is told of them."""
     return [
-        (server.name, server.command, server.instructions, server.enabled_tools, server.resources)
+        (
+            server.name,
+            server.command_or_url,
+            server.instructions,
+            server.enabled_tools,
+            server.resources,
+        )
         for server in servers
         if server.enabled_tools or server.resources
     ]

@@ -40,7 +40,7 @@ class RunSlashCommand(Tool[RunSlashCommandParams, PreparedSlashCommand]):
     group: ClassVar[ToolGroup] = ToolGroup.ALWAYS
     params: ClassVar[type[Struct]] = RunSlashCommandParams
 
-    def is_available(self, context: AvailabilityContext) -> bool:
+    def is_offered(self, context: AvailabilityContext) -> bool:
         customizations = context.capabilities.customizations
         return customizations is not None and any(
             command.source != "built-in" for command in customizations.list_commands()
@@ -74,7 +74,7 @@ class RunSlashCommand(Tool[RunSlashCommandParams, PreparedSlashCommand]):
             target_mode=mode if switch else None,
         )
 
-    async def run(
+    async def run_prepared(
         self, prepared: PreparedSlashCommand, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
         command = prepared.command

@@ -17,7 +17,7 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
-    build_missing_error,
+    build_missing_parameter_error,
     compute_text_budget,
     convert_arguments,
 )
@@ -42,7 +42,7 @@ class SearchFilesParams(Struct, frozen=True):
 class PreparedSearch(PreparedToolCall, frozen=True, kw_only=True):
     params: SearchFilesParams
     resolved_path: ResolvedPath
-    result: str | None
+    precomputed_result: str | None
     """Found before anybody is asked, but outside of the workspace only after."""
 
 
@@ -55,47 +55,47 @@ class SearchFiles(Tool[SearchFilesParams, PreparedSearch]):
     def parse(self, arguments: dict[str, Any]) -> SearchFilesParams:
         params = convert_arguments(arguments, SearchFilesParams, self.name)
         if not params.regex:
-            raise build_missing_error(self.name, "regex")
+            raise build_missing_parameter_error(self.name, "regex")
         return params
 
     async def prepare(self, params: SearchFilesParams, ctx: ToolContext) -> PreparedSearch:
-        place = ctx.files.resolve(params.path)
-        if place.is_ignored:
-            raise IgnoredPathError(params.path, place.ignore_error)
-        result = await _search_and_render(params, place, ctx) if place.is_inside else None
+        path = ctx.files.resolve(params.path)
+        if path.is_ignored:
+            raise IgnoredPathError(params.path, path.ignore_error)
+        result = await _search_and_render(params, path, ctx) if path.is_inside else None
         return PreparedSearch(
-            claims=(Claim(Access.READ, path=place),),
+            claims=(Claim(Access.READ, path=path),),
             row={
                 "tool": "searchFiles",
-                "path": place.display_path,
+                "path": path.display_path,
                 "regex": params.regex,
                 "filePattern": params.file_pattern,
-                "isOutsideWorkspace": not place.is_inside,
+                "isOutsideWorkspace": not path.is_inside,
                 "content": result or "",
             },
-            path=place.display_path,
+            path=path.display_path,
             params=params,
-            resolved_path=place,
-            result=result,
+            resolved_path=path,
+            precomputed_result=result,
         )
 
-    async def run(
+    async def run_prepared(
         self, prepared: PreparedSearch, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
-        if prepared.result is not None:
-            return Outcome(prepared.result)
+        if prepared.precomputed_result is not None:
+            return Outcome(prepared.precomputed_result)
         return Outcome(await _search_and_render(prepared.params, prepared.resolved_path, ctx))
 
-    def describe(self, arguments: dict[str, Any]) -> str:
+    def describe_call(self, arguments: dict[str, Any]) -> str:
         pattern = arguments.get("file_pattern")
         where = f" in '{pattern}'" if pattern else ""
         return f"[{self.name} for '{arguments.get('regex', '')}'{where}]"
 
 
 async def _search_and_render(
-    params: SearchFilesParams, place: ResolvedPath, ctx: ToolContext
+    params: SearchFilesParams, path: ResolvedPath, ctx: ToolContext
 ) -> str:
-    result = await ctx.search.grep(place, params.regex, params.file_pattern or None, MAX_HITS)
+    result = await ctx.search.grep(path, params.regex, params.file_pattern or None, MAX_HITS)
     return render_results(_truncate_hits(result, compute_text_budget(ctx.model)))
 
 

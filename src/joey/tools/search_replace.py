@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 
 from joey.errors import ToolError
 from joey.ports import ToolContext
-from joey.tools.base import build_missing_error, convert_arguments
+from joey.tools.base import build_missing_parameter_error, convert_arguments
 from joey.tools.file_edit import OriginalFile, require_editable_text, run_in_thread_if_large
 from joey.tools.text_edit import (
     ReplaceFailure,
@@ -44,14 +44,14 @@ class SearchReplaceParams(Struct, frozen=True):
 class SearchReplace(TextEditTool[SearchReplaceParams]):
     name: ClassVar[str] = "search_replace"
     params: ClassVar[type[Struct]] = SearchReplaceParams
-    xml_params: ClassVar[tuple[str, ...]] = ("path",)
+    extra_xml_params: ClassVar[tuple[str, ...]] = ("path",)
 
     def parse(self, arguments: dict[str, Any]) -> SearchReplaceParams:
         params = convert_arguments(arguments, SearchReplaceParams, self.name, {"path": "file_path"})
         if not params.file_path.strip():
-            raise build_missing_error(self.name, "file_path")
+            raise build_missing_parameter_error(self.name, "file_path")
         if not params.old_string:
-            raise build_missing_error(self.name, "old_string")
+            raise build_missing_parameter_error(self.name, "old_string")
         refuse_identical(params.old_string, params.new_string)
         return params
 

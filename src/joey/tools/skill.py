@@ -39,7 +39,7 @@ class SkillTool(Tool[SkillParams, PreparedSkill]):
     group: ClassVar[ToolGroup] = ToolGroup.ALWAYS
     params: ClassVar[type[Struct]] = SkillParams
 
-    def is_available(self, context: AvailabilityContext) -> bool:
+    def is_offered(self, context: AvailabilityContext) -> bool:
         customizations = context.capabilities.customizations
         return customizations is not None and any(
             customizations.list_skills(mode) for mode in customizations.modes
@@ -64,7 +64,7 @@ class SkillTool(Tool[SkillParams, PreparedSkill]):
             args=args,
         )
 
-    async def run(
+    async def run_prepared(
         self, prepared: PreparedSkill, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
         skill, customizations = prepared.skill, ctx.capabilities.customizations
@@ -79,7 +79,7 @@ class SkillTool(Tool[SkillParams, PreparedSkill]):
             format_guidance(facts, "Skill Instructions", customizations.read_skill(skill))
         )
 
-    def describe(self, arguments: dict[str, Any]) -> str:
+    def describe_call(self, arguments: dict[str, Any]) -> str:
         return f"[{self.name} for '{arguments.get('skill')}']"
 
 

@@ -60,7 +60,7 @@ class SwitchModeTool(Tool[SwitchModeParams, PreparedModeSwitch]):
             reason=reason,
         )
 
-    async def run(
+    async def run_prepared(
         self, prepared: PreparedModeSwitch, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
         because = f" because: {prepared.reason}" if prepared.reason else ""
@@ -70,7 +70,7 @@ class SwitchModeTool(Tool[SwitchModeParams, PreparedModeSwitch]):
             directive=ChangeMode(prepared.mode.slug),
         )
 
-    def describe(self, arguments: dict[str, Any]) -> str:
+    def describe_call(self, arguments: dict[str, Any]) -> str:
         slug, reason = arguments.get("mode_slug"), arguments.get("reason")
         because = f" because: {reason}" if reason else ""
         return f"[{self.name} to '{slug}'{because}]"

@@ -74,21 +74,21 @@ class PlannedTextChange(Struct, frozen=True):
     change: TextChange
 
 
-class WithheldEditFailure(Struct, frozen=True):
+class EditFailureWithheldUntilApproval(Struct, frozen=True):
     """Why a file outside of the workspace cannot be changed: told once the call is allowed."""
 
     reason: str
 
 
 class PreparedTextEdit(PreparedToolCall, frozen=True, kw_only=True):
-    plan: PlannedTextChange | NoTextChange | WithheldEditFailure
+    plan: PlannedTextChange | NoTextChange | EditFailureWithheldUntilApproval
 
 
 class TextEditTool(Tool[ParamsT, PreparedTextEdit]):
     group: ClassVar[ToolGroup] = ToolGroup.EDIT
     strict: ClassVar[bool] = False
 
-    def is_available(self, context: AvailabilityContext) -> bool:
+    def is_offered(self, context: AvailabilityContext) -> bool:
         return context.edit_tool == self.name
 
     @abstractmethod
@@ -106,25 +106,27 @@ class TextEditTool(Tool[ParamsT, PreparedTextEdit]):
         """
 
     async def prepare(self, params: ParamsT, ctx: ToolContext) -> PreparedTextEdit:
-        place = _prefer_relative_path(ctx, resolve_editable_path(ctx, self.get_path(params)))
+        path = _prefer_relative_path(ctx, resolve_editable_path(ctx, self.get_path(params)))
         try:
-            original = await load_original(ctx, place)
+            original = await load_original(ctx, path)
             change = await self.compute_change(params, original, ctx)
             if isinstance(change, TextChange):
                 return await _prepare_change(original, change)
         except ToolError as error:
-            if place.is_inside:
+            if path.is_inside:
                 raise
-            return _build_prepared_edit(place, _EMPTY_PATCH, WithheldEditFailure(str(error)))
-        if place.is_inside:
+            return _build_prepared_edit(
+                path, _EMPTY_PATCH, EditFailureWithheldUntilApproval(str(error))
+            )
+        if path.is_inside:
             return PreparedTextEdit(claims=(Claim(Access.NONE),), row={}, plan=change)
-        return _build_prepared_edit(place, _EMPTY_PATCH, change)
+        return _build_prepared_edit(path, _EMPTY_PATCH, change)
 
-    async def run(
+    async def run_prepared(
         self, prepared: PreparedTextEdit, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
         match prepared.plan:
-            case WithheldEditFailure(reason):
+            case EditFailureWithheldUntilApproval(reason):
                 raise ToolError(reason)
             case NoTextChange(reason):
                 return Outcome(reason)
@@ -136,11 +138,11 @@ class TextEditTool(Tool[ParamsT, PreparedTextEdit]):
                 return Outcome(f"{change.result_prefix}{result}{change.result_suffix}")
 
 
-def _prefer_relative_path(ctx: ToolContext, place: ResolvedPath) -> ResolvedPath:
+def _prefer_relative_path(ctx: ToolContext, path: ResolvedPath) -> ResolvedPath:
     """A place that was named by its absolute path, named as the workspace sees it."""
-    if place.is_inside and Path(place.original).is_absolute():
-        return resolve_editable_path(ctx, place.display_path)
-    return place
+    if path.is_inside and Path(path.path_as_given).is_absolute():
+        return resolve_editable_path(ctx, path.display_path)
+    return path
 
 
 async def _prepare_change(original: OriginalFile, change: TextChange) -> PreparedTextEdit:
@@ -150,21 +152,21 @@ async def _prepare_change(original: OriginalFile, change: TextChange) -> Prepare
 
 
 def _build_prepared_edit(
-    place: ResolvedPath,
+    path: ResolvedPath,
     patch: UnifiedDiff,
-    plan: PlannedTextChange | NoTextChange | WithheldEditFailure,
+    plan: PlannedTextChange | NoTextChange | EditFailureWithheldUntilApproval,
     *,
     is_new: bool = False,
 ) -> PreparedTextEdit:
     row: dict[str, Any] = {
         "tool": "newFileCreated" if is_new else "appliedDiff",
         "diff": patch.text,
-        **build_edit_row_fields(place, patch),
+        **build_edit_row_fields(path, patch),
     }
     return PreparedTextEdit(
-        claims=(Claim(Access.WRITE, path=place),),
+        claims=(Claim(Access.WRITE, path=path),),
         row=row,
-        path=place.display_path,
+        path=path.display_path,
         diff=patch.text,
         plan=plan,
     )
@@ -199,8 +201,8 @@ def find_and_replace(
         match outcome:
             case ReplaceResult():
                 return ReplaceSuccess(outcome, taken_off)
-            case CountMismatch(places) if places:
-                return ReplaceFailure(len(places), explain_wrong_count(flat, places))
+            case CountMismatch(spans) if spans:
+                return ReplaceFailure(len(spans), explain_wrong_count(flat, spans))
     return ReplaceFailure(0, explain_no_match(flat, old, new) if is_explained else EditFailure(""))
 
 
@@ -224,19 +226,19 @@ def _iter_interpretations(
 
 
 def format_replace_failure(
-    missed: ReplaceFailure, name: str, place: ResolvedPath, advice: str
+    missed: ReplaceFailure, name: str, path: ResolvedPath, advice: str
 ) -> str:
     """Why a text was not replaced that must be there once; `advice` is for one that is often."""
     if missed.match_count == 0:
         return (
-            f"No match found for {name} in {place.display_path}. Copy the text exactly as it is "
+            f"No match found for {name} in {path.display_path}. Copy the text exactly as it is "
             "in the"
-            f" file now. {format_part_failure(missed.explanation, place)}"
+            f" file now. {format_edit_failure(missed.explanation, path)}"
         ).rstrip()
     return (
-        f"Found {missed.match_count} matches for {name} in {place.display_path}, but it must be "
+        f"Found {missed.match_count} matches for {name} in {path.display_path}, but it must be "
         "there just once."
-        f" {advice} {format_part_failure(missed.explanation, place)}"
+        f" {advice} {format_edit_failure(missed.explanation, path)}"
     )
 
 
@@ -248,8 +250,8 @@ def refuse_identical(old: str, new: str) -> None:
         )
 
 
-def format_part_failure(failure: EditFailure, place: ResolvedPath) -> str:
+def format_edit_failure(failure: EditFailure, path: ResolvedPath) -> str:
     """What a failure says. A file outside of the workspace is not quoted."""
-    if not (place.is_inside and failure.evidence):
+    if not (path.is_inside and failure.evidence):
         return failure.summary
     return f"{failure.summary}\n\nWhat is there:\n{replace_surrogates(failure.evidence)}"

@@ -20,7 +20,7 @@ from joey.tools.base import (
     SetTodos,
     Tool,
     convert_arguments,
-    decode_json,
+    try_decode_json,
 )
 
 _CHECKBOX_MARKS = {
@@ -52,7 +52,7 @@ class UpdateTodoList(Tool[UpdateTodoListParams, PreparedTodos]):
     group: ClassVar[ToolGroup] = ToolGroup.ALWAYS
     params: ClassVar[type[Struct]] = UpdateTodoListParams
 
-    def is_available(self, context: AvailabilityContext) -> bool:
+    def is_offered(self, context: AvailabilityContext) -> bool:
         return context.settings.todo_list_enabled
 
     def parse(self, arguments: dict[str, Any]) -> UpdateTodoListParams:
@@ -74,7 +74,7 @@ class UpdateTodoList(Tool[UpdateTodoListParams, PreparedTodos]):
             todos=todos,
         )
 
-    async def run(
+    async def run_prepared(
         self, prepared: PreparedTodos, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
         return Outcome("The todo list is updated.", directive=SetTodos(prepared.todos))
@@ -85,7 +85,7 @@ def _to_checklist(given: object) -> object:
     if given is None:
         return ""
     if isinstance(given, str) and given.lstrip().startswith("["):
-        decoded = decode_json(given)
+        decoded = try_decode_json(given)
         given = decoded if isinstance(decoded, list) else given
     if not isinstance(given, list):
         return given

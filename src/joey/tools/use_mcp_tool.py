@@ -17,7 +17,7 @@ from joey.tools.base import (
     AvailabilityContext,
     Outcome,
     Tool,
-    build_missing_error,
+    build_missing_parameter_error,
     convert_arguments,
 )
 from joey.tools.mcp_tool import PreparedMcpCall, prepare_call, run_call
@@ -43,7 +43,7 @@ class UseMcpTool(Tool[UseMcpToolCall, PreparedMcpCall]):
     group: ClassVar[ToolGroup] = ToolGroup.MCP
     params: ClassVar[type[Struct]] = UseMcpToolParams
 
-    def is_available(self, context: AvailabilityContext) -> bool:
+    def is_offered(self, context: AvailabilityContext) -> bool:
         """Native tasks have a tool for each tool instead."""
         mcp = context.capabilities.mcp
         return (
@@ -57,7 +57,7 @@ class UseMcpTool(Tool[UseMcpToolCall, PreparedMcpCall]):
         named = convert_arguments(names, UseMcpToolParams, self.name)
         for parameter in ("server_name", "tool_name"):
             if not getattr(named, parameter).strip():
-                raise build_missing_error(self.name, parameter)
+                raise build_missing_parameter_error(self.name, parameter)
         return UseMcpToolCall(
             named.server_name.strip(), named.tool_name.strip(), arguments.get("arguments")
         )
@@ -65,10 +65,10 @@ class UseMcpTool(Tool[UseMcpToolCall, PreparedMcpCall]):
     async def prepare(self, params: UseMcpToolCall, ctx: ToolContext) -> PreparedMcpCall:
         return prepare_call(params.server_name, params.tool_name, params.arguments, ctx)
 
-    async def run(
+    async def run_prepared(
         self, prepared: PreparedMcpCall, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
         return await run_call(prepared, ctx)
 
-    def describe(self, arguments: dict[str, Any]) -> str:
+    def describe_call(self, arguments: dict[str, Any]) -> str:
         return f"[{self.name} for '{arguments.get('server_name', '')}']"

@@ -20,7 +20,7 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
-    build_missing_error,
+    build_missing_parameter_error,
     convert_arguments,
 )
 from joey.tools.file_edit import (
@@ -60,21 +60,21 @@ class WriteToFile(Tool[WriteToFileParams, PreparedWrite]):
     aliases: ClassVar[tuple[str, ...]] = ("write_file",)
     group: ClassVar[ToolGroup] = ToolGroup.EDIT
     params: ClassVar[type[Struct]] = WriteToFileParams
-    xml_params: ClassVar[tuple[str, ...]] = (*_PARAMETER_ALIASES, "line_count")
+    extra_xml_params: ClassVar[tuple[str, ...]] = (*_PARAMETER_ALIASES, "line_count")
 
-    def is_available(self, context: AvailabilityContext) -> bool:
+    def is_offered(self, context: AvailabilityContext) -> bool:
         return context.edit_tool != "apply_patch"  # whole files are part of patches
 
     def parse(self, arguments: dict[str, Any]) -> WriteToFileParams:
         params = convert_arguments(arguments, WriteToFileParams, self.name, _PARAMETER_ALIASES)
         if not params.path.strip():
-            raise build_missing_error(self.name, "path")
+            raise build_missing_parameter_error(self.name, "path")
         return params
 
     async def prepare(self, params: WriteToFileParams, ctx: ToolContext) -> PreparedWrite:
-        place = resolve_editable_path(ctx, params.path)
-        original = await _load_original_or_empty(ctx, place)
-        if place.is_inside:
+        path = resolve_editable_path(ctx, params.path)
+        original = await _load_original_or_empty(ctx, path)
+        if path.is_inside:
             _refuse_if_stale(original)
         content, taken_off = clean_content(params.content, params.path, ctx)
         text = _match_line_endings(original, content, ctx.protocol)
@@ -82,16 +82,16 @@ class WriteToFile(Tool[WriteToFileParams, PreparedWrite]):
         patch = await build_patch(original, text)
         tag = "editedExistingFile" if original.exists else "newFileCreated"
         return PreparedWrite(
-            claims=(Claim(Access.WRITE, path=place),),
-            row={"tool": tag, **build_edit_row_fields(place, patch)},
-            path=place.display_path,
+            claims=(Claim(Access.WRITE, path=path),),
+            row={"tool": tag, **build_edit_row_fields(path, patch)},
+            path=path.display_path,
             diff=patch.text,
             original=original,
             new_bytes=data,
             stripped_parts=taken_off,
         )
 
-    async def run(
+    async def run_prepared(
         self, prepared: PreparedWrite, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
         _refuse_if_stale(prepared.original)
@@ -100,13 +100,13 @@ class WriteToFile(Tool[WriteToFileParams, PreparedWrite]):
         return Outcome(format_write_result(prepared.original, ctx.protocol, taken_off, problems))
 
 
-async def _load_original_or_empty(ctx: ToolContext, place: ResolvedPath) -> OriginalFile:
+async def _load_original_or_empty(ctx: ToolContext, path: ResolvedPath) -> OriginalFile:
     try:
-        return await load_original(ctx, place)
+        return await load_original(ctx, path)
     except ToolError:
-        if place.is_inside:
+        if path.is_inside:
             raise
-        return OriginalFile(place, None)  # saving meets the same trouble, and then it may be told
+        return OriginalFile(path, None)  # saving meets the same trouble, and then it may be told
 
 
 def _refuse_if_stale(original: OriginalFile) -> None:

@@ -25,7 +25,7 @@ from joey.core.events import TRANSIENT_EVENTS, Event, RetryCountdown, TokenUsage
 from joey.core.task import Answer, AskKind
 from joey.errors import UserError
 from joey.presentation.questions import parse_answer
-from joey.presentation.slash_commands import parse_command, suggest_command
+from joey.presentation.slash_commands import explain_bad_command, parse_command
 from joey.tui.commands import SlashCommandRunner, UserShell
 from joey.tui.host import Host, McpServerWatcher, PickerEntry, QueuedUserMessage
 from joey.tui.keys import BINDINGS, InterruptHandler, render_key_help
@@ -46,7 +46,7 @@ from joey.tui.widgets.status import (
     describe_activity,
 )
 
-BACKGROUND_POLL_INTERVAL_S = 1.0
+BACKGROUND_COMMAND_POLL_INTERVAL_S = 1.0
 """Seconds: nobody tells when a command in the background has ended."""
 
 
@@ -65,14 +65,14 @@ class JoeyApp(App[int]):
         self.composer = Composer(host, history, id="composer")
         self.dialog_area = DialogArea(self.composer)
         self.todo_list = TodoList()
-        self.queued_messages = QueuedMessageList()
+        self.queued_message_list = QueuedMessageList()
         self.status_line = StatusLine()
         self.controller = TaskController(host, self)
         self.user_shell = UserShell(host, self.conversation, self.status_line)
         self.terminal_window = TerminalWindow(self)
         self.command_runner = SlashCommandRunner(self)
         self._interrupt_handler = InterruptHandler(self)
-        self._server_watcher: McpServerWatcher | None = None
+        self._mcp_server_watcher: McpServerWatcher | None = None
         self._jobs: set[asyncio.Task[None]] = set()
         self.startup_error: UserError | None = None
         """Why the screen could not even begin."""
@@ -83,7 +83,7 @@ class JoeyApp(App[int]):
     def compose(self) -> ComposeResult:
         yield self.conversation
         yield self.todo_list
-        yield self.queued_messages
+        yield self.queued_message_list
         yield self.dialog_area
         yield self.composer
         yield self.status_line
@@ -93,7 +93,7 @@ class JoeyApp(App[int]):
         self.app_resume_signal.subscribe(self, lambda _: self.action_redraw())
         self.composer.focus()
         self._background_timer = self.set_interval(
-            BACKGROUND_POLL_INTERVAL_S, self.refresh_status, pause=True
+            BACKGROUND_COMMAND_POLL_INTERVAL_S, self.refresh_status, pause=True
         )
         self.refresh_status()
         self.start_job(self._startup.run(self))
@@ -104,9 +104,9 @@ class JoeyApp(App[int]):
         """Whatever goes wrong with it is told to the person, or ends the screen as a defect."""
         task = asyncio.ensure_future(job)
         self._jobs.add(task)
-        task.add_done_callback(self._finish_job)
+        task.add_done_callback(self._handle_job_done)
 
-    def _finish_job(self, job: asyncio.Task[None]) -> None:
+    def _handle_job_done(self, job: asyncio.Task[None]) -> None:
         self._jobs.discard(job)
         if job.cancelled() or (error := job.exception()) is None:
             return
@@ -119,12 +119,12 @@ class JoeyApp(App[int]):
             self._handle_exception(error)
 
     def exit(self, *arguments: Any, **named: Any) -> None:
-        self.terminal_window.restore()
+        self.terminal_window.restore_title()
         super().exit(*arguments, **named)
 
     def _fatal_error(self) -> None:
         """A defect is told by who opened the screen, once the terminal is as it was."""
-        self.terminal_window.restore()
+        self.terminal_window.restore_title()
         self._close_messages_no_wait()
 
     @property
@@ -137,14 +137,14 @@ class JoeyApp(App[int]):
         self.conversation.load_session(session)
         for warning in self.host.list_warnings(session):
             self.conversation.show_note(warning)
-        self._server_watcher = self.host.watch_mcp_servers(session, self.conversation.show_note)
+        self._mcp_server_watcher = self.host.watch_mcp_servers(session, self.conversation.show_note)
         self.terminal_window.set_title(self.host.get_title(session))
         self.refresh_status()
 
-    def handle_task_event(self, teller: Session, event: Event) -> None:
-        self.conversation.handle_task_event(teller, event)
-        if self._server_watcher is not None and teller is self.controller.session:
-            self._server_watcher.handle(event)
+    def handle_task_event(self, session: Session, event: Event) -> None:
+        self.conversation.handle_task_event(session, event)
+        if self._mcp_server_watcher is not None and session is self.controller.session:
+            self._mcp_server_watcher.handle(event)
         if (activity := describe_activity(event)) is not None and self.controller.question is None:
             self.status_line.set_activity(activity, is_timed=not isinstance(event, RetryCountdown))
         if type(event) not in TRANSIENT_EVENTS or isinstance(event, UsageChanged):
@@ -152,10 +152,12 @@ class JoeyApp(App[int]):
 
     def show_question(self, question: PendingQuestion | None) -> None:
         session = self.controller.session
-        asker = "for a subtask" if question is not None and question.session is not session else ""
+        heading_suffix = (
+            "for a subtask" if question is not None and question.session is not session else ""
+        )
         if self.controller.additional_question_count:
-            asker += f", {self.controller.additional_question_count} more behind it"
-        is_new = self.dialog_area.show_question(question, asker)
+            heading_suffix += f", {self.controller.additional_question_count} more behind it"
+        is_new = self.dialog_area.show_question(question, heading_suffix)
         self.todo_list.set_class(self.dialog_area.question_panel is not None, "beside-question")
         self.composer.placeholder = choose_placeholder(self.controller)
         if question is None:
@@ -199,18 +201,18 @@ class JoeyApp(App[int]):
             *queued,
             *(QueuedUserMessage("", text) for text in self.controller.deferred_texts),
         ]
-        self.queued_messages.set_messages(messages, is_task_working=self.controller.is_working)
+        self.queued_message_list.set_messages(messages, is_task_working=self.controller.is_working)
 
     # What is written
 
     def on_composer_submitted(self, event: Composer.Submitted) -> None:
-        self.start_job(self._submit(event.text, event.images))
+        self.start_job(self._handle_submitted_text(event.text, event.images))
 
-    async def _submit(self, text: str, images: tuple[str, ...]) -> None:
+    async def _handle_submitted_text(self, text: str, images: tuple[str, ...]) -> None:
         if (named := parse_command(text)) is not None:
             await self.command_runner.run(*named)
         elif (
-            guess := suggest_command(text, (one.name for one in self.host.list_commands()))
+            guess := explain_bad_command(text, (one.name for one in self.host.list_commands()))
         ) is not None:
             self.conversation.show_note(guess)
             self.composer.restore_sent()
@@ -263,10 +265,17 @@ class JoeyApp(App[int]):
             self.status_line.set_activity(RUNNING_COMMAND_ACTIVITY)
 
     async def pick_entry(
-        self, title: str, entries: Sequence[PickerEntry], hint: str = "", *, takes_any: bool = False
+        self,
+        title: str,
+        entries: Sequence[PickerEntry],
+        hint: str = "",
+        *,
+        allow_free_text: bool = False,
     ) -> PickerEntry | None:
         """What the person chooses from a list; None when they leave it."""
-        return await self.dialog_area.pick_entry(title, entries, hint, takes_any=takes_any)
+        return await self.dialog_area.pick_entry(
+            title, entries, hint, allow_free_text=allow_free_text
+        )
 
     async def prompt_for_line(self, title: str, hint: str, *, secret: bool = False) -> str | None:
         return await self.dialog_area.prompt_for_line(title, hint, secret=secret)
@@ -300,14 +309,14 @@ class JoeyApp(App[int]):
         self.dialog_area.toggle_focus()
 
     def action_unqueue_last(self) -> None:
-        last = self.queued_messages.last_message
+        last = self.queued_message_list.last_message
         if last is None or not self.composer.is_empty or not self.composer.has_focus_within:
             raise SkipAction
         self.start_job(self._unqueue_message(last))
 
     def action_send_queued(self) -> None:
         is_free = self.dialog_area.is_composer_idle and not self.controller.is_working
-        if self.queued_messages.last_message is None or not is_free:
+        if self.queued_message_list.last_message is None or not is_free:
             raise SkipAction
         self.start_job(self._interrupt_handler.send_queued())
 

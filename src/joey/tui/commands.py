@@ -19,10 +19,10 @@ from rich.text import Text
 from joey.client.session import Session
 from joey.core.file_state import FileChange
 from joey.core.history.ui import Row
-from joey.core.rewind import RewindPreview, get_say, get_ts
+from joey.core.rewind import RewindPreview, get_row_say, get_ts
 from joey.core.task import Answer, AskKind, Response, RowKind
 from joey.errors import UserError
-from joey.presentation.phrases import FILE_CHANGE_TEXTS
+from joey.presentation.phrases import RESTORED_FILE_CHANGE_TEXTS
 from joey.presentation.slash_commands import INIT_PROMPT_PATH, BuiltInCommand
 from joey.presentation.text import sanitize, to_one_line
 from joey.tui.blocks.block_layout import Block, BlockPart, WrappedLine
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from joey.tui.app import JoeyApp
 
 
-_FINISHED_TASK_ASKS = (
+_IDLE_TASK_ASKS = (
     AskKind.COMPLETION_RESULT,
     AskKind.RESUME_COMPLETED_TASK,
     AskKind.RESUME_TASK,
@@ -51,7 +51,7 @@ class SlashCommandRunner:
 
     async def run(self, command: BuiltInCommand, argument: str) -> None:
         """Raises UserError."""
-        if command.requires_idle and not await self._ensure_idle():
+        if command.requires_idle and not await self._try_to_become_idle():
             self._show_note(f"/{command.name} works when joey waits for your words; Esc stops it")
             return
         with_argument: dict[str, Callable[[str], Coroutine[Any, Any, None]]] = {
@@ -66,7 +66,7 @@ class SlashCommandRunner:
             return
         without_argument: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {
             "help": self._show_help,
-            "new": self._start_new_task,
+            "new": self._clear_for_new_task,
             "resume": self._resume_task,
             "tasks": self._resume_task,
             "rewind": self.rewind,
@@ -83,20 +83,20 @@ class SlashCommandRunner:
         }
         await without_argument[command.name]()
 
-    async def _ensure_idle(self) -> bool:
+    async def _try_to_become_idle(self) -> bool:
         """A result that only waits to be accepted is, by going on with something else."""
-        dialogue = self._app.controller
-        asked = dialogue.question
-        if asked is not None and asked.ask.ask in _FINISHED_TASK_ASKS:
-            accepted = asked.ask.ask is AskKind.COMPLETION_RESULT
+        controller = self._app.controller
+        question = controller.question
+        if question is not None and question.ask.ask in _IDLE_TASK_ASKS:
+            accepted = question.ask.ask is AskKind.COMPLETION_RESULT
             response = Response.YES if accepted else Response.NO
-            await dialogue.answer(asked, Answer(response))
-            await dialogue.wait_until_idle()
-        return not dialogue.is_working
+            await controller.answer(question, Answer(response))
+            await controller.wait_until_idle()
+        return not controller.is_working
 
     # Tasks
 
-    async def _start_new_task(self) -> None:
+    async def _clear_for_new_task(self) -> None:
         app = self._app
         if app.controller.session is not None:
             await app.host.release_session(app.controller.session)
@@ -131,7 +131,7 @@ class SlashCommandRunner:
 
     async def rewind(self) -> None:
         app = self._app
-        if not await self._ensure_idle():
+        if not await self._try_to_become_idle():
             return
         session = app.controller.session
         entries = [] if session is None else list_rewind_targets(session.rows)
@@ -153,13 +153,13 @@ class SlashCommandRunner:
         except UserError:
             files = plain  # there is no checkpoint of that moment
         app.conversation.show_rich_text(
-            self._render_preview(app.host.describe_rewind(session, files))
+            self._render_dim_lines(app.host.describe_rewind(session, files))
         )
         choice = await app.pick_entry(
             "Go back", list_rewind_choices(files), "what was run stays done"
         )
         with_files = choice is not None and choice.key == "files"
-        force = with_files and bool(files.conflicts)
+        force = with_files and bool(files.conflicting_paths)
         if (
             choice is None
             or choice.key == "leave"
@@ -177,7 +177,7 @@ class SlashCommandRunner:
 
     async def _confirm_overwriting_conflicts(self, changes: RewindPreview) -> bool:
         """Whether also those files are meant that somebody else has changed."""
-        count = len(changes.conflicts)
+        count = len(changes.conflicting_paths)
         title = f"Give up {count} {'file' if count == 1 else 'files'} not joey's?"
         answers = [
             PickerEntry("no", "no, change nothing"),
@@ -194,11 +194,11 @@ class SlashCommandRunner:
         app.conversation.reload()
         app.refresh_status()
         app.conversation.show_rich_text(
-            self._render_preview(app.host.describe_rewind(session, changes))
+            self._render_dim_lines(app.host.describe_rewind(session, changes))
         )
         self._show_note("the rewind is undone")
 
-    def _render_preview(self, lines: Any) -> Text:
+    def _render_dim_lines(self, lines: Any) -> Text:
         return Text("\n".join(lines), "dim")
 
     async def _condense(self, instructions: str) -> None:
@@ -217,7 +217,7 @@ class SlashCommandRunner:
 
     async def _run_init_prompt(self) -> None:
         if self._app.controller.session is not None:
-            await self._start_new_task()
+            await self._clear_for_new_task()
         await self._app.send_message(INIT_PROMPT_PATH.read_text(encoding="utf-8").strip())
 
     async def _export_task(self) -> None:
@@ -244,7 +244,7 @@ class SlashCommandRunner:
             await self._apply_mode(chosen)
 
     async def _apply_mode(self, mode: PickerEntry) -> None:
-        await self._app.host.choose_mode(self._app.controller.session, mode.key)
+        await self._app.host.switch_mode(self._app.controller.session, mode.key)
         self._app.refresh_status()
 
     async def _switch_model(self, argument: str) -> None:
@@ -254,11 +254,11 @@ class SlashCommandRunner:
         if not argument:
             models = await app.host.list_models(before)
             hint = "or write the name of another one · Enter takes"
-            chosen = await app.pick_entry("Model", models, hint, takes_any=True)
+            chosen = await app.pick_entry("Model", models, hint, allow_free_text=True)
             if chosen is None:
                 return
             key = chosen.key
-        after = await app.host.choose_model(before, key)
+        after = await app.host.switch_model(before, key)
         if after is not None and after is not before:
             app.controller.show_session(after)
         app.refresh_status()
@@ -312,10 +312,10 @@ MAX_NAMED_CONFLICTS = 4
 
 def list_rewind_targets(rows: RowSequence) -> list[PickerEntry]:
     """What the person has said, the latest first; the task itself is the last."""
-    said = reversed(list(_iter_user_messages(rows)))
+    messages = reversed(list(_iter_user_messages(rows)))
     return [
         PickerEntry(str(ts), to_one_line(summarize_shell_output(text), 300), _format_time(ts))
-        for ts, text in said
+        for ts, text in messages
     ]
 
 
@@ -328,31 +328,31 @@ def list_rewind_choices(changes: RewindPreview) -> list[PickerEntry]:
     choices = [PickerEntry("talk", "the conversation", "files stay as they are")]
     if changes.file_changes:
         about = ", ".join(_summarize_file_changes(changes.file_changes))
-        if changes.conflicts:
-            about = f"{len(changes.conflicts)} not joey's (asks); {about}"
+        if changes.conflicting_paths:
+            about = f"{len(changes.conflicting_paths)} not joey's (asks); {about}"
         choices.append(PickerEntry("files", "the conversation and the files", about))
     return [*choices, PickerEntry("leave", "not at all")]
 
 
 def describe_conflicts(changes: RewindPreview) -> str:
     """Which files that somebody else has changed go along, and what becomes of each."""
-    fates = {each.path: FILE_CHANGE_TEXTS[each.kind] for each in changes.file_changes}
-    paths = changes.conflicts[:MAX_NAMED_CONFLICTS]
+    fates = {each.path: RESTORED_FILE_CHANGE_TEXTS[each.kind] for each in changes.file_changes}
+    paths = changes.conflicting_paths[:MAX_NAMED_CONFLICTS]
     named = [f"{to_one_line(path)} ({fates[path]})" for path in paths]
-    if more := len(changes.conflicts) - len(named):
+    if more := len(changes.conflicting_paths) - len(named):
         named.append(f"and {more} more")
     return f"somebody else has changed them: {', '.join(named)}"
 
 
 def _summarize_file_changes(files: Sequence[FileChange]) -> Iterator[str]:
-    for kind, fate in FILE_CHANGE_TEXTS.items():
+    for kind, fate in RESTORED_FILE_CHANGE_TEXTS.items():
         if count := sum(each.kind == kind for each in files):
             yield f"{count} {'file' if count == 1 else 'files'} {fate}"
 
 
 def _iter_user_messages(rows: RowSequence) -> Iterator[tuple[int, str]]:
     for number, row in enumerate(rows):
-        if number == 0 or get_say(row) == RowKind.USER_FEEDBACK:
+        if number == 0 or get_row_say(row) == RowKind.USER_FEEDBACK:
             text = row.get("text") if isinstance(row, dict) else row.text
             yield get_ts(row), str(text or "")
 
@@ -374,19 +374,19 @@ class UserShell:
         self._host = host
         self._status_line = status
         self._conversation = conversation
-        self._finished_runs: list[str] = []
+        self._unsent_transcripts: list[str] = []
         self._running_command: asyncio.Task[str] | None = None
 
     async def run(self, command: str) -> None:
         """Raises UserError."""
         self.stop()
         output, block = [], UserCommandBlock(command)
-        self._conversation.add_block(block)
+        self._conversation.add_or_refresh_block(block)
 
         def tell(text: str) -> None:
             output.append(text)
             block.feed(text)
-            self._conversation.add_block(block)
+            self._conversation.add_or_refresh_block(block)
 
         before = self._status_line.activity
         self._status_line.set_activity(USER_COMMAND_ACTIVITY)
@@ -402,7 +402,9 @@ class UserShell:
         if end:
             self._conversation.show_note(end)
         printed = sanitize("".join(output))[-MAX_ATTACHED_OUTPUT_CHARS:].strip("\n")
-        self._finished_runs.append(f"$ {command}\n{printed}{f'{chr(10)}({end})' if end else ''}")
+        self._unsent_transcripts.append(
+            f"$ {command}\n{printed}{f'{chr(10)}({end})' if end else ''}"
+        )
 
     def stop(self) -> bool:
         """Whether there was something to stop."""
@@ -413,11 +415,11 @@ class UserShell:
 
     def attach_output(self, message: str) -> str:
         """The words, with what was run before them."""
-        return attach_shell_output(message, self._finished_runs)
+        return attach_shell_output(message, self._unsent_transcripts)
 
     def discard_output(self) -> None:
         """It was told, and is not told again."""
-        self._finished_runs.clear()
+        self._unsent_transcripts.clear()
 
 
 class UserCommandBlock(Block):
@@ -431,11 +433,11 @@ class UserCommandBlock(Block):
         self._output.feed(text)
         self.mark_grown()
 
-    def estimate_size(self) -> tuple[int, int]:
+    def estimate_chars_and_line_breaks(self) -> tuple[int, int]:
         return 0, 2
 
-    def build_settled_parts(self, *, expanded: bool) -> Sequence[BlockPart]:
-        return [self._command_line, *self._output.build_settled_parts(expanded=expanded)]
+    def build_stable_parts(self, *, expanded: bool) -> Sequence[BlockPart]:
+        return [self._command_line, *self._output.build_stable_parts(expanded=expanded)]
 
     def build_open_parts(self, *, expanded: bool) -> Sequence[BlockPart]:
         return self._output.build_open_parts(expanded=expanded)

@@ -51,8 +51,8 @@ class StatusInfo(Struct, frozen=True, kw_only=True):
     directory: str
     git_branch: str = ""
     context_window: int = 0
-    permissions: str = ""
-    sandbox: str = ""
+    permissions_text: str = ""
+    sandbox_text: str = ""
     background_command_count: int = 0
     """Commands that were left running, and still do."""
 
@@ -131,7 +131,7 @@ class Host(CompletionSource, Protocol):
         ...
 
     def watch_mcp_servers(
-        self, session: Session, tell: Callable[[str], None]
+        self, session: Session, on_note: Callable[[str], None]
     ) -> McpServerWatcher: ...
 
     # One task
@@ -176,11 +176,11 @@ class Host(CompletionSource, Protocol):
 
     def list_modes(self, session: Session | None) -> Sequence[PickerEntry]: ...
 
-    async def choose_mode(self, session: Session | None, slug: str) -> None: ...
+    async def switch_mode(self, session: Session | None, slug: str) -> None: ...
 
     async def list_models(self, session: Session | None) -> Sequence[PickerEntry]: ...
 
-    async def choose_model(self, session: Session | None, key: str) -> Session | None:
+    async def switch_model(self, session: Session | None, key: str) -> Session | None:
         """The session to go on with: the same task, with another model."""
         ...
 
@@ -200,7 +200,7 @@ class Host(CompletionSource, Protocol):
 
     # The person's own shell
 
-    async def run_shell_command(self, command: str, tell: Callable[[str], None]) -> str:
+    async def run_shell_command(self, command: str, on_output: Callable[[str], None]) -> str:
         """Run it in the workspace and tell its output as it comes; how it ended, if not well."""
         ...
 

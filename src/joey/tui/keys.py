@@ -169,8 +169,8 @@ class InterruptHandler:
 
     @property
     def _is_result_awaiting_acceptance(self) -> bool:
-        asked = self._app.controller.question
-        return asked is not None and asked.ask.ask is AskKind.COMPLETION_RESULT
+        question = self._app.controller.question
+        return question is not None and question.ask.ask is AskKind.COMPLETION_RESULT
 
     def _is_double_press(self, key: str) -> bool:
         before, at = self._last_key_press

@@ -121,7 +121,7 @@ async def _choose_model(app: JoeyApp, provider: ProviderOption) -> str | None:
         return await app.prompt_for_line(title, "its name, Enter · Esc goes back")
     entries = [PickerEntry(name, name) for name in provider.models]
     hint = "or write the name of another one · Esc goes back"
-    chosen = await app.pick_entry(title, entries, hint, takes_any=True)
+    chosen = await app.pick_entry(title, entries, hint, allow_free_text=True)
     return None if chosen is None else chosen.key
 
 

@@ -42,7 +42,7 @@ class TaskDisplay(Protocol):
         """Another task is on the screen: as far as it has come, everything else will be heard."""
         ...
 
-    def handle_task_event(self, teller: Session, event: Event) -> None: ...
+    def handle_task_event(self, session: Session, event: Event) -> None: ...
 
     def show_question(self, question: PendingQuestion | None) -> None:
         """The question to show now; None: there is none any more."""
@@ -66,7 +66,7 @@ class TaskController:
         self.session: Session | None = None
         self._questions: list[PendingQuestion] = []
         self._event_task: asyncio.Task[None] | None = None
-        self._active_session: Session | None = None
+        self._last_event_session: Session | None = None
         """Who spoke last: words that were not asked for go to them."""
         self._deferred_messages: list[tuple[str, tuple[str, ...]]] = []
         """Words that were sent while a question was open that they do not answer."""
@@ -84,7 +84,9 @@ class TaskController:
     @property
     def message_targets(self) -> tuple[Session, ...]:
         """Those to whom words may have been said: the task, and whoever of its subtasks speaks."""
-        found = {each.id: each for each in (self.session, self._active_session) if each is not None}
+        found = {
+            each.id: each for each in (self.session, self._last_event_session) if each is not None
+        }
         return tuple(found.values())
 
     @property
@@ -154,14 +156,14 @@ class TaskController:
         if self._event_task is not None:
             self._event_task.cancel()
         self._event_task = None
-        self.session = self._active_session = self.replaced_row_ts = None
+        self.session = self._last_event_session = self.replaced_row_ts = None
         self._questions.clear()
         self._deferred_messages.clear()
         self._display.show_question(None)
         self._display.handle_idle()
 
     def _choose_message_target(self, session: Session) -> Session:
-        active = self._active_session
+        active = self._last_event_session
         return active if active is not None and active.is_running else session
 
     # What the task does
@@ -178,7 +180,7 @@ class TaskController:
             while True:
                 async with follow_task_tree(session, progress.iter_events(session)) as events:
                     async for each in events:
-                        self._handle_tree_event(each)
+                        self._handle_task_event(each)
                 if session.seq <= progress.seq:
                     break  # nobody has set it to work again meanwhile
         except UserError as error:
@@ -187,13 +189,13 @@ class TaskController:
             if self.session is session:
                 self._event_task = None
                 self._questions.clear()
-                self._active_session = None
+                self._last_event_session = None
                 self._display.show_question(None)
                 self._display.handle_idle()
                 self._send_deferred()
 
-    def _handle_tree_event(self, tree_event: TaskTreeEvent) -> None:
-        self._active_session = tree_event.session
+    def _handle_task_event(self, tree_event: TaskTreeEvent) -> None:
+        self._last_event_session = tree_event.session
         match tree_event.event:
             case AskOpened() as ask:
                 self._display.handle_task_event(tree_event.session, ask)
@@ -206,12 +208,14 @@ class TaskController:
                 self._remove_question(tree_event.session, ts)
         self._display.handle_task_event(tree_event.session, tree_event.event)
 
-    def _remove_question(self, teller: Session, ts: int) -> None:
-        self._questions = [asked for asked in self._questions if asked.key != (teller.id, ts)]
+    def _remove_question(self, session: Session, ts: int) -> None:
+        self._questions = [
+            question for question in self._questions if question.key != (session.id, ts)
+        ]
         self._show_next_question()
 
     def _show_next_question(self) -> None:
-        self._questions = [asked for asked in self._questions if asked.is_open]
+        self._questions = [question for question in self._questions if question.is_open]
         self._display.show_question(self.question)
         if self.question is None:
             self._send_deferred()

@@ -33,7 +33,7 @@ class TerminalWindow:
         self._write(SAVE_TITLE_SEQUENCE)
         self.set_title("")
 
-    def restore(self) -> None:
+    def restore_title(self) -> None:
         self._write(RESTORE_TITLE_SEQUENCE)
 
     def set_title(self, title: str) -> None:

@@ -96,27 +96,27 @@ class LocalFiles:
         ignored = any(self.ignore_rules.is_file_or_directory_hidden(name, real) for name in within)
         reach = self._boundary.get_access(real)
         return ResolvedPath(
-            original=path,
+            path_as_given=path,
             path=real,
             display_path=shown,
             is_inside=reach.is_inside,
-            is_readable=reach.is_readable,
-            is_writable=reach.is_writable,
+            can_read_without_approval=reach.can_read_without_approval,
+            can_write_without_approval=reach.can_write_without_approval,
             is_ignored=ignored,
             is_protected=self._is_protected(named, real, reach.base_directory),
             ignore_error=self.ignore_rules.error if ignored else "",
             directory_identity=find_directory_identity(real.parent),
         )
 
-    def can_hide_files(self) -> bool:
+    def may_have_hidden_files(self) -> bool:
         return self.ignore_rules.has_rules()
 
     def can_show(self, place: ResolvedPath, path: Path) -> bool:
         """Whether a search or a list of `place` may tell of a path below it: not of what is hidden
         from the run, unless the place itself is, and was allowed all the same."""
         return (
-            not (place.is_inside or place.is_readable)
-            or self._boundary.get_access(path).is_readable
+            not (place.is_inside or place.can_read_without_approval)
+            or self._boundary.get_access(path).can_read_without_approval
         )
 
     def _is_protected(self, named: Path, real: Path, base: Path | None) -> bool:
@@ -135,45 +135,43 @@ class LocalFiles:
         """A resolved path as seen from the root, or None when it is outside."""
         return get_relative_path(path, self.root)
 
-    async def stat(self, place: ResolvedPath) -> FileStat:
+    async def stat(self, path: ResolvedPath) -> FileStat:
         try:
-            return _stat_file(place)
+            return _stat_file(path)
         except OSError as error:
-            raise _build_tool_error("look at", place, error) from error
+            raise _build_tool_error("look at", path, error) from error
 
-    async def stat_all(self, places: Sequence[ResolvedPath]) -> Sequence[FileStat]:
+    async def stat_all(self, paths: Sequence[ResolvedPath]) -> Sequence[FileStat]:
         def look() -> list[FileStat]:
-            return [_stat_file_or_absent(place) for place in places]
+            return [_stat_file_or_absent(place) for place in paths]
 
-        return look() if len(places) <= _MAX_INLINE_STATS else await asyncio.to_thread(look)
+        return look() if len(paths) <= _MAX_INLINE_STATS else await asyncio.to_thread(look)
 
-    async def read(self, place: ResolvedPath, limit: int | None = None, offset: int = 0) -> bytes:
+    async def read(self, path: ResolvedPath, limit: int | None = None, offset: int = 0) -> bytes:
         most = MAX_READ_BYTES + 1 if limit is None else limit
-        size = min(most, (await self.stat(place)).size - offset)
+        size = min(most, (await self.stat(path)).size - offset)
         if size > MAX_READ_BYTES:
-            raise _build_too_large_error(place)
-        with _translate_errors("read", place):
+            raise _build_too_large_error(path)
+        with _translate_errors("read", path):
             data = await _run_inline_or_in_thread(
-                size, lambda: _read_range(place.path, most, offset)
+                size, lambda: _read_range(path.path, most, offset)
             )
         if len(data) > MAX_READ_BYTES:
-            raise _build_too_large_error(place)
+            raise _build_too_large_error(path)
         return data
 
     async def write(
-        self, place: ResolvedPath, data: bytes, like: ResolvedPath | None = None
+        self, path: ResolvedPath, data: bytes, mode_source: ResolvedPath | None = None
     ) -> None:
-        with _translate_errors("write", place):
-            mode = None if like is None else _read_permissions(like.path)
-            await _run_inline_or_in_thread(
-                len(data), lambda: _replace_atomically(place, data, mode)
-            )
+        with _translate_errors("write", path):
+            mode = None if mode_source is None else _read_permissions(mode_source.path)
+            await _run_inline_or_in_thread(len(data), lambda: _replace_atomically(path, data, mode))
             if self._on_written is not None:
-                self._on_written(place.path)
+                self._on_written(path.path)
 
-    async def remove(self, place: ResolvedPath) -> None:
-        with _translate_errors("delete", place):
-            _unlink_file(place)
+    async def remove(self, path: ResolvedPath) -> None:
+        with _translate_errors("delete", path):
+            _unlink_file(path)
 
 
 def to_printable(path: str) -> str:
@@ -199,9 +197,9 @@ def _format_relative_to(base: Path | None, path: Path) -> str:
     return str(path) if base is None else get_relative_path(path, base) or str(path)
 
 
-def _stat_file(place: ResolvedPath) -> FileStat:
+def _stat_file(path: ResolvedPath) -> FileStat:
     try:
-        facts = lstat_path(place.path)
+        facts = lstat_path(path.path)
     except (FileNotFoundError, NotADirectoryError):
         return FileStat(exists=False)
     return FileStat(
@@ -213,9 +211,9 @@ def _stat_file(place: ResolvedPath) -> FileStat:
     )
 
 
-def _stat_file_or_absent(place: ResolvedPath) -> FileStat:
+def _stat_file_or_absent(path: ResolvedPath) -> FileStat:
     try:
-        return _stat_file(place)
+        return _stat_file(path)
     except OSError:
         return FileStat(exists=False)
 
@@ -239,23 +237,23 @@ async def _run_inline_or_in_thread(size: int, work: Callable[[], T]) -> T:
     return work() if size <= _MAX_INLINE_BYTES else await asyncio.to_thread(work)
 
 
-def _build_too_large_error(place: ResolvedPath) -> ToolError:
+def _build_too_large_error(path: ResolvedPath) -> ToolError:
     return ToolError(
-        f"Cannot read {place.display_path}: it is larger than {MAX_READ_BYTES // 2**20} MB."
+        f"Cannot read {path.display_path}: it is larger than {MAX_READ_BYTES // 2**20} MB."
     )
 
 
 @contextmanager
-def _translate_errors(verb: str, place: ResolvedPath) -> Iterator[None]:
+def _translate_errors(verb: str, path: ResolvedPath) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError) as error:
-        raise _build_tool_error(verb, place, error) from error
+        raise _build_tool_error(verb, path, error) from error
 
 
-def _build_tool_error(verb: str, place: ResolvedPath, error: OSError | ValueError) -> ToolError:
+def _build_tool_error(verb: str, path: ResolvedPath, error: OSError | ValueError) -> ToolError:
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return ToolError(f"Cannot {verb} {place.display_path}: {reason}.")
+    return ToolError(f"Cannot {verb} {path.display_path}: {reason}.")
 
 
 def _read_range(path: Path, max_bytes: int, offset: int) -> bytes:
@@ -275,14 +273,14 @@ def _read_permissions(path: Path) -> int:
     return lstat_path(path).st_mode & 0o777
 
 
-def _replace_atomically(place: ResolvedPath, data: bytes, mode: int | None) -> None:
+def _replace_atomically(path: ResolvedPath, data: bytes, mode: int | None) -> None:
     """Write a new file beside the old one, then put it in its place in one step.
 
     `mode` is for a file that is not there yet.
     """
-    name = place.path.name or "."
+    name = path.path.name or "."
     with open_directory(
-        place.path.parent, create=True, identity=place.directory_identity
+        path.path.parent, create=True, identity=path.directory_identity
     ) as directory:
         before = _stat_writable_file(name, directory)
         temporary = f".joey-{secrets.token_hex(8)}.tmp"
@@ -301,10 +299,10 @@ def _replace_atomically(place: ResolvedPath, data: bytes, mode: int | None) -> N
             raise
 
 
-def _unlink_file(place: ResolvedPath) -> None:
+def _unlink_file(path: ResolvedPath) -> None:
     """Take the name out of its folder; a link that is put there meanwhile is not followed."""
-    name = place.path.name or "."
-    with open_directory(place.path.parent, identity=place.directory_identity) as directory:
+    name = path.path.name or "."
+    with open_directory(path.path.parent, identity=path.directory_identity) as directory:
         if _stat_writable_file(name, directory) is None:
             raise FileNotFoundError(errno.ENOENT, "there is no such file")
         os.unlink(name, dir_fd=directory)

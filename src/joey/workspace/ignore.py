@@ -46,8 +46,8 @@ _CTIME_SETTLE_NS = 100_000_000
 
 class _LoadedRules(Struct, frozen=True):
     text: bytes | None = None
-    case_sensitive: GitIgnore | None = None
-    case_folded: GitIgnore | None = None
+    case_sensitive_rules: GitIgnore | None = None
+    case_folded_rules: GitIgnore | None = None
     """The same for folded names, where the file system folds them."""
     error: str = ""
     """Why they cannot be used."""
@@ -73,12 +73,14 @@ class IgnoreRules:
     def has_rules(self) -> bool:
         """Whether there is anything to hide by."""
         rules = self._load_if_changed()
-        return bool(rules.error) or rules.case_sensitive is not None
+        return bool(rules.error) or rules.case_sensitive_rules is not None
 
     def is_ripgrep_compatible(self) -> bool:
         """Whether ripgrep, given the file, hides nothing that is not hidden anyway."""
         rules = self._load_if_changed()
-        return rules.case_sensitive is None or rules.case_sensitive.is_ripgrep_compatible
+        return (
+            rules.case_sensitive_rules is None or rules.case_sensitive_rules.is_ripgrep_compatible
+        )
 
     def is_hidden(self, path: str, *, is_dir: bool = False) -> bool:
         """Whether a path relative to the root (with `/`) is hidden; the root itself never is."""
@@ -148,16 +150,18 @@ def _is_hidden(rules: _LoadedRules, path: str, is_dir: bool) -> bool:
         return False
     if rules.error:
         return True
-    if rules.case_sensitive is None:
+    if rules.case_sensitive_rules is None:
         return False
     if path == IGNORE_FILE_NAME or (len(path) > _MAX_NAME_CHARS and _has_too_long_name(path)):
         return True
-    if rules.case_sensitive.is_ignored(os.fsencode(path), is_dir):
+    if rules.case_sensitive_rules.is_ignored(os.fsencode(path), is_dir):
         return True
-    if rules.case_folded is None:
+    if rules.case_folded_rules is None:
         return False
     folded = "/".join(map(fold_name, path.split("/")))
-    return folded == IGNORE_FILE_NAME or rules.case_folded.is_ignored(os.fsencode(folded), is_dir)
+    return folded == IGNORE_FILE_NAME or rules.case_folded_rules.is_ignored(
+        os.fsencode(folded), is_dir
+    )
 
 
 def _has_too_long_name(path: str) -> bool:

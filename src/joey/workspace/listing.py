@@ -42,14 +42,14 @@ from joey.workspace.ripgrep import (
     build_command,
     build_environment,
     describe_exit_code,
+    get_opened_ignore_file_names,
     iter_records,
-    list_opened_file_names,
 )
 from joey.workspace.safe_open import open_directory, scan_directory
 
 log = logging.getLogger(__name__)
 
-_LISTING_TIMEOUT_S = 10
+_DIRECTORY_LISTING_TIMEOUT_S = 10
 _MAX_LISTED_FILES = 2_000
 _MAX_SCANNED_DIRECTORIES = 1_000
 _MAX_SCANNED_ENTRIES = 20_000
@@ -70,28 +70,28 @@ _DIGITS_RE = compile_regex(r"([0-9]+)")
 
 
 async def list_directory(
-    files: LocalFiles, place: ResolvedPath, recursive: bool, limit: int
+    files: LocalFiles, path: ResolvedPath, recursive: bool, limit: int
 ) -> Listing:
     """The entries of a folder, at most `limit`, each folder followed by what is in it.
 
     Raises:
         ToolError: it is not a folder, or cannot be listed.
     """
-    kind = await files.stat(place)
+    kind = await files.stat(path)
     if not kind.exists:
-        raise TargetNotFoundError(f"Cannot list {place.display_path}. It does not exist.")
+        raise TargetNotFoundError(f"Cannot list {path.display_path}. It does not exist.")
     if not kind.is_dir:
         description = "a file: use read_file" if kind.is_file else "neither a file nor a folder"
-        raise ToolError(f"Cannot list {place.display_path}. It is {description}.")
-    directory = _DirectoryLister(files, place)
+        raise ToolError(f"Cannot list {path.display_path}. It is {description}.")
+    directory = _DirectoryLister(files, path)
     try:
         entries, cut = await asyncio.to_thread(directory.list_top_level)
-        if recursive and is_root_or_home(place.path):
+        if recursive and is_root_or_home(path.path):
             cut = True
         elif recursive:
             entries, cut = await directory.list_recursively(entries)
     except OSError as error:
-        raise ToolError(f"Cannot list {place.display_path}: {error.strerror or error}.") from error
+        raise ToolError(f"Cannot list {path.display_path}: {error.strerror or error}.") from error
     if len(entries) > limit:
         entries, cut = set(sorted(entries, key=_build_priority_key)[:limit]), True
     return Listing(
@@ -102,10 +102,10 @@ async def list_directory(
 class _DirectoryLister:
     """One folder that is being listed. Entries are relative to it; folders end with `/`."""
 
-    def __init__(self, files: LocalFiles, place: ResolvedPath) -> None:
+    def __init__(self, files: LocalFiles, resolved_path: ResolvedPath) -> None:
         self._files = files
-        self._resolved_path = place
-        self._path = path = place.path
+        self._resolved_path = resolved_path
+        self._path = path = resolved_path.path
         relative = files.to_relative(path)
         self._prefix_from_root = "" if relative in (None, ".") else f"{relative}/"
         self._workspace_prefix = ""
@@ -146,8 +146,8 @@ class _DirectoryLister:
         prefix = f"{self._path}/"
         try:
             async with (
-                asyncio.timeout(_LISTING_TIMEOUT_S),
-                watch_for_blocking_files(self._path, list_opened_file_names(arguments)),
+                asyncio.timeout(_DIRECTORY_LISTING_TIMEOUT_S),
+                watch_for_blocking_files(self._path, get_opened_ignore_file_names(arguments)),
                 aclosing(iter_records(arguments, self._path, b"\0")) as paths,
             ):
                 async for raw in paths:
@@ -264,7 +264,7 @@ def _build_sort_key(entry: str) -> tuple[list[list[str | int]], str]:
 
 MAX_INDEXED_FILES = 50_000
 _MAX_OUTPUT_BYTES = 64 * 1024 * 1024
-_INVENTORY_TIMEOUT_S = 60.0
+_WORKSPACE_LISTING_TIMEOUT_S = 60.0
 _CHUNK_BYTES = 64 * 1024
 _POLL_INTERVAL_MS = 100
 _UNINDEXED_DIRECTORIES = (
@@ -376,8 +376,8 @@ def _read_output(pipe: int, root: Path, stop: Event) -> bytes:
     while len(printed) < _MAX_OUTPUT_BYTES:
         if stop.is_set():
             raise _ListingError("it was stopped.")
-        if time.monotonic() > begun + _INVENTORY_TIMEOUT_S:
-            raise _ListingError(f"it takes longer than {_INVENTORY_TIMEOUT_S:g} s.")
+        if time.monotonic() > begun + _WORKSPACE_LISTING_TIMEOUT_S:
+            raise _ListingError(f"it takes longer than {_WORKSPACE_LISTING_TIMEOUT_S:g} s.")
         if not is_looked_for and time.monotonic() > begun + BLOCKING_CHECK_DELAY_S:
             is_looked_for = True
             if (obstacle := find_blocking_file(root, FILES_OPENED_BY_RIPGREP, stop)) is not None:

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from joey.errors import ToolError
-from joey.system.subprocess import await_start, kill_and_drain
+from joey.system.subprocess import await_start_despite_cancel, kill_and_drain
 from joey.workspace.blocking_files import FILES_OPENED_BY_RIPGREP
 
 _COMMON_ARGUMENTS = (
@@ -87,7 +87,7 @@ def build_command(arguments: Sequence[str]) -> list[str]:
     ]
 
 
-def list_opened_file_names(arguments: Sequence[str]) -> frozenset[str]:
+def get_opened_ignore_file_names(arguments: Sequence[str]) -> frozenset[str]:
     """Names of files that ripgrep opens to learn what is ignored."""
     return frozenset() if "--no-ignore" in arguments else FILES_OPENED_BY_RIPGREP
 
@@ -119,7 +119,7 @@ async def _start_ripgrep(arguments: Sequence[str]) -> asyncio.subprocess.Process
             env=build_environment(),
             start_new_session=True,
         )
-        return await await_start(starting)
+        return await await_start_despite_cancel(starting)
     except (OSError, ValueError) as error:  # too long, or with characters that cannot be passed
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise RipgrepError(f"it cannot be started with these arguments: {reason}") from error

@@ -43,14 +43,14 @@ from joey.workspace.listing import list_directory
 from joey.workspace.ripgrep import (
     RipgrepError,
     RipgrepOutOfMemoryError,
+    get_opened_ignore_file_names,
     iter_records,
-    list_opened_file_names,
 )
 from joey.workspace.safe_open import open_regular_file
 
 _SEARCH_TIMEOUT_S = 30
 _CONTEXT_LINES = 1
-_LINES_PER_HIT = 5
+_LINE_BUDGET_PER_HIT = 5
 _MAX_OVERSEARCH_FACTOR = 10
 """How many times more than is shown may be found before ripgrep is asked again."""
 _FALLBACK_MAX_FILE_SIZE = "64M"
@@ -60,8 +60,8 @@ _UTF_16_PREFIXES = (b"\xff\xfe", b"\xfe\xff")
 
 class _SearchQuery(Struct, frozen=True):
     target: ResolvedPath
-    is_file: bool
-    arguments: tuple[str, ...]
+    is_target_file: bool
+    ripgrep_arguments: tuple[str, ...]
     file_pattern: FilePattern | None
     max_lines: int
     """As many as may be shown."""
@@ -74,20 +74,20 @@ class LocalSearch:
         self._files = files
 
     async def grep(
-        self, place: ResolvedPath, regex: str, file_pattern: str | None, limit: int
+        self, path: ResolvedPath, regex: str, file_pattern: str | None, limit: int
     ) -> SearchResult:
-        self._check_ignore_rules(place)
-        kind = await self._files.stat(place)
+        self._check_ignore_rules_usable(path)
+        kind = await self._files.stat(path)
         if not kind.exists:
-            raise TargetNotFoundError(f"Cannot search {place.display_path}: it does not exist.")
+            raise TargetNotFoundError(f"Cannot search {path.display_path}: it does not exist.")
         if not (kind.is_dir or kind.is_file):
             raise ToolError(
-                f"Cannot search {place.display_path}: it is neither a file nor a folder."
+                f"Cannot search {path.display_path}: it is neither a file nor a folder."
             )
         pattern = FilePattern(file_pattern) if file_pattern else None
-        lines = limit * _LINES_PER_HIT
+        lines = limit * _LINE_BUDGET_PER_HIT
         question = _SearchQuery(
-            place,
+            path,
             kind.is_file,
             (
                 *(f"--context={_CONTEXT_LINES}", f"--max-count={lines + 1}", f"--regexp={regex}"),
@@ -106,14 +106,14 @@ class LocalSearch:
         except RipgrepError as error:
             raise ToolError(f"ripgrep refused the search:\n{error}") from error
 
-    async def list_directory(self, place: ResolvedPath, recursive: bool, limit: int) -> Listing:
-        self._check_ignore_rules(place)
-        return await list_directory(self._files, place, recursive, limit)
+    async def list_directory(self, path: ResolvedPath, recursive: bool, limit: int) -> Listing:
+        self._check_ignore_rules_usable(path)
+        return await list_directory(self._files, path, recursive, limit)
 
-    def _check_ignore_rules(self, place: ResolvedPath) -> None:
+    def _check_ignore_rules_usable(self, path: ResolvedPath) -> None:
         """Where all is hidden, "nothing found" would be no answer."""
-        if place.is_inside and (rules_error := self._files.ignore_rules.error):
-            raise ToolError(f"Cannot look into {place.display_path}: {rules_error}")
+        if path.is_inside and (rules_error := self._files.ignore_rules.error):
+            raise ToolError(f"Cannot look into {path.display_path}: {rules_error}")
 
     async def _search(self, question: _SearchQuery, limit: int) -> SearchResult:
         reader = self._build_reader(question, question.max_lines * _MAX_OVERSEARCH_FACTOR)
@@ -123,7 +123,7 @@ class LocalSearch:
             if await self._run_ripgrep(question, ordered, "--sort=path"):
                 reader = ordered
         found = reader.finish()
-        if question.is_file and not found and await self._is_binary(question.target):
+        if question.is_target_file and not found and await self._is_binary(question.target):
             raise ToolError(
                 f"{question.target.display_path} is a binary file, which is not searched. A "
                 "command such as"
@@ -132,20 +132,20 @@ class LocalSearch:
         more = len(found) > limit or sum(len(each.lines) for each in found) > question.max_lines
         hits = await asyncio.to_thread(_confirm_hits, found[:limit])
         return SearchResult(
-            limit_hits(hits, question.max_lines), truncated=cut or reader.is_full or more
+            limit_hit_lines(hits, question.max_lines), truncated=cut or reader.is_full or more
         )
 
     async def _search_without_large_files(
         self, question: _SearchQuery, limit: int, error: RipgrepOutOfMemoryError
     ) -> SearchResult:
         """ripgrep holds a line as a whole; one without end must not spoil the other files."""
-        if question.is_file:
+        if question.is_target_file:
             raise ToolError(
                 f"Cannot search {question.target.display_path}: it has a line that is too long. "
                 "A command"
                 " such as `grep -o` can look for a part of it."
             ) from error
-        arguments = (*question.arguments, f"--max-filesize={_FALLBACK_MAX_FILE_SIZE}")
+        arguments = (*question.ripgrep_arguments, f"--max-filesize={_FALLBACK_MAX_FILE_SIZE}")
         result = await self._search(
             _SearchQuery(
                 question.target, False, arguments, question.file_pattern, question.max_lines
@@ -162,14 +162,14 @@ class LocalSearch:
     async def _search_without_ignore_rules(
         self, question: _SearchQuery, limit: int, error: BlockingFileError
     ) -> SearchResult:
-        arguments = (*question.arguments, "--no-ignore")
-        result = await self._search(replace(question, arguments=arguments), limit)
+        arguments = (*question.ripgrep_arguments, "--no-ignore")
+        result = await self._search(replace(question, ripgrep_arguments=arguments), limit)
         shown = to_printable_name(str(error.path))
         note = f"Ignored files were searched too, since {shown} is no regular file."
         return SearchResult(result.hits, result.truncated, note)
 
-    async def _is_binary(self, place: ResolvedPath) -> bool:
-        head = await self._files.read(place, _BINARY_CHECK_BYTES)
+    async def _is_binary(self, path: ResolvedPath) -> bool:
+        head = await self._files.read(path, _BINARY_CHECK_BYTES)
         return b"\0" in head and not head.startswith(_UTF_16_PREFIXES)
 
     def _build_reader(self, question: _SearchQuery, most_lines: int) -> HitReader:
@@ -177,11 +177,13 @@ class LocalSearch:
 
     async def _run_ripgrep(self, question: _SearchQuery, reader: HitReader, *more: str) -> bool:
         """Until there is no more, or enough; False when the time was up before."""
-        arguments = [*reader.ripgrep_arguments, *question.arguments, *more]
+        arguments = [*reader.ripgrep_arguments, *question.ripgrep_arguments, *more]
         try:
             async with (
                 asyncio.timeout(_SEARCH_TIMEOUT_S),
-                watch_for_blocking_files(question.target.path, list_opened_file_names(arguments)),
+                watch_for_blocking_files(
+                    question.target.path, get_opened_ignore_file_names(arguments)
+                ),
                 aclosing(iter_records(arguments, question.target.path, b"\n")) as lines,
             ):
                 async for line in lines:
@@ -356,7 +358,7 @@ def _decode_line(text: bytes) -> str:
     return text.decode(errors="replace")[:MAX_LINE_CHARS]
 
 
-def limit_hits(hits: list[SearchHit], lines: int) -> tuple[SearchHit, ...]:
+def limit_hit_lines(hits: list[SearchHit], lines: int) -> tuple[SearchHit, ...]:
     """Not more lines in all of them together than are wanted."""
     kept: list[SearchHit] = []
     for hit in hits:
@@ -388,15 +390,15 @@ class _OffsetReader:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         head = os.pread(descriptor, 3, 0)
-        self._bom_bytes = 3 if head == codecs.BOM_UTF8 else 0
-        self._utf_16_text = self._read_utf_16_text() if head.startswith(_UTF_16_BOMS) else None
+        self._bom_length = 3 if head == codecs.BOM_UTF8 else 0
+        self._transcoded_text = self._transcode_utf_16() if head.startswith(_UTF_16_BOMS) else None
 
     def read_at(self, start: int, length: int) -> bytes:
-        if self._utf_16_text is not None:
-            return self._utf_16_text[start : start + length]
-        return os.pread(self._descriptor, length, start + self._bom_bytes)
+        if self._transcoded_text is not None:
+            return self._transcoded_text[start : start + length]
+        return os.pread(self._descriptor, length, start + self._bom_length)
 
-    def _read_utf_16_text(self) -> bytes:
+    def _transcode_utf_16(self) -> bytes:
         """A text that ripgrep has translated, as it has it."""
         data = os.pread(self._descriptor, _MAX_UTF_16_BYTES, 0)
         return data.decode("utf-16", errors="replace").encode()

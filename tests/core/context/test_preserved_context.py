@@ -9,7 +9,7 @@ from joey.core.context.condense import (
     SummaryBudget,
     build_summary_content,
     extract_user_blocks,
-    find_commands,
+    find_slash_commands,
     is_attachment,
 )
 from joey.core.messages import Message, TextBlock, ToolResultBlock
@@ -53,7 +53,7 @@ def test_open_todos_mode_files_and_commands_are_kept() -> None:
             mode="code (Code)",
             file_names=["b.py", "a.py"],
             outlines=["# b.py\n1--9 | class B:"],
-            commands=[command],
+            slash_commands=[command],
         )
     )
     assert "[ ] sow" in text
@@ -71,7 +71,7 @@ def test_open_todos_mode_files_and_commands_are_kept() -> None:
 def test_nothing_outgrows_its_allotment(room: int, size: int, sizes: list[int]) -> None:
     texts = ["x" * each for each in sizes]
     kept = PreservedContext(
-        task="t" * size, user_messages=texts, commands=texts, file_names=texts, outlines=texts
+        task="t" * size, user_messages=texts, slash_commands=texts, file_names=texts, outlines=texts
     )
     text = join_summary(kept, SummaryBudget.from_total_chars(room), "s" * size)
     assert len(text) < max(0, room) + 4_000
@@ -80,8 +80,8 @@ def test_nothing_outgrows_its_allotment(room: int, size: int, sizes: list[int]) 
 def test_commands_and_brought_content_are_known_by_how_they_begin() -> None:
     command = TextBlock('<command name="plan">\nPlan.\n</command>')
     message = Message(role="user", content=(TextBlock("/plan it"), command))
-    assert find_commands(message) == [command.text]
-    assert find_commands(None) == []
+    assert find_slash_commands(message) == [command.text]
+    assert find_slash_commands(None) == []
     assert is_attachment(command)
     assert is_attachment(TextBlock("[read_file for 'a.py']\n1 | x"))
     assert not is_attachment(TextBlock("a word about <command>"))

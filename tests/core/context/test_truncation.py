@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.core.context.window import MIN_TEXT_CHARS, MessageTokenCache, plan_truncation
+from joey.core.context.window import MIN_TRUNCATED_TEXT_CHARS, MessageTokenCache, plan_truncation
 from joey.core.messages import Message
 
 
@@ -35,22 +35,26 @@ def test_what_stays_begins_with_a_reply_and_fits_if_anything_does(
     plan = plan_truncation(visible, results, counts, lambda estimate: estimate <= room)
     if plan is None:
         return
-    stays = visible[1 + plan.hidden_messages :]
-    if plan.hidden_messages:
+    stays = visible[1 + plan.hidden_message_count :]
+    if plan.hidden_message_count:
         assert stays[0].role == "assistant"
     if plan.max_text_chars is None:
-        assert counts.estimate_all([visible[0], *stays, *results]) == plan.estimate <= room
+        assert (
+            counts.estimate_all([visible[0], *stays, *results])
+            == plan.remaining_token_estimate
+            <= room
+        )
     else:
         later = [message for message in stays[1:] if message.role == "assistant"]
         assert not later, "texts are cut only when the last turn alone is too long"
-        assert plan.max_text_chars >= MIN_TEXT_CHARS
+        assert plan.max_text_chars >= MIN_TRUNCATED_TEXT_CHARS
 
 
 def test_half_goes_when_that_is_enough() -> None:
     visible = conversation([3_000] * 20)
     plan = plan_truncation(visible, (), MessageTokenCache(), lambda estimate: estimate <= 12_000)
     assert plan is not None
-    assert (plan.hidden_messages, plan.max_text_chars) == (10, None)
+    assert (plan.hidden_message_count, plan.max_text_chars) == (10, None)
 
 
 def test_there_may_be_nothing_to_hide() -> None:

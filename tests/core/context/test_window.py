@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from joey.core.context.window import ContextWindow, TokenEstimator, resolve_threshold
+from joey.core.context.window import ContextWindow, TokenEstimator, resolve_condense_threshold
 from joey.core.messages import Message
 from joey.core.models import ModelInfo
 
@@ -35,20 +35,20 @@ def test_every_window_leaves_room_to_ask_and_to_answer(size: int, output: int) -
 
 def test_without_a_count_all_is_estimated() -> None:
     gauge = TokenEstimator()
-    estimate = HEAD + gauge.message_tokens.estimate_all([ASKED, REPLY, RESULT])
+    estimate = HEAD + gauge.message_token_cache.estimate_all([ASKED, REPLY, RESULT])
     assert (
         gauge.estimate_usage(HEAD, gauge.sum_messages([ASKED, REPLY, RESULT]), 100, None)
         == estimate + 100
     )
     assert gauge.estimate_usage(
         HEAD, gauge.sum_messages([ASKED]), 0, 4_000
-    ) == HEAD + gauge.message_tokens.estimate(ASKED)
+    ) == HEAD + gauge.message_token_cache.estimate(ASKED)
 
 
 def test_what_the_service_counted_is_believed_and_the_rest_estimated_likewise() -> None:
     gauge = TokenEstimator()
-    known = HEAD + gauge.message_tokens.estimate(ASKED)
-    added = gauge.message_tokens.estimate_all([REPLY, RESULT])
+    known = HEAD + gauge.message_token_cache.estimate(ASKED)
+    added = gauge.message_token_cache.estimate_all([REPLY, RESULT])
     use = gauge.estimate_usage(HEAD, gauge.sum_messages([ASKED, REPLY, RESULT]), 0, 2 * known)
     assert use == 2 * known + 2 * added
     assert gauge.scale_estimate(100) == 200
@@ -56,7 +56,7 @@ def test_what_the_service_counted_is_believed_and_the_rest_estimated_likewise() 
 
 def test_a_count_that_leaves_something_out_is_not_believed() -> None:
     gauge = TokenEstimator()
-    known = HEAD + gauge.message_tokens.estimate(ASKED)
+    known = HEAD + gauge.message_token_cache.estimate(ASKED)
     use = gauge.estimate_usage(HEAD, gauge.sum_messages([ASKED, REPLY, RESULT]), 0, 10)
     assert use >= known // 2
     assert gauge.scale_estimate(100) == 80
@@ -98,7 +98,7 @@ def test_a_longer_prompt_than_the_last_time_counts() -> None:
 def test_a_profiles_threshold_is_used_where_it_makes_sense(
     own: int, percent: int, warned: bool
 ) -> None:
-    threshold = resolve_threshold(80, {"mine": own}, "mine")
+    threshold = resolve_condense_threshold(80, {"mine": own}, "mine")
     assert threshold.percent == percent
     assert (threshold.problem is not None) == warned
-    assert resolve_threshold(80, {"mine": own}, "other").percent == 80
+    assert resolve_condense_threshold(80, {"mine": own}, "other").percent == 80

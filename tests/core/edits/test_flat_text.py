@@ -57,8 +57,8 @@ def test_places_do_not_overlap() -> None:
 )
 def test_lines_are_counted_from_one(first: int | None, last: int | None, expected: str) -> None:
     text = NormalizedText("one\r\ntwo\r\nthree\r\n")
-    start, stop = text.get_line_span(first, last)
-    assert text.normalized[start:stop] == expected
+    start, stop = text.get_normalized_line_span(first, last)
+    assert text.normalized_text[start:stop] == expected
 
 
 def test_a_replacement_that_would_grow_without_bounds_is_refused() -> None:
@@ -73,20 +73,22 @@ def test_what_is_outside_of_the_places_keeps_its_bytes(text: str, old: str, new:
     flat = NormalizedText(text)
     places = flat.find(old)
     wanted = old.replace("\r\n", "\n")
-    assert len(places) == (flat.normalized.count(wanted) if wanted else 0)
+    assert len(places) == (flat.normalized_text.count(wanted) if wanted else 0)
     result = flat.replace(places, new)
     flat_new = new.replace("\r\n", "\n") if "\n" in text else new
-    if "\r" not in flat_new + flat.normalized:
+    if "\r" not in flat_new + flat.normalized_text:
         assert (
-            NormalizedText(result).normalized
-            == NormalizedText(flat.normalized.replace(wanted, new) if wanted else text).normalized
+            NormalizedText(result).normalized_text
+            == NormalizedText(
+                flat.normalized_text.replace(wanted, new) if wanted else text
+            ).normalized_text
         )
     if not places:
         assert result == text
     else:
         head, tail = (
-            flat._to_real_position(places[0].start),
-            len(text) - flat._to_real_position(places[-1].stop),
+            flat._to_original_position(places[0].start),
+            len(text) - flat._to_original_position(places[-1].stop),
         )
         assert result.startswith(text[:head])
         assert result.endswith(text[len(text) - tail :])

@@ -113,19 +113,19 @@ def test_line_ends_of_the_patch_are_not_part_of_its_lines() -> None:
 @pytest.mark.parametrize("head", [(), ("@@",), ("@@ ",), ("@@ -1,4 +1,5 @@ def f():",)])
 def test_the_first_chunk_needs_no_context(head: tuple[str, ...]) -> None:
     (chunk,) = chunks(*head, " a", "+b")
-    assert (chunk.context_lines, chunk.lines) == ((), body(" a", "+b"))
+    assert (chunk.anchor_lines, chunk.lines) == ((), body(" a", "+b"))
 
 
 def test_several_contexts_narrow_a_place_down() -> None:
     (chunk,) = chunks("@@ class A:", "@@     def f(self):", "-x")
-    assert chunk.context_lines == ("class A:", "    def f(self):")
+    assert chunk.anchor_lines == ("class A:", "    def f(self):")
 
 
 def test_several_chunks_follow_each_other_with_blank_lines_or_without() -> None:
     first, second, third = chunks("-a", "@@ f", "-b", "*** End of File", "", "@@", "+c")
-    assert [chunk.line_number for chunk in (first, second, third)] == [3, 4, 8]
+    assert [chunk.patch_line_number for chunk in (first, second, third)] == [3, 4, 8]
     assert (first.is_at_end, second.is_at_end, third.is_at_end) == (False, True, False)
-    assert second.context_lines == ("f",)
+    assert second.anchor_lines == ("f",)
 
 
 def test_an_empty_line_in_a_chunk_is_an_empty_line_of_the_file() -> None:

@@ -7,7 +7,6 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from joey.core.prompts.messages_to_model import render_interrupted_call
 
 from joey.core.events import (
     ContextCondensed,
@@ -33,6 +32,7 @@ from joey.core.messages import (
     ToolUseBlock,
 )
 from joey.core.models import ToolProtocol
+from joey.core.prompts.messages_to_model import render_interrupted_call
 
 PIXEL = "data:image/png;base64,AAAA"
 
@@ -81,7 +81,9 @@ def test_every_call_has_exactly_one_result_at_every_moment(data: st.DataObject) 
             case "retry":
                 history.apply(RequestStarted(ts=ts, api_protocol="anthropic"))
                 open_ids = []
-            case "reply" | "cut" if history.messages and history.messages[-1].role == "user":
+            case "reply" | "cut" if (
+                history.request_messages and history.request_messages[-1].role == "user"
+            ):
                 count = data.draw(st.integers(0, 3))
                 open_ids = [f"call_{made + n}" for n in range(count)]
                 made += count
@@ -89,7 +91,7 @@ def test_every_call_has_exactly_one_result_at_every_moment(data: st.DataObject) 
                 history.apply(replied(ts, *parts, cut=step == "cut"))
             case "finish" if open_ids:
                 history.apply(finished(ts, data.draw(st.sampled_from(open_ids))))
-        check_valid(history.list_stored())
+        check_valid(history.list_stored_messages())
 
 
 @pytest.mark.requirement(
@@ -106,7 +108,7 @@ def test_results_keep_the_order_of_the_calls_and_images_follow_them() -> None:
         ToolFinished(ts=4, call_id="a", tool="read_file", content="first", images=(PIXEL,))
     )
     history.apply(asked(5, "go on"))
-    blocks = history.messages[-1].content
+    blocks = history.request_messages[-1].content
     assert [type(block) for block in blocks] == [
         ToolResultBlock,
         ToolResultBlock,
@@ -123,7 +125,7 @@ def test_a_call_without_outcome_reads_as_interrupted() -> None:
     history.apply(asked(1))
     history.apply(replied(2, call("a"), call("b")))
     history.apply(finished(3, "a"))
-    last = history.list_stored()[-1].content[-1]
+    last = history.list_stored_messages()[-1].content[-1]
     assert isinstance(last, ToolResultBlock)
     assert (last.tool_use_id, last.content) == ("b", render_interrupted_call())
 
@@ -133,15 +135,15 @@ def test_a_completion_that_is_not_continued_ends_with_the_assistants_message() -
     history = ApiHistory()
     history.apply(asked(1))
     history.apply(replied(2, call("done", "attempt_completion")))
-    assert history.list_stored()[-1].role == "assistant"
+    assert history.list_stored_messages()[-1].role == "assistant"
 
 
 def test_a_retried_request_adds_nothing() -> None:
     history = ApiHistory()
     history.apply(asked(1))
-    before = list(history.messages)
+    before = list(history.request_messages)
     history.apply(RequestStarted(ts=2, api_protocol="anthropic"))
-    assert history.messages == before
+    assert history.request_messages == before
 
 
 def test_text_after_an_unanswered_message_joins_it_and_old_environment_details_go() -> None:
@@ -152,19 +154,19 @@ def test_text_after_an_unanswered_message_joins_it_and_old_environment_details_g
     )
     fresh = TextBlock("<environment_details>\nnew\n</environment_details>")
     history.apply(RequestStarted(ts=2, api_protocol="x", content=(TextBlock("two"), fresh)))
-    assert len(history.messages) == 1
-    assert history.messages[0].content == (TextBlock("one"), TextBlock("two"), fresh)
+    assert len(history.request_messages) == 1
+    assert history.request_messages[0].content == (TextBlock("one"), TextBlock("two"), fresh)
 
 
 def test_closed_messages_keep_their_identity_so_that_their_bytes_can_be_kept() -> None:
     history = ApiHistory()
     history.apply(asked(1))
     history.apply(replied(2, call("a")))
-    first, second = history.messages[:2]
+    first, second = history.request_messages[:2]
     history.apply(finished(3, "a"))
     history.apply(asked(4))
-    assert history.messages[0] is first
-    assert history.messages[1] is second
+    assert history.request_messages[0] is first
+    assert history.request_messages[1] is second
 
 
 def test_a_history_that_is_being_saved_is_not_changed_by_a_summary_that_comes_meanwhile() -> None:
@@ -178,7 +180,7 @@ def test_a_history_that_is_being_saved_is_not_changed_by_a_summary_that_comes_me
         tokens_before=9,
         tokens_after=1,
     )
-    saving = history.iter_stored()
+    saving = history.iter_stored_messages()
     history.apply(summary)
     [said] = saving
     assert said.content == (TextBlock("hello"),)
@@ -195,7 +197,7 @@ def test_thinking_goes_back_as_it_came() -> None:
             TextPart("so"),
         )
     )
-    assert history.messages[-1].content[:2] == (
+    assert history.request_messages[-1].content[:2] == (
         ThinkingBlock(thinking="hm", signature="sig"),
         RedactedThinkingBlock("blob"),
     )
@@ -206,14 +208,17 @@ def test_an_interrupted_reply_is_kept_and_marked() -> None:
     history = ApiHistory()
     history.apply(asked(1))
     history.apply(replied(2, TextPart("I was say"), cut=True))
-    assert history.messages[-1].content == (TextBlock("I was say"), TextBlock(INTERRUPTED_TEXT))
+    assert history.request_messages[-1].content == (
+        TextBlock("I was say"),
+        TextBlock(INTERRUPTED_TEXT),
+    )
 
 
 def test_a_reply_cut_before_its_first_word_leaves_no_message() -> None:
     history = ApiHistory()
     history.apply(asked(1))
     history.apply(replied(2, cut=True))
-    assert [message.role for message in history.list_stored()] == ["user"]
+    assert [message.role for message in history.list_stored_messages()] == ["user"]
 
 
 @pytest.mark.requirement("history:api:xml-results")
@@ -228,12 +233,12 @@ def test_an_xml_task_shows_calls_and_results_as_text_only() -> None:
             call_id="x1",
             tool="read_file",
             content="body",
-            header="[read_file for 'a'] Result:",
+            result_header="[read_file for 'a'] Result:",
         )
     )
     history.apply(asked(4, "env"))
-    assert history.messages[1].content == (TextBlock(raw),)
-    assert history.messages[2].content == (
+    assert history.request_messages[1].content == (TextBlock(raw),)
+    assert history.request_messages[2].content == (
         TextBlock("[read_file for 'a'] Result:"),
         TextBlock("body"),
         TextBlock("env"),
@@ -252,15 +257,15 @@ def test_an_adopted_history_whose_last_calls_are_open_is_closed_by_the_next_requ
             task_id="t",
             workspace="",
             mode="code",
-            protocol=ToolProtocol.NATIVE,
+            tool_protocol=ToolProtocol.NATIVE,
             rows=(),
             messages=messages,
         )
     )
     assert history.has_call("t1")
     history.apply(asked(2))
-    check_valid(list(history.messages))
-    assert len(history.messages) == 3
+    check_valid(list(history.request_messages))
+    assert len(history.request_messages) == 3
 
 
 @pytest.mark.requirement("history:api:second-result")
@@ -270,6 +275,6 @@ def test_a_second_result_for_the_same_call_changes_nothing() -> None:
     history.apply(replied(2, call("a")))
     history.apply(finished(3, "a", "the first"))
     history.apply(finished(4, "a", "the second"))
-    block = history.list_stored()[-1].content[0]
+    block = history.list_stored_messages()[-1].content[0]
     assert isinstance(block, ToolResultBlock)
     assert block.content == "the first"

@@ -53,7 +53,7 @@ from joey.core.messages import (
     ToolUseBlock,
 )
 from joey.core.models import ToolProtocol
-from joey.core.rewind import build_rewind_preview, find_user_row, get_ts
+from joey.core.rewind import build_rewind_preview, find_user_row_ts, get_ts
 from joey.core.task import Answer, AskKind, Response, Todo
 from joey.core.wire.encoder import FrameEncoder, ReplayNormalizer
 from joey.errors import TaskStateError
@@ -71,7 +71,9 @@ class JournalBuilder:
         self.ts = 0
         self.calls = 0
         self.add(
-            TaskCreated(ts=self.now(), task_id="t", workspace="/w", mode="code", protocol=protocol)
+            TaskCreated(
+                ts=self.now(), task_id="t", workspace="/w", mode="code", tool_protocol=protocol
+            )
         )
         self.add(UserMessage(ts=self.now(), text="do it", is_first=True))
 
@@ -115,7 +117,7 @@ class JournalBuilder:
     @property
     def protocol(self) -> ToolProtocol:
         first = self.records[0].event if self.records else None
-        return first.protocol if isinstance(first, TaskCreated) else ToolProtocol.NATIVE
+        return first.tool_protocol if isinstance(first, TaskCreated) else ToolProtocol.NATIVE
 
     @property
     def rows(self) -> list[int]:
@@ -177,7 +179,7 @@ def folded(path: Any) -> tuple[UiHistory, ApiHistory, TaskProjection]:
     ui, api, facts = UiHistory(), ApiHistory(), TaskProjection()
     for record in path:
         facts.apply_branch_event(record.event)
-        api.protocol = facts.protocol
+        api.tool_protocol = facts.tool_protocol
         api.apply(record.event)
         ui.apply(record.event)
     return ui, api, facts
@@ -185,7 +187,7 @@ def folded(path: Any) -> tuple[UiHistory, ApiHistory, TaskProjection]:
 
 def state(path: Any) -> Any:
     ui, api, facts = folded(path)
-    return msgspec.to_builtins([ui.rows, api.list_stored(), facts.todos, facts.mode])
+    return msgspec.to_builtins([ui.rows, api.list_stored_messages(), facts.todos, facts.mode])
 
 
 @st.composite
@@ -241,7 +243,7 @@ def test_a_row_is_the_last_one_and_undoing_brings_back_all(
     # What was shown before the row stays, and what was shown after it goes; a row may have a
     # number that was given out earlier, or later, than its neighbours'.
     assert [ts for ts in rows if ts > target and ts in left] == late(story, target, rows)
-    check(folded(story.path)[1].list_stored())
+    check(folded(story.path)[1].list_stored_messages())
     assert story.undo()
     after = state(story.path)
     # Nobody waits for an answer any more; all else is as it was.
@@ -302,7 +304,9 @@ def numbered(*events: Durable) -> list[Record]:
     return [Record(number, event) for number, event in enumerate(events, 1)]
 
 
-CREATED = TaskCreated(ts=1, task_id="t", workspace="/w", mode="code", protocol=ToolProtocol.NATIVE)
+CREATED = TaskCreated(
+    ts=1, task_id="t", workspace="/w", mode="code", tool_protocol=ToolProtocol.NATIVE
+)
 
 
 def test_a_message_that_came_with_an_answer_goes_with_it() -> None:
@@ -342,7 +346,7 @@ def test_a_summary_that_is_rewound_away_hides_nothing() -> None:
     )
     preview = build_rewind_preview(path, after)
     assert preview.removed_summary_count == 1
-    assert [m.content for m in folded(after)[1].messages] == [
+    assert [m.content for m in folded(after)[1].request_messages] == [
         (TextBlock("x"),),
         (TextBlock("yes"),),
     ]
@@ -360,14 +364,14 @@ def test_an_adopted_history_is_cut_in_both_halves(last: int, messages: int) -> N
         task_id="t",
         workspace="/w",
         mode="code",
-        protocol=ToolProtocol.NATIVE,
+        tool_protocol=ToolProtocol.NATIVE,
         rows=rows,
         messages=said,
     )
     path = find_live_branch(numbered(adopted, TaskRewound(ts=10, to_seq=1, last_row_ts=last)))
     ui, api, _ = folded(path)
     assert [get_ts(row) for row in ui.rows] == [ts for ts in (1, 3, 5) if ts <= last]
-    assert len(api.list_stored()) == messages
+    assert len(api.list_stored_messages()) == messages
 
 
 def test_no_row_may_stay_and_the_task_can_be_said_anew() -> None:
@@ -431,7 +435,7 @@ def test_messages_of_a_user_are_found_at_a_row_or_before_it() -> None:
         {"ts": 3, "say": "user_feedback"},
         {"ts": 4, "say": "tool"},
     ]
-    assert [find_user_row(rows, ts) for ts in range(6)] == [None, 1, 1, 3, 3, None]
+    assert [find_user_row_ts(rows, ts) for ts in range(6)] == [None, 1, 1, 3, 3, None]
 
 
 def test_a_fork_has_nothing_open() -> None:

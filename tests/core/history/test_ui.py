@@ -49,7 +49,7 @@ def test_the_first_row_is_the_users_request_and_later_messages_are_feedback() ->
     history = folded(
         UserMessage(ts=1, text="do it", is_first=True), UserMessage(ts=2, text="faster")
     )
-    assert msgspec.to_builtins(list(history.iter_stored())) == [
+    assert msgspec.to_builtins(list(history.iter_stored_rows())) == [
         {"ts": 1, "type": "say", "say": "text", "text": "do it"},
         {"ts": 2, "type": "say", "say": "user_feedback", "text": "faster"},
     ]

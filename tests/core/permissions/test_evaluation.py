@@ -40,8 +40,8 @@ git -c core.pager=cat log; git config user.name "A B"; git clone ssh://example.o
 sudo tee file <<< "$x"; read -r a b <<< "$x"
 """
 FOUND = {
-    'echo "${x@P}"': EvaluationKind.EXPANSION,
-    "echo ${y:-${!x}}": EvaluationKind.EXPANSION,
+    'echo "${x@P}"': EvaluationKind.PARAMETER_EXPANSION,
+    "echo ${y:-${!x}}": EvaluationKind.PARAMETER_EXPANSION,
     "x=$(y); echo $((x))": EvaluationKind.ARITHMETIC,
     "f() { echo $(($1)); }": EvaluationKind.ARITHMETIC,
     "x=$1 z=1; echo ${z:x}": EvaluationKind.ARITHMETIC,
@@ -50,16 +50,16 @@ FOUND = {
     'read "$x"': EvaluationKind.BUILTIN,
     '[ "$1" "$2" ]': EvaluationKind.BUILTIN,
     "builtin let i=1": EvaluationKind.BUILTIN,
-    "A='b c' $x": EvaluationKind.PROGRAM,
-    "if true; then function f { $x; }; fi": EvaluationKind.PROGRAM,
-    "diff <(ls) x": EvaluationKind.PROCESS,
-    "then PROMPT_COMMAND=x": EvaluationKind.VARIABLE,
-    "env BASH_ENV=x ls": EvaluationKind.VARIABLE,
-    'bash <<< "echo $x"': EvaluationKind.INPUT,
-    "env -S 'ls -l'": EvaluationKind.INPUT,
+    "A='b c' $x": EvaluationKind.COMPUTED_PROGRAM,
+    "if true; then function f { $x; }; fi": EvaluationKind.COMPUTED_PROGRAM,
+    "diff <(ls) x": EvaluationKind.PROCESS_SUBSTITUTION,
+    "then PROMPT_COMMAND=x": EvaluationKind.CODE_LOADING_VARIABLE,
+    "env BASH_ENV=x ls": EvaluationKind.CODE_LOADING_VARIABLE,
+    'bash <<< "echo $x"': EvaluationKind.INNER_SHELL_CODE,
+    "env -S 'ls -l'": EvaluationKind.INNER_SHELL_CODE,
     "bash -c 'bash -c \"let i=1\"'": EvaluationKind.BUILTIN,
-    "git ls-remote ext::x": EvaluationKind.GIT,
-    "echo !(a)": EvaluationKind.SYNTAX,
+    "git ls-remote ext::x": EvaluationKind.GIT_PROGRAM,
+    "echo !(a)": EvaluationKind.UNSUPPORTED_SYNTAX,
 }
 UNREADABLE = [
     *("echo 'a", 'echo "a', "echo `a", "echo $(a", "echo ${x", "echo ${(e)x}", "echo ${ ls; }"),
@@ -88,7 +88,7 @@ def test_syntax_that_is_not_known_is_never_taken_for_text(line: str) -> None:
     found = find_evaluated_code(line)
 
     assert found is not None
-    assert found.kind is EvaluationKind.SYNTAX
+    assert found.kind is EvaluationKind.UNSUPPORTED_SYNTAX
 
 
 @pytest.mark.requirement("permissions:commands:evaluated")

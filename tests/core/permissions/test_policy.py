@@ -5,29 +5,31 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from joey.core.path_access import ResolvedPath
 from msgspec import structs
 
+from joey.core.path_access import ResolvedPath
 from joey.core.permissions.policy import Access, Allow, Ask, Claim, Decision, Deny, decide
 from joey.core.settings import Settings
 from joey.execution.bash_grammar import BashGrammar
 
-INSIDE = ResolvedPath(original="a.py", path=Path("/w/a.py"), display_path="a.py", is_inside=True)
+INSIDE = ResolvedPath(
+    path_as_given="a.py", path=Path("/w/a.py"), display_path="a.py", is_inside=True
+)
 OUTSIDE = ResolvedPath(
-    original="/etc/x", path=Path("/etc/x"), display_path="/etc/x", is_inside=False
+    path_as_given="/etc/x", path=Path("/etc/x"), display_path="/etc/x", is_inside=False
 )
 HIDDEN = ResolvedPath(
-    original="k", path=Path("/w/k"), display_path="k", is_inside=True, is_ignored=True
+    path_as_given="k", path=Path("/w/k"), display_path="k", is_inside=True, is_ignored=True
 )
 PROTECTED = ResolvedPath(
-    original=".roo/mcp.json",
+    path_as_given=".roo/mcp.json",
     path=Path("/w/.roo/mcp.json"),
     display_path=".roo/mcp.json",
     is_inside=True,
     is_protected=True,
 )
 FAR_PROTECTED = ResolvedPath(
-    original="/h/AGENTS.md",
+    path_as_given="/h/AGENTS.md",
     path=Path("/h/AGENTS.md"),
     display_path="/h/AGENTS.md",
     is_inside=False,

@@ -14,7 +14,7 @@ from joey.core.prompts.environment import (
     TerminalStatus,
     WorkspaceFiles,
     build_environment_details,
-    strip_environment,
+    strip_environment_details,
 )
 from joey.core.settings import Settings
 from joey.core.task import Todo, parse_todos
@@ -187,7 +187,7 @@ def test_stale_details_are_dropped_and_everything_else_is_kept() -> None:
     stale = TextBlock(details())
     blocks: list[Block] = [message, stale, result, TextBlock(f"\n{stale.text}\n"), image]
 
-    assert strip_environment(blocks) == (message, result, image)
+    assert strip_environment_details(blocks) == (message, result, image)
 
 
 @given(
@@ -206,7 +206,7 @@ def test_no_name_or_output_closes_the_block_early(hostile: str) -> None:
     )
 
     assert len(re.findall(r"</?environment_details", text, flags=re.IGNORECASE)) == 2
-    assert strip_environment([TextBlock(text)]) == ()
+    assert strip_environment_details([TextBlock(text)]) == ()
 
 
 @given(name=st.text(min_size=1))

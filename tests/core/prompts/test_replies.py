@@ -183,7 +183,7 @@ def test_an_xml_result_is_headed_by_its_call() -> None:
         messages_to_model.render_interrupted_call(),
         messages_to_model.render_unattended_denial(),
         messages_to_model.render_completion_after_failure(),
-        messages_to_model.render_open_todos(),
+        messages_to_model.render_completion_with_open_todos(),
         messages_to_model.render_skipped_after_rejection("x"),
     ],
 )

@@ -16,7 +16,7 @@ from joey.acp.jsonrpc import JsonRpcTransport
 from joey.acp.session import SlashCommandInfo, TaskListPage
 from joey.app import make_options, open_engine, open_task_index
 from joey.app.customizations import open_customizations
-from joey.app.mcp_pool import list_config_problems
+from joey.app.mcp_pool import list_mcp_config_problems
 from joey.app.model_choice import ModelFlags, choose_model
 from joey.app.options import resolve_workspace
 from joey.app.service import Application
@@ -94,7 +94,7 @@ class LocalAcpServices:
     def resolve_workspace(self, directory: Path) -> Path:
         return resolve_workspace(directory)
 
-    def build_new_options(
+    def build_new_task_options(
         self, directory: Path, mode: str | None, model: str | None
     ) -> ResolvedTaskOptions:
         arguments = self._arguments
@@ -107,7 +107,7 @@ class LocalAcpServices:
             mode=mode or arguments.mode,
         )
 
-    def build_model_options(
+    def build_model_switch_options(
         self, directory: Path, model: str, earlier: ModelRoute, secrets: TaskSecrets | None
     ) -> ResolvedTaskOptions:
         return make_options(workspace=directory, model=model, earlier=earlier, secrets=secrets)
@@ -130,7 +130,7 @@ class LocalAcpServices:
         lines = (
             describe_untrusted_project(directory),
             *open_customizations(directory).warnings,
-            *list_config_problems(directory),
+            *list_mcp_config_problems(directory),
         )
         return [to_one_line(line.removeprefix("joey: "), 400) for line in lines if line][
             :MAX_WARNINGS
@@ -138,8 +138,8 @@ class LocalAcpServices:
 
     def list_models(self, provider: str) -> Sequence[str]:
         setup = Application(workspace=Path("/"))
-        profiles = setup.preferences.load_profiles()
-        active = profiles.profiles.get(profiles.active)
+        profiles = setup.config_store.load_profiles()
+        active = profiles.profiles.get(profiles.active_name)
         foreign = active.model if active is not None and active.provider != provider else None
         return [model for model in setup.list_models(provider) if model != foreign]
 
@@ -147,7 +147,7 @@ class LocalAcpServices:
         index = open_task_index()
         try:
             limit = max(MIN_SCANNED_TASKS, 4 * (skip + page_size))
-            found = index.find(TaskQuery(workspace=directory, limit=limit)).matches
+            found = index.search(TaskQuery(workspace=directory, limit=limit)).matches
         finally:
             index.close()
         own = [each.task for each in found if each.task.parent_id is None]
@@ -162,7 +162,7 @@ class LocalAcpServices:
             profile=arguments.profile,
         )
         try:
-            profiles = Application(workspace=Path("/")).preferences.load_profiles()
+            profiles = Application(workspace=Path("/")).config_store.load_profiles()
         except ConfigError:
             return None  # whoever begins a session hears what is wrong with the file
         try:

@@ -52,14 +52,14 @@ def _build_tasks_parser() -> CliArgumentParser:
         dest="action", required=True, metavar=names, parser_class=SubcommandParser
     )
     listed = _add_action(actions, "list", "the tasks of this folder, the latest first")
-    add_filter_flags(listed)
+    add_task_filter_flags(listed)
     searched = _add_action(
         actions, "search", "tasks of this folder with these words, the latest first"
     )
     searched.add_argument(
         "query", metavar="WORDS", nargs="+", help='all occur; "a phrase" and begin* are understood'
     )
-    add_filter_flags(searched)
+    add_task_filter_flags(searched)
     shown = _add_action(actions, "show", "one task: its facts and its conversation")
     shown.add_argument("id", metavar="ID", help="the id of a task, or the start of it")
     shown.add_argument("--json", action="store_true", help="as a JSON object")
@@ -301,7 +301,7 @@ _TIME_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _RELATIVE_TIME_RE = compile_regex(rf"(\d{{1,6}})([{''.join(_TIME_UNITS)}])", re.ASCII)
 
 
-def add_filter_flags(parser: ArgumentParser) -> None:
+def add_task_filter_flags(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("-n", "--number", metavar="N", type=parse_count, default=20, help="how many (20)")
     where = parser.add_mutually_exclusive_group()

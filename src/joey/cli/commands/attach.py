@@ -40,7 +40,7 @@ from joey.core.task import APPROVAL_ASKS, Answer, AskKind, Response
 from joey.errors import UserError
 from joey.presentation.questions import format_question, parse_answer
 from joey.presentation.text import to_one_line
-from joey.presentation.tool_calls import render_card
+from joey.presentation.tool_calls import render_call_card
 
 UNANSWERED_TIMEOUT_S = 3.0
 """Seconds that others have to answer a question when nobody can do it from here."""
@@ -209,7 +209,7 @@ class AttachedTaskView:
             case AskOpened() if event == self._session.pending:
                 return
             case AskOpened(ask=kind) if kind in APPROVAL_ASKS:
-                shown = render_card(
+                shown = render_call_card(
                     event.tool or "", event.text, event.path, event.diff, is_ask=False
                 )
                 self._renderer.print(shown)
@@ -229,7 +229,7 @@ class AttachedTaskView:
                 key = (session.id, ts)
                 if isinstance(event, AskAnswered) and key not in self._answered_asks:
                     how = _RESPONSE_LABELS[event.answer.response]
-                    note = f"\nanswered elsewhere ({event.by}): {how}"
+                    note = f"\nanswered elsewhere ({event.answered_by}): {how}"
                     self._tree_renderer.focus_renderer(session).print_note(note)
                 self._remove_ask(key)
             case UserMessage(text=text) if text in self._typed_texts:

@@ -80,7 +80,7 @@ def _find_bash_prefix(word: str, piece: str) -> str:
 
 
 def _print_candidates(completion: CompletionResult, prefix: str) -> None:
-    lines = [str(completion.files)]
+    lines = [str(completion.file_completion)]
     for each in completion.candidates:
         if each.value.isprintable():
             about = to_one_line(each.description, _MAX_DESCRIPTION_CHARS)
@@ -143,7 +143,7 @@ def _complete_providers(context: CompletionContext) -> DescribedValues:
     return list_providers()
 
 
-def _complete_servers(context: CompletionContext) -> DescribedValues:
+def _complete_mcp_servers(context: CompletionContext) -> DescribedValues:
     from joey.app.shell_completion import list_mcp_servers
 
     return list_mcp_servers(os.environ, context.workspace)
@@ -161,7 +161,7 @@ def _complete_profile_keys(context: CompletionContext) -> DescribedValues:
     return list_profile_keys()
 
 
-def _complete_setting_values(context: CompletionContext) -> DescribedValues:
+def _complete_setting_or_profile_values(context: CompletionContext) -> DescribedValues:
     from joey.app.shell_completion import list_profile_values, list_setting_values
 
     if "profiles" in context.parser_prog:
@@ -170,7 +170,7 @@ def _complete_setting_values(context: CompletionContext) -> DescribedValues:
     return list_setting_values(name, len(given), os.environ, context.workspace)
 
 
-def _complete_list_items(context: CompletionContext) -> DescribedValues:
+def _complete_removable_items(context: CompletionContext) -> DescribedValues:
     """Of a list: those that are there can be removed."""
     from joey.app.shell_completion import list_setting_items
 
@@ -183,15 +183,15 @@ def _complete_list_items(context: CompletionContext) -> DescribedValues:
 
 VALUE_COMPLETERS: dict[str, Callable[[CompletionContext], DescribedValues]] = {
     "ID": _complete_tasks,
-    "ITEM": _complete_list_items,
+    "ITEM": _complete_removable_items,
     "KEY": _complete_setting_names,
     "MODE": _complete_modes,
     "MODEL": _complete_models,
     "PROFILE": _complete_profiles,
     "PROFILE_KEY": _complete_profile_keys,
     "PROVIDER": _complete_providers,
-    "SERVER": _complete_servers,
-    "VALUE": _complete_setting_values,
+    "SERVER": _complete_mcp_servers,
+    "VALUE": _complete_setting_or_profile_values,
 }
 FILE_METAVARS: dict[str, FileCompletion] = {
     "FILE": FileCompletion.FILES,
@@ -230,7 +230,7 @@ class CompletionCandidate(Struct, frozen=True):
 
 class CompletionResult(Struct, frozen=True):
     candidates: tuple[CompletionCandidate, ...] = ()
-    files: FileCompletion = FileCompletion.NONE
+    file_completion: FileCompletion = FileCompletion.NONE
     """What of the disk fits too; that is the shell's own business."""
 
 
@@ -285,9 +285,9 @@ class _CommandLineWalker:
         for word in rest:
             if self.parser is None:
                 return
-            self._consume(self.parser, word)
+            self._consume_word(self.parser, word)
 
-    def _consume(self, parser: argparse.ArgumentParser, word: str) -> None:
+    def _consume_word(self, parser: argparse.ArgumentParser, word: str) -> None:
         if self.pending_flag is not None and not (
             _is_greedy(self.pending_flag) and word.startswith("-")
         ):
@@ -340,7 +340,10 @@ def _complete_positional(
     if (below := _find_subparsers(parser)) is not None:
         return _filter_candidates(
             current,
-            (CompletionCandidate(name, _describe_parser(each)) for name, each in below.items()),
+            (
+                CompletionCandidate(name, _extract_parser_summary(each))
+                for name, each in below.items()
+            ),
         )
     positionals = parser._get_positional_actions()
     number = len(walk.positionals)
@@ -382,7 +385,7 @@ def _filter_candidates(
 
 def _list_commands() -> list[CompletionCandidate]:
     return [
-        CompletionCandidate(name, _describe_parser(make()))
+        CompletionCandidate(name, _extract_parser_summary(make()))
         for name, make in COMMAND_PARSERS.items()
     ]
 
@@ -395,7 +398,7 @@ def _find_subparsers(parser: argparse.ArgumentParser) -> dict[str, Any] | None:
     return None
 
 
-def _describe_parser(parser: argparse.ArgumentParser) -> str:
+def _extract_parser_summary(parser: argparse.ArgumentParser) -> str:
     return _clean_help_text((parser.description or "").partition(". ")[0].partition(": ")[0])
 
 

@@ -28,7 +28,7 @@ from joey.errors import ConfigError, UserError
 from joey.presentation.text import get_terminal_width, sanitize, to_one_line, wrap
 from joey.system.files import make_private_directory
 
-WIDE_LAYOUT_COLUMNS = 120
+MIN_WIDE_LAYOUT_COLUMNS = 120
 """Columns from which on the meanings stand beside the values; else they stand below."""
 _SettingRow = tuple[str, Any, str, str]
 """Name, value, where it comes from, what it means."""
@@ -63,7 +63,7 @@ def _print_settings(settings: SettingsAdmin, arguments: Namespace) -> None:
     states = settings.list_settings()
     if arguments.changed:
         states = [state for state in states if state.origin is not SettingOrigin.DEFAULT]
-    model = _list_model_rows()
+    model = _list_profile_rows()
     if arguments.json:
         reached = [{"key": key, "value": value, "from": origin} for key, value, origin, _ in model]
         _write_json([*(_to_json_fields(state) for state in states), *reached])
@@ -79,14 +79,14 @@ def _print_settings(settings: SettingsAdmin, arguments: Namespace) -> None:
         print(wrap(f"joey: {sanitize(remark)}", get_terminal_width(sys.stderr)), file=sys.stderr)
 
 
-def _list_model_rows() -> list[_SettingRow]:
+def _list_profile_rows() -> list[_SettingRow]:
     """What a task would talk to: of a profile, or of the environment."""
     admin = ProfileAdmin()
     try:
         facts = admin.describe_profile()
     except UserError:
         return []  # nothing was chosen yet, or not enough: joey doctor tells
-    about = admin.find_key
+    about = admin.find_config_key
     return [
         (f"profile.{fact.name}", fact.value, fact.origin, about(fact.name).description)
         for fact in facts
@@ -99,7 +99,7 @@ def _format_settings(rows: Iterable[_SettingRow], width: int | None) -> list[str
     cells = [[name, _format_value(value), origin, about] for name, value, origin, about in rows]
     if width is None:
         return ["\t".join(row) for row in cells]
-    if width >= WIDE_LAYOUT_COLUMNS:
+    if width >= MIN_WIDE_LAYOUT_COLUMNS:
         return format_table(
             [["setting", "value", "from", "what it is"], *cells], width, fixed_columns={0, 2}
         )
@@ -111,7 +111,7 @@ def _format_settings(rows: Iterable[_SettingRow], width: int | None) -> list[str
 
 
 def _print_value(settings: SettingsAdmin, arguments: Namespace) -> None:
-    value = _find_state(settings, arguments.key).value
+    value = _find_setting_state(settings, arguments.key).value
     if isinstance(value, str) and not arguments.json:
         _write_text(sanitize(value) if sys.stdout.isatty() else value)
     else:
@@ -125,7 +125,7 @@ def _set_value(settings: SettingsAdmin, arguments: Namespace) -> None:
             "give a value, or for a list --add or --remove:"
             f" joey config set {arguments.key} VALUE (joey config describe {arguments.key})"
         )
-    key = _find_key(settings, arguments.key)
+    key = _find_config_key(settings, arguments.key)
     try:
         if changes:
             value: Any = settings.update_list(key.name, arguments.add, arguments.remove)
@@ -154,7 +154,7 @@ def _unset_value(settings: SettingsAdmin, name: str) -> None:
 
 
 def _print_description(settings: SettingsAdmin, arguments: Namespace) -> None:
-    state = _find_state(settings, arguments.key)
+    state = _find_setting_state(settings, arguments.key)
     key = state.key
     if arguments.json:
         _write_json(_to_json_fields(state))
@@ -165,7 +165,7 @@ def _print_description(settings: SettingsAdmin, arguments: Namespace) -> None:
         ("default", _format_value(key.default)),
         ("now", f"{_format_value(state.value)} ({_ORIGIN_LABELS[state.origin]})"),
         ("project", key.project_permission or "has no say"),
-        ("set it", f"joey config set {key.name} {_format_example(key)}"),
+        ("set it", f"joey config set {key.name} {_format_example_value(key)}"),
     ]
     lines = (
         wrap(f"  {name + ':':9} {text}", get_terminal_width(sys.stdout)) for name, text in facts
@@ -173,7 +173,7 @@ def _print_description(settings: SettingsAdmin, arguments: Namespace) -> None:
     _write_text("\n".join((key.name, *lines)))
 
 
-def _format_example(key: ConfigKey) -> str:
+def _format_example_value(key: ConfigKey) -> str:
     if key.is_list:
         return "--add ITEM"
     if key.may_be_list:
@@ -182,14 +182,14 @@ def _format_example(key: ConfigKey) -> str:
     return others[0] if others else "VALUE"
 
 
-def _find_state(settings: SettingsAdmin, name: str) -> SettingState:
-    _find_key(settings, name)
+def _find_setting_state(settings: SettingsAdmin, name: str) -> SettingState:
+    _find_config_key(settings, name)
     return settings.find_setting(name)
 
 
-def _find_key(settings: SettingsAdmin, name: str) -> ConfigKey:
+def _find_config_key(settings: SettingsAdmin, name: str) -> ConfigKey:
     try:
-        return settings.find_key(name)
+        return settings.find_config_key(name)
     except ConfigError as error:
         raise UsageError(f"{error} joey config list names all.") from error
 

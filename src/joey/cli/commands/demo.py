@@ -54,7 +54,7 @@ class DemoDirectories(Struct, frozen=True):
         return self.root / "project"
 
     @property
-    def home(self) -> Path:
+    def joey_home(self) -> Path:
         return self.root / "joey-home"
 
 
@@ -86,7 +86,7 @@ async def _run_demo_task(arguments: Namespace, directories: DemoDirectories) -> 
     env = {name: os.environ[name] for name in _INHERITED_VARIABLES if name in os.environ}
     model = ModelServer(build_turns(xml=is_xml, fast=arguments.fast))
     with handle_signals() as interruption:
-        async with model, open_engine(home=directories.home, env=env) as engine:
+        async with model, open_engine(home=directories.joey_home, env=env) as engine:
             task = await _start_task(engine, arguments, directories, model.url, env)
             try:
                 async for event in task.events():
@@ -109,7 +109,7 @@ async def _start_task(
 ) -> Task:
     options = make_options(
         workspace=directories.workspace,
-        home=directories.home,
+        home=directories.joey_home,
         env=env,
         provider=arguments.wire,
         base_url=url if arguments.wire == "anthropic" else f"{url}/v1",
@@ -127,7 +127,7 @@ def _print_locations(
         f"The workspace:         {directories.workspace}\n"
         f"What you saw:          {directory / 'ui_messages.json'}\n"
         f"What the model saw:    {directory / 'api_conversation_history.json'}\n"
-        f"To look at it again:   JOEY_HOME={shlex.quote(str(directories.home))}"
+        f"To look at it again:   JOEY_HOME={shlex.quote(str(directories.joey_home))}"
         f" {format_own_command()} tasks show {shorten_task_id(task.id, ())}"
     )
 
@@ -157,7 +157,7 @@ PACKAGE_JSON = """\
   "dependencies": {}
 }"""
 
-INSTALL_COMMAND = """\
+SIMULATED_NPM_INSTALL_COMMAND = """\
 # stands in for `npm install express`: needs neither npm nor a network
 sed -i.bak 's/"dependencies": {}/"dependencies": { "express": "^5.1.0" }/' package.json &&
 rm package.json.bak &&
@@ -200,7 +200,7 @@ class ScriptedReply(Struct, frozen=True):
 
     text: str
     tool: str
-    input: dict[str, str]
+    tool_input: dict[str, str]
     call_id: str
     token_counts: tuple[int, int, int, int]
     """Input that was not cached, output, written to the cache, read from it."""
@@ -218,7 +218,7 @@ SCRIPTED_REPLIES = (
     ScriptedReply(
         "I can see that Express is not installed yet. I'll need to install it first using npm.",
         "execute_command",
-        {"command": INSTALL_COMMAND},
+        {"command": SIMULATED_NPM_INSTALL_COMMAND},
         "toolu_02R7sT8uVwX9yZa0bCd1eF",
         (3110, 398, 0, 22016),
     ),
@@ -261,7 +261,7 @@ def _build_turn(reply: ScriptedReply, *, xml: bool, fast: bool) -> Turn:
         )
     return Turn(
         say(reply.text, chunk=_CHUNK_CHARS),
-        call(reply.tool, dict(reply.input), id=reply.call_id, chunk=2 * _CHUNK_CHARS),
+        call(reply.tool, dict(reply.tool_input), id=reply.call_id, chunk=2 * _CHUNK_CHARS),
         tokens,
         pace=pace,
     )
@@ -270,6 +270,6 @@ def _build_turn(reply: ScriptedReply, *, xml: bool, fast: bool) -> Turn:
 def _format_xml_call(reply: ScriptedReply) -> str:
     inner = "\n".join(
         f"<{_XML_PARAMETER_NAMES.get(name, name)}>{value}</{_XML_PARAMETER_NAMES.get(name, name)}>"
-        for name, value in reply.input.items()
+        for name, value in reply.tool_input.items()
     )
     return f"<{reply.tool}>\n{inner}\n</{reply.tool}>"

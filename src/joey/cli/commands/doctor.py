@@ -25,15 +25,15 @@ from joey.presentation.text import get_terminal_width, sanitize, to_one_line, wr
 _STATUS_MARKS = {FindingStatus.OK: "✓", FindingStatus.WARN: "!", FindingStatus.FAIL: "✗"}
 _STATUS_ANSI_COLOURS = {FindingStatus.OK: "32", FindingStatus.WARN: "33", FindingStatus.FAIL: "31"}
 HEALTH_CHECKS: tuple[HealthCheck, ...] = (
-    HealthCheck("joey", doctor_checks.check_installations),
+    HealthCheck("joey", doctor_checks.check_joey_installations),
     HealthCheck("Python", doctor_checks.check_python),
     HealthCheck("Clock", doctor_checks.check_clock),
     HealthCheck("Terminal", doctor_checks.check_terminal),
-    HealthCheck("Home", doctor_checks.check_home),
-    HealthCheck("Privacy", doctor_checks.check_privacy, doctor_checks.repair_privacy),
-    HealthCheck("Disk", doctor_checks.check_disk),
+    HealthCheck("Home", doctor_checks.check_joey_home),
+    HealthCheck("Privacy", doctor_checks.check_file_privacy, doctor_checks.repair_file_privacy),
+    HealthCheck("Disk", doctor_checks.check_disk_space),
     HealthCheck("Tasks", doctor_checks.check_tasks, doctor_checks.repair_tasks),
-    HealthCheck("Index of tasks", doctor_checks.check_index, doctor_checks.repair_index),
+    HealthCheck("Index of tasks", doctor_checks.check_task_index, doctor_checks.repair_task_index),
     HealthCheck("Leftovers", doctor_checks.check_leftovers),
     HealthCheck("bash", doctor_checks.check_bash),
     HealthCheck("ripgrep", doctor_checks.check_ripgrep),
@@ -46,7 +46,7 @@ HEALTH_CHECKS: tuple[HealthCheck, ...] = (
     HealthCheck("Hooks", doctor_checks.check_hooks),
     HealthCheck("This folder", doctor_checks.check_trust),
     HealthCheck("Profiles", doctor_checks.check_profiles, doctor_checks.repair_profiles),
-    HealthCheck("Keys", doctor_checks.check_keys),
+    HealthCheck("Keys", doctor_checks.check_api_keys),
     HealthCheck("Local models", doctor_checks.check_local_servers, needs_network=True),
     HealthCheck("Model", doctor_checks.check_model),
     HealthCheck("Connection", doctor_checks.check_connection, needs_network=True),
@@ -77,9 +77,9 @@ def _redact_finding(finding: Finding) -> Finding:
     """Errors may repeat what they met."""
     return structs.replace(
         finding,
-        found=redact(finding.found),
+        observation=redact(finding.observation),
         advice=redact(finding.advice),
-        fixed=tuple(map(redact, finding.fixed)),
+        applied_fixes=tuple(map(redact, finding.applied_fixes)),
     )
 
 
@@ -89,7 +89,7 @@ def _run_check(check: HealthCheck, fix: bool) -> Finding:
         if not fix or check.repair is None or finding.status is FindingStatus.OK:
             return finding
         fixed = tuple(check.repair())
-        return structs.replace(check.run(), fixed=fixed) if fixed else finding
+        return structs.replace(check.run(), applied_fixes=fixed) if fixed else finding
     except UserError as error:
         return Finding(check.name, FindingStatus.WARN, f"could not be looked at: {error}")
     except Exception as error:
@@ -113,14 +113,14 @@ def _print_findings(findings: Iterable[Finding]) -> None:
     width = get_terminal_width(sys.stdout)
     for finding in findings:
         mark = _STATUS_MARKS[finding.status]
-        line = wrap(f"{mark} {finding.name}: {_indent_text(finding.found)}", width)
+        line = wrap(f"{mark} {finding.name}: {_indent_text(finding.observation)}", width)
         if coloured:
             colour = _STATUS_ANSI_COLOURS[finding.status]
             line = f"\x1b[{colour}m{mark}\x1b[0m{line.removeprefix(mark)}"
         print(line)
         if finding.advice:
             print(wrap(f"    {_indent_text(finding.advice)}", width))
-        for done in finding.fixed:
+        for done in finding.applied_fixes:
             print(wrap(f"    fixed: {to_one_line(done, 400)}", width))
 
 

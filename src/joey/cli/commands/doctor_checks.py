@@ -19,13 +19,13 @@ from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from joey import __version__
 from joey.app import doctor, resolve_joey_home
 from joey.app.customizations import list_active_hooks, open_customizations
 from joey.app.doctor import find_chromium, find_keys
-from joey.app.mcp_pool import list_config_problems
+from joey.app.mcp_pool import list_mcp_config_problems
 from joey.app.models import (
     HTTP_NOT_FOUND,
     LOCAL_PROVIDERS,
@@ -70,10 +70,10 @@ def resolve_current_directory() -> Path:
 class Finding(Struct, frozen=True, omit_defaults=True):
     name: str
     status: FindingStatus
-    found: str
+    observation: str = field(name="found")
     advice: str = ""
     """What to do about it."""
-    fixed: tuple[str, ...] = ()
+    applied_fixes: tuple[str, ...] = field(default=(), name="fixed")
     """What `--fix` did about it."""
 
 
@@ -93,7 +93,7 @@ def check_python() -> Finding:
     return Finding("Python", FindingStatus.OK, found)
 
 
-def check_installations() -> Finding:
+def check_joey_installations() -> Finding:
     """Another joey that comes first on the path is a riddle to whoever has just upgraded."""
     directories = [
         Path(each) for each in os.environ.get("PATH", os.defpath).split(os.pathsep) if each
@@ -159,9 +159,11 @@ def check_sandbox() -> Finding:
         advice = "Every command will be asked for. Install bubblewrap, or see --no-sandbox."
         return Finding("Sandbox", FindingStatus.WARN, f"none works ({reasons})", advice)
     if not reasons:
-        return Finding("Sandbox", FindingStatus.OK, str(report.level), " ".join(report.gaps))
+        return Finding(
+            "Sandbox", FindingStatus.OK, str(report.level), " ".join(report.confinement_gaps)
+        )
     better = "For the strongest one install bubblewrap, and allow user namespaces."
-    advice = " ".join((*report.gaps, better))
+    advice = " ".join((*report.confinement_gaps, better))
     return Finding("Sandbox", FindingStatus.OK, f"{report.level} ({reasons})", advice)
 
 
@@ -222,9 +224,9 @@ CRITICAL_DISK_BYTES = 100 * 1024**2
 _MAX_LISTED_ITEMS = 5
 
 
-def check_home() -> Finding:
+def check_joey_home() -> Finding:
     """The folder for tasks and settings must exist, or be possible, and be writable."""
-    home = _resolve_home()
+    home = _resolve_joey_home()
     for directory in (home, home / "tasks"):
         nearest = _find_existing_parent(directory)
         try:
@@ -237,8 +239,8 @@ def check_home() -> Finding:
     return Finding("Home", FindingStatus.OK, f"{home}{state}")
 
 
-def check_disk() -> Finding:
-    free = shutil.disk_usage(_find_existing_parent(_resolve_home())).free
+def check_disk_space() -> Finding:
+    free = shutil.disk_usage(_find_existing_parent(_resolve_joey_home())).free
     found = f"{free / 1024**3:.1f} GB free where tasks are kept"
     advice = "Make room: a full disk stops every task."
     if free < CRITICAL_DISK_BYTES:
@@ -248,8 +250,8 @@ def check_disk() -> Finding:
     return Finding("Disk", FindingStatus.OK, found)
 
 
-def check_privacy() -> Finding:
-    found = doctor.find_exposures(_resolve_home())
+def check_file_privacy() -> Finding:
+    found = doctor.find_exposures(_resolve_joey_home())
     if not found:
         return Finding("Privacy", FindingStatus.OK, "only you can read what joey keeps")
     listed = _join_items([f"{each.path} {each.reason}" for each in found])
@@ -259,12 +261,12 @@ def check_privacy() -> Finding:
     return Finding("Privacy", FindingStatus.WARN, listed, " ".join(filter(None, (advice, fixable))))
 
 
-def repair_privacy() -> Iterator[str]:
-    yield from doctor.make_private(doctor.find_exposures(_resolve_home()))
+def repair_file_privacy() -> Iterator[str]:
+    yield from doctor.make_private(doctor.find_exposures(_resolve_joey_home()))
 
 
 def check_tasks() -> Finding:
-    state = doctor.inspect_store(_resolve_home())
+    state = doctor.inspect_store(_resolve_joey_home())
     problems = [f"{name}: {why}" for name, why in state.broken_tasks]
     problems += [
         f"{path} could not be read and was moved aside" for path in state.unreadable_journal_parts
@@ -285,12 +287,12 @@ def check_tasks() -> Finding:
 
 
 def repair_tasks() -> Iterator[str]:
-    yield from doctor.clean_up_store(doctor.inspect_store(_resolve_home()))
+    yield from doctor.clean_up_store(doctor.inspect_store(_resolve_joey_home()))
 
 
 def check_leftovers() -> Finding:
     """What may still be wanted is told, and never removed by itself."""
-    home = _resolve_home()
+    home = _resolve_joey_home()
     aside, orphans = doctor.list_quarantined_files(home), doctor.find_orphaned_worktrees(home)
     leftovers = [f"{len(aside)} folders in {home / 'put-aside'}"] if aside else []
     leftovers += [f"{path}: of a task that is no more" for path in orphans]
@@ -300,8 +302,8 @@ def check_leftovers() -> Finding:
     return Finding("Leftovers", FindingStatus.WARN, _join_items(leftovers), advice)
 
 
-def check_index() -> Finding:
-    problem = doctor.check_index(_resolve_home())
+def check_task_index() -> Finding:
+    problem = doctor.explain_index_damage(_resolve_joey_home())
     if not problem:
         return Finding("Index of tasks", FindingStatus.OK, "well")
     return Finding(
@@ -309,9 +311,9 @@ def check_index() -> Finding:
     )
 
 
-def repair_index() -> Iterator[str]:
-    if doctor.check_index(_resolve_home()):
-        yield doctor.delete_index(_resolve_home())
+def repair_task_index() -> Iterator[str]:
+    if doctor.explain_index_damage(_resolve_joey_home()):
+        yield doctor.delete_index(_resolve_joey_home())
 
 
 def check_settings() -> Finding:
@@ -347,7 +349,7 @@ def check_customizations() -> Finding:
 
 
 def check_mcp_servers() -> Finding:
-    problems = list_config_problems(resolve_current_directory())
+    problems = list_mcp_config_problems(resolve_current_directory())
     if problems:
         advice = "Correct the file; joey mcp list shows what is understood of it."
         return Finding("MCP servers", FindingStatus.WARN, _join_items(list(problems)), advice)
@@ -368,14 +370,14 @@ def check_hooks() -> Finding:
 
 
 def check_trust() -> Finding:
-    missing = doctor.list_untrusted_items(resolve_current_directory())
+    missing = doctor.list_untrusted_titles(resolve_current_directory())
     if not missing:
         return Finding("This folder", FindingStatus.OK, "nothing in it waits for your trust")
     found = f"not used, because you have not trusted it: {_join_items(list(missing))}"
     return Finding("This folder", FindingStatus.WARN, found, "Look at it with joey trust --show.")
 
 
-def _resolve_home() -> Path:
+def _resolve_joey_home() -> Path:
     return resolve_joey_home(os.environ)
 
 
@@ -399,7 +401,7 @@ _PROXY_VARIABLES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY")
 _AUTH_ERROR_STATUSES = (401, 403)
 
 
-def check_keys() -> Finding:
+def check_api_keys() -> Finding:
     """Names only: a key is never shown."""
     try:
         found = find_keys(os.environ)
@@ -492,13 +494,13 @@ def check_connection() -> Finding:
         )
     took = f"in {(time.monotonic() - started) * 1000:.0f} ms{_describe_proxies()}"
     return (
-        _build_unlisted_finding(silent, profile, took)
+        _build_no_model_list_finding(silent, profile, took)
         if silent
         else _build_connection_finding(profile, answer.status, took)
     )
 
 
-def _build_unlisted_finding(url: str, profile: Profile, took: str) -> Finding:
+def _build_no_model_list_finding(url: str, profile: Profile, took: str) -> Finding:
     """Some servers know nothing but what a task sends them; others are at another address."""
     advice = (
         f"Only a task will tell whether it works: it asks {remove_secrets(url)}. If that fails,"

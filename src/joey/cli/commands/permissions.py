@@ -27,11 +27,11 @@ from joey.core.permissions.policy import BoundarySetting
 from joey.presentation.questions import describe_confinement
 from joey.presentation.text import get_terminal_width, sanitize, to_one_line, wrap
 
-MAX_LINE_BYTES = 16 * 1024 * 1024
+MAX_QUESTION_LINE_BYTES = 16 * 1024 * 1024
 """Bytes of one question; more is answered with an error."""
 _DECISION_ANSI_COLOURS = {"allow": "32", "ask": "33", "deny": "31"}
 _QUESTION_KEYS = ("command", "read", "write")
-_OUTSIDE_BOUNDARIES = (BoundarySetting.READ_OUTSIDE, BoundarySetting.WRITE_OUTSIDE)
+_OUTSIDE_WORKSPACE_SETTINGS = (BoundarySetting.READ_OUTSIDE, BoundarySetting.WRITE_OUTSIDE)
 
 
 def run_permissions(arguments: Namespace) -> ExitCode:
@@ -43,7 +43,7 @@ def run_permissions(arguments: Namespace) -> ExitCode:
         resolve_workspace_argument(arguments), build_permission_flags(arguments)
     )
     if arguments.stdin:
-        asyncio.run(_answer_questions(explainer, sys.stdin.buffer))
+        asyncio.run(_answer_json_questions(explainer, sys.stdin.buffer))
         return ExitCode.DONE
     asyncio.run(_print_explanation(explainer, arguments))
     return ExitCode.DONE
@@ -102,7 +102,7 @@ def _describe_explanation(
     yield f"{_colour_decision(explained.decision)}: {sanitize(explained.reason)}"
     if explained.protected and explained.decision == "ask":
         yield "  it is protected: alwaysAllowWriteProtected has to be on, too"
-    if any(f"{each} is off" in explained.reason for each in _OUTSIDE_BOUNDARIES):
+    if any(f"{each} is off" in explained.reason for each in _OUTSIDE_WORKSPACE_SETTINGS):
         yield "  allowed with --add-dir and its directory"
     if explained.sandbox and explained.decision != "deny":
         yield f"  {describe_confinement(explained.sandbox)}"
@@ -120,23 +120,23 @@ def _colour_decision(decision: str) -> str:
     return f"\x1b[{_DECISION_ANSI_COLOURS[decision]}m{decision}\x1b[0m"
 
 
-async def _answer_questions(explainer: PermissionExplainer, questions: IO[bytes]) -> None:
+async def _answer_json_questions(explainer: PermissionExplainer, questions: IO[bytes]) -> None:
     for line in _iter_lines(questions):
-        answer = await _answer_question(explainer, line)
+        answer = await _answer_json_question(explainer, line)
         write_stdout(msgspec.json.encode(answer) + b"\n")
 
 
 def _iter_lines(source: IO[bytes]) -> Iterator[bytes]:
     """Lines without the blank ones; of one that is too long, the beginning, which is no JSON."""
-    while line := source.readline(MAX_LINE_BYTES):
+    while line := source.readline(MAX_QUESTION_LINE_BYTES):
         cut = line
-        while not cut.endswith(b"\n") and (cut := source.readline(MAX_LINE_BYTES)):
+        while not cut.endswith(b"\n") and (cut := source.readline(MAX_QUESTION_LINE_BYTES)):
             line = line[:1000]
         if line.strip():
             yield line
 
 
-async def _answer_question(explainer: PermissionExplainer, line: bytes) -> dict[str, Any]:
+async def _answer_json_question(explainer: PermissionExplainer, line: bytes) -> dict[str, Any]:
     try:
         question = msgspec.json.decode(line)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:

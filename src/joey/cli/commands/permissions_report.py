@@ -18,7 +18,7 @@ from joey.app.permission_explanations import (
     AuditComparison,
     PermissionAudit,
     PermissionFlags,
-    TaskReport,
+    TaskAuditReport,
 )
 from joey.cli.exit_codes import ExitCode
 from joey.cli.launch import find_task_by_prefix, resolve_workspace_argument, shorten_task_id
@@ -26,7 +26,7 @@ from joey.cli.output import format_table, write_stdout
 from joey.core.permissions.audit import AuditEntry
 from joey.core.task import HOOK_NAME_PREFIX, AnsweredBy
 from joey.ports import TaskMetadata
-from joey.presentation.phrases import COMMAND_TOOL
+from joey.presentation.phrases import COMMAND_TOOL_NAME
 from joey.presentation.questions import describe_ask_reason
 from joey.presentation.text import get_terminal_width, to_one_line
 
@@ -53,12 +53,12 @@ def run_report(arguments: Namespace, flags: PermissionFlags) -> ExitCode:
 
 def _select_tasks(audit: PermissionAudit, arguments: Namespace) -> list[TaskMetadata]:
     if arguments.task is not None:
-        return [find_task_by_prefix(audit.find_by_prefix(arguments.task), arguments.task)]
+        return [find_task_by_prefix(audit.find_tasks_by_prefix(arguments.task), arguments.task)]
     workspace = None if arguments.workspace is None else resolve_workspace_argument(arguments)
-    return audit.list_latest(arguments.last, workspace)
+    return audit.list_latest_tasks(arguments.last, workspace)
 
 
-def _format_report(reports: Sequence[TaskReport]) -> Iterator[str]:
+def _format_report(reports: Sequence[TaskAuditReport]) -> Iterator[str]:
     width = get_terminal_width(sys.stdout)
     for report in reports:
         yield f"{report.id}  {to_one_line(report.title, 80)}"
@@ -78,7 +78,7 @@ def _format_report(reports: Sequence[TaskReport]) -> Iterator[str]:
 
 
 def _describe_call(call: AuditEntry) -> str:
-    said = f"$ {call.subject}" if call.tool == COMMAND_TOOL else f"{call.tool} {call.subject}"
+    said = f"$ {call.subject}" if call.tool == COMMAND_TOOL_NAME else f"{call.tool} {call.subject}"
     return to_one_line(said, _MAX_CELL_CHARS)
 
 
@@ -93,7 +93,7 @@ def _explain_decision(call: AuditEntry) -> str:
 
 
 def _explain_ask(reason: str | None, call: AuditEntry) -> str:
-    return describe_ask_reason(reason or "", call.subject if call.tool == COMMAND_TOOL else "")
+    return describe_ask_reason(reason or "", call.subject if call.tool == COMMAND_TOOL_NAME else "")
 
 
 def _describe_answer(call: AuditEntry) -> str:
@@ -109,7 +109,7 @@ def _describe_answer(call: AuditEntry) -> str:
     return f"{name} said {said}"
 
 
-def _count_outcomes(reports: Sequence[TaskReport]) -> dict[str, int]:
+def _count_outcomes(reports: Sequence[TaskAuditReport]) -> dict[str, int]:
     outcomes = Counter(call.outcome for report in reports for call in report.calls)
     return dict(sorted(outcomes.items()))
 
@@ -119,18 +119,18 @@ def _format_comparison(
 ) -> Iterator[str]:
     short = {
         task: shorten_task_id(task, ids)
-        for task in {difference.task for difference in compared.differences}
+        for task in {difference.task_id for difference in compared.differences}
     }
     rows = [
         (
-            short[difference.task],
-            _describe_call(difference.call),
-            f"{_describe_earlier_decision(difference.call)} → "
+            short[difference.task_id],
+            _describe_call(difference.recorded_call),
+            f"{_describe_earlier_decision(difference.recorded_call)} → "
             f"{difference.new_explanation.decision}",
             to_one_line(
                 f"by {difference.new_explanation.rule}"
                 if difference.new_explanation.rule
-                else _explain_ask(difference.new_explanation.reason, difference.call),
+                else _explain_ask(difference.new_explanation.reason, difference.recorded_call),
                 _MAX_CELL_CHARS,
             ),
         )
@@ -155,7 +155,7 @@ def _describe_earlier_decision(call: AuditEntry) -> str:
 
 def _to_json_comparison(compared: AuditComparison, tasks: Sequence[TaskMetadata]) -> dict[str, Any]:
     changes = Counter(
-        f"{difference.call.decision}-{difference.new_explanation.decision}"
+        f"{difference.recorded_call.decision}-{difference.new_explanation.decision}"
         for difference in compared.differences
     )
     return {

@@ -12,14 +12,14 @@ from typing import Any
 
 import msgspec
 
-from joey.app.profiles import API_KEY_NAME, ProfileAdmin, mask_key, mask_value
+from joey.app.profiles import API_KEY_FIELD, ProfileAdmin, mask_key, mask_value
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.output import format_table, write_stdout
 from joey.cli.prompt import find_piped_fd, wait_for_first_byte
 from joey.errors import ConfigError
 from joey.presentation.text import get_terminal_width, to_one_line
 
-MAX_KEY_CHARS = 8192
+MAX_API_KEY_CHARS = 8192
 _YES_ANSWERS = frozenset({"y", "yes"})
 
 
@@ -108,7 +108,7 @@ def _print_profile(admin: ProfileAdmin, name: str | None, *, as_json: bool) -> N
 
 def _add_profile(admin: ProfileAdmin, arguments: Namespace) -> None:
     admin.check_new_profile(arguments.name, arguments.provider)
-    key = None if arguments.no_key else _obtain_new_key(admin, arguments)
+    key = None if arguments.no_key else _obtain_api_key(admin, arguments)
     admin.add(
         arguments.name,
         arguments.provider,
@@ -127,29 +127,31 @@ def _add_profile(admin: ProfileAdmin, arguments: Namespace) -> None:
         _print_message(f"it has no key yet: joey profiles set {arguments.name} apiKey")
 
 
-def _obtain_new_key(admin: ProfileAdmin, arguments: Namespace) -> str | None:
+def _obtain_api_key(admin: ProfileAdmin, arguments: Namespace) -> str | None:
     """Asked for, or piped in, where the provider takes one; an empty pipe stands for none."""
     provider = arguments.provider
     if arguments.key:
-        return _read_key(provider)
+        return _read_api_key(provider)
     if sys.stdin.isatty():
         wanted = arguments.base_url is None and admin.needs_api_key(provider)
-        return _read_key(provider) if wanted else None
+        return _read_api_key(provider) if wanted else None
     fd = None if admin.is_local(provider) else find_piped_fd(sys.stdin)
-    text = sys.stdin.readline(MAX_KEY_CHARS) if fd is not None and wait_for_first_byte(fd) else ""
+    text = (
+        sys.stdin.readline(MAX_API_KEY_CHARS) if fd is not None and wait_for_first_byte(fd) else ""
+    )
     if not text.strip():
         return None
     try:
-        return _validate_key(text)
+        return _parse_api_key(text)
     except ConfigError as error:
         hint = "It came through standard input, which --no-key leaves alone."
         raise UsageError(f"{error} {hint}") from error
 
 
 def _set_value(admin: ProfileAdmin, arguments: Namespace) -> None:
-    name, key = arguments.name, admin.find_key(arguments.key).name
-    if key == API_KEY_NAME and not arguments.value:
-        admin.set_api_key(name, _read_key(name))
+    name, key = arguments.name, admin.find_config_key(arguments.key).name
+    if key == API_KEY_FIELD and not arguments.value:
+        admin.set_api_key(name, _read_api_key(name))
         _print_message(f"the key of {name} is changed")
         return
     if not arguments.value:
@@ -169,11 +171,13 @@ def _remove_profile(admin: ProfileAdmin, arguments: Namespace) -> ExitCode:
             _print_message("nothing was removed")
             return ExitCode.DONE
     admin.remove(arguments.name)
-    _print_message(f"the profile {arguments.name} is removed; {_describe_remaining(admin)}")
+    _print_message(
+        f"the profile {arguments.name} is removed; {_describe_remaining_profiles(admin)}"
+    )
     return ExitCode.DONE
 
 
-def _describe_remaining(admin: ProfileAdmin) -> str:
+def _describe_remaining_profiles(admin: ProfileAdmin) -> str:
     left = admin.list_profiles()
     if not left:
         return "there is none left"
@@ -184,7 +188,7 @@ def _describe_remaining(admin: ProfileAdmin) -> str:
     )
 
 
-def _read_key(whose: str) -> str:
+def _read_api_key(whose: str) -> str:
     """From the terminal, unseen; else the first line of stdin.
 
     Raises:
@@ -198,13 +202,13 @@ def _read_key(whose: str) -> str:
         except EOFError:
             text = ""
     else:
-        text = sys.stdin.readline(MAX_KEY_CHARS)
+        text = sys.stdin.readline(MAX_API_KEY_CHARS)
     if not text.strip():
         raise UsageError("no key came: type it, or send it through a pipe")
-    return _validate_key(text)
+    return _parse_api_key(text)
 
 
-def _validate_key(text: str) -> str:
+def _parse_api_key(text: str) -> str:
     """Raises ConfigError."""
     from joey.app.profiles import parse_pasted_key
 

@@ -16,7 +16,7 @@ from joey.app.redaction import KNOWN_SECRETS
 from joey.cli.exit_codes import ExitCode
 from joey.cli.launch import resolve_workspace_argument
 from joey.cli.signals import handle_signals
-from joey.server.auth import find_token
+from joey.server.auth import load_or_create_token
 from joey.server.http import has_web_page
 from joey.server.hub import ServerHub
 from joey.server.serve import (
@@ -41,9 +41,9 @@ async def _serve_until_stopped(arguments: Namespace) -> ExitCode:
     check_listen_options(options)
     setup = Application(workspace=resolve_workspace_argument(arguments))
     file = Path(arguments.token_file) if arguments.token_file else None
-    token = find_token(setup.home, os.environ, file)
+    token = load_or_create_token(setup.home, os.environ, file)
     KNOWN_SECRETS.add(token.value)
-    KNOWN_SECRETS.add_environment(os.environ)
+    KNOWN_SECRETS.add_environment_secrets(os.environ)
     configure_logging(
         sys.stderr, logging.DEBUG if arguments.debug else logging.INFO, KNOWN_SECRETS.redact
     )

@@ -21,7 +21,7 @@ import msgspec
 
 from joey.app import open_store
 from joey.app.engine import remove_worktree
-from joey.app.redaction import learn_all_secrets
+from joey.app.redaction import collect_all_secrets
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.launch import find_task_by_prefix, resolve_workspace_argument
 from joey.cli.output import write_stdout
@@ -73,7 +73,7 @@ def run_tasks(arguments: Namespace) -> ExitCode:
 
 
 def _print_tasks(store: Store, index: TaskIndex, arguments: Namespace) -> None:
-    page = index.find(
+    page = index.search(
         build_query(arguments, _resolve_workspace_filter(arguments)), refresh=arguments.refresh
     )
     if arguments.json:
@@ -86,36 +86,38 @@ def _print_tasks(store: Store, index: TaskIndex, arguments: Namespace) -> None:
         _write_lines(
             format_task_table(page.matches, store, with_directory=arguments.all, width=width)
         )
-    _print_remainder(page, arguments)
+    _print_empty_or_more_note(page, arguments)
 
 
 def _search_tasks(store: Store, index: TaskIndex, arguments: Namespace) -> None:
     text = " ".join(arguments.query)
     if not any(char.isalnum() for char in text):
         raise UsageError(f"there is no word in {text!r} to search for")
-    page = index.find(
+    page = index.search(
         build_query(arguments, _resolve_workspace_filter(arguments), text),
         refresh=arguments.refresh,
     )
     if arguments.json:
-        _write_json(build_found_objects(page.matches, store))
+        _write_json(build_search_results_json(page.matches, store))
         return
     if page.matches:
         width = get_terminal_width(sys.stdout)
         if width is None:
-            _write_lines(format_found_fields(page.matches, store))
+            _write_lines(format_search_results_tsv(page.matches, store))
         else:
             _write_lines(
-                format_found_table(page.matches, store, with_directory=arguments.all, width=width)
+                format_search_results_table(
+                    page.matches, store, with_directory=arguments.all, width=width
+                )
             )
-    _print_remainder(page, arguments)
+    _print_empty_or_more_note(page, arguments)
 
 
 def _resolve_workspace_filter(arguments: Namespace) -> str | None:
     return None if arguments.all else str(resolve_workspace_argument(arguments))
 
 
-def _print_remainder(page: TaskPage, arguments: Namespace) -> None:
+def _print_empty_or_more_note(page: TaskPage, arguments: Namespace) -> None:
     if not page.matches:
         narrowed = arguments.action == "search" or arguments.status or arguments.since is not None
         such = "such tasks" if narrowed else "tasks"
@@ -172,7 +174,7 @@ def build_query(arguments: Namespace, workspace: str | None, text: str | None = 
         text=text,
         workspace=workspace,
         status=arguments.status,
-        since=arguments.since,
+        updated_since=arguments.since,
         limit=arguments.number,
     )
 
@@ -223,7 +225,7 @@ _SNIPPET_INDENT = "    "
 _MAX_FIELD_CHARS = 400
 
 
-def format_found_table(
+def format_search_results_table(
     found: Sequence[FoundTask], store: Store, *, with_directory: bool, width: int
 ) -> list[str]:
     """The table of tasks, each with its snippet below."""
@@ -238,7 +240,7 @@ def format_found_table(
     return shown
 
 
-def format_found_fields(found: Sequence[FoundTask], store: Store) -> list[str]:
+def format_search_results_tsv(found: Sequence[FoundTask], store: Store) -> list[str]:
     """Id, time, status, folder, title and snippet, with tabs between them."""
     lines: list[str] = []
     for each in found:
@@ -250,7 +252,7 @@ def format_found_fields(found: Sequence[FoundTask], store: Store) -> list[str]:
     return lines
 
 
-def build_found_objects(found: Sequence[FoundTask], store: Store) -> list[dict[str, Any]]:
+def build_search_results_json(found: Sequence[FoundTask], store: Store) -> list[dict[str, Any]]:
     return [
         {
             **msgspec.to_builtins(with_current_status(each.task, store)),
@@ -286,9 +288,9 @@ def export_task(store: Store, index: TaskIndex, arguments: Namespace) -> None:
     """
     task = find_task_by_prefix(index.find_by_prefix(arguments.id), arguments.id)
     if arguments.format == "roo":
-        _export_directory(store, task, arguments)
+        _export_roo_directory(store, task, arguments)
         return
-    data = _build_document(store, index, task, arguments.format)
+    data = _build_redacted_document(store, index, task, arguments.format)
     if arguments.output is None:
         write_stdout(data)
         return
@@ -302,7 +304,7 @@ def export_markdown(store: Store, index: TaskIndex, task_id: str, path: Path) ->
         UsageError: it cannot be written there.
     """
     task = find_task_by_prefix(index.find_by_prefix(task_id), task_id)
-    _write_file(_build_document(store, index, task, "markdown"), path, force=True)
+    _write_file(_build_redacted_document(store, index, task, "markdown"), path, force=True)
 
 
 def _write_file(data: bytes, path: Path, *, force: bool) -> None:
@@ -316,8 +318,10 @@ def _write_file(data: bytes, path: Path, *, force: bool) -> None:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from error
 
 
-def _build_document(store: Store, index: TaskIndex, task: TaskMetadata, form: str) -> bytes:
-    blot = learn_all_secrets().redact
+def _build_redacted_document(
+    store: Store, index: TaskIndex, task: TaskMetadata, form: str
+) -> bytes:
+    blot = collect_all_secrets().redact
     facts = remove_secrets(msgspec.to_builtins(with_current_status(task, store)), blot)
     rows = remove_secrets(read_rows(store, task.id), blot)
     if form == "json":
@@ -328,7 +332,7 @@ def _build_document(store: Store, index: TaskIndex, task: TaskMetadata, form: st
     return blot(text).encode("utf-8", "replace")
 
 
-def _export_directory(store: Store, task: TaskMetadata, arguments: Namespace) -> None:
+def _export_roo_directory(store: Store, task: TaskMetadata, arguments: Namespace) -> None:
     from joey.app.task_exchange import write_roo_directory
 
     if arguments.output is None:
@@ -339,7 +343,7 @@ def _export_directory(store: Store, task: TaskMetadata, arguments: Namespace) ->
         records,
         Path(arguments.output),
         force=arguments.force,
-        redactor=learn_all_secrets().redact,
+        redactor=collect_all_secrets().redact,
     )
     write_stdout(f"{directory}\n".encode())
 

@@ -25,7 +25,7 @@ from joey.cli.task_views import (
     summarize_row,
 )
 from joey.core.protected_paths import is_protected
-from joey.core.rewind import RewindPreview, find_row_before_last_message
+from joey.core.rewind import RewindPreview, find_row_ts_before_last_message
 from joey.engine.engine import Engine
 from joey.engine.task import Task
 from joey.errors import UserError
@@ -107,7 +107,7 @@ def _resolve_target(
         return None, True
     if arguments.message:
         return find_row_ts(rows, arguments.message, task.id), not arguments.before
-    last = find_row_before_last_message(rows)
+    last = find_row_ts_before_last_message(rows)
     if last is None:
         raise UsageError("nothing was said in this task yet")
     return last, True
@@ -115,7 +115,7 @@ def _resolve_target(
 
 def _find_problem(task: Task, changes: RewindPreview, arguments: Namespace) -> str:
     """Why nothing is restored. A user who is asked sees the protected files among the others."""
-    if changes.conflicts and not arguments.force:
+    if changes.conflicting_paths and not arguments.force:
         return _CONFLICT_MESSAGE
     if not arguments.yes or task.settings.always_allow_write_protected:
         return ""

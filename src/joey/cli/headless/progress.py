@@ -32,11 +32,11 @@ from joey.core.events import (
     ToolFinished,
     ToolStarted,
 )
-from joey.core.history.api import COMPLETION_TOOL
+from joey.core.history.api import COMPLETION_TOOL_NAME
 from joey.core.messages import TextPart
 from joey.core.task import APPROVAL_ASKS, AskKind, RowKind
 from joey.presentation.phrases import (
-    COMMAND_TOOL,
+    COMMAND_TOOL_NAME,
     describe_command_exit,
     describe_condense,
     describe_error,
@@ -107,7 +107,7 @@ class ProgressPrinter:
                         self.print_truncated(
                             f"  {to_one_line(placed.part.text, 2 * DEFAULT_WIDTH)}"
                         )
-            case ToolStarted(tool=tool) if tool != COMPLETION_TOOL:
+            case ToolStarted(tool=tool) if tool != COMPLETION_TOOL_NAME:
                 self.print_truncated(describe_call(event.tool, event.path, event.text))
             case AskOpened(ask=ask) if ask in APPROVAL_ASKS:
                 self._pending_asks[event.ts] = ask
@@ -119,7 +119,7 @@ class ProgressPrinter:
                 )
             case AskAnswered(ask_ts=ts) if ts in self._pending_asks:
                 self._print_answer(event, self._pending_asks.pop(ts))
-            case ToolFinished(tool=tool) if tool == COMMAND_TOOL and (
+            case ToolFinished(tool=tool) if tool == COMMAND_TOOL_NAME and (
                 end := describe_command_exit(event)
             ):
                 self.print_truncated(f"  {end}")
@@ -167,7 +167,7 @@ class ProgressPrinter:
         """All of it, over as many lines as the terminal needs."""
         self._write(wrap(self._prefix + text, get_terminal_width(self._stream)))
 
-    def for_subtask(self, prefix: str) -> ProgressPrinter:
+    def create_for_subtask(self, prefix: str) -> ProgressPrinter:
         return ProgressPrinter(self._stream, prefix, self._status_line)
 
     def _show_status(self, text: str) -> None:
@@ -193,14 +193,14 @@ class TaskTreeProgress:
 
     def __init__(self, root_id: str, progress: ProgressPrinter) -> None:
         self._root_id = root_id
-        self._numbers = {root_id: ""}
-        self._printers = {root_id: progress}
+        self._numbers_by_task = {root_id: ""}
+        self._printers_by_task = {root_id: progress}
         self._subtask_counts: Counter[str] = Counter()
 
     def handle(self, task_id: str, event: Event) -> None:
-        if task_id not in self._printers:
+        if task_id not in self._printers_by_task:
             self._add_subtask(task_id, self._root_id)
-        printer = self._printers[task_id]
+        printer = self._printers_by_task[task_id]
         if task_id == self._root_id or not isinstance(event, TaskCreated):
             printer.handle(event)
         match event:
@@ -211,7 +211,7 @@ class TaskTreeProgress:
                 self._add_subtask(child_id, task_id).print_truncated(said)
             case TaskPaused(child_ids=child_ids):
                 for child_id in child_ids:
-                    if child_id not in self._printers:
+                    if child_id not in self._printers_by_task:
                         self._add_subtask(child_id, task_id).print_wrapped(
                             f"going on with subtask {child_id}"
                         )
@@ -224,14 +224,16 @@ class TaskTreeProgress:
 
     def _add_subtask(self, task_id: str, parent_id: str) -> ProgressPrinter:
         self._subtask_counts[parent_id] += 1
-        above = self._numbers[parent_id]
+        above = self._numbers_by_task[parent_id]
         number = (
             f"{above}.{self._subtask_counts[parent_id]}"
             if above
             else str(self._subtask_counts[parent_id])
         )
-        self._numbers[task_id] = number
-        printer = self._printers[task_id] = self._printers[parent_id].for_subtask(f"[{number}] ")
+        self._numbers_by_task[task_id] = number
+        printer = self._printers_by_task[task_id] = self._printers_by_task[
+            parent_id
+        ].create_for_subtask(f"[{number}] ")
         return printer
 
 
@@ -241,12 +243,12 @@ def truncate_line(text: str, width: int) -> str:
 
 
 def describe_call(tool: str, path: str | None, text: str) -> str:
-    if tool == COMMAND_TOOL:
+    if tool == COMMAND_TOOL_NAME:
         return f"$ {to_one_line(text, 2 * DEFAULT_WIDTH)}"
-    return f"· {to_one_line(_describe_tool(tool, path, text), 2 * DEFAULT_WIDTH)}"
+    return f"· {to_one_line(_describe_non_command_call(tool, path, text), 2 * DEFAULT_WIDTH)}"
 
 
-def _describe_tool(tool: str, path: str | None, text: str) -> str:
+def _describe_non_command_call(tool: str, path: str | None, text: str) -> str:
     """Calls of servers and of custom tools are nothing without their arguments."""
     if '"arguments":' not in text:
         return f"{tool} {path or ''}"

@@ -12,7 +12,7 @@ from joey.core.permissions.policy import Allow, BoundarySetting
 from joey.core.permissions.programs import is_read_only
 from joey.core.permissions.shell import Words, parse_plain_commands
 from joey.core.settings import Settings
-from joey.presentation.phrases import COMMAND_TOOL
+from joey.presentation.phrases import COMMAND_TOOL_NAME
 
 _RULE_FIXABLE_REASONS = ("alwaysAllowExecute is off", "no rule allows", "allows the program, but")
 _WRITES_OFF_REASON = "alwaysAllowWrite is off"
@@ -37,7 +37,7 @@ def describe_refusals(
     lines += (f"  {call}" for call in dict.fromkeys(calls))
     if yes:
         return [*lines, f"joey: {_explain_refusal_despite_yes(refused)}"]
-    advice = _explain_boundary(refused) or "-y allows everything in the workspace"
+    advice = _format_boundary_advice(refused) or "-y allows everything in the workspace"
     advice = f"{advice}; without -p, joey asks"
     if flags := " ".join(suggest_flags(refused, settings)):
         advice = f"{flags} would have allowed {_describe_coverage(refused, settings)}; {advice}"
@@ -47,7 +47,7 @@ def describe_refusals(
 def _explain_refusal_despite_yes(refused: Sequence[AskOpened]) -> str:
     """It lies beyond the boundary of the run; or a project is stricter than the flag, on purpose
     or because its file is broken."""
-    if beyond := _explain_boundary(refused):
+    if beyond := _format_boundary_advice(refused):
         return f"{beyond}; without -p, joey asks"
     reasons = ((ask.reason or "").rpartition(": ")[2] for ask in refused)
     off = [reason for reason in dict.fromkeys(reasons) if reason.endswith(" is off")]
@@ -60,7 +60,7 @@ def _explain_refusal_despite_yes(refused: Sequence[AskOpened]) -> str:
     )
 
 
-def _explain_boundary(refused: Sequence[AskOpened]) -> str:
+def _format_boundary_advice(refused: Sequence[AskOpened]) -> str:
     """What allows that which lies beyond the boundary of the run; empty where nothing does."""
     beyond = [
         each
@@ -94,7 +94,7 @@ def _describe_coverage(refused: Sequence[AskOpened], settings: Settings) -> str:
 def _suggest_flags_for_ask(ask: AskOpened, settings: Settings) -> list[str] | None:
     """None when no flag but `-y` would help."""
     reason = ask.reason or ""
-    if ask.tool == COMMAND_TOOL:
+    if ask.tool == COMMAND_TOOL_NAME:
         rules = find_missing_rules(ask.text, settings)
         if rules is None or not any(phrase in reason for phrase in _RULE_FIXABLE_REASONS):
             return None
@@ -110,23 +110,23 @@ def find_missing_rules(line: str, settings: Settings) -> list[str] | None:
     commands = parse_plain_commands(line)
     if commands is None:
         return None
-    rules = [_find_rule(argv, settings) for argv in dict.fromkeys(commands)]
+    rules = [_find_allowing_rule(argv, settings) for argv in dict.fromkeys(commands)]
     found = [rule for rule in dict.fromkeys(rules) if rule]
-    if None in rules or not _is_allowed(line, found, settings):
+    if None in rules or not _is_command_allowed(line, found, settings):
         return None
     # Where rules allow all of it already, it is commands as such that are switched off.
     return found or list(dict.fromkeys(shlex.quote(argv[0]) for argv in commands))
 
 
-def _find_rule(argv: Words, settings: Settings) -> str | None:
+def _find_allowing_rule(argv: Words, settings: Settings) -> str | None:
     """A rule that allows a command: the program alone where it only reads, else all the words. ""
     when it has one, None when there is none."""
     line = shlex.join(argv)
     rules = ["", shlex.quote(argv[0]), line] if is_read_only(argv, 1) else ["", line]
-    found = (rule for rule in rules if _is_allowed(line, [rule] if rule else [], settings))
+    found = (rule for rule in rules if _is_command_allowed(line, [rule] if rule else [], settings))
     return next(found, None)
 
 
-def _is_allowed(line: str, rules: list[str], settings: Settings) -> bool:
+def _is_command_allowed(line: str, rules: list[str], settings: Settings) -> bool:
     allowed = (*settings.allowed_commands, *rules)
     return isinstance(judge_command(line, allowed, settings.denied_commands), Allow)

@@ -99,7 +99,7 @@ async def _run_task(
             since = 0
             if arguments.continue_ or arguments.resume:
                 # It has said much before; only this run is told.
-                since = task.bus.seq
+                since = task.bus.last_seq
                 progress.print_wrapped(f"joey: going on with task {task.id}")
             try:
                 await interruption.run_stoppable(_relay_events(task, since, output, progress))
@@ -112,7 +112,7 @@ async def _run_task(
             )
             output.finish(run)
             short = shorten_task_id(task.id, engine.list_task_ids())
-    if run.code == RunResultCode.NEEDS_USER:
+    if run.outcome_code == RunResultCode.NEEDS_USER:
         # It judges commands anew, and most runs end otherwise.
         from joey.cli.headless.refusals import describe_refusals
 
@@ -150,11 +150,11 @@ def _print_summary(
     run: RunResult, short: str, progress: ProgressPrinter, *, is_stored: bool
 ) -> None:
     """The last lines on standard error: what went wrong, what to do, what it cost."""
-    if run.code != RunResultCode.NEEDS_USER and run.exit_code != ExitCode.DONE:
+    if run.outcome_code != RunResultCode.NEEDS_USER and run.exit_code != ExitCode.DONE:
         progress.print_wrapped(f"joey: {lower_first(run.reason)}")
     if run.exit_code != ExitCode.DONE and is_stored:
         progress.print_wrapped(f"joey: to go on with this task: joey -r {short}")
-    outcome = _RESULT_TEXTS.get(run.code) or describe_failure(run.code)
+    outcome = _RESULT_TEXTS.get(run.outcome_code) or describe_failure(run.outcome_code)
     progress.print_wrapped(f"joey: {outcome} · {format_total_usage(run.usage)} · task {short}")
 
 
@@ -165,7 +165,7 @@ def build_result(
     stopped it, if one did."""
     run = RunResult(
         exit_code=outcome_to_exit_code(ending, refused=refused),
-        code=RunResultCode.COMPLETED,
+        outcome_code=RunResultCode.COMPLETED,
         usage=task.total_usage,
         task_id=task.id,
     )
@@ -174,10 +174,14 @@ def build_result(
             run = _add_result(run, result, structured=task.runtime.result_validator is not None)
             if refused:
                 reason = "Something was not allowed, and nobody was there to ask."
-                return structs.replace(run, code=RunResultCode.NEEDS_USER, reason=reason)
-            return structs.replace(run, code=RunResultCode.ANSWERED) if ending.answered else run
+                return structs.replace(run, outcome_code=RunResultCode.NEEDS_USER, reason=reason)
+            return (
+                structs.replace(run, outcome_code=RunResultCode.ANSWERED)
+                if ending.answered
+                else run
+            )
         case Failed(code, reason):
-            return structs.replace(run, code=code, reason=reason)
+            return structs.replace(run, outcome_code=code, reason=reason)
         case Aborted():
             stopped = build_interrupted_result(signal or ExitCode.INTERRUPTED, task.id)
             return structs.replace(stopped, usage=run.usage)
@@ -186,21 +190,23 @@ def build_result(
 def build_interrupted_result(code: ExitCode, task_id: str = "") -> RunResult:
     """The result of a run that a signal ended."""
     reason = "The run was interrupted."
-    return RunResult(exit_code=code, code=RunResultCode.ABORTED, reason=reason, task_id=task_id)
+    return RunResult(
+        exit_code=code, outcome_code=RunResultCode.ABORTED, reason=reason, task_id=task_id
+    )
 
 
 def build_error_result(error: UserError) -> RunResult:
     """The result of a run that could not even come to an end."""
     exit_code = error_to_exit_code(error)
     code = _ERROR_RESULT_CODES.get(exit_code, RunResultCode.FAILED)
-    return RunResult(exit_code=exit_code, code=code, reason=str(error))
+    return RunResult(exit_code=exit_code, outcome_code=code, reason=str(error))
 
 
 def _add_result(run: RunResult, result: str, *, structured: bool) -> RunResult:
     if not structured:
         return structs.replace(run, result=result)
     read = parse_structured_result(result)
-    return structs.replace(run, result=read.json_text, structured=read.value)
+    return structs.replace(run, result=read.json_text, structured_result=read.value)
 
 
 class RunOutput(Protocol):
@@ -234,17 +240,17 @@ class JsonOutput:
 
     def __init__(self) -> None:
         self._encoder = StreamJsonEncoder()
-        self._events: list[JsonLine] = []
+        self._completed_lines: list[JsonLine] = []
 
     def begin(self, task_id: str) -> None:
         pass
 
     def handle(self, event: Event) -> None:
-        self._events += (line for line in self._encoder.encode(event) if line.get("done"))
+        self._completed_lines += (line for line in self._encoder.encode(event) if line.get("done"))
 
     def finish(self, run: RunResult) -> None:
         result = build_result_line(run, self._encoder.last_text)
-        document = {**result, "usage": run.usage, "events": self._events}
+        document = {**result, "usage": run.usage, "events": self._completed_lines}
         write_stdout(msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
 
 

@@ -27,7 +27,7 @@ from joey.cli.headless.roo_stream_json import (
 )
 from joey.cli.headless.run import build_result
 from joey.cli.prompt import MAX_PROMPT_BYTES
-from joey.client.images import MAX_IMAGE_BYTES, MAX_IMAGES, ImageError, encode_image
+from joey.client.images import MAX_IMAGE_BYTES, MAX_IMAGES, ImageError, encode_image_data_uri
 from joey.core.events import (
     AskAnswered,
     AskOpened,
@@ -40,7 +40,7 @@ from joey.core.events import (
     TaskFailed,
     UserMessage,
 )
-from joey.core.history.api import COMPLETION_TOOL
+from joey.core.history.api import COMPLETION_TOOL_NAME
 from joey.core.task import APPROVAL_ASKS, Answer, AskKind, Response
 from joey.core.wire.frames import TaskId
 from joey.engine.asks import Unattended
@@ -84,32 +84,35 @@ class StdinCommandParser:
         self._max_line_bytes = max_line_bytes
         self._buffer = bytearray()
         self._line_number = 0
-        self._is_skipping = False
+        self._is_skipping_line = False
         """The line that is being read is too long already."""
 
     def feed(self, data: bytes) -> Iterator[StdinCommand | InvalidLine]:
         *ended, rest = data.split(b"\n")
         for piece in ended:
-            self._append(piece)
+            self._append_to_line(piece)
             yield from self._finish_line()
-        self._append(rest)
+        self._append_to_line(rest)
 
     def close(self) -> Iterator[StdinCommand | InvalidLine]:
         """The last line need not have an end."""
         yield from self._finish_line()
 
-    def _append(self, piece: bytes) -> None:
-        if self._is_skipping or len(self._buffer) + len(piece) > self._max_line_bytes:
-            self._is_skipping = True
+    def _append_to_line(self, piece: bytes) -> None:
+        if self._is_skipping_line or len(self._buffer) + len(piece) > self._max_line_bytes:
+            self._is_skipping_line = True
             self._buffer.clear()
         else:
             self._buffer += piece
 
     def _finish_line(self) -> Iterator[StdinCommand | InvalidLine]:
         self._line_number += 1
-        line, skips = bytes(self._buffer).removeprefix(b"\xef\xbb\xbf").strip(), self._is_skipping
+        line, skips = (
+            bytes(self._buffer).removeprefix(b"\xef\xbb\xbf").strip(),
+            self._is_skipping_line,
+        )
         self._buffer.clear()
-        self._is_skipping = False
+        self._is_skipping_line = False
         if skips:
             yield self._build_invalid_line(f"it is longer than {self._max_line_bytes} bytes")
         elif line:
@@ -127,9 +130,9 @@ class StdinCommandParser:
         try:
             command = msgspec.convert(said, StdinCommand)
         except msgspec.ValidationError as error:
-            return self._build_invalid_line(_check_envelope(said) or str(error), said)
+            return self._build_invalid_line(_explain_invalid_envelope(said) or str(error), said)
         command = msgspec.structs.replace(command, request_id=command.request_id.strip())
-        if problem := _check_envelope(said) or _check_command(command):
+        if problem := _explain_invalid_envelope(said) or _explain_invalid_command(command):
             return self._build_invalid_line(problem, said)
         return command
 
@@ -142,7 +145,7 @@ class StdinCommandParser:
         return InvalidLine(problem, text("requestId") or None, text("command") or None)
 
 
-def _check_envelope(said: dict[str, Any]) -> str | None:
+def _explain_invalid_envelope(said: dict[str, Any]) -> str | None:
     """What is missing of every command."""
     name, request_id = said.get("command"), said.get("requestId")
     if name not in COMMAND_NAMES:
@@ -152,7 +155,7 @@ def _check_envelope(said: dict[str, Any]) -> str | None:
     return None
 
 
-def _check_command(command: StdinCommand) -> str | None:
+def _explain_invalid_command(command: StdinCommand) -> str | None:
     """Why a command of the right shape cannot be carried out."""
     needs_prompt = command.command == "start" or command.response is Response.MESSAGE
     if command.command not in ("start", "message"):
@@ -169,7 +172,7 @@ def _check_command(command: StdinCommand) -> str | None:
                 '"images" are data URIs (data:image/png;base64,… or jpeg, gif, webp) of at most'
                 f" {MAX_IMAGE_BYTES // 1024 // 1024} MB"
             )
-        if not _is_image(image):
+        if not _is_valid_image_uri(image):
             return f'"images": {image[:30]}… is not a picture of the kind that it names'
     task_id = command.task_id if command.command == "start" else UNSET
     if task_id is not UNSET and not _UUID_RE.fullmatch(task_id.lower()):
@@ -177,17 +180,19 @@ def _check_command(command: StdinCommand) -> str | None:
     return None
 
 
-def _is_image(uri: str) -> bool:
+def _is_valid_image_uri(uri: str) -> bool:
     """A service would refuse any other, and with it every later turn of the task."""
     kind, _, data = uri.partition(",")
     try:
-        return encode_image(base64.b64decode(data, validate=True), "").startswith(f"{kind},")
+        return encode_image_data_uri(base64.b64decode(data, validate=True), "").startswith(
+            f"{kind},"
+        )
     except (ValueError, ImageError):
         return False
 
 
 CAPABILITIES = ("start", "message", "cancel", "ping", "shutdown")
-_MAX_ITEM_TEXT_CHARS = 180
+_MAX_QUEUE_ITEM_TEXT_CHARS = 180
 
 
 class ControlCode(StrEnum):
@@ -288,7 +293,7 @@ class QueueReporter:
         """Words that have waited since an earlier run."""
         self._queued_messages = {each.id: _QueuedMessage(each, None, True) for each in messages}
         if messages:
-            yield self._build_line(QueueChange.SNAPSHOT)
+            yield self._build_queue_line(QueueChange.SNAPSHOT)
 
     def report_queued(self, message: MessageQueued) -> Iterator[JsonLine]:
         known = self._queued_messages.get(message.id)
@@ -296,14 +301,14 @@ class QueueReporter:
             self._queued_messages[message.id] = _QueuedMessage(
                 message, known.request_id, known.is_reported
             )
-            yield self._build_line(QueueChange.UPDATED)
+            yield self._build_queue_line(QueueChange.UPDATED)
             return
         request_id, is_reported = (
             self._expected_requests.pop(0) if self._expected_requests else (None, True)
         )
         self._queued_messages[message.id] = _QueuedMessage(message, request_id, is_reported)
         if is_reported:
-            yield self._build_line(QueueChange.ENQUEUED)
+            yield self._build_queue_line(QueueChange.ENQUEUED)
 
     def find_message_id(self, text: str, images: tuple[str, ...]) -> str | None:
         """The message that waits with these words; the one that has waited longest."""
@@ -321,13 +326,15 @@ class QueueReporter:
         removed = self._queued_messages.pop(message_id, None)
         if removed is not None and removed.is_reported:
             is_drained = not self._reported_messages
-            yield self._build_line(QueueChange.DRAINED if is_drained else QueueChange.DEQUEUED)
+            yield self._build_queue_line(
+                QueueChange.DRAINED if is_drained else QueueChange.DEQUEUED
+            )
 
     @property
     def _reported_messages(self) -> list[_QueuedMessage]:
         return [each for each in self._queued_messages.values() if each.is_reported]
 
-    def _build_line(self, change: QueueChange) -> JsonLine:
+    def _build_queue_line(self, change: QueueChange) -> JsonLine:
         reported = self._reported_messages
         items = f" ({len(reported)} item{'' if len(reported) == 1 else 's'})"
         return {
@@ -344,7 +351,9 @@ def _build_queue_item(message: MessageQueued) -> JsonLine:
     item: JsonLine = {"id": message.id, "imageCount": len(message.images), "timestamp": message.ts}
     if text:
         item["text"] = (
-            text if len(text) <= _MAX_ITEM_TEXT_CHARS else f"{text[: _MAX_ITEM_TEXT_CHARS - 3]}..."
+            text
+            if len(text) <= _MAX_QUEUE_ITEM_TEXT_CHARS
+            else f"{text[: _MAX_QUEUE_ITEM_TEXT_CHARS - 3]}..."
         )
     return item
 
@@ -358,27 +367,27 @@ class StdinAnswerPolicy(Unattended):
     def __init__(self, *, can_approve: bool) -> None:
         super().__init__()
         self._can_approve = can_approve
-        self.is_open = True
+        self.is_stdin_open = True
         """Commands may still come."""
 
     def answer(self, ask: AskOpened) -> Answer | None:
-        if self.is_open and self._is_for_program(ask):
+        if self.is_stdin_open and self._is_for_program(ask):
             return None
         return super().answer(ask)
 
     def _is_for_program(self, ask: AskOpened) -> bool:
         if ask.ask in APPROVAL_ASKS:
-            return self._can_approve and ask.tool != COMPLETION_TOOL
+            return self._can_approve and ask.tool != COMPLETION_TOOL_NAME
         return ask.ask in (AskKind.COMPLETION_RESULT, AskKind.FOLLOWUP)
 
 
 class JsonEmitter:
     def __init__(self, policy: StdinAnswerPolicy, start_id: str | None = None) -> None:
         self.policy = policy
-        self.queue = QueueReporter()
+        self.queue_reporter = QueueReporter()
         self.current_request_id = start_id
         """The command that the lines belong to now."""
-        self.exit_code = 0
+        self.last_exit_code = 0
         """Of the latest result."""
         self._start_request_id = start_id
         """The `start` that has not been told its end."""
@@ -390,20 +399,20 @@ class JsonEmitter:
         self._answer_request_ids[ask_ts] = request_id
 
     def handle(self, task: Task, event: Event) -> Iterator[JsonLine]:
-        yield from map(self._tag_line, self._handle_queue_event(event))
+        yield from map(self._add_request_id, self._handle_queue_event(event))
         if isinstance(event, AskAnswered):
             self.current_request_id = self._answer_request_ids.pop(
                 event.ask_ts, self.current_request_id
             )
-        yield from map(self._tag_line, self._encoder.encode(event))
+        yield from map(self._add_request_id, self._encoder.encode(event))
         yield from self._handle_task_end(task, event)
 
     def handle_subtask_ask(self, task_id: str, ask: AskOpened) -> Iterator[JsonLine]:
         """A question of a subtask, which the program may answer."""
         for line in StreamJsonEncoder().encode(ask):
-            yield self._tag_line({**line, "taskId": task_id})
+            yield self._add_request_id({**line, "taskId": task_id})
 
-    def _tag_line(self, line: JsonLine) -> JsonLine:
+    def _add_request_id(self, line: JsonLine) -> JsonLine:
         return (
             line
             if self.current_request_id is None
@@ -413,20 +422,22 @@ class JsonEmitter:
     def _handle_queue_event(self, event: Event) -> Iterator[JsonLine]:
         match event:
             case MessageQueued():
-                yield from self.queue.report_queued(event)
+                yield from self.queue_reporter.report_queued(event)
             case MessageUnqueued(id=message_id):
-                yield from self.queue.report_dequeued(message_id)
+                yield from self.queue_reporter.report_dequeued(message_id)
             case UserMessage(text=text, images=images, is_first=False):
-                if found := self.queue.find_message_id(text, images):
-                    yield from self._start_message(found)
+                if found := self.queue_reporter.find_message_id(text, images):
+                    yield from self._begin_queued_message(found)
             case RequestStarted(dequeued_ids=dequeued):
                 for message_id in dequeued:
-                    yield from self._start_message(message_id)
+                    yield from self._begin_queued_message(message_id)
 
-    def _start_message(self, message_id: str) -> Iterator[JsonLine]:
+    def _begin_queued_message(self, message_id: str) -> Iterator[JsonLine]:
         """From here on it is about this message."""
-        self.current_request_id = self.queue.find_request_id(message_id) or self.current_request_id
-        yield from self.queue.report_dequeued(message_id)
+        self.current_request_id = (
+            self.queue_reporter.find_request_id(message_id) or self.current_request_id
+        )
+        yield from self.queue_reporter.report_dequeued(message_id)
 
     def _handle_task_end(self, task: Task, event: Event) -> Iterator[JsonLine]:
         match event:
@@ -443,9 +454,9 @@ class JsonEmitter:
                 return
         run = build_result(task, ending, refused=bool(self.policy.refused_asks))
         self.policy.refused_asks.clear()
-        self.exit_code = run.exit_code
+        self.last_exit_code = run.exit_code
         yield from map(
-            self._tag_line,
+            self._add_request_id,
             (*build_error_lines(run), build_result_line(run, self._encoder.last_text)),
         )
         yield from self._finish_start_command(task.id, code)

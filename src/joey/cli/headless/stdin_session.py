@@ -166,8 +166,8 @@ class StdinSession:
             task = await self._engine.open(earlier.id, options=options)
         self._is_resume_pending = True
         self._write_line(build_init_line(task.id, READY_TEXT, _list_capabilities()))
-        for line in self._emitter.queue.report_snapshot(
-            tuple(task.recorder.projection.queue.values())
+        for line in self._emitter.queue_reporter.report_snapshot(
+            tuple(task.recorder.projection.queued_messages.values())
         ):
             self._write_line(line)
         self._attach_task(print_startup_warnings(task), self._emitter, task.seq)
@@ -213,7 +213,7 @@ class StdinSession:
                 ' {"command":"start","requestId":"1","prompt":"fix the failing test"}'
             )
         policy = self._emitter.policy
-        policy.is_open = False
+        policy.is_stdin_open = False
         await self._wait_for_cancel()
         if self._task is None:
             return self._exit_code
@@ -226,7 +226,7 @@ class StdinSession:
         while self._task.is_running:
             await self._task.wait()
         await self._release_task()
-        return ExitCode(self._emitter.exit_code)
+        return ExitCode(self._emitter.last_exit_code)
 
     async def stop(self) -> None:
         """End the task, if one is at work, and tell all that it said."""
@@ -301,7 +301,7 @@ class StdinSession:
             await asking.answer(ask.ts, answer)
         else:
             at_rest = task.state in IDLE_STATES
-            self._emitter.queue.expect_message(command.request_id, is_reported=not at_rest)
+            self._emitter.queue_reporter.expect_message(command.request_id, is_reported=not at_rest)
             await task.send(command.prompt, command.images)
             if not at_rest:
                 code = ControlCode.QUEUED
@@ -346,7 +346,9 @@ class StdinSession:
         task = self._task
         if task is None or not task.is_running or task.state in IDLE_STATES:
             return False
-        return bool(task.recorder.projection.queue) or not self._has_presented_result(task)
+        return bool(task.recorder.projection.queued_messages) or not self._has_presented_result(
+            task
+        )
 
     @staticmethod
     def _has_presented_result(task: Task) -> bool:
@@ -426,7 +428,7 @@ class StdinSession:
             self._asking_subtask = asking
             for line in self._emitter.handle_subtask_ask(asking.id, ask):
                 self._write_line(line)
-        elif not task.recorder.projection.queue:
+        elif not task.recorder.projection.queued_messages:
             return
         elif ask.ask is AskKind.COMPLETION_RESULT:
             await task.answer(ask.ts, Answer(Response.YES))
@@ -445,9 +447,9 @@ class StdinSession:
         if task is None:
             return
         if self._has_presented_result(task) and task.pending is not None:
-            self._emitter.policy.is_open = False
+            self._emitter.policy.is_stdin_open = False
             await task.answer(task.pending.ts, Answer(Response.YES))
-            while task.is_running and not task.recorder.projection.queue:
+            while task.is_running and not task.recorder.projection.queued_messages:
                 await task.wait()
         await self._engine.release(task)
         if self._relay_job is not None:

@@ -19,7 +19,7 @@ from joey.cli.notices import format_usage
 from joey.cli.repl.renderer import TaskRenderer
 from joey.cli.task_views import MAX_LISTED_ITEMS, Rows, describe_rewind, find_row_ts, merge_rows
 from joey.core.events import AskOpened
-from joey.core.rewind import RewindPreview, find_row_before_last_message
+from joey.core.rewind import RewindPreview, find_row_ts_before_last_message
 from joey.core.task import APPROVAL_ASKS, RowKind
 from joey.engine.engine import Engine
 from joey.engine.task import Task
@@ -117,7 +117,7 @@ class ReplCommands:
         if not slug:
             self._print_entries(modes, "/mode MODE chooses one")
             return
-        await self._host.choose_mode(task, find_mode(modes, slug).key)
+        await self._host.switch_mode(task, find_mode(modes, slug).key)
         if task is None or not task.is_running:
             self._print_note(f"now in {slug} mode")
         elif task.pending is not None:  # else it is drawn at once, with all that the task does
@@ -129,7 +129,7 @@ class ReplCommands:
                 await self._host.list_models(task), "/model MODEL chooses one, listed or not"
             )
             return task
-        after = await self._host.choose_model(task, key)
+        after = await self._host.switch_model(task, key)
         assert after is None or isinstance(after, Task)
         self._print_note(f"from now on with {self._host.get_status(after).model}")
         return after
@@ -163,7 +163,7 @@ class ReplCommands:
 
 
 EXIT_COMMANDS = frozenset({"/exit", "/quit"})
-REWIND_COMMANDS = frozenset({"rewind", "undo", "fork"})
+HISTORY_COMMANDS = frozenset({"rewind", "undo", "fork"})
 _HELP_TEXT = """\
 Write what you want and press Enter; a line that ends with \\ goes on in the next one.
 While joey works you may write too: it reads your words before its next step.
@@ -176,7 +176,7 @@ changed in them since."""
 def parse_repl_command(text: str) -> tuple[BuiltInCommand, str] | None:
     """The command that a line is, and the words behind it; None when it is words."""
     match match_command(text):
-        case (command, rest) if command.arguments_hint or command.name in REWIND_COMMANDS:
+        case (command, rest) if command.arguments_hint or command.name in HISTORY_COMMANDS:
             return command, rest
     return parse_command(text)
 
@@ -233,7 +233,7 @@ async def open_earlier_task(engine: Engine, arguments: Namespace) -> Task:
     return await engine.open(earlier.id, options=options)
 
 
-async def run_rewind_command(
+async def run_history_command(
     engine: Engine, task: Task | None, argv: list[str], print_line: PrintLine
 ) -> Task:
     """Carry out one of the commands; the task that the conversation goes on with.
@@ -247,7 +247,7 @@ async def run_rewind_command(
         case ["/rewind", *rest]:
             await _rewind(task, rest, print_line)
         case ["/undo"] | ["/undo", "force"]:
-            await _undo(task, print_line, force="force" in argv)
+            await _undo_rewind(task, print_line, force="force" in argv)
         case ["/fork"]:
             fork = await engine.fork(task.id)
             left = shorten_task_id(task.id, engine.list_task_ids())
@@ -270,7 +270,9 @@ async def _rewind(task: Task, rest: list[str], print_line: PrintLine) -> None:
     if force and not files:
         raise UsageError("`force` goes with `files`: it gives up what others changed in them")
     rows = _to_row_dicts(task)
-    target = find_row_ts(rows, named[0], task.id) if named else find_row_before_last_message(rows)
+    target = (
+        find_row_ts(rows, named[0], task.id) if named else find_row_ts_before_last_message(rows)
+    )
     if target is None:
         raise UserError("nothing was said yet")
     said = [row for row in rows if row["ts"] > target and row.get("say") == RowKind.USER_FEEDBACK]
@@ -282,7 +284,7 @@ async def _rewind(task: Task, rest: list[str], print_line: PrintLine) -> None:
     print_line("rewound; /undo takes it back")
 
 
-async def _undo(task: Task, print_line: PrintLine, *, force: bool) -> None:
+async def _undo_rewind(task: Task, print_line: PrintLine, *, force: bool) -> None:
     rows = _to_row_dicts(task)
     if not force:
         _check_conflicts(await task.preview_undo(), "/undo")
@@ -294,11 +296,11 @@ async def _undo(task: Task, print_line: PrintLine, *, force: bool) -> None:
 
 def _check_conflicts(changes: RewindPreview, command: str) -> None:
     """Raises UserError for what others changed, with how to give that up."""
-    if not changes.conflicts:
+    if not changes.conflicting_paths:
         return
-    more = len(changes.conflicts) - MAX_LISTED_ITEMS
+    more = len(changes.conflicting_paths) - MAX_LISTED_ITEMS
     named = ", ".join(
-        map(to_one_line, changes.conflicts[:MAX_LISTED_ITEMS])
+        map(to_one_line, changes.conflicting_paths[:MAX_LISTED_ITEMS])
     ) + f" and {more} more" * (more > 0)
     raise UserError(
         f"of the files that would be brought back somebody else has changed: {named}. Nothing was"

@@ -19,7 +19,7 @@ from typing import Any, Self
 from joey.client.session import Session
 from joey.core.events import AskAnswered, AskOpened, AskWithdrawn
 
-PASTE_GAP_S = 0.03
+MAX_PASTE_GAP_S = 0.03
 """Seconds within which further lines belong to the same paste; nobody types so fast."""
 
 
@@ -113,11 +113,11 @@ class Keyboard:
                 continue
             if (
                 self._pending_lines
-                and self._pending_lines[0][0] > self._last_line_time + PASTE_GAP_S
+                and self._pending_lines[0][0] > self._last_line_time + MAX_PASTE_GAP_S
             ):
                 return "\n".join(lines)  # both were typed ahead, one by one
             try:
-                async with asyncio.timeout(PASTE_GAP_S):
+                async with asyncio.timeout(MAX_PASTE_GAP_S):
                     lines.append(await self.read_line())
             except (TimeoutError, EOFError):
                 return "\n".join(lines)
@@ -149,7 +149,7 @@ async def read_answer(keyboard: Keyboard, task: Session, ask: AskOpened) -> str 
         EOFError, Interrupted
     """
     line = asyncio.ensure_future(keyboard.read_line())
-    settled = asyncio.ensure_future(_wait_until_settled(task, ask))
+    settled = asyncio.ensure_future(_wait_until_ask_closed(task, ask))
     try:
         await asyncio.wait([line, settled], return_when=asyncio.FIRST_COMPLETED)
         return line.result() if line.done() else None
@@ -159,7 +159,7 @@ async def read_answer(keyboard: Keyboard, task: Session, ask: AskOpened) -> str 
         await asyncio.gather(line, settled, return_exceptions=True)
 
 
-async def _wait_until_settled(task: Session, ask: AskOpened) -> None:
+async def _wait_until_ask_closed(task: Session, ask: AskOpened) -> None:
     """Returns when a hook, a timeout or another person has settled it."""
     async for event in task.events(task.seq):
         match event:

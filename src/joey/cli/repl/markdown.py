@@ -14,14 +14,14 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from joey.presentation.text import MIN_WIDTH, measure_width
+from joey.presentation.text import MIN_TERMINAL_WIDTH, measure_width
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
 CODE_STYLE = "cyan"
-MAX_SPAN_CHARS = 400
+MAX_PENDING_SPAN_CHARS = 400
 """Characters that are held back for the end of a bold text or of code."""
 _AMBIGUOUS_PREFIX_RE = re.compile(r" *(#{1,6}|[-*+_](?: ?[-*_])*|\d{1,3}[.)]?|`{1,2}|~{1,2}|>|)")
 _FENCE_RE = re.compile(r" {0,3}(`{3,}|~{3,})")
@@ -40,7 +40,7 @@ class MarkdownStreamRenderer:
         """The beginning of a line, or of a mark, whose meaning is not clear yet."""
         self._has_line_begun = False
         """The kind of the current line is known."""
-        self._style = ""
+        self._line_style = ""
         self._closing_fence = ""
         """What closes the block of code we are in."""
         self._pending_blank_lines = -1
@@ -53,7 +53,7 @@ class MarkdownStreamRenderer:
         if last:
             self._feed_line_part(last, ended=False)
 
-    def pause(self) -> None:
+    def flush_line(self) -> None:
         """Something else is to be drawn: put down what is held back, and end the line."""
         if self._pending_text or self._has_line_begun:
             self._render_line_part("", ended=True)
@@ -63,7 +63,7 @@ class MarkdownStreamRenderer:
     def _feed_line_part(self, text: str, *, ended: bool) -> None:
         self._render_line_part(text, ended=ended)
         if ended:
-            self._has_line_begun, self._pending_text, self._style = False, "", ""
+            self._has_line_begun, self._pending_text, self._line_style = False, "", ""
 
     def _render_line_part(self, text: str, *, ended: bool) -> None:
         """More of the current line; nothing is held back once it has `ended`."""
@@ -82,7 +82,7 @@ class MarkdownStreamRenderer:
                 self._begin_code_block(text, ended=ended)
                 return
             text = self._begin_line(text, ended=ended)
-        for piece, style in self._iter_spans(text, self._style, ended=ended):
+        for piece, style in self._iter_spans(text, self._line_style, ended=ended):
             self._writer.write(piece, style)
         if ended:
             self._writer.end_line()
@@ -96,7 +96,7 @@ class MarkdownStreamRenderer:
             self._writer.write("─" * 20, "dim")
             return ""
         if found := _HEADING_RE.match(line):
-            self._style = "bold"
+            self._line_style = "bold"
         elif found := _BULLET_RE.match(line):
             self._writer.write(f"{found[1]}• ")
             self._writer.hanging_indent = len(found[1]) + 2
@@ -116,7 +116,7 @@ class MarkdownStreamRenderer:
         while mark := _INLINE_MARK_RE.search(text):
             before, behind = text[: mark.start()], text[mark.end() :]
             close = _find_closing_mark(mark.group(), behind)
-            may_close = len(behind) < MAX_SPAN_CHARS and not behind[:1].isspace()
+            may_close = len(behind) < MAX_PENDING_SPAN_CHARS and not behind[:1].isspace()
             if close is None and may_close and not ended:
                 self._pending_text = text[mark.start() :]
                 yield before, style
@@ -182,8 +182,8 @@ def _find_closing_mark(mark: str, behind: str) -> int | None:
     return found.start() if found else None
 
 
-_WIDE_CHARS = "\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60"
-_TOKEN_RE = re.compile(rf"\n|[ \t]+|[{_WIDE_CHARS}]|[^ \t\n{_WIDE_CHARS}]+")
+_WIDE_CHAR_RANGES = "\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60"
+_TOKEN_RE = re.compile(rf"\n|[ \t]+|[{_WIDE_CHAR_RANGES}]|[^ \t\n{_WIDE_CHAR_RANGES}]+")
 
 
 class WrappingWriter:
@@ -191,14 +191,14 @@ class WrappingWriter:
         self._console = console
         self._is_terminal = console.is_terminal
         # The last column stays empty: behind it, terminals disagree about where the cursor is.
-        self._width = max(MIN_WIDTH, console.width) - 1
+        self._width = max(MIN_TERMINAL_WIDTH, console.width) - 1
         self._column = 0
         self._pending_spaces = ""
         """Blanks between what stands there and the word to come."""
         self._word_parts: list[tuple[str, str]] = []
-        self._drawn_cells = 0
+        self._drawn_word_cells = 0
         """How much of the word is drawn: its pieces that are, in cells."""
-        self._drawn_parts = 0
+        self._drawn_part_count = 0
         self.hanging_indent = 0
         """How far the lines that follow are indented."""
         self.line_count = 0
@@ -253,22 +253,22 @@ class WrappingWriter:
         if not self._word_parts:
             return
         self._draw_word()
-        self._column += self._drawn_cells
+        self._column += self._drawn_word_cells
         if self._is_terminal and self._column > self._width:
             # Longer than a line: the terminal has broken it.
             self._column %= self._width + 1
         self._word_parts.clear()
-        self._drawn_cells = self._drawn_parts = 0
+        self._drawn_word_cells = self._drawn_part_count = 0
 
     def _draw_word(self) -> None:
         size = sum(measure_width(text) for text, _ in self._word_parts)
-        started = self._drawn_cells > 0
+        started = self._drawn_word_cells > 0
         gap = 0 if started else len(self._pending_spaces)
         too_long = self._is_terminal and self._column + gap + size > self._width
         if (
             too_long
             and self._column > self.hanging_indent
-            and self._drawn_cells < self._width - self.hanging_indent
+            and self._drawn_word_cells < self._width - self.hanging_indent
         ):
             self._erase_word()
             self._write_newline()
@@ -277,14 +277,14 @@ class WrappingWriter:
             self._write_styled(self._pending_spaces, "")
             self._column += len(self._pending_spaces)
             self._pending_spaces = ""
-        for text, style in self._word_parts[self._drawn_parts :]:
+        for text, style in self._word_parts[self._drawn_part_count :]:
             self._write_styled(text, style)
-        self._drawn_cells, self._drawn_parts = size, len(self._word_parts)
+        self._drawn_word_cells, self._drawn_part_count = size, len(self._word_parts)
 
     def _erase_word(self) -> None:
-        if self._drawn_cells:
-            self._console.file.write(f"\x1b[{self._drawn_cells}D\x1b[K")
-        self._drawn_cells = self._drawn_parts = 0
+        if self._drawn_word_cells:
+            self._console.file.write(f"\x1b[{self._drawn_word_cells}D\x1b[K")
+        self._drawn_word_cells = self._drawn_part_count = 0
 
     def _write_styled(self, text: str, style: str) -> None:
         self._console.out(text, style=style or None, end="", highlight=False)

@@ -46,7 +46,7 @@ from joey.core.events import (
 from joey.core.messages import CallPart, ReasoningPart, TextPart
 from joey.core.task import APPROVAL_ASKS, RowKind
 from joey.presentation.phrases import (
-    COMMAND_TOOL,
+    COMMAND_TOOL_NAME,
     describe_command_exit,
     describe_condense,
     describe_error,
@@ -59,11 +59,11 @@ from joey.presentation.questions import (
     format_answer_hint,
     format_question,
 )
-from joey.presentation.text import MIN_WIDTH, sanitize, to_one_line
+from joey.presentation.text import MIN_TERMINAL_WIDTH, sanitize, to_one_line
 from joey.presentation.tool_calls import (
     CommandOutputPreview,
     is_custom_tool_call,
-    render_card,
+    render_call_card,
     wrap_text,
 )
 
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
 
 
 MAX_REASONING_LINES = 8
-MAX_RULE_CHARS = 2000
+MAX_ALWAYS_RULE_CHARS = 2000
 """Characters: a person has to see what they allow."""
 _TODO_MARKS = {"pending": "☐", "in_progress": "◐", "completed": "☑"}
 
@@ -97,7 +97,7 @@ class TaskRenderer:
         self._call_id_by_ask: dict[int, str] = {}
         """Calls that a person or a policy was asked about, by the question."""
         self._rejected_call_ids: set[str] = set()
-        self._custom_call_ids: set[str] = set()
+        self._custom_tool_call_ids: set[str] = set()
         """Calls of tools that the user wrote: only their results say what they did."""
 
     def render(self, event: Event) -> None:
@@ -162,7 +162,7 @@ class TaskRenderer:
 
     def print(self, content: Text, hanging_indent: int = 0) -> None:
         self._end_line()
-        text = wrap_text(content, self._width, hanging_indent)
+        text = wrap_text(content, self._wrap_width, hanging_indent)
         self._console.print(text, highlight=False, soft_wrap=True)
 
     def print_note(self, text: str) -> None:
@@ -177,7 +177,7 @@ class TaskRenderer:
     def print_prompt(self, text: str) -> None:
         """Leave the cursor behind a question."""
         self._end_line()
-        hint = wrap_text(Text.assemble((f"{text} ", "dim"), ("›", "bold")), self._width)
+        hint = wrap_text(Text.assemble((f"{text} ", "dim"), ("›", "bold")), self._wrap_width)
         self._console.print(hint, end=" ", highlight=False, soft_wrap=True)
 
     def end_prompt_line(self) -> None:
@@ -190,7 +190,7 @@ class TaskRenderer:
 
     def should_show_result(self, event: ToolFinished) -> bool:
         """Whether the end of this call will be drawn."""
-        return event.tool == COMMAND_TOOL or event.call_id in self._custom_call_ids
+        return event.tool == COMMAND_TOOL_NAME or event.call_id in self._custom_tool_call_ids
 
     def create_sibling(self) -> TaskRenderer:
         """One for another task on the same screen."""
@@ -217,7 +217,9 @@ class TaskRenderer:
             if ask.is_protected:
                 self.print(Text("  This file steers joey itself.", "yellow"))
             if ask.reason:
-                why = describe_ask_reason(ask.reason, ask.text if ask.tool == COMMAND_TOOL else "")
+                why = describe_ask_reason(
+                    ask.reason, ask.text if ask.tool == COMMAND_TOOL_NAME else ""
+                )
                 self.print_note(f"  asks because {to_one_line(why, 200)}")
             if ask.sandbox is not None:
                 is_held = ask.sandbox in ("full", "landlock")
@@ -225,15 +227,15 @@ class TaskRenderer:
                     Text(f"  {describe_confinement(ask.sandbox)}", "dim" if is_held else "yellow")
                 )
             if ask.always_rule:
-                self.print_note(f"  always: {to_one_line(ask.always_rule, MAX_RULE_CHARS)}")
+                self.print_note(f"  always: {to_one_line(ask.always_rule, MAX_ALWAYS_RULE_CHARS)}")
         if question := format_question(ask):
             self.print(Text(f"\n{question}", "bold"))
         self.print_prompt(format_answer_hint(ask))
 
     @property
-    def _width(self) -> int | None:
+    def _wrap_width(self) -> int | None:
         """Where lines are to be broken; None where there is no edge."""
-        return max(MIN_WIDTH, self._console.width) if self._console.is_terminal else None
+        return max(MIN_TERMINAL_WIDTH, self._console.width) if self._console.is_terminal else None
 
     # Pieces of text
 
@@ -287,7 +289,7 @@ class TaskRenderer:
             return
         row, self._current_row_ts = self._current_row_ts, None
         if row in self._text_streams:
-            self._text_streams[row].pause()
+            self._text_streams[row].flush_line()
         else:
             self._reasoning_writers[row].finish()
 
@@ -295,11 +297,12 @@ class TaskRenderer:
 
     def _print_call(self, event: ToolStarted | AskOpened, *, asked: bool) -> None:
         if event.call_id and is_custom_tool_call(event.text):
-            self._custom_call_ids.add(event.call_id)
+            self._custom_tool_call_ids.add(event.call_id)
         # The lines of a command must not be taken for one line that was broken.
-        deeper = 2 if event.tool == COMMAND_TOOL else 0
+        deeper = 2 if event.tool == COMMAND_TOOL_NAME else 0
         self.print(
-            render_card(event.tool or "", event.text, event.path, event.diff, is_ask=asked), deeper
+            render_call_card(event.tool or "", event.text, event.path, event.diff, is_ask=asked),
+            deeper,
         )
 
     def _append_output(self, output: str) -> None:
@@ -307,7 +310,7 @@ class TaskRenderer:
         for line in self._command_output.feed(output):
             self._print_output_line(line)
 
-    def _print_full_output(self, text: str) -> None:
+    def _print_output_preview(self, text: str) -> None:
         output = CommandOutputPreview()
         for line in (*output.feed(text), *output.close()):
             self._print_output_line(line)
@@ -323,10 +326,10 @@ class TaskRenderer:
         if event.call_id in self._rejected_call_ids:
             self._rejected_call_ids.discard(event.call_id)
             self.print_note("  rejected")
-        elif event.call_id in self._custom_call_ids:
-            self._custom_call_ids.discard(event.call_id)
-            self._print_full_output(event.content)
-        elif event.tool == COMMAND_TOOL and (end := describe_command_exit(event)):
+        elif event.call_id in self._custom_tool_call_ids:
+            self._custom_tool_call_ids.discard(event.call_id)
+            self._print_output_preview(event.content)
+        elif event.tool == COMMAND_TOOL_NAME and (end := describe_command_exit(event)):
             self.print_note(f"  {end}")
 
     def _record_answer(self, event: AskAnswered) -> None:
@@ -334,7 +337,9 @@ class TaskRenderer:
         if call is not None and not event.answer.approves:
             self._rejected_call_ids.add(call)
         if not event.answer.is_by_user:
-            self._console.out(_format_policy_answer(event, event.by), style="bold", highlight=False)
+            self._console.out(
+                _format_policy_answer(event, event.answered_by), style="bold", highlight=False
+            )
 
     def _render_row(self, event: RowAdded) -> None:
         match event.say:
@@ -361,7 +366,7 @@ class TaskRenderer:
         self.print(Text("\n✓ result", "bold green"))
         result = MarkdownStreamRenderer(self._console)
         result.feed(sanitize(text))
-        result.pause()
+        result.flush_line()
 
 
 def _format_policy_answer(event: AskAnswered, by: str) -> str:
@@ -383,7 +388,7 @@ class TaskTreeRenderer:
         self._active_task_ids = {root.id}
         self._streamed_rows: set[tuple[str, int]] = set()
         """Rows that are drawn while they grow."""
-        self._headings: dict[str, str] = {}
+        self._headings_by_task: dict[str, str] = {}
 
     @property
     def message_recipient(self) -> Session:
@@ -421,21 +426,26 @@ class TaskTreeRenderer:
     def _track_state(self, session: Session, event: Event) -> None:
         match event:
             case SubtaskSpawned(child_id=child_id):
-                self._ensure_heading(child_id)
+                self._get_or_assign_heading(child_id)
             case UserMessage(is_first=True, text=text) if session is not self._root:
-                self._headings[session.id] = (
-                    f"{self._ensure_heading(session.id)}: {to_one_line(text, MAX_TITLE_CHARS)}"
+                self._headings_by_task[session.id] = (
+                    f"{self._get_or_assign_heading(session.id)}: "
+                    f"{to_one_line(text, MAX_TITLE_CHARS)}"
                 )
             case TaskStarted() | TaskUnpaused():
                 self._active_task_ids.add(session.id)
             case TaskPaused() | TaskFinished() | TaskAborted() | TaskFailed():
                 self._active_task_ids.discard(session.id)
 
-    def _ensure_heading(self, task_id: str) -> str:
-        return self._headings.setdefault(task_id, f"subtask {len(self._headings) + 1}")
+    def _get_or_assign_heading(self, task_id: str) -> str:
+        return self._headings_by_task.setdefault(
+            task_id, f"subtask {len(self._headings_by_task) + 1}"
+        )
 
     def _format_heading(self, session: Session) -> str:
-        return "the task goes on" if session is self._root else self._ensure_heading(session.id)
+        return (
+            "the task goes on" if session is self._root else self._get_or_assign_heading(session.id)
+        )
 
     @property
     def _has_single_active_task(self) -> bool:

@@ -33,7 +33,7 @@ from joey.cli.launch import (
 from joey.cli.local_server_offer import offer_local_server
 from joey.cli.notices import (
     McpStartupReporter,
-    describe_ended_commands,
+    describe_ended_background_commands,
     format_banner,
     format_total_usage,
 )
@@ -41,7 +41,7 @@ from joey.cli.prompt import gather_prompt, load_images
 from joey.cli.repl.commands import (
     CONDENSE_COMMANDS,
     EXIT_COMMANDS,
-    REWIND_COMMANDS,
+    HISTORY_COMMANDS,
     TASK_COMMANDS,
     ReplCommands,
     begin_condensing,
@@ -50,7 +50,7 @@ from joey.cli.repl.commands import (
     is_stray_command,
     open_earlier_task,
     parse_repl_command,
-    run_rewind_command,
+    run_history_command,
 )
 from joey.cli.repl.keyboard import InputInterrupted, Keyboard, read_answer
 from joey.cli.repl.renderer import TaskRenderer, TaskTreeRenderer
@@ -74,7 +74,7 @@ from joey.engine.engine import Engine
 from joey.engine.task import Task
 from joey.errors import UserError
 from joey.presentation.questions import parse_answer
-from joey.presentation.slash_commands import INIT_PROMPT_PATH, BuiltInCommand, suggest_command
+from joey.presentation.slash_commands import INIT_PROMPT_PATH, BuiltInCommand, explain_bad_command
 from joey.presentation.text import to_one_line
 
 UNREAD_MESSAGE_TEXT = "joey has not read this; Enter sends it, other words take its place:"
@@ -169,7 +169,7 @@ class Repl:
             return
         parts = []
         if self._task is not None:
-            for line in describe_ended_commands(self._task):
+            for line in describe_ended_background_commands(self._task):
                 self._renderer.print_note(line)
             await self._task.cancel()
             parts.append(format_total_usage(self._task.total_usage))
@@ -212,7 +212,7 @@ class Repl:
         message = prompt or await self._read_next_message(keyboard)
         while True:
             try:
-                await self._run_task(keyboard, message)
+                await self._run_turn(keyboard, message)
             except UserError as error:
                 if self._task is None and prompt:
                     raise
@@ -222,7 +222,7 @@ class Repl:
                 raise ExitRequested
             message = await self._read_next_message(keyboard)
 
-    async def _run_task(self, keyboard: Keyboard, message: str) -> None:
+    async def _run_turn(self, keyboard: Keyboard, message: str) -> None:
         """Say these words to the task, or begin one with them, and see it through."""
         if self._task is None:
             self._task = await launch_task(self._engine, self._arguments, message, self._images)
@@ -258,7 +258,9 @@ class Repl:
         finally:
             self._is_stopping = False
             if not self._is_exiting and self._unread_messages.withdraw_queued():
-                self._renderer.print_note(f"{UNREAD_MESSAGE_TEXT}\n{self._unread_messages.text}")
+                self._renderer.print_note(
+                    f"{UNREAD_MESSAGE_TEXT}\n{self._unread_messages.joined_text}"
+                )
 
     async def _answer_ask(
         self, keyboard: Keyboard, tree_renderer: TaskTreeRenderer, task: Session, ask: AskOpened
@@ -296,7 +298,9 @@ class Repl:
         may_be_path = ask is not None and ask.ask is AskKind.FOLLOWUP
         if (named := parse_repl_command(text)) is not None:
             await self._run_command_while_busy(*named, ask)
-        elif guess := suggest_command(text, self._commands.command_names, may_be_path=may_be_path):
+        elif guess := explain_bad_command(
+            text, self._commands.command_names, may_be_path=may_be_path
+        ):
             self._renderer.print_note(guess)
         elif ask is not None and is_stray_command(text, ask):
             self._renderer.print_note(f"{text} is no answer to this; say what to do, or see /help")
@@ -340,7 +344,7 @@ class Repl:
             if message.startswith("/"):
                 message = await self._handle_command_line(message.strip())
             elif not message.strip():
-                message = self._unread_messages.text
+                message = self._unread_messages.joined_text
             if message.strip():
                 self._unread_messages.discard()
                 self._prompt_keyboard = None
@@ -350,7 +354,7 @@ class Repl:
         """Carry out a small command; what is to be said to the model is handed back."""
         named = parse_repl_command(text)
         if named is None:
-            if (guess := suggest_command(text, self._commands.command_names)) is None:
+            if (guess := explain_bad_command(text, self._commands.command_names)) is None:
                 return text
             self._renderer.print_note(guess)
             return ""
@@ -376,10 +380,10 @@ class Repl:
             case name if name in CONDENSE_COMMANDS:
                 await condense(await self._get_or_open_task(), rest, self._renderer)
                 self._is_stopping = False
-            case name if name in REWIND_COMMANDS:
+            case name if name in HISTORY_COMMANDS:
                 task = await self._get_or_open_task()
                 asked = [f"/{name}", *rest.split()]
-                self._task = await run_rewind_command(
+                self._task = await run_history_command(
                     self._engine, task, asked, self._renderer.print_note
                 )
             case name:
@@ -469,7 +473,7 @@ def _join_queued_messages(records: Sequence[Record]) -> str:
     ledger = UsageLedger()
     for record in records:
         ledger.apply(record.event)
-    return " / ".join(message.text for message in ledger.queue.values())
+    return " / ".join(message.text for message in ledger.queued_messages.values())
 
 
 class UnreadMessages:
@@ -480,7 +484,7 @@ class UnreadMessages:
         self._texts: list[str] = []
 
     @property
-    def text(self) -> str:
+    def joined_text(self) -> str:
         return "\n".join(self._texts)
 
     def add_recipient(self, listener: Session) -> None:
@@ -499,7 +503,7 @@ class UnreadMessages:
 
 
 def _unqueue_messages(task: Task) -> list[str]:
-    waiting = tuple(task.recorder.projection.queue.values())
+    waiting = tuple(task.recorder.projection.queued_messages.values())
     for message in waiting:
         task.publish(MessageUnqueued(ts=task.next_ts(), id=message.id))
     return [message.text for message in waiting]

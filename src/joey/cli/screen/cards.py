@@ -45,7 +45,9 @@ def render_doctor_card() -> Text:
     text = Text("Doctor", "bold")
     for finding in run_checks(HEALTH_CHECKS):
         mark, colour = _STATUS_MARKS[finding.status]
-        text.append(f"\n{mark} ", colour).append(f"{finding.name}: {_indent_text(finding.found)}")
+        text.append(f"\n{mark} ", colour).append(
+            f"{finding.name}: {_indent_text(finding.observation)}"
+        )
         if finding.advice:
             text.append(f"\n    {_indent_text(finding.advice)}", "dim")
     return text
@@ -55,7 +57,7 @@ def _indent_text(text: str) -> str:
     return sanitize(text).replace("\n", "\n    ")
 
 
-def render_servers_card(workspace: Path, mcp: Mcp | None) -> Text:
+def render_mcp_servers_card(workspace: Path, mcp: Mcp | None) -> Text:
     text = Text("MCP servers", "bold")
     admin = open_server_admin(workspace)
     live = {} if mcp is None else {server.name: server for server in mcp.servers}
@@ -124,7 +126,7 @@ async def list_providers(env: Mapping[str, str]) -> tuple[ProviderOption, ...]:
     return (*here, *remote)
 
 
-MAX_RULE_CHARS = 2000
+MAX_PERMISSION_TEXT_CHARS = 2000
 """Characters of rules: they are shown whole, unless there are hundreds."""
 _DECISION_GROUPS = (
     ("Runs unasked", "allow", "✓", "green"),
@@ -173,9 +175,11 @@ def render_permission_lines(judgements: Sequence[PermissionLine]) -> Text:
         if judged:
             text.append(f"{title}\n", "bold")
         for each in judged:
-            text.append(f"  {mark} ", colour).append(to_one_line(each.subject, MAX_RULE_CHARS))
+            text.append(f"  {mark} ", colour).append(
+                to_one_line(each.subject, MAX_PERMISSION_TEXT_CHARS)
+            )
             said = f"{each.rule} ({each.source})" if each.source else each.rule
-            text.append(f"  {to_one_line(said, MAX_RULE_CHARS)}\n", "dim")
+            text.append(f"  {to_one_line(said, MAX_PERMISSION_TEXT_CHARS)}\n", "dim")
     return text
 
 
@@ -187,5 +191,9 @@ def _describe_sandbox(sandbox: SandboxStatus, settings: Settings, source: str) -
         case "none":
             return "Sandbox: none works here; joey doctor says why"
     hosts = settings.sandbox_network
-    network = hosts if isinstance(hosts, str) else to_one_line(", ".join(hosts), MAX_RULE_CHARS)
+    network = (
+        hosts
+        if isinstance(hosts, str)
+        else to_one_line(", ".join(hosts), MAX_PERMISSION_TEXT_CHARS)
+    )
     return f"Sandbox: {sandbox}; network: {network or 'off'}"

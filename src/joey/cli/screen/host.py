@@ -16,7 +16,7 @@ from rich.text import Text
 from joey.app import open_store, open_task_index
 from joey.app.customizations import open_customizations
 from joey.app.file_finder import open_file_finder
-from joey.app.mcp_pool import list_config_problems
+from joey.app.mcp_pool import list_mcp_config_problems
 from joey.app.models import LocalServer, list_models
 from joey.app.options import collect_settings_warnings
 from joey.app.profiles import save_first_profile, save_server_profile
@@ -30,7 +30,7 @@ from joey.cli.launch import (
 )
 from joey.cli.notices import (
     MAX_WARNINGS,
-    WAIT_MESSAGE_DELAY_S,
+    MCP_WAIT_MESSAGE_DELAY_S,
     McpStartupReporter,
     format_usage,
     list_background_commands,
@@ -87,16 +87,16 @@ class LocalAppHost:
 
     # Options of tasks
 
-    def _build_new_options(self) -> ResolvedTaskOptions:
+    def _build_new_task_options(self) -> ResolvedTaskOptions:
         """Those of a new task."""
         return build_task_options(self._arguments, None, None)
 
     async def _build_resume_options(self, task_id: str) -> ResolvedTaskOptions:
         """Those of a task that goes on."""
-        known = await asyncio.to_thread(self._find_metadata, task_id)
+        known = await asyncio.to_thread(self._find_task_metadata, task_id)
         return build_task_options(self._arguments, known, None)
 
-    def _find_metadata(self, task_id: str) -> TaskMetadata | None:
+    def _find_task_metadata(self, task_id: str) -> TaskMetadata | None:
         if self._arguments.ephemeral:
             return None
         index = open_task_index()
@@ -111,7 +111,7 @@ class LocalAppHost:
         """What the next task would begin with; None as long as nothing would."""
         if self._new_task_options is None:
             try:
-                self._new_task_options = self._build_new_options()
+                self._new_task_options = self._build_new_task_options()
             except UserError:
                 return None
         return self._new_task_options
@@ -133,7 +133,7 @@ class LocalAppHost:
     # Tasks
 
     async def start_task(self, text: str, images: tuple[str, ...]) -> Session:
-        options = self._build_new_options()
+        options = self._build_new_task_options()
         if self._arguments.yes:
             await check_unattended_sandbox(options.settings)
         return await self._engine.start(text, images=images, options=options)
@@ -153,13 +153,13 @@ class LocalAppHost:
     async def list_tasks(self) -> Sequence[PickerEntry]:
         if self._arguments.ephemeral:
             return ()
-        return await asyncio.to_thread(self._find_tasks)
+        return await asyncio.to_thread(self._find_task_entries)
 
-    def _find_tasks(self) -> list[PickerEntry]:
+    def _find_task_entries(self) -> list[PickerEntry]:
         store, index = open_store(), open_task_index()
         try:
             query = TaskQuery(workspace=str(self.workspace), limit=MAX_LISTED_TASKS)
-            found = index.find(query).matches
+            found = index.search(query).matches
         finally:
             index.close()
         own = [each.task for each in found if not each.task.parent_id]
@@ -183,7 +183,7 @@ class LocalAppHost:
         customizations = task.runtime.capabilities.customizations
         found = [] if customizations is None else list(customizations.warnings)
         if task.runtime.capabilities.mcp is not None:
-            found += list_config_problems(task.runtime.workspace)
+            found += list_mcp_config_problems(task.runtime.workspace)
         return [*found, *collect_settings_warnings()][:MAX_WARNINGS]
 
     def describe_failure(self, session: Session) -> str:
@@ -191,10 +191,10 @@ class LocalAppHost:
         return "" if error is None else str(error)
 
     def watch_mcp_servers(
-        self, session: Session, tell: Callable[[str], None]
+        self, session: Session, on_note: Callable[[str], None]
     ) -> McpStartupReporter:
-        watch = McpStartupReporter(self._as_task(session).runtime.capabilities.mcp, tell)
-        asyncio.get_running_loop().call_later(WAIT_MESSAGE_DELAY_S, watch.report_waiting)
+        watch = McpStartupReporter(self._as_task(session).runtime.capabilities.mcp, on_note)
+        asyncio.get_running_loop().call_later(MCP_WAIT_MESSAGE_DELAY_S, watch.report_waiting)
         return watch
 
     # One task
@@ -219,8 +219,8 @@ class LocalAppHost:
             directory=format_directory(self.workspace),
             git_branch=read_git_branch(self.workspace),
             context_window=window,
-            permissions=summarize_permissions(settings, edits_granted=edits_granted),
-            sandbox=summarize_sandbox(settings, self._sandbox_level),
+            permissions_text=summarize_permissions(settings, edits_granted=edits_granted),
+            sandbox_text=summarize_sandbox(settings, self._sandbox_level),
             background_command_count=background,
         )
 
@@ -234,12 +234,12 @@ class LocalAppHost:
         return self._as_task(session).recorder.projection.todos
 
     def list_queued_messages(self, session: Session) -> Sequence[QueuedUserMessage]:
-        queued = self._as_task(session).recorder.projection.queue.values()
+        queued = self._as_task(session).recorder.projection.queued_messages.values()
         return [QueuedUserMessage(each.id, each.text, each.images) for each in queued]
 
     async def remove_queued_message(self, session: Session, message_id: str) -> None:
         task = self._as_task(session)
-        if message_id not in task.recorder.projection.queue:
+        if message_id not in task.recorder.projection.queued_messages:
             raise UserError("joey has read it already")
         task.publish(MessageUnqueued(ts=task.next_ts(), id=message_id))
         await task.recorder.commit()
@@ -279,7 +279,7 @@ class LocalAppHost:
             for mode in modes
         ]
 
-    async def choose_mode(self, session: Session | None, slug: str) -> None:
+    async def switch_mode(self, session: Session | None, slug: str) -> None:
         if session is None:
             self._arguments.mode = slug
             self._new_task_options = None
@@ -301,13 +301,13 @@ class LocalAppHost:
         entries = [
             PickerEntry(name, name, provider or "", name == current) for name in listed if name
         ]
-        profiles = Application(workspace=self.workspace).preferences.load_profiles().profiles
+        profiles = Application(workspace=self.workspace).config_store.load_profiles().profiles
         for name, profile_settings in sorted(profiles.items()):
             about = f"{profile_settings.model or 'its usual model'} of {profile_settings.provider}"
             entries.append(PickerEntry(f"{PROFILE_KEY_PREFIX}{name}", f"profile {name}", about))
         return entries
 
-    async def choose_model(self, session: Session | None, key: str) -> Session | None:
+    async def switch_model(self, session: Session | None, key: str) -> Session | None:
         before = dict(vars(self._arguments))
         if key.startswith(PROFILE_KEY_PREFIX):
             self._arguments.profile = key.removeprefix(PROFILE_KEY_PREFIX)
@@ -317,7 +317,7 @@ class LocalAppHost:
         self._new_task_options = None
         try:
             if session is None:
-                self._build_new_options()
+                self._build_new_task_options()
                 return None
             options = await self._build_resume_options(session.id)
         except UserError:
@@ -331,7 +331,7 @@ class LocalAppHost:
         at, offers = self._cached_commands
         if time.monotonic() - at > COMMANDS_CACHE_TTL_S:
             try:
-                named = load_custom_commands(self.workspace)
+                named = load_custom_commands_and_skills(self.workspace)
             except UserError:
                 named = {}  # whoever begins a task hears what is wrong
             own = list_builtin_commands()
@@ -352,7 +352,7 @@ class LocalAppHost:
 
     async def render_mcp_servers(self, session: Session | None) -> Text:
         mcp = None if session is None else self._as_task(session).runtime.capabilities.mcp
-        return await asyncio.to_thread(cards.render_servers_card, self.workspace, mcp)
+        return await asyncio.to_thread(cards.render_mcp_servers_card, self.workspace, mcp)
 
     async def render_permissions(self, session: Session | None) -> Text:
         await self._sandbox_probe
@@ -370,8 +370,8 @@ class LocalAppHost:
         await self._as_task(session).save()
         return await asyncio.to_thread(cards.export_task, session.id, self.workspace)
 
-    async def run_shell_command(self, command: str, tell: Callable[[str], None]) -> str:
-        return await run_in_shell(command, self.workspace, os.environ, tell)
+    async def run_shell_command(self, command: str, on_output: Callable[[str], None]) -> str:
+        return await run_in_shell(command, self.workspace, os.environ, on_output)
 
     # First run
 
@@ -445,7 +445,7 @@ def summarize_sandbox(settings: Settings, level: SandboxLevel | None) -> str:
     return "" if level is None else "sandboxed"
 
 
-def load_custom_commands(workspace: Path) -> dict[str, str]:
+def load_custom_commands_and_skills(workspace: Path) -> dict[str, str]:
     """Commands and skills that files bring along, each with a description.
 
     Raises:

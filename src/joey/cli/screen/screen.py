@@ -20,7 +20,7 @@ from joey.cli.launch import (
     resolve_workspace_argument,
     shorten_task_id,
 )
-from joey.cli.notices import describe_ended_commands, format_total_usage
+from joey.cli.notices import describe_ended_background_commands, format_total_usage
 from joey.cli.prompt import gather_prompt, load_images
 from joey.cli.screen.host import LocalAppHost
 from joey.cli.signals import Interruption, handle_signals
@@ -82,7 +82,7 @@ async def _run_app(arguments: Namespace, prompt: str, images: tuple[str, ...]) -
         session = app.controller.session
         task = None if session is None else engine.find_open_task(session.id)
         if task is not None:
-            ended = list(describe_ended_commands(task))
+            ended = list(describe_ended_background_commands(task))
             await task.cancel()
             if code is not ExitCode.HANGUP:  # nobody would read it
                 _print_closing_summary(engine, task, ended, ephemeral=arguments.ephemeral)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from joey.core.terminal_text import format_size
 from joey.errors import UserError
-from joey.system.subprocess import await_start
+from joey.system.subprocess import await_start_despite_cancel
 
 READ_SIZE_BYTES = 8192
 TERMINATE_GRACE_S = 1.0
@@ -33,7 +33,7 @@ async def run_in_shell(
     """
     shell = env.get("SHELL") or "/bin/sh"
     try:
-        process = await await_start(
+        process = await await_start_despite_cancel(
             asyncio.create_subprocess_exec(
                 *(shell, "-c", command),
                 cwd=directory,
@@ -85,7 +85,7 @@ def _format_signal(number: int) -> str:
 
 log = logging.getLogger(__name__)
 
-MAX_READ_BYTES = 1024 * 1024
+MAX_OUTPUT_READ_BYTES = 1024 * 1024
 """Bytes; of more the beginning and the end."""
 
 
@@ -103,11 +103,11 @@ def read_stored_output(task_directory: Path, row_ts: int) -> str | None:
 
 def _read_head_and_tail(path: Path) -> str:
     with path.open("rb") as file:
-        data = file.read(MAX_READ_BYTES)
+        data = file.read(MAX_OUTPUT_READ_BYTES)
         rest = path.stat().st_size - len(data)
         if rest <= 0:
             return _decode(data)
-        half = MAX_READ_BYTES // 2
+        half = MAX_OUTPUT_READ_BYTES // 2
         file.seek(-half, 2)
         left_out = format_size(len(data) + rest - 2 * half)
         last = _decode(file.read(half))

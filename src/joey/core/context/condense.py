@@ -30,7 +30,7 @@ from joey.core.messages import (
     extract_text,
     get_blocks,
 )
-from joey.core.prompts.environment import strip_environment
+from joey.core.prompts.environment import strip_environment_details
 from joey.core.task import Todo
 from joey.core.text import compile_regex
 
@@ -68,7 +68,7 @@ class PreservedContext(Struct, frozen=True, kw_only=True):
     task: str
     user_messages: Sequence[str] = ()
     """Later words of the person, the oldest first."""
-    commands: Sequence[str] = ()
+    slash_commands: Sequence[str] = ()
     todos: Sequence[Todo] = ()
     mode: str = ""
     file_names: Sequence[str] = ()
@@ -85,21 +85,23 @@ def build_summary_content(
         render_summary_section(truncate_middle(summary, budget.summary_chars)),
         render_task_section(truncate_middle(preserved.task, budget.task_chars)),
         render_user_messages_section(
-            list(_take_newest(preserved.user_messages, budget.user_message_chars))
+            list(_select_newest_fitting(preserved.user_messages, budget.user_message_chars))
         ),
-        render_commands_section(list(_take_first(preserved.commands, budget.command_chars))),
+        render_slash_commands_section(
+            list(_select_first_fitting(preserved.slash_commands, budget.command_chars))
+        ),
         render_status_section(
             preserved.mode, [todo for todo in preserved.todos if todo.status != "completed"]
         ),
         render_files_section(
-            _limit_names(preserved.file_names, budget.file_chars),
-            list(_take_first(preserved.outlines, budget.file_chars)),
+            _limit_file_names(preserved.file_names, budget.file_chars),
+            list(_select_first_fitting(preserved.outlines, budget.file_chars)),
         ),
     ]
     return tuple(TextBlock(part) for part in parts if part)
 
 
-def find_commands(message: Message | None) -> list[str]:
+def find_slash_commands(message: Message | None) -> list[str]:
     """The slash commands that came with a message."""
     if message is None:
         return []
@@ -115,10 +117,10 @@ def is_attachment(block: Block) -> bool:
 def extract_user_blocks(message: Message) -> tuple[UserBlock, ...]:
     """What a message says beside results of calls and stale surroundings."""
     said = (block for block in get_blocks(message) if isinstance(block, TextBlock | ImageBlock))
-    return strip_environment(said)
+    return strip_environment_details(said)
 
 
-def _take_newest(texts: Sequence[str], max_chars: int) -> Iterable[str]:
+def _select_newest_fitting(texts: Sequence[str], max_chars: int) -> Iterable[str]:
     """As many of the last as fit, in their order; of the first that does not, the beginning and
     the end."""
     taken: list[str] = []
@@ -132,7 +134,7 @@ def _take_newest(texts: Sequence[str], max_chars: int) -> Iterable[str]:
     return reversed(taken)
 
 
-def _take_first(texts: Iterable[str], max_chars: int) -> Iterator[str]:
+def _select_first_fitting(texts: Iterable[str], max_chars: int) -> Iterator[str]:
     for text in texts:
         if len(text) > max_chars:
             if max_chars >= _MIN_EXCERPT_CHARS:
@@ -142,9 +144,9 @@ def _take_first(texts: Iterable[str], max_chars: int) -> Iterator[str]:
         max_chars -= len(text)
 
 
-def _limit_names(names: Sequence[str], max_chars: int) -> list[str]:
+def _limit_file_names(names: Sequence[str], max_chars: int) -> list[str]:
     """Names for a quarter of the room that files have."""
-    return list(_take_first(names, max_chars // 4))
+    return list(_select_first_fitting(names, max_chars // 4))
 
 
 _TRANSCRIPT_CHAR_LIMITS = (
@@ -162,14 +164,14 @@ _CONVERSATION_TAG_RE = compile_regex(r"<(?=\s*+(?:/\s*+)?conversation\b)", re.IG
 class _TranscriptPart(Struct, frozen=True):
     heading: str
     text: str
-    is_result: bool = False
+    is_call_or_result: bool = False
     """Or the arguments of a call: what can be had again."""
     is_summary: bool = False
 
     def render(self, max_result_chars: int, max_chars: int) -> str:
         text = self.text
         if not self.is_summary:
-            text = truncate_middle(text, max_result_chars if self.is_result else max_chars)
+            text = truncate_middle(text, max_result_chars if self.is_call_or_result else max_chars)
         return f"{self.heading}\n{text}" if text else self.heading
 
 
@@ -208,7 +210,7 @@ def _iter_parts(message: Message) -> Iterator[_TranscriptPart]:
         yield _TranscriptPart("## What came before", extract_text(blocks), is_summary=True)
         return
     heading = "## Assistant" if message.role == "assistant" else "## User"
-    for block in strip_environment(blocks):
+    for block in strip_environment_details(blocks):
         if (part := _build_part(block, heading)) is not None:
             yield part
 
@@ -219,11 +221,11 @@ def _build_part(block: Block, heading: str) -> _TranscriptPart | None:
             return _TranscriptPart(heading, text)
         case ToolUseBlock(name=name, input=arguments):
             call = msgspec.json.encode(arguments).decode()
-            return _TranscriptPart(f"{heading} calls {name}", call, is_result=True)
+            return _TranscriptPart(f"{heading} calls {name}", call, is_call_or_result=True)
         case ToolResultBlock(content=content, is_error=failed):
             text = content if isinstance(content, str) else extract_text(content)
             head = "## The call failed" if failed else "## Result of the call"
-            return _TranscriptPart(head, text, is_result=True)
+            return _TranscriptPart(head, text, is_call_or_result=True)
         case ImageBlock():
             return _TranscriptPart(heading, "[an image]")
         case _:
@@ -253,7 +255,7 @@ If the conversation begins with an earlier summary, carry over everything in it 
 matters. Prefer facts to story."""
 
 
-def build_instruction(custom_instruction: str, request: str, word_limit: int) -> str:
+def build_condense_instruction(custom_instruction: str, request: str, word_limit: int) -> str:
     """`custom_instruction` stands in place of ours; `request` is what somebody asked for this
     once."""
     text = custom_instruction.strip() or DEFAULT_CONDENSE_INSTRUCTION
@@ -281,7 +283,7 @@ def render_user_messages_section(texts: Sequence[str]) -> str:
     return f"# What the user said later, word for word\n\n{quoted}"
 
 
-def render_commands_section(texts: Sequence[str]) -> str:
+def render_slash_commands_section(texts: Sequence[str]) -> str:
     if not texts:
         return ""
     return "# Commands that came with the first message\n\n" + "\n\n".join(texts)

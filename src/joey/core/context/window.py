@@ -23,12 +23,12 @@ from joey.core.messages import (
     Block,
     ImageBlock,
     Message,
-    ReasoningBlock,
     RedactedThinkingBlock,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
+    UnsignedReasoningBlock,
     get_blocks,
 )
 from joey.core.models import ModelInfo, ToolSpec
@@ -83,28 +83,28 @@ class TokenEstimator:
     """
 
     def __init__(self) -> None:
-        self.message_tokens = MessageTokenCache()
+        self.message_token_cache = MessageTokenCache()
         self.ratio = 1.0
         """Tokens by the service's count for each that we estimate."""
         self.min_ratio = _MIN_TOKEN_RATIO
-        self.condense_failed_at: int | None = None
+        self.usage_at_condense_failure: int | None = None
         """How full the window was when a summary could not be had."""
         self._last_tools_estimate: tuple[Sequence[ToolSpec], int] = ((), 0)
         self._last_head_tokens: int | None = None
         """The estimate of prompt and tools in the latest request."""
         self._model_id = ""
-        self._stale_request_count = -1
+        self._request_count_at_model_change = -1
 
     def set_model(self, model_id: str, requests: int) -> None:
         """The next request goes to this model, after so many. Each counts in its own way."""
         if self._model_id and self._model_id != model_id:
             self.ratio, self.min_ratio = 1.0, _MIN_TOKEN_RATIO
-            self._last_head_tokens, self._stale_request_count = None, requests
+            self._last_head_tokens, self._request_count_at_model_change = None, requests
         self._model_id = model_id
 
     def is_count_current(self, requests: int) -> bool:
         """Whether the latest count is by the model that the next request goes to."""
-        return requests != self._stale_request_count
+        return requests != self._request_count_at_model_change
 
     def estimate_tools(self, tools: Sequence[ToolSpec]) -> int:
         """The estimate of a list of tools, which is mostly the same as the last time."""
@@ -133,15 +133,15 @@ class TokenEstimator:
 
     def sum_messages(self, messages: Sequence[Message]) -> TokenTotals:
         return TokenTotals(
-            self.message_tokens.build_prefix_sums(messages), _find_last_reply(messages)
+            self.message_token_cache.build_prefix_sums(messages), _find_last_reply_index(messages)
         )
 
     def scale_estimate(self, estimate: int) -> int:
         """An estimate in the service's tokens, rather too many than too few."""
-        return int(estimate * self.scale)
+        return int(estimate * self.clamped_ratio)
 
     @property
-    def scale(self) -> float:
+    def clamped_ratio(self) -> float:
         return max(min(self.ratio, _MAX_TOKEN_RATIO), _MIN_NEW_TOKEN_RATIO, self.min_ratio)
 
     def record_overflow(self, estimate: int, size: int) -> None:
@@ -149,7 +149,7 @@ class TokenEstimator:
         self.min_ratio = max(self.min_ratio, size / max(1, estimate))
 
 
-def _find_last_reply(messages: Sequence[Message]) -> int | None:
+def _find_last_reply_index(messages: Sequence[Message]) -> int | None:
     for index in range(len(messages) - 1, -1, -1):
         if messages[index].role == "assistant":
             return index
@@ -161,7 +161,7 @@ class CondenseThreshold(Struct, frozen=True):
     problem: str | None = None
 
 
-def resolve_threshold(
+def resolve_condense_threshold(
     percent: int, by_profile: Mapping[str, int], profile: str
 ) -> CondenseThreshold:
     """How full the window may get, in percent, with this profile."""
@@ -201,7 +201,7 @@ def estimate_block_tokens(block: Block) -> int:
             tokens = estimate_text_tokens(thinking) + estimate_text_tokens(signature)
         case RedactedThinkingBlock(data=data):
             tokens = estimate_text_tokens(data)
-        case ReasoningBlock(text=text):
+        case UnsignedReasoningBlock(text=text):
             tokens = estimate_text_tokens(text)
         case ToolUseBlock(name=name, input=arguments):
             tokens = (
@@ -264,14 +264,14 @@ def _estimate_message_tokens(message: Message) -> int:
     return tokens
 
 
-MAX_TEXT_CHARS = 32_768
-MIN_TEXT_CHARS = 512
+MAX_TRUNCATED_TEXT_CHARS = 32_768
+MIN_TRUNCATED_TEXT_CHARS = 512
 
 
 class TruncationPlan(Struct, frozen=True):
-    hidden_messages: int
+    hidden_message_count: int
     max_text_chars: int | None
-    estimate: int
+    remaining_token_estimate: int
     """Of what stays visible."""
 
 
@@ -313,8 +313,8 @@ def _find_next_cut(reply_indexes: Sequence[int], hidden: int, count: int) -> int
 
 def _find_max_text_chars(messages: Sequence[Message], fits: Callable[[int], bool]) -> int | None:
     """How long texts may stay; None when cutting them would change nothing."""
-    longest = MAX_TEXT_CHARS
-    while longest > MIN_TEXT_CHARS and not fits(_estimate_shortened(messages, longest)):
+    longest = MAX_TRUNCATED_TEXT_CHARS
+    while longest > MIN_TRUNCATED_TEXT_CHARS and not fits(_estimate_shortened(messages, longest)):
         longest //= 2
     is_shorter = any(truncate_message(message, longest) is not message for message in messages)
     return longest if is_shorter else None

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-_CONTEXT_LINES = 3
+_CONTEXT_LINE_COUNT = 3
 _MAX_LINE_COMPARISONS = 100_000
 """Pairs of lines that may be compared in one diff; what is left over is shown as replaced."""
 
@@ -47,7 +47,7 @@ def build_unified_diff(old: str, new: str) -> UnifiedDiff:
     hunks = [_render_hunk(group, old_lines, new_lines) for group in _group_changes(changes)]
     if "\r\n" in old or "\r\n" in new:
         hunks += _describe_line_ending_changes(
-            old, new, _iter_unchanged_lines(old_lines, new_lines, changes)
+            old, new, _iter_unchanged_line_numbers(old_lines, new_lines, changes)
         )
     stats = DiffStats(
         added=sum(change.new_stop - change.new_start for change in changes),
@@ -56,9 +56,9 @@ def build_unified_diff(old: str, new: str) -> UnifiedDiff:
     return UnifiedDiff("".join(hunks), stats)
 
 
-def iter_common_lines(old: list[str], new: list[str]) -> Iterator[tuple[int, int]]:
+def iter_common_line_numbers(old: list[str], new: list[str]) -> Iterator[tuple[int, int]]:
     """The numbers, in one and the other, of lines that the change from one to the other leaves."""
-    yield from _iter_unchanged_lines(old, new, _iter_changes(old, new))
+    yield from _iter_unchanged_line_numbers(old, new, _iter_changes(old, new))
 
 
 def build_new_file_diff(path: str, text: str) -> UnifiedDiff:
@@ -72,7 +72,7 @@ def build_new_file_diff(path: str, text: str) -> UnifiedDiff:
     return UnifiedDiff(header + hunk, DiffStats(added=count, removed=0))
 
 
-def _iter_unchanged_lines(
+def _iter_unchanged_line_numbers(
     old: list[str], new: list[str], changes: Iterable[_LineChange]
 ) -> Iterator[tuple[int, int]]:
     """The numbers of the lines between changes."""
@@ -192,7 +192,7 @@ def _group_changes(changes: list[_LineChange]) -> Iterator[list[_LineChange]]:
     """Changes whose contexts touch, which share a hunk."""
     group: list[_LineChange] = []
     for change in changes:
-        if group and change.old_start - group[-1].old_stop > 2 * _CONTEXT_LINES:
+        if group and change.old_start - group[-1].old_stop > 2 * _CONTEXT_LINE_COUNT:
             yield group
             group = []
         group.append(change)
@@ -202,8 +202,8 @@ def _group_changes(changes: list[_LineChange]) -> Iterator[list[_LineChange]]:
 
 def _render_hunk(group: list[_LineChange], old: list[str], new: list[str]) -> str:
     first, last = group[0], group[-1]
-    lead = min(_CONTEXT_LINES, first.old_start)
-    trail = min(_CONTEXT_LINES, len(old) - last.old_stop)
+    lead = min(_CONTEXT_LINE_COUNT, first.old_start)
+    trail = min(_CONTEXT_LINE_COUNT, len(old) - last.old_stop)
     old_start, old_stop = first.old_start - lead, last.old_stop + trail
     new_start, new_stop = first.new_start - lead, last.new_stop + trail
     old_range, new_range = _format_range(old_start, old_stop), _format_range(new_start, new_stop)

@@ -102,17 +102,21 @@ class _Patcher:
                     self._record_final_newline(chunk)
                     return None
         elsewhere = self._line_finder.find(chunk.old_lines, 0)
-        done = self._line_finder.find(chunk.new_lines, 0) if _is_distinctive(chunk) else None
-        return self._explainer.explain_lines(chunk, search.start, elsewhere, done)
+        done = (
+            self._line_finder.find(chunk.new_lines, 0)
+            if _has_distinctive_new_lines(chunk)
+            else None
+        )
+        return self._explainer.explain_missing_lines(chunk, search.start, elsewhere, done)
 
     def _find_search_start(self, chunk: PatchChunk) -> _SearchStart | EditFailure:
         start, again = self._last_chunk_end, self._last_change_end
-        for context in chunk.context_lines:
+        for context in chunk.anchor_lines:
             at = self._line_finder.find([context], start)
             if at is not None:
                 start, again = at + 1, max(self._last_change_end, at)
             elif not chunk.old_lines or self._line_finder.find([context], 0) is None:
-                return self._explainer.explain_context(chunk, context, start)
+                return self._explainer.explain_missing_anchor(chunk, context, start)
         return _SearchStart(start, again)
 
     def _find_lines(self, old: list[str], start: int, *, at_end: bool) -> int | None:
@@ -125,7 +129,7 @@ class _Patcher:
     def _insert_lines(self, chunk: PatchChunk, search: _SearchStart) -> None:
         """Lines without any around them: behind what `@@` names, or at the end of the file."""
         end = len(self._lines.lines)
-        is_placed = chunk.context_lines and not chunk.is_at_end
+        is_placed = chunk.anchor_lines and not chunk.is_at_end
         at = search.start if is_placed else end
         self._edits.append(LineEdit(at, at, tuple(line.text for line in chunk.lines)))
         self._record_final_newline(chunk)
@@ -144,7 +148,7 @@ class _Patcher:
             self._has_final_newline = chunk.has_final_newline
 
 
-def _is_distinctive(chunk: PatchChunk) -> bool:
+def _has_distinctive_new_lines(chunk: PatchChunk) -> bool:
     """Whether to find the new lines of a chunk means more than to find some of the old ones."""
     old, new = ("\n".join(["", *lines, ""]) for lines in (chunk.old_lines, chunk.new_lines))
     return any(chunk.new_lines) and new not in old
@@ -289,7 +293,7 @@ _LINE_NORMALIZERS: tuple[Callable[[str], str], ...] = (
 class LineFinder:
     def __init__(self, lines: Sequence[str]) -> None:
         self._lines = lines
-        self._joined_texts: dict[int, tuple[str, list[int]]] = {}
+        self._joined_texts_by_pass: dict[int, tuple[str, list[int]]] = {}
 
     def find(self, pattern: Sequence[str], start: int) -> int | None:
         """The first line from `start` on where the pattern, which has lines, stands."""
@@ -313,18 +317,18 @@ class LineFinder:
 
     def _get_joined_text(self, number: int) -> tuple[str, list[int]]:
         """The lines as a pass sees them, each between newlines, and where each begins."""
-        if number not in self._joined_texts:
+        if number not in self._joined_texts_by_pass:
             lines = list(map(_LINE_NORMALIZERS[number], self._lines))
             offsets = list(accumulate((len(line) + 1 for line in lines), initial=0))
-            self._joined_texts[number] = (_join_lines(lines), offsets)
-        return self._joined_texts[number]
+            self._joined_texts_by_pass[number] = (_join_lines(lines), offsets)
+        return self._joined_texts_by_pass[number]
 
 
 def _join_lines(lines: Iterable[str]) -> str:
     return "\n".join(["", *lines, ""])
 
 
-_CONTEXT_LINES = 3
+_CONTEXT_LINE_COUNT = 3
 _MAX_SHOWN_LINE_CHARS = 200
 
 
@@ -337,11 +341,11 @@ class MismatchExplainer:
         self._similarity = similarity
         self._document: Document | None = None
 
-    def explain_context(self, chunk: PatchChunk, context: str, start: int) -> EditFailure:
+    def explain_missing_anchor(self, chunk: PatchChunk, context: str, start: int) -> EditFailure:
         """A line that `@@` names is not there."""
         behind = f" behind line {start}" if start else ""
         summary = (
-            f"Chunk at line {chunk.line_number} of the patch: there is no line "
+            f"Chunk at line {chunk.patch_line_number} of the patch: there is no line "
             f"`{_truncate_line(context)}`"
             f"{behind}, which its `@@` names. `@@` takes a whole line of the file; leave it out if"
             " the lines of the chunk are clear by themselves."
@@ -350,7 +354,7 @@ class MismatchExplainer:
             summary, self._render_evidence([context], self._find_nearest([context], start))
         )
 
-    def explain_lines(
+    def explain_missing_lines(
         self, chunk: PatchChunk, start: int, elsewhere: int | None, done: int | None
     ) -> EditFailure:
         """The kept and removed lines of a chunk stand nowhere where they may.
@@ -358,7 +362,7 @@ class MismatchExplainer:
         `elsewhere` is a line where they do stand, `done` one where the new lines stand already.
         """
         head = (
-            f"Chunk at line {chunk.line_number} of the patch: its kept and removed lines are "
+            f"Chunk at line {chunk.patch_line_number} of the patch: its kept and removed lines are "
             "not in the"
             " file as they are written."
         )
@@ -392,7 +396,7 @@ class MismatchExplainer:
             (
                 at
                 for at, (one, other) in enumerate(pairs)
-                if one != other and not _is_same_line(one, other)
+                if one != other and not _is_same_when_stripped(one, other)
             ),
             0,
         )
@@ -407,7 +411,7 @@ class MismatchExplainer:
         parts = [f"Search Content:\n{truncate_evidence(chr(10).join(search))}"]
         if nearest is not None:
             around = LineSpan(
-                nearest.span.start - _CONTEXT_LINES, nearest.span.stop + _CONTEXT_LINES
+                nearest.span.start - _CONTEXT_LINE_COUNT, nearest.span.stop + _CONTEXT_LINE_COUNT
             )
             parts.append(f"Best Match Found:\n{render_numbered_lines(self._lines, around)}")
         return "\n\n".join(parts)
@@ -417,7 +421,7 @@ def _describe_wrong_position(chunk: PatchChunk, start: int, elsewhere: int) -> s
     found = f"They are at line {elsewhere + 1}, "
     if chunk.is_at_end:
         return f"{found}which is not the end of the file as the patch says."
-    if chunk.context_lines:
+    if chunk.anchor_lines:
         return f"{found}but its `@@` says that they are behind line {start}."
     return (
         f"{found}but the chunks before reach to line {start}: write chunks in the order of the"
@@ -425,7 +429,7 @@ def _describe_wrong_position(chunk: PatchChunk, start: int, elsewhere: int) -> s
     )
 
 
-def _is_same_line(one: str | None, other: str | None) -> bool:
+def _is_same_when_stripped(one: str | None, other: str | None) -> bool:
     return one is not None and other is not None and one.strip() == other.strip()
 
 

@@ -50,10 +50,10 @@ class PatchLine(Struct, frozen=True):
 
 
 class PatchChunk(Struct, frozen=True):
-    line_number: int
+    patch_line_number: int
     """The line of the patch where it begins, counted from 1."""
     lines: tuple[PatchLine, ...]
-    context_lines: tuple[str, ...] = ()
+    anchor_lines: tuple[str, ...] = ()
     """Lines of the file, in their order, that come before the place."""
     is_at_end: bool = False
     """Its lines are the last ones of the file."""
@@ -202,7 +202,7 @@ class _PatchParser:
 
     def _parse_chunk(self, *, is_first: bool) -> PatchChunk:
         number = self._position + 1
-        contexts = self._parse_context_lines()
+        contexts = self._parse_anchor_lines()
         if contexts is None and not is_first:
             raise self._build_syntax_error(
                 "a chunk must begin with `@@`, but this is "
@@ -229,7 +229,7 @@ class _PatchParser:
             raise self._build_bad_line_error()
         return PatchChunk(number, tuple(lines), contexts or (), at_end, final_newline)
 
-    def _parse_context_lines(self) -> tuple[str, ...] | None:
+    def _parse_anchor_lines(self) -> tuple[str, ...] | None:
         """What `@@` lines name; None when there is none, and nothing for a bare one."""
         begin = self._position
         named: list[str] = []

@@ -29,7 +29,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from joey.core.edits.diff import iter_common_lines
+from joey.core.edits.diff import iter_common_line_numbers
 from joey.core.edits.document import (
     Document,
     LineSpan,
@@ -275,7 +275,9 @@ def _fit_replacement(replace: list[str], search: list[str], matched: list[str]) 
     Lines that the block only quotes stay as the file has them, the others take on its indentation.
     """
     found = _map_search_to_file(search, matched)
-    unchanged = {new: found[old] for old, new in iter_common_lines(search, replace) if old in found}
+    unchanged = {
+        new: found[old] for old, new in iter_common_line_numbers(search, replace) if old in found
+    }
     indents: dict[str, str] = {}
     for number, line in found.items():
         if line.strip():
@@ -357,7 +359,7 @@ def parse_blocks(diff: str) -> tuple[SearchReplaceBlock, ...] | MalformedDiff:
     blocks: list[SearchReplaceBlock] = []
     for number, line in enumerate(lines, 1):
         marker = line.strip()
-        if problem := _check_marker(marker, number, state, counts_add_up):
+        if problem := _find_marker_problem(marker, number, state, counts_add_up):
             return MalformedDiff(problem)
         match state:
             case _BlockParserState.OUTSIDE:
@@ -414,7 +416,7 @@ def _has_balanced_markers(lines: list[str]) -> bool:
     return searches == replaces and stripped.count(_SEPARATOR_MARKER) >= searches
 
 
-def _check_marker(
+def _find_marker_problem(
     marker: str, number: int, state: _BlockParserState, counts_add_up: bool
 ) -> str | None:
     """What is wrong with finding this line in this state, if anything is."""
@@ -443,7 +445,7 @@ def _check_marker(
         case ":" if state is _BlockParserState.IN_REPLACE and marker.startswith(
             (":start_line:", ":end_line:")
         ):
-            return _describe_line_marker(marker, number)
+            return _describe_misplaced_line_marker(marker, number)
     return None
 
 
@@ -463,7 +465,7 @@ def _describe_conflict_marker(marker: str, number: int, state: _BlockParserState
     )
 
 
-def _describe_line_marker(marker: str, number: int) -> str:
+def _describe_misplaced_line_marker(marker: str, number: int) -> str:
     return (
         f"Line {number} of the diff has `{marker}` in a REPLACE part. Line markers belong to the"
         " SEARCH part only.\n\n"

@@ -83,7 +83,7 @@ def _iter_match_steps(
     yield tuple(text.find(old)), True
     if not tolerant:
         return
-    matches = WordSearch(text.normalized).find(normalize_newlines(old))
+    matches = WordSearch(text.normalized_text).find(normalize_newlines(old))
     yield tuple(match.span for match in matches if match.has_same_line_breaks), False
     yield tuple(match.span for match in matches), False
 
@@ -108,8 +108,8 @@ def normalize_newlines(text: str) -> str:
 
 class NormalizedText:
     def __init__(self, text: str) -> None:
-        self.text = text
-        self.normalized = normalize_newlines(text)
+        self.original_text = text
+        self.normalized_text = normalize_newlines(text)
 
     def find(self, search: str, within: CharSpan | None = None) -> list[CharSpan]:
         """Every place where the text stands, from left to right, none overlapping another.
@@ -121,23 +121,23 @@ class NormalizedText:
 
     def iter_matches(self, search: str, within: CharSpan | None = None) -> Iterator[CharSpan]:
         search = normalize_newlines(search)
-        start, stop = within or CharSpan(0, len(self.normalized))
-        position = self.normalized.find(search, start, stop) if search else -1
+        start, stop = within or CharSpan(0, len(self.normalized_text))
+        position = self.normalized_text.find(search, start, stop) if search else -1
         while position >= 0:
             span = CharSpan(position, position + len(search))
             yield span
-            position = self.normalized.find(search, span.stop, stop)
+            position = self.normalized_text.find(search, span.stop, stop)
 
     def find_overlapping(self, span: CharSpan) -> CharSpan | None:
         """Where the text of a place stands once more, beginning inside of the place."""
-        matched = self.normalized[span.start : span.stop]
-        at = self.normalized.find(matched, span.start + 1, span.stop + len(matched) - 1)
+        matched = self.normalized_text[span.start : span.stop]
+        at = self.normalized_text.find(matched, span.start + 1, span.stop + len(matched) - 1)
         return CharSpan(at, at + len(matched)) if at >= 0 else None
 
-    def get_line_span(self, first: int | None, last: int | None) -> CharSpan:
+    def get_normalized_line_span(self, first: int | None, last: int | None) -> CharSpan:
         """From line `first` to line `last`, counted from 1, without the end of the last one."""
-        length = len(self.normalized)
-        starts = [0, *(match.end() for match in re.finditer("\n", self.normalized))]
+        length = len(self.normalized_text)
+        starts = [0, *(match.end() for match in re.finditer("\n", self.normalized_text))]
         start = dict(enumerate(starts, 1)).get(max(first or 1, 1), length)
         if last is None or last >= len(starts):
             return CharSpan(start, length)
@@ -148,7 +148,7 @@ class NormalizedText:
         numbers: list[int] = []
         line, counted = 1, 0
         for position in positions:
-            line += self.normalized.count("\n", counted, position)
+            line += self.normalized_text.count("\n", counted, position)
             counted = position
             numbers.append(line)
         return numbers
@@ -159,7 +159,7 @@ class NormalizedText:
         Raises:
             ToolError: the result would be too long.
         """
-        if len(self.text) + len(spans) * len(new) > _MAX_RESULT_CHARS:
+        if len(self.original_text) + len(spans) * len(new) > _MAX_RESULT_CHARS:
             raise ToolError(
                 f"Replacing {len(spans)} places would make the file longer than"
                 f" {_MAX_RESULT_CHARS // 2**20} MB."
@@ -170,34 +170,37 @@ class NormalizedText:
         for span, end in zip(spans, self._iter_line_endings(spans), strict=True):
             changed = self._trim_unchanged(span, flat_new)
             start, stop = (
-                self._to_real_position(changed.start),
-                self._to_real_position(changed.stop),
+                self._to_original_position(changed.start),
+                self._to_original_position(changed.stop),
             )
             inner = flat_new[
                 changed.start - span.start : len(flat_new) - (span.stop - changed.stop)
             ]
-            pieces.append(self.text[done:start])
+            pieces.append(self.original_text[done:start])
             pieces.append(new if end is None else inner.replace("\n", end))
             done = stop
-        return "".join([*pieces, self.text[done:]])
+        return "".join([*pieces, self.original_text[done:]])
 
     @cached_property
     def _crlf_positions(self) -> list[int]:
         """Where the flat text has `\\n` for `\\r\\n`."""
-        if len(self.normalized) == len(self.text):
+        if len(self.normalized_text) == len(self.original_text):
             return []
-        return [match.start() - count for count, match in enumerate(_CRLF_RE.finditer(self.text))]
+        return [
+            match.start() - count
+            for count, match in enumerate(_CRLF_RE.finditer(self.original_text))
+        ]
 
-    def _to_real_position(self, position: int) -> int:
+    def _to_original_position(self, position: int) -> int:
         return position + bisect_left(self._crlf_positions, position)
 
     def _iter_line_endings(self, spans: Sequence[CharSpan]) -> Iterator[str | None]:
         """How the line of each place ends, else the last that does; None if there is no other."""
-        last = self.normalized.rfind("\n")
+        last = self.normalized_text.rfind("\n")
         at = -1
         for span in spans:
             if at < span.start:
-                at = self.normalized.find("\n", span.start) if span.start <= last else last
+                at = self.normalized_text.find("\n", span.start) if span.start <= last else last
             yield None if last < 0 else self._get_line_ending(at)
 
     def _get_line_ending(self, position: int) -> str:
@@ -208,7 +211,7 @@ class NormalizedText:
         """The part of a place that the new text really changes."""
         if not self._crlf_positions:
             return span
-        old = self.normalized[span.start : span.stop]
+        old = self.normalized_text[span.start : span.stop]
         head = _count_common_prefix(old, new)
         tail = _count_common_prefix(old[head:][::-1], new[head:][::-1])
         return CharSpan(span.start + head, span.stop - tail)
@@ -332,7 +335,7 @@ class WordSearch:
         return self._text[at] if 0 <= at < len(self._text) else ""
 
 
-_CONTEXT_LINES = 3
+_CONTEXT_LINE_COUNT = 3
 _MAX_SHOWN_MATCHES = 3
 _MIN_SIMILARITY = 0.3
 
@@ -348,8 +351,8 @@ def explain_not_found(
         else "",
         _describe_existing_replacement(text, search, new),
     ]
-    document = Document(text.normalized)
-    reason, spans = _find_nearest(text, document, search, similarity)
+    document = Document(text.normalized_text)
+    reason, spans = _describe_nearest_text(text, document, search, similarity)
     summary = " ".join(filter(None, [reason, *hints]))
     return EditFailure(summary, _render_spans(document, spans))
 
@@ -357,7 +360,7 @@ def explain_not_found(
 def explain_wrong_count(text: NormalizedText, spans: Sequence[CharSpan]) -> EditFailure:
     """The text is there, but not as often as it should be."""
     numbers = text.find_line_numbers(place.start for place in spans)
-    document = Document(text.normalized)
+    document = Document(text.normalized_text)
     lasts = text.find_line_numbers(max(place.start, place.stop - 1) for place in spans)
     line_spans = [LineSpan(first - 1, last) for first, last in zip(numbers, lasts, strict=True)]
     return EditFailure(
@@ -366,10 +369,10 @@ def explain_wrong_count(text: NormalizedText, spans: Sequence[CharSpan]) -> Edit
     )
 
 
-def _find_nearest(
+def _describe_nearest_text(
     text: NormalizedText, document: Document, search: str, similarity: SimilarityFunction
 ) -> tuple[str, list[LineSpan]]:
-    if matches := WordSearch(text.normalized).find(search):
+    if matches := WordSearch(text.normalized_text).find(search):
         numbers = text.find_line_numbers(match.span.start for match in matches)
         lasts = text.find_line_numbers(match.span.stop - 1 for match in matches)
         spans = [LineSpan(first - 1, last) for first, last in zip(numbers, lasts, strict=True)]
@@ -404,7 +407,7 @@ def _render_spans(document: Document, spans: Sequence[LineSpan]) -> str:
     """The first places, with some lines around, each line once."""
     merged: list[LineSpan] = []
     for span in spans[:_MAX_SHOWN_MATCHES]:
-        start, stop = max(0, span.start - _CONTEXT_LINES), span.stop + _CONTEXT_LINES
+        start, stop = max(0, span.start - _CONTEXT_LINE_COUNT), span.stop + _CONTEXT_LINE_COUNT
         if merged and start <= merged[-1].stop:
             start, stop = merged[-1].start, max(stop, merged.pop().stop)
         merged.append(LineSpan(start, stop))

@@ -41,7 +41,6 @@ from joey.core.messages import (
     Block,
     CallPart,
     Message,
-    ReasoningBlock,
     ReasoningPart,
     RedactedThinkingBlock,
     TextBlock,
@@ -50,21 +49,22 @@ from joey.core.messages import (
     ToolCall,
     ToolResultBlock,
     ToolUseBlock,
+    UnsignedReasoningBlock,
     UserBlock,
     build_image_block,
     get_blocks,
     sanitize_tool_name,
 )
 from joey.core.models import ToolProtocol
-from joey.core.prompts.environment import strip_environment
+from joey.core.prompts.environment import strip_environment_details
 from joey.core.prompts.messages_to_model import (
     render_empty_result,
-    render_hidden_messages,
+    render_hidden_messages_marker,
     render_interrupted_call,
     render_result_header,
 )
 
-COMPLETION_TOOL = "attempt_completion"
+COMPLETION_TOOL_NAME = "attempt_completion"
 INTERRUPTED_TEXT = "[Response interrupted by the user]"
 
 
@@ -79,22 +79,22 @@ class OpenTurn(Struct):
 
     @property
     def awaits_only_completion(self) -> bool:
-        return not self.outcomes and all(call.name == COMPLETION_TOOL for call in self.calls)
+        return not self.outcomes and all(call.name == COMPLETION_TOOL_NAME for call in self.calls)
 
 
 class ApiHistory:
     """Folds durable events into messages. Closed messages keep their identity for good."""
 
     def __init__(self, protocol: ToolProtocol = ToolProtocol.NATIVE) -> None:
-        self.protocol = protocol
-        self._compressed = CompressedList(Message)
+        self.tool_protocol = protocol
+        self._compressed_messages = CompressedList(Message)
         """The messages before the latest summary."""
         self._closed_messages: list[Message] = []
         self._visible_indices: list[int] = []
         """Places of the closed messages that nothing hides."""
         self._request_messages: list[Message] = []
         """What `build_request_messages` makes of them."""
-        self._turn: OpenTurn | None = None
+        self._latest_turn: OpenTurn | None = None
         self._call_ids: set[str] = set()
 
     def apply(self, event: Durable) -> None:
@@ -103,8 +103,8 @@ class ApiHistory:
                 self._close_turn(event.ts, event.content)
             case ReplyReceived():
                 self._open_turn(event)
-            case ToolFinished() if self._turn is not None:
-                self._turn.outcomes.setdefault(event.call_id, event)
+            case ToolFinished() if self._latest_turn is not None:
+                self._latest_turn.outcomes.setdefault(event.call_id, event)
             case ContextCondensed():
                 self._apply_condense(event)
             case ContextTruncated():
@@ -118,17 +118,19 @@ class ApiHistory:
 
     def find_outcome(self, call_id: str) -> ToolFinished | None:
         """The outcome of a call of the latest reply, once it is known."""
-        return None if self._turn is None else self._turn.outcomes.get(call_id)
+        return None if self._latest_turn is None else self._latest_turn.outcomes.get(call_id)
 
     @property
     def open_calls(self) -> tuple[ToolCall, ...]:
         """Calls of the latest reply that have no outcome yet."""
-        if self._turn is None:
+        if self._latest_turn is None:
             return ()
-        return tuple(call for call in self._turn.calls if call.id not in self._turn.outcomes)
+        return tuple(
+            call for call in self._latest_turn.calls if call.id not in self._latest_turn.outcomes
+        )
 
     @property
-    def messages(self) -> Sequence[Message]:
+    def request_messages(self) -> Sequence[Message]:
         """What the next request carries: all that is closed and not hidden."""
         return self._request_messages
 
@@ -140,22 +142,24 @@ class ApiHistory:
     @property
     def first_message(self) -> Message | None:
         """The message that the history begins with, hidden or not."""
-        return next(iter(self._compressed), None) or next(iter(self._closed_messages), None)
+        return next(iter(self._compressed_messages), None) or next(
+            iter(self._closed_messages), None
+        )
 
-    def iter_stored(self) -> Iterator[Message]:
+    def iter_stored_messages(self) -> Iterator[Message]:
         """The history as it would be found if the process ended now, hidden messages included."""
         sealed = iter(
-            self._compressed
+            self._compressed_messages
         )  # now, and not when it is first read: another thread does that
         return itertools.chain(
             sealed, tuple(self._closed_messages), tuple(self.open_result_messages)
         )
 
-    def list_stored(self) -> list[Message]:
+    def list_stored_messages(self) -> list[Message]:
         """All that is stored, at once."""
-        return list(self.iter_stored())
+        return list(self.iter_stored_messages())
 
-    def render_current(self) -> list[Message]:
+    def build_current_messages(self) -> list[Message]:
         """What the model would be shown of all that has happened until now."""
         shown = list(self._request_messages)
         for message in self.open_result_messages:
@@ -165,7 +169,7 @@ class ApiHistory:
     @property
     def open_result_messages(self) -> Sequence[Message]:
         """The message that the latest reply would be answered with now, if there is one."""
-        turn = self._turn
+        turn = self._latest_turn
         if turn is None or not turn.calls or turn.awaits_only_completion:
             return ()
         return (_build_message("user", tuple(self._iter_result_blocks(turn)), turn.ts),)
@@ -191,38 +195,40 @@ class ApiHistory:
             )
         )
         self._call_ids.update(call.id for call in calls)
-        self._turn = OpenTurn(event.ts, calls, {})
+        self._latest_turn = OpenTurn(event.ts, calls, {})
 
     def _build_reply_blocks(self, event: ReplyReceived) -> Iterator[Block]:
         for placed in event.parts:
             match placed.part:
                 case ReasoningPart() as reasoning:
                     yield from _build_reasoning_blocks(reasoning)
-                case TextPart(text=text) if self.protocol is ToolProtocol.NATIVE and text.strip():
+                case TextPart(text=text) if (
+                    self.tool_protocol is ToolProtocol.NATIVE and text.strip()
+                ):
                     yield TextBlock(text)
-                case CallPart(call=call) if self.protocol is ToolProtocol.NATIVE:
+                case CallPart(call=call) if self.tool_protocol is ToolProtocol.NATIVE:
                     yield ToolUseBlock(
                         id=call.id, name=sanitize_tool_name(call.name), input=call.input
                     )
-        if self.protocol is ToolProtocol.XML:
+        if self.tool_protocol is ToolProtocol.XML:
             yield from _build_xml_blocks(event)
         if event.interrupted and event.parts:
             yield TextBlock(INTERRUPTED_TEXT)
 
     def _close_turn(self, ts: int, content: tuple[UserBlock, ...]) -> None:
-        turn, self._turn = self._turn, None
+        turn, self._latest_turn = self._latest_turn, None
         blocks: list[Block] = list(self._iter_result_blocks(turn)) if turn is not None else []
         last = self._closed_messages[-1] if self._closed_messages else None
         if content and last is not None and last.role == "user" and _can_extend(last):
             # The model never answered the message before: say both at once.
             self._closed_messages.pop()
             self._visible_indices.pop()
-            fresh = len(strip_environment(content)) < len(content)
+            fresh = len(strip_environment_details(content)) < len(content)
             before = get_blocks(last)
-            blocks = [*(strip_environment(before) if fresh else before), *blocks]
+            blocks = [*(strip_environment_details(before) if fresh else before), *blocks]
             blocks.extend(content)
             both = replace(
-                _build_message("user", tuple(blocks), ts), max_shown_chars=last.max_shown_chars
+                _build_message("user", tuple(blocks), ts), max_text_chars=last.max_text_chars
             )
             self._append_message(both, rebuild=True)
             return
@@ -244,7 +250,7 @@ class ApiHistory:
         for place in self._visible_indices:
             hidden = replace(self._closed_messages[place], condense_parent=event.condense_id)
             self._closed_messages[place] = hidden
-        self._compressed.extend(self._closed_messages)
+        self._compressed_messages.extend(self._closed_messages)
         self._closed_messages.clear()
         self._visible_indices.clear()
         self._request_messages.clear()
@@ -265,10 +271,10 @@ class ApiHistory:
         if event.max_text_chars is not None:
             for place in self._visible_indices:
                 self._closed_messages[place] = replace(
-                    self._closed_messages[place], max_shown_chars=event.max_text_chars
+                    self._closed_messages[place], max_text_chars=event.max_text_chars
                 )
-            if self._turn is not None:
-                self._turn.max_result_chars = event.max_text_chars
+            if self._latest_turn is not None:
+                self._latest_turn.max_result_chars = event.max_text_chars
         self._request_messages = build_request_messages(self.visible_messages)
 
     def _hide_oldest(self, event: ContextTruncated) -> None:
@@ -287,7 +293,7 @@ class ApiHistory:
         before = self._closed_messages[place].ts if place < len(self._closed_messages) else event.ts
         marker = Message(
             role="user",
-            content=render_hidden_messages(event.hidden_message_count),
+            content=render_hidden_messages_marker(event.hidden_message_count),
             ts=before - 1 if isinstance(before, int) else UNSET,
             is_truncation_marker=True,
             truncation_id=event.truncation_id,
@@ -306,11 +312,11 @@ class ApiHistory:
             )
             if turn.max_result_chars is not None:
                 text = truncate_middle(text, turn.max_result_chars)
-            if self.protocol is ToolProtocol.NATIVE:
+            if self.tool_protocol is ToolProtocol.NATIVE:
                 failed = outcome is not None and outcome.is_error
                 yield ToolResultBlock(tool_use_id=call.id, content=text, is_error=failed)
             else:
-                header = outcome.header if outcome is not None else None
+                header = outcome.result_header if outcome is not None else None
                 yield TextBlock(header or render_result_header(f"[{call.name}]"))
                 yield TextBlock(text)
             if outcome is not None:
@@ -319,8 +325,8 @@ class ApiHistory:
 
     def _import_history(self, event: TaskImported) -> None:
         """Take over a history written by somebody else: its last reply may still be open."""
-        self.protocol = event.protocol
-        mended = repair_history(event.messages, event.protocol, build_first_message(event))
+        self.tool_protocol = event.tool_protocol
+        mended = repair_history(event.messages, event.tool_protocol, build_first_message(event))
         self._closed_messages, self._visible_indices = mended.messages, mended.visible_indices
         self._request_messages = []
         for place in self._visible_indices:
@@ -336,12 +342,12 @@ class ApiHistory:
                 for block in get_blocks(last)
                 if isinstance(block, ToolUseBlock)
             )
-            self._turn = OpenTurn(event.ts, calls, {})
+            self._latest_turn = OpenTurn(event.ts, calls, {})
 
 
 def _can_extend(message: Message) -> bool:
     """Neither a summary nor shown in part: more can be said in the same breath."""
-    return not message.is_summary and message.max_shown_chars is UNSET
+    return not message.is_summary and message.max_text_chars is UNSET
 
 
 def _is_extendable_user_message(message: Message) -> bool:
@@ -373,7 +379,7 @@ def _build_reasoning_blocks(part: ReasoningPart) -> Iterator[Block]:
     elif part.signature is not None:
         yield ThinkingBlock(thinking=part.text, signature=part.signature)
     elif part.text and not part.details:
-        yield ReasoningBlock(text=part.text)
+        yield UnsignedReasoningBlock(text=part.text)
 
 
 def _build_message(role: str, content: tuple[Block, ...], ts: int) -> Message:

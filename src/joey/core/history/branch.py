@@ -29,13 +29,13 @@ from joey.core.events import (
     UserMessage,
 )
 from joey.core.history.api import render_call_as_xml
-from joey.core.history.imported import cut_imported
+from joey.core.history.imported import cut_imported_history
 from joey.core.history.ui import UiHistory
 from joey.core.messages import CallPart, Part, ReasoningPart, TextPart
 from joey.core.task import Answer
 from joey.errors import TaskStateError
 
-_FILE_EVENTS = (CheckpointSaved, FilesRestored, TaskRewound)
+_FILE_STATE_EVENTS = (CheckpointSaved, FilesRestored, TaskRewound)
 
 
 class BranchTracker:
@@ -99,7 +99,7 @@ def find_cut_point(path: Sequence[Record], row_ts: int, *, keep: bool = True) ->
     last = max(earlier)
     if maker[last] == maker[row_ts]:
         return _find_cut_after(path, made, last)
-    return CutPoint(_find_seq_on_branch(path, maker[row_ts] - 1), last)
+    return CutPoint(_find_last_seq_on_branch(path, maker[row_ts] - 1), last)
 
 
 def _find_cut_after(
@@ -109,7 +109,7 @@ def _find_cut_after(
     beyond = [seq for seq, ts, saved in made if ts > last and seq > maker and not saved]
     beyond += (r.seq for r in path if r.seq > maker and isinstance(r.event, TaskStarted))
     to = min(beyond, default=path[-1].seq + 1) - 1
-    return CutPoint(_find_seq_on_branch(path, to), last)
+    return CutPoint(_find_last_seq_on_branch(path, to), last)
 
 
 def find_checkpoint_at(path: Sequence[Record], seq: int, journal: Sequence[Record]) -> str | None:
@@ -120,11 +120,11 @@ def find_checkpoint_at(path: Sequence[Record], seq: int, journal: Sequence[Recor
     were at work then are taken up as they are now, so what they have done is there too.
     """
     until = [r for r in path if r.seq <= seq]
-    before = next((r for r in reversed(until) if isinstance(r.event, _FILE_EVENTS)), None)
+    before = next((r for r in reversed(until) if isinstance(r.event, _FILE_STATE_EVENTS)), None)
     since = 0 if before is None else before.seq
     spawned = any(isinstance(r.event, SubtaskSpawned) and r.seq > since for r in until)
     later = (r.event for r in path if r.seq > seq)
-    match next((e for e in later if isinstance(e, _FILE_EVENTS)), None):
+    match next((e for e in later if isinstance(e, _FILE_STATE_EVENTS)), None):
         case CheckpointSaved(is_own_change=own, id=saved) if spawned or not own:
             return saved
     match before:
@@ -163,7 +163,7 @@ def _list_row_origins(path: Sequence[Record]) -> list[tuple[int, int, bool]]:
     return made
 
 
-def _find_seq_on_branch(path: Sequence[Record], seq: int) -> int:
+def _find_last_seq_on_branch(path: Sequence[Record], seq: int) -> int:
     """The last record of the path that is not later; the path may leave some out."""
     return max(record.seq for record in path if record.seq <= seq)
 
@@ -173,19 +173,21 @@ def _truncate_record(record: Record, row_ts: int) -> Record:
     match event:
         case ReplyReceived() if any(placed.ts > row_ts for placed in event.parts):
             kept = tuple(placed for placed in event.parts if placed.ts <= row_ts)
-            raw = None if event.raw is None else _render_raw_text(placed.part for placed in kept)
+            raw = (
+                None if event.raw is None else _render_parts_as_xml(placed.part for placed in kept)
+            )
             # No service takes a reply that ends with its thoughts.
             cut = bool(kept) and isinstance(kept[-1].part, ReasoningPart)
             interrupted = event.interrupted or cut
             event = structs.replace(event, parts=kept, raw=raw, interrupted=interrupted)
         case TaskImported():
-            event = cut_imported(event, row_ts)
+            event = cut_imported_history(event, row_ts)
         case _:
             return record
     return structs.replace(record, event=event)
 
 
-def _render_raw_text(parts: Iterable[Part]) -> str:
+def _render_parts_as_xml(parts: Iterable[Part]) -> str:
     """XML protocol: what is left of the text, with the calls in it written out."""
     texts = []
     for part in parts:

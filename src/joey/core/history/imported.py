@@ -29,12 +29,12 @@ from joey.core.messages import (
     Block,
     ImageBlock,
     Message,
-    ReasoningBlock,
     RedactedThinkingBlock,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
+    UnsignedReasoningBlock,
     extract_text,
     get_blocks,
     sanitize_tool_name,
@@ -63,7 +63,7 @@ def repair_history(
 ) -> RepairedHistory:
     """The history with the visible messages mended. `beginning` is put before a first reply."""
     visible = find_visible_indices(messages)
-    seen = _merge_runs(messages, visible)
+    seen = _merge_adjacent_messages(messages, visible)
     fixed = (
         _pair_calls_with_results(seen.values())
         if protocol is ToolProtocol.NATIVE
@@ -87,7 +87,9 @@ def repair_history(
     return mended
 
 
-def _merge_runs(messages: Sequence[Message], visible: Sequence[int]) -> dict[int, Message]:
+def _merge_adjacent_messages(
+    messages: Sequence[Message], visible: Sequence[int]
+) -> dict[int, Message]:
     """The visible messages by their places; those that cannot be told apart, as one at the later
     place.
 
@@ -110,7 +112,7 @@ def _should_merge(first: Message, second: Message) -> bool:
     if first.role != second.role or any(
         message.is_summary
         or message.is_truncation_marker
-        or isinstance(message.max_shown_chars, int)
+        or isinstance(message.max_text_chars, int)
         for message in (first, second)
     ):
         return False
@@ -123,7 +125,7 @@ def _ensure_reply_text(message: Message) -> Message:
     """No service takes a reply that is nothing but thoughts, or ends with them."""
     if message.role == "user" or isinstance(message.content, str):
         return message
-    sent = [block for block in message.content if not isinstance(block, ReasoningBlock)]
+    sent = [block for block in message.content if not isinstance(block, UnsignedReasoningBlock)]
     if sent and not isinstance(sent[-1], ThinkingBlock | RedactedThinkingBlock):
         return message
     return structs.replace(message, content=(*message.content, TextBlock(NO_ANSWER_TEXT)))
@@ -292,7 +294,7 @@ def build_first_message(event: TaskImported) -> Message:
     return Message(role="user", content=(TextBlock(text),), ts=first.get("ts", UNSET))
 
 
-def cut_imported(event: TaskImported, row_ts: int) -> TaskImported:
+def cut_imported_history(event: TaskImported, row_ts: int) -> TaskImported:
     """The event as if the history had ended with this row."""
     rows = [row for row in event.rows if row["ts"] <= row_ts]
     gone = event.rows[len(rows) :]
@@ -301,7 +303,9 @@ def cut_imported(event: TaskImported, row_ts: int) -> TaskImported:
     if not rows:
         return structs.replace(event, rows=(), messages=())
     telling = [row for row in gone if "contextCondense" in row or "contextTruncation" in row]
-    messages = [message for message in event.messages if not _is_summary_removed(message, telling)]
+    messages = [
+        message for message in event.messages if not _is_described_by_removed_row(message, telling)
+    ]
     end = _find_cut_index(messages, rows, gone[0])
     kept = messages[:end]
     if gone[0].get("say") != RowKind.API_REQ_STARTED:
@@ -352,7 +356,7 @@ def _trim_reply_to_rows(going: Sequence[Message], rows: Sequence[_Row]) -> Seque
     return (structs.replace(reply, content=tuple(map(TextBlock, said)), id=UNSET),)
 
 
-def _is_summary_removed(message: Message, telling: Sequence[_Row]) -> bool:
+def _is_described_by_removed_row(message: Message, telling: Sequence[_Row]) -> bool:
     """Whether it is a summary or a marker that one of these rows tells of."""
     if not message.is_summary and not message.is_truncation_marker:
         return False

@@ -47,7 +47,7 @@ from joey.core.events import (
     UserMessage,
     WorktreeMerged,
 )
-from joey.core.history.api import COMPLETION_TOOL
+from joey.core.history.api import COMPLETION_TOOL_NAME
 from joey.core.history.usage_ledger import UsageLedger, find_context_tokens
 from joey.core.messages import Usage
 from joey.core.models import ToolProtocol
@@ -77,7 +77,7 @@ STATE_AFTER_EVENT: dict[type[object], TaskState] = {
 }
 
 
-MAX_USER_MESSAGES = 50
+MAX_RECENT_USER_MESSAGES = 50
 
 
 class UnsentFeedback(Struct, frozen=True):
@@ -102,16 +102,16 @@ class TaskProjection:
         self.prompt: UserMessage | None = None
         self.workspace = ""
         self.mode = ""
-        self.protocol = ToolProtocol.NATIVE
+        self.tool_protocol = ToolProtocol.NATIVE
         self.route = ModelRoute()
         self.parent_id: str | None = None
         self.root_id: str | None = None
         self.depth = 0
-        self.children: dict[str, SubtaskSpawned] = {}
+        self.spawned_subtasks: dict[str, SubtaskSpawned] = {}
         """Its subtasks, by their ids."""
         self.imported_child_ids: tuple[str, ...] = ()
         """Subtasks from before it was adopted."""
-        self.pending_subtasks: tuple[str, ...] = ()
+        self.pending_subtask_ids: tuple[str, ...] = ()
         """Those that it waits for."""
         self.worktree_merges: dict[str, WorktreeMerged] = {}
         """What became of the worktrees of its subtasks, by their ids."""
@@ -126,7 +126,7 @@ class TaskProjection:
         ends with them, it goes on with them."""
         self.is_result_accepted = False
         """The latest result was accepted, and nothing was asked of the model since."""
-        self.is_result_presented = False
+        self.is_result_unanswered = False
         """The latest result was shown, and whoever should have judged it went away."""
         self.result: str | None = None
         self.is_plain_answer = False
@@ -166,7 +166,7 @@ class TaskProjection:
             case RequestStarted():
                 self.request_count += 1
                 self.unsent_feedback, self.unsent_messages = (), ()
-                self.is_result_accepted = self.is_result_presented = False
+                self.is_result_accepted = self.is_result_unanswered = False
                 self.result, self.failure = None, None
             case RequestEnded():
                 self._update_token_counts(event)
@@ -179,7 +179,7 @@ class TaskProjection:
             case CheckpointSaved():
                 self.checkpoints += (event,)
             case TaskRewound() | FilesRestored() | TaskForked():
-                self._apply_revision(event)
+                self._apply_rewind_or_fork(event)
             case _:
                 self._apply_transition(event)
 
@@ -192,7 +192,7 @@ class TaskProjection:
 
     def _apply_identity(self, event: TaskCreated | TaskImported) -> None:
         self.task_id, self.workspace = event.task_id, event.workspace
-        self.mode, self.protocol = event.mode, event.protocol
+        self.mode, self.tool_protocol = event.mode, event.tool_protocol
         self.created = event.ts
         match event:
             case TaskCreated():
@@ -203,7 +203,7 @@ class TaskProjection:
                 text = str(rows[0].get("text") or "") if rows else ""
                 self.prompt = UserMessage(ts=event.ts, text=text, is_first=True)
                 later = [row for row in rows if row.get("say") == RowKind.USER_FEEDBACK][
-                    -MAX_USER_MESSAGES:
+                    -MAX_RECENT_USER_MESSAGES:
                 ]
                 self.recent_user_messages = tuple(
                     UserMessage(ts=event.ts, text=str(row.get("text") or "")) for row in later
@@ -219,11 +219,14 @@ class TaskProjection:
         if event.is_first:
             self.prompt = event
             return
-        self.recent_user_messages = (*self.recent_user_messages[1 - MAX_USER_MESSAGES :], event)
+        self.recent_user_messages = (
+            *self.recent_user_messages[1 - MAX_RECENT_USER_MESSAGES :],
+            event,
+        )
         if not any(event.matches_answer(said.answer) for said in self.unsent_feedback):
             self.unsent_messages += (event,)
 
-    def _apply_revision(self, event: TaskRewound | FilesRestored | TaskForked) -> None:
+    def _apply_rewind_or_fork(self, event: TaskRewound | FilesRestored | TaskForked) -> None:
         """Whatever was going on at that moment is not going on now."""
         match event:
             case TaskRewound():
@@ -232,10 +235,10 @@ class TaskProjection:
                 self.pending_restore = None
                 return
             case TaskForked():
-                self.children, self.imported_child_ids, self.pending_restore = {}, (), None
+                self.spawned_subtasks, self.imported_child_ids, self.pending_restore = {}, (), None
                 self.route = event.route or self.route
         self.state = TaskState.ABORTED
-        self.pending_ask, self.failure, self.pending_subtasks = None, None, ()
+        self.pending_ask, self.failure, self.pending_subtask_ids = None, None, ()
 
     @property
     def usage(self) -> TokenUsage:
@@ -243,11 +246,11 @@ class TaskProjection:
 
     @property
     def child_ids(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys((*self.imported_child_ids, *self.children)))
+        return tuple(dict.fromkeys((*self.imported_child_ids, *self.spawned_subtasks)))
 
     @property
-    def queue(self) -> dict[str, MessageQueued]:
-        return self.ledger.queue
+    def queued_messages(self) -> dict[str, MessageQueued]:
+        return self.ledger.queued_messages
 
     @property
     def updated(self) -> int:
@@ -271,7 +274,7 @@ class TaskProjection:
             return TaskState.FAILED
         if self.is_result_accepted and self.state in IDLE_STATES:
             return TaskState.COMPLETED
-        left = self.is_result_presented and self.state is TaskState.ABORTED
+        left = self.is_result_unanswered and self.state is TaskState.ABORTED
         return TaskState.COMPLETED if left else self.state
 
     def check_event(self, event: Durable) -> None:
@@ -295,18 +298,18 @@ class TaskProjection:
                 self._apply_answer(event)
             case AskWithdrawn():
                 asked, self.pending_ask = self.pending_ask, None
-                self.is_result_presented = (
+                self.is_result_unanswered = (
                     asked is not None and asked.ask is AskKind.COMPLETION_RESULT
                 )
             case SubtaskSpawned():
-                self.children[event.child_id] = event
+                self.spawned_subtasks[event.child_id] = event
             case WorktreeMerged():
                 self.worktree_merges[event.child_id] = event
             case TaskPaused():
-                self.pending_subtasks = event.child_ids
+                self.pending_subtask_ids = event.child_ids
             case TaskUnpaused():
-                self.pending_subtasks = ()
-            case ToolStarted(tool=tool) if tool == COMPLETION_TOOL:
+                self.pending_subtask_ids = ()
+            case ToolStarted(tool=tool) if tool == COMPLETION_TOOL_NAME:
                 # The rules let a subtask hand over its result.
                 self.is_result_accepted = True
             case TaskCompleted():
@@ -322,7 +325,7 @@ class TaskProjection:
             self.unattended_refusals += (asked.path or asked.text or asked.tool or asked.ask,)
         if event.answer.has_content:
             self.unsent_feedback += (UnsentFeedback(event.ts, asked.call_id, event.answer),)
-        if asked.ask is AskKind.COMPLETION_RESULT or asked.tool == COMPLETION_TOOL:
+        if asked.ask is AskKind.COMPLETION_RESULT or asked.tool == COMPLETION_TOOL_NAME:
             self.is_result_accepted = event.answer.approves
 
 

@@ -103,7 +103,7 @@ class UiHistory:
         """All rows that are journalled, in the order of their `ts`."""
         return list(self._rows)
 
-    def iter_stored(self) -> Iterator[Row | dict[str, Any]]:
+    def iter_stored_rows(self) -> Iterator[Row | dict[str, Any]]:
         """The same, as they are now, one after the other."""
         return iter(self._rows)
 
@@ -134,25 +134,25 @@ class UiHistory:
                 return self._append_command_output(event)
             case RetryCountdown(seconds=seconds) if seconds:
                 text = f"{event.message}\n<retry_timer>{seconds}</retry_timer>"
-                return self._put_partial_row(event.ts, RowKind.API_REQ_RETRY_DELAYED, text)
+                return self._upsert_partial_row(event.ts, RowKind.API_REQ_RETRY_DELAYED, text)
             case ReplyReceived():
                 return self._close_reply_rows(event)
             case RequestEnded():
                 return self._update_request_row(event)
             case AskAnswered() | AskWithdrawn():
-                return self._resolve_ask(event)
+                return self._update_ask_row(event)
             case ToolFinished(row_ts=int(row_ts)):
                 return self._update_row(row_ts, result=event.content)
             case TaskImported():
                 return tuple(self._import_row(row) for row in event.rows)
             case ContextCondensed():
                 self._rows.compress_before(event.ts)
-                return (self._put_row(build_revision_row(event)),)
+                return (self._upsert_row(build_context_or_checkpoint_row(event)),)
             case TaskRewound() | TaskForked():
                 return self._reject_pending_asks()
             case _:
                 new = build_row(event)
-                return () if new is None else (self._put_row(new),)
+                return () if new is None else (self._upsert_row(new),)
 
     def _discard_unfinished_rows(self, event: Event) -> None:
         """What the next request, or the end of a run, finds unfinished will never be finished."""
@@ -171,12 +171,12 @@ class UiHistory:
         self._rows.put(int(row["ts"]), row)
         return RowChange("created", int(row["ts"]))
 
-    def _put_row(self, row: Row) -> RowChange:
+    def _upsert_row(self, row: Row) -> RowChange:
         streamed = self._open_rows.pop(row.ts, None) is not None
         seen = self._rows.put(row.ts, row) or streamed
         return RowChange("updated" if seen else "created", row.ts)
 
-    def _put_partial_row(self, ts: int, say: str, text: str) -> tuple[RowChange, ...]:
+    def _upsert_partial_row(self, ts: int, say: str, text: str) -> tuple[RowChange, ...]:
         known = self._open_rows.get(ts)
         if known is None:
             known = self._open_rows[ts] = OpenRow(RowOpened(ts=ts, say=say))
@@ -189,7 +189,7 @@ class UiHistory:
     def _append_command_output(self, event: CommandOutputDelta) -> tuple[RowChange, ...]:
         known = self._open_rows.get(event.ts)
         if known is None:
-            return self._put_partial_row(event.ts, RowKind.COMMAND_OUTPUT, event.output)
+            return self._upsert_partial_row(event.ts, RowKind.COMMAND_OUTPUT, event.output)
         known.text_pieces.append(event.output)
         return (RowChange("updated", event.ts),)
 
@@ -206,10 +206,12 @@ class UiHistory:
         for placed in event.parts:
             match placed.part:
                 case TextPart(text=text) if text.strip():
-                    changes.append(self._put_row(build_complete_row(placed.ts, RowKind.TEXT, text)))
+                    changes.append(
+                        self._upsert_row(build_complete_row(placed.ts, RowKind.TEXT, text))
+                    )
                 case ReasoningPart(text=text) if text:
                     changes.append(
-                        self._put_row(build_complete_row(placed.ts, RowKind.REASONING, text))
+                        self._upsert_row(build_complete_row(placed.ts, RowKind.REASONING, text))
                     )
         for ts in [
             ts
@@ -237,7 +239,7 @@ class UiHistory:
         )
         return self._update_row(event.request_ts, text=encode_json(info))
 
-    def _resolve_ask(self, event: AskAnswered | AskWithdrawn) -> tuple[RowChange, ...]:
+    def _update_ask_row(self, event: AskAnswered | AskWithdrawn) -> tuple[RowChange, ...]:
         row = self._rows.get(event.ask_ts)
         if not isinstance(row, Row):
             return ()
@@ -293,8 +295,8 @@ class TruncationInfo(Struct, frozen=True, rename="camel"):
 class CheckpointInfo(Struct, frozen=True, rename="camel", omit_defaults=True):
     """Of a `checkpoint_saved` row."""
 
-    to: str
-    from_: str | None = field(default=None, name="from")
+    checkpoint_id: str = field(name="to")
+    previous_checkpoint_id: str | None = field(default=None, name="from")
     suppress_message: bool = False
 
 
@@ -360,7 +362,7 @@ def build_row(event: Event) -> Row | None:
         case RowAdded():
             return _build_say_row(event.ts, event.say, event.text, event.images)
         case ContextCondensed() | ContextTruncated() | CheckpointSaved():
-            return build_revision_row(event)
+            return build_context_or_checkpoint_row(event)
         case ToolStarted():
             return Row(
                 ts=event.ts,
@@ -395,7 +397,9 @@ def build_row(event: Event) -> Row | None:
             return None
 
 
-def build_revision_row(event: ContextCondensed | ContextTruncated | CheckpointSaved) -> Row:
+def build_context_or_checkpoint_row(
+    event: ContextCondensed | ContextTruncated | CheckpointSaved,
+) -> Row:
     match event:
         case ContextCondensed():
             condensed = CondenseInfo(
@@ -419,7 +423,9 @@ def build_revision_row(event: ContextCondensed | ContextTruncated | CheckpointSa
             return Row(ts=event.ts, type="say", say=say, context_truncation=truncated)
         case CheckpointSaved():
             saved = CheckpointInfo(
-                to=event.id, from_=event.previous_id, suppress_message=event.is_own_change
+                checkpoint_id=event.id,
+                previous_checkpoint_id=event.previous_id,
+                suppress_message=event.is_own_change,
             )
             say = RowKind.CHECKPOINT_SAVED
             return Row(ts=event.ts, type="say", say=say, text=event.id, checkpoint=saved)
@@ -450,46 +456,48 @@ class RowStore(Generic[R]):
 
     def __init__(self, row_type: type[R]) -> None:
         self._row_type = row_type
-        self._uncompressed: dict[int, R | dict[str, Any]] = {}
-        self._compressed = CompressedList(row_type)
+        self._uncompressed_rows: dict[int, R | dict[str, Any]] = {}
+        self._compressed_rows = CompressedList(row_type)
         self._compressed_until_ts = 0
 
     def get(self, ts: int) -> R | dict[str, Any] | None:
         self._ensure_uncompressed(ts)
-        return self._uncompressed.get(ts)
+        return self._uncompressed_rows.get(ts)
 
     def put(self, ts: int, row: R | dict[str, Any]) -> bool:
         """Whether there was one of this name before."""
         self._ensure_uncompressed(ts)
-        known = ts in self._uncompressed
-        self._uncompressed[ts] = row
+        known = ts in self._uncompressed_rows
+        self._uncompressed_rows[ts] = row
         return known
 
     def __iter__(self) -> Iterator[R | dict[str, Any]]:
         """All of them, in the order of their `ts`, as they are when it is begun."""
-        at_hand = [self._uncompressed[ts] for ts in sorted(self._uncompressed)]
-        if not len(self._compressed):
+        at_hand = [self._uncompressed_rows[ts] for ts in sorted(self._uncompressed_rows)]
+        if not len(self._compressed_rows):
             return iter(at_hand)
-        return heapq.merge(iter(self._compressed), at_hand, key=_get_ts)
+        return heapq.merge(iter(self._compressed_rows), at_hand, key=_get_ts)
 
     def compress_before(self, before_ts: int) -> None:
         """Rows older than that are not expected to change."""
         old = [
-            ts for ts, row in self._uncompressed.items() if ts < before_ts and self._is_own_row(row)
+            ts
+            for ts, row in self._uncompressed_rows.items()
+            if ts < before_ts and self._is_typed_row(row)
         ]
-        self._compressed.extend([self._uncompressed.pop(ts) for ts in sorted(old)])  # type: ignore[misc]
+        self._compressed_rows.extend([self._uncompressed_rows.pop(ts) for ts in sorted(old)])  # type: ignore[misc]
         self._compressed_until_ts = (
             max(self._compressed_until_ts, *old) if old else self._compressed_until_ts
         )
 
-    def _is_own_row(self, row: R | dict[str, Any]) -> bool:
+    def _is_typed_row(self, row: R | dict[str, Any]) -> bool:
         return isinstance(row, self._row_type)
 
     def _ensure_uncompressed(self, ts: int) -> None:
-        if ts > self._compressed_until_ts or ts in self._uncompressed:
+        if ts > self._compressed_until_ts or ts in self._uncompressed_rows:
             return
-        self._uncompressed |= {_get_ts(row): row for row in self._compressed}
-        self._compressed = CompressedList(self._row_type)
+        self._uncompressed_rows |= {_get_ts(row): row for row in self._compressed_rows}
+        self._compressed_rows = CompressedList(self._row_type)
         self._compressed_until_ts = 0
 
 

@@ -40,8 +40,8 @@ def find_visible_indices(messages: Sequence[Message]) -> list[int]:
 
 def append_visible(shown: list[Message], message: Message) -> None:
     """Add a visible message to those before it."""
-    if isinstance(message.max_shown_chars, int):
-        message = truncate_message(message, message.max_shown_chars)
+    if isinstance(message.max_text_chars, int):
+        message = truncate_message(message, message.max_text_chars)
     if shown and shown[-1].role == message.role:
         shown[-1] = merge_messages(shown[-1], message)
     else:

@@ -57,10 +57,10 @@ from joey.core.parsing.parts import (
 )
 from joey.core.parsing.tags import ThinkTagSplitter, UnopenedClosingFinder
 from joey.core.parsing.xml_stream import (
+    XmlCallClosedEarly,
     XmlCallDelta,
     XmlCallEnded,
     XmlCallStarted,
-    XmlCallTruncated,
     XmlEvent,
     XmlReasoningEnded,
     XmlStream,
@@ -165,7 +165,7 @@ class ReplyAssembler:
         return self._parts.get_call_input(index) if partial is None else partial
 
     def _feed_text(self, text: str) -> None:
-        if self._think_splitter.is_settled:
+        if self._think_splitter.is_past_reasoning:
             self._feed_piece("text", text)
             return
         for kind, piece in self._think_splitter.feed(text):
@@ -187,7 +187,7 @@ class ReplyAssembler:
                 self._parts.append_prose("text", piece)
 
     def _feed_reasoning(self, chunk: ReasoningChunk) -> None:
-        self._parts.add_details(chunk.details)
+        self._parts.add_reasoning_details(chunk.details)
         self._parts.append_prose("reasoning", replace_lone_surrogates(chunk.text))
         if chunk.signature is not None:
             self._parts.sign_reasoning(chunk.signature)
@@ -214,7 +214,7 @@ class _XmlCalls:
         self._open_call_id = ""
         self._open_call_name = ""
         self._calls: dict[int, ToolCall] = {}
-        self._truncated_calls: dict[str, tuple[int, str]] = {}
+        self._early_closed_calls: dict[str, tuple[int, str]] = {}
         """By tool: how many calls there were when one was doubted, and the body it ended with."""
 
     @property
@@ -230,7 +230,7 @@ class _XmlCalls:
     def close(self, end: ReplyEnd) -> None:
         for event in self._stream.close():
             self._handle(event, end)
-        problems = self._list_truncation_problems()
+        problems = self._list_early_close_problems()
         for (part, call), problem in zip(self._calls.items(), problems, strict=True):
             doubted = problem is not None and call.problem is None
             self._parts.end_call(part, replace(call, problem=problem) if doubted else call)
@@ -247,7 +247,7 @@ class _XmlCalls:
         match event:
             case XmlCallDelta():
                 assert self._open_part_index is not None
-                self._parts.append_delta(self._open_part_index, event.delta)
+                self._parts.emit_delta(self._open_part_index, event.delta)
             case XmlText():
                 self._parts.append_prose("text", event.text)
             case XmlCallStarted():
@@ -266,8 +266,8 @@ class _XmlCalls:
                 call = ToolCall(self._open_call_id, self._open_call_name, event.input, problem)
                 self._calls[self._open_part_index] = call
                 self._open_part_index = None
-            case XmlCallTruncated():
-                self._truncated_calls[event.tool] = len(self._calls), event.body
+            case XmlCallClosedEarly():
+                self._early_closed_calls[event.tool] = len(self._calls), event.body
             case XmlReasoningEnded():
                 self._reclassify(event)
 
@@ -275,13 +275,18 @@ class _XmlCalls:
         raw, base = "".join(self._raw_pieces), self._raw_offset
         self._parts.reclassify_as_reasoning(
             {
-                part: raw[at - base : (thought.start_offset if end is None else end) - base].strip()
+                part: raw[
+                    at - base : (thought.closing_tag_start if end is None else end) - base
+                ].strip()
                 for part, (at, end) in self._call_offsets.items()
             }
         )
-        self._raw_pieces, self._raw_offset = [raw[thought.end_offset - base :]], thought.end_offset
+        self._raw_pieces, self._raw_offset = (
+            [raw[thought.closing_tag_end - base :]],
+            thought.closing_tag_end,
+        )
         self._open_part_index = None
-        for known in (self._call_offsets, self._calls, self._truncated_calls):
+        for known in (self._call_offsets, self._calls, self._early_closed_calls):
             known.clear()
 
     def _find_problem(self, event: XmlCallEnded, end: ReplyEnd | None) -> str | None:
@@ -292,12 +297,12 @@ class _XmlCalls:
         cut_off = end.cut_off_message if end is not None else None
         return cut_off or describe_unclosed_tag(self._open_call_name, event.unclosed_tag)
 
-    def _list_truncation_problems(self) -> list[str | None]:
+    def _list_early_close_problems(self) -> list[str | None]:
         """What is wrong with each call: the first of the tool may be the one that was cut short,
         and then those between it and the text that is left over are quoted and not meant."""
         names = [call.name for call in self._calls.values()]
         problems: list[str | None] = [None] * len(names)
-        for tool, (count, body) in self._truncated_calls.items():
+        for tool, (count, body) in self._early_closed_calls.items():
             first = names.index(tool)
             problems[first:count] = [describe_quoted_closing(tool, body)] * (count - first)
         return problems
@@ -311,21 +316,21 @@ class _NativeCall:
         self.part_index: int | None = None
         """Position in the reply; None until the name is known."""
         self.id = ""
-        self.is_ended = False
+        self.is_ended_by_provider = False
         """The provider said that no more arguments follow."""
-        self.is_settled = False
+        self.is_finalized = False
 
     @property
-    def is_over(self) -> bool:
-        return self.is_ended or self.arguments.is_complete
+    def has_all_arguments(self) -> bool:
+        return self.is_ended_by_provider or self.arguments.is_complete
 
     def is_continued_by(self, chunk: CallChunk) -> bool:
-        if self.is_ended:
+        if self.is_ended_by_provider:
             return self._is_repeated_by(chunk)
         if chunk.id and self.provider_id and chunk.id != self.provider_id:
-            return not chunk.name and not self.is_over
+            return not chunk.name and not self.has_all_arguments
         if chunk.name and self.name and chunk.arguments and not chunk.id:
-            return not self.is_over
+            return not self.has_all_arguments
         return True
 
     def _is_repeated_by(self, chunk: CallChunk) -> bool:
@@ -349,17 +354,18 @@ class NativeCalls:
     def feed(self, chunk: CallChunk) -> None:
         call = self._open_calls_by_index.get(chunk.index)
         if call is None or (
-            (chunk.id or chunk.name or call.is_ended) and not call.is_continued_by(chunk)
+            (chunk.id or chunk.name or call.is_ended_by_provider)
+            and not call.is_continued_by(chunk)
         ):
             call = self._open_calls_by_index[chunk.index] = _NativeCall()
             self._calls.append(call)
-        if call.is_settled:
+        if call.is_finalized:
             return
         if chunk.arguments:
             arguments = replace_lone_surrogates(chunk.arguments)
             call.arguments.feed(arguments)
             if call.part_index is not None:
-                self._parts.append_delta(call.part_index, arguments)
+                self._parts.emit_delta(call.part_index, arguments)
         if chunk.id and not call.provider_id:
             call.provider_id = chunk.id
         if chunk.name and not call.name:
@@ -369,34 +375,34 @@ class NativeCalls:
     def end_call(self, index: int) -> None:
         """The provider ends the call at `index`."""
         call = self._open_calls_by_index.get(index)
-        if call is None or call.is_ended:
+        if call is None or call.is_ended_by_provider:
             return
-        call.is_ended = True
+        call.is_ended_by_provider = True
         if call.part_index is None or call.arguments.is_blank:
             return
         try:
             arguments = call.arguments.close()
         except ValueError:
             return
-        self._settle_call(call, call.part_index, arguments)
+        self._finalize_call(call, call.part_index, arguments)
 
     def close(self, end: ReplyEnd) -> None:
         """Settle what is left, in the order in which it began."""
         for call in self._calls:
-            if call.is_settled:
+            if call.is_finalized:
                 continue
             part = call.part_index
             if part is None:
                 if not call.provider_id and call.arguments.is_blank:
                     continue
                 part = self._start_part(call)
-            arguments, problem = self._resolve_outcome(call, end)
-            self._settle_call(call, part, arguments, problem)
+            arguments, problem = self._parse_final_arguments(call, end)
+            self._finalize_call(call, part, arguments, problem)
 
     def get_partial_arguments(self, part: int) -> dict[str, Any] | None:
         """The arguments so far of the open call at this position, if there is one."""
         for call in self._calls:
-            if call.part_index == part and not call.is_settled:
+            if call.part_index == part and not call.is_finalized:
                 return call.arguments.parse_partial()
         return None
 
@@ -404,15 +410,15 @@ class NativeCalls:
         call.id = self._call_ids.allocate(call.provider_id)
         call.part_index = part = self._parts.start_call(call.id, call.name)
         if arguments := call.arguments.text:
-            self._parts.append_delta(part, arguments)
+            self._parts.emit_delta(part, arguments)
         return part
 
-    def _resolve_outcome(
+    def _parse_final_arguments(
         self, call: _NativeCall, end: ReplyEnd
     ) -> tuple[dict[str, Any], str | None]:
         """The arguments, or none and why."""
         never_began = call.arguments.is_blank and call.part_index == len(self._parts) - 1
-        if end.cut_off_message and (not call.is_ended or never_began):
+        if end.cut_off_message and (not call.is_ended_by_provider or never_began):
             return {}, end.cut_off_message
         if not call.name:
             return {}, NO_TOOL_NAME_MESSAGE
@@ -421,14 +427,14 @@ class NativeCalls:
         except ValueError as error:
             return {}, end.cut_off_message or describe_malformed_arguments(call.name, error)
 
-    def _settle_call(
+    def _finalize_call(
         self,
         call: _NativeCall,
         part: int,
         arguments: dict[str, Any],
         problem: str | None = None,
     ) -> None:
-        call.is_settled = True
+        call.is_finalized = True
         self._parts.end_call(part, ToolCall(call.id, call.name, arguments, problem))
 
 

@@ -127,9 +127,9 @@ class JsonScanner:
         """An escape that the last text ended in."""
         self._current_reader: Callable[[str, int], int] = self._read_object
         self._stack: list[dict[str, Any] | list[Any]] = []
-        self._keys: list[str] = []
+        self._pending_keys: list[str] = []
         """For each container, the key that its next value gets (unused for arrays)."""
-        self._run_pieces: list[str] = []
+        self._open_scalar_pieces: list[str] = []
         """Decoded pieces of the open string, or the characters of the open token."""
         self._root: dict[str, Any] = {}
 
@@ -146,9 +146,11 @@ class JsonScanner:
         if not self._stack:
             return dict(self._root)
         value: Any = (
-            "".join(self._run_pieces) if self._current_reader == self._read_string else _NO_VALUE
+            "".join(self._open_scalar_pieces)
+            if self._current_reader == self._read_string
+            else _NO_VALUE
         )
-        for container, key in zip(reversed(self._stack), reversed(self._keys), strict=True):
+        for container, key in zip(reversed(self._stack), reversed(self._pending_keys), strict=True):
             copy: Any = container.copy()
             if value is _NO_VALUE:
                 pass
@@ -211,7 +213,7 @@ class JsonScanner:
     def _read_key(self, text: str, pos: int) -> int:
         pos, ended = self._read_characters(text, pos)
         if ended:
-            self._keys[-1] = self._drain_run()
+            self._pending_keys[-1] = self._drain_open_scalar()
             self._current_reader = self._read_colon
         return pos
 
@@ -227,18 +229,18 @@ class JsonScanner:
     def _read_string(self, text: str, pos: int) -> int:
         pos, ended = self._read_characters(text, pos)
         if ended:
-            self._store_value(self._drain_run())
+            self._store_value(self._drain_open_scalar())
         return pos
 
     def _read_token(self, text: str, pos: int) -> int:
         """A number, `true`, `false` or `null`: known only when something else follows."""
         match = _TOKEN_RE.match(text, pos)
         end = match.end() if match else pos
-        self._run_pieces.append(text[pos:end])
+        self._open_scalar_pieces.append(text[pos:end])
         if end == len(text):
             return end
         try:
-            self._store_value(msgspec.json.decode(self._drain_run()))
+            self._store_value(msgspec.json.decode(self._drain_open_scalar()))
         except ValueError:
             return self._stop(end)
         return end
@@ -261,7 +263,7 @@ class JsonScanner:
         match = _STRING_CHARACTERS_RE.match(text, pos)
         end = match.end() if match else pos
         run = text[pos:end]
-        self._run_pieces.append(msgspec.json.decode(f'"{run}"') if "\\" in run else run)
+        self._open_scalar_pieces.append(msgspec.json.decode(f'"{run}"') if "\\" in run else run)
         if end == len(text):
             return end, False
         if text[end] == '"':
@@ -276,7 +278,7 @@ class JsonScanner:
         if len(self._stack) == MAX_DEPTH:
             return self._stop(pos)
         self._stack.append(container)
-        self._keys.append("")
+        self._pending_keys.append("")
         self._current_reader = (
             self._read_first_key if isinstance(container, dict) else self._read_first_item
         )
@@ -284,7 +286,7 @@ class JsonScanner:
 
     def _close_container(self, pos: int) -> int:
         container = self._stack.pop()
-        self._keys.pop()
+        self._pending_keys.pop()
         if self._stack:
             self._store_value(container)
             return pos + 1
@@ -296,14 +298,14 @@ class JsonScanner:
     def _store_value(self, value: Any) -> None:
         container = self._stack[-1]
         if isinstance(container, dict):
-            container[self._keys[-1]] = value
+            container[self._pending_keys[-1]] = value
         else:
             container.append(value)
         self._current_reader = self._read_separator
 
-    def _drain_run(self) -> str:
-        run = "".join(self._run_pieces)
-        self._run_pieces.clear()
+    def _drain_open_scalar(self) -> str:
+        run = "".join(self._open_scalar_pieces)
+        self._open_scalar_pieces.clear()
         return run
 
     def _stop(self, pos: int) -> int:

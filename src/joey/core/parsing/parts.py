@@ -61,7 +61,7 @@ class ReplyParts:
         self._parts: list[Part | None] = []
         self._events: list[PartEvent] = []
         self._current_prose: _OpenProse | None = None
-        self._pending_details: list[Any] = []
+        self._pending_reasoning_details: list[Any] = []
         """Provider items that belong to the next reasoning that ends."""
 
     def drain_events(self) -> list[PartEvent]:
@@ -92,8 +92,8 @@ class ReplyParts:
         elif not text.isspace():
             self._start_prose(prose)
 
-    def add_details(self, details: tuple[Any, ...]) -> None:
-        self._pending_details.extend(details)
+    def add_reasoning_details(self, details: tuple[Any, ...]) -> None:
+        self._pending_reasoning_details.extend(details)
 
     def sign_reasoning(self, signature: str) -> None:
         """The reasoning so far, even if it was kept from us, is signed."""
@@ -115,14 +115,15 @@ class ReplyParts:
             self._end_part(prose.index, TextPart(text))
         else:
             self._end_part(
-                prose.index, ReasoningPart(text, signature, details=self._drain_details())
+                prose.index, ReasoningPart(text, signature, details=self._drain_reasoning_details())
             )
 
     def finish(self) -> None:
         self.end_prose()
-        if self._pending_details:
+        if self._pending_reasoning_details:
             self._end_part(
-                self._start_part("reasoning"), ReasoningPart("", details=self._drain_details())
+                self._start_part("reasoning"),
+                ReasoningPart("", details=self._drain_reasoning_details()),
             )
 
     def reclassify_as_reasoning(self, calls: Mapping[int, str]) -> None:
@@ -140,7 +141,7 @@ class ReplyParts:
         self.end_prose()
         return self._start_part("call", call_id, name)
 
-    def append_delta(self, index: int, delta: str) -> None:
+    def emit_delta(self, index: int, delta: str) -> None:
         self._events.append(PartDelta(index, delta))
 
     def end_call(self, index: int, call: ToolCall) -> None:
@@ -155,11 +156,11 @@ class ReplyParts:
     def _start_prose(self, prose: _OpenProse) -> None:
         prose.index = self._start_part(prose.kind)
         if text := "".join(prose.pieces):
-            self.append_delta(prose.index, text)
+            self.emit_delta(prose.index, text)
 
-    def _drain_details(self) -> tuple[Any, ...]:
-        details = tuple(self._pending_details)
-        self._pending_details.clear()
+    def _drain_reasoning_details(self) -> tuple[Any, ...]:
+        details = tuple(self._pending_reasoning_details)
+        self._pending_reasoning_details.clear()
         return details
 
     def _start_part(

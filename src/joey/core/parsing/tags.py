@@ -76,13 +76,13 @@ class InlineCodeTracker:
         self.is_open ^= line.count("`") % 2 == 1
 
 
-def find_last_closing_tag(text: str) -> tuple[int, int] | None:
+def find_last_think_closing_tag(text: str) -> tuple[int, int] | None:
     """Where the last closing tag in a text is."""
     ends = [match.span() for match in _THINK_CLOSING_RE.finditer(text)]
     return ends[-1] if ends else None
 
 
-def has_tag_after_closing(text: str, tag: str) -> bool:
+def has_tag_after_reasoning_end(text: str, tag: str) -> bool:
     """Whether the text closes a section that it has not opened, and has `tag` after that."""
     closing = _THINK_CLOSING_RE.search(text)
     if closing is None or any(
@@ -93,10 +93,11 @@ def has_tag_after_closing(text: str, tag: str) -> bool:
 
 
 class ThinkTagSplitter:
-    """Splits streamed text. Once `is_settled`, whatever follows is text and need not come here."""
+    """Splits streamed text. Once `is_past_reasoning`, whatever follows is text and need not come
+    here."""
 
     def __init__(self) -> None:
-        self.is_settled = False
+        self.is_past_reasoning = False
         self._leading_space: list[str] = []
         """White space before the first word, kept in case that word is no tag."""
         self._pending = ""
@@ -105,15 +106,15 @@ class ThinkTagSplitter:
         self._current_reader: Callable[[str], list[ProsePiece]] = self._read_opening
 
     def feed(self, text: str) -> list[ProsePiece]:
-        if self.is_settled:
+        if self.is_past_reasoning:
             return [("text", text)] if text else []
         return self._current_reader(text)
 
     def close(self) -> list[ProsePiece]:
         """What is still held, when no more text comes."""
-        if self.is_settled:
+        if self.is_past_reasoning:
             return []
-        self.is_settled = True
+        self.is_past_reasoning = True
         if self._current_reader == self._read_reasoning:
             return _build_pieces("reasoning", self._pending)
         return _build_pieces("text", "".join(self._leading_space) + self._pending)
@@ -132,7 +133,7 @@ class ThinkTagSplitter:
                 return self._read_reasoning(word[len(opening) :])
         if any(opening.startswith(word) for opening in THINK_CLOSING_BY_OPENING):
             return []
-        self.is_settled = True
+        self.is_past_reasoning = True
         return [("text", "".join(self._leading_space) + word)]
 
     def _read_reasoning(self, text: str) -> list[ProsePiece]:
@@ -140,8 +141,8 @@ class ThinkTagSplitter:
         self._pending = ""
         end = text.find(self._closing_tag)
         if end >= 0:
-            self._current_reader = self._read_gap
-            rest = self._read_gap(text[end + len(self._closing_tag) :])
+            self._current_reader = self._skip_gap_after_reasoning
+            rest = self._skip_gap_after_reasoning(text[end + len(self._closing_tag) :])
             return _build_pieces("reasoning", text[:end]) + rest
         begun = text.rfind("<", max(0, len(text) - len(self._closing_tag)))
         if begun >= 0 and self._closing_tag.startswith(text[begun:]):
@@ -149,9 +150,9 @@ class ThinkTagSplitter:
             text = text[:begun]
         return _build_pieces("reasoning", text)
 
-    def _read_gap(self, text: str) -> list[ProsePiece]:
+    def _skip_gap_after_reasoning(self, text: str) -> list[ProsePiece]:
         word = text.lstrip()
-        self.is_settled = bool(word)
+        self.is_past_reasoning = bool(word)
         return _build_pieces("text", word)
 
 
@@ -160,10 +161,10 @@ class UnopenedClosingFinder:
 
     def __init__(self) -> None:
         self._pending = ""
-        self._section_closing_tag = ""
+        self._think_closing_tag = ""
         """The closing tag of the section that is open."""
         self._inline_code = InlineCodeTracker()
-        self._is_in_gap = False
+        self._is_after_reasoning = False
 
     def feed(self, text: str) -> list[str | None]:
         """The text, in pieces; None where all text so far turns out to be reasoning."""
@@ -203,23 +204,23 @@ class UnopenedClosingFinder:
         return end
 
     def _handle_tag(self, tag: str) -> list[str | None]:
-        if tag in THINK_CLOSING_TAGS and tag != self._section_closing_tag:
-            self._section_closing_tag = ""
+        if tag in THINK_CLOSING_TAGS and tag != self._think_closing_tag:
+            self._think_closing_tag = ""
             self._inline_code = InlineCodeTracker()
-            self._is_in_gap = True
+            self._is_after_reasoning = True
             return [None]
-        if tag == self._section_closing_tag:
-            self._section_closing_tag = ""
-        elif not self._section_closing_tag:
-            self._section_closing_tag = THINK_CLOSING_BY_OPENING[tag]
+        if tag == self._think_closing_tag:
+            self._think_closing_tag = ""
+        elif not self._think_closing_tag:
+            self._think_closing_tag = THINK_CLOSING_BY_OPENING[tag]
         return self._build_text_pieces(tag)
 
     def _build_text_pieces(self, text: str) -> list[str | None]:
-        if self._is_in_gap:
+        if self._is_after_reasoning:
             text = text.lstrip()
         if not text:
             return []
-        self._is_in_gap = False
+        self._is_after_reasoning = False
         self._inline_code.feed(text)
         return [text]
 

@@ -24,7 +24,7 @@ from joey.core.parsing.tags import (
     THINK_CLOSING_TAGS,
     TagMatcher,
     get_tag_matcher,
-    has_tag_after_closing,
+    has_tag_after_reasoning_end,
 )
 from joey.core.text import compile_regex
 
@@ -89,13 +89,13 @@ class _StreamedValue:
         self._pieces: list[str] = []
         self._is_plain = False
         self._is_blank = True
-        self._pending: list[str] = []
+        self._possible_cdata_pieces: list[str] = []
         """The value so far, while it is or may be a CDATA section."""
 
     def feed(self, text: str) -> str:
         if self._is_plain:
             return self._append_piece(self._trimmer.feed(text))
-        self._pending.append(text)
+        self._possible_cdata_pieces.append(text)
         self._is_blank = self._is_blank and not text.strip()
         if self._is_blank or self._can_be_cdata():
             return ""
@@ -107,17 +107,19 @@ class _StreamedValue:
         return self._append_piece(rest + self._trimmer.close())
 
     def _can_be_cdata(self) -> bool:
-        if len(self._pending) > 1 and self._pending[0].startswith(_CDATA_OPENING):
+        if len(self._possible_cdata_pieces) > 1 and self._possible_cdata_pieces[0].startswith(
+            _CDATA_OPENING
+        ):
             return True
-        begun = "".join(self._pending).lstrip()
+        begun = "".join(self._possible_cdata_pieces).lstrip()
         if begun.startswith(_CDATA_OPENING):
-            self._pending = [begun]
+            self._possible_cdata_pieces = [begun]
             return True
         return _CDATA_OPENING.startswith(begun)
 
     def _drain_pending(self) -> str:
-        pending = "".join(self._pending)
-        self._pending = []
+        pending = "".join(self._possible_cdata_pieces)
+        self._possible_cdata_pieces = []
         return pending
 
     def _append_piece(self, text: str) -> str:
@@ -126,7 +128,7 @@ class _StreamedValue:
 
     @property
     def text(self) -> str:
-        return "".join(self._pieces) + "".join(self._pending).strip()
+        return "".join(self._pieces) + "".join(self._possible_cdata_pieces).strip()
 
 
 class XmlCall:
@@ -223,7 +225,7 @@ class XmlCall:
         """Whether a value closes a section of reasoning and then opens its parameter again."""
         value = self.values[name]
         texts = value if isinstance(value, list) else [value]
-        return any(has_tag_after_closing(text, f"<{name}>") for text in texts)
+        return any(has_tag_after_reasoning_end(text, f"<{name}>") for text in texts)
 
     def _build_tag_matcher(self, *more: str) -> TagMatcher:
         return get_tag_matcher(
@@ -301,7 +303,7 @@ class _OpenElement:
 
     def __init__(self, name: str, start: int) -> None:
         self.name = name
-        self.start = start
+        self.content_start = start
         self.children: dict[str, list[XmlElement]] = {}
 
     def add_child(self, name: str, *values: XmlElement) -> None:
@@ -328,7 +330,7 @@ class _ElementParser:
                 self._stack[-1].add_child(name, "")
             else:
                 pos = self._open_element(name, pos)
-        self._discard_unclosed(0)
+        self._flatten_unclosed_elements(0)
         return self._stack[0].children
 
     def _open_element(self, name: str, pos: int) -> int:
@@ -400,13 +402,17 @@ class _ElementParser:
         depth = len(self._stack) - 1
         while self._stack[depth].name != name:
             depth -= 1
-        self._discard_unclosed(depth)
+        self._flatten_unclosed_elements(depth)
         node = self._stack.pop()
         self._open_counts[name] -= 1
-        leaf = decode_entities(self._raw[node.start : end]).strip() if not node.children else ""
+        leaf = (
+            decode_entities(self._raw[node.content_start : end]).strip()
+            if not node.children
+            else ""
+        )
         self._stack[-1].add_child(name, node.children or leaf)
 
-    def _discard_unclosed(self, depth: int) -> None:
+    def _flatten_unclosed_elements(self, depth: int) -> None:
         """Tags that were never closed are text; what they seemed to hold belongs around them."""
         parent, forgotten = self._stack[depth], self._stack[depth + 1 :]
         del self._stack[depth + 1 :]

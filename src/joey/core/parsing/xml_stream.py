@@ -44,7 +44,7 @@ from joey.core.parsing.tags import (
     THINK_TAGS,
     InlineCodeTracker,
     ThinkTagKind,
-    find_last_closing_tag,
+    find_last_think_closing_tag,
     get_tag_matcher,
 )
 from joey.core.parsing.xml_arguments import BODY_PARAMETERS, StreamTrimmer, XmlCall
@@ -80,7 +80,7 @@ class XmlCallEnded(Struct, frozen=True):
     """The parameter in which reasoning ends and the parameter begins anew."""
 
 
-class XmlCallTruncated(Struct, frozen=True, gc=False):
+class XmlCallClosedEarly(Struct, frozen=True, gc=False):
     """The text closes a body and a call that are not open: an earlier call was cut short."""
 
     tool: str
@@ -90,12 +90,12 @@ class XmlCallTruncated(Struct, frozen=True, gc=False):
 class XmlReasoningEnded(Struct, frozen=True, gc=False):
     """Everything up to here was reasoning; the tag that closed it is between these places."""
 
-    start_offset: int
-    end_offset: int
+    closing_tag_start: int
+    closing_tag_end: int
 
 
 XmlEvent = (
-    XmlText | XmlCallStarted | XmlCallDelta | XmlCallEnded | XmlCallTruncated | XmlReasoningEnded
+    XmlText | XmlCallStarted | XmlCallDelta | XmlCallEnded | XmlCallClosedEarly | XmlReasoningEnded
 )
 
 
@@ -107,7 +107,7 @@ class XmlStream:
     ) -> None:
         self._tools = tools
         self._tools_by_opening_tag = {f"<{name}>": name for name in tools}
-        blocks = TEXT_CALL_CLOSING_BY_OPENING if understand_text_calls else ()
+        blocks = JSON_CALL_CLOSING_BY_OPENING if understand_text_calls else ()
         mentions = (f"`{opening}" for opening in self._tools_by_opening_tag)
         self._text_tags = frozenset({*self._tools_by_opening_tag, *mentions, *blocks, *THINK_TAGS})
         self._stray_tags = StrayTagTracker()
@@ -116,7 +116,7 @@ class XmlStream:
         self._events: list[XmlEvent] = []
         self._text_trimmer = StreamTrimmer(verbatim=False)
         self._inline_code = InlineCodeTracker()
-        self._section_closing_tag = ""
+        self._think_closing_tag = ""
         """The closing tag of the section of reasoning that is open: it holds no calls."""
         self._fed_length = 0
         self._base_offset = 0
@@ -124,7 +124,7 @@ class XmlStream:
         self._open_call: XmlCall | None = None
         self._paused_pieces: list[str] = []
         """The closing tag of a body and what came behind it, until it is known what they are."""
-        self._text_call_block: TextCallBlock | None = None
+        self._json_call_block: JsonCallBlock | None = None
         self._block_offset = 0
         self._current_reader: Callable[[str, int], int] = self._read_text
 
@@ -142,8 +142,8 @@ class XmlStream:
         """What is left when no more text comes."""
         if self._open_call is not None:
             self._end_unclosed_call(self._open_call)
-        elif self._current_reader == self._read_block and self._text_call_block is not None:
-            self._emit_block_as_text(self._text_call_block.text)
+        elif self._current_reader == self._read_block and self._json_call_block is not None:
+            self._emit_block_as_text(self._json_call_block.text)
         elif self._current_reader == self._read_text and self._pending in THINK_TAGS:
             tag = self._pending[1:]
             self._emit_text("`")
@@ -176,12 +176,12 @@ class XmlStream:
             self._start_call(tool, self._base_offset + at)
             self._open_call = XmlCall(tool, self._tools[tool])
             self._current_reader = self._read_call
-        elif tag in TEXT_CALL_CLOSING_BY_OPENING:
-            self._text_call_block = TextCallBlock(tag, self._tools)
+        elif tag in JSON_CALL_CLOSING_BY_OPENING:
+            self._json_call_block = JsonCallBlock(tag, self._tools)
             self._block_offset = self._base_offset + at
             self._current_reader = self._read_block
         else:
-            self._emit_stray_tag(tag)
+            self._emit_tag_as_text(tag)
         return at + len(tag)
 
     def _read_think_tag(self, text: str, at: int, tag: str) -> int:
@@ -201,13 +201,13 @@ class XmlStream:
         return end
 
     def _handle_think_tag(self, tag: str, at: int) -> None:
-        if tag in THINK_CLOSING_TAGS and tag != self._section_closing_tag:
+        if tag in THINK_CLOSING_TAGS and tag != self._think_closing_tag:
             self._end_reasoning(at, at + len(tag))
             return
-        if tag == self._section_closing_tag:
-            self._section_closing_tag = ""
-        elif not self._section_closing_tag:
-            self._section_closing_tag = THINK_CLOSING_BY_OPENING[tag]
+        if tag == self._think_closing_tag:
+            self._think_closing_tag = ""
+        elif not self._think_closing_tag:
+            self._think_closing_tag = THINK_CLOSING_BY_OPENING[tag]
         self._update_tag_matcher()
         self._emit_text("" if tag in _HIDDEN_TAGS else tag)
 
@@ -221,7 +221,7 @@ class XmlStream:
         if tag in THINK_CLOSING_TAGS:
             self._end_reasoning(self._base_offset + at, self._base_offset + at + len(tag))
         elif tag in THINK_CLOSING_BY_OPENING:
-            self._section_closing_tag = THINK_CLOSING_BY_OPENING[tag]
+            self._think_closing_tag = THINK_CLOSING_BY_OPENING[tag]
             self._current_reader = self._read_reasoning_in_call
         else:
             self._open_value_or_end_call(call, tag, self._base_offset + at + len(tag))
@@ -233,8 +233,8 @@ class XmlStream:
         if not tag:
             self._pending = text[at:]
             return len(text)
-        if tag == self._section_closing_tag:
-            self._section_closing_tag = ""
+        if tag == self._think_closing_tag:
+            self._think_closing_tag = ""
             self._current_reader = self._read_call
         else:
             self._end_reasoning(self._base_offset + at, self._base_offset + at + len(tag))
@@ -272,14 +272,14 @@ class XmlStream:
         return at + len(tag)
 
     def _read_block(self, text: str, pos: int) -> int:
-        assert self._text_call_block is not None
-        taken = self._text_call_block.feed(text[pos:])
+        assert self._json_call_block is not None
+        taken = self._json_call_block.feed(text[pos:])
         if taken is None:
             return len(text)
-        call = self._text_call_block.call
+        call = self._json_call_block.call
         if call is None:
             self._current_reader = self._read_text
-            self._emit_block_as_text(self._text_call_block.text)
+            self._emit_block_as_text(self._json_call_block.text)
         else:
             self._start_call(call.name, self._block_offset)
             self._emit_delta(msgspec.json.encode(call.arguments).decode())
@@ -291,8 +291,8 @@ class XmlStream:
 
     def _read_after_block(self, text: str, pos: int) -> int:
         """Behind the JSON of a call: what closes the block, if the model wrote it."""
-        assert self._text_call_block is not None
-        closing = self._text_call_block.closing_marker
+        assert self._json_call_block is not None
+        closing = self._json_call_block.closing_marker
         match = _WHITESPACE_RE.match(text, pos)
         pos = match.end() if match else pos
         begun = text[pos : pos + len(closing)]
@@ -317,14 +317,14 @@ class XmlStream:
         if delta:
             self._events.append(XmlCallDelta(delta))
 
-    def _emit_stray_tag(self, tag: str) -> None:
+    def _emit_tag_as_text(self, tag: str) -> None:
         self._emit_text(tag)
-        if tag in self._stray_tags.tags and (closed := self._stray_tags.handle_tag(tag)):
-            self._events.append(XmlCallTruncated(*closed))
+        if tag in self._stray_tags.watched_tags and (closed := self._stray_tags.handle_tag(tag)):
+            self._events.append(XmlCallClosedEarly(*closed))
 
     def _emit_block_as_text(self, text: str) -> None:
         """A block that is no call; in its JSON nothing was looked for."""
-        closing = find_last_closing_tag(text)
+        closing = find_last_think_closing_tag(text)
         if closing is None:
             self._emit_text(text)
             return
@@ -335,23 +335,23 @@ class XmlStream:
 
     def _end_reasoning(self, at: int, end: int) -> None:
         self._open_call = None
-        self._section_closing_tag = ""
+        self._think_closing_tag = ""
         self._stray_tags = StrayTagTracker()
         self._update_tag_matcher()
-        self._begin_text()
+        self._reset_text_state()
         self._current_reader = self._read_text
         self._events.append(XmlReasoningEnded(at, end))
 
     def _update_tag_matcher(self) -> None:
-        tags = THINK_TAGS if self._section_closing_tag else self._text_tags
-        self._tag_matcher = get_tag_matcher(tags | self._stray_tags.tags)
+        tags = THINK_TAGS if self._think_closing_tag else self._text_tags
+        self._tag_matcher = get_tag_matcher(tags | self._stray_tags.watched_tags)
 
-    def _begin_text(self) -> None:
+    def _reset_text_state(self) -> None:
         self._text_trimmer = StreamTrimmer(verbatim=False)
         self._inline_code = InlineCodeTracker()
 
     def _start_call(self, name: str, at: int) -> None:
-        self._begin_text()
+        self._reset_text_state()
         self._events.append(XmlCallStarted(name, at))
 
     def _open_value_or_end_call(self, call: XmlCall, tag: str, end: int) -> None:
@@ -383,7 +383,7 @@ class StrayTagTracker:
     """What is closed in the text behind calls that ended with a body."""
 
     def __init__(self) -> None:
-        self.tags: frozenset[str] = frozenset()
+        self.watched_tags: frozenset[str] = frozenset()
         """What to look for; behind a backtick a tag is only mentioned."""
         self._tools_by_body: defaultdict[str, set[str]] = defaultdict(set)
         """Tools by the bodies that calls of them ended with."""
@@ -393,7 +393,7 @@ class StrayTagTracker:
     def add_call(self, tool: str, body: str) -> None:
         self._tools_by_body[body].add(tool)
         tags = {f"<{body}>", f"</{body}>", f"</{tool}>"}
-        self.tags |= tags | {f"`{tag}" for tag in tags}
+        self.watched_tags |= tags | {f"`{tag}" for tag in tags}
         self._reset()
 
     def handle_tag(self, tag: str) -> tuple[str, str] | None:
@@ -404,14 +404,14 @@ class StrayTagTracker:
         if not tag.startswith("</"):
             self._open_counts[name] += 1
         elif name not in self._tools_by_body:
-            return self._close_call(name)
+            return self._handle_call_closing(name)
         elif self._open_counts[name]:
             self._open_counts[name] -= 1
         else:
             self._closed_bodies.add(name)
         return None
 
-    def _close_call(self, tool: str) -> tuple[str, str] | None:
+    def _handle_call_closing(self, tool: str) -> tuple[str, str] | None:
         for body in sorted(self._closed_bodies):
             if tool in self._tools_by_body[body]:
                 self._reset()
@@ -423,7 +423,7 @@ class StrayTagTracker:
         self._closed_bodies.clear()
 
 
-TEXT_CALL_CLOSING_BY_OPENING: Mapping[str, str] = {
+JSON_CALL_CLOSING_BY_OPENING: Mapping[str, str] = {
     "```tool_code": "```",
     "<tool_call>": "</tool_call>",
 }
@@ -433,12 +433,12 @@ _TOOL_NAME_KEYS = ("action", "tool", "name")
 _ARGUMENT_KEYS = ("parameters", "arguments")
 
 
-class TextCall(Struct, frozen=True):
+class JsonCall(Struct, frozen=True):
     name: str
     arguments: dict[str, Any]
 
 
-def parse_text_call(block: dict[str, Any], tools: Container[str]) -> TextCall | None:
+def parse_json_call(block: dict[str, Any], tools: Container[str]) -> JsonCall | None:
     """The call that a JSON object plainly means, if it means one."""
     named = (block.get(key) for key in _TOOL_NAME_KEYS)
     name = next((name for name in named if isinstance(name, str) and name in tools), None)
@@ -447,7 +447,7 @@ def parse_text_call(block: dict[str, Any], tools: Container[str]) -> TextCall | 
     arguments: Any = next((block[key] for key in _ARGUMENT_KEYS if key in block), {})
     if isinstance(arguments, str):
         arguments = _decode_arguments(arguments)
-    return TextCall(name, arguments) if isinstance(arguments, dict) else None
+    return JsonCall(name, arguments) if isinstance(arguments, dict) else None
 
 
 def _decode_arguments(text: str) -> Any:
@@ -458,12 +458,12 @@ def _decode_arguments(text: str) -> Any:
         return None
 
 
-class TextCallBlock:
+class JsonCallBlock:
     """A block from its opening on, held until it is known to be a call or to be text."""
 
     def __init__(self, opening: str, tools: Container[str]) -> None:
-        self.closing_marker = TEXT_CALL_CLOSING_BY_OPENING[opening]
-        self.call: TextCall | None = None
+        self.closing_marker = JSON_CALL_CLOSING_BY_OPENING[opening]
+        self.call: JsonCall | None = None
         self._opening = opening
         self._tools = tools
         self._json_stream = JsonStream()
@@ -478,7 +478,7 @@ class TextCallBlock:
         if stopped_at is None:
             return None
         if self._json_stream.is_complete:
-            self.call = parse_text_call(self._json_stream.parse_partial(), self._tools)
+            self.call = parse_json_call(self._json_stream.parse_partial(), self._tools)
         self._length = stopped_at
         return stopped_at - before
 

@@ -32,7 +32,7 @@ class ProgramSpec(Struct, frozen=True):
     """What may stand first when a rule names the program alone (a subcommand); None: anything."""
     max_operands: int | None = None
     """How many are read; a further one would be changed, or would change something."""
-    operand_pattern: str = ""
+    harmless_operand_pattern: str = ""
     """A pattern that each operand fits when it is harmless."""
     unsafe_argument_pattern: str = ""
     """A pattern of words that are more than the name of something to read."""
@@ -53,7 +53,7 @@ class ProgramSpec(Struct, frozen=True):
 
 class ArgumentKind(Enum):
     OPTION = "option"
-    UNKNOWN = "unknown"
+    UNKNOWN_OPTION = "unknown"
     VALUE = "value"
     OPERAND = "operand"
 
@@ -78,7 +78,7 @@ class _OptionSet(Struct, frozen=True):
 
 _NUMERIC_OPTION_RE = compile_regex(r"-\d+")
 _QUANTITY_RE = compile_regex(r"[+-]?\d+(\.\d+)?[kKMGTbBw%]{0,3}")
-_PATTERN_OPTION_RE = compile_regex(r"-(?!-)[^ef]*[ef]|--(regexp|file|files|type-list)\b")
+_NO_PATTERN_OPERAND_OPTION_RE = compile_regex(r"-(?!-)[^ef]*[ef]|--(regexp|file|files|type-list)\b")
 
 
 @cache
@@ -106,7 +106,9 @@ def parse_arguments(words: Words, spec: ProgramSpec) -> list[Argument]:
     arguments = list(_iter_arguments(words, spec))
     if spec.text_operands == "all":
         return [_mark_as_text(argument) for argument in arguments]
-    if spec.text_operands == "first" and not any(map(_PATTERN_OPTION_RE.match, words[1:])):
+    if spec.text_operands == "first" and not any(
+        map(_NO_PATTERN_OPERAND_OPTION_RE.match, words[1:])
+    ):
         for index, argument in enumerate(arguments):
             if argument.kind is ArgumentKind.OPERAND:
                 arguments[index] = _mark_as_text(argument)
@@ -115,7 +117,7 @@ def parse_arguments(words: Words, spec: ProgramSpec) -> list[Argument]:
 
 
 def _mark_as_text(argument: Argument) -> Argument:
-    if argument.kind is ArgumentKind.UNKNOWN:
+    if argument.kind is ArgumentKind.UNKNOWN_OPTION:
         return argument
     return Argument(argument.word_index, argument.word, argument.kind, True)
 
@@ -128,7 +130,9 @@ def _iter_arguments(words: Words, spec: ProgramSpec) -> Iterator[Argument]:
         if settled:
             # An operand, whatever it looks like; or an option of what is run by the program.
             harmless = _is_operand(word) or _is_known_option(word, known, spec)
-            yield Argument(at, word, ArgumentKind.OPERAND if harmless else ArgumentKind.UNKNOWN)
+            yield Argument(
+                at, word, ArgumentKind.OPERAND if harmless else ArgumentKind.UNKNOWN_OPTION
+            )
             continue
         if at == 1 and spec.has_bundled_options and not word.startswith("--"):
             yield Argument(at, word, _classify_bundle(word, known))
@@ -139,7 +143,7 @@ def _iter_arguments(words: Words, spec: ProgramSpec) -> Iterator[Argument]:
             # Should the option take none after all, this would be the next one.
             hidden = not _is_operand(word) and not _is_known_option(word, known, spec)
             kind = (
-                ArgumentKind.UNKNOWN
+                ArgumentKind.UNKNOWN_OPTION
                 if hidden and not _NUMERIC_OPTION_RE.fullmatch(word)
                 else ArgumentKind.VALUE
             )
@@ -152,9 +156,9 @@ def _iter_arguments(words: Words, spec: ProgramSpec) -> Iterator[Argument]:
             settled = spec.requires_options_first
             yield Argument(at, word, ArgumentKind.OPERAND)
         elif not _is_known_option(word, known, spec):
-            yield Argument(at, word, ArgumentKind.UNKNOWN)
+            yield Argument(at, word, ArgumentKind.UNKNOWN_OPTION)
         else:
-            takes, is_text = _resolve_option_value(word, known, spec)
+            takes, is_text = _classify_option_value(word, known, spec)
             yield Argument(at, word, ArgumentKind.OPTION, is_text)
 
 
@@ -162,10 +166,10 @@ def _classify_bundle(word: str, known: _OptionSet) -> ArgumentKind:
     """Letters with or without a dash; the values of all of them are the next words."""
     letters = [f"-{letter}" for letter in word.removeprefix("-")]
     fine = all(letter in known.flags or letter in known.value_options for letter in letters)
-    return ArgumentKind.OPTION if fine else ArgumentKind.UNKNOWN
+    return ArgumentKind.OPTION if fine else ArgumentKind.UNKNOWN_OPTION
 
 
-def _resolve_option_value(
+def _classify_option_value(
     word: str, known: _OptionSet, spec: ProgramSpec
 ) -> tuple[_ValueSpec | None, bool]:
     """What a known option takes as the next word, and whether this word itself names no file."""
@@ -215,10 +219,10 @@ def find_argument_concern(name: str, words: Words, granted: int, spec: ProgramSp
     for argument in arguments:
         if argument.word_index < granted:
             continue
-        if argument.kind is ArgumentKind.UNKNOWN:
+        if argument.kind is ArgumentKind.UNKNOWN_OPTION:
             return f"option `{argument.word}` of {name} is not known to be harmless"
         strange = argument.kind is ArgumentKind.OPERAND and not re.match(
-            spec.operand_pattern, argument.word
+            spec.harmless_operand_pattern, argument.word
         )
         if (
             strange

@@ -27,7 +27,7 @@ from joey.core.events import (
     ToolFinished,
     ToolStarted,
 )
-from joey.core.history.api import COMPLETION_TOOL
+from joey.core.history.api import COMPLETION_TOOL_NAME
 from joey.core.messages import CallPart, ToolCall
 from joey.core.permissions.policy import SandboxStatus
 from joey.core.task import APPROVAL_ASKS
@@ -104,7 +104,7 @@ class _AuditFold:
                     if isinstance(placed.part, CallPart):
                         call = placed.part.call
                         self.calls[call.id] = _CallRecord(call, self._mode)
-                        if call.name == COMPLETION_TOOL:
+                        if call.name == COMPLETION_TOOL_NAME:
                             self._completion_call = self.calls[call.id]
             case TaskFinished() if self._completion_call is not None:
                 self._completion_call.is_accepted_completion = True

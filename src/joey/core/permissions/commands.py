@@ -169,10 +169,10 @@ _MAX_EXCERPT_CHARS = 40
 
 def describe_unsupported_syntax(line: str) -> str:
     """`it has a pattern (`*.py`), and rules judge plain words only`."""
-    return f"it has {_find_unsupported_syntax(line)}, and rules judge plain words only"
+    return f"it has {_describe_first_unsupported_syntax(line)}, and rules judge plain words only"
 
 
-def _find_unsupported_syntax(line: str) -> str:
+def _describe_first_unsupported_syntax(line: str) -> str:
     for first in _FIRST_WORD_RE.findall(line):
         if first in RESERVED_WORDS or first == "[":
             return f"a keyword of the shell (`{first}`)"

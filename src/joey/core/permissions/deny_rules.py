@@ -13,7 +13,7 @@ from joey.core.permissions.hidden_code import (
     find_code_concern,
     find_created_program,
     find_evaluated_code,
-    find_git_alias_concern,
+    find_git_alias_or_setting_concern,
     find_inner_command_lines,
 )
 from joey.core.permissions.policy import Ask, Deny
@@ -38,11 +38,11 @@ from joey.core.permissions.rules import (
 from joey.core.permissions.shell import (
     RESERVED_WORDS,
     Words,
-    find_piped_commands,
-    split_into_parts,
+    find_pipe_receivers,
     split_possible_commands,
+    split_words_into_parts,
     strip_quotes,
-    strip_redirections,
+    strip_quotes_and_redirections,
 )
 from joey.core.text import compile_regex
 
@@ -79,9 +79,9 @@ class DenyRuleChecker(Struct, frozen=True):
         if not any(_can_start_program(words) for words in commands):
             return None
         for words in commands:
-            mentioned = split_into_parts(strip_quotes(words))
+            mentioned = split_words_into_parts(strip_quotes(words))
             for rule in self.deny_rules:
-                if rule.mention_parts and _has_in_order(mentioned, rule.mention_parts):
+                if rule.mention_parts and _has_words_in_order(mentioned, rule.mention_parts):
                     shown = " ".join(words)
                     return Ask(
                         f"`{shown}` names what rule `{rule.text}` denies beside what runs it"
@@ -94,7 +94,7 @@ class DenyRuleChecker(Struct, frozen=True):
             return None
         commands = (
             *split_possible_commands(line),
-            *split_possible_commands(strip_redirections(line)),
+            *split_possible_commands(strip_quotes_and_redirections(line)),
             *split_possible_commands(_BACKTICKS_RE.sub("$", line)),
         )
         if not commands:
@@ -107,7 +107,7 @@ class DenyRuleChecker(Struct, frozen=True):
             doubt = doubt or self._check_prefix(program)
         if doubt is not None:
             return doubt
-        mentioned = {part for words in commands for part in split_into_parts(words)}
+        mentioned = {part for words in commands for part in split_words_into_parts(words)}
         for rule in self.deny_rules:
             if mentioned.intersection((*rule.mention_parts[:1], "-".join(rule.mention_parts))):
                 return Ask(f"the line mentions what rule `{rule.text}` denies and cannot be judged")
@@ -134,7 +134,8 @@ class DenyRuleChecker(Struct, frozen=True):
         """About what the line brings along, and does not name."""
         programs = tuple(words for each in commands if (words := _skip_to_program(each)))
         bare = tuple(
-            _skip_to_program(each) for each in split_possible_commands(strip_redirections(line))
+            _skip_to_program(each)
+            for each in split_possible_commands(strip_quotes_and_redirections(line))
         )
         if (created := find_created_program(line, tuple(filter(None, bare)))) is not None:
             return Ask(f"what is in `{created}` is known only when it runs")
@@ -146,14 +147,14 @@ class DenyRuleChecker(Struct, frozen=True):
             reason = (
                 reason
                 or find_code_concern(words)
-                or (find_git_alias_concern(words) if about_git else None)
+                or (find_git_alias_or_setting_concern(words) if about_git else None)
             )
         return None if reason is None else Ask(reason)
 
     def _check_command(self, words: Words) -> Deny | Ask | None:
         """About one command, by all rules; a refusal counts more than a doubt."""
         compared = normalize_command(words)
-        rest = split_into_parts(strip_quotes(compared[1:]))
+        rest = split_words_into_parts(strip_quotes(compared[1:]))
         started = _find_started_commands(compared)
         if len(started) > _MAX_COMMAND_STARTS:
             return Ask(f"{compared[0]} starts more than can be judged")
@@ -164,7 +165,13 @@ class DenyRuleChecker(Struct, frozen=True):
             outranked = allowed > len(rule.words)
             found = DenyMatch.NONE if outranked else match_deny_rule(compared, rule.words)
             found = max(
-                (found, *(_match_started_command(place, rule.mention_parts) for place in started)),
+                (
+                    found,
+                    *(
+                        _match_started_command(started_words, rule.mention_parts)
+                        for started_words in started
+                    ),
+                ),
                 key=_get_match_rank,
             )
             if found is DenyMatch.CERTAIN:
@@ -175,8 +182,12 @@ class DenyRuleChecker(Struct, frozen=True):
                 )
             if not outranked and _has_rule_prefix(compared, rule, fitting):
                 doubt = doubt or Ask(f"`{' '.join(compared)}` begins like rule `{rule.text}`")
-            mentions = rest if outranked else (*split_into_parts(compared[:1]), *rest)
-            if not doubt and rule.mention_parts and _has_in_order(mentions, rule.mention_parts):
+            mentions = rest if outranked else (*split_words_into_parts(compared[:1]), *rest)
+            if (
+                not doubt
+                and rule.mention_parts
+                and _has_words_in_order(mentions, rule.mention_parts)
+            ):
                 doubt = _check_mention(words, compared, rule)
         return doubt
 
@@ -211,14 +222,16 @@ def _find_started_commands(words: Words) -> list[Words]:
     name = words[0].rstrip(VERSION_CHARACTERS) or words[0]
     if name in COMMAND_RUNNERS or words[0] in COMMAND_RUNNERS:
         return [
-            split_into_parts(words[1:]),
-            split_into_parts(tuple(map(_strip_short_option, words[1:]))),
+            split_words_into_parts(words[1:]),
+            split_words_into_parts(tuple(map(_strip_short_option, words[1:]))),
         ]
     starters = EXEC_ARGUMENTS_BY_PROGRAM.get(name, frozenset())
     positions = [at for at, word in enumerate(words) if at and word.partition("=")[0] in starters]
     if len(positions) > _MAX_COMMAND_STARTS:
         return [()] * len(positions)
-    return [split_into_parts((words[at].partition("=")[2], *words[at + 1 :])) for at in positions]
+    return [
+        split_words_into_parts((words[at].partition("=")[2], *words[at + 1 :])) for at in positions
+    ]
 
 
 def _strip_short_option(word: str) -> str:
@@ -238,7 +251,7 @@ def _can_start_program(words: Words) -> bool:
 
 def _check_piped_input(line: str) -> Ask | None:
     """Text that is made while the line runs may name what is denied."""
-    for words in find_piped_commands(line):
+    for words in find_pipe_receivers(line):
         program = _skip_to_program(words)
         if program and can_execute_input(program):
             shown = " ".join(program)
@@ -291,7 +304,7 @@ def _get_match_rank(found: DenyMatch) -> int:
     return found.value
 
 
-def _has_in_order(words: Words, denied: Words) -> bool:
+def _has_words_in_order(words: Words, denied: Words) -> bool:
     rest = iter(words)
     return "-".join(denied) in words or all(word in rest for word in denied)
 

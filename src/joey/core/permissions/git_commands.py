@@ -167,7 +167,7 @@ _SIGNATURE_FORMAT_RE = "%(G|[(]signature)"
 """To check one, git runs the program that its settings name."""
 
 
-def find_program_argument(words: Words) -> str | None:
+def find_program_running_argument(words: Words) -> str | None:
     """The word of a git command that makes it run a program of the caller's choice, or None."""
     at = 1
     while at < len(words) and words[at].startswith("-"):
@@ -214,7 +214,7 @@ def _find_config_concern(words: Words, granted: int) -> str | None:
     return f"the setting `{words[at]}` may decide what git runs"
 
 
-def list_git_paths(words: Words, granted: int) -> Words:
+def list_git_path_words(words: Words, granted: int) -> Words:
     """The words beyond the rule that may name a file."""
     at = _find_subcommand_index(words)
     if at >= len(words):
@@ -226,7 +226,7 @@ def list_git_paths(words: Words, granted: int) -> Words:
     )
 
 
-def list_git_option_values(words: Words, granted: int) -> Words:
+def list_git_text_option_values(words: Words, granted: int) -> Words:
     """The words beyond the rule that are text because of the option before them."""
     at = _find_subcommand_index(words)
     if at >= len(words):
@@ -291,5 +291,8 @@ def build_git_spec(name: str) -> ProgramSpec:
     operand = "" if name in READ_ONLY_SUBCOMMANDS else f"(?!{_REMOTE_HELPER_URL_RE})"
     text: Literal["", "first"] = "first" if name == "grep" else ""
     return ProgramSpec(
-        options, operand_pattern=operand, unsafe_argument_pattern=refused, text_operands=text
+        options,
+        harmless_operand_pattern=operand,
+        unsafe_argument_pattern=refused,
+        text_operands=text,
     )

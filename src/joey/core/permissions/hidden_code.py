@@ -19,7 +19,7 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from joey.core.permissions.git_commands import find_program_argument
+from joey.core.permissions.git_commands import find_program_running_argument
 from joey.core.permissions.programs import (
     COMMAND_RUNNERS,
     EXEC_ARGUMENTS_BY_PROGRAM,
@@ -38,8 +38,8 @@ from joey.core.permissions.shell import Words, parse_plain_chain, parse_word_set
 from joey.core.permissions.shell_parser import parse_script
 from joey.core.permissions.shell_values import (
     VariableValues,
-    can_condition_evaluate,
-    can_evaluate_arguments,
+    can_builtin_evaluate_arguments,
+    can_condition_run_code,
     iter_assigned_variables,
 )
 from joey.core.permissions.shell_words import (
@@ -82,13 +82,13 @@ class EvaluationKind(Enum):
 
     ARITHMETIC = "evaluates a value as arithmetic"
     BUILTIN = "evaluates its arguments"
-    EXPANSION = "evaluates a value"
-    GIT = "makes git run a program"
-    INPUT = "is code for another shell"
-    PROCESS = "runs commands in a process substitution"
-    PROGRAM = "computes what program it runs"
-    SYNTAX = "is more than can be read"
-    VARIABLE = "decides what else is run"
+    PARAMETER_EXPANSION = "evaluates a value"
+    GIT_PROGRAM = "makes git run a program"
+    INNER_SHELL_CODE = "is code for another shell"
+    PROCESS_SUBSTITUTION = "runs commands in a process substitution"
+    COMPUTED_PROGRAM = "computes what program it runs"
+    UNSUPPORTED_SYNTAX = "is more than can be read"
+    CODE_LOADING_VARIABLE = "decides what else is run"
 
 
 class EvaluatedCode(Struct, frozen=True):
@@ -102,14 +102,14 @@ def find_evaluated_code(line: str) -> EvaluatedCode | None:
 
 
 def _iter_evaluated_code(
-    line: str, around: VariableValues | None, depth: int
+    line: str, outer_values: VariableValues | None, depth: int
 ) -> Iterator[EvaluatedCode]:
     try:
         script = parse_script(line)
     except UnsupportedSyntaxError:
-        yield _build_evaluated_code(EvaluationKind.SYNTAX, line)
+        yield _build_evaluated_code(EvaluationKind.UNSUPPORTED_SYNTAX, line)
         return
-    values = VariableValues(script, around)
+    values = VariableValues(script, outer_values)
     for command in script.commands:
         for name, value in iter_assigned_variables(command.words) if command.words else ():
             values.assignments.setdefault(name, []).append(value)
@@ -118,7 +118,7 @@ def _iter_evaluated_code(
     yield from _iter_unsafe_assignments(script, values)
     for command in script.commands:
         if command.words:
-            yield from _iter_evaluating_commands(command.words, values)
+            yield from _iter_code_in_command(command.words, values)
     yield from _iter_code_for_inner_shells(script, values, depth)
 
 
@@ -126,15 +126,15 @@ def _iter_evaluated_expansions(
     script: ShellScript, values: VariableValues
 ) -> Iterator[EvaluatedCode]:
     for raw in script.process_substitutions:
-        yield _build_evaluated_code(EvaluationKind.PROCESS, raw)
-    for parameter in script.parameters:
+        yield _build_evaluated_code(EvaluationKind.PROCESS_SUBSTITUTION, raw)
+    for parameter in script.indirect_or_transformed_parameters:
         if parameter.is_indirect or parameter.transformation in ("P", "E"):
-            yield _build_evaluated_code(EvaluationKind.EXPANSION, parameter.raw)
+            yield _build_evaluated_code(EvaluationKind.PARAMETER_EXPANSION, parameter.raw)
     for expression in script.arithmetic_expressions:
         if not values.is_pure_arithmetic(expression):
             yield _build_evaluated_code(EvaluationKind.ARITHMETIC, expression.raw)
     for words in script.conditions:
-        if can_condition_evaluate(words, values):
+        if can_condition_run_code(words, values):
             yield _build_evaluated_code(EvaluationKind.ARITHMETIC, _join_raw_words(words))
 
 
@@ -148,7 +148,7 @@ def _iter_unsafe_assignments(
         elif _CODE_LOADING_VARIABLE_RE.fullmatch(name) and not (
             name == "IFS" and _is_ifs_set_only_for_read(script, given)
         ):
-            yield _build_evaluated_code(EvaluationKind.VARIABLE, f"{name}=")
+            yield _build_evaluated_code(EvaluationKind.CODE_LOADING_VARIABLE, f"{name}=")
 
 
 def _is_ifs_set_only_for_read(script: ShellScript, given: list[Word | None]) -> bool:
@@ -159,7 +159,7 @@ def _is_ifs_set_only_for_read(script: ShellScript, given: list[Word | None]) -> 
     )
 
 
-def _iter_evaluating_commands(
+def _iter_code_in_command(
     words: tuple[Word, ...], values: VariableValues
 ) -> Iterator[EvaluatedCode]:
     first, name = words[0], normalize_program_name(words[0].text)
@@ -171,20 +171,24 @@ def _iter_evaluating_commands(
     if first.raw != "[":
         named.append(first)
     if not all(word.is_literal for word in (words if runs else named)):
-        yield _build_evaluated_code(EvaluationKind.PROGRAM, _join_raw_words(words))
-    if name == "git" and (given := find_program_argument(tuple(word.text for word in words))):
-        yield _build_evaluated_code(EvaluationKind.GIT, given.replace(EXPANSION_PLACEHOLDER, "$"))
-    if can_evaluate_arguments(words, values):
+        yield _build_evaluated_code(EvaluationKind.COMPUTED_PROGRAM, _join_raw_words(words))
+    if name == "git" and (
+        given := find_program_running_argument(tuple(word.text for word in words))
+    ):
+        yield _build_evaluated_code(
+            EvaluationKind.GIT_PROGRAM, given.replace(EXPANSION_PLACEHOLDER, "$")
+        )
+    if can_builtin_evaluate_arguments(words, values):
         yield _build_evaluated_code(EvaluationKind.BUILTIN, _join_raw_words(words))
     if name in COMMAND_RUNNERS:
         for word in words[1:]:
             variable, sign, _ = word.text.partition("=")
             if sign and _CODE_LOADING_VARIABLE_RE.fullmatch(variable):
-                yield _build_evaluated_code(EvaluationKind.VARIABLE, f"{variable}=")
+                yield _build_evaluated_code(EvaluationKind.CODE_LOADING_VARIABLE, f"{variable}=")
         if name == "env" and any(
             _ENV_SPLIT_STRING_OPTION_RE.fullmatch(word.text) for word in words[1:]
         ):
-            yield _build_evaluated_code(EvaluationKind.INPUT, _join_raw_words(words))
+            yield _build_evaluated_code(EvaluationKind.INNER_SHELL_CODE, _join_raw_words(words))
 
 
 def _iter_code_for_inner_shells(
@@ -197,23 +201,23 @@ def _iter_code_for_inner_shells(
         shells = _find_shells([command]) if lines else frozenset()
         for text in lines:
             given[text] = given.get(text, frozenset()) | shells
-    for command in filter(_has_here_document, script.commands):
+    for command in filter(_has_here_input, script.commands):
         takers = [command] if _has_own_input(command, script) else script.commands
         shells = _find_shells(takers)
-        for word in command.inputs:
+        for word in command.here_inputs:
             if word.expansions and (shells or any(map(_is_interpreter, takers))):
-                yield _build_evaluated_code(EvaluationKind.INPUT, word.raw)
+                yield _build_evaluated_code(EvaluationKind.INNER_SHELL_CODE, word.raw)
             elif shells:
                 given[word.text] = shells
     if depth >= _MAX_NESTED_SHELLS or len(given) > _MAX_INNER_COMMAND_LINES:
-        yield from (_build_evaluated_code(EvaluationKind.INPUT, text) for text in given)
+        yield from (_build_evaluated_code(EvaluationKind.INNER_SHELL_CODE, text) for text in given)
         return
     for text, shells in given.items():
         yield from _iter_code_in_inner_line(text, shells, values, depth)
 
 
-def _has_here_document(command: SimpleCommand) -> bool:
-    return bool(command.inputs)
+def _has_here_input(command: SimpleCommand) -> bool:
+    return bool(command.here_inputs)
 
 
 def _has_own_input(command: SimpleCommand, script: ShellScript) -> bool:
@@ -239,10 +243,10 @@ def _iter_code_in_inner_line(
     text: str, shells: frozenset[str], values: VariableValues, depth: int
 ) -> Iterator[EvaluatedCode]:
     if shells & _NON_BASH_SHELLS and parse_plain_chain(text) is None:
-        yield _build_evaluated_code(EvaluationKind.INPUT, text)
+        yield _build_evaluated_code(EvaluationKind.INNER_SHELL_CODE, text)
     for found in _iter_evaluated_code(text, values, depth + 1):
         # To a program that is no shell it may be a pattern or a sentence.
-        if found.kind is not EvaluationKind.SYNTAX or shells:
+        if found.kind is not EvaluationKind.UNSUPPORTED_SYNTAX or shells:
             yield found
 
 
@@ -337,7 +341,7 @@ def find_code_concern(words: Words) -> str | None:
     return f"what the code for {name} does is known only when it runs" if hidden else None
 
 
-def find_git_alias_concern(words: Words) -> str | None:
+def find_git_alias_or_setting_concern(words: Words) -> str | None:
     """About a git command of which settings say what it does: an alias, or one given with it."""
     if normalize_program_name(words[0]) != "git":
         return None

@@ -46,7 +46,7 @@ class AllowedHost(Struct, frozen=True):
         return name.endswith(f".{self.name}") if self.is_wildcard else name == self.name
 
     @property
-    def is_local(self) -> bool:
+    def is_local_or_address(self) -> bool:
         """The person means this machine, or an address, and not a name that leads wherever its
         owner wants."""
         return not self.is_wildcard and (

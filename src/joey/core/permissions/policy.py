@@ -106,7 +106,7 @@ __all__ = ["Allow", "Ask", "Decision", "Deny", "decide"]
 
 WORKSPACE_EDITS_TEXT = "edits in this workspace, for this task"
 """What a person may grant a task: changes of files that are neither outside nor protected."""
-_SETTINGS_FIELDS = {
+_FIELD_NAMES_BY_BOUNDARY_SETTING = {
     BoundarySetting.READ_OUTSIDE: "always_allow_read_only_outside_workspace",
     BoundarySetting.WRITE_OUTSIDE: "always_allow_write_outside_workspace",
     BoundarySetting.WRITE_PROTECTED: "always_allow_write_protected",
@@ -146,11 +146,13 @@ def find_missing_boundary_settings(
     missing = [
         each
         for each in BoundarySetting
-        if each in found and not getattr(settings, _SETTINGS_FIELDS[each])
+        if each in found and not getattr(settings, _FIELD_NAMES_BY_BOUNDARY_SETTING[each])
     ]
     if not missing:
         return ()
-    wider = structs.replace(settings, **{_SETTINGS_FIELDS[each]: True for each in missing})
+    wider = structs.replace(
+        settings, **{_FIELD_NAMES_BY_BOUNDARY_SETTING[each]: True for each in missing}
+    )
     return tuple(missing) if isinstance(decide(claims, wider, grammar), Allow) else ()
 
 
@@ -224,7 +226,7 @@ def _judge_write(claim: Claim, settings: Settings, edits_granted: bool) -> Decis
 
 def _get_boundary_switches(claim: Claim, settings: Settings) -> dict[str, bool]:
     return {
-        each.value: getattr(settings, _SETTINGS_FIELDS[each])
+        each.value: getattr(settings, _FIELD_NAMES_BY_BOUNDARY_SETTING[each])
         for each in _iter_boundary_settings(claim)
     }
 
@@ -233,9 +235,9 @@ def _iter_boundary_settings(claim: Claim) -> Iterator[BoundarySetting]:
     path = claim.path
     if path is None:
         return
-    if claim.access is Access.READ and not (path.is_inside or path.is_readable):
+    if claim.access is Access.READ and not (path.is_inside or path.can_read_without_approval):
         yield BoundarySetting.READ_OUTSIDE
-    if claim.access is Access.WRITE and not (path.is_inside or path.is_writable):
+    if claim.access is Access.WRITE and not (path.is_inside or path.can_write_without_approval):
         yield BoundarySetting.WRITE_OUTSIDE
     if claim.access is Access.WRITE and path.is_protected:
         yield BoundarySetting.WRITE_PROTECTED
@@ -349,13 +351,13 @@ def propose_persistent_rule(
 ) -> PersistentRule | None:
     """The rule to offer with a question about these claims; None when there is none."""
     rule = _build_persistent_rule(claims, settings.denied_commands)
-    if rule is None or not enables_only_rule(rule, settings):
+    if rule is None or not would_enable_only_this_rule(rule, settings):
         return None
     spared = isinstance(decide(claims, add_rule(settings, rule), grammar), Allow)
     return rule if spared else None
 
 
-def enables_only_rule(rule: PersistentRule, settings: Settings) -> bool:
+def would_enable_only_this_rule(rule: PersistentRule, settings: Settings) -> bool:
     """A rule needs its switch on, which must not wake up others that slept."""
     if not settings.auto_approval_enabled:
         return False

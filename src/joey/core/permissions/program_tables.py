@@ -77,7 +77,7 @@ READ_ONLY_PROGRAMS: dict[str, ProgramSpec] = {
     "date": ProgramSpec(
         "-I -Idate -Ihours -Iminutes -Is -Iseconds -Ins -R -d= -r: -u --date= --iso-8601"
         " --reference: --rfc-3339= --rfc-email --utc",
-        operand_pattern=r"\+",
+        harmless_operand_pattern=r"\+",
     ),
     "df": ProgramSpec("-a -h -H -i -k -l -m -P -T -t= --total --human-readable --inodes --type="),
     "diff": ProgramSpec(

@@ -15,8 +15,8 @@ from joey.core.permissions.arguments import ProgramSpec, find_argument_concern, 
 from joey.core.permissions.git_commands import (
     find_git_concern,
     is_read_only_git,
-    list_git_option_values,
-    list_git_paths,
+    list_git_path_words,
+    list_git_text_option_values,
 )
 from joey.core.permissions.program_tables import (
     ALWAYS_ASK_SPEC,
@@ -166,7 +166,7 @@ def list_path_words(words: Words, granted: int) -> tuple[str, ...]:
         scripts = find_script_indexes(words)
         return tuple(word for at, word in enumerate(words) if at >= granted and at not in scripts)
     if name == "git":
-        return list_git_paths(words, granted)
+        return list_git_path_words(words, granted)
     spec = _find_spec(name)
     if spec is None:
         return words[granted:]
@@ -174,7 +174,7 @@ def list_path_words(words: Words, granted: int) -> tuple[str, ...]:
     return tuple(item.word for item in arguments if item.word_index >= granted and not item.is_text)
 
 
-def list_option_value_words(words: Words, granted: int) -> tuple[str, ...]:
+def list_text_option_values(words: Words, granted: int) -> tuple[str, ...]:
     """Words beyond the rule that are taken for mere text because of the option before them.
 
     Should another version of the program not take any there, they would be names of files.
@@ -183,7 +183,7 @@ def list_option_value_words(words: Words, granted: int) -> tuple[str, ...]:
     if name in _SCRIPT_CHECKERS:
         return ()
     if name == "git":
-        return list_git_option_values(words, granted)
+        return list_git_text_option_values(words, granted)
     spec = _find_spec(name)
     if spec is None or spec.text_operands == "all":
         return ()
@@ -369,14 +369,14 @@ def find_started_program_index(name: str, words: Words) -> int | None:
     """Which word says what is run; None for a program that is no runner."""
     name = normalize_interpreter_name(name)
     if name in _PACKAGE_LAUNCHERS:
-        return _find_first_operand(words, 1)
+        return _find_first_operand_index(words, 1)
     subcommand_index = 2 if words[1:2] and words[1] in _SUBCOMMAND_GROUPS.get(name, ()) else 1
     if (
         name in _RUN_SUBCOMMANDS
         and words[subcommand_index : subcommand_index + 1]
         and words[subcommand_index] in _RUN_SUBCOMMANDS[name]
     ):
-        return _find_first_operand(words, subcommand_index + 1)
+        return _find_first_operand_index(words, subcommand_index + 1)
     if name not in _SCRIPT_INTERPRETERS:
         return None
     for at, word in enumerate(words[1:], start=1):
@@ -387,6 +387,6 @@ def find_started_program_index(name: str, words: Words) -> int | None:
     return len(words)
 
 
-def _find_first_operand(words: Words, start: int) -> int:
+def _find_first_operand_index(words: Words, start: int) -> int:
     positions = (at for at in range(start, len(words)) if not words[at].startswith("-"))
     return next(positions, len(words))

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from joey.core.permissions.policy import ALLOW_ALL_RULE
 from joey.core.permissions.programs import VERSION_CHARACTERS, normalize_program_name
-from joey.core.permissions.shell import Words, parse_plain_commands, split_into_parts
+from joey.core.permissions.shell import Words, parse_plain_commands, split_words_into_parts
 
 
 class CommandRule(Struct, frozen=True):
@@ -45,7 +45,7 @@ def _parse_allow_rules_cached(texts: tuple[str, ...]) -> CommandRules:
 @lru_cache(maxsize=32)
 def _parse_deny_rules_cached(texts: tuple[str, ...]) -> CommandRules:
     rules = ((text, _parse_deny_rule(text)) for text in texts if text.strip())
-    return tuple(CommandRule(text, words, split_into_parts(words)) for text, words in rules)
+    return tuple(CommandRule(text, words, split_words_into_parts(words)) for text, words in rules)
 
 
 def find_longest_match(words: Words, allowing: CommandRules) -> CommandRule | None:
@@ -136,7 +136,7 @@ def match_deny_rule(words: Words, denied: Words) -> DenyMatch:
     """Both as `named` gives them."""
     if not denied or words[: len(denied)] == denied:
         return DenyMatch.CERTAIN
-    words = _split_program_name(words, denied)
+    words = _normalize_program_spelling(words, denied)
     if not words or words[0] != denied[0]:
         return DenyMatch.NONE
     aliases = _SUBCOMMAND_ALIASES.get(denied[0], {})
@@ -144,37 +144,37 @@ def match_deny_rule(words: Words, denied: Words) -> DenyMatch:
     denied = tuple(aliases.get(word, word) for word in denied)
     named = tuple(word for word in denied[1:] if not word.startswith("-"))
     options = tuple(word for word in denied[1:] if word.startswith("-"))
-    if _is_force_push(words, denied):
+    if _is_denied_force_push(words, denied):
         return _match_operands(words, named)
     return min(
         (_match_operands(words, named), _match_options(words, options)), key=lambda each: each.value
     )
 
 
-def _is_force_push(words: Words, denied: Words) -> bool:
+def _is_denied_force_push(words: Words, denied: Words) -> bool:
     """To git, `+main` is `main` with force."""
     forbids = denied in (("git", "push", "--force"), ("git", "push", "-f"))
     return forbids and any(word.startswith("+") for word in words)
 
 
-def _split_program_name(words: Words, denied: Words) -> Words:
+def _normalize_program_spelling(words: Words, denied: Words) -> Words:
     """`pip3.11` as `pip`, and `git-push` as `git push`."""
     if not words:
         return ()
-    name, wanted = words[0], denied[0]
-    if name != wanted and name.rstrip(VERSION_CHARACTERS) == wanted:
-        return (wanted, *words[1:])
-    rest = name.removeprefix(f"{wanted}-")
+    name, denied_program = words[0], denied[0]
+    if name != denied_program and name.rstrip(VERSION_CHARACTERS) == denied_program:
+        return (denied_program, *words[1:])
+    rest = name.removeprefix(f"{denied_program}-")
     if rest != name and len(denied) > 1 and denied[1] in (rest, rest.partition("-")[0]):
-        return (wanted, *rest.split("-"), *words[1:])
+        return (denied_program, *rest.split("-"), *words[1:])
     return words
 
 
-def _match_operands(words: Words, wanted: Words) -> DenyMatch:
+def _match_operands(words: Words, denied_operands: Words) -> DenyMatch:
     """Whether the words follow each other; options may stand between them, with values."""
     found = DenyMatch.CERTAIN
     at = 1
-    for name in wanted:
+    for name in denied_operands:
         while at < len(words) and words[at] != name:
             is_option = words[at].startswith("-")
             if not is_option and not words[at - 1].startswith("-"):
@@ -191,22 +191,24 @@ def _match_operands(words: Words, wanted: Words) -> DenyMatch:
     return found
 
 
-def _match_options(words: Words, wanted: Words) -> DenyMatch:
+def _match_options(words: Words, denied_options: Words) -> DenyMatch:
     options = [word.partition("=")[0] for word in words[1:] if word.startswith("-")]
-    ways = [_match_option(option, options) for option in wanted]
+    ways = [_match_option(option, options) for option in denied_options]
     return min(ways, key=lambda each: each.value, default=DenyMatch.CERTAIN)
 
 
-def _match_option(wanted: str, options: list[str]) -> DenyMatch:
-    if wanted in options:
+def _match_option(denied_option: str, options: list[str]) -> DenyMatch:
+    if denied_option in options:
         return DenyMatch.CERTAIN
     short = {letter for word in options if word[:2] != "--" for letter in word[1:]}
     long = [word for word in options if word[:2] == "--" and len(word) > len("--")]
     initials = short | {word[2] for word in long}
-    if wanted.startswith("--"):
-        begun = any(wanted.startswith(word) for word in long)
-        is_near = wanted[2:3] in short or any(word.startswith(wanted) for word in long)
+    if denied_option.startswith("--"):
+        begun = any(denied_option.startswith(word) for word in long)
+        is_near = denied_option[2:3] in short or any(
+            word.startswith(denied_option) for word in long
+        )
         return DenyMatch.CERTAIN if begun else DenyMatch.POSSIBLE if is_near else DenyMatch.NONE
-    if short.issuperset(wanted[1:]):
+    if short.issuperset(denied_option[1:]):
         return DenyMatch.CERTAIN
-    return DenyMatch.POSSIBLE if initials.issuperset(wanted[1:]) else DenyMatch.NONE
+    return DenyMatch.POSSIBLE if initials.issuperset(denied_option[1:]) else DenyMatch.NONE

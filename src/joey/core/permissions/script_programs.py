@@ -167,7 +167,7 @@ def is_harmless_awk(script: str) -> bool:
     depth = parens = 0
     while at < len(script):
         token = _AWK_TOKEN_RE.match(script, at)
-        if token is None or not _is_harmless_token(token, depth > 0 and parens == 0):
+        if token is None or not _is_harmless_awk_token(token, depth > 0 and parens == 0):
             return False
         if parens and token["name"] in _AWK_PRINT_STATEMENTS:
             return False  # `for (…; …; print > "x")`
@@ -179,14 +179,14 @@ def is_harmless_awk(script: str) -> bool:
     return depth == parens == 0
 
 
-def _is_harmless_token(token: re.Match[str], may_write: bool) -> bool:
+def _is_harmless_awk_token(token: re.Match[str], may_write: bool) -> bool:
     # Within braces, and not in parentheses, "more than" may send what is printed to a file.
     if token["more"] and may_write:
         return False
-    return not token["name"] or _is_harmless_name(token["name"], bool(token["call"]))
+    return not token["name"] or _is_harmless_awk_name(token["name"], bool(token["call"]))
 
 
-def _is_harmless_name(name: str, is_call: bool) -> bool:
+def _is_harmless_awk_name(name: str, is_call: bool) -> bool:
     if name in _FORBIDDEN_AWK_NAMES:
         return False
     if is_call:

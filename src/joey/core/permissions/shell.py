@@ -88,7 +88,7 @@ def parse_plain_commands(line: str) -> tuple[Words, ...] | None:
     return None if chain is None else tuple(words for _, words in chain)
 
 
-def find_piped_commands(line: str) -> tuple[Words, ...]:
+def find_pipe_receivers(line: str) -> tuple[Words, ...]:
     """The commands of any line that may be given what others write: too many rather than too few.
 
     They are cut like `split_possible_commands`, unless the line is plain.
@@ -96,7 +96,7 @@ def find_piped_commands(line: str) -> tuple[Words, ...]:
     chain = parse_plain_chain(line)
     if chain is not None:
         return tuple(words for joint, words in chain if joint == "|")
-    text = strip_redirections(line)
+    text = strip_quotes_and_redirections(line)
     pipe = _PIPE_RE.search(text)
     if _UNORDERED_INPUT_RE.search(text):
         return split_possible_commands(text)
@@ -111,7 +111,7 @@ def find_piped_commands(line: str) -> tuple[Words, ...]:
     )
 
 
-def strip_redirections(line: str) -> str:
+def strip_quotes_and_redirections(line: str) -> str:
     """Any line without its quotes, and without what goes to files or comes from them."""
     return _REDIRECTION_RE.sub(" ", _QUOTE_CHARACTER_RE.sub("", line))
 
@@ -132,7 +132,7 @@ def strip_quotes(words: Words) -> Words:
     return tuple(_QUOTE_CHARACTER_RE.sub("", word) for word in words)
 
 
-def split_into_parts(words: Words) -> Words:
+def split_words_into_parts(words: Words) -> Words:
     """Everything in the words that might itself be a word to another program, in lower case."""
     return tuple(
         strip_executable_suffix(part.casefold())

@@ -30,7 +30,7 @@ _ASSIGNMENT_RE = compile_regex(rf"({VARIABLE_NAME_PATTERN})(?:(\[)|\+?=)")
 _NAMED_COPROC_RE = compile_regex(
     rf"\s+({VARIABLE_NAME_PATTERN})(?=\s+(?:[{{(]|(?:while|until|for|if|case|select|\[\[)\s))"
 )
-_ARRAY_ELEMENT_TARGET_RE = compile_regex(r"\{\w+\[.*\}", re.DOTALL)
+_ARRAY_ELEMENT_DESCRIPTOR_RE = compile_regex(r"\{\w+\[.*\}", re.DOTALL)
 _CONDITION_OPERATOR_RE = compile_regex(r"[()|&;]|[<>](?!\()")
 _CASE_CLAUSE_END_RE = compile_regex(r";;&|;;|;&")
 _TRANSPARENT_KEYWORDS = parse_word_set("if then elif else fi while until do done { } ! time -p --")
@@ -58,28 +58,28 @@ class _HereDocument(Struct, frozen=True):
 class _ScriptParser(WordParser):
     def __init__(self, text: str, script: ShellScript, depth: int) -> None:
         super().__init__(text, script, depth)
-        self._pending_documents: list[_HereDocument] = []
+        self._pending_here_documents: list[_HereDocument] = []
 
     def parse_commands(self, until: str = "") -> None:
         """Read up to the end of the text, or to `until`: `)`, or the `;;` of a clause."""
-        start, outer = self._position, self._pending_documents
-        self._pending_documents = []
+        start, outer = self._position, self._pending_here_documents
+        self._pending_here_documents = []
         with self._enter_nesting():
             while not self._consume_end(until):
                 if self._peek() == "\n":
                     self._position += 1
                     self._read_here_documents()
                 elif self._peek() == "(":
-                    self._parse_subshell()
+                    self._parse_subshell_or_arithmetic()
                 elif self._peek() in ";|" or (self._peek() == "&" and self._peek(1) != ">"):
                     self._position += 1
                 else:
                     self._parse_command()
         is_split = outer and "\n" in self._text[start : self._position]
-        if until and (self._pending_documents or is_split):
+        if until and (self._pending_here_documents or is_split):
             # which line a here-document begins at depends on the version
             raise UnsupportedSyntaxError
-        self._pending_documents = outer
+        self._pending_here_documents = outer
 
     def _consume_end(self, until: str) -> bool:
         self._skip_blanks()
@@ -102,7 +102,7 @@ class _ScriptParser(WordParser):
                 continue
             char = self._peek()
             if char == "(":
-                self._parse_function(words)
+                self._parse_function_header(words)
                 return
             if char in ("", "\n", ";", "|", "&", ")"):
                 break
@@ -110,7 +110,7 @@ class _ScriptParser(WordParser):
                 assigned.append(name)
                 continue
             word = self._parse_word()
-            if self._peek() in ("<", ">") and _ARRAY_ELEMENT_TARGET_RE.fullmatch(word.raw):
+            if self._peek() in ("<", ">") and _ARRAY_ELEMENT_DESCRIPTOR_RE.fullmatch(word.raw):
                 raise UnsupportedSyntaxError  # where a descriptor goes: `{a[x]}>out`
             if not words and not assigned and self._parse_keyword(word.raw):
                 return
@@ -129,7 +129,7 @@ class _ScriptParser(WordParser):
                 self._script.function_names.append(self._parse_word().text)
                 self._skip_blanks()
                 if self._peek() == "(":
-                    self._consume_parentheses()
+                    self._consume_empty_parentheses()
             case "coproc":
                 if found := _NAMED_COPROC_RE.match(self._text, self._position):
                     self._script.add_assignment(found[1], None)
@@ -147,7 +147,7 @@ class _ScriptParser(WordParser):
             self._parse_arithmetic("))")
             return
         name = self._parse_word().text
-        self._skip_lines()
+        self._skip_blanks_and_newlines()
         if not self._is_at_keyword("in"):
             self._script.add_assignment(name, None)
             return
@@ -160,10 +160,10 @@ class _ScriptParser(WordParser):
     def _parse_case(self) -> None:
         self._skip_blanks()
         self._parse_word()
-        self._skip_lines()
+        self._skip_blanks_and_newlines()
         self._expect("in")
         while True:
-            self._skip_lines()
+            self._skip_blanks_and_newlines()
             if self._is_at_keyword("esac"):
                 self._expect("esac")
                 return
@@ -187,7 +187,7 @@ class _ScriptParser(WordParser):
     def _parse_condition(self) -> None:
         words: list[Word] = []
         while True:
-            self._skip_lines()
+            self._skip_blanks_and_newlines()
             if found := _CONDITION_OPERATOR_RE.match(self._text, self._position):
                 self._position = found.end()
                 continue
@@ -197,7 +197,7 @@ class _ScriptParser(WordParser):
             words.append(word)
         self._script.conditions.append(tuple(words))
 
-    def _parse_subshell(self) -> None:
+    def _parse_subshell_or_arithmetic(self) -> None:
         """A subshell, or an arithmetic command."""
         if self._starts_with("(("):
             self._position += 2
@@ -206,13 +206,13 @@ class _ScriptParser(WordParser):
             self._position += 1
             self.parse_commands(")")
 
-    def _parse_function(self, words: list[Word]) -> None:
+    def _parse_function_header(self, words: list[Word]) -> None:
         if len(words) != 1:
             raise UnsupportedSyntaxError
-        self._consume_parentheses()
+        self._consume_empty_parentheses()
         self._script.function_names.append(words[0].text)
 
-    def _consume_parentheses(self) -> None:
+    def _consume_empty_parentheses(self) -> None:
         self._expect("(")
         self._skip_blanks()
         self._expect(")")
@@ -249,13 +249,13 @@ class _ScriptParser(WordParser):
             if target.expansions:
                 raise UnsupportedSyntaxError
             is_quoted = target.raw != target.text
-            self._pending_documents.append(
+            self._pending_here_documents.append(
                 _HereDocument(target.text, operator == "<<-", is_quoted, inputs)
             )
         return True
 
     def _read_here_documents(self) -> None:
-        documents, self._pending_documents = self._pending_documents, []
+        documents, self._pending_here_documents = self._pending_here_documents, []
         for document in documents:
             lines: list[str] = []
             while self._position < len(self._text):
@@ -285,10 +285,10 @@ class _ScriptParser(WordParser):
         at = self._position + len(word)
         return self._starts_with(word) and self._text[at : at + 1] in ("", *" \t\n;&|()<>")
 
-    def _skip_lines(self) -> None:
+    def _skip_blanks_and_newlines(self) -> None:
         self._skip_blanks()
         while self._peek() == "\n":
-            if self._pending_documents:
+            if self._pending_here_documents:
                 raise UnsupportedSyntaxError
             self._position += 1
             self._skip_blanks()

@@ -30,7 +30,7 @@ _NUMBER_RE = compile_regex(rf"[-+]?[0-9{EXPANSION_PLACEHOLDER}]+")
 _BRACE_RANGE_RE = compile_regex(r"\{-?\d+\.\.-?\d+(\.\.-?\d+)?\}")
 _PLAIN_VALUE_RE = compile_regex(r"([\w./:,+@=^][\w./:,+@=^-]*)?")
 """No blank that would split it, no syntax, and not an option."""
-_COUNTING_COMMAND_RE = compile_regex(
+_NUMBER_PRINTING_COMMAND_RE = compile_regex(
     r"seq( +-?\d+)+|date \+%s|nproc|wc -[lwcm] *(< *)?[\w./-]+|echo +-?\d+|(?P<last>wc -[lwcm])"
 )
 _COMMAND_SYNTAX_RE = compile_regex(r"[;&\n()`<>]")
@@ -50,16 +50,16 @@ _MAX_VARIABLES = 200
 
 
 class VariableValues:
-    """What the variables of a script may hold, with those of the script `around` it."""
+    """What the variables of a script may hold, with those of the script `outer_values` it."""
 
-    def __init__(self, script: ShellScript, around: VariableValues | None) -> None:
-        inherited = around.assignments if around else {}
+    def __init__(self, script: ShellScript, outer_values: VariableValues | None) -> None:
+        inherited = outer_values.assignments if outer_values else {}
         names = {*script.assignments, *inherited}
         self.assignments: dict[str, list[Word | None]] = {
             name: [*inherited.get(name, ()), *script.assignments.get(name, ())] for name in names
         }
         self._has_functions: bool = bool(
-            script.function_names or (around and around._has_functions)
+            script.function_names or (outer_values and outer_values._has_functions)
         )
         self._numeric_variables: set[str] = set()
 
@@ -86,13 +86,13 @@ class VariableValues:
                 return True
             case ExpansionKind.PARAMETER:
                 return self._is_numeric_variable(expansion.parameter_name)
-            case ExpansionKind.ELEMENT:
+            case ExpansionKind.ARRAY_ELEMENT:
                 return (
                     expansion.parameter_name == "PIPESTATUS"
                     and "PIPESTATUS" not in self.assignments
                 )
             case ExpansionKind.COMMAND:
-                return not self._has_functions and _is_counting_substitution(expansion.raw)
+                return not self._has_functions and _is_number_printing_substitution(expansion.raw)
         return False
 
     def _is_numeric_variable(self, name: str) -> bool:
@@ -134,11 +134,11 @@ def _is_set_by_shell(name: str) -> bool:
     return name in _SHELL_SET_VARIABLES or _SHELL_SET_PARAMETER_RE.fullmatch(name) is not None
 
 
-def _is_counting_substitution(substitution: str) -> bool:
+def _is_number_printing_substitution(substitution: str) -> bool:
     """Whether commands print a number and nothing else: `$(ls | wc -l)`."""
     inner = substitution[2:-1] if substitution.startswith("$(") else substitution[1:-1]
     *before, last = (part.strip() for part in inner.split("|"))
-    found = _COUNTING_COMMAND_RE.fullmatch(last)
+    found = _NUMBER_PRINTING_COMMAND_RE.fullmatch(last)
     if found is None or not all(before) or any(map(_COMMAND_SYNTAX_RE.search, before)):
         return False
     return bool(before) or found["last"] is None
@@ -153,29 +153,31 @@ _COMPARISON_OPERATORS = parse_word_set("= == != < > =~ -eq -ne -lt -le -gt -ge -
 _ARITHMETIC_COMPARISON_OPERATORS = parse_word_set("-eq -ne -lt -le -gt -ge")
 _VARIABLE_TEST_OPERATORS = parse_word_set("-v -R")
 _HARMLESS_TRAP_ARGUMENTS = ("", "-", "-l", "-p")
-_LITERAL_END_RE = compile_regex(rf"[^\]{EXPANSION_PLACEHOLDER}]\Z")
+_LITERAL_NON_BRACKET_END_RE = compile_regex(rf"[^\]{EXPANSION_PLACEHOLDER}]\Z")
 _NON_NAME_CHARACTER_RE = compile_regex(rf"[^\w{EXPANSION_PLACEHOLDER}-]")
 
 
-def can_evaluate_arguments(words: ParsedWords, values: VariableValues) -> bool:
+def can_builtin_evaluate_arguments(words: ParsedWords, values: VariableValues) -> bool:
     """Whether a command, as the shell carries it out, may evaluate what it is given."""
     name, arguments = normalize_program_name(words[0].text), words[1:]
     match name:
         case "command" | "builtin":
-            return _can_wrapped_command_evaluate(arguments, values)
+            return _can_wrapped_builtin_evaluate_arguments(arguments, values)
         case "eval" | "let" | "alias" | "bind" | "compgen" | "complete" | "enable" | "fc":
             return bool(arguments)
         case "trap":
             return bool(arguments) and not _is_literal_in(arguments[0], _HARMLESS_TRAP_ARGUMENTS)
         case "hash":
-            return _has_option(arguments, "p")
+            return _may_have_option(arguments, "p")
         case "jobs":
-            return _has_option(arguments, "x")
+            return _may_have_option(arguments, "x")
         case "set":
             options = tuple(takewhile(lambda word: word.text != "--", arguments))
-            return _has_option(options, "k") or _has_literal(options, ("keyword", "history"))
+            return _may_have_option(options, "k") or _has_literal(options, ("keyword", "history"))
         case "mapfile" | "readarray":
-            return _has_option(arguments, "C") or not all(word.is_literal for word in arguments)
+            return _may_have_option(arguments, "C") or not all(
+                word.is_literal for word in arguments
+            )
         case "getopts":
             return not all(map(_has_no_subscript, arguments[:2]))
         case "read":
@@ -185,15 +187,15 @@ def can_evaluate_arguments(words: ParsedWords, values: VariableValues) -> bool:
                 _has_no_subscript(word) or values.is_numeric_word(word) for word in arguments
             )
         case "unset":
-            return not all(_is_variable_name(word) for word in arguments)
+            return not all(_is_variable_name_or_option(word) for word in arguments)
         case "printf":
-            return _can_printf_store(arguments, values)
+            return _can_printf_set_variable(arguments, values)
         case "test" | "[":
             return _can_test_read_variable(arguments, values)
-    return name in _DECLARATION_BUILTINS and _can_declaration_evaluate(words, values)
+    return name in _DECLARATION_BUILTINS and _can_declaration_evaluate_arguments(words, values)
 
 
-def can_condition_evaluate(words: ParsedWords, values: VariableValues) -> bool:
+def can_condition_run_code(words: ParsedWords, values: VariableValues) -> bool:
     """Whether `[[ … ]]` with these words does arithmetic on unknown values, or reads a variable
     that is named by one."""
     for at, word in enumerate(words):
@@ -203,7 +205,7 @@ def can_condition_evaluate(words: ParsedWords, values: VariableValues) -> bool:
         ):
             return True
         if word.text in _VARIABLE_TEST_OPERATORS and not all(
-            map(_is_variable_name, words[at + 1 : at + 2])
+            map(_is_variable_name_or_option, words[at + 1 : at + 2])
         ):
             return True
     return False
@@ -229,13 +231,13 @@ def iter_assigned_variables(words: ParsedWords) -> Iterator[tuple[str, Word | No
                 yield word.text, None
 
 
-def _can_wrapped_command_evaluate(arguments: ParsedWords, values: VariableValues) -> bool:
+def _can_wrapped_builtin_evaluate_arguments(arguments: ParsedWords, values: VariableValues) -> bool:
     at = 0
     while at < len(arguments) and arguments[at].text.startswith("-"):
         if arguments[at].text in ("-v", "-V"):
             return False
         at += 1
-    return at < len(arguments) and can_evaluate_arguments(arguments[at:], values)
+    return at < len(arguments) and can_builtin_evaluate_arguments(arguments[at:], values)
 
 
 def _is_literal_in(word: Word, texts: tuple[str, ...]) -> bool:
@@ -246,14 +248,14 @@ def _has_literal(words: ParsedWords, texts: tuple[str, ...]) -> bool:
     return any(_is_literal_in(word, texts) for word in words)
 
 
-def _has_option(words: ParsedWords, letter: str) -> bool:
+def _may_have_option(words: ParsedWords, letter: str) -> bool:
     """Also where it cannot be told."""
     return any(
         not word.is_literal or (word.text.startswith("-") and letter in word.text) for word in words
     )
 
 
-def _is_variable_name(word: Word) -> bool:
+def _is_variable_name_or_option(word: Word) -> bool:
     """Also an option of the command."""
     is_option = word.text.startswith("-") and "[" not in word.text
     return word.is_literal and (is_option or _IDENTIFIER_RE.fullmatch(word.text) is not None)
@@ -263,7 +265,7 @@ def _has_no_subscript(word: Word) -> bool:
     return word.is_literal and "[" not in word.text
 
 
-def _can_declaration_evaluate(words: ParsedWords, values: VariableValues) -> bool:
+def _can_declaration_evaluate_arguments(words: ParsedWords, values: VariableValues) -> bool:
     """Whether a declaration computes a name, or a value that it evaluates."""
     name = normalize_program_name(words[0].text)
     for word in words[1:]:
@@ -272,14 +274,14 @@ def _can_declaration_evaluate(words: ParsedWords, values: VariableValues) -> boo
             if evaluating or not word.is_literal:
                 return True
         elif not _ASSIGNMENT_RE.match(word.text):
-            if not _is_variable_name(word):
+            if not _is_variable_name_or_option(word):
                 return True
         elif words[0].raw != name and any(not each.is_quoted for each in word.expansions):
             return True  # only where bash sees the builtin's name is a value not split
     return False
 
 
-def _can_printf_store(arguments: ParsedWords, values: VariableValues) -> bool:
+def _can_printf_set_variable(arguments: ParsedWords, values: VariableValues) -> bool:
     """Whether printf has the option `-v`, or may have."""
     if not arguments:
         return False
@@ -293,7 +295,9 @@ def _can_printf_store(arguments: ParsedWords, values: VariableValues) -> bool:
     ):
         return False
     splits = any(not each.is_quoted for each in first.expansions)
-    is_format = _LITERAL_END_RE.search(first.text) and _NON_NAME_CHARACTER_RE.search(first.text)
+    is_format = _LITERAL_NON_BRACKET_END_RE.search(first.text) and _NON_NAME_CHARACTER_RE.search(
+        first.text
+    )
     return splits or (len(arguments) > 1 and not is_format)
 
 
@@ -307,7 +311,7 @@ def _can_test_read_variable(arguments: ParsedWords, values: VariableValues) -> b
     while words and _is_literal_in(words[0], ("!",)):
         words = words[1:]
     for at, word in enumerate(words[:-1]):
-        if word.text in _VARIABLE_TEST_OPERATORS and not _is_variable_name(words[at + 1]):
+        if word.text in _VARIABLE_TEST_OPERATORS and not _is_variable_name_or_option(words[at + 1]):
             return True
     if all(
         word.is_literal or all(map(values.is_harmless_expansion, word.expansions)) for word in words

@@ -24,7 +24,7 @@ class ExpansionKind(Enum):
     """What an expansion gives."""
 
     PARAMETER = "the value of a variable"
-    ELEMENT = "an element of an array"
+    ARRAY_ELEMENT = "an element of an array"
     NUMBER = "the result of arithmetic, or a length"
     COMMAND = "the output of commands"
     OTHER = "anything else"
@@ -54,12 +54,12 @@ class SimpleCommand(Struct, frozen=True):
     words: tuple[Word, ...]
     assigned_variables: tuple[str, ...]
     """Variables that are set before its words."""
-    inputs: list[Word]
+    here_inputs: list[Word]
     """Its here-documents and here-strings. Those of a group of commands are a command of their own,
     without words."""
 
 
-class ParameterExpansion(Struct, frozen=True):
+class IndirectOrTransformedParameter(Struct, frozen=True):
     """A parameter expansion that does more than give a value."""
 
     raw: str
@@ -74,7 +74,9 @@ class ShellScript(Struct):
     """The words between `[[` and `]]`."""
     arithmetic_expressions: list[Word] = field(default_factory=list)
     """Expressions, subscripts and offsets."""
-    parameters: list[ParameterExpansion] = field(default_factory=list)
+    indirect_or_transformed_parameters: list[IndirectOrTransformedParameter] = field(
+        default_factory=list
+    )
     process_substitutions: list[str] = field(default_factory=list)
     assignments: dict[str, list[Word | None]] = field(default_factory=dict)
     """By variable, each value that it is given; None for one that the script does not spell out."""
@@ -100,7 +102,7 @@ _NAME_LISTING_RE = compile_regex(r"[@*](?=\})")
 _ANSI_C_QUOTE_RE = compile_regex(r"\$'(?:[^'\\]|\\.)*'", re.DOTALL)
 _BACKTICKS_RE = compile_regex(r"`((?:[^`\\]|\\.)*)`", re.DOTALL)
 _BACKTICK_ESCAPE_RE = compile_regex(r"\\([$`\\])")
-_BLANKS_RE = compile_regex(r"(?:[ \t]|\\\n)*(?:#[^\n]*)?")
+_BLANKS_AND_COMMENT_RE = compile_regex(r"(?:[ \t]|\\\n)*(?:#[^\n]*)?")
 
 
 class UnsupportedSyntaxError(Exception):
@@ -137,7 +139,7 @@ class WordParser(ABC):
         """Read commands up to the end of the text, or to `until`."""
 
     @abstractmethod
-    def _skip_lines(self) -> None:
+    def _skip_blanks_and_newlines(self) -> None:
         """Skip blanks, comments and line breaks."""
 
     def parse_here_document(self) -> Word:
@@ -178,7 +180,7 @@ class WordParser(ABC):
     def _parse_array(self) -> None:
         self._expect("(")
         while True:
-            self._skip_lines()
+            self._skip_blanks_and_newlines()
             if self._peek() == ")":
                 self._position += 1
                 return
@@ -300,7 +302,7 @@ class WordParser(ABC):
         name, kind = found["name"], ExpansionKind.PARAMETER
         if self._peek() == "[":
             self._position += 1
-            kind = ExpansionKind.ELEMENT
+            kind = ExpansionKind.ARRAY_ELEMENT
             subscript = self._parse_subscript()
             lists = subscript in ("@", "*") and self._peek() == "}"
         else:
@@ -319,7 +321,9 @@ class WordParser(ABC):
         self._expect("}")
         raw = self._text[start : self._position]
         if indirect or transformation:
-            self._script.parameters.append(ParameterExpansion(raw, indirect, transformation))
+            self._script.indirect_or_transformed_parameters.append(
+                IndirectOrTransformedParameter(raw, indirect, transformation)
+            )
         if found["length"]:
             return ExpansionKind.NUMBER, ""
         return (ExpansionKind.OTHER if found["indirect"] else kind), name
@@ -401,7 +405,7 @@ class WordParser(ABC):
         self._position += len(text)
 
     def _skip_blanks(self) -> None:
-        if found := _BLANKS_RE.match(self._text, self._position):
+        if found := _BLANKS_AND_COMMENT_RE.match(self._text, self._position):
             self._position = found.end()
 
     @contextmanager

@@ -80,7 +80,7 @@ def build_environment_details(  # noqa: PLR0913 (one argument per fact, all by n
     return f"{OPENING_TAG}\n{body}\n{CLOSING_TAG}"
 
 
-def strip_environment(blocks: Iterable[BlockT]) -> tuple[BlockT, ...]:
+def strip_environment_details(blocks: Iterable[BlockT]) -> tuple[BlockT, ...]:
     """The blocks without stale environment details; a fresh one goes with each request."""
     return tuple(block for block in blocks if not _is_environment_block(block))
 

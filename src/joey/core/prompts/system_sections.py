@@ -117,7 +117,9 @@ def render_mcp_servers(servers: Sequence[McpServer]) -> str:
 
 
 def _render_server(server: McpServer) -> str:
-    parts = [f"## {server.name}" + (f" (`{server.command}`)" if server.command else "")]
+    parts = [
+        f"## {server.name}" + (f" (`{server.command_or_url}`)" if server.command_or_url else "")
+    ]
     if server.instructions.strip():
         parts.append(f"### Instructions\n{server.instructions.strip()}")
     if server.enabled_tools:
@@ -228,7 +230,7 @@ def _render_ignored_patterns(patterns: str) -> str:
     )
 
 
-_SKILL_PROCEDURE = """\
+_SKILL_INSTRUCTIONS_TEMPLATE = """\
 A skill is a set of instructions for one kind of work, written by the user or the project. Only \
 its name and purpose are shown here. Before you begin with a request, and again when the work \
 turns to something new, compare it with these purposes. If one of them clearly fits, {fetch}, \
@@ -245,7 +247,9 @@ def render_skills(skills: Sequence[Skill], names: frozenset[str]) -> str:
         return ""
     listed = "\n".join(map(_render_skill, skills))
     index = f"<available_skills>\n{listed}\n</available_skills>"
-    return "\n\n".join(["AVAILABLE SKILLS", index, _SKILL_PROCEDURE.format(fetch=fetch)])
+    return "\n\n".join(
+        ["AVAILABLE SKILLS", index, _SKILL_INSTRUCTIONS_TEMPLATE.format(fetch=fetch)]
+    )
 
 
 def _describe_skill_fetch(names: frozenset[str]) -> str:

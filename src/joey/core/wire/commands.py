@@ -131,7 +131,7 @@ class TaskNeed(StrEnum):
 class CommandSpec(Struct, frozen=True):
     name: str
     arguments_type: type[Struct]
-    data_type: type[Struct]
+    response_data_type: type[Struct]
     task_need: TaskNeed
 
 
@@ -481,7 +481,7 @@ COMMANDS: dict[str, CommandSpec] = {
 ORIGINAL_COMMANDS = tuple(name for name, *_ in _ORIGINAL_SPECS)
 
 
-def get_data_type(command_name: str) -> type[Struct]:
+def get_response_data_type(command_name: str) -> type[Struct]:
     """What a successful response to this command carries."""
     match command_name:
         case "welcome":
@@ -489,7 +489,7 @@ def get_data_type(command_name: str) -> type[Struct]:
         case "auth":
             return Done
         case _:
-            return COMMANDS[command_name].data_type
+            return COMMANDS[command_name].response_data_type
 
 
 def decode_response_data(command_name: str, data: Any) -> Any:
@@ -498,4 +498,4 @@ def decode_response_data(command_name: str, data: Any) -> Any:
     Raises:
         msgspec.ValidationError
     """
-    return msgspec.convert(data, get_data_type(command_name))
+    return msgspec.convert(data, get_response_data_type(command_name))

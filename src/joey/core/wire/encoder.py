@@ -84,12 +84,12 @@ class FrameEncoder:
         self.task_id = task_id
         self.ui = UiHistory()
         self.projection = TaskProjection()
-        self.seq = 0
+        self.last_seq = 0
         """The last record that was told."""
-        self._pending_created: TaskCreated | None = None
-        self._delegated_calls: dict[str, str] = {}
+        self._pending_created_event: TaskCreated | None = None
+        self._subtask_by_call: dict[str, str] = {}
         """Calls that subtasks work on, each with its subtask."""
-        self._returned_subtasks: list[str] = []
+        self._returned_subtask_ids: list[str] = []
         """Subtasks whose results are there, while the task still waits for others."""
         self._branch = BranchTracker()
 
@@ -97,7 +97,7 @@ class FrameEncoder:
         """The frames of a durable event."""
         if type(event) in TRANSIENT_EVENTS:
             raise ValueError(f"{type(event).__name__} is not durable")
-        before, self.seq = self.seq, seq
+        before, self.last_seq = self.last_seq, seq
         durable: Durable = event  # type: ignore[assignment]
         self.projection.ledger.apply(durable)
         path = self._branch.add(Record(seq, durable))
@@ -125,7 +125,9 @@ class FrameEncoder:
         for record in path:
             facts.apply_branch_event(record.event)
             self.ui.apply(record.event)
-        self._delegated_calls = {child.call_id: name for name, child in facts.children.items()}
+        self._subtask_by_call = {
+            child.call_id: name for name, child in facts.spawned_subtasks.items()
+        }
         rows = {get_ts(row): row for row in self.ui.rows}
         removed = tuple(ts for ts in known if ts not in rows)
         last = max(rows, default=None)
@@ -150,12 +152,12 @@ class FrameEncoder:
         """A row as it looks now; None when it is gone."""
         if self.ui.get_row(change.ts) is None:
             return None
-        return self._build_frame(*self._build_message_payload(change), self.seq)
+        return self._build_frame(*self._build_message_payload(change), self.last_seq)
 
     def encode_open_rows(self) -> list[EventFrame]:
         """The rows that still grow, as they look now."""
         return [
-            self._build_frame(*self._build_message_payload(RowChange("updated", ts)), self.seq)
+            self._build_frame(*self._build_message_payload(RowChange("updated", ts)), self.last_seq)
             for ts in self.ui.open_row_timestamps
         ]
 
@@ -163,7 +165,7 @@ class FrameEncoder:
         payload = CountdownPayload(
             seconds=event.seconds, message=event.message, attempt=event.attempt
         )
-        return self._build_frame("countdown", payload, self.seq)
+        return self._build_frame("countdown", payload, self.last_seq)
 
     def _build_frame(self, name: str, payload: Struct, seq: int) -> EventFrame:
         return EventFrame(event_name=name, task_id=self.task_id, payload=payload, seq=seq)
@@ -176,10 +178,10 @@ class FrameEncoder:
         match event:
             case TaskCreated():
                 # It is told with its title, which the next record brings.
-                self._pending_created = event
-            case UserMessage(is_first=True) if self._pending_created is not None:
+                self._pending_created_event = event
+            case UserMessage(is_first=True) if self._pending_created_event is not None:
                 yield "taskCreated", build_created_payload(self.projection)
-                self._pending_created = None
+                self._pending_created_event = None
             case TaskImported():
                 yield "taskCreated", build_created_payload(self.projection)
             case UserMessage():
@@ -193,7 +195,9 @@ class FrameEncoder:
                 yield (
                     "taskAskResponded",
                     AskRespondedPayload(
-                        ask_ts=event.ask_ts, response=event.answer.response.value, by=event.by
+                        ask_ts=event.ask_ts,
+                        response=event.answer.response.value,
+                        by=event.answered_by,
                     ),
                 )
                 yield "taskActive", Empty()
@@ -253,7 +257,7 @@ class FrameEncoder:
     ) -> Iterator[NamedPayload]:
         match event:
             case SubtaskSpawned(child_id=child_id):
-                self._delegated_calls[event.call_id] = child_id
+                self._subtask_by_call[event.call_id] = child_id
                 yield "taskSpawned", SpawnedPayload(child_task_id=child_id)
             case TaskPaused(child_ids=child_ids):
                 yield "taskPaused", PausedPayload(child_task_ids=child_ids)
@@ -264,13 +268,13 @@ class FrameEncoder:
                     "taskDelegationCompleted",
                     DelegationCompletedPayload(child_task_id=child_id, summary=summary),
                 )
-            case ToolFinished(call_id=call_id) if call_id in self._delegated_calls:
-                self._returned_subtasks.append(self._delegated_calls.pop(call_id))
+            case ToolFinished(call_id=call_id) if call_id in self._subtask_by_call:
+                self._returned_subtask_ids.append(self._subtask_by_call.pop(call_id))
             case TaskUnpaused():
                 yield "taskUnpaused", Empty()
-                for child_id in self._returned_subtasks:
+                for child_id in self._returned_subtask_ids:
                     yield "taskDelegationResumed", DelegationPayload(child_task_id=child_id)
-                self._returned_subtasks.clear()
+                self._returned_subtask_ids.clear()
                 yield "taskActive", Empty()
 
 
@@ -280,7 +284,7 @@ def build_created_payload(facts: TaskProjection) -> CreatedPayload:
         workspace=facts.workspace,
         mode=facts.mode,
         title=facts.title[:200],
-        protocol=facts.protocol.value,
+        protocol=facts.tool_protocol.value,
         profile=facts.route.profile,
         model=facts.route.model,
         parent_id=facts.parent_id,
@@ -291,7 +295,7 @@ def list_queued_messages(facts: TaskProjection) -> tuple[QueuedMessage, ...]:
     """Words that the model has not heard yet."""
     return tuple(
         QueuedMessage(id=m.id, text=m.text, timestamp=m.ts, images=m.images)
-        for m in facts.queue.values()
+        for m in facts.queued_messages.values()
     )
 
 
@@ -332,7 +336,7 @@ class ReplayNormalizer:
             self._seen_rows.difference_update(payload.removed)
         if not isinstance(payload, MessagePayload):
             return frame
-        ts = get_row_ts(payload)
+        ts = get_payload_row_ts(payload)
         action: Literal["created", "updated"] = "updated" if ts in self._seen_rows else "created"
         self._seen_rows.add(ts)
         if action == payload.action:
@@ -340,6 +344,6 @@ class ReplayNormalizer:
         return structs.replace(frame, payload=structs.replace(payload, action=action))
 
 
-def get_row_ts(payload: MessagePayload) -> int:
+def get_payload_row_ts(payload: MessagePayload) -> int:
     row = payload.message
     return int(row["ts"]) if isinstance(row, dict) else int(row.ts)

@@ -178,10 +178,10 @@ def _parse_client_frame(value: dict[str, Any]) -> ParsedCommand | AuthFrame | Wi
         return WireError(
             ErrorCode.INVALID_COMMAND, f"There is no command '{name[:100]}'.", request_id, name
         )
-    return _check_command(frame, kind)
+    return _parse_command(frame, kind)
 
 
-def _check_command(frame: CommandFrame, kind: CommandSpec) -> ParsedCommand | WireError:
+def _parse_command(frame: CommandFrame, kind: CommandSpec) -> ParsedCommand | WireError:
     given = frame.arguments or {}
     named = [frame.task_id]
     try:
@@ -189,19 +189,23 @@ def _check_command(frame: CommandFrame, kind: CommandSpec) -> ParsedCommand | Wi
             named.append(msgspec.convert(given, TaskArgument).task_id)
         arguments = msgspec.convert(given, kind.arguments_type)
     except msgspec.ValidationError as error:
-        return _build_invalid_error(frame, _format_validation_error(error, "arguments."))
+        return _build_parameter_error(frame, _format_validation_error(error, "arguments."))
     ids = {each.removeprefix("task_") for each in named if each is not UNSET}
     if "" in ids:
-        return _build_invalid_error(frame, "`taskId` is only a prefix: an id must follow `task_`.")
+        return _build_parameter_error(
+            frame, "`taskId` is only a prefix: an id must follow `task_`."
+        )
     if len(ids) > 1:
-        return _build_invalid_error(frame, "`taskId` and `arguments.taskId` name different tasks.")
+        return _build_parameter_error(
+            frame, "`taskId` and `arguments.taskId` name different tasks."
+        )
     if kind.task_need is TaskNeed.NAMED and not ids:
-        return _build_invalid_error(frame, "`taskId` is missing: this command is about one task.")
+        return _build_parameter_error(frame, "`taskId` is missing: this command is about one task.")
     task_id = next(iter(ids), None) if kind.task_need is not TaskNeed.NONE else None
     return ParsedCommand(kind, frame.request_id, task_id, arguments)
 
 
-def _build_invalid_error(frame: CommandFrame, message: str) -> WireError:
+def _build_parameter_error(frame: CommandFrame, message: str) -> WireError:
     return WireError(ErrorCode.INVALID_PARAMETER, message, frame.request_id, frame.command_name)
 
 

@@ -25,7 +25,10 @@ def build_wire_schema() -> Schema:
     """One document: a frame is anything that `oneOf` lists; each shape has a name in `$defs`."""
     kinds = list(COMMANDS.values())
     types: list[Any] = [Row, AuthFrame, Welcome]
-    types += [*(kind.arguments_type for kind in kinds), *(kind.data_type for kind in kinds)]
+    types += [
+        *(kind.arguments_type for kind in kinds),
+        *(kind.response_data_type for kind in kinds),
+    ]
     types += PAYLOAD_TYPES.values()
     references, shapes = msgspec.json.schema_components(
         list(dict.fromkeys(types)), ref_template="#/$defs/{name}"
@@ -36,7 +39,7 @@ def build_wire_schema() -> Schema:
         for kind in kinds
     ]
     responses = [
-        _build_response_schema(kind.name, schema_by_type[kind.data_type]) for kind in kinds
+        _build_response_schema(kind.name, schema_by_type[kind.response_data_type]) for kind in kinds
     ]
     responses += [
         _build_response_schema("welcome", schema_by_type[Welcome]),

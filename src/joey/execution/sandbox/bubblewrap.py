@@ -40,7 +40,7 @@ while kill -s 0 -- -1; do sleep 0.1; done
 ends, or whoever watches over it, the kernel ends all the others."""
 _NETWORK_GATE_SCRIPT = "read -r go <&8 || exit 1; exec 8<&-"
 """The network is opened from outside, once there is one."""
-EMPTY_MOUNT_OPTIONS = ("--perms", "0555", "--tmpfs")
+HIDING_TMPFS_OPTIONS = ("--perms", "0555", "--tmpfs")
 """In front of a place: nothing is to be seen there, and nothing can be made."""
 SANDBOX_TEMP_DIRECTORY = "/tmp"
 _SHARED_MEMORY_MOUNT_OPTIONS = (
@@ -58,7 +58,7 @@ _ABSENT_NAMES_GAP_TEXT = (
 
 class Bubblewrap:
     level = SandboxLevel.FULL
-    is_reliable = False
+    is_precheck_reliable = False
     """Systems and containers have many ways to forbid namespaces."""
 
     def __init__(self, binaries: Sequence[str] = _BINARY_PATHS) -> None:
@@ -121,7 +121,7 @@ class Bubblewrap:
             "shell": list(shell),
             "seccomp": _build_seccomp_filter(local_sockets=not shared),
             "absent": list(protected_paths.placeholder_paths),
-            "empty": list(EMPTY_MOUNT_OPTIONS),
+            "empty": list(HIDING_TMPFS_OPTIONS),
             "guarded": list(protected_paths.restored_afterwards),
             "pinned": [],
         }
@@ -202,7 +202,7 @@ def _build_socket_mask_options(
     """Sockets of other programs: to see one is to be able to speak with it, be it read-only."""
     return [
         word
-        for path in find_listening_sockets(protected_paths.scanned_directories, layout.workspace)
+        for path in find_unix_socket_paths(protected_paths.scanned_directories, layout.workspace)
         if layout.find_view(path) in (PathView.READ, PathView.WRITE)
         for word in ("--ro-bind", "/dev/null", str(path))
     ]
@@ -228,17 +228,17 @@ def _build_path_mount_options(path: Path, view: PathView, layout: FilesystemLayo
             source = layout.temp_directory / ("home" if path == layout.home else "tmp")
             return ["--bind", str(source), place]
     # For each bind bubblewrap reads the list of all mounts; an empty file system costs nothing.
-    return [*EMPTY_MOUNT_OPTIONS, place] if path.is_dir() else ["--ro-bind", "/dev/null", place]
+    return [*HIDING_TMPFS_OPTIONS, place] if path.is_dir() else ["--ro-bind", "/dev/null", place]
 
 
-_UNIX_SOCKET_TABLE = Path("/proc/net/unix")
+_UNIX_SOCKET_TABLE_PATH = Path("/proc/net/unix")
 _PATH_COLUMN = 7
 
 
-def find_listening_sockets(directories: Iterable[str], workspace: Path) -> list[Path]:
+def find_unix_socket_paths(directories: Iterable[str], workspace: Path) -> list[Path]:
     """Those of our own network; a socket of another command lives in that command's."""
     try:
-        lines = _UNIX_SOCKET_TABLE.read_text(
+        lines = _UNIX_SOCKET_TABLE_PATH.read_text(
             encoding="utf-8", errors="surrogateescape"
         ).splitlines()[1:]
     except OSError:

@@ -63,7 +63,7 @@ _FILE_OWNER_CAPABILITIES = 0b11111
 
 class Landlock:
     level = SandboxLevel.LANDLOCK
-    is_reliable = True
+    is_precheck_reliable = True
 
     def __init__(self, version: int | None = None) -> None:
         """`version` is that of the kernel's rules to use; None: the newest it has."""

@@ -110,7 +110,7 @@ class HostProxy:
         )
         if found is None:
             raise HostRefusedError(self._explain_unlisted(request))
-        if self._upstream is not None and not found.is_local:
+        if self._upstream is not None and not found.is_local_or_address:
             return await self._upstream.connect(request)
         addresses = await self._resolve_allowed_addresses(request, found)
         for number, address in enumerate(addresses, 1):
@@ -133,9 +133,9 @@ class HostProxy:
         self, request: ProxyRequest, found: AllowedHost
     ) -> Sequence[str]:
         """What may be connected to; listed addresses are not looked up anywhere."""
-        if found.is_local and not is_local_name(found.name):
+        if found.is_local_or_address and not is_local_name(found.name):
             return [request.host]
-        if found.is_local:
+        if found.is_local_or_address:
             return ["127.0.0.1", "::1"]
         addresses = await self._resolve(request.host, request.port)
         fine = [each for each in addresses if self._is_address_allowed(each, request.port)]
@@ -293,7 +293,7 @@ async def resolve_host(host: str, port: int) -> Sequence[str]:
 _REQUEST_LINE_RE = re.compile(rb"([A-Z]{1,20}) (\S{1,16384}) HTTP/1\.[01]")
 _HEADER_RE = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\r\n\0]*")
 _ABSOLUTE_URL_RE = re.compile(r"http://([^/?#]+)([/?]?[^#]*)", re.IGNORECASE)
-_DROPPED_HEADERS = (b"host:", b"connection:", b"keep-alive:", b"proxy-")
+_DROPPED_HEADER_PREFIXES = (b"host:", b"connection:", b"keep-alive:", b"proxy-")
 
 
 class BadProxyRequestError(Exception):
@@ -341,7 +341,7 @@ def parse_request(head: bytes) -> ProxyRequest:
         raise BadProxyRequestError("only CONNECT and requests for http:// addresses are understood")
     host, port = _parse_authority(absolute[1], 80)
     path = absolute[2] if absolute[2].startswith("/") else f"/{absolute[2]}"
-    kept = [each for each in headers if not each.lower().startswith(_DROPPED_HEADERS)]
+    kept = [each for each in headers if not each.lower().startswith(_DROPPED_HEADER_PREFIXES)]
     name = f"[{host}]" if ":" in host else host
     named = name if port == 80 else f"{name}:{port}"
     rest = b"\r\n".join((b"Host: " + named.encode(), b"Connection: close", *kept, b"\r\n"))

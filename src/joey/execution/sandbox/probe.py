@@ -25,10 +25,10 @@ from joey.errors import ToolError
 from joey.execution.sandbox.forkserver_client import ForkServerClient
 from joey.execution.sandbox.sandbox import (
     CANARY_TEMP_PREFIX,
-    AvailableSandbox,
     LocalSandbox,
     SandboxBackend,
     SandboxConfig,
+    SandboxProbeResult,
 )
 from joey.execution.sandbox.supervisor_client import (
     SupervisorTransport,
@@ -56,34 +56,37 @@ class CanaryProbe:
     def __init__(self, backends: Sequence[SandboxBackend]) -> None:
         self._backends = backends
         self._lock = threading.Lock()
-        self._available_sandbox: AvailableSandbox | None = None
+        self._probe_result: SandboxProbeResult | None = None
 
     def is_likely_available(self) -> bool:
-        if self._available_sandbox is not None:
-            return self._available_sandbox.backend is not None
+        if self._probe_result is not None:
+            return self._probe_result.backend is not None
         return any(
-            each.is_reliable and each.explain_unavailable() is None for each in self._backends
+            each.is_precheck_reliable and each.explain_unavailable() is None
+            for each in self._backends
         )
 
-    def find_available(self) -> AvailableSandbox:
+    def find_available(self) -> SandboxProbeResult:
         with self._lock:
-            if self._available_sandbox is None:
-                self._available_sandbox = self._probe_backends()
-            return self._available_sandbox
+            if self._probe_result is None:
+                self._probe_result = self._probe_backends()
+            return self._probe_result
 
-    def _probe_backends(self) -> AvailableSandbox:
+    def _probe_backends(self) -> SandboxProbeResult:
         reasons: dict[str, str] = {}
         for each in self._backends:
             reason = each.explain_unavailable() or probe_backend(each)
             if reason is None:
-                gaps = each.gaps if can_limit_processes() else (*each.gaps, _NO_PROCESS_LIMIT_GAP)
-                return AvailableSandbox(SandboxReport(each.level, reasons, gaps), each)
+                gaps = (
+                    each.gaps if can_limit_processes() else (*each.gaps, _NO_PROCESS_LIMIT_GAP_TEXT)
+                )
+                return SandboxProbeResult(SandboxReport(each.level, reasons, gaps), each)
             log.info("no sandbox of level %s: %s", each.level, reason)
             reasons[each.level] = reason
-        return AvailableSandbox(SandboxReport(SandboxLevel.NONE, reasons), None)
+        return SandboxProbeResult(SandboxReport(SandboxLevel.NONE, reasons), None)
 
 
-_NO_PROCESS_LIMIT_GAP = (
+_NO_PROCESS_LIMIT_GAP_TEXT = (
     "The number of root's processes is not limited: no control group can be made."
 )
 
@@ -124,7 +127,7 @@ def _run_canary(backend: SandboxBackend) -> str | None:
         stack.callback(sandbox.remove_resources)
         if reason := _run_escape_script(sandbox, backend, root / "workspace", env):
             return reason
-        return _find_escape(root, tcp, udp)
+        return _explain_canary_failure(root, tcp, udp)
 
 
 def _fail_if_called(*_: object) -> NoReturn:
@@ -169,7 +172,7 @@ def _wait_for_failure_reason(supervisor: SupervisorTransport) -> str | None:
     return None if answer.startswith(b"R") else parse_failure_reason(answer)
 
 
-def _find_escape(root: Path, tcp: socket.socket, udp: socket.socket) -> str | None:
+def _explain_canary_failure(root: Path, tcp: socket.socket, udp: socket.socket) -> str | None:
     stolen = root / "workspace/stolen"
     if not (root / "workspace/inside").is_file():
         return "a command could not write in its workspace"

@@ -426,7 +426,7 @@ class NewProtectedFileFinder:
                 else:
                     directory = None  # it is new, or another stands in its place
                 prefix = f"{path}/" if path else ""
-                directories, names = self._read_directory(
+                directories, names = self._find_subdirectories_and_new_names(
                     root + path, prefix, directory[3] if directory else ()
                 )
             except OSError:
@@ -447,7 +447,7 @@ class NewProtectedFileFinder:
         born = read_birth_time_ns(place)
         return born is not None and born >= self._started_at_ns
 
-    def _read_directory(
+    def _find_subdirectories_and_new_names(
         self, place: str, prefix: str, known: tuple[ProtectedName, ...]
     ) -> tuple[list[str], list[str]]:
         # Takes its time, and is seldom needed.
@@ -460,7 +460,7 @@ class NewProtectedFileFinder:
         before = {name: inode for name, inode, _ in known}
         directories: list[str] = []
         names: list[str] = []
-        with _scan_inaccessible_directory(place) as entries:
+        with _scandir_making_accessible(place) as entries:
             for entry in entries:
                 if is_protected_name(entry.name):
                     path = prefix + entry.name
@@ -479,7 +479,7 @@ class NewProtectedFileFinder:
         return (found.st_ino, found.st_ctime_ns) in self._known_name_identities
 
 
-def _scan_inaccessible_directory(place: str) -> Any:
+def _scandir_making_accessible(place: str) -> Any:
     """Also a folder that a command has closed to its owner."""
     try:
         return os.scandir(place)
@@ -501,10 +501,10 @@ class OwnWrites:
 
     def has_only_own_files(self, place: str) -> bool:
         """Whether all that is there is as joey has written it."""
-        written = self._read_record()
-        return bool(written) and _check_all_files(place, lambda *file: file in written)
+        written = self._load_own_file_ids()
+        return bool(written) and _do_all_files_match(place, lambda *file: file in written)
 
-    def _read_record(self) -> set[tuple[int, int]]:
+    def _load_own_file_ids(self) -> set[tuple[int, int]]:
         try:
             with open(self._record_path, encoding="ascii") as file:
                 lines = [line.split() for line in file]
@@ -513,9 +513,9 @@ class OwnWrites:
         return {(int(line[0]), int(line[1])) for line in lines if len(line) == 2}
 
 
-def _check_all_files(place: str, holds: Callable[[int, int], bool]) -> bool:
+def _do_all_files_match(place: str, holds: Callable[[int, int], bool]) -> bool:
     found = os.stat(place, follow_symlinks=False)
     if not stat.S_ISDIR(found.st_mode):
         return stat.S_ISREG(found.st_mode) and holds(found.st_ino, found.st_ctime_ns)
     with os.scandir(place) as entries:
-        return all(_check_all_files(entry.path, holds) for entry in entries)
+        return all(_do_all_files_match(entry.path, holds) for entry in entries)

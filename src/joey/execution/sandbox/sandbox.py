@@ -72,7 +72,7 @@ class SandboxBackend(Protocol):
     def gaps(self) -> tuple[str, ...]: ...
 
     @property
-    def is_reliable(self) -> bool:
+    def is_precheck_reliable(self) -> bool:
         """Works where there is no obstacle; others may turn out not to."""
         ...
 
@@ -90,7 +90,7 @@ class SandboxBackend(Protocol):
     def build_environment(self, layout: FilesystemLayout) -> dict[str, str]: ...
 
 
-class AvailableSandbox(Struct, frozen=True):
+class SandboxProbeResult(Struct, frozen=True):
     """What works in this process, and how."""
 
     report: SandboxReport
@@ -102,7 +102,7 @@ class SandboxProbe(Protocol):
         """Whether something works, as far as that can be told without trying."""
         ...
 
-    def find_available(self) -> AvailableSandbox:
+    def find_available(self) -> SandboxProbeResult:
         """Try, or remember; may take a while the first time."""
         ...
 
@@ -115,15 +115,15 @@ class LocalSandbox:
         self._config = config
         self._settings = settings
         self._create_probe = create_probe
-        self._available_sandbox: AvailableSandbox | None = None
+        self._probe_result: SandboxProbeResult | None = None
         self._temp_directory: Path | None = None
         self._has_temp_directory = False
         self._control_group: ControlGroup | None = None
         self._cached_layout: FilesystemLayout | None = None
         self._layout_expires_at = 0.0
-        self._scan_lock = threading.Lock()
+        self._lazy_state_lock = threading.Lock()
         self._scanner: ProtectedPathScanner | None = None
-        self._has_warned = False
+        self._has_warned_incomplete_scan = False
         self._fork_server_manager: ForkServerManager | None = None
         self._prewarm_task: asyncio.Task[None] | None = None
         self._confine_tasks: set[asyncio.Task[SupervisorHandle]] = set()
@@ -258,12 +258,12 @@ class LocalSandbox:
             self._control_group.close()
             self._control_group = None
 
-    async def _find_available(self) -> AvailableSandbox:
-        if self._available_sandbox is None:
-            self._available_sandbox = await asyncio.to_thread(
+    async def _find_available(self) -> SandboxProbeResult:
+        if self._probe_result is None:
+            self._probe_result = await asyncio.to_thread(
                 lambda: self._create_probe().find_available()
             )
-        return self._available_sandbox
+        return self._probe_result
 
     def _get_control_group(self) -> ControlGroup | None:
         """The group of the task's processes, where the kernel would not count them otherwise."""
@@ -302,7 +302,7 @@ class LocalSandbox:
     ) -> tuple[ProtectedPathScanner, dict[str, ScannedDirectory]]:
         from joey.execution.sandbox.protected_scan import ProtectedPathScanner
 
-        with self._scan_lock:
+        with self._lazy_state_lock:
             if self._scanner is None:
                 self._scanner = ProtectedPathScanner(str(workspace))
             return self._scanner, self._scanner.scan()
@@ -311,8 +311,8 @@ class LocalSandbox:
         from joey.execution.sandbox.protected_scan import MAX_SCANNED_DIRECTORIES
 
         scanner, found = self._scan_protected_names(workspace)
-        if not scanner.is_complete and not self._has_warned:
-            self._has_warned = True
+        if not scanner.is_complete and not self._has_warned_incomplete_scan:
+            self._has_warned_incomplete_scan = True
             log.warning(
                 "the workspace has more than %d folders: protected names in those that lie"
                 " deepest are not held against commands",
@@ -323,7 +323,7 @@ class LocalSandbox:
     def _get_layout(self) -> FilesystemLayout:
         from joey.execution.sandbox.filesystem import VIEW_CACHE_TTL_S, build_layout
 
-        with self._scan_lock:
+        with self._lazy_state_lock:
             if self._cached_layout is None or time.monotonic() > self._layout_expires_at:
                 self._cached_layout = build_layout(self._config, self._choose_temp_directory())
                 self._layout_expires_at = time.monotonic() + VIEW_CACHE_TTL_S
@@ -338,7 +338,7 @@ class LocalSandbox:
 
     def _create_temp_directory(self, place: Path) -> None:
         """It holds what is put in place of others' folders."""
-        with self._scan_lock:
+        with self._lazy_state_lock:
             if not self._has_temp_directory:
                 _remove_stale_temp_directories(place.parent)
                 try:
@@ -441,8 +441,8 @@ class SandboxBoundary:
         return PathAccess(
             base_directory=root or (self._temp_directory if in_temp else None),
             is_inside=is_seen and root is not None,
-            is_readable=is_seen or self._can_read_all,
-            is_writable=view is PathView.WRITE or in_temp,
+            can_read_without_approval=is_seen or self._can_read_all,
+            can_write_without_approval=view is PathView.WRITE or in_temp,
         )
 
     def _get_views(self) -> dict[str, PathView]:

@@ -87,7 +87,7 @@ class DeniedCall(Struct, frozen=True):
 
 
 def is_supported_machine(machine: str | None = None) -> bool:
-    return (machine or os.uname().machine) in AUDIT_ARCH
+    return (machine or os.uname().machine) in AUDIT_ARCH_BY_MACHINE
 
 
 def build_denied_calls(
@@ -108,7 +108,7 @@ def build_denied_calls(
         DeniedCall(call, (ArgumentCondition(0, _CLONE_NEW_NAMESPACE_FLAGS, _BPF_JUMP_IF_ANY_BIT),))
         for call in ("unshare", "clone")
     ]
-    found += _deny_setuid_modes()
+    found += _build_setuid_denials()
     found += [
         DeniedCall("ioctl", (ArgumentCondition(1, request),)) for request in (_TIOCSTI, _TIOCLINUX)
     ]
@@ -137,11 +137,11 @@ def build_denied_calls(
             for call in _CALLS_WITH_PID_AS_SECOND_ARGUMENT
         ]
     if unsignalled_pids:
-        found += _deny_signals_to(unsignalled_pids)
+        found += _build_signal_denials(unsignalled_pids)
     return found
 
 
-def _deny_setuid_modes() -> list[DeniedCall]:
+def _build_setuid_denials() -> list[DeniedCall]:
     """A file of root's that everybody may run as root would outlive the sandbox."""
     found = [
         DeniedCall(call, (ArgumentCondition(place, _S_ISUID, _BPF_JUMP_IF_ANY_BIT),))
@@ -160,7 +160,7 @@ def _deny_setuid_modes() -> list[DeniedCall]:
     ]
 
 
-def _deny_signals_to(processes: tuple[int, ...]) -> list[DeniedCall]:
+def _build_signal_denials(processes: tuple[int, ...]) -> list[DeniedCall]:
     calls = ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo")
     numbers = [*processes, *(-each for each in processes), -1]
     found = [
@@ -177,7 +177,7 @@ def compile_filter(found: list[DeniedCall], machine: str | None = None) -> bytes
     unknown_call = _SECCOMP_RET_ERRNO | errno.ENOSYS
     steps = [
         _encode_instruction(_BPF_LOAD, 4),
-        _encode_instruction(_BPF_JUMP_IF_EQUAL, AUDIT_ARCH[machine], 1, 0),
+        _encode_instruction(_BPF_JUMP_IF_EQUAL, AUDIT_ARCH_BY_MACHINE[machine], 1, 0),
         _encode_instruction(_BPF_RETURN, unknown_call),
     ]
     if machine == "x86_64":
@@ -220,7 +220,7 @@ def _encode_instruction(code: int, value: int, on_true: int = 0, on_false: int =
     return struct.pack("=HBBI", code, on_true, on_false, value)
 
 
-AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+AUDIT_ARCH_BY_MACHINE = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
 SYSCALL_NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "_sysctl": (156, None),

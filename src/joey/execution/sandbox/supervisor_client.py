@@ -58,7 +58,7 @@ class SupervisorHandle:
     def take_denial_messages(self) -> list[str]:
         return [] if self._proxy_endpoint is None else self._proxy_endpoint.take_denial_messages()
 
-    def is_empty(self) -> bool:
+    def has_no_processes(self) -> bool:
         return self._transport is None or self._transport.has_no_processes
 
     def terminate(self) -> None:

@@ -60,9 +60,9 @@ async def is_task_in_history(hub: ServerHub, call: CommandCall) -> InHistory:
 
 async def get_messages(hub: ServerHub, call: CommandCall) -> Messages:
     if task := hub.find_open_task(call):
-        return Messages(messages=list(task.rows), seq=task.bus.seq)
+        return Messages(messages=list(task.rows), seq=task.bus.last_seq)
     read = await _load_encoder(hub, call)
-    return Messages(messages=list(read.ui.rows), seq=read.seq)
+    return Messages(messages=list(read.ui.rows), seq=read.last_seq)
 
 
 async def get_token_usage(hub: ServerHub, call: CommandCall) -> UsageData:
@@ -156,19 +156,19 @@ async def _build_detailed_info(
     """With what a list does not say: what waits, what failed, and the room of a task at rest."""
     info = _build_task_info(hub, metadata)
     task = hub.engine.find_open_task(metadata.id)
-    facts = (
+    projection = (
         task.recorder.projection
         if task is not None
         else (await _load_encoder(hub, call)).projection
     )
-    failure = facts.failure if facts.state is TaskState.FAILED else None
+    failure = projection.failure if projection.state is TaskState.FAILED else None
     return structs.replace(
         info,
-        context_tokens=facts.usage.context_tokens,
+        context_tokens=projection.usage.context_tokens,
         context_window=info.context_window or _find_context_window(hub, metadata),
-        queue=list_queued_messages(facts),
+        queue=list_queued_messages(projection),
         failure=FailedPayload(code=failure.code, message=failure.message) if failure else None,
-        waits_for=facts.pending_subtasks if task is not None else (),
+        waits_for=projection.pending_subtask_ids if task is not None else (),
     )
 
 
@@ -188,7 +188,7 @@ def _build_task_info(hub: ServerHub, metadata: TaskMetadata) -> TaskInfo:
         title=metadata.title,
         workspace=metadata.workspace,
         mode=metadata.mode,
-        protocol=str(metadata.protocol),
+        protocol=str(metadata.tool_protocol),
         profile=metadata.profile,
         model=metadata.model,
         status=str(metadata.status)
@@ -272,7 +272,7 @@ class TaskSearch:
         """`open_rows` are the conversations of tasks that are not on disk as they are now."""
         self._terms = frozenset(query.casefold().split())
         self._store = store
-        self._open_rows = open_rows
+        self._open_task_rows = open_rows
         self._remaining_bytes = MAX_SEARCH_BYTES
 
     def run(self, tasks: Iterable[TaskMetadata], limit: int) -> list[TaskMetadata]:
@@ -300,10 +300,10 @@ class TaskSearch:
         return False
 
     def _load_rows(self, task_id: str) -> Sequence[_RowText]:
-        if (rows := self._open_rows.get(task_id)) is not None:
+        if (rows := self._open_task_rows.get(task_id)) is not None:
             return msgspec.convert(rows, list[_RowText], from_attributes=True, strict=False)
         try:
-            data = self._store.read_rows(
+            data = self._store.read_rows_json(
                 task_id, min(MAX_SEARCHED_TASK_BYTES, self._remaining_bytes)
             )
             self._remaining_bytes -= len(data)

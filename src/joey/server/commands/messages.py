@@ -63,7 +63,7 @@ async def respond(hub: ServerHub, call: CommandCall) -> Accepted:
     arguments: Respond = call.arguments
     task = hub.find_open_task(call)
     if task is None:
-        await _ensure_task_exists(hub, call)
+        await _check_task_exists(hub, call)
         return Accepted(accepted=False)
     if arguments.always and not _can_add_rule(task, arguments):
         raise make_argument_error("arguments.always", "there is no rule to add with this answer.")
@@ -90,7 +90,7 @@ async def edit_queue(hub: ServerHub, call: CommandCall) -> Done:
     if arguments.remove == (arguments.text is not None):
         raise make_argument_error("arguments", "give either a new `text`, or `remove: true`.")
     task = await _require_open_task(hub, call)
-    queued = task.recorder.projection.queue.get(arguments.id)
+    queued = task.recorder.projection.queued_messages.get(arguments.id)
     if queued is None:
         raise make_execution_error(f"No message '{arguments.id}' is waiting any more.")
     if arguments.text is None:
@@ -116,19 +116,19 @@ async def switch_mode(hub: ServerHub, call: CommandCall) -> Done:
     """Of a task; without one, the mode that new tasks start in."""
     arguments: SwitchMode = call.arguments
     if call.task_id is None and hub.current_task is None:
-        _check_mode(arguments.mode, await asyncio.to_thread(hub.services.list_modes))
-        hub.services.preferences.update_settings({"mode": arguments.mode})
+        _check_mode_exists(arguments.mode, await asyncio.to_thread(hub.services.list_modes))
+        hub.services.config_store.update_settings({"mode": arguments.mode})
         hub.announce("modeChanged", ModePayload(mode=arguments.mode))
         return Done()
     task = await _require_open_task(hub, call)
-    _check_mode(arguments.mode, task.runtime.modes)
+    _check_mode_exists(arguments.mode, task.runtime.modes)
     if task.mode.slug != arguments.mode:
         task.publish(ModeSwitched(ts=task.next_ts(), mode=arguments.mode))
         await task.recorder.commit()
     return Done()
 
 
-def _check_mode(slug: str, modes: tuple[Mode, ...]) -> None:
+def _check_mode_exists(slug: str, modes: tuple[Mode, ...]) -> None:
     if slug not in {mode.slug for mode in modes}:
         raise make_argument_error("arguments.mode", f"there is no mode '{slug}'.")
 
@@ -136,12 +136,12 @@ def _check_mode(slug: str, modes: tuple[Mode, ...]) -> None:
 async def _require_open_task(hub: ServerHub, call: CommandCall) -> Task:
     task = hub.find_open_task(call)
     if task is None:
-        await _ensure_task_exists(hub, call)
+        await _check_task_exists(hub, call)
         raise make_execution_error(f"Task '{call.task_id}' is not open; resume it first.")
     return task
 
 
-async def _ensure_task_exists(hub: ServerHub, call: CommandCall) -> None:
+async def _check_task_exists(hub: ServerHub, call: CommandCall) -> None:
     task_id = hub.resolve_task_id(call)
     if not await is_known_task(hub, task_id):
         raise make_not_found_error(task_id)

@@ -75,7 +75,7 @@ def _build_profile_options(hub: ServerHub, name: str | None) -> TaskOptions:
     """Another model; the folder stays that of the task."""
     if name is None:
         return TaskOptions()
-    if name not in hub.services.preferences.load_profiles().profiles:
+    if name not in hub.services.config_store.load_profiles().profiles:
         raise make_argument_error("arguments.profile", f"there is no profile '{name}'.")
     options = hub.services.build_options(profile=name)
     return TaskOptions(profile=options.profile, route=options.route, settings=options.settings)

@@ -32,17 +32,20 @@ if TYPE_CHECKING:
 
 
 async def get_configuration(hub: ServerHub, call: CommandCall) -> Configuration:
-    preferences = hub.services.preferences
+    preferences = hub.services.config_store
     profiles = preferences.load_profiles()
-    document = {**preferences.read_settings_document(), "currentApiConfigName": profiles.active}
-    if active := profiles.profiles.get(profiles.active):
+    document = {
+        **preferences.read_settings_document(),
+        "currentApiConfigName": profiles.active_name,
+    }
+    if active := profiles.profiles.get(profiles.active_name):
         document |= {"apiProvider": active.provider, "apiModelId": active.model}
     return Configuration(configuration=remove_secrets(document))
 
 
 async def set_configuration(hub: ServerHub, call: CommandCall) -> Done:
     arguments: SetConfiguration = call.arguments
-    preferences = hub.services.preferences
+    preferences = hub.services.config_store
     before = preferences.read_settings_document().get("mode")
     profiles = preferences.load_profiles()
     mode = arguments.values.get("mode")
@@ -63,27 +66,27 @@ async def set_configuration(hub: ServerHub, call: CommandCall) -> Done:
 
 
 async def get_profiles(hub: ServerHub, call: CommandCall) -> ProfileNames:
-    return ProfileNames(profiles=sorted(hub.services.preferences.load_profiles().profiles))
+    return ProfileNames(profiles=sorted(hub.services.config_store.load_profiles().profiles))
 
 
 async def get_active_profile(hub: ServerHub, call: CommandCall) -> ActiveProfile:
-    profiles = hub.services.preferences.load_profiles()
-    known = profiles.active in profiles.profiles
-    return ActiveProfile(active_profile=profiles.active if known else None)
+    profiles = hub.services.config_store.load_profiles()
+    known = profiles.active_name in profiles.profiles
+    return ActiveProfile(active_profile=profiles.active_name if known else None)
 
 
 async def set_active_profile(hub: ServerHub, call: CommandCall) -> ActiveProfile:
     arguments: ProfileName = call.arguments
-    _ensure_profile_exists(hub, arguments.name)
-    hub.services.preferences.activate_profile(arguments.name)
+    _check_profile_exists(hub, arguments.name)
+    hub.services.config_store.activate_profile(arguments.name)
     _announce_active_profile(hub)
     return ActiveProfile(active_profile=arguments.name)
 
 
 async def get_profile_entry(hub: ServerHub, call: CommandCall) -> ProfileData:
     arguments: ProfileName = call.arguments
-    _ensure_profile_exists(hub, arguments.name)
-    entry = hub.services.preferences.get_profile_entry(arguments.name)
+    _check_profile_exists(hub, arguments.name)
+    entry = hub.services.config_store.get_profile_entry(arguments.name)
     return ProfileData(profile=remove_secrets(entry))
 
 
@@ -102,12 +105,12 @@ async def upsert_profile(hub: ServerHub, call: CommandCall) -> ProfileId:
 def _save_profile(hub: ServerHub, call: CommandCall, *, exists: bool | None) -> ProfileId:
     arguments: ProfileEntry = call.arguments
     if exists is not None and exists != (
-        arguments.name in hub.services.preferences.load_profiles().profiles
+        arguments.name in hub.services.config_store.load_profiles().profiles
     ):
         problem = "does not exist" if exists else "exists already"
         raise make_argument_error("arguments.name", f"the profile '{arguments.name}' {problem}.")
     try:
-        hub.services.preferences.save_profile(
+        hub.services.config_store.save_profile(
             arguments.name, arguments.profile or {}, activate=arguments.activate
         )
     except ConfigError as error:
@@ -119,22 +122,24 @@ def _save_profile(hub: ServerHub, call: CommandCall, *, exists: bool | None) -> 
 
 async def delete_profile(hub: ServerHub, call: CommandCall) -> Done:
     arguments: ProfileName = call.arguments
-    _ensure_profile_exists(hub, arguments.name)
-    hub.services.preferences.delete_profile(arguments.name)
+    _check_profile_exists(hub, arguments.name)
+    hub.services.config_store.delete_profile(arguments.name)
     _announce_active_profile(hub)
     return Done()
 
 
-def _ensure_profile_exists(hub: ServerHub, name: str) -> None:
-    if name not in hub.services.preferences.load_profiles().profiles:
+def _check_profile_exists(hub: ServerHub, name: str) -> None:
+    if name not in hub.services.config_store.load_profiles().profiles:
         raise make_argument_error("arguments.name", f"there is no profile '{name}'.")
 
 
 def _announce_active_profile(hub: ServerHub) -> None:
-    profiles = hub.services.preferences.load_profiles()
-    active = profiles.profiles.get(profiles.active)
+    profiles = hub.services.config_store.load_profiles()
+    active = profiles.profiles.get(profiles.active_name)
     provider = active.provider if active else ""
-    hub.announce("providerProfileChanged", ProfilePayload(name=profiles.active, provider=provider))
+    hub.announce(
+        "providerProfileChanged", ProfilePayload(name=profiles.active_name, provider=provider)
+    )
 
 
 async def get_modes(hub: ServerHub, call: CommandCall) -> Modes:

@@ -44,7 +44,7 @@ async def start_new_task(hub: ServerHub, call: CommandCall) -> TaskStartedData:
     if not text.strip() and not images:
         raise make_argument_error("arguments.text", "say what is to be done.")
     workspace = Path(arguments.workspace) if arguments.workspace else None
-    known = hub.services.preferences.load_profiles().profiles
+    known = hub.services.config_store.load_profiles().profiles
     if arguments.profile is not None and arguments.profile not in known:
         raise make_argument_error(
             "arguments.profile", f"there is no profile '{arguments.profile}'."
@@ -77,12 +77,12 @@ async def resume_task(hub: ServerHub, call: CommandCall) -> Done:
     task_id = hub.resolve_task_id(call)
     options = None
     if arguments.configuration:
-        options = await _build_resume_options(hub, task_id, arguments.configuration)
+        options = await _release_and_build_resume_options(hub, task_id, arguments.configuration)
     await hub.resume_task(task_id, options=options)
     return Done()
 
 
-async def _build_resume_options(
+async def _release_and_build_resume_options(
     hub: ServerHub, task_id: str, configuration: dict[str, Any]
 ) -> TaskOptions:
     """Options for a task with other settings; one that is open here is closed for it."""
@@ -195,21 +195,21 @@ async def get_processes(hub: ServerHub, call: CommandCall) -> Processes:
                 cwd=str(running.cwd),
                 running=running.exit is None,
             )
-            for task_id, running in _iter_running_commands(hub, call)
+            for task_id, running in _iter_background_commands(hub, call)
         ]
     )
 
 
 async def kill_process(hub: ServerHub, call: CommandCall) -> Done:
     arguments: KillProcess = call.arguments
-    for _, running in _iter_running_commands(hub, call):
+    for _, running in _iter_background_commands(hub, call):
         if running.pid == arguments.pid:
             await running.kill()
             return Done()
     raise make_execution_error(f"No task has left a process {arguments.pid} running.")
 
 
-def _iter_running_commands(
+def _iter_background_commands(
     hub: ServerHub, call: CommandCall
 ) -> Iterator[tuple[str, RunningCommand]]:
     if call.task_id is not None and hub.engine.find_open_task(call.task_id) is None:

@@ -15,7 +15,7 @@ from joey.core.events import ToolFinished
 from joey.core.history.ui import Row
 from joey.core.parsing.json_stream import JsonStream
 from joey.core.text import split_lines
-from joey.presentation.phrases import COMMAND_TOOL, describe_command_exit
+from joey.presentation.phrases import COMMAND_TOOL_NAME, describe_command_exit
 from joey.presentation.text import sanitize, to_one_line
 from joey.presentation.tool_calls import (
     MAX_ASK_DIFF_LINES,
@@ -83,21 +83,21 @@ class CallBlock(Block):
         self._duration_s = seconds
         self.invalidate()
 
-    def estimate_size(self) -> tuple[int, int]:
+    def estimate_chars_and_line_breaks(self) -> tuple[int, int]:
         text = self._row.diff or self._row.text or ""
         return 0, min(MAX_DIFF_LINES, text.count("\n"))
 
-    def build_settled_parts(self, *, expanded: bool) -> Sequence[BlockPart]:
-        printed = self._get_output(expanded=expanded)
-        output = printed.build_settled_parts(expanded=expanded) if printed is not None else ()
+    def build_stable_parts(self, *, expanded: bool) -> Sequence[BlockPart]:
+        printed = self._choose_output(expanded=expanded)
+        output = printed.build_stable_parts(expanded=expanded) if printed is not None else ()
         return [*self._build_header_parts(expanded=expanded), *output]
 
     def build_open_parts(self, *, expanded: bool) -> Sequence[BlockPart]:
-        printed = self._get_output(expanded=expanded)
+        printed = self._choose_output(expanded=expanded)
         output = printed.build_open_parts(expanded=expanded) if printed is not None else ()
         return [*output, *self._build_footer_parts(expanded=expanded)]
 
-    def _get_output(self, *, expanded: bool) -> OutputLines | None:
+    def _choose_output(self, *, expanded: bool) -> OutputLines | None:
         return self._output
 
     def _build_header_parts(self, *, expanded: bool) -> list[BlockPart]:
@@ -120,7 +120,7 @@ class CommandBlock(CallBlock):
     def set_output_loader(self, loader: Callable[[], str | None]) -> None:
         self._output_loader = loader
 
-    def _get_output(self, *, expanded: bool) -> OutputLines | None:
+    def _choose_output(self, *, expanded: bool) -> OutputLines | None:
         """What is kept is only at hand while it is shown."""
         if not expanded:
             self._full_output = None
@@ -133,7 +133,7 @@ class CommandBlock(CallBlock):
             self._full_output = None if text is None else OutputLines(ensure_final_newline(text))
         return self._full_output or self._output
 
-    def estimate_size(self) -> tuple[int, int]:
+    def estimate_chars_and_line_breaks(self) -> tuple[int, int]:
         return 0, (self._row.text or "").count("\n") + 4
 
     def _build_header_parts(self, *, expanded: bool) -> list[BlockPart]:
@@ -153,7 +153,7 @@ class CommandBlock(CallBlock):
             ToolFinished(
                 ts=self._row.ts,
                 call_id="",
-                tool=COMMAND_TOOL,
+                tool=COMMAND_TOOL_NAME,
                 content=content,
                 exit_code=int(found[1]) if found else None,
             )
@@ -180,7 +180,7 @@ class ToolCallBlock(CallBlock):
             return [SingleLine(_format_todo_progress(text))]
         change = parse_diff(extract_change(tool, text, row.diff))
         first, *more = split_rich_text(
-            render_headline(tool or _read_tool_name(text), text, row.path)
+            render_headline(tool or _parse_tool_name(text), text, row.path)
         )
         counts = (
             _format_change_counts(change.added_count, change.removed_count) if change.lines else ()
@@ -196,7 +196,7 @@ class ToolCallBlock(CallBlock):
             if hidden := len(change.lines) - limit:
                 pieces.append(build_fold_hint(hidden))
         elif message := extract_subtask_message(text):
-            pieces += _build_message_parts(message, expanded=expanded)
+            pieces += _build_subtask_message_parts(message, expanded=expanded)
         return pieces
 
     def _build_footer_parts(self, *, expanded: bool) -> Iterator[BlockPart]:
@@ -205,7 +205,7 @@ class ToolCallBlock(CallBlock):
         custom = is_custom_tool_call(self._row.text or "")
         if result and self._output is None and not self._is_rejected() and (expanded or custom):
             output = OutputLines(ensure_final_newline(result))
-            yield from output.build_settled_parts(expanded=expanded)
+            yield from output.build_stable_parts(expanded=expanded)
             yield from output.build_open_parts(expanded=expanded)
         yield from super()._build_footer_parts(expanded=expanded)
 
@@ -229,12 +229,15 @@ class StreamingCallBlock(Block):
 
     def build_open_parts(self, *, expanded: bool) -> Sequence[BlockPart]:
         arguments = self._arguments.parse_partial()
-        if self._tool_name == COMMAND_TOOL:
+        if self._tool_name == COMMAND_TOOL_NAME:
             command = to_one_line(_get_text_argument(arguments, "command"), 400)
             return [SingleLine([("$ ", "mark bold"), (f"{command}…", "bold")])]
         about = to_one_line(
             next(
-                filter(None, (_get_text_argument(arguments, key) for key in _SUMMARY_ARGUMENTS)), ""
+                filter(
+                    None, (_get_text_argument(arguments, key) for key in _SUMMARY_ARGUMENT_NAMES)
+                ),
+                "",
             ),
             160,
         )
@@ -244,7 +247,7 @@ class StreamingCallBlock(Block):
         return [SingleLine(spans)]
 
 
-_SUMMARY_ARGUMENTS = (
+_SUMMARY_ARGUMENT_NAMES = (
     "path",
     "regex",
     "query",
@@ -261,7 +264,7 @@ def _get_text_argument(arguments: dict[str, Any], key: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _read_tool_name(text: str) -> str:
+def _parse_tool_name(text: str) -> str:
     """Rows that others wrote name their tool in their text alone."""
     return str(decode_row(text).get("tool") or "tool")
 
@@ -273,7 +276,7 @@ def _format_change_counts(added: int, removed: int) -> Iterator[Span]:
         yield f" -{removed}", "removed"
 
 
-def _build_message_parts(text: str, *, expanded: bool) -> list[BlockPart]:
+def _build_subtask_message_parts(text: str, *, expanded: bool) -> list[BlockPart]:
     lines = [line.expandtabs(TAB_SIZE) for line in split_lines(sanitize(text))]
     limit = (
         len(lines)
@@ -302,9 +305,9 @@ MAX_BUFFERED_LINES = 5_000
 OUTPUT_MARGIN: Spans = (("  │ ", "muted"),)
 
 
-def build_fold_hint(lines: int, what: str = "more lines") -> BlockPart:
-    noun = what.removesuffix("s") if lines == 1 else what
-    return WrappedLine([(f"    … {lines} {noun} (Ctrl+O)", "muted")], 4)
+def build_fold_hint(line_count: int, plural_noun: str = "more lines") -> BlockPart:
+    noun = plural_noun.removesuffix("s") if line_count == 1 else plural_noun
+    return WrappedLine([(f"    … {line_count} {noun} (Ctrl+O)", "muted")], 4)
 
 
 def ensure_final_newline(text: str) -> str:
@@ -342,7 +345,7 @@ class OutputLines:
                 self._unfinished_line = rest[at:]
                 return
 
-    def build_settled_parts(self, *, expanded: bool) -> Sequence[BlockPart]:
+    def build_stable_parts(self, *, expanded: bool) -> Sequence[BlockPart]:
         if not expanded:
             return [
                 VerbatimLines([line], OUTPUT_MARGIN)

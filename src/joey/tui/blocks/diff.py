@@ -14,14 +14,14 @@ from joey.presentation.text import sanitize
 from joey.tui.blocks.block_layout import CHUNK_LINES, MIN_TEXT_COLUMNS
 from joey.tui.blocks.styled_text import TAB_SIZE, Span, Spans, chop_spans, count_chopped_lines
 
-_HUNK_RE = re.compile(
+_HUNK_HEADER_RE = re.compile(
     r"@@ -(?P<old>\d+)(?:,(?P<olds>\d+))? \+(?P<new>\d+)(?:,(?P<news>\d+))? @@(?P<where>.*)"
 )
 _HEADER_PREFIXES = ("--- ", "+++ ", "diff --git ", "index ")
-_SEARCH_REPLACE_RE = re.compile(
+_SEARCH_REPLACE_MARKER_RE = re.compile(
     r"<<<<<<< SEARCH|:start_line: *(\d+)|:end_line:.*|-------|=======|>>>>>>> REPLACE"
 )
-_WORD_RE = re.compile(r"\w+|\s+|[^\w\s]")
+_TOKEN_RE = re.compile(r"\w+|\s+|[^\w\s]")
 MAX_COMPARED_LINE_CHARS = 400
 """Characters of a line that is compared word by word."""
 _MIN_SIMILARITY = 0.4
@@ -50,7 +50,7 @@ class ParsedDiff(Struct, frozen=True):
 def parse_diff(text: str) -> ParsedDiff:
     """A unified diff, blocks of SEARCH and REPLACE, or the text of a new file."""
     lines = [line.expandtabs(TAB_SIZE) for line in split_lines(sanitize(text))]
-    if any(_HUNK_RE.match(line) for line in lines):
+    if any(_HUNK_HEADER_RE.match(line) for line in lines):
         return ParsedDiff(tuple(_parse_unified_diff(lines)))
     if "<<<<<<< SEARCH" in lines:
         return ParsedDiff(tuple(_parse_search_replace(lines)))
@@ -66,7 +66,7 @@ def _parse_unified_diff(lines: Sequence[str]) -> Iterator[DiffLine]:
     is_first = True
     for line in lines:
         sign = line[:1] or " "
-        if found := _HUNK_RE.match(line):
+        if found := _HUNK_HEADER_RE.match(line):
             old, new = int(found["old"]), int(found["new"])
             old_left, new_left = int(found["olds"] or 1), int(found["news"] or 1)
             if not is_first or found["where"].strip():
@@ -90,7 +90,7 @@ def _parse_unified_diff(lines: Sequence[str]) -> Iterator[DiffLine]:
 def _parse_search_replace(lines: Sequence[str]) -> Iterator[DiffLine]:
     sign, number, seen = "#", 0, 0
     for line in lines:
-        if not (found := _SEARCH_REPLACE_RE.fullmatch(line)):
+        if not (found := _SEARCH_REPLACE_MARKER_RE.fullmatch(line)):
             known = number + seen if number and sign != "#" else None
             seen += 1
             yield DiffLine(sign, line, known)
@@ -120,20 +120,22 @@ class DiffPart:
         return self._number_width + 5
 
     def measure_height(self, width: int) -> int:
-        room = max(MIN_TEXT_COLUMNS, width)
+        columns = max(MIN_TEXT_COLUMNS, width)
         lead = " " * self._hanging_indent
         return sum(
-            count_chopped_lines(lead + line.text, room, self._hanging_indent)
+            count_chopped_lines(lead + line.text, columns, self._hanging_indent)
             for line in self._lines
         )
 
     def render_lines(self, width: int) -> list[Spans]:
-        room = max(MIN_TEXT_COLUMNS, width)
+        columns = max(MIN_TEXT_COLUMNS, width)
         marked = _highlight_changes(self._lines)
         return [
             part
             for line, spans in zip(self._lines, marked, strict=True)
-            for part in chop_spans([*self._render_gutter(line), *spans], room, self._hanging_indent)
+            for part in chop_spans(
+                [*self._render_gutter(line), *spans], columns, self._hanging_indent
+            )
         ]
 
     def _render_gutter(self, line: DiffLine) -> Iterator[Span]:
@@ -159,13 +161,13 @@ def _highlight_changes(lines: Sequence[DiffLine]) -> list[Spans]:
         added = sum(1 for _ in takewhile(lambda line: line.sign == "+", lines[at + removed :]))
         for n in range(removed if removed == added else 0):
             old, new = at + n, at + removed + n
-            drawn[old], drawn[new] = _compare_lines(lines[old].text, lines[new].text)
+            drawn[old], drawn[new] = _highlight_changed_tokens(lines[old].text, lines[new].text)
         at += max(1, removed + added)
     return drawn
 
 
-def _compare_lines(old: str, new: str) -> tuple[Spans, Spans]:
-    before, after = _WORD_RE.findall(old), _WORD_RE.findall(new)
+def _highlight_changed_tokens(old: str, new: str) -> tuple[Spans, Spans]:
+    before, after = _TOKEN_RE.findall(old), _TOKEN_RE.findall(new)
     if max(len(old), len(new)) <= MAX_COMPARED_LINE_CHARS:
         matcher = SequenceMatcher(None, before, after, autojunk=False)
         if matcher.ratio() >= _MIN_SIMILARITY:

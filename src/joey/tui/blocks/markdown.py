@@ -39,7 +39,7 @@ _HEADING_RE = re.compile(r" {0,3}(#{1,6}) +")
 _BULLET_RE = re.compile(r"( *)[-*+] +(\[[ xX]\] +)?")
 _NUMBERED_ITEM_RE = re.compile(r" *\d{1,9}[.)] +")
 _QUOTE_RE = re.compile(r" {0,3}((?:> ?)+)")
-_RULE_RE = re.compile(r" {0,3}([-*_])(?: *\1){2,} *")
+_HORIZONTAL_RULE_RE = re.compile(r" {0,3}([-*_])(?: *\1){2,} *")
 _AMBIGUOUS_START_RE = re.compile(r" *(?:#{1,6}|[-*+_]{1,2}|`{1,2}|~{1,2}|>|\d{1,9}[.)]?) *")
 """The beginning of a line whose meaning is not clear yet."""
 
@@ -48,7 +48,7 @@ class MarkdownParser:
     def __init__(self, head: Sequence[BlockPart] = ()) -> None:
         """`head` is drawn above the text."""
         self._heading_part_count = len(head)
-        self.settled_parts: list[BlockPart] = [*head]
+        self.stable_parts: list[BlockPart] = [*head]
         """What no more text can change."""
         self._open_line = ""
         """The end of the text: a line that may go on."""
@@ -103,18 +103,18 @@ class MarkdownParser:
     def _add_line(self, line: str, *, goes_on: bool) -> None:
         if self._continuation_column is not None:
             self._add_continuation(line, goes_on=goes_on)
-        elif not self._add_to_open_part(line, goes_on=goes_on):
+        elif not self._try_add_to_open_part(line, goes_on=goes_on):
             self._begin_line(line, goes_on=goes_on)
 
     def _add_continuation(self, line: str, *, goes_on: bool) -> None:
         """More of a line that is too long to be one."""
-        self.settled_parts += (
+        self.stable_parts += (
             [self._build_line(line)] if self._open_part is None else self._open_part.add_line(line)
         )
         if not goes_on:
             self._continuation_column = None
 
-    def _add_to_open_part(self, line: str, *, goes_on: bool) -> bool:
+    def _try_add_to_open_part(self, line: str, *, goes_on: bool) -> bool:
         """Whether the line belongs to what is open above it; else that is ended."""
         if (
             self._possible_table_header is not None
@@ -130,7 +130,7 @@ class MarkdownParser:
             was_code = isinstance(self._open_part, OpenCodeBlock)
             self._close_open_part()
             return was_code
-        self.settled_parts += self._open_part.add_line(line)
+        self.stable_parts += self._open_part.add_line(line)
         self._continuation_column = 0 if goes_on else None
         return True
 
@@ -139,26 +139,26 @@ class MarkdownParser:
             self._has_blank_above = True
             return
         if self._needs_gap(line):
-            self.settled_parts.append(BLANK_LINE)
+            self.stable_parts.append(BLANK_LINE)
         self._has_blank_above = False
         if not goes_on and (found := FENCE_RE.fullmatch(line)):
             self._open_part = OpenCodeBlock(found)
         elif not goes_on and "|" in line:
             self._possible_table_header = line
         else:
-            self.settled_parts.append(_build_line_part(line))
+            self.stable_parts.append(_build_line_part(line))
         self._continuation_column = _find_text_column(line) if goes_on else None
 
     def _close_open_part(self) -> None:
         if self._possible_table_header is not None:
-            self.settled_parts.append(_build_line_part(self._possible_table_header))
+            self.stable_parts.append(_build_line_part(self._possible_table_header))
             self._possible_table_header = None
         if self._open_part is not None:
-            self.settled_parts += self._open_part.close()
+            self.stable_parts += self._open_part.flush()
             self._open_part, self._has_blank_above = None, True
 
     def _needs_gap(self, line: str) -> bool:
-        if len(self.settled_parts) == self._heading_part_count:
+        if len(self.stable_parts) == self._heading_part_count:
             return False
         return self._has_blank_above or bool(FENCE_RE.fullmatch(line) or _HEADING_RE.match(line))
 
@@ -177,7 +177,7 @@ def _clean_line(line: str) -> str:
 
 
 def _build_line_part(line: str) -> BlockPart:
-    if _RULE_RE.fullmatch(line):
+    if _HORIZONTAL_RULE_RE.fullmatch(line):
         return HorizontalRule()
     if found := _QUOTE_RE.match(line):
         return LazyWrappedLine(
@@ -239,7 +239,7 @@ class OpenCodeBlock:
     def add_line(self, line: str) -> list[BlockPart]:
         """What no more lines can change."""
         self._lines.append(self._dedent(line))
-        return self.close() if len(self._lines) >= CHUNK_LINES else []
+        return self.flush() if len(self._lines) >= CHUNK_LINES else []
 
     def build_open_parts(self, line: str) -> list[BlockPart]:
         """What still grows, with a line that is not at its end."""
@@ -253,7 +253,7 @@ class OpenCodeBlock:
         lines = [*self._rendered_lines, *last]
         return [HangingIndentLines(lines, hang=len(CODE_MARGIN[0][0]))] if lines else []
 
-    def close(self) -> list[BlockPart]:
+    def flush(self) -> list[BlockPart]:
         lines, self._lines, self._rendered_lines = self._lines, [], []
         return [VerbatimLines(lines, CODE_MARGIN, self._language)] if lines else []
 
@@ -273,13 +273,13 @@ class OpenTable:
 
     def add_line(self, line: str) -> list[BlockPart]:
         self._rows.append(split_cells(line))
-        return self.close() if len(self._rows) >= TABLE_CHUNK_ROWS else []
+        return self.flush() if len(self._rows) >= TABLE_CHUNK_ROWS else []
 
     def build_open_parts(self, line: str) -> list[BlockPart]:
         rows = [*self._rows, split_cells(line)] if line.strip() else self._rows
         return [self._build_table(rows)] if rows else []
 
-    def close(self) -> list[BlockPart]:
+    def flush(self) -> list[BlockPart]:
         if not self._rows:
             return []
         table = self._build_table(self._rows)
@@ -350,13 +350,13 @@ class TablePart:
 
 def _fit_column_widths(natural_widths: Sequence[int], width: int) -> list[int]:
     """Columns as wide as they want to be; the widest give way when there is no room."""
-    room = max(
+    available_width = max(
         len(natural_widths) * _MIN_COLUMN_WIDTH,
         width - len(_COLUMN_SEPARATOR) * (len(natural_widths) - 1),
     )
-    if sum(natural_widths) <= room:
+    if sum(natural_widths) <= available_width:
         return list(natural_widths)
-    left, fair = room, dict[int, int]()
+    left, fair = available_width, dict[int, int]()
     narrowest_first = sorted(range(len(natural_widths)), key=lambda n: natural_widths[n])
     for done, n in enumerate(narrowest_first):
         fair[n] = max(

@@ -80,20 +80,20 @@ def _is_within_width(text: str, width: int) -> bool:
     return len(text) <= 4 * width and cell_len(text) <= width
 
 
-def _break_at_spaces(text: str, first: int, room: int) -> list[tuple[int, int]]:
+def _break_at_spaces(text: str, first_width: int, next_width: int) -> list[tuple[int, int]]:
     pieces: list[tuple[int, int]] = []
     start = end = used = 0
-    left = first
+    left = first_width
     for word in _WORD_RE.finditer(text):
         size = cell_len(word.group())
         gap = cell_len(text[end : word.start()])
         if end > start and used + gap + size > left:
             pieces.append((start, end))
-            start, used, gap, left = word.start(), 0, 0, room
+            start, used, gap, left = word.start(), 0, 0, next_width
         if used + gap + size > left:
-            *whole, (start, end) = _break_at_edge(text, start, word.end(), left, room)
+            *whole, (start, end) = _break_at_edge(text, start, word.end(), left, next_width)
             pieces += whole
-            left = room if whole else left
+            left = next_width if whole else left
             used = cell_len(text[start:end])
         else:
             used += gap + size
@@ -102,20 +102,22 @@ def _break_at_spaces(text: str, first: int, room: int) -> list[tuple[int, int]]:
 
 
 def _break_at_edge(
-    text: str, start: int, end: int, first: int, room: int
+    text: str, start: int, end: int, first_width: int, next_width: int
 ) -> Iterator[tuple[int, int]]:
     """Pieces of at most as many cells; a character that is wider than a line has its own."""
     part = text[start:end]
     if part.isascii():
-        yield (start, min(end, start + first))
-        yield from ((at, min(end, at + room)) for at in range(start + first, end, room))
+        yield (start, min(end, start + first_width))
+        yield from (
+            (at, min(end, at + next_width)) for at in range(start + first_width, end, next_width)
+        )
         return
     graphemes, _ = split_graphemes(part)
-    begun, used, left = 0, 0, first
+    begun, used, left = 0, 0, first_width
     for at, _, size in graphemes:
         if used + size > left and at > begun:
             yield (start + begun, start + at)
-            begun, used, left = at, 0, room
+            begun, used, left = at, 0, next_width
         used += size
     yield (start + begun, end)
 

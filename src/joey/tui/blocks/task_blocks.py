@@ -17,7 +17,7 @@ from joey.core.events import ContextCondensed, ContextTruncated
 from joey.core.history.ui import ApprovalState, Row
 from joey.core.task import AskKind, RowKind
 from joey.presentation.phrases import (
-    COMMAND_TOOL,
+    COMMAND_TOOL_NAME,
     describe_condense,
     describe_error,
     describe_provider_error,
@@ -92,7 +92,7 @@ def build_block(row: Row) -> Block | None:
 def build_call_block(row: Row) -> CallBlock:
     return (
         CommandBlock(row)
-        if row.tool == COMMAND_TOOL or row.ask == AskKind.COMMAND
+        if row.tool == COMMAND_TOOL_NAME or row.ask == AskKind.COMMAND
         else ToolCallBlock(row)
     )
 
@@ -165,7 +165,7 @@ MAX_THINKING_S = 3_600
 """Seconds; what took longer was not thinking, but somebody who was away."""
 
 
-MAX_OPEN_BLOCKS = 100
+MAX_SEARCHED_BLOCKS = 100
 """Blocks of one reply, and some more."""
 
 
@@ -175,7 +175,7 @@ class TaskBlocks:
         self.blocks_by_ts: dict[int, Block] = {}
         self.pending_row_kinds: dict[int, str] = {}
         """Rows that began to stream and have shown nothing yet: what they are."""
-        self.was_interrupted = False
+        self.has_unreported_interruption = False
         """The last request was stopped, and that is still to be told."""
         self.reported_error = ""
         """Why a request failed last, as it was told already."""
@@ -199,7 +199,7 @@ class TaskBlocks:
         """The last one."""
         return self._last_call
 
-    def find_output_call(self, ts: int) -> CallBlock | None:
+    def find_call_for_output(self, ts: int) -> CallBlock | None:
         """The call whose output a row shows: the last one when the output began."""
         if self._last_call is not None:
             self._calls_by_output_ts.setdefault(ts, self._last_call)
@@ -208,7 +208,9 @@ class TaskBlocks:
     def record_call_start(self, row_ts: int, now: int) -> None:
         self._call_start_times[row_ts] = now
 
-    def resolve_ask(self, ts: int, approval: ApprovalState, *, answered: bool) -> CallBlock | None:
+    def record_approval(
+        self, ts: int, approval: ApprovalState, *, answered: bool
+    ) -> CallBlock | None:
         call = self.blocks_by_ts.get(ts)
         if not isinstance(call, CallBlock) or call.row.approval_state is None:
             return None
@@ -234,10 +236,10 @@ class TaskBlocks:
         block.set_duration(seconds if 0 < seconds < MAX_THINKING_S else 0)
         return block
 
-    def iter_unfinished(self) -> Iterator[tuple[int, Block]]:
+    def clear_pending_and_iter_unfinished(self) -> Iterator[tuple[int, Block]]:
         """Blocks of what was announced, and will not come any more."""
         self.pending_row_kinds.clear()
-        for ts, block in [*islice(reversed(self.blocks_by_ts.items()), MAX_OPEN_BLOCKS)]:
+        for ts, block in [*islice(reversed(self.blocks_by_ts.items()), MAX_SEARCHED_BLOCKS)]:
             coming = isinstance(block, StreamingResultBlock) and not block.is_finished
             if coming or isinstance(block, StreamingCallBlock | TransientBlock):
                 yield ts, block

@@ -20,20 +20,20 @@ from joey.tui.blocks.styled_text import TAB_SIZE, Spans, split_rich_text, to_pla
 MAX_FOLDED_THINKING_CHARS = 400
 """Characters of thinking that are looked at for its first words."""
 TEXT_INDENT = 2
-RESULT_HEADING = (WrappedLine([("✓ result", "success bold")]),)
+RESULT_HEADING_PARTS = (WrappedLine([("✓ result", "success bold")]),)
 
 
 class StaticBlock(Block):
     """Lines that do not change."""
 
-    def __init__(self, lines: Iterable[BlockPart]) -> None:
-        self._lines = tuple(lines)
+    def __init__(self, parts: Iterable[BlockPart]) -> None:
+        self._static_parts = tuple(parts)
 
-    def build_settled_parts(self, *, expanded: bool) -> Sequence[BlockPart]:
-        return self._lines
+    def build_stable_parts(self, *, expanded: bool) -> Sequence[BlockPart]:
+        return self._static_parts
 
-    def estimate_size(self) -> tuple[int, int]:
-        return 0, len(self._lines)
+    def estimate_chars_and_line_breaks(self) -> tuple[int, int]:
+        return 0, len(self._static_parts)
 
 
 class UserMessageBlock(Block):
@@ -43,7 +43,7 @@ class UserMessageBlock(Block):
         self._text = text
         self._image_count = images
 
-    def build_settled_parts(self, *, expanded: bool) -> Sequence[BlockPart]:
+    def build_stable_parts(self, *, expanded: bool) -> Sequence[BlockPart]:
         images = " ".join(["[image]"] * self._image_count)
         message = summarize_shell_output(self._text).rstrip()
         text = f"{message}\n{images}" if message and images else message or images
@@ -53,7 +53,7 @@ class UserMessageBlock(Block):
             for n, line in enumerate(lines)
         ]
 
-    def estimate_size(self) -> tuple[int, int]:
+    def estimate_chars_and_line_breaks(self) -> tuple[int, int]:
         return len(self._text), self._text.count("\n")
 
 
@@ -69,7 +69,7 @@ class MarkdownBlock(Block):
         self._unparsed_texts = [text] if text else []
         self._char_count = len(text or "")
         self._is_finished = text is not None
-        self._markdown: MarkdownParser | None = None
+        self._parser: MarkdownParser | None = None
 
     @property
     def is_finished(self) -> bool:
@@ -89,44 +89,44 @@ class MarkdownBlock(Block):
             self._reset(text)
             self.invalidate()
 
-    def build_settled_parts(self, *, expanded: bool) -> Sequence[BlockPart]:
-        return self._parse().settled_parts
+    def build_stable_parts(self, *, expanded: bool) -> Sequence[BlockPart]:
+        return self._update_parser().stable_parts
 
     def build_open_parts(self, *, expanded: bool) -> Sequence[BlockPart]:
-        return self._parse().build_open_parts()
+        return self._update_parser().build_open_parts()
 
-    def estimate_size(self) -> tuple[int, int]:
-        read = len(self._markdown.settled_parts) if self._markdown is not None else 0
+    def estimate_chars_and_line_breaks(self) -> tuple[int, int]:
+        read = len(self._parser.stable_parts) if self._parser is not None else 0
         return self._char_count, read + sum(text.count("\n") for text in self._unparsed_texts)
 
-    def _parse(self) -> MarkdownParser:
-        if self._markdown is None:
-            self._markdown = MarkdownParser(self._heading_parts)
+    def _update_parser(self) -> MarkdownParser:
+        if self._parser is None:
+            self._parser = MarkdownParser(self._heading_parts)
         if self._unparsed_texts:
-            self._markdown.feed("".join(self._unparsed_texts))
+            self._parser.feed("".join(self._unparsed_texts))
             self._unparsed_texts.clear()
         if self._is_finished:
-            self._markdown.close()
-        return self._markdown
+            self._parser.close()
+        return self._parser
 
 
 class StreamingResultBlock(MarkdownBlock):
     """A result while the call that presents it comes."""
 
     def __init__(self) -> None:
-        super().__init__(head=RESULT_HEADING)
+        super().__init__(head=RESULT_HEADING_PARTS)
         self._arguments = JsonStream()
 
     def feed(self, text: str) -> None:
         self._arguments.feed(text)
         self.mark_grown()
 
-    def _parse(self) -> MarkdownParser:
+    def _update_parser(self) -> MarkdownParser:
         if not self._is_finished:
             result = self._arguments.parse_partial().get("result")
             if isinstance(result, str) and len(result) > self._char_count:
                 super().feed(result[self._char_count :])
-        return super()._parse()
+        return super()._update_parser()
 
 
 class TransientBlock(Block):
@@ -169,7 +169,7 @@ class ModelThinkingBlock(Block):
         self._duration_s, self._is_finished = seconds, True
         self.mark_grown()
 
-    def build_settled_parts(self, *, expanded: bool) -> Sequence[BlockPart]:
+    def build_stable_parts(self, *, expanded: bool) -> Sequence[BlockPart]:
         if not expanded:
             return ()
         while (end := self._text.find("\n", self._consumed_chars)) >= 0:
@@ -196,7 +196,7 @@ class ModelThinkingBlock(Block):
             )
         ]
 
-    def estimate_size(self) -> tuple[int, int]:
+    def estimate_chars_and_line_breaks(self) -> tuple[int, int]:
         return 0, 0
 
     def _describe_duration(self) -> str:
@@ -221,9 +221,12 @@ def format_duration(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
-def build_result_block(text: str, of: str = "") -> MarkdownBlock:
+def build_result_block(text: str, heading_suffix: str = "") -> MarkdownBlock:
     return MarkdownBlock(
-        text, head=(WrappedLine([(f"✓ result{of}", "success bold")]),) if of else RESULT_HEADING
+        text,
+        head=(WrappedLine([(f"✓ result{heading_suffix}", "success bold")]),)
+        if heading_suffix
+        else RESULT_HEADING_PARTS,
     )
 
 
@@ -266,11 +269,11 @@ _SHELL_COMMAND_RE = re.compile(r"(?:\A|\n\n)\$ ([^\n]*)")
 _FENCED_BLOCK_RE = re.compile(r"(`{3,})\n(.*)\n\1", re.DOTALL)
 
 
-def attach_shell_output(message: str, runs: Sequence[str]) -> str:
+def attach_shell_output(message: str, transcripts: Sequence[str]) -> str:
     """The words, with commands and what they printed."""
-    if not runs:
+    if not transcripts:
         return message
-    return f"{message}{SHELL_OUTPUT_HEADING}{fence_code((chr(10) * 2).join(runs))}"
+    return f"{message}{SHELL_OUTPUT_HEADING}{fence_code((chr(10) * 2).join(transcripts))}"
 
 
 def summarize_shell_output(text: str) -> str:

@@ -51,7 +51,7 @@ from joey.tui.blocks.text import (
     build_note_block,
 )
 
-MAX_TITLE_CHARS = 70
+MAX_SUBTASK_TITLE_CHARS = 70
 _SUBTASK_MARGIN: Spans = ((" ┊ ", "muted"),)
 
 
@@ -78,7 +78,9 @@ class Timeline:
         for number, stored in enumerate(session.rows):
             row = as_row(stored)
             if number == 0 and get_row_kind(row) == RowKind.TEXT:
-                self._show_block(session.id, row, UserMessageBlock(row.text or "", len(row.images)))
+                self._set_row_block(
+                    session.id, row, UserMessageBlock(row.text or "", len(row.images))
+                )
             else:
                 self._add_row(session.id, row)
         self._report_interruption(session.id, task_blocks)
@@ -90,7 +92,7 @@ class Timeline:
             {self._root_task_id: TaskBlocks("the task goes on")} if self._root_task_id else {}
         )
 
-    def add_block(self, block: Block) -> None:
+    def add_or_refresh_block(self, block: Block) -> None:
         """Something that belongs to no task; or that is there already, and has grown."""
         if 0 <= block.index < len(self.blocks) and self.blocks[block.index] is block:
             self._changed_indexes.add(block.index)
@@ -102,8 +104,8 @@ class Timeline:
         changed, self._changed_indexes = self._changed_indexes, set()
         return changed
 
-    def handle(self, teller: Session, event: Event) -> None:
-        task_id = teller.id
+    def handle(self, session: Session, event: Event) -> None:
+        task_id = session.id
         task_blocks = self._ensure_task_blocks(task_id)
         match event:
             case RowDelta():
@@ -120,12 +122,16 @@ class Timeline:
                 self._finish_reply(task_id, task_blocks, event)
             case AskAnswered() if event.answer.approves:
                 task_blocks.record_call_start(event.ask_ts, event.ts)
-                self._mark_changed(task_blocks.resolve_ask(event.ask_ts, "approved", answered=True))
+                self._mark_changed(
+                    task_blocks.record_approval(event.ask_ts, "approved", answered=True)
+                )
             case AskAnswered():
-                self._mark_changed(task_blocks.resolve_ask(event.ask_ts, "rejected", answered=True))
+                self._mark_changed(
+                    task_blocks.record_approval(event.ask_ts, "rejected", answered=True)
+                )
             case AskWithdrawn():
                 self._mark_changed(
-                    task_blocks.resolve_ask(event.ask_ts, "rejected", answered=False)
+                    task_blocks.record_approval(event.ask_ts, "rejected", answered=False)
                 )
             case ToolFinished(row_ts=int(row_ts)):
                 self._mark_changed(task_blocks.finish_call(row_ts, event.content, event.ts))
@@ -136,11 +142,11 @@ class Timeline:
         match event:
             case UserMessage(is_first=True) if task_id != self._root_task_id:
                 task_blocks.label = (
-                    f"{task_blocks.label}: {to_one_line(event.text, MAX_TITLE_CHARS)}"
+                    f"{task_blocks.label}: {to_one_line(event.text, MAX_SUBTASK_TITLE_CHARS)}"
                 )
             case UserMessage(is_first=True):
                 first = Row(ts=event.ts, type="say", say=RowKind.TEXT, text=event.text)
-                self._show_block(task_id, first, UserMessageBlock(event.text, len(event.images)))
+                self._set_row_block(task_id, first, UserMessageBlock(event.text, len(event.images)))
             case SubtaskSpawned(child_id=child_id):
                 self._ensure_task_blocks(child_id)
             case ModeSwitched(mode=mode):
@@ -151,7 +157,7 @@ class Timeline:
             case TaskAborted():
                 self._discard_unfinished(task_blocks)
                 if task_id == self._root_task_id:
-                    self.add_block(build_note_block("interrupted"))
+                    self.add_or_refresh_block(build_note_block("interrupted"))
             case TaskFailed(message=message):
                 self._discard_unfinished(task_blocks)
                 if message != task_blocks.reported_error:
@@ -177,7 +183,7 @@ class Timeline:
             self._mark_changed(task_blocks.end_thinking(row.ts))
         match kind:
             case RowKind.COMMAND_OUTPUT:
-                if (call := task_blocks.find_output_call(row.ts)) is not None:
+                if (call := task_blocks.find_call_for_output(row.ts)) is not None:
                     call.set_output(row.text or "")
                     self._mark_changed(call)
             case RowKind.MCP_SERVER_RESPONSE if (call := task_blocks.last_call) is not None:
@@ -185,17 +191,19 @@ class Timeline:
                 self._mark_changed(call)
             case RowKind.API_REQ_STARTED:
                 self._report_interruption(task_id, task_blocks)
-                task_blocks.was_interrupted = f'"{CancelReason.USER_CANCELLED}"' in (row.text or "")
+                task_blocks.has_unreported_interruption = f'"{CancelReason.USER_CANCELLED}"' in (
+                    row.text or ""
+                )
             case RowKind.USER_FEEDBACK | AskKind.RESUME_TASK:
                 self._report_interruption(task_id, task_blocks)
-                self._show_block(task_id, row, build_block(row))
+                self._set_row_block(task_id, row, build_block(row))
             case AskKind.API_REQ_FAILED:
                 task_blocks.reported_error = row.text or ""
-                self._show_block(task_id, row, build_block(row))
+                self._set_row_block(task_id, row, build_block(row))
             case _:
-                self._show_block(task_id, row, build_block(row))
+                self._set_row_block(task_id, row, build_block(row))
 
-    def _show_block(self, task_id: str, row: Row, block: Block | None) -> None:
+    def _set_row_block(self, task_id: str, row: Row, block: Block | None) -> None:
         task_blocks = self._ensure_task_blocks(task_id)
         if isinstance(block, CommandBlock) and self._read_full_output is not None:
             block.set_output_loader(partial(self._read_full_output, task_id, row.ts))
@@ -215,8 +223,8 @@ class Timeline:
             task_blocks.add_block(row, block)
 
     def _report_interruption(self, task_id: str, task_blocks: TaskBlocks) -> None:
-        if task_blocks.was_interrupted:
-            task_blocks.was_interrupted = False
+        if task_blocks.has_unreported_interruption:
+            task_blocks.has_unreported_interruption = False
             self._append_task_block(task_id, build_note_block("interrupted"))
 
     # What streams
@@ -260,7 +268,7 @@ class Timeline:
     def _append_command_output(
         self, task_blocks: TaskBlocks, event: CommandOutputDelta
     ) -> CallBlock | None:
-        call = task_blocks.find_output_call(event.ts)
+        call = task_blocks.find_call_for_output(event.ts)
         if call is not None:
             call.append_output(event.output)
         return call
@@ -284,7 +292,7 @@ class Timeline:
             elif text.strip():
                 self._add_row(task_id, build_complete_row(placed.ts, say, text))
         called = {placed.ts for placed in event.parts}
-        self._discard_unfinished(task_blocks, but=called)
+        self._discard_unfinished(task_blocks, except_ts=called)
 
     def _show_countdown(self, task_id: str, task_blocks: TaskBlocks, event: RetryCountdown) -> None:
         text = (
@@ -299,9 +307,11 @@ class Timeline:
         elif text:
             self._begin_block(task_id, task_blocks, event.ts, TransientBlock(text))
 
-    def _discard_unfinished(self, task_blocks: TaskBlocks, but: set[int] | None = None) -> None:
-        for ts, block in task_blocks.iter_unfinished():
-            if ts not in (but or ()):
+    def _discard_unfinished(
+        self, task_blocks: TaskBlocks, except_ts: set[int] | None = None
+    ) -> None:
+        for ts, block in task_blocks.clear_pending_and_iter_unfinished():
+            if ts not in (except_ts or ()):
                 del task_blocks.blocks_by_ts[ts]
                 self._replace_block(block, StaticBlock(()))
 

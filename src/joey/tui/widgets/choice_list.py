@@ -93,12 +93,14 @@ class ChoiceList(Widget):
         self._scroll_to_cursor()
 
     def _scroll_to_cursor(self) -> None:
-        room = max(1, self._visible_line_count or min(self._max_lines, len(self._lines)))
-        self._first_visible_row = min(self._first_visible_row, max(0, len(self._lines) - room))
+        visible_count = max(1, self._visible_line_count or min(self._max_lines, len(self._lines)))
+        self._first_visible_row = min(
+            self._first_visible_row, max(0, len(self._lines) - visible_count)
+        )
         if self.cursor_index < self._first_visible_row:
             self._first_visible_row = self.cursor_index
-        elif self.cursor_index >= self._first_visible_row + room:
-            self._first_visible_row = self.cursor_index - room + 1
+        elif self.cursor_index >= self._first_visible_row + visible_count:
+            self._first_visible_row = self.cursor_index - visible_count + 1
 
     def on_resize(self) -> None:
         self._scroll_to_cursor()
@@ -108,7 +110,7 @@ class ChoiceList(Widget):
         if self._lines:
             self.post_message(self.Selected(self, self.cursor_index))
 
-    def has_digit(self, key: str) -> bool:
+    def is_selection_digit(self, key: str) -> bool:
         """Whether it is a digit that takes one of the lines."""
         return self._find_row_by_digit(key) is not None
 
@@ -195,10 +197,10 @@ class ChoiceList(Widget):
         text.append(CURSOR_MARK if is_marked else " " * len(CURSOR_MARK), style).append(
             label, style
         )
-        room = width - len(CURSOR_MARK) - lead - COLUMN_GAP
-        if about and room > 8:
+        description_width = width - len(CURSOR_MARK) - lead - COLUMN_GAP
+        if about and description_width > 8:
             text.append(" " * (lead - cell_len(label) + COLUMN_GAP))
-            text.append(_truncate_to_width(about, room), "dim")
+            text.append(_truncate_to_width(about, description_width), "dim")
         return text
 
 

@@ -20,8 +20,8 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from joey.client.images import MAX_IMAGE_BYTES, MAX_IMAGES, ImageError, encode_image
-from joey.system.subprocess import await_start, drain
+from joey.client.images import MAX_IMAGE_BYTES, MAX_IMAGES, ImageError, encode_image_data_uri
+from joey.system.subprocess import await_start_despite_cancel, drain
 
 _CLIPBOARD_TIMEOUT_S = 5.0
 _POWERSHELL_SCRIPT = (
@@ -50,7 +50,7 @@ async def read_clipboard_image(env: Mapping[str, str] = os.environ) -> str:
             data = base64.b64decode(data, validate=False)
     if not data:
         raise ImageError(f"there is no picture in the clipboard; {_PASTE_ADVICE}")
-    return encode_image(data, "in the clipboard")
+    return encode_image_data_uri(data, "in the clipboard")
 
 
 def _iter_clipboard_commands(env: Mapping[str, str]) -> Iterator[list[str]]:
@@ -85,7 +85,7 @@ async def _run_clipboard_command(command: list[str]) -> bytes:
         starting = asyncio.create_subprocess_exec(
             *command, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, start_new_session=True
         )
-        process = await await_start(starting)
+        process = await await_start_despite_cancel(starting)
     except OSError as error:
         raise ImageError(f"{command[0]} cannot be run: {error.strerror}") from error
     assert process.stdout is not None
@@ -107,10 +107,10 @@ async def _run_clipboard_command(command: list[str]) -> bytes:
 
 
 _IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
-_MAX_PASTED_CHARS = 4_096 * 4
+_MAX_DROPPED_PATHS_CHARS = 4_096 * 4
 
 
-def parse_dropped_images(pasted: str) -> list[Path]:
+def parse_dropped_image_paths(pasted: str) -> list[Path]:
     """The files, when the text names nothing else; otherwise none.
 
     Only whole paths count: a name in a sentence is a word of it.
@@ -118,7 +118,7 @@ def parse_dropped_images(pasted: str) -> list[Path]:
     text = pasted.strip()
     if (
         not text
-        or len(text) > _MAX_PASTED_CHARS
+        or len(text) > _MAX_DROPPED_PATHS_CHARS
         or not text.rstrip("'\"").lower().endswith(_IMAGE_SUFFIXES)
     ):
         return []

@@ -26,7 +26,7 @@ from joey.tui.widgets.text_area import TextEntry
 
 _COMMAND_RE = re.compile(r"/([A-Za-z0-9_.-]*)$")
 _MENTION_RE = re.compile(r"(?<!\S)@((?:\\.|[^\s\\])*)$")
-_ESCAPED_CHARACTER_RE = re.compile(r"[\s\\]")
+_CHARACTER_TO_ESCAPE_RE = re.compile(r"[\s\\]")
 _TRAILING_PUNCTUATION = ".,;:!?"
 MENTION_KEYWORDS = (
     CompletionItem("problems", "what the checkers say about the files of the task"),
@@ -106,7 +106,7 @@ def _match_mention_keywords(typed: str) -> Iterator[CompletionChoice]:
 
 
 def _build_path_choice(path: str) -> CompletionChoice:
-    written = _ESCAPED_CHARACTER_RE.sub(r"\\\g<0>", path)
+    written = _CHARACTER_TO_ESCAPE_RE.sub(r"\\\g<0>", path)
     if written.endswith(tuple(_TRAILING_PUNCTUATION)):
         written = f"{written[:-1]}\\{written[-1]}"
     return CompletionChoice(path, "", f"@/{written}", is_directory=path.endswith("/"))
@@ -161,14 +161,17 @@ class CompletionList(Widget):
         rows = max(1, min(_MAX_VISIBLE_ROWS, self.app.size.height // 3))
         first = max(0, min(self.cursor_index - rows // 2, len(self.choices) - rows))
         shown = self.choices[first : first + rows]
-        room = min(
+        label_width = min(
             width * 3 // 5, max((measure_width(choice.label) for choice in shown), default=0)
         )
         title_style = self.get_component_rich_style("choices--title")
         lines = [] if self.title is None else [Text(to_one_line(self.title, width), title_style)]
         lines += [
             self._render_choice(
-                choice, chosen=first + number == self.cursor_index, room=room, width=width
+                choice,
+                chosen=first + number == self.cursor_index,
+                label_width=label_width,
+                width=width,
             )
             for number, choice in enumerate(shown)
         ]
@@ -180,14 +183,14 @@ class CompletionList(Widget):
         return Text("\n", no_wrap=True, overflow="ellipsis").join(lines)
 
     def _render_choice(
-        self, choice: CompletionChoice, *, chosen: bool, room: int, width: int
+        self, choice: CompletionChoice, *, chosen: bool, label_width: int, width: int
     ) -> Text:
         line = Text("› " if chosen else "  ", no_wrap=True)
         name = to_one_line(choice.label, width)
         if not choice.description:
             line.append(name)
         else:
-            line.append(f"{name}{' ' * (room - measure_width(name))}  ")
+            line.append(f"{name}{' ' * (label_width - measure_width(name))}  ")
             line.append(
                 to_one_line(choice.description, width), "" if chosen else self._description_style
             )
@@ -252,7 +255,7 @@ class Completer:
             case _:
                 self._start_file_search(now)
 
-    async def find_files(self, request: CompletionRequest) -> str:
+    async def show_matching_files(self, request: CompletionRequest) -> str:
         """A key that was pressed meanwhile and is not for the list, if there is one."""
         try:
             paths = await self._source.find_files(unescape_path(request.typed_text))

@@ -18,10 +18,10 @@ from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import Static, TextArea
 
-from joey.client.images import MAX_IMAGES, ImageError, load_image
+from joey.client.images import MAX_IMAGES, ImageError, load_image_data_uri
 from joey.presentation.text import to_one_line
 from joey.tui.host import CompletionSource
-from joey.tui.widgets.clipboard import parse_dropped_images, read_clipboard_image
+from joey.tui.widgets.clipboard import parse_dropped_image_paths, read_clipboard_image
 from joey.tui.widgets.completion import Completer, CompletionList, CompletionRequest
 from joey.tui.widgets.draft import (
     Attachments,
@@ -93,7 +93,7 @@ class Composer(Widget):
         self._history = history
         self._history_browser = HistoryBrowser(history)
         self._attachments = Attachments()
-        self._last_sent: Draft | None = None
+        self._last_sent_draft: Draft | None = None
         self._is_ctrl_x_pending = False
         """Ctrl+X was the latest key."""
         self._completion_list = CompletionList()
@@ -139,12 +139,12 @@ class Composer(Widget):
 
     def restore_sent(self) -> None:
         """What was sent last could not be: it returns, before what was written since."""
-        if self._last_sent is None:
+        if self._last_sent_draft is None:
             return
-        sent, since = self._last_sent, self._text_entry.text
+        sent, since = self._last_sent_draft, self._text_entry.text
         text = self._attachments.adopt_draft(sent)
         self._replace_text(f"{text}\n{since}" if since else text, shell=sent.is_shell_command)
-        self._last_sent = None
+        self._last_sent_draft = None
 
     def show_hint(self, hint: str) -> None:
         """A word below the text, until the next key."""
@@ -174,7 +174,7 @@ class Composer(Widget):
             return
         images = self._attachments.list_images(draft.text)
         self._history.add(draft)
-        self._last_sent = draft
+        self._last_sent_draft = draft
         self._attachments, self._history_browser = Attachments(), HistoryBrowser(self._history)
         self._text_entry.load_text("")
         self.shell_mode = False
@@ -210,9 +210,9 @@ class Composer(Widget):
         self._completer.update_choices(shell=self.shell_mode)
         if self._completion_list.is_open and self._completer.handle_key(key):
             return True
-        return self._handle_empty_key(key) or self._handle_editing_key(key)
+        return self._handle_key_while_empty(key) or self._handle_editing_key(key)
 
-    def _handle_empty_key(self, key: str) -> bool:
+    def _handle_key_while_empty(self, key: str) -> bool:
         """What some keys mean while nothing is written."""
         if not self._text_entry.is_empty:
             return False
@@ -303,7 +303,7 @@ class Composer(Widget):
 
     @work(group="files", exclusive=True)
     async def _find_files(self, request: CompletionRequest) -> None:
-        if key := await self._completer.find_files(request):
+        if key := await self._completer.show_matching_files(request):
             self._handle_editing_key(key)
 
     # Pastes
@@ -313,7 +313,7 @@ class Composer(Widget):
         text = encode_draft_text(pasted)
         if self._history_search.is_active:
             self._history_search.append_to_query(text)
-        elif paths := parse_dropped_images(pasted):
+        elif paths := parse_dropped_image_paths(pasted):
             self._attach_image_files(paths, text)
         elif not should_fold_paste(text):
             self._text_entry.insert_text(text)
@@ -347,7 +347,7 @@ class Composer(Widget):
     def _attach_image_files(self, paths: list[Path], text: str) -> None:
         """Put pictures in, or the words as they are when one cannot be sent."""
         try:
-            images = [load_image(str(path)) for path in paths]
+            images = [load_image_data_uri(str(path)) for path in paths]
         except ImageError as error:
             self._text_entry.insert_text(text)
             self.show_hint(str(error))

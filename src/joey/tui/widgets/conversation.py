@@ -57,9 +57,9 @@ class ConversationView(ScrollView, can_focus=False):
         self._is_following_end = True
         """It stays at the end."""
         self._is_setting_scroll = False
-        self._last_settled_size = Size(0, 0)
+        self._size_at_last_scroll = Size(0, 0)
         """How large it was when it last stood somewhere."""
-        self._drawn_blocks: dict[Block, None] = {}
+        self._cached_blocks: dict[Block, None] = {}
         """Blocks whose lines are kept, those seen last at the end."""
         self._is_frame_scheduled = False
         self._last_frame_time = 0.0
@@ -74,24 +74,24 @@ class ConversationView(ScrollView, can_focus=False):
         if len(self._timeline.blocks) > GC_FREEZE_MIN_BLOCKS:
             self.call_after_refresh(freeze_garbage_collector)
 
-    def handle_task_event(self, teller: Session, event: Event) -> None:
+    def handle_task_event(self, session: Session, event: Event) -> None:
         if isinstance(event, TaskRewound):
-            if self._session is not None and teller.id == self._session.id:
+            if self._session is not None and session.id == self._session.id:
                 self.reload()
             return
-        self._timeline.handle(teller, event)
+        self._timeline.handle(session, event)
         self._request_frame()
 
     def show_note(self, text: str) -> None:
         """Words of joey itself."""
-        self.add_block(build_note_block(text))
+        self.add_or_refresh_block(build_note_block(text))
 
     def show_error(self, text: str) -> None:
-        self.add_block(build_error_block(text))
+        self.add_or_refresh_block(build_error_block(text))
 
     def show_rich_text(self, renderable: Text) -> None:
         """Something that the application has drawn."""
-        self.add_block(build_rich_text_block(renderable))
+        self.add_or_refresh_block(build_rich_text_block(renderable))
 
     def clear(self) -> None:
         self._timeline.clear()
@@ -157,7 +157,7 @@ class ConversationView(ScrollView, can_focus=False):
     @property
     def _is_being_resized(self) -> bool:
         """Where it stands is moved about by the new size, not by somebody who looks back."""
-        return self.size != self._last_settled_size
+        return self.size != self._size_at_last_scroll
 
     def _find_anchor(self, y: int) -> tuple[int, int]:
         """What is to stay where it is when heights change: a block in sight whose own height is
@@ -211,7 +211,7 @@ class ConversationView(ScrollView, can_focus=False):
             # As the reactive does it, but without a new layout of the screen for every line.
             self.set_reactive(Widget.virtual_size, size)
             self.vertical_scrollbar.window_virtual_size = size.height
-        self._last_settled_size = self.size
+        self._size_at_last_scroll = self.size
         self._is_setting_scroll = True
         try:
             self.scroll_target_y = y
@@ -221,9 +221,9 @@ class ConversationView(ScrollView, can_focus=False):
 
     # Frames
 
-    def add_block(self, block: Block) -> None:
+    def add_or_refresh_block(self, block: Block) -> None:
         """Also once more: it has grown."""
-        self._timeline.add_block(block)
+        self._timeline.add_or_refresh_block(block)
         self._request_frame()
 
     def _request_frame(self) -> None:
@@ -263,9 +263,9 @@ class ConversationView(ScrollView, can_focus=False):
     def _refresh_changed_lines(self, indexes: list[int]) -> None:
         """All lines from the first on that looks different; what is below may have moved."""
         starts = [
-            self._block_heights.get_top_line(place)
-            + self._timeline.blocks[place].first_changed_line
-            for place in indexes
+            self._block_heights.get_top_line(index)
+            + self._timeline.blocks[index].first_changed_line
+            for index in indexes
         ]
         start = max(0, min(starts, default=0) - self.scroll_offset.y)
         if starts and start < self.size.height:
@@ -273,7 +273,7 @@ class ConversationView(ScrollView, can_focus=False):
 
     def _reset_view(self) -> None:
         """Other blocks: estimate them, and go to the end."""
-        self._drawn_blocks.clear()
+        self._cached_blocks.clear()
         self._set_following_end(True)
         self._relayout_all()
 
@@ -384,11 +384,11 @@ class ConversationView(ScrollView, can_focus=False):
 
     def _cache_block(self, block: Block) -> None:
         """The lines of a block are kept until many others were seen."""
-        self._drawn_blocks.pop(block, None)
-        self._drawn_blocks[block] = None
-        if len(self._drawn_blocks) > MAX_CACHED_BLOCKS:
-            oldest = next(iter(self._drawn_blocks))
-            del self._drawn_blocks[oldest]
+        self._cached_blocks.pop(block, None)
+        self._cached_blocks[block] = None
+        if len(self._cached_blocks) > MAX_CACHED_BLOCKS:
+            oldest = next(iter(self._cached_blocks))
+            del self._cached_blocks[oldest]
             oldest.discard_strips()
 
     def _add_more_below_hint(self, strip: Strip) -> Strip:

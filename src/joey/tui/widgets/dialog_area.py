@@ -59,7 +59,7 @@ class DialogArea(Vertical):
         focused = self.screen.focused
         return not (isinstance(focused, Input) and focused.value)
 
-    def show_question(self, question: PendingQuestion | None, asker: str) -> bool:
+    def show_question(self, question: PendingQuestion | None, heading_suffix: str) -> bool:
         """Whether another question stands there now."""
         if (
             question is not None
@@ -73,7 +73,9 @@ class DialogArea(Vertical):
         if question is None:
             self.update_focus()
             return False
-        self.question_panel = QuestionPanel(question, build_question_view(question.ask), asker)
+        self.question_panel = QuestionPanel(
+            question, build_question_view(question.ask), heading_suffix
+        )
         self.mount(self.question_panel)
         self.call_after_refresh(self.update_focus)
         return True
@@ -145,10 +147,15 @@ class DialogArea(Vertical):
             self._last_typed_at = monotonic()
 
     async def pick_entry(
-        self, title: str, entries: Sequence[PickerEntry], hint: str = "", *, takes_any: bool = False
+        self,
+        title: str,
+        entries: Sequence[PickerEntry],
+        hint: str = "",
+        *,
+        allow_free_text: bool = False,
     ) -> PickerEntry | None:
         """What the person chooses from a list; None when they leave it."""
-        picker = ListPicker(title, entries, hint, takes_any=takes_any)
+        picker = ListPicker(title, entries, hint, allow_free_text=allow_free_text)
         async with _PickerContext(self, picker):
             return await picker.wait_for_choice()
 
@@ -200,17 +207,22 @@ class ListPicker(Widget):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,ctrl+c", "cancel", show=False)]
 
     def __init__(
-        self, title: str, entries: Sequence[PickerEntry], hint: str = "", *, takes_any: bool = False
+        self,
+        title: str,
+        entries: Sequence[PickerEntry],
+        hint: str = "",
+        *,
+        allow_free_text: bool = False,
     ) -> None:
-        """`takes_any`: what is not in the list can be written instead."""
+        """`allow_free_text`: what is not in the list can be written instead."""
         super().__init__()
         self._title = title
         self._hint = hint or "Enter takes · Esc leaves"
-        self._allows_free_text = takes_any
+        self._allows_free_text = allow_free_text
         self._entries = list(entries)
         self._matching_entries = self._entries
         self._filter_terms: list[str] = []
-        self._result: asyncio.Future[PickerEntry | None] = (
+        self._result_future: asyncio.Future[PickerEntry | None] = (
             asyncio.get_running_loop().create_future()
         )
 
@@ -225,7 +237,7 @@ class ListPicker(Widget):
         self.query_one(ChoiceList).cursor_index = next(current, 0)
 
     async def wait_for_choice(self) -> PickerEntry | None:
-        return await self._result
+        return await self._result_future
 
     def on_input_changed(self) -> None:
         self._apply_filter()
@@ -269,8 +281,8 @@ class ListPicker(Widget):
         self._set_result(None)
 
     def _set_result(self, entry: PickerEntry | None) -> None:
-        if not self._result.done():
-            self._result.set_result(entry)
+        if not self._result_future.done():
+            self._result_future.set_result(entry)
 
 
 def _build_choice_lines(entries: Sequence[PickerEntry]) -> Iterator[ChoiceLine]:
@@ -297,7 +309,7 @@ class LinePrompt(Widget):
         self._title = title
         self._hint = hint
         self._is_secret = secret
-        self._result: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+        self._result_future: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
 
     def compose(self) -> ComposeResult:
         yield Static(Text.assemble((self._title, "bold"), (f"  {self._hint}", "dim")), markup=False)
@@ -307,7 +319,7 @@ class LinePrompt(Widget):
         self.query_one(Input).focus()
 
     async def wait_for_line(self) -> str | None:
-        return await self._result
+        return await self._result_future
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
@@ -321,5 +333,5 @@ class LinePrompt(Widget):
         self._set_result(None)
 
     def _set_result(self, text: str | None) -> None:
-        if not self._result.done():
-            self._result.set_result(text)
+        if not self._result_future.done():
+            self._result_future.set_result(text)

@@ -13,31 +13,35 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from joey.presentation.text import HIDDEN_CODE_POINTS, sanitize
+from joey.presentation.text import BIDI_AND_INVISIBLE_CODE_POINTS, sanitize
 
 MARK_START, MARK_END = "\U0010fe00", "\U0010fe01"
-_FIRST_STAND_IN = 0x10FE10
-_LINE_SEPARATORS = (0x2028, 0x2029)
-_INVISIBLE_CHARACTERS = (*HIDDEN_CODE_POINTS, *_LINE_SEPARATORS)
-_RESERVED_CODE_POINTS = range(0x10FE00, _FIRST_STAND_IN + len(_INVISIBLE_CHARACTERS))
+_FIRST_STAND_IN_CODE_POINT = 0x10FE10
+_LINE_SEPARATOR_CODE_POINTS = (0x2028, 0x2029)
+_INVISIBLE_CODE_POINTS = (*BIDI_AND_INVISIBLE_CODE_POINTS, *_LINE_SEPARATOR_CODE_POINTS)
+_RESERVED_CODE_POINTS = range(0x10FE00, _FIRST_STAND_IN_CODE_POINT + len(_INVISIBLE_CODE_POINTS))
 _REPLACEMENT_CHARACTER = "\N{REPLACEMENT CHARACTER}"
 _ENCODE_TABLE: dict[int, str] = {
-    **{code: chr(_FIRST_STAND_IN + number) for number, code in enumerate(_INVISIBLE_CHARACTERS)},
+    **{
+        code: chr(_FIRST_STAND_IN_CODE_POINT + number)
+        for number, code in enumerate(_INVISIBLE_CODE_POINTS)
+    },
     **dict.fromkeys(_RESERVED_CODE_POINTS, _REPLACEMENT_CHARACTER),
 }
-_CONTROL_CHARACTERS = (
+_CONTROL_CODE_POINTS = (
     code for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"
 )
 _CHARACTERS_TO_ENCODE = frozenset(
-    map(chr, (*_CONTROL_CHARACTERS, *_ENCODE_TABLE, *range(0xD800, 0xE000)))
+    map(chr, (*_CONTROL_CODE_POINTS, *_ENCODE_TABLE, *range(0xD800, 0xE000)))
 )
 """What has to be replaced; looking for it is much quicker than replacing."""
 _DECODE_TABLE = {
-    _FIRST_STAND_IN + number: chr(code) for number, code in enumerate(_INVISIBLE_CHARACTERS)
+    _FIRST_STAND_IN_CODE_POINT + number: chr(code)
+    for number, code in enumerate(_INVISIBLE_CODE_POINTS)
 }
 _DISPLAY_TABLE = {ord(MARK_START): "[", ord(MARK_END): "]", **dict.fromkeys(_DECODE_TABLE, "▯")}
 _MARK_RE = re.compile(f"{MARK_START}(?:image|pasted text) #(\\d+)[^{MARK_END}]*{MARK_END}")
-_STAND_IN_RE = re.compile(f"[{chr(_FIRST_STAND_IN)}-{chr(_RESERVED_CODE_POINTS[-1])}]")
+_STAND_IN_RE = re.compile(f"[{chr(_FIRST_STAND_IN_CODE_POINT)}-{chr(_RESERVED_CODE_POINTS[-1])}]")
 
 _MAX_UNFOLDED_LINES = 8
 _MAX_UNFOLDED_CHARS = 1_500
@@ -64,11 +68,11 @@ def to_visible_text(line: str) -> str:
     return line if line.isprintable() else line.translate(_DISPLAY_TABLE)
 
 
-def find_invisible_characters(line: str) -> Iterator[int]:
+def find_invisible_character_offsets(line: str) -> Iterator[int]:
     return (match.start() for match in _STAND_IN_RE.finditer(line))
 
 
-def find_marks(line: str) -> Iterator[tuple[int, int]]:
+def find_mark_spans(line: str) -> Iterator[tuple[int, int]]:
     """Where marks begin and end."""
     if MARK_START in line:
         yield from (match.span() for match in _MARK_RE.finditer(line))

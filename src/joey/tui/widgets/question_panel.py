@@ -20,7 +20,7 @@ from textual.widgets import Input, Static
 
 from joey.core.events import AskOpened
 from joey.core.task import APPROVAL_ASKS, Answer, AskKind, Response
-from joey.presentation.phrases import COMMAND_TOOL
+from joey.presentation.phrases import COMMAND_TOOL_NAME
 from joey.presentation.questions import (
     describe_ask_reason,
     describe_confinement,
@@ -28,7 +28,7 @@ from joey.presentation.questions import (
     parse_follow_up,
 )
 from joey.presentation.text import find_line_breaks, sanitize, to_one_line
-from joey.presentation.tool_calls import format_write_question, is_no_change, render_card
+from joey.presentation.tool_calls import format_write_question, is_no_change, render_call_card
 from joey.tui.task_controller import PendingQuestion
 from joey.tui.widgets.choice_list import CURSOR_MARK, ChoiceLine, ChoiceList
 
@@ -55,12 +55,15 @@ class QuestionPanel(Widget, can_focus=True):
             self.answer = answer
 
     def __init__(
-        self, pending_question: PendingQuestion, question_view: QuestionView, asker: str = ""
+        self,
+        pending_question: PendingQuestion,
+        question_view: QuestionView,
+        heading_suffix: str = "",
     ) -> None:
         super().__init__()
         self.pending_question = pending_question
         self.question_view = question_view
-        self._asker = asker
+        self._heading_suffix = heading_suffix
         self._displayed_at = monotonic()
 
     def compose(self) -> ComposeResult:
@@ -90,8 +93,8 @@ class QuestionPanel(Widget, can_focus=True):
 
     def _render_heading(self, hint: str) -> Text:
         heading = Text().append(self.question_view.title, "bold yellow")
-        if self._asker:
-            heading.append(f"  {self._asker}", "dim")
+        if self._heading_suffix:
+            heading.append(f"  {self._heading_suffix}", "dim")
         if hint:
             heading.append(f"  {hint}", "dim")
         return heading
@@ -114,7 +117,7 @@ class QuestionPanel(Widget, can_focus=True):
         return (
             event.key in ("escape", "enter", "up", "down")
             or self._find_choice_by_letter(event.character) is not None
-            or self.query_one(ChoiceList).has_digit(event.key)
+            or self.query_one(ChoiceList).is_selection_digit(event.key)
         )
 
     def on_key(self, event: events.Key) -> None:
@@ -176,22 +179,22 @@ class AnswerList(ChoiceList):
     def __init__(self, lines: Sequence[ChoiceLine], texts: int = 0) -> None:
         """`texts` stand between the heading and the answers."""
         super().__init__(lines, numbered=True)
-        self._text_count = texts
+        self._text_count_above = texts
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         needed = sum(len(self._wrap_label(row, width)) for row in range(len(self.lines)))
-        left = viewport.height - SMALL_TERMINAL_RESERVED_LINES - 2 * self._text_count
-        room = max(3, min(SMALL_TERMINAL_ANSWER_LINES, left), viewport.height // 2 - 2)
-        return min(room, max(1, needed))
+        left = viewport.height - SMALL_TERMINAL_RESERVED_LINES - 2 * self._text_count_above
+        max_height = max(3, min(SMALL_TERMINAL_ANSWER_LINES, left), viewport.height // 2 - 2)
+        return min(max_height, max(1, needed))
 
     def _scroll_to_cursor(self) -> None:
-        room, width = self.size.height, self.size.width
+        height, width = self.size.height, self.size.width
         self._first_visible_row = min(self._first_visible_row, self.cursor_index)
-        if not room:
+        if not height:
             return
         while self._first_visible_row < self.cursor_index:
             rows = range(self._first_visible_row, self.cursor_index + 1)
-            if sum(len(self._wrap_label(row, width)) for row in rows) <= room:
+            if sum(len(self._wrap_label(row, width)) for row in rows) <= height:
                 return
             self._first_visible_row += 1
 
@@ -218,14 +221,16 @@ class AnswerList(ChoiceList):
 
     def _wrap_label(self, row: int, width: int) -> list[str]:
         label = self._format_label(row)
-        _, places = find_line_breaks(label, max(8, width - len(CURSOR_MARK)), CONTINUATION_INDENT)
-        first, *more = (label[start:end] for start, end in places)
+        _, piece_spans = find_line_breaks(
+            label, max(8, width - len(CURSOR_MARK)), CONTINUATION_INDENT
+        )
+        first, *more = (label[start:end] for start, end in piece_spans)
         return [first, *(f"{' ' * CONTINUATION_INDENT}{piece}" for piece in more)]
 
 
 MAX_SUMMARY_LINES = 6
 """Lines of what would be done; the whole of it stands in the conversation."""
-MAX_ANSWER_CHARS = 2000
+MAX_ANSWER_LABEL_CHARS = 2000
 """Characters of an answer: a person has to see what they say."""
 YES_ANSWER = Answer(Response.YES)
 NO_ANSWER = Answer(Response.NO)
@@ -261,13 +266,13 @@ def build_question_view(ask: AskOpened) -> QuestionView:
         return _build_approval_view(ask)
     match ask.ask:
         case AskKind.FOLLOWUP:
-            asked = parse_follow_up(ask.text)
+            follow_up = parse_follow_up(ask.text)
             suggested = tuple(
                 AnswerChoice(
-                    to_one_line(one.label, MAX_ANSWER_CHARS),
+                    to_one_line(one.label, MAX_ANSWER_LABEL_CHARS),
                     Answer(Response.MESSAGE, text=one.answer),
                 )
-                for one in asked.suggestions
+                for one in follow_up.suggestions
             )
             return QuestionView("Your answer", suggested, Text(), hint="or write your own below")
         case AskKind.COMPLETION_RESULT:
@@ -312,7 +317,7 @@ def build_question_view(ask: AskOpened) -> QuestionView:
 def _build_approval_view(ask: AskOpened) -> QuestionView:
     choices = [AnswerChoice("yes", YES_ANSWER, "y", digit=1)]
     if ask.always_rule:
-        rule = to_one_line(ask.always_rule, MAX_ANSWER_CHARS)
+        rule = to_one_line(ask.always_rule, MAX_ANSWER_LABEL_CHARS)
         choices.append(AnswerChoice(f"always: {rule}", Answer(Response.YES, always=True), "a", 2))
     choices.append(AnswerChoice("no", NO_ANSWER, "n", digit=3, is_escape_choice=True))
     choices.append(AnswerChoice("no, and say what to do instead", None, digit=4))
@@ -349,8 +354,8 @@ def _format_approval_title(ask: AskOpened) -> str:
 def _render_summary(ask: AskOpened) -> Text:
     if ask.diff and ask.path:
         return Text()  # the change stands above
-    tool = COMMAND_TOOL if ask.ask is AskKind.COMMAND else ask.tool or ""
-    whole = render_card(tool, ask.text, ask.path, None, is_ask=False)
+    tool = COMMAND_TOOL_NAME if ask.ask is AskKind.COMMAND else ask.tool or ""
+    whole = render_call_card(tool, ask.text, ask.path, None, is_ask=False)
     lines = whole.split("\n", allow_blank=True)
     if ask.ask is AskKind.TOOL:
         return lines[0]

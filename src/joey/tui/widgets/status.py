@@ -26,7 +26,7 @@ from joey.core.events import (
     ToolStarted,
 )
 from joey.core.task import RowKind, Todo
-from joey.presentation.phrases import COMMAND_TOOL, describe_retry
+from joey.presentation.phrases import COMMAND_TOOL_NAME, describe_retry
 from joey.presentation.text import to_one_line
 from joey.tui.host import QueuedUserMessage, StatusInfo
 
@@ -47,7 +47,7 @@ def describe_activity(event: Event) -> str | None:
         case RowOpened():
             return "writing"
         case ToolStarted(tool=tool):
-            return RUNNING_COMMAND_ACTIVITY if tool == COMMAND_TOOL else to_one_line(tool, 30)
+            return RUNNING_COMMAND_ACTIVITY if tool == COMMAND_TOOL_NAME else to_one_line(tool, 30)
         case RetryCountdown():
             return describe_retry(event)
         case TaskPaused():
@@ -62,7 +62,7 @@ PART_SEPARATOR = " · "
 CONTEXT_WARNING_PERCENT = 80
 """Per cent of the window from which its share is worth a look."""
 
-MIN_LASTING_PRIORITY = 8
+MIN_PRIORITY_SHORTENED_LAST = 8
 """The worth from which parts are said in full until others have gone."""
 
 
@@ -148,7 +148,7 @@ class StatusLine(Widget):
                     StatusPart("Ctrl+B leaves it running", "cyan", 8, "Ctrl+B leaves it", ", ")
                 )
             parts = [*work, *parts]
-        return fit_parts(parts, width)
+        return render_fitting_parts(parts, width)
 
     def _build_parts(self) -> Iterator[StatusPart]:
         status = self._status_info
@@ -170,15 +170,15 @@ class StatusLine(Widget):
             yield StatusPart(f"{share}% context", style, worth, short_text=f"{share}%")
         if self._usage.total_cost:
             yield StatusPart(f"${self._usage.total_cost:.2f}", "dim", 2)
-        if status.permissions:
-            is_open = status.permissions == "allows everything"
+        if status.permissions_text:
+            is_open = status.permissions_text == "allows everything"
             style, worth = ("yellow", 9) if is_open else ("dim", 5)
-            yield StatusPart(status.permissions, style, worth)
-        if status.sandbox:
-            yield StatusPart(status.sandbox, "dim", 4)
+            yield StatusPart(status.permissions_text, style, worth)
+        if status.sandbox_text:
+            yield StatusPart(status.sandbox_text, "dim", 4)
 
 
-def fit_parts(parts: list[StatusPart], width: int) -> Text:
+def render_fitting_parts(parts: list[StatusPart], width: int) -> Text:
     """As many of the parts as there is room for: first some are said shorter, then they go. The
     last is cut."""
     fitting = list(parts)
@@ -186,7 +186,7 @@ def fit_parts(parts: list[StatusPart], width: int) -> Text:
         longer = [
             part
             for part in fitting
-            if part.can_be_shortened and part.priority < MIN_LASTING_PRIORITY
+            if part.can_be_shortened and part.priority < MIN_PRIORITY_SHORTENED_LAST
         ]
         least = min(longer or fitting, key=lambda part: part.priority)
         if least.can_be_shortened:
@@ -225,7 +225,7 @@ class TodoList(Widget):
     def __init__(self) -> None:
         super().__init__()
         self._todos: tuple[Todo, ...] = ()
-        self._is_hidden = False
+        self._is_hidden_by_user = False
 
     def set_todos(self, todos: Sequence[Todo]) -> None:
         self._todos = tuple(todos)
@@ -233,13 +233,13 @@ class TodoList(Widget):
 
     def toggle_visibility(self) -> bool:
         """Whether there is a list to show or hide."""
-        self._is_hidden = not self._is_hidden
+        self._is_hidden_by_user = not self._is_hidden_by_user
         self._update_visibility()
         return bool(self._todos)
 
     def _update_visibility(self) -> None:
         is_over = all(todo.status == "completed" for todo in self._todos)
-        self.set_class(bool(self._todos) and not self._is_hidden and not is_over, "wanted")
+        self.set_class(bool(self._todos) and not self._is_hidden_by_user and not is_over, "wanted")
         self.refresh(layout=True)
 
     def render(self) -> Text:
@@ -261,8 +261,8 @@ class TodoList(Widget):
         return max(0, min(at - 2, len(self._todos) - MAX_TODO_LINES))
 
 
-MAX_MESSAGE_LINES = 3
-MIN_MESSAGE_COLUMNS = 10
+MAX_QUEUED_MESSAGE_LINES = 3
+MIN_QUEUED_MESSAGE_COLUMNS = 10
 """Columns of the words beside which the hint has to fit."""
 UNQUEUE_HINT = "  (Up takes it back)"
 SEND_OR_UNQUEUE_HINT = "  (Enter sends, Up takes it back)"
@@ -293,14 +293,15 @@ class QueuedMessageList(Widget):
     def render(self) -> Text:
         hint = UNQUEUE_HINT if self._is_task_working else SEND_OR_UNQUEUE_HINT
         lines = [
-            Text(f"↳ {to_one_line(each.text, 300)}") for each in self._messages[-MAX_MESSAGE_LINES:]
+            Text(f"↳ {to_one_line(each.text, 300)}")
+            for each in self._messages[-MAX_QUEUED_MESSAGE_LINES:]
         ]
         if lines:
             lines[-1].truncate(
-                max(MIN_MESSAGE_COLUMNS, self.size.width - len(hint)), overflow="ellipsis"
+                max(MIN_QUEUED_MESSAGE_COLUMNS, self.size.width - len(hint)), overflow="ellipsis"
             )
             lines[-1].append(hint)
-        if len(self._messages) > MAX_MESSAGE_LINES:
-            lines.insert(0, Text(f"… {len(self._messages) - MAX_MESSAGE_LINES} more wait"))
+        if len(self._messages) > MAX_QUEUED_MESSAGE_LINES:
+            lines.insert(0, Text(f"… {len(self._messages) - MAX_QUEUED_MESSAGE_LINES} more wait"))
         text = Text("\n", "dim", no_wrap=True, overflow="ellipsis")
         return text.join(lines)

@@ -67,7 +67,7 @@ EDIT_ACTIONS = {
     "shift+backspace": "delete_left",
     "ctrl+h": "delete_left",
     "delete": "delete_right",
-    "ctrl+w": "kill_blank_word",
+    "ctrl+w": "kill_back_to_whitespace",
     "alt+backspace": "kill_word_left",
     "ctrl+backspace": "kill_word_left",
     "alt+d": "kill_word_right",
@@ -160,14 +160,14 @@ class TextEntry(TextArea, inherit_bindings=False):
     def iter_marks(self) -> Iterator[DraftMark]:
         for row, line in enumerate(self.document.lines):
             yield from (
-                DraftMark(row, *span, line[slice(*span)]) for span in draft.find_marks(line)
+                DraftMark(row, *span, line[slice(*span)]) for span in draft.find_mark_spans(line)
             )
 
     def find_mark_before_cursor(self) -> DraftMark | None:
         """The one that ends at the cursor."""
         row, column = self.cursor_location
         line = self.document[row]
-        spans = (span for span in draft.find_marks(line) if span[1] == column)
+        spans = (span for span in draft.find_mark_spans(line) if span[1] == column)
         return next((DraftMark(row, *span, line[slice(*span)]) for span in spans), None)
 
     def replace_mark(self, mark: DraftMark, text: str) -> None:
@@ -189,7 +189,7 @@ class TextEntry(TextArea, inherit_bindings=False):
 
     def _move_outside_mark(self, location: Location, leftwards: bool) -> Location:
         row, column = location
-        for start, end in draft.find_marks(self.document[row]):
+        for start, end in draft.find_mark_spans(self.document[row]):
             if start < column < end:
                 return row, start if leftwards else end
         return location
@@ -224,10 +224,10 @@ class TextEntry(TextArea, inherit_bindings=False):
         if line.isprintable():
             return Text(line, end="", no_wrap=True)
         text = Text(draft.to_visible_text(line), end="", no_wrap=True)
-        for start, end in draft.find_marks(line):
+        for start, end in draft.find_mark_spans(line):
             text.stylize(Style(italic=True, bold=True), start, end)
-        for place in draft.find_invisible_characters(line):
-            text.stylize(Style(reverse=True), place, place + 1)
+        for offset in draft.find_invisible_character_offsets(line):
+            text.stylize(Style(reverse=True), offset, offset + 1)
         return text
 
     def scroll_cursor_visible(self, center: bool = False, animate: bool = False) -> Offset:
@@ -287,7 +287,7 @@ class TextEntry(TextArea, inherit_bindings=False):
     def action_kill_word_right(self) -> None:
         self._kill_to(self.get_cursor_word_right_location())
 
-    def action_kill_blank_word(self) -> None:
+    def action_kill_back_to_whitespace(self) -> None:
         row, column = self.cursor_location
         if self.find_mark_before_cursor() is not None:
             self._kill_to((row, column - 1))

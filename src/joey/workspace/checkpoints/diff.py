@@ -22,7 +22,7 @@ _MAX_BATCH_BYTES = 32 * 1024 * 1024
 _ABSENT_MODE = "000000"
 
 
-class TreeDifference(Struct, frozen=True):
+class TreeDiffEntry(Struct, frozen=True):
     """One path, before and after; a mode of zeros where there is no file."""
 
     path: bytes
@@ -44,7 +44,7 @@ class TreeDifference(Struct, frozen=True):
 
 async def diff_snapshots(
     git: ShadowRepository, since: WorkspaceSnapshot, until: WorkspaceSnapshot
-) -> list[TreeDifference]:
+) -> list[TreeDiffEntry]:
     """Between two moments, but for files of which one of them knows nothing."""
     if since.tree == until.tree:
         return []
@@ -58,11 +58,11 @@ async def diff_snapshots(
     for facts, path in zip(fields[0::2], fields[1::2], strict=False):
         if path not in unknown:
             old_mode, mode, old_blob, blob, _ = facts.decode().removeprefix(":").split(" ")
-            found.append(TreeDifference(path, old_mode, mode, old_blob, blob))
+            found.append(TreeDiffEntry(path, old_mode, mode, old_blob, blob))
     return found
 
 
-async def load_file_diffs(git: ShadowRepository, found: Sequence[TreeDifference]) -> list[FileDiff]:
+async def load_file_diffs(git: ShadowRepository, found: Sequence[TreeDiffEntry]) -> list[FileDiff]:
     """With what the first of the files held, as far as it is text, and not too much of it."""
     wanted = found[:_MAX_DIFFED_FILES]
     sizes = await read_blob_sizes(git, _iter_blob_ids(wanted))
@@ -128,7 +128,7 @@ def _iter_batches(sizes: Mapping[str, int]) -> Iterator[list[str]]:
         yield batch
 
 
-def _iter_blob_ids(found: Iterable[TreeDifference]) -> Iterator[str]:
+def _iter_blob_ids(found: Iterable[TreeDiffEntry]) -> Iterator[str]:
     for one in found:
         if one.old_mode != _ABSENT_MODE:
             yield one.old_blob

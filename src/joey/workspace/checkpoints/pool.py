@@ -38,7 +38,7 @@ class CheckpointStorePool:
         shared = self._shared_stores.get(root)
         if shared is None:
             shared = self._shared_stores[root] = _SharedStore(root, (max_age_days, max_megabytes))
-        shared.user_count += 1
+        shared.lease_count += 1
         return TaskCheckpoints(self, shared)
 
     def open_store(self, shared: _SharedStore) -> WorkspaceCheckpoints:
@@ -49,7 +49,7 @@ class CheckpointStorePool:
             from joey.workspace.checkpoints.store import WorkspaceCheckpoints
 
             home = Path(os.path.realpath(self._joey_home))
-            directory = ShadowDirectory(self._get_parent_directory(home), shared.workspace)
+            directory = ShadowDirectory(self._get_checkpoints_directory(home), shared.workspace)
             shared.store = WorkspaceCheckpoints(
                 shared.workspace, home, directory, RetentionLimits(*shared.limits)
             )
@@ -57,8 +57,8 @@ class CheckpointStorePool:
 
     async def release(self, shared: _SharedStore) -> None:
         """One user less; the last one closes."""
-        shared.user_count -= 1
-        if shared.user_count:
+        shared.lease_count -= 1
+        if shared.lease_count:
             return
         del self._shared_stores[shared.workspace]
         if shared.store is not None:
@@ -69,7 +69,7 @@ class CheckpointStorePool:
             temporary, self._temporary_directory = self._temporary_directory, None
             rmtree(temporary, ignore_errors=True)
 
-    def _get_parent_directory(self, home: Path) -> Path:
+    def _get_checkpoints_directory(self, home: Path) -> Path:
         if self._is_persistent:
             return home / "checkpoints"
         if self._temporary_directory is None:
@@ -83,7 +83,7 @@ class _SharedStore:
     def __init__(self, root: Path, limits: tuple[float, float]) -> None:
         self.workspace = root
         self.limits = limits
-        self.user_count = 0
+        self.lease_count = 0
         self.store: WorkspaceCheckpoints | None = None
 
 
@@ -115,8 +115,8 @@ class TaskCheckpoints:
     async def restore(self, to: str, before: str | None = None) -> Sequence[FileChange]:
         return await self._store.restore(to, before)
 
-    async def list_unrestorable(self, paths: Sequence[str]) -> Sequence[LeftFile]:
-        return await self._store.list_unrestorable(paths)
+    async def list_unrestorable_files(self, paths: Sequence[str]) -> Sequence[LeftFile]:
+        return await self._store.list_unrestorable_files(paths)
 
     async def discard_task(self, task_id: str) -> None:
         await self._store.discard_task(task_id)

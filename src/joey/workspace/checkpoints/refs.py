@@ -4,7 +4,7 @@ Commits have no parents. A ref is named after the time it was made, so that the 
 is found by name, and the age of any. The message of a commit names the files that were left out:
 their contents are unknown, so they must not be deleted or replaced because of that commit.
 
-Retention (`CheckpointCollector`) first packs everything, which takes long and needs no lock:
+Retention (`CheckpointGarbageCollector`) first packs everything, which takes long and needs no lock:
 nothing is dropped by it. Then, with the lock, checkpoints that are too old or too many are dropped
 with their objects. The present files are always kept, by the index.
 """
@@ -165,7 +165,7 @@ class RetentionLimits(Struct, frozen=True):
         return int(self.max_megabytes * _BYTES_PER_MB)
 
 
-class CheckpointCollector:
+class CheckpointGarbageCollector:
     def __init__(
         self,
         directory: ShadowDirectory,
@@ -174,20 +174,20 @@ class CheckpointCollector:
         limits: RetentionLimits,
     ) -> None:
         """`open_shadow` gives the shadow, with the lock."""
-        self._directory = directory
+        self._shadow_directory = directory
         self._workspace = root
         self._open_shadow = open_shadow
         self._limits = limits
 
     def is_due(self) -> bool:
         """Whether enough has come since the last time. Blocks for a look at the folder."""
-        size = self._directory.measure_size()
+        size = self._shadow_directory.measure_size()
         try:
             facts, last = self._stamp_path.stat(), int(self._stamp_path.read_text(encoding="ascii"))
         except (FileNotFoundError, ValueError):
             self._write_stamp(size)
             return False
-        objects = self._directory.repository_path / "objects"
+        objects = self._shadow_directory.repository_path / "objects"
         return (
             time.time() - facts.st_mtime > _SECONDS_PER_DAY
             or size - last > max(_MIN_GROWTH_BYTES, self._limits.max_bytes // 8)
@@ -198,29 +198,31 @@ class CheckpointCollector:
     async def run(self) -> None:
         """Raises CheckpointError."""
         # Not in a thread: who is cancelled meanwhile would never let go of it.
-        lock = try_lock_file(self._directory.path / _COLLECTION_LOCK_FILE)
+        lock = try_lock_file(self._shadow_directory.path / _COLLECTION_LOCK_FILE)
         if lock is None:
             return  # another process is at it
         try:
             await self._repack()
-            await self._drop_expired()
+            await self._enforce_limits()
             await asyncio.to_thread(self._remove_abandoned_directories)
-            await asyncio.to_thread(lambda: self._write_stamp(self._directory.measure_size()))
+            await asyncio.to_thread(
+                lambda: self._write_stamp(self._shadow_directory.measure_size())
+            )
         finally:
             os.close(lock)
 
     @property
     def _stamp_path(self) -> Path:
-        return self._directory.path / _LAST_COLLECTION_FILE
+        return self._shadow_directory.path / _LAST_COLLECTION_FILE
 
     def _write_stamp(self, size: int) -> None:
         write_private_file(self._stamp_path, b"%d\n" % size)
 
     async def _repack(self) -> None:
-        git = ShadowRepository(self._directory, self._workspace, low_priority=True)
+        git = ShadowRepository(self._shadow_directory, self._workspace, low_priority=True)
         await git.run_git("repack", "-a", "-d", "-k", "-q", timeout_s=_REPACK_TIMEOUT_S)
 
-    async def _drop_expired(self) -> None:
+    async def _enforce_limits(self) -> None:
         async with self._open_shadow() as git:
             await git.run_git("pack-refs", "--all")
             kept = await list_refs(git)
@@ -230,7 +232,8 @@ class CheckpointCollector:
             await delete_refs(git, old)
             await _prune_objects(git)
             while (
-                await asyncio.to_thread(self._directory.measure_size) > self._limits.max_bytes
+                await asyncio.to_thread(self._shadow_directory.measure_size)
+                > self._limits.max_bytes
                 and len(kept) > 1
             ):
                 gone = kept[: max(1, (len(kept) - 1) // _DROP_FRACTION_DIVISOR)]
@@ -247,10 +250,10 @@ class CheckpointCollector:
     def _remove_abandoned_directories(self) -> None:
         """Folders of workspaces in which nothing was saved for so long that all of it is old."""
         since = time.time() - self._limits.max_age_days * _SECONDS_PER_DAY
-        for directory in self._directory.parent.iterdir():
+        for directory in self._shadow_directory.parent.iterdir():
             lock = directory / LOCK_FILE
             if (
-                directory == self._directory.path
+                directory == self._shadow_directory.path
                 or not lock.exists()
                 or lock.stat().st_mtime > since
             ):

@@ -33,7 +33,7 @@ class FileRestorer:
         self._workspace = root
         self._recovery_path = recovery_path
         self._temporary_name = f".joey-{secrets.token_hex(8)}.tmp"
-        self._emptied_directories: set[bytes] = set()
+        self._possibly_emptied_directories: set[bytes] = set()
 
     def write_recovery_file(self, paths: Sequence[bytes]) -> None:
         directories = sorted({path.rpartition(b"/")[0] for path in paths})
@@ -42,7 +42,7 @@ class FileRestorer:
 
     def finish(self) -> None:
         """Folders that were left empty go too."""
-        for path in sorted(self._emptied_directories, key=len, reverse=True):
+        for path in sorted(self._possibly_emptied_directories, key=len, reverse=True):
             self._remove_empty_parents(path)
         self._recovery_path.unlink(missing_ok=True)
 
@@ -57,7 +57,7 @@ class FileRestorer:
                 os.unlink(name, dir_fd=directory)
         except (FileNotFoundError, NotADirectoryError):
             return False
-        self._emptied_directories.add(path.rpartition(b"/")[0])
+        self._possibly_emptied_directories.add(path.rpartition(b"/")[0])
         return True
 
     def write_file(self, path: bytes, mode: str, data: bytes) -> bool:

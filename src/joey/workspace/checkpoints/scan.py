@@ -83,8 +83,8 @@ class WorkspaceScanner:
     def __init__(self, root: Path, home: Path, max_bytes: int) -> None:
         """`most` bytes are read at once; more is no project, but data."""
         self._workspace = root
-        self._max_bytes = max_bytes
-        self._exclude_options = ("--exclude-standard", *build_joey_home_exclude(root, home))
+        self._max_added_bytes = max_bytes
+        self._exclude_options = ("--exclude-standard", *build_joey_home_exclude_options(root, home))
         self._cached_tree: tuple[tuple[int, ...], str] | None = None
         self._has_listed_force_added = False
 
@@ -139,11 +139,12 @@ class WorkspaceScanner:
             others += await self._list_nested_repository_files(git, nested)
         others += await self._list_force_added((*(path for _, path in changed), *others))
         plan = await asyncio.to_thread(plan_index_update, self._workspace, changed, others)
-        if plan.added_bytes > self._max_bytes:
+        if plan.added_bytes > self._max_added_bytes:
             raise CheckpointError(
                 f"{plan.added_bytes // _BYTES_PER_MB:,} MB of files in {self._workspace} are "
                 "new, and checkpoints"
-                f" may take {self._max_bytes // _BYTES_PER_MB:,} MB. Name what need not be kept in"
+                f" may take {self._max_added_bytes // _BYTES_PER_MB:,} MB. Name what need not "
+                "be kept in"
                 " .gitignore, or set checkpointMaxMegabytes to more."
             )
         if plan.paths_to_remove:
@@ -399,7 +400,7 @@ def _list_non_project_directories() -> set[Path]:
     return {Path(os.path.realpath(user_home / name)) for name in _NON_PROJECT_DIRECTORIES}
 
 
-def build_joey_home_exclude(root: Path, home: Path) -> tuple[str, ...]:
+def build_joey_home_exclude_options(root: Path, home: Path) -> tuple[str, ...]:
     """Arguments of `ls-files` by which joey's folder is never looked into."""
     if root not in home.parents:
         return ()

@@ -22,7 +22,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from joey.errors import CheckpointError
-from joey.system.files import get_workspace_directory, make_private_directory
+from joey.system.files import get_per_workspace_directory, make_private_directory
 from joey.workspace.git.process import (
     SAFE_SETTINGS,
     GitError,
@@ -60,7 +60,7 @@ _REPOSITORY_FILES = {
     _ATTRIBUTES_FILE: "* -text -ident -filter !eol !working-tree-encoding\n",
 }
 """What makes a folder a repository."""
-_HARMLESS_ERROR_TEXTS = (
+_NON_DAMAGE_ERROR_TEXTS = (
     *("No space left on device", "Out of diskspace", "Disk quota exceeded"),
     "Read-only file system",
     *("Permission denied", "insufficient permission", "Too many open files", "Out of memory"),
@@ -105,7 +105,7 @@ class ShadowRepository:
     def create_if_missing(self) -> None:
         """Have the repository, if it is not there: whole, or not at all."""
         if self.repository_path.exists():
-            self._ensure_attributes()
+            self._ensure_attributes_file()
             return
         new = self.repository_path.with_name("new")
         shutil.rmtree(new, ignore_errors=True)
@@ -115,7 +115,7 @@ class ShadowRepository:
             write_private_file(new / name, text.encode())
         new.rename(self.repository_path)
 
-    def _ensure_attributes(self) -> None:
+    def _ensure_attributes_file(self) -> None:
         """Without them, git would change what files hold."""
         path = self.repository_path / _ATTRIBUTES_FILE
         if (
@@ -180,7 +180,7 @@ def _build_git_error(command: str, answer: GitResult) -> CheckpointError:
     lines = answer.stderr.strip().splitlines() or [f"it ended with code {answer.exit_code}"]
     for line in lines:
         if line.startswith(("error:", "fatal:")) and any(
-            text in line for text in _HARMLESS_ERROR_TEXTS
+            text in line for text in _NON_DAMAGE_ERROR_TEXTS
         ):
             return CheckpointError(
                 f"git {command} failed: {line}. Check the room and the permissions there."
@@ -206,7 +206,7 @@ class ShadowLock(Struct, frozen=True):
     """The lock, while one has it."""
 
     descriptor: int
-    was_interrupted: bool
+    was_last_owner_interrupted: bool
     """Whether the last one who had it was killed at work."""
 
 
@@ -219,7 +219,7 @@ class ShadowDirectory:
 
     @cached_property
     def path(self) -> Path:
-        return get_workspace_directory(self._parent, self._workspace)
+        return get_per_workspace_directory(self._parent, self._workspace)
 
     @property
     def parent(self) -> Path:
@@ -254,7 +254,9 @@ class ShadowDirectory:
                 )
             await asyncio.sleep(_LOCK_POLL_INTERVAL_S)
         try:
-            lock = ShadowLock(descriptor, was_interrupted=os.fstat(descriptor).st_size > 0)
+            lock = ShadowLock(
+                descriptor, was_last_owner_interrupted=os.fstat(descriptor).st_size > 0
+            )
             os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
             yield lock
             # Not after a failure: whoever comes next is to see whether it left something behind.
@@ -272,7 +274,7 @@ class ShadowDirectory:
                 f" {error.strerror or error}."
             ) from error
 
-    def set_aside_damaged(self) -> Path:
+    def move_away_damaged_repository(self) -> Path:
         """Begin anew; what was there is kept until this has to be done again."""
         aside = self.path / _DAMAGED_DIRECTORY
         shutil.rmtree(aside, ignore_errors=True)

@@ -40,9 +40,9 @@ from joey.workspace.git.process import describe_blocking_file
 
 log = logging.getLogger(__name__)
 
-_MAX_DIRECT_FILES = 100
+_MAX_FILES_WITHOUT_GIT = 100
 """Files; for more, git is faster."""
-_MAX_DIRECT_BYTES = 32 * 1024 * 1024
+_MAX_BYTES_WITHOUT_GIT = 32 * 1024 * 1024
 _INDEX_FILE = "index"
 
 
@@ -67,13 +67,13 @@ class Snapshotter:
         self._joey_home = os.fsencode(home)
         self._ignored_directories: frozenset[bytes] = frozenset()
         """Folders that git ignores as a whole, and that are not looked into."""
-        self._is_too_large = False
+        self._is_too_large_for_quick_scan = False
         """Also without these."""
-        self._max_direct_bytes = min(max_bytes, _MAX_DIRECT_BYTES)
+        self._max_bytes_without_git = min(max_bytes, _MAX_BYTES_WITHOUT_GIT)
         self._scanner = WorkspaceScanner(root, home, max_bytes)
         self._tree_cache = TreeCache()
         self._baseline: _Baseline | None = None
-        self._latest_scan: tuple[WorkspaceSnapshot, QuickScan | None] | None = None
+        self._latest_snapshot_and_scan: tuple[WorkspaceSnapshot, QuickScan | None] | None = None
         self._ignored_files: set[bytes] = set()
         """Files of which git has said so, with the rules as they are."""
 
@@ -87,14 +87,14 @@ class Snapshotter:
             seen, is_large = None, False
         if seen is not None:
             self._check_blocking_files(seen)
-        sight = await self._update_from_baseline(git, seen)
+        sight = await self._snapshot_from_baseline(git, seen)
         if sight is None:
             self._ignored_files.clear()
             sight = await self._scanner.scan(git)
             if is_large or self._ignored_directories:
                 seen = await self._update_ignored_directories(git, seen, is_large=is_large)
             self._set_baseline(git, sight, seen, _INDEX_FILE)
-        self._latest_scan = (sight, seen)
+        self._latest_snapshot_and_scan = (sight, seen)
         return sight
 
     async def list_indexed_but_ignored(self, git: ShadowRepository) -> set[bytes]:
@@ -107,13 +107,13 @@ class Snapshotter:
 
     def anchor_baseline(self, git: ShadowRepository, refs: str) -> None:
         """What was seen last is kept by one of these refs."""
-        if self._latest_scan is not None:
-            self._set_baseline(git, *self._latest_scan, refs)
+        if self._latest_snapshot_and_scan is not None:
+            self._set_baseline(git, *self._latest_snapshot_and_scan, refs)
 
     def reset(self) -> None:
         """The index is not what it was."""
         self._scanner.reset()
-        self._baseline = self._latest_scan = None
+        self._baseline = self._latest_snapshot_and_scan = None
         self._ignored_files.clear()
 
     def _check_blocking_files(self, seen: QuickScan) -> None:
@@ -135,13 +135,15 @@ class Snapshotter:
     ) -> QuickScan | None:
         """After git has looked. What was seen with other folders closed is worth nothing."""
         before, self._ignored_directories = self._ignored_directories, frozenset()
-        self._is_too_large = self._is_too_large or (is_large and bool(before))
-        if not self._is_too_large:
+        self._is_too_large_for_quick_scan = self._is_too_large_for_quick_scan or (
+            is_large and bool(before)
+        )
+        if not self._is_too_large_for_quick_scan:
             try:
                 self._ignored_directories = await self._scanner.list_ignored_directories(git)
             except ShadowGitError as refusal:
                 log.info("all folders of %s are looked into: %s", self._workspace, refusal)
-            self._is_too_large = is_large and not self._ignored_directories
+            self._is_too_large_for_quick_scan = is_large and not self._ignored_directories
         return seen if self._ignored_directories == before else None
 
     def _set_baseline(
@@ -151,7 +153,7 @@ class Snapshotter:
             None if seen is None else _Baseline(sight, seen, holder, git.build_signature(holder))
         )
 
-    async def _update_from_baseline(
+    async def _snapshot_from_baseline(
         self, git: ShadowRepository, seen: QuickScan | None
     ) -> WorkspaceSnapshot | None:
         """None: git has to look."""
@@ -163,7 +165,7 @@ class Snapshotter:
         changed = seen.find_changed_since(basis.quick_scan)
         if not changed:
             return basis.snapshot
-        if len(changed) > _MAX_DIRECT_FILES or any(map(_is_git_control_path, changed)):
+        if len(changed) > _MAX_FILES_WITHOUT_GIT or any(map(_is_git_control_path, changed)):
             return None
         try:
             return await self._snapshot_changes(git, basis.snapshot, seen, changed)
@@ -179,7 +181,7 @@ class Snapshotter:
         others = await self._filter_unignored(git, seen, changed - known)
         letters = [(b"M" if path in seen.file_stats else b"D", path) for path in known]
         plan = plan_index_update(self._workspace, letters, others)
-        if plan.added_bytes > self._max_direct_bytes:
+        if plan.added_bytes > self._max_bytes_without_git:
             return None
         left_out = (before.skipped_files - changed) | plan.skipped_files
         if not plan.paths_to_add and not plan.paths_to_remove:

@@ -20,7 +20,7 @@ from msgspec import Struct
 from joey.errors import CheckpointError
 from joey.ports import Checkpoints, FileChange, FileDiff, LeftFile
 from joey.workspace.checkpoints.diff import (
-    TreeDifference,
+    TreeDiffEntry,
     diff_snapshots,
     iter_blobs,
     load_file_diffs,
@@ -28,7 +28,7 @@ from joey.workspace.checkpoints.diff import (
 )
 from joey.workspace.checkpoints.refs import (
     Checkpoint,
-    CheckpointCollector,
+    CheckpointGarbageCollector,
     RetentionLimits,
     build_task_refs_path,
     delete_refs,
@@ -71,12 +71,14 @@ class WorkspaceCheckpoints:
         """`root` and `home` are resolved."""
         self._workspace = root
         self._joey_home = home
-        self._directory = directory
+        self._shadow_directory = directory
         self._snapshotter = Snapshotter(root, home, limits.max_bytes)
-        self._collector = CheckpointCollector(directory, root, self._open_shadow, limits)
+        self._garbage_collector = CheckpointGarbageCollector(
+            directory, root, self._open_shadow, limits
+        )
         self._operation_lock = asyncio.Lock()
         self._first_scan_task: asyncio.Task[None] | None = None
-        self._collect_task: asyncio.Task[None] | None = None
+        self._garbage_collection_task: asyncio.Task[None] | None = None
         self._early_save_tasks: set[asyncio.Task[None]] = set()
         self._last_checkpoint: _LastCheckpoint | None = None
 
@@ -106,7 +108,7 @@ class WorkspaceCheckpoints:
             sight = await self._take_snapshot(git)
             if last is None or last.snapshot != sight:
                 last = Checkpoint(write_checkpoint(git, task_id, sight), sight)
-                self._schedule_collection()
+                self._schedule_garbage_collection()
             self._snapshotter.anchor_baseline(git, build_task_refs_path(task_id))
             self._last_checkpoint = _LastCheckpoint(
                 last, task_id, git.build_signature(build_task_refs_path(task_id))
@@ -144,7 +146,7 @@ class WorkspaceCheckpoints:
             sizes = await read_blob_sizes(git, (one.new_blob for one in back))
             return await self._restore_files(git, gone, back, sizes)
 
-    async def list_unrestorable(self, paths: Sequence[str]) -> Sequence[LeftFile]:
+    async def list_unrestorable_files(self, paths: Sequence[str]) -> Sequence[LeftFile]:
         check_workspace(self._workspace, self._joey_home)
         inside = {path: place for path in paths if (place := self._to_git_path(path)) is not None}
         async with self._open_shadow() as git:
@@ -172,30 +174,30 @@ class WorkspaceCheckpoints:
         return os.fsencode(place.relative_to(self._workspace))
 
     async def discard_task(self, task_id: str) -> None:
-        if not self._directory.repository_path.exists():
+        if not self._shadow_directory.repository_path.exists():
             return
         async with self._open_shadow() as git:
             await delete_refs(git, await list_refs(git, task_id))
             if not await list_refs(git):
-                await asyncio.to_thread(self._directory.remove_repositories)
+                await asyncio.to_thread(self._shadow_directory.remove_repositories)
                 self._snapshotter.reset()
                 return
-        self._schedule_collection(at_once=True)
+        self._schedule_garbage_collection(at_once=True)
 
     async def measure_size(self) -> int:
         """Bytes on disk that the checkpoints of this workspace take."""
-        return await asyncio.to_thread(self._directory.measure_size)
+        return await asyncio.to_thread(self._shadow_directory.measure_size)
 
     async def collect_garbage(self) -> None:
         """Drop checkpoints that are too old or too many, and what only they held."""
-        if self._collect_task is not None:
-            await asyncio.shield(self._collect_task)
-        if self._directory.repository_path.exists():
-            await self._collector.run()
+        if self._garbage_collection_task is not None:
+            await asyncio.shield(self._garbage_collection_task)
+        if self._shadow_directory.repository_path.exists():
+            await self._garbage_collector.run()
 
     async def close(self) -> None:
         """What is at work in the background is broken off; the next process goes on with it."""
-        others = (self._first_scan_task, self._collect_task)
+        others = (self._first_scan_task, self._garbage_collection_task)
         at_work = [*self._early_save_tasks, *(task for task in others if task is not None)]
         for task in at_work:
             task.cancel()
@@ -217,20 +219,22 @@ class WorkspaceCheckpoints:
     @asynccontextmanager
     async def _open_shadow(self, *, low_priority: bool = False) -> AsyncIterator[ShadowRepository]:
         try:
-            async with self._operation_lock, self._directory.acquire_lock() as lock:
-                if lock.was_interrupted:
-                    await asyncio.to_thread(self._directory.remove_stale_git_files)
+            async with self._operation_lock, self._shadow_directory.acquire_lock() as lock:
+                if lock.was_last_owner_interrupted:
+                    await asyncio.to_thread(self._shadow_directory.remove_stale_git_files)
                     await asyncio.to_thread(
-                        remove_interrupted_leftovers, self._workspace, self._directory.recovery_path
+                        remove_interrupted_leftovers,
+                        self._workspace,
+                        self._shadow_directory.recovery_path,
                     )
                 git = ShadowRepository(
-                    self._directory, self._workspace, lock, low_priority=low_priority
+                    self._shadow_directory, self._workspace, lock, low_priority=low_priority
                 )
                 git.create_if_missing()
                 yield git
         except OSError as error:
             raise CheckpointError(
-                f"the checkpoints in {self._directory.path} cannot be used: {error}."
+                f"the checkpoints in {self._shadow_directory.path} cannot be used: {error}."
             ) from error
 
     async def _take_snapshot(self, git: ShadowRepository) -> WorkspaceSnapshot:
@@ -244,11 +248,11 @@ class WorkspaceCheckpoints:
             )
         self._snapshotter.reset()
         git.index_path.unlink(missing_ok=True)
-        self._directory.remove_stale_git_files()
+        self._shadow_directory.remove_stale_git_files()
         try:
             return await self._snapshotter.take_snapshot(git)
         except ShadowGitError as refusal:
-            aside = self._directory.set_aside_damaged()
+            aside = self._shadow_directory.move_away_damaged_repository()
             log.warning("checkpoints of %s are now in %s: %s", self._workspace, aside, refusal)
         self._snapshotter.reset()
         git.create_if_missing()
@@ -265,7 +269,7 @@ class WorkspaceCheckpoints:
 
     async def _diff_checkpoints(
         self, git: ShadowRepository, since: str, until: str | None
-    ) -> list[TreeDifference]:
+    ) -> list[TreeDiffEntry]:
         earlier = (await read_checkpoint(git, since)).snapshot
         later = (
             await self._take_snapshot(git)
@@ -277,15 +281,15 @@ class WorkspaceCheckpoints:
     async def _restore_files(
         self,
         git: ShadowRepository,
-        gone: Sequence[TreeDifference],
-        back: Sequence[TreeDifference],
+        gone: Sequence[TreeDiffEntry],
+        back: Sequence[TreeDiffEntry],
         sizes: dict[str, int],
     ) -> list[FileChange]:
-        work = FileRestorer(self._workspace, self._directory.recovery_path)
+        work = FileRestorer(self._workspace, self._shadow_directory.recovery_path)
         done: list[FileChange] = []
         failed: list[str] = []
 
-        def attempt(one: TreeDifference, data: bytes | None) -> None:
+        def attempt(one: TreeDiffEntry, data: bytes | None) -> None:
             try:
                 if data is None:
                     is_done = work.remove_file(one.path)
@@ -299,7 +303,7 @@ class WorkspaceCheckpoints:
         work.write_recovery_file([one.path for one in (*gone, *back)])
         for one in gone:
             await asyncio.to_thread(attempt, one, None)
-        holders: dict[str, list[TreeDifference]] = {}
+        holders: dict[str, list[TreeDiffEntry]] = {}
         for one in back:
             holders.setdefault(one.new_blob, []).append(one)
         async for blob, data in iter_blobs(git, sizes):
@@ -310,19 +314,21 @@ class WorkspaceCheckpoints:
             raise CheckpointError(_format_partial_failure(len(done), failed))
         return sorted(done, key=lambda change: change.path)
 
-    def _schedule_collection(self, *, at_once: bool = False) -> None:
-        if self._collect_task is None or self._collect_task.done():
-            self._collect_task = asyncio.create_task(self._collect_if_due(at_once))
+    def _schedule_garbage_collection(self, *, at_once: bool = False) -> None:
+        if self._garbage_collection_task is None or self._garbage_collection_task.done():
+            self._garbage_collection_task = asyncio.create_task(
+                self._collect_garbage_if_due(at_once)
+            )
 
-    async def _collect_if_due(self, at_once: bool) -> None:
+    async def _collect_garbage_if_due(self, at_once: bool) -> None:
         try:
-            if at_once or await asyncio.to_thread(self._collector.is_due):
-                await self._collector.run()
+            if at_once or await asyncio.to_thread(self._garbage_collector.is_due):
+                await self._garbage_collector.run()
         except (CheckpointError, OSError) as error:
             log.warning("old checkpoints of %s are not collected: %s", self._workspace, error)
 
 
-def _check_unchanged(found: Sequence[TreeDifference], changed: set[bytes]) -> None:
+def _check_unchanged(found: Sequence[TreeDiffEntry], changed: set[bytes]) -> None:
     """Raises CheckpointError."""
     if paths := [one.file_change.path for one in found if one.path in changed]:
         raise CheckpointError(f"somebody else has changed files meanwhile: {_format_names(paths)}.")

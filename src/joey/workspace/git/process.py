@@ -20,7 +20,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from joey.errors import ToolError
-from joey.system.subprocess import await_start, drain
+from joey.system.subprocess import await_start_despite_cancel, drain
 from joey.workspace.blocking_files import (
     FILES_OPENED_BY_GIT,
     BlockingFileError,
@@ -120,7 +120,7 @@ async def _start_git(run: GitInvocation) -> Process:
             pass_fds=tuple(run.inherited_fds),
             umask=0o077,
         )
-        process = await await_start(starting)
+        process = await await_start_despite_cancel(starting)
     except OSError as error:
         raise GitError(f"git cannot be run: {error.strerror or error}") from error
     if run.is_low_priority:

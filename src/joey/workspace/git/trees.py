@@ -207,7 +207,7 @@ _SYMLINK_MODE, _SUBMODULE_MODE, _EXECUTABLE_MODE = "120000", "160000", "100755"
 _ABSENT_MODE = "000000"
 _CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
-StatSummaries = Mapping[bytes, tuple[int, ...] | None]
+FileSignatures = Mapping[bytes, tuple[int, ...] | None]
 
 
 class TreeChange(Struct, frozen=True):
@@ -245,13 +245,13 @@ class ConcurrentChangeError(Exception):
     """Somebody else wrote to a file just now."""
 
 
-def read_stat_summaries(top: Path, changes: Iterable[TreeChange]) -> StatSummaries:
+def read_file_signatures(top: Path, changes: Iterable[TreeChange]) -> FileSignatures:
     """What the files look like before they are changed."""
-    return {change.path: _read_stat_summary(top / os.fsdecode(change.path)) for change in changes}
+    return {change.path: _read_file_signature(top / os.fsdecode(change.path)) for change in changes}
 
 
 def apply_changes(
-    top: Path, changes: Sequence[TreeChange], new_files: Path, expected_stats: StatSummaries
+    top: Path, changes: Sequence[TreeChange], new_files: Path, expected_signatures: FileSignatures
 ) -> None:
     """Make the files of `top` what they shall be; `made` holds the new ones under their paths.
 
@@ -271,22 +271,25 @@ def apply_changes(
             with open_directory(place.parent, create=not change.is_deleted) as directory:
                 before = _stat_if_exists(place.name, directory)
                 is_directory = before is not None and stat.S_ISDIR(before.st_mode)
-                if not is_directory and _summarize_stat(before) != expected_stats[change.path]:
+                if (
+                    not is_directory
+                    and _build_file_signature(before) != expected_signatures[change.path]
+                ):
                     raise ConcurrentChangeError(relative)
                 if not change.is_deleted:
                     _replace_file(place.name, directory, before, new_files / relative, change)
                 elif before is not None:
                     _unlink_file(place.name, directory)
         except FileNotFoundError as error:
-            if not change.is_deleted or expected_stats[change.path] is not None:
+            if not change.is_deleted or expected_signatures[change.path] is not None:
                 raise ConcurrentChangeError(relative) from error
         if change.is_deleted:
             _remove_empty_parents(top, place.parent)
 
 
-def _read_stat_summary(place: Path) -> tuple[int, ...] | None:
+def _read_file_signature(place: Path) -> tuple[int, ...] | None:
     try:
-        return _summarize_stat(place.lstat())
+        return _build_file_signature(place.lstat())
     except (FileNotFoundError, NotADirectoryError):
         return None
 
@@ -298,7 +301,7 @@ def _stat_if_exists(name: str, directory: int) -> os.stat_result | None:
         return None
 
 
-def _summarize_stat(facts: os.stat_result | None) -> tuple[int, ...] | None:
+def _build_file_signature(facts: os.stat_result | None) -> tuple[int, ...] | None:
     if facts is None:
         return None
     return facts.st_mode, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns

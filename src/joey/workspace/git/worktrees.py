@@ -21,7 +21,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from joey.core.file_state import FileDiffStat, MergeResult
+from joey.core.file_state import FileDiffStat, WorktreeMergeResult
 from joey.errors import ToolError
 from joey.ports import Worktrees
 from joey.system.files import make_private_directory
@@ -32,7 +32,7 @@ from joey.workspace.git.trees import (
     GitTrees,
     TreeChange,
     apply_changes,
-    read_stat_summaries,
+    read_file_signatures,
 )
 
 _BASE_REF, _MERGE_REF = "refs/worktree/joey-base", "refs/worktree/joey-merge"
@@ -120,7 +120,9 @@ class GitWorktrees:
         """What the repository knows of a worktree."""
         return ours.paths.common_directory / "worktrees" / name
 
-    async def merge(self, name: str, refusal: Callable[[str], str] | None = None) -> MergeResult:
+    async def merge(
+        self, name: str, refusal: Callable[[str], str] | None = None
+    ) -> WorktreeMergeResult:
         ours = await GitTrees.open_at(self._workspace)
         theirs = await self._open_worktree(ours, name)
         base = None if theirs is None else await theirs.resolve_revision(_BASE_REF)
@@ -133,8 +135,8 @@ class GitWorktrees:
         prefix = ours.paths.prefix
         counted = await ours.count_changed_lines(base, done)
         hindrance = await _WorktreeMerger(self._workspace, ours, theirs, refusal).merge(base, done)
-        return MergeResult(
-            files=tuple(
+        return WorktreeMergeResult(
+            changed_files=tuple(
                 FileDiffStat(_format_path(path, prefix), *lines) for path, *lines in counted
             ),
             directory=str(self.get_directory(name)),
@@ -209,14 +211,14 @@ class _WorktreeMerger:
             theirs = await self._workspace_trees.create_commit(done, [base], "The worktree")
             merged = await self._workspace_trees.merge_commits(ours, theirs)
             changes = await self._workspace_trees.list_changes(now, merged.tree)
-            hindrance = _MergeObstacle(merged.conflicts, self._find_obstacle(changes))
+            hindrance = _MergeObstacle(merged.conflicts, self._explain_obstacle(changes))
             if hindrance != _MergeObstacle():
                 return hindrance
             planned = await self._workspace_trees.create_commit(
                 merged.tree, [ours, theirs], "Merged"
             )
             await self._worktree_trees.run_text("update-ref", _MERGE_REF, planned)
-            if not await self._write_changes(now, merged.tree, changes):
+            if not await self._apply_or_explain(now, merged.tree, changes):
                 return _MergeObstacle()
         return await self._resume_merge(planned)
 
@@ -227,16 +229,16 @@ class _WorktreeMerger:
             here = await self._workspace_trees.create_commit(now, [f"{planned}^"], "The workspace")
             merged = await self._workspace_trees.merge_commits(here, planned)
             changes = await self._workspace_trees.list_changes(now, merged.tree)
-            problem = self._find_obstacle(changes)
+            problem = self._explain_obstacle(changes)
             if not merged.conflicts and not problem:
-                problem = await self._write_changes(now, merged.tree, changes)
+                problem = await self._apply_or_explain(now, merged.tree, changes)
                 if not problem:
                     return _MergeObstacle()
             hindrance = _MergeObstacle(merged.conflicts, problem, is_partial=True)
         await self._worktree_trees.run_text("update-ref", "-d", _MERGE_REF)
         return hindrance
 
-    async def _write_changes(self, now: str, tree: str, changes: Sequence[TreeChange]) -> str:
+    async def _apply_or_explain(self, now: str, tree: str, changes: Sequence[TreeChange]) -> str:
         """What kept it from being done; nothing when it is."""
         try:
             is_done = await self._try_apply(now, tree, changes)
@@ -250,7 +252,7 @@ class _WorktreeMerger:
 
         with tempfile.TemporaryDirectory(prefix="joey-") as made:
             await self._workspace_trees.export_files(tree, changes, Path(made))
-            looks = read_stat_summaries(self._repository_root, changes)
+            looks = read_file_signatures(self._repository_root, changes)
             if await self._workspace_trees.write_snapshot_tree() != now:
                 return False
             try:
@@ -261,7 +263,7 @@ class _WorktreeMerger:
                 return False
         return True
 
-    def _find_obstacle(self, changes: Sequence[TreeChange]) -> str:
+    def _explain_obstacle(self, changes: Sequence[TreeChange]) -> str:
         for change in changes:
             shown = to_printable_name(os.fsdecode(change.path))
             if not change.path.startswith(self._workspace_prefix):

@@ -337,7 +337,7 @@ def build_permissions_parser() -> CliArgumentParser:
         allow_abbrev=False,
     )
     _add_subject_arguments(explain)
-    _add_rule_flags(explain)
+    _add_permission_flags(explain)
     explain.add_argument("-w", "--workspace", metavar="DIR", help="in this folder instead")
     explain.add_argument("--json", action="store_true", help="as a JSON object")
     explain.add_argument("--debug", action="store_true", help=argparse.SUPPRESS)
@@ -350,7 +350,7 @@ def build_permissions_parser() -> CliArgumentParser:
         allow_abbrev=False,
     )
     _add_report_flags(report)
-    _add_rule_flags(report)
+    _add_permission_flags(report)
     return parser
 
 
@@ -376,7 +376,7 @@ def _add_subject_arguments(parser: argparse.ArgumentParser) -> None:
     add("--stdin", action="store_true", help="many questions and answers, a JSON object per line")
 
 
-def _add_rule_flags(parser: argparse.ArgumentParser) -> None:
+def _add_permission_flags(parser: argparse.ArgumentParser) -> None:
     """As a run would have them."""
     how = parser.add_mutually_exclusive_group()
     how.add_argument("-y", "--yes", action="store_true", help="with everything allowed")

@@ -50,7 +50,7 @@ class RuleLoader:
         agents: bool,
     ) -> None:
         self._scopes = scopes
-        self._nested = nested
+        self._nested_scopes = nested
         self._reader = reader
         self._general_rules = self._load_rule_directories("rules") or self._load_workspace_file(
             ".roorules", ".clinerules"
@@ -77,7 +77,7 @@ class RuleLoader:
     def _load_rule_directories(self, name: str) -> tuple[RuleFile, ...]:
         return tuple(
             file
-            for scope in (*self._scopes.roo_scopes, *self._nested)
+            for scope in (*self._scopes.roo_scopes, *self._nested_scopes)
             for file in _RuleDirectory(scope, self._reader).load_files(name)
         )
 
@@ -100,7 +100,7 @@ class RuleLoader:
 
     def _load_agents_md_files(self) -> Iterator[RuleFile]:
         yield from self._load_agents_md_in(self._scopes.workspace, "")
-        for scope in self._nested:
+        for scope in self._nested_scopes:
             yield from self._load_agents_md_in(
                 scope.directory.parent, scope.label.removesuffix(ROO_DIRECTORY)
             )

@@ -54,7 +54,7 @@ class PathPattern:
         """Whether the pattern is found anywhere in the path."""
         if len(path) > MAX_PATH_CHARS:
             return False
-        return _Matcher(self._program, path).find_match(0, 0, len(path), floating=True)
+        return _Matcher(self._program, path).has_match(0, 0, len(path), floating=True)
 
     def _add_instruction(self, instruction: Instruction) -> int:
         if len(self._program) >= MAX_PROGRAM_INSTRUCTIONS:
@@ -129,7 +129,7 @@ class _Matcher:
         self._lookaround_cache: dict[tuple[int, int], bool] = {}
         self._steps_left = MAX_STEPS
 
-    def find_match(
+    def has_match(
         self, entry: int, start: int, stop: int, *, floating: bool, up_to_stop: bool = False
     ) -> bool:
         """`floating` may begin anywhere; `up_to_stop` must end exactly there."""
@@ -189,11 +189,11 @@ class _Matcher:
         key = (assertion.lookaround_entry, position)
         if key not in self._lookaround_cache:
             self._lookaround_cache[key] = (
-                self.find_match(
+                self.has_match(
                     assertion.lookaround_entry, position, len(self._text), floating=False
                 )
                 if node.is_ahead
-                else self.find_match(
+                else self.has_match(
                     assertion.lookaround_entry, 0, position, floating=True, up_to_stop=True
                 )
             )
@@ -285,14 +285,14 @@ def parse_pattern(source: str) -> RegexNode:
     """Raises PatternError."""
     if len(source) > MAX_PATTERN_CHARS:
         raise PatternError(f"it is longer than {MAX_PATTERN_CHARS} characters")
-    parser = _PatternParser(source)
+    parser = _RegexSyntaxParser(source)
     node = parser.parse_alternation()
     if parser.position < len(source):
         raise PatternError("it closes a group that is not open")
     return node
 
 
-class _PatternParser:
+class _RegexSyntaxParser:
     def __init__(self, source: str) -> None:
         self._source = source
         self.position = 0
@@ -345,7 +345,7 @@ class _PatternParser:
             case "(":
                 return self._parse_group()
             case "[":
-                return CharNode(self._parse_set())
+                return CharNode(self._parse_char_set())
             case "\\":
                 return self._parse_escape()
             case "*" | "+" | "?":
@@ -400,7 +400,7 @@ class _PatternParser:
             return "\0"
         return _CONTROL_ESCAPES.get(char, char)
 
-    def _parse_set(self) -> Callable[[str], bool]:
+    def _parse_char_set(self) -> Callable[[str], bool]:
         negated = self._accept("^")
         tests: list[Callable[[str], bool]] = []
         while not self._accept("]"):

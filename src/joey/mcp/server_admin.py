@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from joey.core.mcp import PROJECT_CONFIG_FILE, USER_CONFIG_FILES, McpServer, McpStatus
+from joey.core.mcp import PROJECT_CONFIG_FILE, USER_CONFIG_FILE_NAMES, McpServer, McpStatus
 from joey.errors import ConfigError, UserError
 from joey.mcp import connection
 from joey.mcp.config import SERVERS_KEY, ServerConfig, parse_server
@@ -56,7 +56,7 @@ class ServerAdmin:
     def __init__(self, workspace: Path, hub_config: HubConfig) -> None:
         self._workspace = workspace
         self._hub_config = hub_config
-        self._config_files = ConfigFiles(hub_config.home, workspace, hub_config.env)
+        self._config_files = ConfigFiles(hub_config.joey_home, workspace, hub_config.env)
         self._config_files.refresh()
 
     @property
@@ -81,7 +81,9 @@ class ServerAdmin:
         """What the workspace would run if it were trusted."""
         configs = self._config_files.configs.values()
         project_configs = (config for config in configs if config.source == "project")
-        return tuple(item for config in project_configs for item in self._iter_trust_items(config))
+        return tuple(
+            item for config in project_configs for item in self._iter_annotated_trust_items(config)
+        )
 
     def add(self, name: str, entry: dict[str, Any], *, project: bool) -> Path:
         """The file that it was written to.
@@ -136,7 +138,7 @@ class ServerAdmin:
             ServerNotFoundError: there is none of this name.
             ConfigError: its entry, or its file, cannot be used.
         """
-        self._find_config(name)
+        self._require_config(name)
         hub = Hub(self._workspace, self._hub_config)
         try:
             await hub.wait_until_ready(_TEST_TIMEOUT_S, only_server=name)
@@ -150,7 +152,7 @@ class ServerAdmin:
         Raises:
             UserError
         """
-        config = self._find_config(name)
+        config = self._require_config(name)
         if config.transport == "stdio":
             raise ConfigError(f"{name!r} is a program on this machine, and needs no login.")
         if self._get_state(config) == McpStatus.UNTRUSTED:
@@ -191,9 +193,9 @@ class ServerAdmin:
 
     def discard_login(self, name: str) -> bool:
         """Whether there was one."""
-        return self._get_credentials(self._find_config(name)).discard()
+        return self._get_credentials(self._require_config(name)).discard()
 
-    def _find_config(self, name: str) -> ServerConfig:
+    def _require_config(self, name: str) -> ServerConfig:
         config = self._config_files.configs.get(name)
         if config is not None:
             return config
@@ -208,7 +210,7 @@ class ServerAdmin:
         raise ServerNotFoundError(f"There is no server {name!r}. Known ones: {known}.")
 
     def _get_credentials(self, config: ServerConfig) -> Credentials:
-        return Credentials(self._hub_config.home, config.entry.url or "")
+        return Credentials(self._hub_config.joey_home, config.entry.url or "")
 
     def _get_state(self, config: ServerConfig) -> str:
         if config.entry.disabled:
@@ -219,7 +221,7 @@ class ServerAdmin:
                 return McpStatus.UNTRUSTED
         return "not started"
 
-    def _iter_trust_items(self, config: ServerConfig) -> Iterator[TrustItem]:
+    def _iter_annotated_trust_items(self, config: ServerConfig) -> Iterator[TrustItem]:
         server, *files = self._list_config_trust_items(config)
         if self._config_files.is_user_server(config.name):
             server = structs.replace(server, details=(*server.details, _HIDES_USER_SERVER_TEXT))
@@ -238,7 +240,7 @@ class ServerAdmin:
     def _list_config_paths(self, project: bool) -> tuple[Path, ...]:
         if project:
             return (self._workspace / PROJECT_CONFIG_FILE,)
-        return tuple(self._hub_config.home / name for name in USER_CONFIG_FILES)
+        return tuple(self._hub_config.joey_home / name for name in USER_CONFIG_FILE_NAMES)
 
 
 def _get_server_entries(document: dict[str, Any], path: Path) -> dict[str, Any]:

@@ -20,7 +20,7 @@ class MessageEncoder(Protocol):
         ...
 
 
-class ConversationEncoder:
+class IncrementalConversationEncoder:
     def __init__(
         self, encode: MessageEncoder, marks: int, takes_mark: Callable[[Message], bool]
     ) -> None:
@@ -44,11 +44,11 @@ class ConversationEncoder:
 
     def _find_first_marked(self, messages: tuple[Message, ...]) -> int:
         left = self._cache_mark_count
-        place = len(messages)
-        while left and place:
-            place -= 1
-            left -= self._can_carry_cache_mark(messages[place])
-        return place if self._cache_mark_count else len(messages)
+        index = len(messages)
+        while left and index:
+            index -= 1
+            left -= self._can_carry_cache_mark(messages[index])
+        return index if self._cache_mark_count else len(messages)
 
     def _cache_messages(self, messages: tuple[Message, ...]) -> None:
         if messages[: len(self._cached_messages)] != self._cached_messages:

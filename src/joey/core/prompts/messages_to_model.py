@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from joey.core.file_state import FileDiffStat, MergeResult
+from joey.core.file_state import FileDiffStat, WorktreeMergeResult
 from joey.core.models import ToolProtocol
 from joey.core.permissions.policy import BoundarySetting
 
@@ -47,7 +47,7 @@ _NATIVE_REMINDER = """\
 Call tools through the tool-calling interface of this API, with a value for every required \
 parameter. A call that is only written out in your text is not seen."""
 
-_MAX_REPEATED_ERRORS = 5
+_MAX_LISTED_ERRORS = 5
 _MAX_ERROR_CHARS = 300
 """Of those that a warning repeats: the model has read them whole."""
 
@@ -96,7 +96,7 @@ def render_failure_warning(
 ) -> str:
     """Warns a model that works without a user after several mistakes in a row."""
     brief = dict.fromkeys(" ".join(error.split())[:_MAX_ERROR_CHARS] for error in errors)
-    listed = "\n".join(f"- {error}" for error in list(brief)[:_MAX_REPEATED_ERRORS])
+    listed = "\n".join(f"- {error}" for error in list(brief)[:_MAX_LISTED_ERRORS])
     more = "one more such reply" if left == 1 else f"{left} more such replies"
     text = (
         f"No call succeeded in your last {failed} replies. The latest errors:\n{listed}\nDo not"
@@ -142,12 +142,12 @@ def _describe_allowing_option(setting: BoundarySetting) -> str:
             return f"the flag --add-dir DIRECTORY (or the setting {setting})"
 
 
-def render_hook_block(reason: str) -> str:
+def render_hook_rejection(reason: str) -> str:
     """A command of the user's own looked at a call and stopped it."""
     return f"A hook that the user has set up stopped this call, so it was not made:\n{reason}"
 
 
-def render_hook_completion_block(reason: str) -> str:
+def render_hook_completion_rejection(reason: str) -> str:
     return f"A hook that the user has set up does not accept this result yet:\n{reason}"
 
 
@@ -248,7 +248,7 @@ def render_repetition_limit(tool: str) -> str:
     )
 
 
-def render_unseen_results() -> str:
+def render_completion_with_unseen_results() -> str:
     """Result of a completion that follows other calls in its reply."""
     return (
         "The result was not presented: read the results of the other calls in this reply first,"
@@ -263,7 +263,7 @@ def render_completion_after_failure() -> str:
     )
 
 
-def render_open_todos() -> str:
+def render_completion_with_open_todos() -> str:
     return (
         "The todo list still has open items. Finish them, or update the list if they are done or"
         " no longer needed, then call attempt_completion again."
@@ -342,7 +342,7 @@ def _format_count(number: int, unit: str) -> str:
     return f"{number} {unit}" if number == 1 else f"{number} {unit}s"
 
 
-def render_hidden_messages(count: int) -> str:
+def render_hidden_messages_marker(count: int) -> str:
     """What stands where the oldest turns of a long conversation were."""
     return (
         f"[{count} earlier messages of this conversation are hidden, because it is longer than"
@@ -404,12 +404,12 @@ _MAX_LISTED_FILES = 50
 _MAX_WARNED_CONFLICTS = 5
 
 
-def render_merge_report(merge: MergeResult) -> str:
+def render_merge_report(merge: WorktreeMergeResult) -> str:
     """For the model and for people."""
     return "\n".join(_iter_merge_lines(merge))
 
 
-def render_merge_warning(merge: MergeResult) -> str:
+def render_merge_warning(merge: WorktreeMergeResult) -> str:
     """One line for people: where the changes are, and why they are not in the workspace."""
     where = f"Changes of a subtask are left on the branch {merge.branch}, in {merge.directory}:"
     if not merge.conflicts:
@@ -420,12 +420,12 @@ def render_merge_warning(merge: MergeResult) -> str:
     return f"{where} they do not fit in {listed}."
 
 
-def _iter_merge_lines(merge: MergeResult) -> Iterator[str]:
-    if not merge.files and merge.is_clean:
+def _iter_merge_lines(merge: WorktreeMergeResult) -> Iterator[str]:
+    if not merge.changed_files and merge.is_clean:
         yield "Worktree: no file was changed."
         return
-    yield "Worktree: these files were changed:" if merge.files else "Worktree:"
-    yield from _limit_lines([_format_changed_file(file) for file in merge.files])
+    yield "Worktree: these files were changed:" if merge.changed_files else "Worktree:"
+    yield from _limit_lines([_format_changed_file(file) for file in merge.changed_files])
     if merge.is_clean:
         yield "All of it is in your workspace now, as changes that are not committed."
         return
@@ -447,9 +447,9 @@ def _iter_merge_lines(merge: MergeResult) -> Iterator[str]:
 
 
 def _format_changed_file(file: FileDiffStat) -> str:
-    if file.added_lines is None or file.removed_lines is None:
+    if file.added_line_count is None or file.removed_line_count is None:
         return f"- {file.path} (binary)"
-    return f"- {file.path} (+{file.added_lines} -{file.removed_lines})"
+    return f"- {file.path} (+{file.added_line_count} -{file.removed_line_count})"
 
 
 def _limit_lines(lines: list[str]) -> list[str]:

@@ -33,7 +33,7 @@ from joey.core.events import (
 )
 from joey.core.messages import CallPart, ReasoningPart, TextPart, ToolCall
 from joey.core.task import AskKind, RowKind
-from joey.presentation.phrases import COMMAND_TOOL
+from joey.presentation.phrases import COMMAND_TOOL_NAME
 
 JsonLine = dict[str, Any]
 
@@ -58,7 +58,7 @@ _USER_FACING_TOOLS = frozenset({"attempt_completion", "ask_followup_question"})
 _MCP_TOOL_NAME = "mcp_server"
 _MCP_ROW_TYPE_SUFFIXES = ("_mcp_tool", "_mcp_resource")
 _ROO_TOOL_NAMES = {
-    COMMAND_TOOL: COMMAND_TOOL,
+    COMMAND_TOOL_NAME: COMMAND_TOOL_NAME,
     "apply_diff": "appliedDiff",
     "apply_patch": "appliedDiff",
     "codebase_search": "codebaseSearch",
@@ -93,13 +93,13 @@ class RunResult(Struct, frozen=True, kw_only=True):
     """How a run ended."""
 
     exit_code: int
-    code: str
+    outcome_code: str
     """A `RunResultCode`, or the code with which the task failed."""
     reason: str = ""
     """A sentence for the person; nothing when all went well."""
     result: str | None = None
     """What the model presented as the result, if it did."""
-    structured: Any = UNSET
+    structured_result: Any = UNSET
     """The value of a result that had to fit a JSON schema."""
     usage: TokenUsage = TokenUsage()
     task_id: str = ""
@@ -129,11 +129,11 @@ def build_result_line(run: RunResult, last_text: str) -> JsonLine:
             "cacheWrites": run.usage.total_cache_writes,
             "cacheReads": run.usage.total_cache_reads,
         },
-        "code": run.code,
+        "code": run.outcome_code,
         "exitCode": run.exit_code,
     }
-    if run.structured is not UNSET:
-        line["structured"] = run.structured
+    if run.structured_result is not UNSET:
+        line["structured"] = run.structured_result
     if run.task_id:
         line["taskId"] = run.task_id
     if run.reason:
@@ -143,7 +143,7 @@ def build_result_line(run: RunResult, last_text: str) -> JsonLine:
 
 def build_error_lines(run: RunResult) -> list[JsonLine]:
     """What stands before the last line of a run that failed."""
-    if not run.reason or run.code in (RunResultCode.ABORTED, RunResultCode.NEEDS_USER):
+    if not run.reason or run.outcome_code in (RunResultCode.ABORTED, RunResultCode.NEEDS_USER):
         return []
     return [{"type": "error", "content": run.reason, "done": True}]
 
@@ -204,7 +204,7 @@ class StreamJsonEncoder:
                     self._refused_call_ids.add(self._call_id_by_ask[ts])
             case ToolFinished():
                 if event.call_id not in self._emitted_tool_names:
-                    yield self._encode_unannounced_use(event)
+                    yield self._encode_unannounced_tool_use(event)
                 yield self._encode_tool_result(event)
             case RowAdded(say=say) if say not in OMITTED_ROW_KINDS:
                 yield from self._encode_row(event)
@@ -220,7 +220,7 @@ class StreamJsonEncoder:
         self._streaming_call_ids[event.ts] = event.call_id or ""
         yield {
             "type": "tool_use",
-            "subtype": _select_subtype(event.tool),
+            "subtype": _select_tool_subtype(event.tool),
             "id": event.ts,
             "callId": event.call_id,
             "tool_use": _build_tool_names(_ROO_TOOL_NAMES.get(event.tool), event.tool),
@@ -249,39 +249,39 @@ class StreamJsonEncoder:
         call_id = event.call_id or ""
         self._streaming_call_ids.pop(event.ts, None)
         is_asked = isinstance(event, AskOpened) and event.ask is AskKind.USE_MCP_SERVER
-        if is_asked or (tool != COMMAND_TOOL and _is_mcp_row(event.text)):
+        if is_asked or (tool != COMMAND_TOOL_NAME and _is_mcp_row(event.text)):
             self._current_mcp_call = (call_id, tool)
             self._emitted_tool_names[call_id] = _MCP_TOOL_NAME
-            return _build_tool_use_line(event, "mcp", _build_mcp_use(tool, event.text))
+            return _build_tool_use_line(event, "mcp", _build_mcp_tool_use(tool, event.text))
         _, call = self._reply_calls.get(call_id, (event.ts, None))
-        row = {"tool": COMMAND_TOOL, "command": event.text}
-        if tool == COMMAND_TOOL:
+        row = {"tool": COMMAND_TOOL_NAME, "command": event.text}
+        if tool == COMMAND_TOOL_NAME:
             self._command_call_id = call_id
         else:
-            row = _parse_row(event.text)
+            row = _parse_row_text(event.text)
         name = str(row.get("tool") or _ROO_TOOL_NAMES.get(tool, tool))
         self._emitted_tool_names[call_id] = name
         rest = {key: value for key, value in row.items() if key != "tool"}
         use: JsonLine = {**_build_tool_names(name, tool), "input": call.input if call else rest}
-        if tool != COMMAND_TOOL:
+        if tool != COMMAND_TOOL_NAME:
             use["row"] = row
-        return _build_tool_use_line(event, _select_subtype(tool), use)
+        return _build_tool_use_line(event, _select_tool_subtype(tool), use)
 
-    def _encode_unannounced_use(self, event: ToolFinished) -> JsonLine:
+    def _encode_unannounced_tool_use(self, event: ToolFinished) -> JsonLine:
         """A call without a row: it was refused, skipped or wrong, or spoke to the person."""
         ts, call = self._reply_calls.get(event.call_id, (event.row_ts or event.ts, None))
         self._emitted_tool_names[event.call_id] = _ROO_TOOL_NAMES.get(event.tool, event.tool)
         use = _build_tool_names(self._emitted_tool_names[event.call_id], event.tool)
         if call is not None:
             use["input"] = call.input
-        line: JsonLine = {"type": "tool_use", "subtype": _select_subtype(event.tool), "id": ts}
+        line: JsonLine = {"type": "tool_use", "subtype": _select_tool_subtype(event.tool), "id": ts}
         return {**line, "callId": event.call_id, "tool_use": use, "done": True}
 
     def _encode_ask(self, event: AskOpened) -> Iterator[JsonLine]:
         self._open_row_types.pop(event.ts, None)
         match event.ask:
             case AskKind.TOOL | AskKind.COMMAND | AskKind.USE_MCP_SERVER:
-                tool = COMMAND_TOOL if event.ask is AskKind.COMMAND else event.tool or ""
+                tool = COMMAND_TOOL_NAME if event.ask is AskKind.COMMAND else event.tool or ""
                 self._call_id_by_ask[event.ts] = event.call_id or ""
                 yield self._encode_tool_use(event, tool)
             case ask if event.text:
@@ -303,7 +303,10 @@ class StreamJsonEncoder:
             "subtype": "command",
             "id": self._command_output_id,
             "callId": self._command_call_id,
-            "tool_result": {**_build_tool_names(COMMAND_TOOL, COMMAND_TOOL), "output": output},
+            "tool_result": {
+                **_build_tool_names(COMMAND_TOOL_NAME, COMMAND_TOOL_NAME),
+                "output": output,
+            },
         }
 
     def _encode_tool_result(self, event: ToolFinished) -> JsonLine:
@@ -317,7 +320,7 @@ class StreamJsonEncoder:
         if name == _MCP_TOOL_NAME:
             line["subtype"] = "mcp"
             self._current_mcp_call = None
-        if event.tool == COMMAND_TOOL:
+        if event.tool == COMMAND_TOOL_NAME:
             line["subtype"] = "command"
             line["id"] = self._command_output_id or event.ts
             self._command_output_id = None
@@ -347,12 +350,12 @@ class StreamJsonEncoder:
                 yield {**_build_complete_line("assistant", event.ts, event.text), "subtype": say}
 
 
-def _select_subtype(tool: str) -> str:
-    return "command" if tool == COMMAND_TOOL else "tool"
+def _select_tool_subtype(tool: str) -> str:
+    return "command" if tool == COMMAND_TOOL_NAME else "tool"
 
 
 def _is_mcp_row(text: str) -> bool:
-    return text.startswith('{"type":') and str(_parse_row(text).get("type")).endswith(
+    return text.startswith('{"type":') and str(_parse_row_text(text).get("type")).endswith(
         _MCP_ROW_TYPE_SUFFIXES
     )
 
@@ -371,15 +374,15 @@ def _build_tool_use_line(event: ToolStarted | AskOpened, subtype: str, use: Json
     return {**line, "tool_use": use, "done": True}
 
 
-def _build_mcp_use(tool: str, text: str) -> JsonLine:
+def _build_mcp_tool_use(tool: str, text: str) -> JsonLine:
     """Roo's `input` is the row as text; beside it stands what one would look for in there."""
-    row = _parse_row(text)
+    row = _parse_row_text(text)
     named = _build_tool_names(_MCP_TOOL_NAME, tool or str(row.get("type") or _MCP_TOOL_NAME))
     use: JsonLine = {**named, "input": {"raw": text}, "server": row.get("serverName", "")}
     if "uri" in row:
         return {**use, "uri": row["uri"]}
     given = str(row.get("arguments") or "{}")
-    return {**use, "serverTool": row.get("toolName", ""), "arguments": _parse_row(given)}
+    return {**use, "serverTool": row.get("toolName", ""), "arguments": _parse_row_text(given)}
 
 
 def _build_tool_names(name: str | None, tool: str) -> JsonLine:
@@ -387,7 +390,7 @@ def _build_tool_names(name: str | None, tool: str) -> JsonLine:
     return {"tool": tool} if name is None else {"name": name, "tool": tool}
 
 
-def _parse_row(text: str) -> dict[str, Any]:
+def _parse_row_text(text: str) -> dict[str, Any]:
     try:
         value = msgspec.json.decode(text)
     except msgspec.DecodeError:

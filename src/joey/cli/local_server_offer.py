@@ -19,7 +19,7 @@ from joey.app.profiles import is_first_run, save_server_profile
 from joey.errors import ConfigError, NoModelError
 from joey.presentation.text import get_terminal_width, to_one_line, wrap
 
-_MAX_CHOICES = 9
+_MAX_MODEL_CHOICES = 9
 """Models that a digit can choose from."""
 _YES_KEYS = ("\r", "\n", "y", "Y")
 
@@ -29,15 +29,15 @@ def offer_local_server(arguments: Namespace) -> None:
     named = (arguments.provider, arguments.base_url, arguments.profile)
     if any(named) or arguments.continue_ or arguments.resume or not _is_first_run():
         return
-    found = [server for server in _find_servers() if server.models]
+    found = [server for server in _find_local_servers() if server.models]
     if not found:
         return
-    choices = [(server, model) for server in found for model in server.models][:_MAX_CHOICES]
+    choices = [(server, model) for server in found for model in server.models][:_MAX_MODEL_CHOICES]
     lines = ["There is no key and no profile yet, but models run on this machine:"]
     for number, (server, model) in enumerate(choices, 1):
         lines.append(f"  {number}  {to_one_line(model)} ({server.provider} at {server.base_url})")
     lines.append("Press Enter to use the first from now on, a number for another, n for none.")
-    key = _read_key("\n".join(lines))
+    key = _read_keypress("\n".join(lines))
     number = int(key) if key.isdecimal() else 1 if key in _YES_KEYS else 0
     if not 1 <= number <= len(choices):
         return
@@ -48,7 +48,7 @@ def offer_local_server(arguments: Namespace) -> None:
 
 def add_local_server_hint(error: NoModelError) -> NoModelError:
     """The same, and which server of this machine could be used, with the flags for it."""
-    server = next((each for each in _find_servers() if each.models), None)
+    server = next((each for each in _find_local_servers() if each.models), None)
     if server is None:
         return error
     flags = shlex.join(server.flags)
@@ -58,7 +58,7 @@ def add_local_server_hint(error: NoModelError) -> NoModelError:
     )
 
 
-def _find_servers() -> list[LocalServer]:
+def _find_local_servers() -> list[LocalServer]:
     return asyncio.run(find_local_servers(os.environ))
 
 
@@ -69,7 +69,7 @@ def _is_first_run() -> bool:
         return False  # the file is told of by whoever needs it
 
 
-def _read_key(question: str) -> str:
+def _read_keypress(question: str) -> str:
     """One key, without Enter; what was typed before the question is no answer to it."""
     fd = sys.stdin.fileno()
     before = termios.tcgetattr(fd)

@@ -83,8 +83,8 @@ def convert_document(value: dict[str, Any], kind: type[T], path: Path, within: s
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        place = _ERROR_LOCATION_RE.search(str(error))
-        key = ".".join(filter(None, (within, place[1] if place else "")))
+        location_match = _ERROR_LOCATION_RE.search(str(error))
+        key = ".".join(filter(None, (within, location_match[1] if location_match else "")))
         problem = _ERROR_LOCATION_RE.sub("", str(error))
         if problem.startswith("Invalid"):
             problem = "This value is not one of those that can be chosen"

@@ -16,7 +16,7 @@ from joey.core.messages import (
     UsageChunk,
 )
 from joey.core.models import ModelInfo, ModelRequest
-from joey.errors import ProviderError, ProviderFailure
+from joey.errors import ProviderError, ProviderFailureKind
 from joey.ports import Provider
 from joey.testing.script import (
     Call,
@@ -40,14 +40,14 @@ ScriptedTurn = Turn | Sequence[ScriptItem]
 """A turn, or a bare list in which chunks and exceptions stand as they are."""
 
 _FAILURE_BY_STATUS = {
-    400: ProviderFailure.INVALID_REQUEST,
-    401: ProviderFailure.AUTH,
-    402: ProviderFailure.QUOTA,
-    403: ProviderFailure.AUTH,
-    404: ProviderFailure.NOT_FOUND,
-    413: ProviderFailure.INVALID_REQUEST,
-    422: ProviderFailure.INVALID_REQUEST,
-    429: ProviderFailure.RATE_LIMIT,
+    400: ProviderFailureKind.INVALID_REQUEST,
+    401: ProviderFailureKind.AUTH,
+    402: ProviderFailureKind.QUOTA,
+    403: ProviderFailureKind.AUTH,
+    404: ProviderFailureKind.NOT_FOUND,
+    413: ProviderFailureKind.INVALID_REQUEST,
+    422: ProviderFailureKind.INVALID_REQUEST,
+    429: ProviderFailureKind.RATE_LIMIT,
 }
 
 
@@ -68,7 +68,7 @@ class ScriptedProvider:
         self._model = model or ModelInfo(id="scripted", context_window=200_000)
         self._api_protocol = api_protocol
         self.requests: list[ModelRequest] = []
-        self.open_streams = 0
+        self.open_stream_count = 0
         """Answers that were begun and neither ended nor closed."""
         self.is_closed = False
 
@@ -83,7 +83,7 @@ class ScriptedProvider:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
         self.requests.append(request)
         turn = self._take_next_turn(request)
-        self.open_streams += 1
+        self.open_stream_count += 1
         try:
             for item in _iter_items(turn):
                 match item:
@@ -97,7 +97,7 @@ class ScriptedProvider:
                         for chunk in _build_chunks(item):
                             yield chunk
         finally:
-            self.open_streams -= 1
+            self.open_stream_count -= 1
 
     async def close(self) -> None:
         self.is_closed = True
@@ -126,7 +126,7 @@ def _iter_items(turn: ScriptedTurn) -> Iterable[ScriptItem]:
             case Tokens() | Stop():
                 continue
             case Disconnect():
-                yield ProviderError("The connection was lost.", failure=ProviderFailure.NETWORK)
+                yield ProviderError("The connection was lost.", failure=ProviderFailureKind.NETWORK)
             case _:
                 yield step
     yield _build_usage_chunk(turn.tokens)
@@ -136,10 +136,10 @@ def _iter_items(turn: ScriptedTurn) -> Iterable[ScriptItem]:
 def _build_chunks(item: Step | Chunk) -> Iterable[Chunk]:
     match item:
         case Say():
-            return [TextChunk(piece) for piece in split_text(item.text, item.chunk)]
+            return [TextChunk(piece) for piece in split_text(item.text, item.chunk_size)]
         case Think():
             thoughts: list[Chunk] = [
-                ReasoningChunk(piece) for piece in split_text(item.text, item.chunk)
+                ReasoningChunk(piece) for piece in split_text(item.text, item.chunk_size)
             ]
             if item.signature is not None:
                 thoughts.append(ReasoningChunk(signature=item.signature))
@@ -155,7 +155,7 @@ def _build_chunks(item: Step | Chunk) -> Iterable[Chunk]:
         case Fail():
             raise _build_provider_error(item)
         case Disconnect():
-            raise ProviderError("The connection was lost.", failure=ProviderFailure.NETWORK)
+            raise ProviderError("The connection was lost.", failure=ProviderFailureKind.NETWORK)
         case Raw() | Pause() | Gate():
             raise TypeError(f"{type(item).__name__} is for servers, or for a list of its own")
         case _:
@@ -164,7 +164,7 @@ def _build_chunks(item: Step | Chunk) -> Iterable[Chunk]:
 
 def _iter_call_chunks(step: Call, index: int) -> Iterable[CallChunk | CallEndChunk]:
     yield CallChunk(index, id=step.id, name=step.name)
-    for piece in split_text(step.arguments, step.chunk):
+    for piece in split_text(step.arguments, step.chunk_size):
         yield CallChunk(index, arguments=piece)
     yield CallEndChunk(index)
 
@@ -181,14 +181,14 @@ def _build_usage_chunk(tokens: Tokens) -> UsageChunk:
 
 
 def _build_provider_error(step: Fail) -> ProviderError:
-    failure = _FAILURE_BY_STATUS.get(step.status, ProviderFailure.OVERLOAD)
-    if step.code == "context_length_exceeded" or "prompt is too long" in step.message:
-        failure = ProviderFailure.CONTEXT_OVERFLOW
+    failure = _FAILURE_BY_STATUS.get(step.status, ProviderFailureKind.OVERLOAD)
+    if step.error_code == "context_length_exceeded" or "prompt is too long" in step.message:
+        failure = ProviderFailureKind.CONTEXT_OVERFLOW
     return ProviderError(
         step.message,
         failure=failure,
         status=step.status,
-        code=step.code,
+        code=step.error_code,
         retry_after=step.retry_after,
     )
 

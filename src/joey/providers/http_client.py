@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from joey.errors import ConfigError, ProviderError, ProviderFailure
+from joey.errors import ConfigError, ProviderError, ProviderFailureKind
 from joey.providers.connection import HttpAddress, HttpConnection, connect, find_proxy, parse_url
 from joey.providers.http_reader import (
     ProtocolError,
@@ -31,7 +31,7 @@ CONNECT_TIMEOUT_S = 10.0
 MAX_IDLE_CONNECTIONS_PER_ORIGIN = 64
 IDLE_TIMEOUT_S = 55.0
 """Most servers drop a silent connection after a minute."""
-LINGER_TIMEOUT_S = 0.25
+DRAIN_TIMEOUT_S = 0.25
 """How long the end of a body may trail behind the end of what it says."""
 
 _Origin = tuple[HttpAddress, HttpAddress | None]
@@ -74,7 +74,7 @@ class HttpClient:
         proxy = find_proxy(target, self._environ)
         origin = (target, proxy)
         request = [_encode_request_head(address, proxy, headers, sum(map(len, body))), *body]
-        if (kept := self._take_idle_connection(origin)) is not None:
+        if (kept := self._pop_idle_connection(origin)) is not None:
             try:
                 return await HttpResponse(self, origin, kept).send_request(request, read_timeout)
             except _NoResponseError:
@@ -84,7 +84,7 @@ class HttpClient:
             return await HttpResponse(self, origin, connection).send_request(request, read_timeout)
         except _NoResponseError as error:
             text = f"{target.host_and_port} closed the connection without an answer. Try again."
-            raise ProviderError(text, failure=ProviderFailure.NETWORK) from error
+            raise ProviderError(text, failure=ProviderFailureKind.NETWORK) from error
 
     async def close(self) -> None:
         """Close what is idle; requests under way go on."""
@@ -94,7 +94,7 @@ class HttpClient:
         self._idle_connections.clear()
         await asyncio.sleep(0)  # the transports close in the loop's next round
 
-    def _take_idle_connection(self, origin: _Origin) -> HttpConnection | None:
+    def _pop_idle_connection(self, origin: _Origin) -> HttpConnection | None:
         connections = self._idle_connections.get(origin, [])
         oldest = asyncio.get_running_loop().time() - IDLE_TIMEOUT_S
         while connections:
@@ -104,7 +104,7 @@ class HttpClient:
             connection.abort()
         return None
 
-    def _keep_idle_connection(self, origin: _Origin, connection: HttpConnection) -> None:
+    def _release_connection(self, origin: _Origin, connection: HttpConnection) -> None:
         connections = self._idle_connections.setdefault(origin, [])
         if not connection.is_usable or len(connections) >= MAX_IDLE_CONNECTIONS_PER_ORIGIN:
             connection.abort()
@@ -200,7 +200,7 @@ class HttpResponse:
         if self._connection is None or self._is_complete:
             return
         try:
-            async with asyncio.timeout(LINGER_TIMEOUT_S):
+            async with asyncio.timeout(DRAIN_TIMEOUT_S):
                 while await self.read():
                     pass
         except (TimeoutError, ProviderError):
@@ -212,7 +212,7 @@ class HttpResponse:
         if connection is None:
             return
         if self._is_complete and self._head is not None and self._head.can_keep_alive:
-            self._client._keep_idle_connection(self._origin, connection)
+            self._client._release_connection(self._origin, connection)
         else:
             connection.abort()
 
@@ -247,14 +247,14 @@ class HttpResponse:
         where = self._origin[0].host_and_port
         if isinstance(error, TimeoutError):
             text = f"{where} sent nothing for {self._read_timeout:g} seconds. Try again."
-            return ProviderError(text, failure=ProviderFailure.NETWORK)
+            return ProviderError(text, failure=ProviderFailureKind.NETWORK)
         if isinstance(error, ProtocolError) and not isinstance(error, TruncatedResponseError):
             text = f"{where} does not answer in HTTP/1.1 ({error}). Check the base URL."
-            return ProviderError(text, failure=ProviderFailure.MALFORMED_STREAM)
+            return ProviderError(text, failure=ProviderFailureKind.MALFORMED_STREAM)
         if not self._reader.has_started:
             return _NoResponseError()
         text = f"The connection to {where} was lost in the middle of the answer. Try again."
-        return ProviderError(text, failure=ProviderFailure.NETWORK)
+        return ProviderError(text, failure=ProviderFailureKind.NETWORK)
 
 
 def _encode_request_head(

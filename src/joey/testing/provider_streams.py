@@ -93,10 +93,10 @@ def _is_before_output(turn: Turn, position: int) -> bool:
 
 def _build_error(step: Fail, wire: str) -> dict[str, Any]:
     if wire == ANTHROPIC:
-        kind = step.code or _ANTHROPIC_ERROR_TYPES.get(step.status, "api_error")
+        kind = step.error_code or _ANTHROPIC_ERROR_TYPES.get(step.status, "api_error")
         return {"type": "error", "error": {"type": kind, "message": step.message}}
     kind = "invalid_request_error" if step.status < 500 else "server_error"
-    return {"error": {"message": step.message, "type": kind, "code": step.code}}
+    return {"error": {"message": step.message, "type": kind, "code": step.error_code}}
 
 
 _ANTHROPIC_ERROR_TYPES = {
@@ -149,13 +149,14 @@ def _iter_anthropic_block_events(
         case Say():
             start: dict[str, Any] = {"type": "text", "text": ""}
             deltas = [
-                {"type": "text_delta", "text": text} for text in split_text(step.text, step.chunk)
+                {"type": "text_delta", "text": text}
+                for text in split_text(step.text, step.chunk_size)
             ]
         case Think():
             start = {"type": "thinking", "thinking": "", "signature": ""}
             deltas = [
                 {"type": "thinking_delta", "thinking": text}
-                for text in split_text(step.text, step.chunk)
+                for text in split_text(step.text, step.chunk_size)
             ]
             if step.signature is not None:
                 deltas.append({"type": "signature_delta", "signature": step.signature})
@@ -165,7 +166,7 @@ def _iter_anthropic_block_events(
             start = {"type": "tool_use", "id": step.id, "name": step.name, "input": {}}
             deltas = [
                 {"type": "input_json_delta", "partial_json": text}
-                for text in split_text(step.arguments, step.chunk)
+                for text in split_text(step.arguments, step.chunk_size)
             ]
     body = {"type": "content_block_start", "index": index, "content_block": start}
     yield _encode_sse_event("content_block_start", body)
@@ -206,10 +207,10 @@ def _iter_openai_events(turn: Turn) -> Iterator[PlaybackItem]:
     for position, step in enumerate(turn.steps):
         match step:
             case Say():
-                for text in split_text(step.text, step.chunk):
+                for text in split_text(step.text, step.chunk_size):
                     yield _encode_openai_chunk({"content": text})
             case Think():
-                for text in split_text(step.text, step.chunk):
+                for text in split_text(step.text, step.chunk_size):
                     yield _encode_openai_chunk({"reasoning_content": text})
             case Redacted():
                 detail = {"type": "reasoning.encrypted", "data": step.data, "index": 0}
@@ -237,7 +238,7 @@ def _iter_openai_call_chunks(step: Call, index: int) -> Iterator[bytes]:
     function = {"name": step.name, "arguments": ""}
     head = {"index": index, "id": step.id, "type": "function", "function": function}
     yield _encode_openai_chunk({"tool_calls": [head]})
-    for text in split_text(step.arguments, step.chunk):
+    for text in split_text(step.arguments, step.chunk_size):
         piece = {"index": index, "function": {"arguments": text}}
         yield _encode_openai_chunk({"tool_calls": [piece]})
 

@@ -46,7 +46,7 @@ class McpServerPool:
         return is_trusted(self._home, self._trust_roots.get(workspace, workspace), contents)
 
 
-def list_config_problems(workspace: Path) -> tuple[str, ...]:
+def list_mcp_config_problems(workspace: Path) -> tuple[str, ...]:
     """What of the files that name servers cannot be used; nothing is read where there are none."""
     home, env = resolve_joey_home(os.environ), os.environ
     if not any(path.exists() for path in list_config_paths(home, workspace)):
@@ -60,7 +60,7 @@ def list_config_problems(workspace: Path) -> tuple[str, ...]:
 
 def build_hub_config(home: Path, env: Mapping[str, str]) -> HubConfig:
     return HubConfig(
-        home=home,
+        joey_home=home,
         env=env,
         server_environment=build_command_environment(env),
         trust_file=TrustStore(home).path,

@@ -37,14 +37,14 @@ class PathAccess(Struct, frozen=True):
     """The directory of the run that contains the path, from which protected names count; None:
     they count from the root of the file system."""
     is_inside: bool = False
-    is_readable: bool = False
-    is_writable: bool = False
+    can_read_without_approval: bool = False
+    can_write_without_approval: bool = False
 
 
 class ResolvedPath(Struct, frozen=True):
     """A path that a model named, resolved once; every reader and writer goes through one."""
 
-    original: str
+    path_as_given: str
     """As the model wrote it."""
     path: Path
     """Absolute, links resolved."""
@@ -53,9 +53,9 @@ class ResolvedPath(Struct, frozen=True):
     is_inside: bool
     """In the workspace or an added directory, and not hidden there from sandboxed commands (`-y`).
     What is found out about any other place is not told before the call is allowed."""
-    is_readable: bool = False
+    can_read_without_approval: bool = False
     """Outside, but sandboxed commands can read it, and the run reads what these can (`-y`)."""
-    is_writable: bool = False
+    can_write_without_approval: bool = False
     """Outside, but within what the run writes without asking (`-y`)."""
     is_ignored: bool = False
     """Hidden from the model by `.rooignore`."""
@@ -78,7 +78,10 @@ class DirectoryBoundary:
         )
         is_in = root is not None
         return PathAccess(
-            base_directory=root, is_inside=is_in, is_readable=is_in, is_writable=is_in
+            base_directory=root,
+            is_inside=is_in,
+            can_read_without_approval=is_in,
+            can_write_without_approval=is_in,
         )
 
 

@@ -56,7 +56,7 @@ class Block:
     _part_top_lines: list[int]
     """Where each piece begins, and where the last one ends; the settled ones first."""
     _strips: dict[int, list[Strip]]
-    _settled_count = 0
+    _stable_part_count = 0
     _first_changed_line = 0
     _is_stale = True
 
@@ -72,7 +72,7 @@ class Block:
 
     # What it shows: for each kind of block
 
-    def build_settled_parts(self, *, expanded: bool) -> Sequence[BlockPart]:
+    def build_stable_parts(self, *, expanded: bool) -> Sequence[BlockPart]:
         """Pieces that stay: until `invalidate`, there are only ever more of them."""
         return ()
 
@@ -80,7 +80,7 @@ class Block:
         """Pieces below them that may be others the next time."""
         return ()
 
-    def estimate_size(self) -> tuple[int, int]:
+    def estimate_chars_and_line_breaks(self) -> tuple[int, int]:
         """About how many characters and line breaks there are, known without a look."""
         return 0, 0
 
@@ -100,7 +100,7 @@ class Block:
         return self._draw_context is context
 
     def estimate_height(self, width: int) -> int:
-        characters, breaks = self.estimate_size()
+        characters, breaks = self.estimate_chars_and_line_breaks()
         return (
             self.gap_lines
             + 1
@@ -135,22 +135,24 @@ class Block:
     def _layout_parts(self, context: DrawContext) -> None:
         if self._draw_context is not context:
             self._draw_context, self._is_stale = context, True
-            self._parts, self._part_top_lines, self._settled_count = [], [0], 0
+            self._parts, self._part_top_lines, self._stable_part_count = [], [0], 0
             self._first_changed_line = 0
             self._strips = {}
         if not self._is_stale:
             return
         self._is_stale = False
         self._first_changed_line = (
-            self.gap_lines + self._part_top_lines[self._settled_count] if self._settled_count else 0
+            self.gap_lines + self._part_top_lines[self._stable_part_count]
+            if self._stable_part_count
+            else 0
         )
-        for number in range(self._settled_count, len(self._parts)):
+        for number in range(self._stable_part_count, len(self._parts)):
             self._strips.pop(number, None)
-        del self._parts[self._settled_count :]
-        del self._part_top_lines[self._settled_count + 1 :]
-        settled = self.build_settled_parts(expanded=context.is_expanded)
-        self._append_parts(settled[self._settled_count :], context)
-        self._settled_count = len(settled)
+        del self._parts[self._stable_part_count :]
+        del self._part_top_lines[self._stable_part_count + 1 :]
+        settled = self.build_stable_parts(expanded=context.is_expanded)
+        self._append_parts(settled[self._stable_part_count :], context)
+        self._stable_part_count = len(settled)
         self._append_parts(self.build_open_parts(expanded=context.is_expanded), context)
 
     def _append_parts(self, pieces: Sequence[BlockPart], context: DrawContext) -> None:
@@ -244,15 +246,15 @@ class VerbatimLines:
         self._language = language
 
     def measure_height(self, width: int) -> int:
-        room = self._compute_content_width(width)
-        return sum(count_chopped_lines(line, room) for line in self._lines)
+        columns = self._compute_content_width(width)
+        return sum(count_chopped_lines(line, columns) for line in self._lines)
 
     def render_lines(self, width: int) -> list[Spans]:
-        room = self._compute_content_width(width)
+        columns = self._compute_content_width(width)
         return [
             [*self._margin, *part]
             for line in highlight_lines(self._lines, self._language)
-            for part in chop_spans(line, room)
+            for part in chop_spans(line, columns)
         ]
 
     def _compute_content_width(self, width: int) -> int:
@@ -269,16 +271,16 @@ class HangingIndentLines:
         self._hanging_indent = hang
 
     def measure_height(self, width: int) -> int:
-        room = max(MIN_TEXT_COLUMNS, width)
+        columns = max(MIN_TEXT_COLUMNS, width)
         return sum(
-            count_chopped_lines(to_plain_text(line), room, self._hanging_indent)
+            count_chopped_lines(to_plain_text(line), columns, self._hanging_indent)
             for line in self._lines
         )
 
     def render_lines(self, width: int) -> list[Spans]:
-        room = max(MIN_TEXT_COLUMNS, width)
+        columns = max(MIN_TEXT_COLUMNS, width)
         return [
-            part for line in self._lines for part in chop_spans(line, room, self._hanging_indent)
+            part for line in self._lines for part in chop_spans(line, columns, self._hanging_indent)
         ]
 
 

@@ -51,7 +51,7 @@ _MAX_EMBEDDED_BYTES = 8_000
 models for embeddings take 8,191."""
 
 
-class IndexWorker:
+class BlockingCodeIndex:
     def __init__(
         self,
         directory: IndexDirectory,
@@ -65,7 +65,7 @@ class IndexWorker:
         self._writer_lock = threading.Lock()
         self._reader: CodeIndexStore | None = None
         self._writer: CodeIndexStore | None = None
-        self._inode = 0
+        self._database_inode = 0
         self._is_damaged = False
         self._hidden_paths: set[str] = set()
         """Paths that turned out to be hidden by now: looked at again with the next changes."""
@@ -102,13 +102,13 @@ class IndexWorker:
         return (
             self._reader is not None
             and not self._is_damaged
-            and self._inode == self._read_database_inode()
+            and self._database_inode == self._read_database_inode()
         )
 
     def _connect(self) -> None:
         self._reader = CodeIndexStore(self._directory.database_path)
         self._writer = CodeIndexStore(self._directory.database_path)
-        self._inode = self._read_database_inode()
+        self._database_inode = self._read_database_inode()
         self._is_damaged = False
         self.is_complete = bool(self._reader.get_property(_COMPLETE_PROPERTY))
 
@@ -148,8 +148,8 @@ class IndexWorker:
         """Whether no other process is reading files in; else `progress` is that one's."""
         with self._use_writer() as store, self._directory.try_lock(BUILD_LOCK_FILE) as ours:
             if not ours:
-                self.progress.done = int(store.get_property("done") or 0)
-                self.progress.total = int(store.get_property("total") or 0)
+                self.progress.done_files = int(store.get_property("done") or 0)
+                self.progress.total_files = int(store.get_property("total") or 0)
                 self.is_complete = bool(store.get_property(_COMPLETE_PROPERTY))
             return ours
 
@@ -195,9 +195,9 @@ class IndexWorker:
             alike: dict[int, float] = {}
             if vector is not None:
                 signs, numbers = vector
-                places = find_most_similar(signs, store.iter_vector_signs(directory))
-                places += [match.passage_id for match in text_matches]
-                alike = compute_cosines(numbers, store.iter_vectors(dict.fromkeys(places)))
+                passage_ids = find_most_similar(signs, store.iter_vector_signs(directory))
+                passage_ids += [match.passage_id for match in text_matches]
+                alike = compute_cosines(numbers, store.iter_vectors(dict.fromkeys(passage_ids)))
             matches = combine_scores(text_matches, alike)[:_MAX_RANKED_PASSAGES]
             shows = cache(self._is_visible)
             found = (passage for passage in store.load_passages(matches) if shows(passage.path))
@@ -205,43 +205,45 @@ class IndexWorker:
 
     def _is_visible(self, path: str) -> bool:
         try:
-            place = self._files.resolve(path)
+            resolved_path = self._files.resolve(path)
         except ToolError:
             return False
-        if place.is_ignored or not place.is_inside:
+        if resolved_path.is_ignored or not resolved_path.is_inside:
             self._hidden_paths.add(path)
             return False
         return True
 
     # Vectors
 
-    def count_vectors(self) -> tuple[int, int, str]:
+    def get_vector_coverage(self) -> tuple[int, int, str]:
         """Passages, how many of them have a vector, and of which model."""
         with self._use_reader() as store:
             return *store.count_passages_and_vectors(), store.get_property(_MODEL_PROPERTY)
 
-    def switch_model(self, model: str) -> None:
+    def switch_embedding_model(self, model: str) -> None:
         """From now on; those of another model are thrown away."""
         with self._use_writer() as store, store.transaction():
             store.clear_vectors()
             store.set_properties({_MODEL_PROPERTY: model})
 
-    def list_missing_vectors(self, after: int, limit: int) -> tuple[int, list[tuple[int, str]]]:
+    def list_passages_without_vectors(
+        self, after: int, limit: int
+    ) -> tuple[int, list[tuple[int, str]]]:
         """How far was looked, and (place, text) of passages that may be shown to a model."""
         with self._use_reader() as store:
-            rows = store.list_missing_vectors(after, limit)
+            rows = store.list_passages_without_vectors(after, limit)
         shows = cache(self._is_visible)
         texts = [
-            (place, _truncate_for_embedding(f"{path}\n{text}"))
-            for place, path, text in rows
+            (passage_id, _truncate_for_embedding(f"{path}\n{text}"))
+            for passage_id, path, text in rows
             if shows(path)
         ]
         return rows[-1][0] if rows else 0, texts
 
-    def put_vectors(self, vectors: Sequence[tuple[int, tuple[bytes, bytes]]]) -> None:
+    def save_vectors(self, vectors: Sequence[tuple[int, tuple[bytes, bytes]]]) -> None:
         """By place."""
         with self._use_writer() as store, store.transaction():
-            store.put_vectors(vectors)
+            store.save_vectors(vectors)
 
     # The two connections
 
@@ -324,8 +326,8 @@ class IndexProgress:
     """How far reading is; looked at by others meanwhile."""
 
     def __init__(self) -> None:
-        self.done = 0
-        self.total = 0
+        self.done_files = 0
+        self.total_files = 0
 
 
 def find_file_changes(
@@ -367,7 +369,7 @@ def index_file_changes(
     stop: threading.Event,
 ) -> bool:
     """Read what changed; False when it was stopped before the end."""
-    progress.done, progress.total = 0, changes.count
+    progress.done_files, progress.total_files = 0, changes.count
     work = [
         *((path, False) for path in changes.removed_paths),
         *((path, True) for path in changes.changed_paths),
@@ -378,8 +380,10 @@ def index_file_changes(
                 if stop.is_set():
                     return False
                 _index_file(store, root, path, is_there)
-                progress.done += 1
-            store.set_properties({"done": str(progress.done), "total": str(progress.total)})
+                progress.done_files += 1
+            store.set_properties(
+                {"done": str(progress.done_files), "total": str(progress.total_files)}
+            )
     return True
 
 
@@ -390,8 +394,8 @@ def _index_file(store: CodeIndexStore, root: Path, path: str, is_there: bool) ->
         return
     stamp, data = read
     digest = blake2b(data, digest_size=16).digest()
-    if not store.update_stamp(path, stamp, digest):
-        store.put_file(path, stamp, digest, _split_file(path, data))
+    if not store.update_stamp_if_unchanged(path, stamp, digest):
+        store.replace_file(path, stamp, digest, _split_file(path, data))
 
 
 def _split_file(path: str, data: bytes) -> list[Passage]:

@@ -41,7 +41,7 @@ from joey.core.events import (
     ToolStarted,
     ToolTally,
 )
-from joey.core.history.api import COMPLETION_TOOL
+from joey.core.history.api import COMPLETION_TOOL_NAME
 from joey.core.messages import CallPart, Usage
 from joey.core.settings import Limits
 from joey.core.task import RowKind
@@ -59,10 +59,10 @@ _WORK_EVENTS = (
 _RUN_END_EVENTS = (TaskFinished, TaskAborted, TaskFailed, TaskRewound)
 
 
-class Run(Struct, frozen=True):
+class LatestRun(Struct, frozen=True):
     """The latest run, which may have been interrupted by the death of its process."""
 
-    id: str
+    budget_id: str
     limits: Limits | None
     """Its own; None when it draws from those of the task above."""
     spending_before: Spending
@@ -86,13 +86,13 @@ class UsageLedger:
         self._usage_by_subtask: dict[str, TokenUsage] = {}
         """Of each subtask that has returned; one that does so again tells of all that it used."""
         self.tool_tallies: dict[str, ToolTally] = {}
-        self.queue: dict[str, MessageQueued] = {}
+        self.queued_messages: dict[str, MessageQueued] = {}
         """Words that the model has not been told yet."""
         self.last_checkpoint: str | None = None
         """The files of the workspace as this task last knew them."""
-        self.spent = Spending()
+        self.total_spending = Spending()
         """By the task, and by the subtasks that have returned."""
-        self.last_run: Run | None = None
+        self.last_run: LatestRun | None = None
         self.last_work_ts = 0
         """When something was last recorded that only work makes."""
 
@@ -101,21 +101,21 @@ class UsageLedger:
         self._apply_spending(event)
         match event:
             case MessageQueued():
-                self.queue[event.id] = event
+                self.queued_messages[event.id] = event
             case MessageUnqueued():
-                self.queue.pop(event.id, None)
+                self.queued_messages.pop(event.id, None)
             case RequestStarted():
                 for message_id in event.dequeued_ids:
-                    self.queue.pop(message_id, None)
+                    self.queued_messages.pop(message_id, None)
             case RequestEnded(usage=Usage() as usage) | ContextCondensed(usage=Usage() as usage):
                 self._add_usage(usage, event.cost or 0.0)
             case SubtaskSpawned():
                 self._subtask_by_call[event.call_id] = event.child_id
             case ToolFinished():
-                if event.usage is not None:
+                if event.subtask_usage is not None:
                     self._usage_by_subtask[
                         self._subtask_by_call.get(event.call_id, event.call_id)
-                    ] = event.usage
+                    ] = event.subtask_usage
                 self._count_tool_call(event.tool, failed=False)
             case ToolFailed():
                 self._count_tool_call(event.tool, failed=True)
@@ -137,9 +137,9 @@ class UsageLedger:
 
     def get_run_spending(self, run: str) -> Spending:
         """In the latest run, if that is its name."""
-        if self.last_run is None or self.last_run.id != run:
+        if self.last_run is None or self.last_run.budget_id != run:
             return Spending()
-        return self.spent.minus(self.last_run.spending_before)
+        return self.total_spending.minus(self.last_run.spending_before)
 
     def _apply_spending(self, event: Durable) -> None:
         match event:
@@ -150,13 +150,13 @@ class UsageLedger:
             case ReplyReceived():
                 parts = [placed.part for placed in event.parts]
                 calls = [part.call for part in parts if isinstance(part, CallPart)]
-                counted = sum(call.name != COMPLETION_TOOL for call in calls)
+                counted = sum(call.name != COMPLETION_TOOL_NAME for call in calls)
                 self._add_spending(Spending(turns=0 if event.interrupted else 1, calls=counted))
             case RequestEnded(usage=Usage() as usage) | ContextCondensed(usage=Usage() as usage):
                 self._add_spending(
                     Spending(tokens=usage.input + usage.output, cost=event.cost or 0.0)
                 )
-            case ToolFinished(spent=Spending() as spent):
+            case ToolFinished(subtask_spending=Spending() as spent):
                 self._add_spending(spent)
         if self.last_run is not None and isinstance(event, _RUN_END_EVENTS):
             self.last_run = structs.replace(self.last_run, is_over=True)
@@ -165,8 +165,8 @@ class UsageLedger:
 
     def _start_run(self, event: TaskStarted) -> None:
         run = self.last_run
-        if run is None or run.id != event.run_id:
-            self.last_run = Run(event.run_id, event.limits, self.spent, event.ts)
+        if run is None or run.budget_id != event.budget_id:
+            self.last_run = LatestRun(event.budget_id, event.limits, self.total_spending, event.ts)
             return
         worked = run.worked_ms + max(0, self.last_work_ts - run.last_started_ts)
         self.last_run = structs.replace(
@@ -174,13 +174,13 @@ class UsageLedger:
         )
 
     def _add_spending(self, spent: Spending) -> None:
-        self.spent = self.spent.plus(spent)
+        self.total_spending = self.total_spending.plus(spent)
 
     def _reset_for_fork(self) -> None:
         """What was taken over from another task was used, asked and queued there."""
-        self.spent, self.last_run = Spending(), None
+        self.total_spending, self.last_run = Spending(), None
         self.usage = TokenUsage()
-        self.tool_tallies, self.queue, self._usage_by_subtask = {}, {}, {}
+        self.tool_tallies, self.queued_messages, self._usage_by_subtask = {}, {}, {}
 
     def _add_usage(self, usage: Usage, cost: float) -> None:
         self.usage = self.usage.plus(
@@ -206,7 +206,7 @@ _MAX_SAFE_INTEGER = 2**53
 _Row = dict[str, Any]
 
 
-class _RequestRow(Struct, rename="camel"):
+class _RequestRowText(Struct, rename="camel"):
     """The text of a request's row. Old ones also hold all that was sent, which is passed over."""
 
     tokens_in: Any = 0
@@ -216,8 +216,8 @@ class _RequestRow(Struct, rename="camel"):
     cost: Any = 0.0
 
 
-_decode_request_row = msgspec.json.Decoder(_RequestRow).decode
-_EMPTY_REQUEST_ROW = _RequestRow()
+_decode_request_row = msgspec.json.Decoder(_RequestRowText).decode
+_EMPTY_REQUEST_ROW_TEXT = _RequestRowText()
 
 
 def sum_row_usage(rows: Iterable[_Row]) -> TokenUsage:
@@ -259,13 +259,13 @@ def find_context_tokens(rows: Sequence[_Row]) -> int:
     return 0
 
 
-def _parse_request_row(row: _Row) -> _RequestRow:
+def _parse_request_row(row: _Row) -> _RequestRowText:
     text = row.get("text")
     try:
-        return _decode_request_row(text) if isinstance(text, str) else _EMPTY_REQUEST_ROW
+        return _decode_request_row(text) if isinstance(text, str) else _EMPTY_REQUEST_ROW_TEXT
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         # rows of an interrupted save, or of a program that writes words there
-        return _EMPTY_REQUEST_ROW
+        return _EMPTY_REQUEST_ROW_TEXT
 
 
 def _get_condense_info(row: _Row) -> _Row:
