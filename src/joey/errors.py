@@ -3,7 +3,7 @@
     JoeyError
     ├── ToolError                  the model: becomes the result of its call
     │   ├── ArgumentError          the call's arguments do not fit the tool
-    │   ├── ToolErrorWithReply      the tool itself words the text that the model reads
+    │   ├── ToolErrorWithReply     the tool itself words the text that the model reads
     │   ├── IgnoredPathError       `.rooignore` hides the file from it
     │   ├── TargetNotFoundError    the object of a lookup does not exist
     │   └── DeniedError            a rule or a hook forbids the call

@@ -76,7 +76,7 @@ def test_two_processes_that_change_settings_at_once_lose_nothing(tmp_path: Path)
     program = (
         "import sys; from pathlib import Path; from joey.config.preferences import ConfigStore\n"
         "home, who = Path(sys.argv[1]), sys.argv[2]\n"
-        "for n in range(40): ConfigStore(home).change_settings({f'{who}{n}': n})"
+        "for n in range(40): ConfigStore(home).update_settings({f'{who}{n}': n})"
     )
     command = [sys.executable, "-c", program, str(tmp_path)]
     both = [subprocess.Popen([*command, who]) for who in ("a", "b")]

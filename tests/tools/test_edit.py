@@ -78,7 +78,7 @@ def test_a_call_in_xml_keeps_its_indentation() -> None:
         "<new_string>\n    return <path>x</path>\n\n</new_string>\n"
         "<replace_all>true</replace_all>\n</edit>"
     )
-    assert request.wanted == StringReplacement(
+    assert request.replacement == StringReplacement(
         "a.py", "    return 1", "    return <path>x</path>\n", replace_all=True
     )
 
@@ -92,14 +92,14 @@ def test_the_older_forms_are_understood() -> None:
         parsed(
             f"<search_and_replace><path>a.py</path><operations>{operations}</operations>"
             "</search_and_replace>"
-        ).wanted
+        ).replacement
         == several
     )
     assert parsed(
         "<search_and_replace>\n<path>a.py</path>\n<search>a.c</search>\n<replace>x</replace>\n"
         "<start_line>2</start_line>\n<end_line>4</end_line>\n<use_regex>true</use_regex>\n"
         "<ignore_case>false</ignore_case>\n</search_and_replace>"
-    ).wanted == PatternReplacement("a.py", "a.c", "x", 2, 4, use_regex=True)
+    ).replacement == PatternReplacement("a.py", "a.c", "x", 2, 4, use_regex=True)
 
 
 def test_a_result_names_the_file() -> None:

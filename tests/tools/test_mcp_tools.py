@@ -171,7 +171,7 @@ async def test_a_server_that_is_down_is_not_called_unknown(tmp_path: Path) -> No
 @pytest.mark.requirement("tool:mcp:native:mangled-names")
 async def test_dashes_and_underscores_may_be_confused(tmp_path: Path) -> None:
     call = FORECAST | {"tool_name": "get-forecast"}
-    assert (await prepare(tmp_path, call)).tool == "get_forecast"
+    assert (await prepare(tmp_path, call)).tool_name == "get_forecast"
 
 
 @pytest.mark.requirement("tool:use_mcp_tool:success:says")

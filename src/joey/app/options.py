@@ -99,9 +99,7 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
     if no_sandbox:
         settings = structs.replace(settings, sandbox="off")
     settings = apply_permission_flags(settings, yes, require_approval, allow, deny, allow_writes)
-    scope = FileScope(
-        added_directories=resolve_added_directories(add_dirs, home, env), matches_sandbox=yes
-    )
+    added_directories = resolve_added_directories(add_dirs, home, env)
     check_mode(mode, lambda: load_modes(workspace, home, env, settings))
     flags = ModelFlags(provider=provider, model=model, base_url=base_url, profile=profile)
     if secrets is None and isinstance(earlier, TaskMetadata):
@@ -112,7 +110,7 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
         workspace=workspace,
         profile=choice.profile,
         settings=settings,
-        file_scope=scope,
+        file_scope=FileScope(added_directories=added_directories, matches_sandbox=yes),
         mode=mode,
         protocol=protocol or choice.profile.protocol,
         limits=limits,

@@ -82,37 +82,50 @@ def build_runtime(
         system_prompt=options.system_prompt,
         result_validator=_build_result_validator(options),
         tool_set_cache=servers.tool_set_cache,
-        capabilities=Capabilities(
-            outlines=OutlineExtractor(),
-            documents=IsolatedDocumentReader(files),
-            customizations=load_customizations(
-                files, home, env, options.settings, options.trust_root
-            ),
-            hooks=build_hooks(files, home, env, options.settings, options.trust_root),
-            rule_store=SettingsRuleStore(home),
-            repository=GitRepository(options.workspace),
-            worktrees=GitWorktrees.open_if_supported(files.root, worktrees)
-            if worktrees is not None
-            else None,
-            page_fetcher=WebPageFetcher(),
-            shell_grammar=BashGrammar(),
-            diagnostics=LocalDiagnostics(files, options.settings, env),
-            custom_tools=LocalCustomTools(
-                home,
-                options.workspace,
-                env,
-                partial(is_trusted, home, options.trust_root or options.workspace),
-                kill_marked_processes,
-            ),
-            browser=_build_browser(files, options.settings, env),
-            image_generator=_build_image_generator(options.settings, home, env),
-            mcp=servers.lease(
-                options.workspace, options.trust_root, options.front_end_resources.mcp_servers
-            )
-            if options.settings.mcp_enabled
-            else None,
-            **_lease_workspace_services(options, files, indexes, checkpoints),
+        capabilities=_build_capabilities(
+            options, files, servers, indexes, checkpoints, worktrees, home, env
         ),
+    )
+
+
+def _build_capabilities(
+    options: ResolvedTaskOptions,
+    files: LocalFiles,
+    servers: McpServerPool,
+    indexes: ConfiguredIndexPool,
+    checkpoints: CheckpointStorePool,
+    worktrees: Path | None,
+    home: Path,
+    env: Mapping[str, str],
+) -> Capabilities:
+    return Capabilities(
+        outlines=OutlineExtractor(),
+        documents=IsolatedDocumentReader(files),
+        customizations=load_customizations(files, home, env, options.settings, options.trust_root),
+        hooks=build_hooks(files, home, env, options.settings, options.trust_root),
+        rule_store=SettingsRuleStore(home),
+        repository=GitRepository(options.workspace),
+        worktrees=GitWorktrees.open_if_supported(files.root, worktrees)
+        if worktrees is not None
+        else None,
+        page_fetcher=WebPageFetcher(),
+        shell_grammar=BashGrammar(),
+        diagnostics=LocalDiagnostics(files, options.settings, env),
+        custom_tools=LocalCustomTools(
+            home,
+            options.workspace,
+            env,
+            partial(is_trusted, home, options.trust_root or options.workspace),
+            kill_marked_processes,
+        ),
+        browser=_build_browser(files, options.settings, env),
+        image_generator=_build_image_generator(options.settings, home, env),
+        mcp=servers.lease(
+            options.workspace, options.trust_root, options.front_end_resources.mcp_servers
+        )
+        if options.settings.mcp_enabled
+        else None,
+        **_lease_workspace_services(options, files, indexes, checkpoints),
     )
 
 

@@ -78,7 +78,8 @@ async def run_after_tool_hooks(
         return structs.replace(outcome, text=f"{outcome.text}\n\n{hook_text}")
     error_reply = outcome.reply if isinstance(outcome, ToolErrorWithReply) else None
     protocol = task.recorder.projection.tool_protocol
-    reply = f"{error_reply or messages_to_model.render_tool_error(protocol, str(outcome))}\n\n{hook_text}"
+    error_reply = error_reply or messages_to_model.render_tool_error(protocol, str(outcome))
+    reply = f"{error_reply}\n\n{hook_text}"
     return ToolErrorWithReply(str(outcome), reply, is_informative=outcome.is_informative)
 
 

@@ -1,5 +1,4 @@
-"""The base class of tools: parameters, schema, `prepare` (claims, the row to approve),
-`run_prepared` (act).
+"""The base class of tools: parameters, schema, `prepare` (claims) and `run_prepared` (act).
 
 Between the two the policy judges the claims and, where necessary, the user is asked. A tool never
 reaches the engine: a request to the task itself is returned as a directive. The text that one call

@@ -138,8 +138,8 @@ def _pair_calls_with_results(messages: Iterable[Message]) -> Iterator[Message]:
     """Each call with its one result right after it; the last reply may stay unanswered."""
     known: set[str] = set()
     waiting: dict[str, str] = {}
-    every = tuple(messages)
-    for message, after in zip(every, (*every[1:], None), strict=True):
+    every_message = tuple(messages)
+    for message, after in zip(every_message, (*every_message[1:], None), strict=False):
         if message.role == "assistant":
             answered = after is None or after.role == "user"
             waiting = _assign_unique_ids(message, known) if answered else {}
