@@ -238,22 +238,22 @@ class _Comparison:
             case ast.Name(id=was), ast.Name(id=now), ast.Call(keywords=keywords) if (
                 self.renames.keys.get(f"{scope.qualified}.{was}") == now
             ):
-                added = [each for each in keywords if each.arg == "name"]
                 rest = [each for each in keywords if each.arg != "name"]
-                if len(added) != 1:
+                if len(rest) + 1 != len(keywords):
                     return False
                 match old.value, rest:
                     case None, []:
                         return True
-                    case ast.Call(keywords=before), _ if rest:
-                        before = [each for each in before if each.arg != "name"]
-                        if [ast.dump(each) for each in before] == [ast.dump(e) for e in rest]:
-                            return True
-                match old.value, rest:
-                    case ast.expr(), [ast.keyword(arg="default", value=value)]:
-                        self.nodes(old.value, value, scope)
+                    case ast.Call(keywords=before), _ if _dump(before) == _dump(rest):
+                        return True
+                    case ast.expr() as value, [ast.keyword(arg="default", value=default)]:
+                        self.nodes(value, default, scope)
                         return True
         return False
+
+
+def _dump(keywords: Sequence[ast.keyword]) -> list[str]:
+    return [ast.dump(each) for each in keywords if each.arg != "name"]
 
 
 def _are_statements(nodes: Sequence[object]) -> bool:
