@@ -1,7 +1,7 @@
 """`python -m bench.adoption [rows]`: opening a task that Roo wrote, beside parsing its files.
 
 The task is made up: a request, a thought, words and a call in turn, each with its result. `show`
-reads it where it is; `open` also makes the histories that a model and a person are shown of it;
+reads it where it is; `open` also makes the histories that a model and a user are shown of it;
 `resume` also writes its journal and keeps copies of its files; `again` is every later time. Plain
 `json.loads` of both files is the measure.
 """

@@ -1,4 +1,4 @@
-"""What stands before everything that somebody other than the person could set in motion: each
+"""What stands before everything that somebody other than the user could set in motion: each
 tool, command, route, setting, flag and variable, with its gate.
 
 `tests/test_gates.py` fails when one has none, checks what can be checked about them, and prints the

@@ -2130,7 +2130,7 @@ REQUIREMENTS: dict[str, Requirement] = {
     "tool:browser_action:failure:unreachable": Requirement(
         "spec, browser_action", "What cannot be opened or done is told with its reason."
     ),
-    # Pictures and instructions
+    # Images and instructions
     "tool:generate_image:success": Requirement(
         "spec, generate_image", "The picture is written, shown, and named after its format."
     ),

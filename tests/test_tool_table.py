@@ -38,7 +38,7 @@ def shown(kind: str, facet: str) -> list[str]:
 
 
 def row_name(example: Example) -> str:
-    """How a person's screen knows what is asked or done."""
+    """How a user's screen knows what is asked or done."""
     match example.row:
         case {"tool": str(name)}:
             return f"`{name}`"

@@ -75,7 +75,7 @@ class TargetNotFoundError(ToolError):
 
 
 class DeniedError(ToolError):
-    """A rule, or a hook of the person's, forbids the call."""
+    """A rule, or a hook of the user's, forbids the call."""
 
     def __init__(self, message: str, rule: str) -> None:
         super().__init__(message)
@@ -88,7 +88,7 @@ class CheckpointError(JoeyError):
 
 
 class UserError(JoeyError):
-    """Something the person must know or decide; the text says what to do next."""
+    """Something the user must know or decide; the text says what to do next."""
 
 
 class ConfigError(UserError):

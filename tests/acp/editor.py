@@ -39,7 +39,7 @@ class Editor:
 
     def __init__(self, choose: Chooser = allow) -> None:
         self.choose = choose
-        """The option that the person takes; None: they cancelled."""
+        """The option that the user takes; None: they cancelled."""
         self.frames: list[tuple[str, Json]] = []
         self.asked: list[Json] = []
         self.buffers: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""What a person may choose for a session: modes, models, commands; and keys that are missing."""
+"""What a user may choose for a session: modes, models, commands; and keys that are missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person reads of a call that has ended: the model's copy is another one."""
+"""What a user reads of a call that has ended: the model's copy is another one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`joey acp` at a terminal, where editors start it for a person to set joey up."""
+"""`joey acp` at a terminal, where editors start it for a user to set joey up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of a project and of a person, and what is made of them."""
+"""Files of a project and of a user, and what is made of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Disk:
         self.hidden: set[Path] = set()
 
     def write(self, files: dict[str, str | bytes]) -> None:
-        """Paths of the workspace; those that begin with `~/` are the person's."""
+        """Paths of the workspace; those that begin with `~/` are the user's."""
         for name, text in files.items():
             path = self.path(name)
             path.parent.mkdir(parents=True, exist_ok=True)

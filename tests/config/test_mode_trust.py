@@ -1,4 +1,4 @@
-"""Modes of a project that need the person's trust."""
+"""Modes of a project that need the user's trust."""
 
 from __future__ import annotations
 

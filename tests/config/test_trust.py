@@ -1,4 +1,4 @@
-"""Workspaces that the person trusts."""
+"""Workspaces that the user trusts."""
 
 from __future__ import annotations
 

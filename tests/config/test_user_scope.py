@@ -1,4 +1,4 @@
-"""Keys, addresses and permissions are the person's: nothing in a workspace can set them."""
+"""Keys, addresses and permissions are the user's: nothing in a workspace can set them."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ from tests.e2e.express import (
 
 
 class Approving:
-    """Says yes to everything, like the person in the seed."""
+    """Says yes to everything, like the user in the seed."""
 
     name = "approving"
 

@@ -1,4 +1,4 @@
-"""Condensing a conversation because a person wants it."""
+"""Condensing a conversation because a user wants it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A task driven through whatever may happen to one, at random; after every step all must hold.
 
-Turns with thoughts, pictures, calls side by side, subtasks, denials, todos and modes, condensing,
+Turns with thoughts, images, calls side by side, subtasks, denials, todos and modes, condensing,
 truncation, rewinding to any row, also while the model speaks and words wait, undoing that, saying
 something anew, forking, cancelling in the middle of an answer, and dying: the folder as a `kill -9`
 would leave it, opened by another engine. It begins with words, or with what Roo has left.
@@ -420,7 +420,7 @@ class LongTask(RuleBasedStateMachine):
         ]
         sent = "".join(str(request.messages) for request in self.model.requests[-12:])
         assert all(text in sent for text in self.undelivered if text not in waiting)
-        # What is too long for the window is refused, and the person is told.
+        # What is too long for the window is refused, and the user is told.
         self.undelivered = [text for text in waiting if len(text) < NARROW]
 
     def rest(self, *, yes: bool = True) -> None:
@@ -480,7 +480,7 @@ def recorder_log(task: Task) -> Any:
 
 
 def _check_shown(shown: Sequence[Any]) -> None:
-    """A history that ends with the model's words is one that waits for the person's."""
+    """A history that ends with the model's words is one that waits for the user's."""
     if shown and shown[-1].role == "assistant":
         shown = shown[:-1]
     if shown:

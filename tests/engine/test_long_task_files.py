@@ -1,7 +1,7 @@
 """The same long task in a workspace whose files are kept: going back with them, or without.
 
-Beside the task a person changes files. What must hold: the files of a row are those that the next
-step found, whatever was rewound, undone or restored since, and nothing that a person wrote goes
+Beside the task a user changes files. What must hold: the files of a row are those that the next
+step found, whatever was rewound, undone or restored since, and nothing that a user wrote goes
 without being named first.
 """
 
@@ -68,7 +68,7 @@ class KeptTask(LongTask):
         self.restored: list[dict[str, str] | None] = []
         """What undoing brings back; None: the files stay."""
         self.written: set[str] = set()
-        """What the person wrote into files; nobody else writes that."""
+        """What the user wrote into files; nobody else writes that."""
         self.touched: set[str] = set()
         """The files that they changed."""
 
@@ -142,7 +142,7 @@ class KeptTask(LongTask):
             self.record_snapshot()
 
     def lose_sight(self) -> None:
-        """Nobody keeps the files of rows that are left, if a person has changed them since."""
+        """Nobody keeps the files of rows that are left, if a user has changed them since."""
         if not self.is_kept:
             for ts in self.recent:
                 self.files.pop(ts, None)

@@ -1,4 +1,4 @@
-"""What a person points at in a message reaches the model with it."""
+"""What a user points at in a message reaches the model with it."""
 
 from __future__ import annotations
 

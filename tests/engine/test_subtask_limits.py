@@ -1,4 +1,4 @@
-"""One allowance for a whole tree."""
+"""One set of run limits for a whole tree."""
 
 from __future__ import annotations
 

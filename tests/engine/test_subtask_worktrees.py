@@ -326,7 +326,7 @@ async def test_what_is_recorded_as_merged_is_not_merged_again(
     repository_harness: RepositoryHarness,
 ) -> None:
     """The process died right after the record, before the worktree went and the call had its
-    result; meanwhile the person has taken the changes back."""
+    result; meanwhile the user has taken the changes back."""
     task = await repository_harness.play(PARTS)
     assert await wait_for_ending(task) == Completed("whole")
     await repository_harness.engine.release(task)

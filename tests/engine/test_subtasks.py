@@ -80,7 +80,7 @@ def spawned_by(task: Task) -> list[str]:
 
 
 async def ended(task: Task) -> Completed:
-    """The ending of a task whose result a person accepts."""
+    """The ending of a task whose result a user accepts."""
     assert (await wait_for_ask(task)).ask is AskKind.COMPLETION_RESULT
     await task.approve()
     ending = await wait_for_ending(task)

@@ -1,4 +1,4 @@
-"""Every word and picture of a person reaches the model and the screen."""
+"""Every word and image of a user reaches the model and the screen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The real program, as a person or a script starts it."""
+"""The real program, as a user or a script starts it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`joey` on a terminal, as a person uses it."""
+"""`joey` on a terminal, as a user uses it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Neither key nor profile: what a person and a script are told."""
+"""Neither key nor profile: what a user and a script are told."""
 
 from __future__ import annotations
 

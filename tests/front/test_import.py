@@ -1,4 +1,4 @@
-"""`joey tasks import` and `export`, as a person uses them."""
+"""`joey tasks import` and `export`, as a user uses them."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class HookHarness(EngineHarness):
         return {**os.environ, "HOME": str(self.home), "OPENAI_API_KEY": "sk-secret"}
 
     def set_user_hooks(self, *hooks: dict[str, Any]) -> None:
-        """Hooks of the person's own."""
+        """Hooks of the user's own."""
         settings = msgspec.structs.replace(
             ALLOW_ALL, hooks=msgspec.convert(hooks, tuple[Hook, ...])
         )

@@ -22,7 +22,7 @@ UNTRUSTED = "The hooks of .roo/hooks.json are not used, because you have not tru
 
 
 async def work(harness: HookHarness, *turns: Turn) -> list[str]:
-    """What the person is told; the task is done."""
+    """What the user is told; the task is done."""
     (harness.root / "a.txt").write_text("x")
     task = await harness.start(*(turns or (READ,)), finish(), policy=Unattended())
     await wait_for_ending(task)

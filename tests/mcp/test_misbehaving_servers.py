@@ -128,7 +128,7 @@ _JPEG = base64.b64encode(b"\xff\xd8\xff" + bytes(20)).decode()
 async def test_only_what_is_an_image_is_passed_on_as_one(
     harness: HubHarness, tmp_path: Path, kind: str, data: str, seen: str | None
 ) -> None:
-    """A picture that is none would make every later request of the task fail."""
+    """An image that is none would make every later request of the task fail."""
     lease = await harness.open(r=misbehaving("plain", tmp_path))
     image = {"type": "image", "data": data, "mimeType": kind}
     answer = await lease.call_tool("r", "pictures", {"pictures": [image]})

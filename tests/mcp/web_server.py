@@ -125,7 +125,7 @@ class Web:
         return JSONResponse({**asked, "client_id": client}, status_code=201)
 
     async def authorize(self, request: Request) -> Response:
-        """A person with a browser would be asked here; this one always says the same."""
+        """A user with a browser would be asked here; this one always says the same."""
         asked = request.query_params
         assert asked["redirect_uri"] in self.registered[asked["client_id"]]
         back = {"state": asked["state"]}

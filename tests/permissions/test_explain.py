@@ -1,4 +1,4 @@
-"""`joey permissions explain`, as a person and as a program sees it."""
+"""`joey permissions explain`, as a user and as a program sees it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever goes wrong in the rules themselves, nothing is let through: a person is asked, and where
+"""Whatever goes wrong in the rules themselves, nothing is let through: a user is asked, and where
 there is none it is refused."""
 
 from __future__ import annotations

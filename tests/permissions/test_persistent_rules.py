@@ -176,7 +176,7 @@ def run_command(line: str) -> Turn:
 
 
 class UserSettingsFile:
-    """The person's settings."""
+    """The user's settings."""
 
     def __init__(self, engine_harness: EngineHarness) -> None:
         engine_harness.home.mkdir()

@@ -38,7 +38,7 @@ def command(line: str) -> Turn:
 @pytest.mark.requirement("permissions:sandbox:told")
 @pytest.mark.parametrize("setting", ["auto", "off"])
 async def test_a_client_is_sent_the_level_with_each_question(tmp_path: Path, setting: str) -> None:
-    """With the question and in the row, be it answered by a person or by a rule."""
+    """With the question and in the row, be it answered by a user or by a rule."""
     works = (await asyncio.to_thread(detect_sandbox)).level.value
     level = "off" if setting == "off" else works
     turns = (command("touch a.txt"), command("ls"), done())

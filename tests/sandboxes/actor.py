@@ -1,7 +1,7 @@
 """A joey of its own process: runs commands in a real sandbox and prints what came of them.
 
-The tests start it as root and as an ordinary user. The wish comes as JSON on stdin; each answer is
-a line of JSON.
+The tests start it as root and as an ordinary user. The request comes as JSON on stdin; each answer
+is a line of JSON.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The process that starts the keepers of a task: one serves all commands, and goes with it."""
+"""The process that starts the supervisors of a task: one serves all commands, and goes with it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.terminals.processes import Listener
 
 
 def list_fork_servers() -> list[int]:
-    """Processes of ours that start keepers."""
+    """Processes of ours that start supervisors."""
     found = psutil.Process().children()
     return [
         one.pid

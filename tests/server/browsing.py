@@ -203,7 +203,7 @@ def status(page: Page) -> Any:
 
 
 async def capture_view(page: Page, screenshot: Path) -> None:
-    """Keep a picture of a view, which keeps nobody out and is not wider than the screen."""
+    """Keep an image of a view, which keeps nobody out and is not wider than the screen."""
     await page.screenshot(path=screenshot)
     await _check_access(page, screenshot.stem)
     assert await page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), (

@@ -1,4 +1,4 @@
-"""The foreign clients that tests of the WebSocket API are run with, and a place for pictures."""
+"""The foreign clients that tests of the WebSocket API are run with, and a place for images."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def client(request: pytest.FixtureRequest) -> Client:
 
 @pytest.fixture(scope="module")
 def screenshots(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where tests of the page leave pictures of its views."""
+    """Where tests of the page leave images of its views."""
     directory = tmp_path_factory.mktemp("pictures")
     print(f"\npictures of the page: {directory}")  # noqa: T201
     return directory

@@ -1,4 +1,4 @@
-"""What a person does with the page, in a real browser, with a real server."""
+"""What a user does with the page, in a real browser, with a real server."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """How the page looks and what it never does: sizes, themes, access, hostile words, long tasks.
 
-Pictures of every view are left in a folder whose name is printed (`pytest -s`).
+Images of every view are left in a folder whose name is printed (`pytest -s`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a person sees of a question on the page before they answer it, and when nobody did."""
+"""What a user sees of a question on the page before they answer it, and when nobody did."""
 
 from __future__ import annotations
 

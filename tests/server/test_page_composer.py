@@ -1,4 +1,4 @@
-"""Saying things on the page: queued words, pictures, another mode, another task."""
+"""Saying things on the page: queued words, images, another mode, another task."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Subtasks on the page: who belongs to whom, who waits for whom, and who needs you.
 
-Pictures of the views are left in a folder whose name is printed (`pytest -s`).
+Images of the views are left in a folder whose name is printed (`pytest -s`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What the page shows of each tool: its headline, its change, and what it found.
 
-Pictures of the views are left in a folder whose name is printed (`pytest -s`).
+Images of the views are left in a folder whose name is printed (`pytest -s`).
 """
 
 from __future__ import annotations

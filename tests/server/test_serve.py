@@ -49,7 +49,7 @@ async def test_a_terminated_server_says_goodbye_and_its_tasks_can_go_on(tmp_path
             await peer.asked("completion_result")
         said, *logged = sorted(log.splitlines(), key=lambda line: line.startswith("{"))
         assert said.startswith("joey: listening on http://127.0.0.1:")
-        lines = [json.loads(line) for line in logged]  # all but what is said to a person
+        lines = [json.loads(line) for line in logged]  # all but what is said to a user
         assert {"connected", "command"} <= {line["message"] for line in lines}
         [started] = [line for line in lines if line.get("command") == "startNewTask"]
         assert {"time", "level", "client", "request", "ms"} <= set(started)

@@ -24,7 +24,7 @@ class Turn(Struct, frozen=True):
     has_text: bool = True
     thinks: bool = False
     feedback: bool = False
-    """The person has said something before the request."""
+    """The user has said something before the request."""
     same_ids: bool = False
     """The model counts its calls from one in each reply."""
     interrupted: bool = False

@@ -327,7 +327,7 @@ async def test_entities_are_undone_for_models_that_put_them_in(
         await problem(ctx, *lines)
 
 
-# What a person is asked
+# What a user is asked
 
 
 @pytest.mark.requirement("tool:apply_patch:approval")

@@ -527,7 +527,7 @@ def check_offer(runner: ToolCallRunner) -> None:
 
 
 def check_question(runner: ToolCallRunner, task: Task) -> None:
-    """The person was asked exactly when they had to be, and saw what it is about."""
+    """The user was asked exactly when they had to be, and saw what it is about."""
     example = runner.example
     if example.ask is AskKind.COMPLETION_RESULT:
         assert [ask.ask for ask in runner.user.asks] == [AskKind.COMPLETION_RESULT] * 2

@@ -1,4 +1,4 @@
-"""Pictures from a model that is a real server on loopback."""
+"""Images from a model that is a real server on loopback."""
 
 from __future__ import annotations
 

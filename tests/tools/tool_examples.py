@@ -61,7 +61,7 @@ class Example(Struct, frozen=True):
     """A part of what the model is told."""
     failures: tuple[Failure, ...]
     required_setting: str | None
-    """The setting without which a person is asked; None: nobody ever is."""
+    """The setting without which a user is asked; None: nobody ever is."""
     ask: AskKind = AskKind.TOOL
     xml: str | None = None
     """The call as it is written in XML, where that is more than a tag for each argument."""

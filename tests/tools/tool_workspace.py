@@ -59,7 +59,7 @@ def write_sample_files(root: Path) -> None:
 
 
 class FakeImageGenerator:
-    """Paints the same picture for everybody, but no dragons."""
+    """Paints the same image for everybody, but no dragons."""
 
     async def generate(self, prompt: str, image: str | None = None) -> str:
         if "dragon" in prompt:

@@ -1,4 +1,4 @@
-"""Blocks as a person sees them: their lines without colours, and in names of styles."""
+"""Blocks as a user sees them: their lines without colours, and in names of styles."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def screen_lines(conversation: ConversationView) -> list[str]:
 
 
 def all_lines(conversation: ConversationView) -> list[str]:
-    """Everything, as a person sees it who goes from the top to the end."""
+    """Everything, as a user sees it who goes from the top to the end."""
     conversation.action_scroll_home()
     lines: dict[int, str] = {}
     while True:

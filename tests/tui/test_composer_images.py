@@ -1,4 +1,4 @@
-"""Pictures: files that are dropped on the terminal, and the clipboard."""
+"""Images: files that are dropped on the terminal, and the clipboard."""
 
 from __future__ import annotations
 

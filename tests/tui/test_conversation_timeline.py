@@ -1,4 +1,4 @@
-"""A task is the same picture from its rows and from its events; subtasks speak under their name."""
+"""A task is the same image from its rows and from its events; subtasks speak under their name."""
 
 from __future__ import annotations
 

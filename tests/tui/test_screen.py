@@ -1,4 +1,4 @@
-"""`joey` on a terminal, as a person uses it: from the first word to the last line."""
+"""`joey` on a terminal, as a user uses it: from the first word to the last line."""
 
 from __future__ import annotations
 

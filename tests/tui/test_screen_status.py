@@ -1,4 +1,4 @@
-"""What the status line says of folders and settings, and the person's own shell."""
+"""What the status line says of folders and settings, and the user's own shell."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ async def attempt(tool: Tool[Any, Any], arguments: dict[str, Any], ctx: ToolCont
     try:
         async with asyncio.timeout(SECONDS):
             prepared = await tool.prepare(tool.parse(arguments), ctx)
-            # What is looked up before the answer may be shown to the person, never to the model.
+            # What is looked up before the answer may be shown to the user, never to the model.
             if not isinstance(decide(prepared.claims, ctx.settings), Allow):
                 return "asked"
             outcome = await tool.run_prepared(prepared, ctx, None)
@@ -201,7 +201,7 @@ async def test_special_files_are_refused_and_never_waited_for(
     before = state_of(harness.work)
     for path in (*names, "device", "terminal", "pipe/x", "loop/x", "/dev/stdin"):
         result = await attempt(make(), arguments(path), harness.context)
-        # A picture gets an ending, and so another name.
+        # An image gets an ending, and so another name.
         assert not result.startswith("ran") or (name == "paint" and ".png" in result), path
     assert {path: data for path, data in state_of(harness.work).items() if path in before} == before
 

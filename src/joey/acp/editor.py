@@ -91,7 +91,7 @@ class Editor:
     async def request_permission(
         self, session_id: str, call: ToolCallUpdate, options: Sequence[PermissionOption]
     ) -> RequestPermissionResponse:
-        """Wait for the person, however long that takes.
+        """Wait for the user, however long that takes.
 
         Raises:
             RequestError: the editor does not ask, or its answer cannot be read.
@@ -105,7 +105,7 @@ class Editor:
         )
 
     async def read_file(self, session_id: str, path: str) -> str:
-        """The text of a file as the person sees it.
+        """The text of a file as the user sees it.
 
         Raises:
             RequestError, ConnectionError, TimeoutError
@@ -126,7 +126,7 @@ class Editor:
     async def open_terminal(
         self, session_id: str, command: str, arguments: list[str], cwd: str
     ) -> str:
-        """Start a program where the person sees it; the name of its terminal.
+        """Start a program where the user sees it; the name of its terminal.
 
         Raises:
             RequestError, ConnectionError, TimeoutError

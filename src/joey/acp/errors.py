@@ -27,7 +27,7 @@ MAX_REPORTED_PROBLEMS = 10
 def to_request_error(
     error: ValidationError | UserError, *, needs_key: bool = False
 ) -> RequestError:
-    """`needs_key`: none is found, so that the person has to set joey up first."""
+    """`needs_key`: none is found, so that the user has to set joey up first."""
     match error:
         case ValidationError():
             return _build_invalid_params_error(error)

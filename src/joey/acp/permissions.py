@@ -37,7 +37,7 @@ TURN_ENDING_ASKS: dict[AskKind, StopReason] = {
 
 
 class AutoAnswerPolicy:
-    """Answers what no person is to be asked."""
+    """Answers what no user is to be asked."""
 
     name: str = AnsweredBy.EDITOR
 
@@ -63,7 +63,7 @@ def build_permission_options(ask: AskOpened) -> list[PermissionOption]:
 
 
 def build_permission_tool_call(ask: AskOpened, call_id: str, view: ToolCallView) -> ToolCallUpdate:
-    """What the person decides about."""
+    """What the user decides about."""
     reasons = [describe_ask_reason(ask.reason, ask.text)] if ask.reason else []
     if ask.sandbox is not None:
         reasons.append(describe_confinement(ask.sandbox))
@@ -83,7 +83,7 @@ def build_permission_tool_call(ask: AskOpened, call_id: str, view: ToolCallView)
 
 
 def parse_permission_response(response: RequestPermissionResponse) -> Answer | None:
-    """None when the person has cancelled the turn. Anything but a plain yes is a no."""
+    """None when the user has cancelled the turn. Anything but a plain yes is a no."""
     match response.outcome:
         case AllowedOutcome(option_id=chosen) if chosen in (ALLOW_OPTION_ID, ALWAYS_OPTION_ID):
             return Answer(Response.YES, always=chosen == ALWAYS_OPTION_ID)

@@ -45,7 +45,7 @@ _MENTION_ESCAPE_RE = re.compile(r"([\s\\])|(?<=.)([.,;:!?])$")
 def parse_prompt(
     blocks: Sequence[PromptBlock], workspace: Path, commands: Collection[str] = ()
 ) -> tuple[str, tuple[str, ...]]:
-    """Text for the engine, and pictures as data URIs; `commands` are names of slash commands.
+    """Text for the engine, and images as data URIs; `commands` are names of slash commands.
 
     Raises:
         RequestError: it says nothing, or something that cannot be taken in.
@@ -91,7 +91,7 @@ def _add_blob_resource(
 
 
 def _to_image_data_uri(data: str, index: int) -> str:
-    """By what it is, whatever it is called: a service refuses a task with a picture that is none,
+    """By what it is, whatever it is called: a service refuses a task with an image that is none,
     and would do so at every later turn."""
     try:
         return encode_image_data_uri(base64.b64decode(data, validate=True), "what was sent")

@@ -87,7 +87,7 @@ class AcpServices(Protocol):
         ...
 
     def list_warnings(self, directory: Path) -> Sequence[str]:
-        """What of the person's files, or of the folder's, is not used: a line each."""
+        """What of the user's files, or of the folder's, is not used: a line each."""
         ...
 
     def list_models(self, provider: str) -> Sequence[str]:
@@ -227,7 +227,7 @@ class AcpSession:
         await self._conversation.cancel()
 
     async def _reopen_with_new_model(self, task: Task) -> None:
-        """Its bench has the model that it was opened with."""
+        """Its runtime has the model that it was opened with."""
         previous_route = task.runtime.route
         secrets = self._engine.load_secrets(self.id)
         make = partial(

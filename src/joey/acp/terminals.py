@@ -262,7 +262,7 @@ class CommandTerminals:
     async def handle(
         self, session: Session, encoder: UpdateEncoder, event: Event, stopped: asyncio.Event
     ) -> None:
-        """Show what a command prints, before the narrator tells of it. Once it is `stopped`, the
+        """Show what a command prints, before the encoder tells of it. Once it is `stopped`, the
         editor is not waited for."""
         if not self._terminals.is_supported:
             return

@@ -107,7 +107,7 @@ def get_tool_kind(tool: str) -> ToolKind:
 def build_prepared_view(
     event: ToolStarted | AskOpened, arguments: dict[str, Any], workspace: Path
 ) -> ToolCallView:
-    """What is about to be done, as a person must see it to decide."""
+    """What is about to be done, as a user must see it to decide."""
     tool = event.tool or ""
     if tool == COMMAND_TOOL:
         return _build_command_view(event.text, event.path, arguments)
@@ -168,7 +168,7 @@ def build_image_contents(images: Iterable[str]) -> Iterable[ContentToolCallConte
 def build_outcome_contents(
     event: ToolFinished, output: str, terminal_id: str | None
 ) -> Iterable[ContentToolCallContent | TerminalToolCallContent]:
-    """What a person reads of a call that has ended; `output` is what a command has printed,
+    """What a user reads of a call that has ended; `output` is what a command has printed,
     `terminal_id` the editor's that has shown it."""
     end = describe_command_exit(event) if event.tool == COMMAND_TOOL else ""
     has_run = bool(output or end) or event.exit_code is not None
@@ -341,7 +341,7 @@ _CODE_FENCE_RE = re.compile(r"^ {0,3}(`{3,})", re.MULTILINE)
 
 
 def format_code_block(text: str, language: str = "", *, unlimited: bool = False) -> str:
-    """A code block whose fence is longer than any in the text. What a person has to decide about
+    """A code block whose fence is longer than any in the text. What a user has to decide about
     is shown `unlimited`."""
     text = sanitize(text) if unlimited else clip_text(sanitize(text))
     longest = max((len(match[1]) for match in _CODE_FENCE_RE.finditer(text)), default=2)

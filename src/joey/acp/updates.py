@@ -117,7 +117,7 @@ class UpdateEncoder:
         """The row whose words came last."""
 
     def encode(self, event: Event, *, live: bool = True) -> Iterator[SessionUpdate]:
-        """The updates that an event is worth; `live`, the person knows what they said."""
+        """The updates that an event is worth; `live`, the user knows what they said."""
         pending_error, self._pending_error = self._pending_error, None
         if pending_error is not None and not isinstance(event, ToolFailed):
             yield from self._encode_message(

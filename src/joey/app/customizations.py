@@ -155,7 +155,7 @@ def load_project_hooks(files: LocalFiles, home: Path, env: Mapping[str, str]) ->
 
 
 def is_trusted(home: Path, workspace: Path, contents: Mapping[str, bytes]) -> bool:
-    """Whether the person has agreed to all of this; a file that cannot be read is no trust."""
+    """Whether the user has agreed to all of this; a file that cannot be read is no trust."""
     try:
         return isinstance(TrustStore(home).check(workspace, contents), Trusted)
     except ConfigError:

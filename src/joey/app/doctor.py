@@ -92,7 +92,7 @@ class FileExposure(Struct, frozen=True):
 
 
 def find_exposures(home: Path) -> list[FileExposure]:
-    """What others could read or change of the person's folder."""
+    """What others could read or change of the user's folder."""
     if not home.exists():
         return []
     named = [home, *(home / name for name in _PRIVATE_FILES), home / "tasks", home / "worktrees"]
@@ -105,7 +105,7 @@ def _find_exposure(path: Path) -> FileExposure | None:
     except OSError:
         return None
     if stat.S_ISLNK(status.st_mode):
-        return None  # where it leads is the person's own affair
+        return None  # where it leads is the user's own affair
     if status.st_uid != os.geteuid():
         return FileExposure(path, f"belongs to another user (uid {status.st_uid})", None)
     required = 0o700 if stat.S_ISDIR(status.st_mode) else 0o600

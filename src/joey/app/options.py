@@ -56,7 +56,7 @@ from joey.workspace.files import LocalFiles
 ALLOW_EVERYTHING = "*"
 UNLIMITED = Limits()
 UNATTENDED_COMMAND_TIMEOUT_S = 600
-"""Without a person, a command that waits for something must not wait for ever."""
+"""Without a user, a command that waits for something must not wait for ever."""
 
 
 def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
@@ -83,7 +83,7 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
     no_sandbox: bool = False,
     add_dirs: tuple[str | Path, ...] = (),
 ) -> ResolvedTaskOptions:
-    """What a person's flags and files ask for.
+    """What a user's flags and files ask for.
 
     `earlier` is what a task that is resumed worked with: it stays with its model and address
     unless the flags name others. `secrets` are kept outside its folder; a task on disk needs none.

@@ -75,7 +75,7 @@ class PermissionExplanation(Struct, frozen=True):
 
 
 class PermissionExplainer:
-    """Of one workspace, with one person's settings.
+    """Of one workspace, with one user's settings.
 
     Raises:
         ConfigError, WorkspaceError
@@ -337,7 +337,7 @@ class PermissionAudit:
         try:
             return self._registry.find(name).name
         except ToolError:
-            return name  # of a server, or the person's own
+            return name  # of a server, or the user's own
 
     def _open_explainer(
         self, workspace: str, mode: str, flags: PermissionFlags
@@ -356,7 +356,7 @@ class PermissionAudit:
 
 
 def _build_external_claims(each: ReplayableEntry) -> tuple[Claim, ...]:
-    """Tools of servers, and of the person's own."""
+    """Tools of servers, and of the user's own."""
     try:
         row = msgspec.json.decode(each.row_text or "{}")
     except msgspec.DecodeError:

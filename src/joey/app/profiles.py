@@ -69,7 +69,7 @@ class ProfileAdmin:
 
     def repair_active_profile(self) -> str | None:
         """Write down which profile is used, where the file names one that does not exist; its
-        name, or None when it has to be chosen by the person. Raises ConfigError."""
+        name, or None when it has to be chosen by the user. Raises ConfigError."""
         known = self._config_store.load_profiles()
         if known.missing_active_name is None or known.active_name not in known.profiles:
             return None
@@ -194,7 +194,7 @@ class ProfileAdmin:
         )
 
     def is_local(self, provider: str) -> bool:
-        """Whether it is a server of the person's own, without keys. Raises ConfigError."""
+        """Whether it is a server of the user's own, without keys. Raises ConfigError."""
         return find_provider_spec(provider).is_local
 
     def _check_exists(self, name: str) -> None:

@@ -34,7 +34,7 @@ def build_sandbox(
     settings: Settings,
     added: tuple[Path, ...] = (),
 ) -> Sandbox | None:
-    """None when the person wants none; `added` directories can be written like the workspace."""
+    """None when the user wants none; `added` directories can be written like the workspace."""
     if settings.sandbox == "off":
         return None
     return LocalSandbox(
@@ -77,7 +77,7 @@ def detect_sandbox() -> SandboxReport:
 
 
 async def check_unattended_sandbox(settings: Settings) -> None:
-    """Everything shall be allowed without asking: something has to hold it, or a person has to
+    """Everything shall be allowed without asking: something has to hold it, or a user has to
     say that nothing need.
 
     Raises:

@@ -110,7 +110,7 @@ class SettingsAdmin:
         return value
 
     def update_list(self, name: str, added: Sequence[str], removed: Sequence[str]) -> list[Any]:
-        """Add to a list of the person's, and take from it.
+        """Add to a list of the user's, and take from it.
 
         Raises:
             ConfigError: it is no list, or does not have what is to be removed.

@@ -139,7 +139,7 @@ def list_profile_values(name: str, env: Mapping[str, str]) -> list[Candidate]:
 
 
 def list_setting_items(name: str, env: Mapping[str, str]) -> list[Candidate]:
-    """What a list of the person's has."""
+    """What a list of the user's has."""
     from joey.config.json_documents import read_document
     from joey.config.settings import SETTINGS_FILE
 

@@ -64,7 +64,7 @@ _PROVIDER_FAILURE_EXIT_CODES = {
 
 
 def outcome_to_exit_code(ending: Ending, *, refused: bool = False) -> ExitCode:
-    """The code of a run that came to its end; `refused`: something would have needed a person."""
+    """The code of a run that came to its end; `refused`: something would have needed a user."""
     from joey.engine.outcomes import Aborted, Completed, Failed
 
     match ending:

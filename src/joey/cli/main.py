@@ -104,7 +104,7 @@ def _run_interactive(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _is_interactive(arguments: argparse.Namespace) -> bool:
-    """A person is there, and has not asked for the answer alone."""
+    """A user is there, and has not asked for the answer alone."""
     if arguments.print or arguments.output_format != "text" or arguments.json_schema:
         return False
     return sys.stdin.isatty() and sys.stdout.isatty()

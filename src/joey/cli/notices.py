@@ -145,7 +145,7 @@ PROJECT_MODES_FILE = ".roomodes"
 
 
 def offer_project_trust(workspace: Path) -> None:
-    """Ask the person whether they trust it, if there is anything to trust."""
+    """Ask the user whether they trust it, if there is anything to trust."""
     if _has_project_configuration(workspace):
         from joey.cli.commands.trust import offer_trust
 
@@ -172,7 +172,7 @@ MAX_WARNINGS = 5
 
 
 def print_startup_warnings(task: Task) -> Task:
-    """Say in a line each what of the person's files could not be used."""
+    """Say in a line each what of the user's files could not be used."""
     customizations = task.runtime.capabilities.customizations
     line = summarize_warnings(customizations.warnings) if customizations is not None else None
     lines = [] if line is None else [line]

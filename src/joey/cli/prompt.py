@@ -110,7 +110,7 @@ def load_images(paths: Sequence[str]) -> tuple[str, ...]:
     """Image files as data URIs.
 
     Raises:
-        UsageError: not a picture that models can see, too large, too many, or not readable.
+        UsageError: not an image that models can see, too large, too many, or not readable.
     """
     if len(paths) > MAX_IMAGES:
         raise UsageError(f"{len(paths)} images are too many; at most {MAX_IMAGES} can be sent")

@@ -183,7 +183,7 @@ MAX_ROW_TEXT_CHARS = 200
 _HIDDEN_ROW_KINDS = frozenset(
     {RowKind.API_REQ_STARTED, RowKind.API_REQ_FINISHED, RowKind.CHECKPOINT_SAVED}
 )
-"""Rows that say nothing to a person."""
+"""Rows that say nothing to a user."""
 _ASKS_HIDDEN_IF_EMPTY = frozenset(
     {AskKind.COMPLETION_RESULT, AskKind.RESUME_TASK, AskKind.RESUME_COMPLETED_TASK}
 )
@@ -207,7 +207,7 @@ class NumberedRow(Struct, frozen=True):
 
 
 def number_rows(rows: Sequence[Mapping[str, Any]]) -> list[NumberedRow]:
-    """Those that a person knows, the first one first."""
+    """Those that a user knows, the first one first."""
     visible = [(row, position == 0) for position, row in enumerate(rows) if is_visible_row(row)]
     return [
         NumberedRow(
@@ -221,7 +221,7 @@ def number_rows(rows: Sequence[Mapping[str, Any]]) -> list[NumberedRow]:
 
 
 def is_visible_row(row: Mapping[str, Any]) -> bool:
-    """Whether a person knows this row."""
+    """Whether a user knows this row."""
     if row.get("partial") or row.get("say") in _HIDDEN_ROW_KINDS:
         return False
     return not (row.get("ask") in _ASKS_HIDDEN_IF_EMPTY and not row.get("text"))
@@ -244,7 +244,7 @@ def format_row_table(rows: Sequence[NumberedRow], width: int | None) -> list[str
 
 
 def find_row_ts(rows: Sequence[Mapping[str, Any]], name: str, task_id: str) -> int:
-    """The row that a person means: its number from the end, or its `ts`.
+    """The row that a user means: its number from the end, or its `ts`.
 
     Raises:
         UsageError
@@ -390,7 +390,7 @@ MAX_LISTED_ITEMS = 10
 def describe_rewind(changes: RewindPreview, rows: Rows) -> Iterator[str]:
     """One line for each thing that changes; nothing about what does not.
 
-    Messages are counted as a person knows them. Those that would come back and are not among
+    Messages are counted as a user knows them. Those that would come back and are not among
     the rows yet are not counted.
     """
     yield from _format_count(
@@ -434,7 +434,7 @@ def merge_rows(before: Rows, after: Rows) -> list[Mapping[str, Any]]:
 
 
 def find_last_visible_ts(changes: RewindPreview, rows: Rows) -> int | None:
-    """The last message that stays, as a person knows them."""
+    """The last message that stays, as a user knows them."""
     end = changes.last_row_ts
     if end is None or end not in (row["ts"] for row in rows):
         return end

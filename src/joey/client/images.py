@@ -18,7 +18,7 @@ _IMAGE_SIGNATURES = (
 
 
 class ImageError(UserError):
-    """Not a picture that models can see, too large, too many, or not readable."""
+    """Not an image that models can see, too large, too many, or not readable."""
 
 
 def load_image_data_uri(path: str) -> str:

@@ -455,7 +455,7 @@ class RemoteSession:
         return await self._request_history_change("undoRewind", {"force": force})
 
     async def edit(self, row_ts: int, text: str, images: tuple[str, ...] = ()) -> RewindPreview:
-        """Say this in place of the person's words at a row, or the nearest before it."""
+        """Say this in place of the user's words at a row, or the nearest before it."""
         arguments = {"messageTs": row_ts, "text": text, "images": list(images)}
         return await self._request_history_change("editMessage", arguments)
 

@@ -69,7 +69,7 @@ class Session(Protocol):
     async def undo_rewind(self, *, force: bool = False) -> RewindPreview: ...
 
     async def edit(self, row_ts: int, text: str, images: tuple[str, ...] = ()) -> RewindPreview:
-        """Say this in place of the person's words at a row, or the nearest before it."""
+        """Say this in place of the user's words at a row, or the nearest before it."""
         ...
 
     async def find_subtask(self, task_id: str) -> Session | None:

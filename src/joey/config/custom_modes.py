@@ -240,7 +240,7 @@ def _parse_file_regex(options: dict[str, Any]) -> str | None:
 
 
 TrustCheck = Callable[[Mapping[str, bytes]], bool]
-"""Whether the person has agreed to these things of the project, byte for byte."""
+"""Whether the user has agreed to these things of the project, byte for byte."""
 
 
 def filter_usable_modes(
@@ -263,7 +263,7 @@ def filter_usable_modes(
 
 
 def build_mode_trust_items(found: Sequence[Mode]) -> tuple[TrustItem, ...]:
-    """All of a project's, and whether a person is to be asked about them before anything else."""
+    """All of a project's, and whether a user is to be asked about them before anything else."""
     return tuple(
         TrustItem(
             name=_build_trust_name(mode),

@@ -57,12 +57,12 @@ class CustomizationPaths(Struct, frozen=True):
 
     workspace: Path
     joey_home: Path
-    """`JOEY_HOME`, the person's `.roo`."""
+    """`JOEY_HOME`, the user's `.roo`."""
     user_home: Path
     is_hidden: Callable[[Path], bool]
     """What the project keeps from the model; links must not get around it."""
     is_trusted: TrustCheck = _trust_nothing
-    """What of the project the person has agreed to."""
+    """What of the project the user has agreed to."""
 
 
 class _LoadedCustomizations(Struct, frozen=True):

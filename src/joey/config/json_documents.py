@@ -106,7 +106,7 @@ def write_document(path: Path, value: dict[str, Any]) -> None:
 def write_text(path: Path, text: str) -> None:
     """As `write_document`, of what somebody has written by hand."""
     data = text.encode()
-    path = Path(os.path.realpath(path))  # a link to where the person keeps such files stays one
+    path = Path(os.path.realpath(path))  # a link to where the user keeps such files stays one
     try:
         make_private_directory(path.parent)
         descriptor, temporary = tempfile.mkstemp(".tmp", ".joey-", path.parent)

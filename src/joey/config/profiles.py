@@ -55,7 +55,7 @@ class SelectableProvider(Protocol):
 
     @property
     def is_local(self) -> bool:
-        """A server of the person's own, which needs no key."""
+        """A server of the user's own, which needs no key."""
         ...
 
 
@@ -289,7 +289,7 @@ PROFILE_KEYS = frozenset(
 
 
 def load_profiles(home: Path) -> Profiles:
-    """The person's profiles; none when there is no file.
+    """The user's profiles; none when there is no file.
 
     Raises:
         ConfigError

@@ -35,7 +35,7 @@ SETTINGS_FILE = "settings.json"
 
 
 def load_settings(home: Path) -> Settings:
-    """The person's settings; the defaults when there is no file.
+    """The user's settings; the defaults when there is no file.
 
     Raises:
         ConfigError
@@ -157,7 +157,7 @@ def read_restrictions(scopes: ConfigScopes, reader: UntrustedFileReader) -> Proj
 
 
 def restrict_settings(settings: Settings, project: ProjectRestrictions) -> Settings:
-    """Flags and the person's settings first, then this: the stricter always counts."""
+    """Flags and the user's settings first, then this: the stricter always counts."""
     changes: dict[str, Any] = dict.fromkeys(project.disabled_switches, False)
     for field, more in project.added_entries.items():
         changes[field] = tuple(dict.fromkeys((*getattr(settings, field), *more)))
@@ -211,7 +211,7 @@ def _parse_network(value: object) -> str | tuple[str, ...]:
 
 
 def describe_project_permission(key: str) -> str:
-    """What a project may do about a setting, in words; nothing for what is the person's alone."""
+    """What a project may do about a setting, in words; nothing for what is the user's alone."""
     if key in DISABLEABLE_FIELDS:
         return "may turn it off"
     if key in EXTENDABLE_FIELDS:

@@ -272,7 +272,7 @@ def _is_utf8(name: str) -> bool:
 ROO_DIRECTORY = ".roo"
 AGENTS_DIRECTORY = ".agents"
 _SHARED_DIRECTORIES = ("rules", "commands", "skills")
-"""Folders of the person's that links of a project may lead to; keys and tasks lie beside them."""
+"""Folders of the user's that links of a project may lead to; keys and tasks lie beside them."""
 _SKIPPED_DIRECTORIES = frozenset({"node_modules", "__pycache__", "venv"})
 MAX_DIRECTORY_DEPTH = 12
 MAX_SEARCHED_DIRECTORIES = 5000
@@ -286,7 +286,7 @@ class ConfigScope(Struct, frozen=True):
     """How people and the prompt name it: `.roo`, `~/.roo`, `packages/web/.roo`."""
     source: CustomizationSource
     symlink_policy: SymlinkPolicy | None
-    """None: the person's own, who may link to anywhere."""
+    """None: the user's own, who may link to anywhere."""
 
 
 class ConfigScopes(Struct, frozen=True):
@@ -308,7 +308,7 @@ class ConfigScopes(Struct, frozen=True):
 def find_scopes(
     *, workspace: Path, joey_home: Path, user_home: Path, is_hidden: Callable[[Path], bool]
 ) -> ConfigScopes:
-    """`workspace` is a real path; `joey_home` is the person's `.roo`, `user_home` the folder it is
+    """`workspace` is a real path; `joey_home` is the user's `.roo`, `user_home` the folder it is
     usually in."""
     workspace = Path(os.path.realpath(workspace))
     shared = _find_shared_directories(joey_home) + _find_shared_directories(
@@ -366,7 +366,7 @@ def find_nested_scopes(
 
 
 def _find_shared_directories(directory: Path) -> tuple[Path, ...]:
-    """What of the person's folder a project may lead to, as it is now."""
+    """What of the user's folder a project may lead to, as it is now."""
     try:
         names = sorted(entry.name for entry in os.scandir(directory) if entry.is_dir())
     except OSError:

@@ -55,7 +55,7 @@ def _get_cells(notebook: Any) -> list[dict[str, Any]]:
 
 
 def _format_output(output: dict[str, Any]) -> str:
-    """Output as text; pictures are only named."""
+    """Output as text; images are only named."""
     match output:
         case {"traceback": list() as traceback} if traceback:
             return _ANSI_ESCAPE_RE.sub("", "\n".join(map(_join_text, traceback)))

@@ -56,7 +56,7 @@ def extract_lines(data: bytes) -> Iterator[str]:
 
 
 def _read_workbook(package: OoxmlPackage) -> tuple[list[_Worksheet], bool]:
-    """The sheets that a person would see, and whether days are counted from 1904."""
+    """The sheets that a user would see, and whether days are counted from 1904."""
     targets = _read_relationships(package, _WORKBOOK_PATH)
     sheets: list[_Worksheet] = []
     from_1904 = False

@@ -180,7 +180,7 @@ class TaskFailed(EventBase, frozen=True, tag="taskFailed"):
 
 
 class UserMessage(EventBase, frozen=True, tag="userSaid"):
-    """Words of the person: the task itself (`is_first`), or feedback later on."""
+    """Words of the user: the task itself (`is_first`), or feedback later on."""
 
     text: str
     images: tuple[str, ...] = ()
@@ -238,7 +238,7 @@ class ToolStarted(EventBase, frozen=True, tag="toolAnnounced"):
 
 
 class AskOpened(EventBase, frozen=True, tag="askOpened"):
-    """The task waits for a person. `ts` is the ask's identity."""
+    """The task waits for a user. `ts` is the ask's identity."""
 
     ask: AskKind
     text: str = ""
@@ -248,7 +248,7 @@ class AskOpened(EventBase, frozen=True, tag="askOpened"):
     diff: str | None = None
     is_protected: bool = field(default=False, name="protected")
     reason: str | None = None
-    """Which rule wants a person to look."""
+    """Which rule wants a user to look."""
     always_rule: str | None = field(default=None, name="always")
     """The rule that an answer may add, so that it is not asked again."""
     sandbox: SandboxStatus | None = None

@@ -204,10 +204,10 @@ def _as_list(value: object) -> list[Any]:
 
 
 USER_CONFIG_FILE_NAMES = ("mcp.json", "mcp_settings.json")
-"""In the person's folder; the first is ours, the second is Roo's, and the first wins."""
+"""In the user's folder; the first is ours, the second is Roo's, and the first wins."""
 PROJECT_CONFIG_FILE = Path(".roo", "mcp.json")
 SERVER_WORKING_DIRECTORY_NAME = "mcp"
-"""In the person's folder: where servers of their own start, with nothing in it."""
+"""In the user's folder: where servers of their own start, with nothing in it."""
 
 
 def list_config_paths(home: Path, workspace: Path) -> tuple[Path, ...]:

@@ -170,7 +170,7 @@ class Reply(Struct, frozen=True, omit_defaults=True):
 
     @property
     def is_empty(self) -> bool:
-        """No words for the person and nothing to do: such a reply is asked for again."""
+        """No words for the user and nothing to do: such a reply is asked for again."""
         return not any(
             isinstance(part, CallPart) or (isinstance(part, TextPart) and part.text.strip())
             for part in self.parts

@@ -84,7 +84,7 @@ def _is_granted(grant: Grant, mode: Mode) -> bool:
 
 
 class ModePromptOverride(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What a person has put in place of the words of a built-in mode."""
+    """What a user has put in place of the words of a built-in mode."""
 
     role_definition: str | None = None
     when_to_use: str | None = None
@@ -187,7 +187,7 @@ def find_mode(slug: str, modes: tuple[Mode, ...] = BUILT_IN_MODES) -> Mode | Non
 
 
 def choose_fallback_mode(preferred: str, modes: tuple[Mode, ...]) -> Mode:
-    """The mode for a task whose own does not exist: the person's usual one, if there is one."""
+    """The mode for a task whose own does not exist: the user's usual one, if there is one."""
     return find_mode(preferred, modes) or find_mode(DEFAULT_MODE, modes) or modes[0]
 
 

@@ -60,7 +60,7 @@ class ResolvedPath(Struct, frozen=True):
     is_ignored: bool = False
     """Hidden from the model by `.rooignore`."""
     is_protected: bool = False
-    """Configures the agent or its host: writes always need a person."""
+    """Configures the agent or its host: writes always need a user."""
     ignore_error: str = ""
     """Why it is hidden, when no rule says so but the rules cannot be used."""
     directory_identity: DirectoryIdentity | None = None

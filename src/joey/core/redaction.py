@@ -44,7 +44,7 @@ _TOKEN_MARKERS = tuple(
     sk- ghp_ gho_ ghs_ ghu_ ghr_ github_pat_ glpat- xox hf_ AKIA AIza eyJ KEY-----
     """.split()  # noqa: SIM905 (easier to read than a literal)
 )
-"""Looking for one of these is quick; most texts, pictures above all, have none."""
+"""Looking for one of these is quick; most texts, images above all, have none."""
 _PRIVATE_KEY_RE = (
     r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]{0,30}KEY-----|\Z)"
 )

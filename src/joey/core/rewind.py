@@ -134,7 +134,7 @@ def get_row_say(row: Row | dict[str, Any]) -> str | None:
 
 
 def find_user_row_ts(rows: Sequence[Row | dict[str, Any]], row_ts: int) -> int | None:
-    """The person's words at this row, or the nearest before it; None when there is no such row."""
+    """The user's words at this row, or the nearest before it; None when there is no such row."""
     until = [row for row in rows if get_ts(row) <= row_ts]
     if not until or get_ts(until[-1]) != row_ts:
         return None
@@ -143,7 +143,7 @@ def find_user_row_ts(rows: Sequence[Row | dict[str, Any]], row_ts: int) -> int |
 
 
 def find_row_ts_before_last_message(rows: Sequence[Row | dict[str, Any]]) -> int | None:
-    """The last row that stays when the person's latest words are taken back; the first of a task
+    """The last row that stays when the user's latest words are taken back; the first of a task
     always stay. None when there are no rows."""
     if not rows:
         return None

@@ -242,7 +242,7 @@ class TaskGrants:
 async def propose_rule(
     task: Task, claims: Sequence[Claim], read: GrammarParser | None
 ) -> PersistentRule | TaskRule | None:
-    """What the person may add with their answer; None where that would not be just this."""
+    """What the user may add with their answer; None where that would not be just this."""
     if (grant := propose_task_rule(claims, task.settings)) is not None:
         return grant
     rulebook = task.runtime.capabilities.rule_store
@@ -267,7 +267,7 @@ def _would_enable_server_allow_lists(task: Task) -> bool:
 async def apply_always_answer(
     task: Task, rule: PersistentRule | TaskRule | None, answer: Answer, ask_ts: int
 ) -> None:
-    """Go by the rule at once, if that is what the person said, and write it down if it outlives
+    """Go by the rule at once, if that is what the user said, and write it down if it outlives
     the task."""
     if rule is None or not (answer.always and answer.approves):
         return

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 class AnswerPolicy(Protocol):
-    """Answers asks where no person is there, or where the person said so beforehand."""
+    """Answers asks where no user is there, or where the user said so beforehand."""
 
     name: str
 
     def answer(self, ask: AskOpened) -> Answer | None:
-        """The answer, or None to wait for a person."""
+        """The answer, or None to wait for a user."""
         ...
 
 
@@ -104,7 +104,7 @@ UNATTENDED_FOLLOWUP_ANSWER = "Nobody is there to answer. Use your best judgement
 
 
 class Unattended:
-    """Accepts results, resumes, picks the first suggestion; refuses what a person must allow."""
+    """Accepts results, resumes, picks the first suggestion; refuses what a user must allow."""
 
     name: str = AnsweredBy.UNATTENDED
     replaces_user = True
@@ -112,7 +112,7 @@ class Unattended:
 
     def __init__(self) -> None:
         self.refused_asks: list[AskOpened] = []
-        """What would have needed a person."""
+        """What would have needed a user."""
 
     def answer(self, ask: AskOpened) -> Answer | None:
         match ask.ask:

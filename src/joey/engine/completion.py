@@ -66,7 +66,7 @@ async def present_result(
 
 
 async def _hand_over_to_parent(task: Task, call_id: str | None) -> Answer | None:
-    """A subtask's result goes to the task that waits for it, if the rules or the person agree."""
+    """A subtask's result goes to the task that waits for it, if the rules or the user agree."""
     ts = task.next_ts()
     match decide((Claim(Access.DELEGATE),), task.runtime.settings):
         case Allow(rule):

@@ -393,7 +393,7 @@ class CondenseRequests:
         self._pending_request: _CondenseRequest | None = None
 
     def submit(self, task: Task, instructions: str) -> asyncio.Future[ContextCondensed]:
-        """Raises CondenseError: there is nothing to wish for."""
+        """Raises CondenseError: there is nothing to condense."""
         if self._pending_request is not None:
             raise CondenseError("The conversation is about to be condensed already.")
         if not task.is_running or task.state in IDLE_STATES:  # its last words may still be saved
@@ -406,7 +406,7 @@ class CondenseRequests:
         return future
 
     async def run_pending(self, task: Task) -> bool:
-        """Carry out the wish, if there is one; whether it worked is told to who waits for it."""
+        """Carry out the request, if there is one, and tell its caller whether it worked."""
         if (request := self._pending_request) is None:
             return False
         try:

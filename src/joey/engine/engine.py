@@ -65,7 +65,7 @@ class TaskOptions(Struct, frozen=True, kw_only=True):
     protocol: ToolProtocol | None = None
     limits: Limits = Limits()
     policy: AnswerPolicy | None = None
-    """Answers in place of a person; None waits for one."""
+    """Answers in place of a user; None waits for one."""
     system_prompt: str | None = None
     route: ModelRoute | None = None
     """What the task remembers of the profile."""
@@ -74,7 +74,7 @@ class TaskOptions(Struct, frozen=True, kw_only=True):
     configuration: dict[str, Any] = {}
     """Settings given to this task alone, by their names in the files; stored with the task."""
     grants: TaskGrants | None = None
-    """Rules that the person has added in this task already; subtasks share them."""
+    """Rules that the user has added in this task already; subtasks share them."""
     file_scope: FileScope = FileScope()
     """How far file tools reach without asking; subtasks have it too."""
     trust_root: Path | None = None

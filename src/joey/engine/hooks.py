@@ -105,7 +105,7 @@ async def run_completion_hooks(task: Task, call: ToolCall | None, result: str) -
 
 @asynccontextmanager
 async def run_hooks_while_asking(task: Task, opened: AskOpened) -> AsyncIterator[None]:
-    """Hooks run beside the question. They may answer no; nobody but the person says yes."""
+    """Hooks run beside the question. They may answer no; nobody but the user says yes."""
     if task.runtime.capabilities.hooks is None:
         yield
         return
@@ -149,7 +149,7 @@ def _is_ask_pending(task: Task, opened: AskOpened) -> bool:
 
 
 def check_hook_refusal(answer: Answer) -> None:
-    """Raises DeniedError: a hook has answered in place of the person."""
+    """Raises DeniedError: a hook has answered in place of the user."""
     if answer.is_by_hook:
         raise DeniedError(messages_to_model.render_hook_rejection(answer.text), answer.by)
 

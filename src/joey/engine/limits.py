@@ -74,7 +74,7 @@ class RunLimits:
         self._spending_at_last_ask = Spending()
         self._ask_lock = asyncio.Lock()
         self._user_refusal: Failed | None = None
-        """What a person said no to: one no is for the whole tree."""
+        """What a user said no to: one no is for the whole tree."""
         # One moment for the whole tree, so that all of it ends by the clock and nobody by another.
         self.deadline: float | None = None
         if limits.max_seconds is not None:

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 
 async def run(task: Task, run_start: RunStart, run_limits: RunLimits) -> Completed | Failed:
-    """Work until the result is accepted, the allowance is used up, or nobody wants to go on."""
+    """Work until the result is accepted, the run limits are used up, or nobody wants to go on."""
     try:
         async with asyncio.timeout_at(run_limits.deadline) as limit:
             return await _run_until_completed(task, run_start, run_limits)
@@ -89,7 +89,7 @@ async def _run_until_completed(task: Task, run_start: RunStart, run_limits: RunL
 async def check_limits(
     task: Task, failures: FailureCounter, run_limits: RunLimits
 ) -> tuple[UserBlock, ...]:
-    """Stop for a person where that is due; their advice becomes part of the next message."""
+    """Stop for a user where that is due; their advice becomes part of the next message."""
     blocks = await run_limits.consume_turn(task)
     repeats_rounds = failures.repeated_round_detector.is_limit_reached
     if not repeats_rounds and not failures.is_limit_reached:

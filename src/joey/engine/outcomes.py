@@ -49,7 +49,7 @@ class Continue(Struct, frozen=True):
 
 
 class RunStopped(JoeyError):
-    """Ends the run from wherever it is, with a code and a sentence for the person."""
+    """Ends the run from wherever it is, with a code and a sentence for the user."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -72,13 +72,13 @@ class ApprovedCall(Struct, frozen=True):
     prepared: PreparedToolCall
     context: ToolContext
     answer: Answer | None
-    """The person's, when one was asked."""
+    """The user's, when one was asked."""
     rule: str | None = None
     """What allowed it, when nobody was asked."""
 
 
 class RejectedCall(Struct, frozen=True):
-    """The person said no, or nobody was there to say yes."""
+    """The user said no, or nobody was there to say yes."""
 
     answer: Answer
     required_settings: tuple[BoundarySetting, ...] = ()
@@ -86,7 +86,7 @@ class RejectedCall(Struct, frozen=True):
 
 
 class RepeatedCallError(ToolError):
-    """The same call again and again; carries the person's advice."""
+    """The same call again and again; carries the user's advice."""
 
     def __init__(self, message: str, images: tuple[str, ...]) -> None:
         super().__init__(message)

@@ -69,7 +69,7 @@ async def request_reply_with_retry(
     """A committed reply, after as many attempts as the budget allows.
 
     Raises:
-        Stop: the person, or the policy in their place, gave up.
+        Stop: the user, or the policy in their place, gave up.
     """
     budget, recoveries = RetryBudget(task.runtime.settings), 0
     while True:

@@ -33,7 +33,7 @@ class RunStart(StrEnum):
     MESSAGE = "message"
     """Words are waiting in the queue."""
     RESUME = "resume"
-    """Ask the person whether, and with what words, to go on."""
+    """Ask the user whether, and with what words, to go on."""
     CONTINUE = "continue"
     """Go on where it stopped: whoever had to be asked was asked."""
 
@@ -80,7 +80,7 @@ async def build_first_content(task: Task, run_start: RunStart) -> tuple[UserBloc
 async def _build_prompt_blocks(task: Task, prompt: UserMessage) -> tuple[UserBlock, ...]:
     wrap = partial(messages_to_model.render_task_message, task.recorder.projection.tool_protocol)
     if task.recorder.projection.parent_id is not None:
-        # Words of a model: what looks like a mention in them is not what a person pointed at.
+        # Words of a model: what looks like a mention in them is not what a user pointed at.
         return (TextBlock(wrap(prompt.text)), *(build_image_block(uri) for uri in prompt.images))
     return await expand_message(task, prompt.text, prompt.images, wrap)
 

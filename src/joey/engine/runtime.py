@@ -71,7 +71,7 @@ class TaskRuntime(Struct, frozen=True, kw_only=True):
     """Where the model is, if not at the provider's own address; unlike that of the route, also one
     that comes from the environment."""
     system_prompt: str | None = None
-    """The person's own, in place of ours."""
+    """The user's own, in place of ours."""
     result_validator: ResultValidator | None = None
     """The form that the result must have."""
     capabilities: Capabilities = Capabilities()

@@ -3,8 +3,8 @@
     1. the parent names the child of a call in its journal, and commits
     2. the child is created (directory, first message, todos), or opened as it was left
     3. the parent pauses
-    4. the child runs next to its siblings; all draw from the parent's allowance, and a child with a
-       git worktree of its own sees no changes but its own
+    4. the child runs next to its siblings; all draw from the parent's run limits, and a child with
+       a git worktree of its own sees no changes but its own
     5. it hands over its result, fails, or is stopped
     6. the parent records the outcome as the result of the call
     7. the parent continues

@@ -130,7 +130,7 @@ class ReadableTask:
 
     @property
     def settings(self) -> Settings:
-        """Its own, with the rules that the person has added meanwhile."""
+        """Its own, with the rules that the user has added meanwhile."""
         return self.grants.apply_to(self.runtime.settings)
 
     @property
@@ -194,7 +194,7 @@ class Task(ReadableTask):
         """How many waiting messages one request takes along; None: all."""
         self.condense_requests = CondenseRequests()
         self.published_warnings: set[str] = set()
-        """What the person need not be told twice."""
+        """What the user need not be told twice."""
         self._last_ts = max((record.event.ts for record in records), default=0)
         self._runner: asyncio.Task[None] | None = None
         self._closing_task: asyncio.Task[None] | None = None
@@ -293,7 +293,7 @@ class Task(ReadableTask):
         return await rewinding.undo_rewind(self, force=force)
 
     async def edit(self, row_ts: int, text: str, images: tuple[str, ...] = ()) -> RewindPreview:
-        """Say this in place of the person's words at a row, or the nearest before it, and go on.
+        """Say this in place of the user's words at a row, or the nearest before it, and go on.
 
         Raises:
             UserError
@@ -397,7 +397,7 @@ class Task(ReadableTask):
         timeout_answer: TimeoutAnswer | None = None,
         **fields: Any,
     ) -> Answer:
-        """Ask a person. Keyword arguments are fields of `AskOpened` (`ts` names an open row)."""
+        """Ask a user. Keyword arguments are fields of `AskOpened` (`ts` names an open row)."""
         opened = AskOpened(
             ts=fields.pop("ts", None) or self.next_ts(), ask=kind, text=text, **fields
         )
@@ -409,7 +409,7 @@ class Task(ReadableTask):
             saving.cancel()
 
     async def _save_while_waiting(self) -> None:
-        """A task that waits for a person is at rest; one answered at once by a policy is not."""
+        """A task that waits for a user is at rest; one answered at once by a policy is not."""
         await asyncio.sleep(0)
         if self.pending is not None:
             await asyncio.shield(self.save())
@@ -421,7 +421,7 @@ class Task(ReadableTask):
             log.warning("task %s: the history files could not be written: %s", self.id, error)
 
     def start(self, run_start: RunStart, run_limits: RunLimits | None = None) -> None:
-        """Set the loop to work: by itself, or drawing from the allowance of whoever awaits it.
+        """Set the loop to work: by itself, or drawing from the run limits of whoever awaits it.
 
         Whoever awaited the run before still waits: a parent lets go of its subtasks with a close.
         """

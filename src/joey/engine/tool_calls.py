@@ -81,7 +81,7 @@ class ToolCallRunner:
         """There are results that the model has to see before it can know how the task stands."""
         self.has_rejection = False
         self.accepted_result: str | None = None
-        """The result that the person accepted, which ends the task."""
+        """The result that the user accepted, which ends the task."""
 
     async def run(self, calls: Sequence[RowCall]) -> None:
         await self._run_calls(calls)
@@ -146,7 +146,7 @@ class ToolCallRunner:
         )
 
     def _consume_call(self, row_call: RowCall) -> str | None:
-        """Why the call must not be made, when the allowance has none left."""
+        """Why the call must not be made, when the run limits leave none."""
         run_limits = self._task.run_limits
         if run_limits is None or row_call.call.name == COMPLETION_TOOL_NAME:
             return None
@@ -369,7 +369,7 @@ def finish_call(
     usage: TokenUsage | None = None,
     spent: Spending | None = None,
 ) -> None:
-    """`answer` is what the person said when the call was put to them; what follows is of a
+    """`answer` is what the user said when the call was put to them; what follows is of a
     subtask."""
     if answer is not None and answer.approves:
         outcome = _prepend_feedback(outcome, answer, task.recorder.projection.tool_protocol)
@@ -444,7 +444,7 @@ def skip_call(task: Task, row_call: RowCall, reason: str) -> None:
 
 
 def _prepend_feedback(outcome: Outcome, answer: Answer, protocol: ToolProtocol) -> Outcome:
-    """Words that came with a yes go in front of the result, pictures before its own."""
+    """Words that came with a yes go in front of the result, images before its own."""
     text = outcome.text
     if answer.text:
         text = f"{messages_to_model.render_approval_feedback(protocol, answer.text)}\n\n{text}"

@@ -87,7 +87,8 @@ class LocalCommand(asyncio.SubprocessProtocol):
         self.cwd = cwd
         self.is_in_background = False
         self.confined_process: ConfinedProcess | None = None
-        """What holds it, when it is confined: its keeper lives as long as anything inside does."""
+        """What holds it, when it is confined: its supervisor lives as long as anything inside
+        does."""
         self._marker = marker
         self._output_sink = OutputSink(artifact, on_output)
         self._kill_grace_s = kill_grace
@@ -201,7 +202,7 @@ class LocalCommand(asyncio.SubprocessProtocol):
             return
         self.confined_process.kill()
         if self.pid:
-            # The keeper ends by itself, and tidies up before.
+            # The supervisor ends by itself, and tidies up before.
             asyncio.get_running_loop().call_later(_REAP_TIMEOUT_S, self._kill_supervisor)
 
     def close_confined_process(self) -> None:

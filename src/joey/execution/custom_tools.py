@@ -46,7 +46,7 @@ _INHERITED_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TERM", "TZ", "TMPDIR"
 
 ToolSource = Literal["project", "global"]
 ToolTrustCheck = Callable[[Mapping[str, bytes]], bool]
-"""Whether the person has agreed to these files of the project, byte for byte."""
+"""Whether the user has agreed to these files of the project, byte for byte."""
 MarkedProcessKiller = Callable[[str], None]
 """Ends every process that bears a mark, wherever it has gone."""
 
@@ -117,7 +117,7 @@ class LocalCustomTools:
         self._tools = tuple(found[name] for name in sorted(found))
 
     def _is_project_trusted(self) -> bool:
-        """Nothing to trust, or the person has agreed to all of it as it is now."""
+        """Nothing to trust, or the user has agreed to all of it as it is now."""
         contents = {item.name: item.content for item in list_tool_trust_items(self._workspace)}
         return not contents or self._check_trust(contents)
 

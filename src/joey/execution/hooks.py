@@ -26,7 +26,7 @@ from joey.ports.extensions import Hooks, ProjectHooks
 from joey.system.subprocess import await_start_despite_cancel
 
 HookTrustCheck = Callable[[Mapping[str, bytes]], bool]
-"""Whether the person has agreed to these things of the project, byte for byte."""
+"""Whether the user has agreed to these things of the project, byte for byte."""
 _CHANGED_MESSAGE = "it was changed since you trusted it (`joey trust` shows and asks)"
 _UNTRUSTED_WARNING = (
     "The hooks of .roo/hooks.json are not used, because you have not trusted them as they"

@@ -102,7 +102,7 @@ async def terminate_processes(find: Callable[[], list[int]], grace: float) -> No
 async def terminate_confined_process(
     confined_process: ConfinedProcess, leader: int, grace: float
 ) -> None:
-    """The same for a confined command, whose keeper knows all that is inside."""
+    """The same for a confined command, whose supervisor knows all that is inside."""
 
     def find() -> list[int]:
         return [] if confined_process.has_no_processes() else [-leader]

@@ -177,7 +177,7 @@ def parse_server(
 
 
 def apply_default_cwd(config: ServerConfig, default_cwd: Path, user_home: Path) -> ServerConfig:
-    """One of the person's own, away from the workspace unless its entry says otherwise: there,
+    """One of the user's own, away from the workspace unless its entry says otherwise: there,
     `npx x` and `python -m x` would run what a stranger calls so."""
     if config.transport != "stdio":
         return config

@@ -75,7 +75,7 @@ class ConfigFiles:
         env: Mapping[str, str],
         extra_servers: Mapping[str, Any] | None = None,
     ) -> None:
-        """`extra_servers` are servers of the person's own that no file names; nothing is filled in,
+        """`extra_servers` are servers of the user's own that no file names; nothing is filled in,
         and they start in the workspace: whoever gives them has opened it."""
         self.workspace = workspace
         self._extra_servers = parse_servers(
@@ -93,7 +93,7 @@ class ConfigFiles:
 
     @property
     def configs(self) -> dict[str, ServerConfig]:
-        """The project's first; one of its servers hides the person's of the same name. What was
+        """The project's first; one of its servers hides the user's of the same name. What was
         given hides both."""
         merged = dict(self._extra_servers.configs)
         for path in self.paths:
@@ -102,7 +102,7 @@ class ConfigFiles:
         return merged
 
     def is_user_server(self, name: str) -> bool:
-        """Whether the person has a server of this name, hidden or not."""
+        """Whether the user has a server of this name, hidden or not."""
         return any(
             name in self._servers_by_path.get(path, ParsedServers()).configs
             for path in self._user_paths
@@ -136,7 +136,7 @@ class ConfigFiles:
         return has_new or bool(changed)
 
     def _list_source_paths(self) -> Iterable[Path]:
-        """Where the person's folder *is* the workspace's, its file is the person's."""
+        """Where the user's folder *is* the workspace's, its file is the user's."""
         is_project_user_file = any(
             path == self.project_path or _is_same_file(path, self.project_path)
             for path in self._user_paths

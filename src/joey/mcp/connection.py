@@ -52,7 +52,7 @@ class HubContext(Struct, frozen=True, kw_only=True):
     server_environment: Mapping[str, str]
     """What a server may see of ours."""
     is_trusted: Callable[[Mapping[str, bytes]], bool]
-    """Whether the person has agreed to this, for this workspace."""
+    """Whether the user has agreed to this, for this workspace."""
     tool_pins: ToolPins
     initial_restart_delay_s: float
 
@@ -99,7 +99,7 @@ class McpConnection:
         self._update_server(tools=self._apply_tool_flags(self.server.tools))
 
     def recheck_trust(self) -> None:
-        """What the person trusts has changed: begin again, with the question whether to."""
+        """What the user trusts has changed: begin again, with the question whether to."""
         if self.config.source == "project":
             self.restart()
 
@@ -406,7 +406,7 @@ async def load_module(module: str) -> ModuleType:
 
 def _import_module(module: str) -> ModuleType:
     for name in _LIBRARY_LOGGERS:
-        # What it logs about misbehaving servers must not appear on the person's screen.
+        # What it logs about misbehaving servers must not appear on the user's screen.
         logger = logging.getLogger(name)
         if not logger.handlers:
             logger.addHandler(logging.NullHandler())

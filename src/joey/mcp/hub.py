@@ -26,7 +26,7 @@ class Hub:
     def __init__(
         self, workspace: Path, config: HubConfig, extra_servers: Mapping[str, Any] | None = None
     ) -> None:
-        """`extra_servers` are servers of the person's own that no file names."""
+        """`extra_servers` are servers of the user's own that no file names."""
         self.lease_count = 0
         self._config_files = ConfigFiles(config.joey_home, workspace, config.env, extra_servers)
         self._trust_file = config.trust_file

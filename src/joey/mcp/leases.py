@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class HubConfig(Struct, frozen=True, kw_only=True):
-    """What hubs need to know of the person and the machine."""
+    """What hubs need to know of the user and the machine."""
 
     joey_home: Path
     env: Mapping[str, str]
@@ -30,7 +30,7 @@ class HubConfig(Struct, frozen=True, kw_only=True):
     server_environment: Mapping[str, str]
     """What servers that are programs may see of it."""
     trust_file: Path
-    """Changes when the person trusts, or no longer trusts, a workspace."""
+    """Changes when the user trusts, or no longer trusts, a workspace."""
     is_trusted: Callable[[Path, Mapping[str, bytes]], bool]
     initial_restart_delay_s: float = 1.0
 

@@ -125,7 +125,7 @@ async def open_callback_server() -> AsyncIterator[LoginCallback]:
             writer.write(head.encode() + page)
             await writer.drain()
         except (OSError, TimeoutError, ValueError, asyncio.IncompleteReadError):
-            pass  # Not a browser, or one that left; the person can try again.
+            pass  # Not a browser, or one that left; the user can try again.
         except asyncio.LimitOverrunError:
             pass
         finally:

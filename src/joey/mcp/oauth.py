@@ -30,7 +30,7 @@ _UNUSED_REDIRECT_URL = "http://127.0.0.1/callback"
 
 
 class LoginNeededError(Exception):
-    """A person has to log in again."""
+    """A user has to log in again."""
 
 
 class FileTokenStorage:
@@ -105,7 +105,7 @@ def build_stored_auth(credentials: Credentials) -> OAuthClientProvider | None:
 def build_login_auth(
     credentials: Credentials, callback: LoginCallback, show_url: Callable[[str], None]
 ) -> OAuthClientProvider:
-    """A login that a person goes through; `show_url` gets the address to open."""
+    """A login that a user goes through; `show_url` gets the address to open."""
     credentials.discard()
 
     async def open_login_page(url: str) -> None:

@@ -251,7 +251,7 @@ def _get_server_entries(document: dict[str, Any], path: Path) -> dict[str, Any]:
 
 
 def _write_config(path: Path, document: dict[str, Any], project: bool) -> None:
-    """Files of a project stay as readable as they are; the person's own are private."""
+    """Files of a project stay as readable as they are; the user's own are private."""
     mode = PRIVATE_FILE_MODE
     if project:
         mode = path.stat().st_mode & 0o777 if path.exists() else _PROJECT_FILE_MODE

@@ -253,7 +253,7 @@ _IMAGE_SIGNATURES = {
     "image/gif": (b"GIF8", b""),
     "image/webp": (b"RIFF", b"WEBP"),
 }
-"""How pictures begin that models take, and what stands at the eighth byte."""
+"""How images begin that models take, and what stands at the eighth byte."""
 
 
 def convert_call_result(result: CallToolResult) -> McpResult:

@@ -94,7 +94,7 @@ def _format_value_sources(value: str) -> str:
 
 
 def _escape_newlines(text: str) -> str:
-    """No entry adds lines of its own to what a person reads, or pushes others off the screen."""
+    """No entry adds lines of its own to what a user reads, or pushes others off the screen."""
     return "\\n".join(text.splitlines())
 
 

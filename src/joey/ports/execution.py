@@ -90,7 +90,7 @@ class Terminal(Protocol):
         ...
 
     async def get_sandbox_report(self) -> SandboxReport | None:
-        """How far commands are confined here; None when the person has switched that off."""
+        """How far commands are confined here; None when the user has switched that off."""
         ...
 
     async def close(self) -> None:
@@ -113,7 +113,7 @@ class SandboxReport(Struct, frozen=True):
     unavailable_reasons: dict[str, str] = {}
     """Why a better level does not work, by its name."""
     confinement_gaps: tuple[str, ...] = field(default=(), name="gaps")
-    """What this level does not hold here, in sentences for a person."""
+    """What this level does not hold here, in sentences for a user."""
 
 
 class ConfinedProcess(Protocol):
@@ -164,7 +164,7 @@ class Sandbox(Protocol):
     async def confine(
         self, shell: Sequence[str], cwd: Path, env: Mapping[str, str]
     ) -> ConfinedProcess | None:
-        """How to start `shell` in `cwd`; None when nothing works here and a person may decide.
+        """How to start `shell` in `cwd`; None when nothing works here and a user may decide.
 
         Raises:
             ToolError: it may not run unconfined, or `cwd` is not to be seen from inside.

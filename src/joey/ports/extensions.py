@@ -32,7 +32,7 @@ class Customizations(Protocol):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What could not be used, and why: for the person, one line each."""
+        """What could not be used, and why: for the user, one line each."""
         ...
 
     def get_instructions(self, mode: Mode) -> Instructions: ...
@@ -85,7 +85,7 @@ class ProjectHooks(Struct, frozen=True):
 class Hooks(Protocol):
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is not used, and why: for the person."""
+        """What is not used, and why: for the user."""
         ...
 
     async def refresh(self) -> None:
@@ -171,7 +171,7 @@ class FrontEndResources(Struct, frozen=True, kw_only=True):
     """Stands between the task and the files of its workspace: an editor knows what is not saved
     yet. What may be read and written is decided before it is asked."""
     mcp_servers: dict[str, Any] = {}
-    """MCP servers, in the shape of `mcp.json`. They count as the person's own, for whom the front
+    """MCP servers, in the shape of `mcp.json`. They count as the user's own, for whom the front
     end speaks."""
 
 
@@ -184,6 +184,6 @@ class TrustItem(Struct, frozen=True):
     content: bytes
     """All that makes it what it is; other bytes need new trust."""
     details: tuple[str, ...] = ()
-    """Lines that tell the person what exactly would happen."""
+    """Lines that tell the user what exactly would happen."""
     needs_trust_only_unattended: bool = False
     """It needs trust only where nobody is asked about anything."""

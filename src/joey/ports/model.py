@@ -55,9 +55,9 @@ class Embedder(Protocol):
 
 class ImageGenerator(Protocol):
     async def generate(self, prompt: str, image: str | None = None) -> str:
-        """A picture as a data URI, made from scratch or from another one.
+        """An image as a data URI, made from scratch or from another one.
 
         Raises:
-            ToolError: the provider refused or gave no picture.
+            ToolError: the provider refused or gave no image.
         """
         ...

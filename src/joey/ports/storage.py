@@ -189,7 +189,7 @@ class TaskIndex(Protocol):
 
     @property
     def warnings(self) -> Sequence[str]:
-        """What the person should be told: one line each."""
+        """What the user should be told: one line each."""
         ...
 
     def search(self, query: TaskQuery, *, refresh: bool = False) -> TaskPage:

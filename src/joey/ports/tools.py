@@ -45,7 +45,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
 
 class RowCallback(Protocol):
     def __call__(self, kind: RowKind, text: str, images: tuple[str, ...] = ()) -> None:
-        """Make a row for the person while the tool is at work."""
+        """Make a row for the user while the tool is at work."""
         ...
 
 

@@ -133,7 +133,7 @@ _SETTING_OFF_RE = re.compile(r"(?P<action>.*): (?P<switch>\w+) is off", re.DOTAL
 
 
 def describe_ask_reason(reason: str, command: str = "") -> str:
-    """Why a person has to look, without what they already see."""
+    """Why a user has to look, without what they already see."""
     return "; ".join(
         dict.fromkeys(_describe_reason(part, command) for part in _split_reasons(reason, command))
     )

@@ -16,7 +16,7 @@ from joey.presentation.text import find_line_breaks, sanitize, to_one_line
 MAX_DIFF_LINES = 40
 """Of a change that the rules allow."""
 MAX_ASK_DIFF_LINES = 400
-"""Of a change that a person is asked about."""
+"""Of a change that a user is asked about."""
 OUTPUT_HEAD_LINES = 20
 OUTPUT_TAIL_LINES = 5
 CUSTOM_TOOL_KIND = "customTool"
@@ -161,7 +161,7 @@ def _render_mcp_call(row: dict[str, Any]) -> Text:
 
 
 def _render_call_with_arguments(name: str, row: dict[str, Any]) -> Text:
-    """Arguments are shown whole: they are what a person has to decide about."""
+    """Arguments are shown whole: they are what a user has to decide about."""
     shown = Text.assemble(("● ", "cyan"), (name, "bold"))
     arguments = str(row.get("arguments") or "")
     if arguments not in ("", "{}"):

@@ -257,7 +257,7 @@ async def _read_tunnel_response(connection: HttpConnection, proxy: HttpAddress) 
 
 
 def describe_connection_failure(error: OSError, address: HttpAddress, seconds: float) -> str:
-    """Why there is no connection, for a person, with what to do about it."""
+    """Why there is no connection, for a user, with what to do about it."""
     where = address.host_and_port
     if isinstance(error, TimeoutError):
         return f"No connection to {where} within {seconds:g} seconds. Check the network."

@@ -45,7 +45,7 @@ _INVALID_BLOCK_TYPES: dict[str, frozenset[type]] = {
     "user": frozenset({ThinkingBlock, RedactedThinkingBlock, UnsignedReasoningBlock}),
     "assistant": frozenset({ImageBlock}),
 }
-"""Only people send pictures, and only models think."""
+"""Only people send images, and only models think."""
 
 
 def convert_messages(rows: list[Any], deleted: range = range(0)) -> list[Message]:
@@ -395,9 +395,9 @@ def _build_condense_or_truncation_row(message: Message) -> RooRow:
 
 
 def _extract_user_texts(message: Message) -> Iterator[str]:
-    """What the person wrote, without the tags around it and without what the engine added.
+    """What the user wrote, without the tags around it and without what the engine added.
 
-    Where the engine put results into the text (XML tasks), only tagged words are the person's.
+    Where the engine put results into the text (XML tasks), only tagged words are the user's.
     """
     blocks = strip_environment_details(get_blocks(message))
     said = [block.text for block in blocks if isinstance(block, TextBlock) and block.text.strip()]
@@ -448,7 +448,7 @@ def assign_message_timestamps(messages: list[Message], rows: list[RooRow]) -> li
 def _derive_timestamps_from_requests(
     messages: list[Message], rows: list[RooRow]
 ) -> Iterator[tuple[Message, int]]:
-    """A request carries a message of the person; the reply ends before the next request."""
+    """A request carries a message of the user; the reply ends before the next request."""
     end = rows[-1]["ts"]
     requests = [row["ts"] for row in rows if row.get("say") == RowKind.API_REQ_STARTED]
     number, before = -1, "assistant"

@@ -96,7 +96,7 @@ class ForeignTask(Struct, frozen=True):
 
 
 class ImportCandidate(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What a person is told about a foreign task."""
+    """What a user is told about a foreign task."""
 
     program: str
     location: str = field(name="place")
@@ -325,7 +325,7 @@ def find_task_locations(
 
 
 def find_task_locations_under(path: Path) -> list[TaskLocation]:
-    """What a person means by a path: a task, a folder of tasks, or anything above such a folder."""
+    """What a user means by a path: a task, a folder of tasks, or anything above such a folder."""
     if has_task_files(path):
         return [TaskLocation(_guess_program(path), path.parent, path.name)]
     places: list[TaskLocation] = []

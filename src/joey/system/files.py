@@ -52,7 +52,7 @@ _DISK_FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 def build_storage_error(action: str, directory: Path, error: OSError) -> StoreError:
-    """`error` in words for the person, with what to do about it."""
+    """`error` in words for the user, with what to do about it."""
     reason = error.strerror or str(error)
     if is_disk_full(error):
         advice = "Free some space there and try again; what was recorded before is intact."

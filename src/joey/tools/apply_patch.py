@@ -66,7 +66,7 @@ class ApplyPatchParams(Struct, frozen=True):
 
 
 class _FilePreview(Struct, frozen=True):
-    """A file as the person who decides sees it."""
+    """A file as the user who decides sees it."""
 
     resolved_path: ResolvedPath
     patch: UnifiedDiff

@@ -88,7 +88,7 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
     exit_code: int | None = None
     """Of a command that ended."""
     rows: tuple[tuple[RowKind, str], ...] = ()
-    """Rows for the person: (kind, text)."""
+    """Rows for the user: (kind, text)."""
 
 
 class AvailabilityContext(Struct, frozen=True):
@@ -164,7 +164,7 @@ class Tool(ABC, Generic[ParamsT, PreparedT]):
     async def run_prepared(
         self, prepared: PreparedT, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
-        """Do it. `answer` is the person's, when one was asked."""
+        """Do it. `answer` is the user's, when one was asked."""
 
     def describe_call(self, arguments: dict[str, Any]) -> str:
         """`[read_file for 'a.py']`: how a result in the XML protocol names its call."""

@@ -220,7 +220,7 @@ def _build_step(params: BrowserActionParams, viewport: tuple[int, int]) -> Brows
 
 
 def _parse_point(given: str, viewport: tuple[int, int]) -> tuple[int, int]:
-    """A point of the picture as a point of the page."""
+    """A point of the image as a point of the page."""
     found = _COORDINATE_RE.fullmatch(given)
     if found is None:
         raise ArgumentError(

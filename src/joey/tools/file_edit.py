@@ -105,7 +105,7 @@ def resolve_editable_path(ctx: ToolContext, path: str) -> ResolvedPath:
 async def load_original(ctx: ToolContext, path: ResolvedPath) -> OriginalFile:
     """The file that is about to be changed.
 
-    What is found out outside of the workspace is for the person alone until the call is allowed,
+    What is found out outside of the workspace is for the user alone until the call is allowed,
     be it only that there is such a file: the caller must keep the error until then.
 
     Raises:

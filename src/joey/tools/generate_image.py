@@ -131,7 +131,7 @@ def _decode_image_uri(uri: str) -> tuple[str, bytes]:
 
 
 async def _add_missing_suffix(format: str, target: ResolvedPath, ctx: ToolContext) -> ResolvedPath:
-    """The place that was approved; a name without an ending gets the picture's own, where that
+    """The place that was approved; a name without an ending gets the image's own, where that
     replaces nothing that nobody was asked about."""
     if PurePath(target.path_as_given).suffix:
         return target

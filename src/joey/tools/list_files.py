@@ -88,7 +88,7 @@ async def _list_entries(path: ResolvedPath, recursive: bool, ctx: ToolContext) -
 
 
 def _mark_protected(entry: str, path: ResolvedPath, ctx: ToolContext) -> str:
-    """An entry with a shield when writing to it always needs a person."""
+    """An entry with a shield when writing to it always needs a user."""
     try:
         protected = ctx.files.resolve(str(path.path / entry)).is_protected
     except ToolError:  # a link to a name that cannot be used

@@ -199,7 +199,7 @@ async def run_call(prepared: PreparedMcpCall, ctx: ToolContext) -> Outcome:
 
 
 def _check_tool_unchanged(prepared: PreparedMcpCall, ctx: ToolContext) -> None:
-    """A person may have thought about it for long. Raises ToolError."""
+    """A user may have thought about it for long. Raises ToolError."""
     for server in require_mcp(ctx).servers:
         for tool in server.enabled_tools if server.name == prepared.server_name else ():
             if (

@@ -101,7 +101,7 @@ class JoeyApp(App[int]):
     # Jobs that go on beside the drawing
 
     def start_job(self, job: Coroutine[Any, Any, None]) -> None:
-        """Whatever goes wrong with it is told to the person, or ends the screen as a defect."""
+        """Whatever goes wrong with it is told to the user, or ends the screen as a defect."""
         task = asyncio.ensure_future(job)
         self._jobs.add(task)
         task.add_done_callback(self._handle_job_done)
@@ -272,7 +272,7 @@ class JoeyApp(App[int]):
         *,
         allow_free_text: bool = False,
     ) -> PickerEntry | None:
-        """What the person chooses from a list; None when they leave it."""
+        """What the user chooses from a list; None when they leave it."""
         return await self.dialog_area.pick_entry(
             title, entries, hint, allow_free_text=allow_free_text
         )

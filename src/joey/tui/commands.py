@@ -311,7 +311,7 @@ MAX_NAMED_CONFLICTS = 4
 
 
 def list_rewind_targets(rows: RowSequence) -> list[PickerEntry]:
-    """What the person has said, the latest first; the task itself is the last."""
+    """What the user has said, the latest first; the task itself is the last."""
     messages = reversed(list(_iter_user_messages(rows)))
     return [
         PickerEntry(str(ts), to_one_line(summarize_shell_output(text), 300), _format_time(ts))

@@ -91,11 +91,11 @@ class McpServerWatcher(Protocol):
 
 
 class Host(CompletionSource, Protocol):
-    """Everything that may take time or fail raises UserError with a sentence for the person."""
+    """Everything that may take time or fail raises UserError with a sentence for the user."""
 
     @property
     def notification_mode(self) -> str:
-        """How the person wants to be called when they look elsewhere: `auto`, `bell` or `off`."""
+        """How the user wants to be called when they look elsewhere: `auto`, `bell` or `off`."""
         ...
 
     # Tasks
@@ -123,7 +123,7 @@ class Host(CompletionSource, Protocol):
     def get_title(self, session: Session) -> str: ...
 
     def list_warnings(self, session: Session) -> Sequence[str]:
-        """What of the person's files could not be used."""
+        """What of the user's files could not be used."""
         ...
 
     def describe_failure(self, session: Session) -> str:
@@ -169,7 +169,7 @@ class Host(CompletionSource, Protocol):
         ...
 
     def describe_rewind(self, session: Session, changes: RewindPreview) -> Sequence[str]:
-        """What going back would change, for a person."""
+        """What going back would change, for a user."""
         ...
 
     # What can be chosen
@@ -198,7 +198,7 @@ class Host(CompletionSource, Protocol):
         """Where it was written."""
         ...
 
-    # The person's own shell
+    # The user's own shell
 
     async def run_shell_command(self, command: str, on_output: Callable[[str], None]) -> str:
         """Run it in the workspace and tell its output as it comes; how it ended, if not well."""

@@ -19,7 +19,7 @@ IDLE_WAIT_TIMEOUT_S = 5.0
 
 
 class PendingQuestion(Struct, frozen=True):
-    """A question that waits for the person."""
+    """A question that waits for the user."""
 
     session: Session
     ask: AskOpened
@@ -102,7 +102,7 @@ class TaskController:
         """The words that were held back last, which are not sent then."""
         return self._deferred_messages.pop()[0] if self._deferred_messages else None
 
-    # What the person does
+    # What the user does
 
     async def send_message(self, text: str, images: tuple[str, ...] = ()) -> None:
         """Raises UserError."""

@@ -42,7 +42,7 @@ class TerminalWindow:
         self._write(f"\x1b]0;{f'joey: {text}' if text else 'joey'}\x07")
 
     def notify(self, text: str) -> None:
-        """A person is needed, or may want to know."""
+        """A user is needed, or may want to know."""
         mode = self._app.host.notification_mode
         if self._app.app_focus or mode == "off":
             return

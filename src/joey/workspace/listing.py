@@ -313,7 +313,7 @@ def list_indexable_files(files: LocalFiles, stop: Event | None = None) -> Listin
 
 
 def list_all_files(files: LocalFiles, stop: Event | None = None) -> Listing:
-    """As `list_indexable_files`, with hidden, large and generated files: all that a person may
+    """As `list_indexable_files`, with hidden, large and generated files: all that a user may
     point at.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Rows: what a person and Roo's clients see, folded from events."""
+"""Rows: what a user and Roo's clients see, folded from events."""
 
 from __future__ import annotations
 

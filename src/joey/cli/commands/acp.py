@@ -86,7 +86,7 @@ def _configure_logging() -> None:
 
 
 class LocalAcpServices:
-    """What sessions need, from the person's files, variables and flags."""
+    """What sessions need, from the user's files, variables and flags."""
 
     def __init__(self, arguments: Namespace) -> None:
         self._arguments = arguments

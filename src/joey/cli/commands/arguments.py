@@ -1,7 +1,8 @@
 """Argument parsers of the commands, by name.
 
 Parsers are apart from the commands, whose modules load the engine: `joey --help` and a misspelt
-flag must not wait for that. Those of the commands that configure joey are in `setup_arguments`.
+flag must not wait for that. Those of the commands that configure joey are in
+`configuration_arguments`.
 """
 
 from __future__ import annotations

@@ -149,7 +149,7 @@ class AttachedTaskView:
         """Nobody answered, and nobody can from here."""
 
     async def run(self, keyboard: Keyboard | None = None) -> ExitCode:
-        """Draw until the person leaves; without a keyboard, until the task comes to rest or waits
+        """Draw until the user leaves; without a keyboard, until the task comes to rest or waits
         for somebody."""
         self._keyboard = keyboard
         self._render_past_rows()

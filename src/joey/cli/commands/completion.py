@@ -205,7 +205,7 @@ FREE_TEXT_METAVARS = frozenset(
     WORDS
     """.split()  # noqa: SIM905 (easier to read and to extend than a literal)
 ) | {"NAME: VALUE"}
-"""What only the person knows."""
+"""What only the user knows."""
 
 
 def find_values(context: CompletionContext) -> tuple[DescribedValues, FileCompletion]:

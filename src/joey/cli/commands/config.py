@@ -95,7 +95,7 @@ def _list_profile_rows() -> list[_SettingRow]:
 
 
 def _format_settings(rows: Iterable[_SettingRow], width: int | None) -> list[str]:
-    """Columns for a person; for a pipe, values with tabs between them and no heading."""
+    """Columns for a user; for a pipe, values with tabs between them and no heading."""
     cells = [[name, _format_value(value), origin, about] for name, value, origin, about in rows]
     if width is None:
         return ["\t".join(row) for row in cells]

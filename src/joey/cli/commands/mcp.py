@@ -59,7 +59,7 @@ def _print_servers(admin: ServerAdmin, *, as_json: bool) -> None:
 
 
 def _format_servers(servers: Sequence[ServerInfo], width: int | None) -> Iterator[str]:
-    """Columns for a person; for a pipe, values with tabs between them and no heading."""
+    """Columns for a user; for a pipe, values with tabs between them and no heading."""
     rows = [
         [
             to_one_line(server.name, 40),

@@ -38,7 +38,7 @@ def run_models(arguments: Namespace) -> ExitCode:
 
 
 def _format_models(models: tuple[ListedModel, ...], width: int | None) -> list[str]:
-    """Columns for a person; for a pipe, names alone with tabs before what is known of them."""
+    """Columns for a user; for a pipe, names alone with tabs before what is known of them."""
     rows = [
         [
             f"{'*' if model.is_default else ' '} {to_one_line(model.id)}"

@@ -38,7 +38,7 @@ def run_modes(arguments: Namespace) -> ExitCode:
 
 
 def _format_modes(modes: Iterable[Mode], width: int | None) -> Iterator[str]:
-    """Columns for a person; for a pipe, values with tabs between them and no heading."""
+    """Columns for a user; for a pipe, values with tabs between them and no heading."""
     rows = [
         [mode.slug, to_one_line(mode.name, 30), _SOURCE_LABELS[mode.source], _format_groups(mode)]
         for mode in modes

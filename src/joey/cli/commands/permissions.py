@@ -98,7 +98,7 @@ async def _find_missing_rules(
 def _describe_explanation(
     explained: PermissionExplanation, parts: list[PermissionExplanation]
 ) -> Iterator[str]:
-    """Lines for a person."""
+    """Lines for a user."""
     yield f"{_colour_decision(explained.decision)}: {sanitize(explained.reason)}"
     if explained.protected and explained.decision == "ask":
         yield "  it is protected: alwaysAllowWriteProtected has to be on, too"

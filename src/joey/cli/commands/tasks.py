@@ -181,7 +181,7 @@ def build_query(arguments: Namespace, workspace: str | None, text: str | None = 
 
 @contextmanager
 def open_index() -> Iterator[TaskIndex]:
-    """The index of tasks; a person sees how it is filled, and hears what was wrong with it."""
+    """The index of tasks; a user sees how it is filled, and hears what was wrong with it."""
     from joey.app import open_task_index
 
     line = _IndexProgressLine(sys.stderr)

@@ -31,7 +31,7 @@ _BOUNDARY_ADVICE = {
 def describe_refusals(
     refused: Sequence[AskOpened], settings: Settings, *, yes: bool = False
 ) -> list[str]:
-    """Lines for the person; `yes`: everything was allowed, as far as a flag can."""
+    """Lines for the user; `yes`: everything was allowed, as far as a flag can."""
     calls = (describe_call(ask.tool or str(ask.ask), ask.path, ask.text) for ask in refused)
     lines = ["joey: not done, because nobody was there to allow it:"]
     lines += (f"  {call}" for call in dict.fromkeys(calls))

@@ -54,7 +54,7 @@ OMITTED_ROW_KINDS = frozenset(
     }
 )
 _USER_FACING_TOOLS = frozenset({"attempt_completion", "ask_followup_question"})
-"""Their arguments come as words to the person, and once more with their outcome."""
+"""Their arguments come as words to the user, and once more with their outcome."""
 _MCP_TOOL_NAME = "mcp_server"
 _MCP_ROW_TYPE_SUFFIXES = ("_mcp_tool", "_mcp_resource")
 _ROO_TOOL_NAMES = {
@@ -96,7 +96,7 @@ class RunResult(Struct, frozen=True, kw_only=True):
     outcome_code: str
     """A `RunResultCode`, or the code with which the task failed."""
     reason: str = ""
-    """A sentence for the person; nothing when all went well."""
+    """A sentence for the user; nothing when all went well."""
     result: str | None = None
     """What the model presented as the result, if it did."""
     structured_result: Any = UNSET
@@ -268,7 +268,7 @@ class StreamJsonEncoder:
         return _build_tool_use_line(event, _select_tool_subtype(tool), use)
 
     def _encode_unannounced_tool_use(self, event: ToolFinished) -> JsonLine:
-        """A call without a row: it was refused, skipped or wrong, or spoke to the person."""
+        """A call without a row: it was refused, skipped or wrong, or spoke to the user."""
         ts, call = self._reply_calls.get(event.call_id, (event.row_ts or event.ts, None))
         self._emitted_tool_names[event.call_id] = _ROO_TOOL_NAMES.get(event.tool, event.tool)
         use = _build_tool_names(self._emitted_tool_names[event.call_id], event.tool)

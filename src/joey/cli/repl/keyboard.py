@@ -160,7 +160,7 @@ async def read_answer(keyboard: Keyboard, task: Session, ask: AskOpened) -> str 
 
 
 async def _wait_until_ask_closed(task: Session, ask: AskOpened) -> None:
-    """Returns when a hook, a timeout or another person has settled it."""
+    """Returns when a hook, a timeout or another user has settled it."""
     async for event in task.events(task.seq):
         match event:
             case AskAnswered(ask_ts=ts) | AskWithdrawn(ask_ts=ts) if ts == ask.ts:

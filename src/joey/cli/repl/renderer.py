@@ -73,7 +73,7 @@ if TYPE_CHECKING:
 
 MAX_REASONING_LINES = 8
 MAX_ALWAYS_RULE_CHARS = 2000
-"""Characters: a person has to see what they allow."""
+"""Characters: a user has to see what they allow."""
 _TODO_MARKS = {"pending": "☐", "in_progress": "◐", "completed": "☑"}
 
 
@@ -81,7 +81,7 @@ class TaskRenderer:
     """Draws one task. Whatever is on the current line is finished before anything else is."""
 
     def __init__(self, console: Console, *, echo: bool = False) -> None:
-        """With `echo` the person's words are drawn too, for screens where nobody types them."""
+        """With `echo` the user's words are drawn too, for screens where nobody types them."""
         self._console = console
         self._should_echo = echo
         self._current_row_ts: int | None = None
@@ -95,7 +95,7 @@ class TaskRenderer:
         self._reasoning_writers: dict[int, WrappingWriter] = {}
         self._command_output: CommandOutputPreview | None = None
         self._call_id_by_ask: dict[int, str] = {}
-        """Calls that a person or a policy was asked about, by the question."""
+        """Calls that a user or a policy was asked about, by the question."""
         self._rejected_call_ids: set[str] = set()
         self._custom_tool_call_ids: set[str] = set()
         """Calls of tools that the user wrote: only their results say what they did."""
@@ -370,7 +370,7 @@ class TaskRenderer:
 
 
 def _format_policy_answer(event: AskAnswered, by: str) -> str:
-    """The answer of a policy, where a person would have typed theirs."""
+    """The answer of a policy, where a user would have typed theirs."""
     return f"{sanitize(event.answer.text) or ('y' if event.answer.approves else 'n')} ({by})"
 
 

@@ -81,7 +81,7 @@ UNREAD_MESSAGE_TEXT = "joey has not read this; Enter sends it, other words take 
 
 
 class ExitRequested(Exception):
-    """The person wants to go."""
+    """The user wants to go."""
 
     def __init__(self, code: ExitCode = ExitCode.DONE) -> None:
         self.exit_code = code
@@ -147,7 +147,7 @@ class Repl:
         """Where the next line is for the prompt, also while a command is carried out there."""
 
     async def run(self, keyboard: Keyboard, prompt: str) -> None:
-        """Talk until the person leaves.
+        """Talk until the user leaves.
 
         Raises:
             Leave
@@ -180,7 +180,7 @@ class Repl:
         self._renderer.print_note(" · ".join(parts))
 
     def handle_typeahead(self, line: str | None) -> None:
-        """A line that was typed while the task, or a command of the person's, works."""
+        """A line that was typed while the task, or a command of the user's, works."""
         if self._prompt_keyboard is not None and line is not None:
             self._prompt_keyboard.push_line(line)
         elif line is None or line.strip() in EXIT_COMMANDS:
@@ -324,7 +324,7 @@ class Repl:
     # At the prompt
 
     async def _read_next_message(self, keyboard: Keyboard) -> str:
-        """What the person says next; small commands are carried out on the way."""
+        """What the user says next; small commands are carried out on the way."""
         self._prompt_keyboard, interrupted = keyboard, False
         while True:
             self._renderer.print_prompt("\n")

@@ -147,7 +147,7 @@ class LocalAppHost:
         return await self._engine.fork(task_id, options=await self._build_resume_options(task_id))
 
     async def release_session(self, session: Session) -> None:
-        self._new_task_options = None  # the person may have allowed something for good meanwhile
+        self._new_task_options = None  # the user may have allowed something for good meanwhile
         await self._engine.release(self._as_task(session))
 
     async def list_tasks(self) -> Sequence[PickerEntry]:

@@ -67,7 +67,7 @@ class SummaryBudget(Struct, frozen=True):
 class PreservedContext(Struct, frozen=True, kw_only=True):
     task: str
     user_messages: Sequence[str] = ()
-    """Later words of the person, the oldest first."""
+    """Later words of the user, the oldest first."""
     slash_commands: Sequence[str] = ()
     todos: Sequence[Todo] = ()
     mode: str = ""
@@ -110,7 +110,7 @@ def find_slash_commands(message: Message | None) -> list[str]:
 
 
 def is_attachment(block: Block) -> bool:
-    """Whether a block is something that came along with the person's words: it may be cut."""
+    """Whether a block is something that came along with the user's words: it may be cut."""
     return isinstance(block, TextBlock) and _ATTACHMENT_RE.match(block.text) is not None
 
 

@@ -93,7 +93,7 @@ def _merge_adjacent_messages(
     """The visible messages by their places; those that cannot be told apart, as one at the later
     place.
 
-    Replies in a row are one, and so are messages of the person when a later one has the results.
+    Replies in a row are one, and so are messages of the user when a later one has the results.
     Summaries and markers stay by themselves: they may go alone.
     """
     runs: dict[int, Message] = {}
@@ -288,7 +288,7 @@ _Row = dict[str, Any]
 
 
 def build_first_message(event: TaskImported) -> Message:
-    """What the person must have said before a history that begins with a reply."""
+    """What the user must have said before a history that begins with a reply."""
     first = event.rows[0] if event.rows else {}
     text = str(first.get("text") or "").strip() or _MISSING_START_TEXT
     return Message(role="user", content=(TextBlock(text),), ts=first.get("ts", UNSET))

@@ -134,7 +134,7 @@ class TaskProjection:
         self.failure: TaskFailed | None = None
         self.todos: tuple[Todo, ...] = ()
         self.recent_user_messages: tuple[UserMessage, ...] = ()
-        """The latest words of the person after the first."""
+        """The latest words of the user after the first."""
         self.context_tokens = 0
         """How full the model's window is, by its own count or, after a change, by ours."""
         self.prompt_tokens: int | None = None
@@ -263,7 +263,7 @@ class TaskProjection:
     @property
     def status(self) -> TaskState:
         """The state, for people: a task that has shown a result which nobody sent back stays
-        completed until the model is asked again, unless it lacked what only a person could have
+        completed until the model is asked again, unless it lacked what only a user could have
         allowed."""
         if (
             self.is_result_accepted

@@ -451,7 +451,7 @@ class RowStore(Generic[R]):
     """Rows of one type, and plain objects that were taken over from somebody else's history.
 
     What has been sealed is brought back as soon as one of its rows is asked for by name: that
-    happens when a person looks at something old, and when it does there is no hurry.
+    happens when a user looks at something old, and when it does there is no hurry.
     """
 
     def __init__(self, row_type: type[R]) -> None:

@@ -214,7 +214,7 @@ def _is_operand(word: str) -> bool:
 
 
 def find_argument_concern(name: str, words: Words, granted: int, spec: ProgramSpec) -> str | None:
-    """Why a person should see what follows the first `granted` words, or None."""
+    """Why a user should see what follows the first `granted` words, or None."""
     arguments = parse_arguments(words, spec)
     for argument in arguments:
         if argument.word_index < granted:

@@ -41,11 +41,11 @@ from joey.core.permissions.shell import (
 from joey.core.text import compile_regex
 
 MAX_COMMAND_CHARS = 16_384
-"""Characters that are judged; longer lines are for a person."""
+"""Characters that are judged; longer lines are for a user."""
 
 
 def judge_command(command: str, allowed: Sequence[str], denied: Sequence[str]) -> Decision:
-    """Allow it by a rule, refuse it by a rule, or say why a person has to decide."""
+    """Allow it by a rule, refuse it by a rule, or say why a user has to decide."""
     if not command.strip():
         return Ask("the command is empty")
     refusing = parse_deny_rules(denied)

@@ -188,7 +188,7 @@ def find_program_running_argument(words: Words) -> str | None:
 
 
 def find_git_concern(words: Words, granted: int) -> str | None:
-    """Why a person should see the words of a git command beyond its rule, or None."""
+    """Why a user should see the words of a git command beyond its rule, or None."""
     at = _find_subcommand_index(words)
     for word in words[granted:at]:
         if word not in _HARMLESS_GLOBAL_OPTIONS:

@@ -47,7 +47,7 @@ class AllowedHost(Struct, frozen=True):
 
     @property
     def is_local_or_address(self) -> bool:
-        """The person means this machine, or an address, and not a name that leads wherever its
+        """The user means this machine, or an address, and not a name that leads wherever its
         owner wants."""
         return not self.is_wildcard and (
             is_local_name(self.name) or parse_address(self.name) is not None

@@ -29,7 +29,7 @@ from joey.core.settings import Settings
 
 SandboxStatus = Literal["full", "landlock", "none", "off"]
 """How far the operating system holds a command: a level of the sandbox, `none` where no sandbox
-works, `off` where the person has switched it off."""
+works, `off` where the user has switched it off."""
 
 
 class Access(StrEnum):
@@ -50,7 +50,7 @@ class Access(StrEnum):
     FETCH_INSTRUCTIONS = "guidance"
     """Fetches instructions that the user has put there for it."""
     QUESTION = "question"
-    """The tool *is* a question: a person always answers."""
+    """The tool *is* a question: a user always answers."""
 
 
 class Claim(Struct, frozen=True):
@@ -60,7 +60,7 @@ class Claim(Struct, frozen=True):
     path: ResolvedPath | None = None
     command: str | None = None
     subject: str = ""
-    """What it is about, in words for a person: `weather/forecast`, an address."""
+    """What it is about, in words for a user: `weather/forecast`, an address."""
     is_always_allowed: bool = False
     """The user has listed exactly this as always allowed (an MCP server's `alwaysAllow`)."""
     has_changed_description: bool = False
@@ -92,7 +92,7 @@ class Allow(Struct, frozen=True):
 
 class Ask(Struct, frozen=True):
     reason: str
-    """Why a person has to look, naming the setting and the path or command."""
+    """Why a user has to look, naming the setting and the path or command."""
 
 
 class Deny(Struct, frozen=True):
@@ -105,7 +105,7 @@ Decision = Allow | Ask | Deny
 __all__ = ["Allow", "Ask", "Decision", "Deny", "decide"]
 
 WORKSPACE_EDITS_TEXT = "edits in this workspace, for this task"
-"""What a person may grant a task: changes of files that are neither outside nor protected."""
+"""What a user may grant a task: changes of files that are neither outside nor protected."""
 _FIELD_NAMES_BY_BOUNDARY_SETTING = {
     BoundarySetting.READ_OUTSIDE: "always_allow_read_only_outside_workspace",
     BoundarySetting.WRITE_OUTSIDE: "always_allow_write_outside_workspace",

@@ -100,7 +100,7 @@ def can_execute_input(words: Words) -> bool:
 
 
 def find_concern(words: Words, granted: int) -> str | None:
-    """Why a person should see the arguments after the first `granted` words, or None.
+    """Why a user should see the arguments after the first `granted` words, or None.
 
     A command that is its rule word for word has nothing left to worry about.
     """

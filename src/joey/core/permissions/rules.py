@@ -61,7 +61,7 @@ def find_longest_match(words: Words, allowing: CommandRules) -> CommandRule | No
 
 
 def _strip_no_pager(words: Words) -> Words:
-    """`git --no-pager log` as `git log`, which it is where no person looks; else nothing."""
+    """`git --no-pager log` as `git log`, which it is where no user looks; else nothing."""
     return ("git", *words[2:]) if words[:2] == ("git", "--no-pager") else ()
 
 

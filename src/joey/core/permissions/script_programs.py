@@ -66,11 +66,11 @@ _FORBIDDEN_AWK_NAMES = parse_word_set(
 )
 _HARMLESS_AWK_OPTION_RE = compile_regex(r"-F.*|-v", re.DOTALL)
 _MAX_SCRIPT_CHARS = 2_000
-"""Characters of a script; longer ones are for a person."""
+"""Characters of a script; longer ones are for a user."""
 
 
 def find_sed_concern(words: Words, granted: int) -> str | None:
-    """Why a person should see a sed command, beyond its first `granted` words."""
+    """Why a user should see a sed command, beyond its first `granted` words."""
     scripts, problem = _find_sed_script_indexes(words, granted)
     if problem is not None:
         return problem
@@ -127,7 +127,7 @@ def is_harmless_sed(script: str) -> bool:
 
 
 def find_awk_concern(words: Words, granted: int) -> str | None:
-    """Why a person should see an awk command, beyond its first `granted` words."""
+    """Why a user should see an awk command, beyond its first `granted` words."""
     script_index = _find_awk_script_index(words)
     for at, word in enumerate(words[1:], start=1):
         is_option = word.startswith("-") and word != "-" and at != script_index

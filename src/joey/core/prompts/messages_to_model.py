@@ -61,7 +61,7 @@ _NEXT_STEPS = """\
 (This message was written by the program, not by the user; do not answer it in words.)"""
 
 
-# Answers of the person ------------------------------------------------------------------------
+# Answers of the user ------------------------------------------------------------------------
 
 
 def render_denial(protocol: ToolProtocol, feedback: str = "") -> str:
@@ -82,7 +82,7 @@ def render_approval_feedback(protocol: ToolProtocol, feedback: str) -> str:
 
 
 def render_guidance(protocol: ToolProtocol, feedback: str) -> str:
-    """The person's advice after too many mistakes in a row."""
+    """The user's advice after too many mistakes in a row."""
     if protocol is ToolProtocol.NATIVE:
         return _encode_envelope(status="guidance", feedback=feedback)
     return (
@@ -121,7 +121,7 @@ def render_completion_accepted() -> str:
 
 
 def render_unattended_denial(missing_settings: Sequence[BoundarySetting] = ()) -> str:
-    """Feedback for a call that needs a person in a run where there is none."""
+    """Feedback for a call that needs a user in a run where there is none."""
     denial = (
         "Nobody is there to approve this call, and no rule allows it. Do not try it again: reach"
         " the goal in a way that the rules allow, or finish and say what is left to do."
@@ -156,7 +156,7 @@ def render_hook_comment(text: str) -> str:
     return f"A hook that the user has set up remarks:\n{text}"
 
 
-# Words of the person --------------------------------------------------------------------------
+# Words of the user --------------------------------------------------------------------------
 
 
 def render_task_message(protocol: ToolProtocol, text: str) -> str:
@@ -165,7 +165,7 @@ def render_task_message(protocol: ToolProtocol, text: str) -> str:
 
 
 def render_user_message(text: str) -> str:
-    """Anything that the person says later on."""
+    """Anything that the user says later on."""
     return _wrap_in_tag("user_message", text)
 
 

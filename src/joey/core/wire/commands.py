@@ -229,7 +229,7 @@ class Respond(_Arguments, frozen=True):
     text: str | None = None
     images: _Images | None = None
     always: bool = False
-    """With a yes: add the rule that was told with the question to the person's settings."""
+    """With a yes: add the rule that was told with the question to the user's settings."""
 
 
 class CondenseTask(_Arguments, frozen=True):

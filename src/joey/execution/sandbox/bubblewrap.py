@@ -90,7 +90,7 @@ class Bubblewrap:
         cwd: Path,
         network: str,
     ) -> dict[str, Any]:
-        """What the keeper needs to know."""
+        """What the supervisor needs to know."""
         binary = self._find_binary()
         assert binary is not None
         shared = network == "all"

@@ -138,7 +138,7 @@ def build_views(config: SandboxConfig) -> dict[Path, PathView]:
 def find_visible_protected_paths(
     config: SandboxConfig, layout: FilesystemLayout, directories: dict[str, ScannedDirectory]
 ) -> ProtectedPaths:
-    """Protected names as they are now, but for those that are hidden, or that the person has
+    """Protected names as they are now, but for those that are hidden, or that the user has
     opened."""
     workspace = layout.workspace
     left_out = {

@@ -24,7 +24,7 @@ from joey.execution.sandbox.supervisor_client import ControlGroup, SupervisorTra
 
 _IDLE_TIMEOUT_S = 300.0
 _ORDER_TIMEOUT_S = 10.0
-"""Seconds in which a starter takes up what it is told, however busy the machine is."""
+"""Seconds in which a fork server takes up what it is told, however busy the machine is."""
 _MAX_START_ATTEMPTS = 3
 _MAX_IDLE_SERVERS = 16
 """That wait in one process, whatever the number of tasks."""
@@ -65,7 +65,7 @@ class ForkServerManager:
             self._schedule_idle_stop()
 
     def start_server(self) -> None:
-        """A starter will be needed at once."""
+        """A fork server will be needed at once."""
         if not self._is_closed:
             self._ensure_server()
 
@@ -239,7 +239,7 @@ class ForkServerClient:
             self._child_fd = None
 
     def close(self) -> None:
-        """It is not needed any more: it ends when its keepers have."""
+        """It is not needed any more: it ends when its supervisors have."""
         self.close_child_fd()
         self._socket.close()
 
@@ -252,7 +252,7 @@ class ForkServerClient:
             await self.kill()  # sooner than it would hear of it
 
     async def kill(self) -> None:
-        """See it end, whatever it does; its keepers go on."""
+        """See it end, whatever it does; its supervisors go on."""
         self.close()
         if self._transport is not None and self._transport.get_returncode() is None:
             # Not the transport's own: it reaps one that has just ended, and asyncio misses it.

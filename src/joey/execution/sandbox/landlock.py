@@ -111,7 +111,7 @@ class Landlock:
         cwd: Path,
         network: str,
     ) -> dict[str, Any]:
-        """What the keeper needs to know."""
+        """What the supervisor needs to know."""
         if network == "hosts":
             raise ToolError(_HOST_LIST_UNSUPPORTED_MESSAGE)
         version = self.version

@@ -70,7 +70,7 @@ class HostProxy:
         resolve: HostResolver,
         upstream: UpstreamProxy | None = None,
     ) -> None:
-        """`upstream` is a proxy that the person's own programs use."""
+        """`upstream` is a proxy that the user's own programs use."""
         self._allowed_hosts = hosts
         self._resolve = resolve
         self._upstream = upstream

@@ -392,7 +392,7 @@ class NewProtectedFileFinder:
         self, root: str, known: dict[str, ScannedDirectory], guarded: set[str], left_out: set[str]
     ) -> None:
         """`guarded` are paths that are put back with all that is in them, `left_out` those that the
-        person has opened."""
+        user has opened."""
         self._workspace = root
         self._scanned_directories = known
         self._restored_paths = guarded

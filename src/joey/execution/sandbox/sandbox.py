@@ -186,7 +186,7 @@ class LocalSandbox:
         start_supervisor: Callable[[dict[str, Any]], Awaitable[SupervisorTransport]],
         proxy: HostProxy | None = None,
     ) -> SupervisorHandle:
-        """How to start `shell` with this confinement, by a keeper that waits."""
+        """How to start `shell` with this confinement, by a supervisor that waits."""
         # A task that runs no command does without these.
         from joey.execution.sandbox.filesystem import PathView, find_visible_protected_paths
         from joey.execution.sandbox.supervisor_client import SupervisorHandle, build_setup_error
@@ -395,7 +395,7 @@ _protocol_check: type[Sandbox] = LocalSandbox
 
 
 class SandboxConfig(Struct, frozen=True):
-    """What a person's session says about a task's commands; nothing in it comes from a model."""
+    """What a user's session says about a task's commands; nothing in it comes from a model."""
 
     workspace: Path
     joey_home: Path

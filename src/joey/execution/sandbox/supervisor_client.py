@@ -85,7 +85,7 @@ class SupervisorHandle:
 
 
 def parse_failure_reason(answer: bytes) -> str:
-    """The reason of a keeper that could not confine a command."""
+    """The reason of a supervisor that could not confine a command."""
     return answer[1:].decode(errors="replace").strip() or "it gave no reason"
 
 
@@ -107,7 +107,7 @@ _KILLED_RETURNCODE = -9
 _LAST_REPORT_FLAG = b"!"
 
 StartReply = tuple[bytes, socket.socket | None]
-"""`R` and the number of the keeper when the command itself runs, together with the door to the
+"""`R` and the number of the supervisor when the command itself runs, together with the door to the
 network if there is one; `F` and a reason when it could not be confined."""
 
 
@@ -215,7 +215,7 @@ class SupervisorTransport(asyncio.SubprocessTransport):
         os.close(self._output_fd)
         self._output_fd = None
 
-    # What the keeper says
+    # What the supervisor says
 
     def _read_control(self) -> None:
         while not self.has_no_processes:

@@ -37,7 +37,7 @@ class StaticBlock(Block):
 
 
 class UserMessageBlock(Block):
-    """What a person said."""
+    """What a user said."""
 
     def __init__(self, text: str, images: int = 0) -> None:
         self._text = text

@@ -33,7 +33,7 @@ _PASTE_ADVICE = "paste the path of an image file, or drop the file here"
 
 
 async def read_clipboard_image(env: Mapping[str, str] = os.environ) -> str:
-    """The picture as a data URI.
+    """The image as a data URI.
 
     Raises:
         ImageError: there is none, or no tool to ask for it.
@@ -80,7 +80,7 @@ def _describe_missing_tool(env: Mapping[str, str]) -> str:
 
 
 async def _run_clipboard_command(command: list[str]) -> bytes:
-    """What the tool prints; nothing when it fails, as it does when there is no picture."""
+    """What the tool prints; nothing when it fails, as it does when there is no image."""
     try:
         starting = asyncio.create_subprocess_exec(
             *command, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, start_new_session=True

@@ -342,10 +342,10 @@ class Composer(Widget):
         else:
             self._text_entry.replace_mark(mark, text)
 
-    # Pictures
+    # Images
 
     def _attach_image_files(self, paths: list[Path], text: str) -> None:
-        """Put pictures in, or the words as they are when one cannot be sent."""
+        """Put images in, or the words as they are when one cannot be sent."""
         try:
             images = [load_image_data_uri(str(path)) for path in paths]
         except ImageError as error:
@@ -368,7 +368,7 @@ class Composer(Widget):
         except ImageError as error:
             self.show_hint(str(error))
 
-    # The person's own editor
+    # The user's own editor
 
     @work(group="editor", exclusive=True)
     async def _edit_externally(self) -> None:

@@ -41,7 +41,7 @@ class DialogArea(Vertical):
         self.question_panel: QuestionPanel | None = None
         self._picker: ListPicker | LinePrompt | None = None
         self._is_composer_chosen = False
-        """The person went from the question to the words: all keys are meant for them."""
+        """The user went from the question to the words: all keys are meant for them."""
         self._last_typed_at = 0.0
 
     @property
@@ -154,7 +154,7 @@ class DialogArea(Vertical):
         *,
         allow_free_text: bool = False,
     ) -> PickerEntry | None:
-        """What the person chooses from a list; None when they leave it."""
+        """What the user chooses from a list; None when they leave it."""
         picker = ListPicker(title, entries, hint, allow_free_text=allow_free_text)
         async with _PickerContext(self, picker):
             return await picker.wait_for_choice()

@@ -125,7 +125,7 @@ class Attachments:
         return self._pastes.get(int(match[1])) if match and _is_paste_mark(mark) else None
 
     def unfold_pastes(self, text: str) -> str:
-        """With all pasted texts in their places; pictures that are left are counted anew."""
+        """With all pasted texts in their places; images that are left are counted anew."""
         count = 0
 
         def put(match: re.Match[str]) -> str:

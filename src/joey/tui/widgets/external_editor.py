@@ -27,7 +27,7 @@ class EditorError(UserError):
 
 
 async def edit_externally(app: App[Any], text: str, env: Mapping[str, str] = os.environ) -> str:
-    """What the person made of the text. The task goes on meanwhile; the screen waits.
+    """What the user made of the text. The task goes on meanwhile; the screen waits.
 
     Raises:
         EditorError

@@ -48,7 +48,7 @@ class PromptHistory:
     """The prompts of one folder, the oldest first.
 
     Without a file they live as long as this process. A prompt in which a key seems to be is
-    never written, and neither are pictures.
+    never written, and neither are images.
     """
 
     def __init__(

@@ -231,7 +231,7 @@ class AnswerList(ChoiceList):
 MAX_SUMMARY_LINES = 6
 """Lines of what would be done; the whole of it stands in the conversation."""
 MAX_ANSWER_LABEL_CHARS = 2000
-"""Characters of an answer: a person has to see what they say."""
+"""Characters of an answer: a user has to see what they say."""
 YES_ANSWER = Answer(Response.YES)
 NO_ANSWER = Answer(Response.NO)
 
@@ -239,7 +239,7 @@ NO_ANSWER = Answer(Response.NO)
 class AnswerChoice(Struct, frozen=True):
     label: str
     answer: Answer | None
-    """None: the person says it in words."""
+    """None: the user says it in words."""
     letters: str = ""
     """Letters that choose it, beside its number."""
     digit: int | None = None

@@ -119,7 +119,7 @@ class StatusLine(Widget):
         return bool(self._activity)
 
     def set_activity(self, activity: str, *, is_timed: bool = True) -> None:
-        """What goes on, from now on; nothing: it rests, or waits for the person. What tells a time
+        """What goes on, from now on; nothing: it rests, or waits for the user. What tells a time
         itself is not timed."""
         self._is_activity_timed = is_timed
         if bool(activity) != bool(self._activity):
