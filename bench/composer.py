@@ -18,7 +18,7 @@ from textual.app import App, ComposeResult
 
 from bench.tables import format_verdict, print_table
 from joey.app.file_finder import PathIndex
-from joey.tui.host import CompletionItem
+from joey.tui.app_services import CompletionItem
 from joey.tui.widgets.composer import Composer
 from joey.tui.widgets.prompt_history import PromptHistory
 from joey.tui.widgets.text_area import TextEntry

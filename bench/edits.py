@@ -17,7 +17,7 @@ from joey.core.edits.patch_parser import UpdateFile, parse_patch
 from joey.core.edits.search_replace import AppliedBlocks, apply_blocks
 from joey.core.models import ModelInfo
 from joey.tools.file_edit import compute_similarity
-from joey.tools.text_edit import ReplaceFailure, ReplaceSuccess, find_and_replace
+from joey.tools.text_edit_base import ReplaceFailure, ReplaceSuccess, find_and_replace
 
 LINE_COUNT = 10_000
 ROUNDS = 5

@@ -25,7 +25,7 @@ from bench.tables import format_verdict, print_table
 from joey import Unattended, open_engine
 from joey.core.events import RequestStarted
 from joey.core.settings import Profile, Settings
-from joey.core.task import TaskState
+from joey.core.task_types import TaskState
 from joey.engine.engine import TaskOptions
 from joey.testing.server import (
     ModelServer,

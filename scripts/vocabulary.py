@@ -39,7 +39,7 @@ ALLOWED = {
         "src/joey/tools/command_paths.py",
         "src/joey/cli/commands/completion.py",
         "src/joey/cli/commands/permissions.py",
-        "src/joey/cli/headless/refusals.py",
+        "src/joey/cli/headless/refusal_advice.py",
         "tests/front/test_completion.py",
         "tests/permissions",
     ),

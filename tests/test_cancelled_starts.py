@@ -14,13 +14,13 @@ from typing import Any
 import psutil
 import pytest
 
-from joey.cli.screen.shell import run_in_shell
+from joey.cli.screen.shell_commands import run_in_shell
 from joey.content.diagnostics import LocalDiagnostics
 from joey.core.hooks import Hook, HookEvent
 from joey.core.settings import Settings
 from joey.execution.custom_tools import LocalCustomTools
 from joey.execution.hooks import HookEnvironment, run_hook
-from joey.execution.processes import kill_marked_processes
+from joey.execution.process_termination import kill_marked_processes
 from joey.execution.terminal import LocalTerminal
 from joey.mcp.config import ServerEntry
 from joey.mcp.process import StderrTail

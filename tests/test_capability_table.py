@@ -19,7 +19,7 @@ from starlette.routing import Route, WebSocketRoute
 from joey.app.customizations import apply_project_restrictions, build_config_scopes
 from joey.app.options import apply_configuration, make_options
 from joey.cli.command_line import build_run_parser, parse_command_line
-from joey.cli.commands.arguments import COMMAND_PARSERS
+from joey.cli.commands.command_parsers import COMMAND_PARSERS
 from joey.cli.headless.stdin_protocol import COMMAND_NAMES as STDIN_COMMANDS
 from joey.config.hooks import read_project_hooks
 from joey.core.hooks import HookEvent

@@ -37,15 +37,15 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 """Packages of `joey`; each may also import itself and `errors`."""
 
-MAY_IMPORT_ONE: dict[str, set[str]] = {front: {"joey.app.service"} for front in FRONT_ENDS}
+MAY_IMPORT_ONE: dict[str, set[str]] = {front: {"joey.app.application"} for front in FRONT_ENDS}
 """Modules of packages that may otherwise not be imported."""
 
 LEAKS = {
     ("acp.editor", "joey.ports"),
     ("acp.session", "joey.ports"),
     ("server.auth", "joey.system.files"),
-    ("server.commands.history", "joey.engine.task"),
-    ("server.commands.history", "joey.ports"),
+    ("server.commands.task_queries", "joey.engine.task"),
+    ("server.commands.task_queries", "joey.ports"),
     ("server.commands.messages", "joey.engine.task"),
     ("server.commands.revisions", "joey.engine.checkpoints"),
     ("server.commands.revisions", "joey.engine.engine"),
@@ -57,7 +57,7 @@ LEAKS = {
     ("server.hub", "joey.engine.task"),
     ("server.hub", "joey.ports"),
     ("server.ipc", "joey.system.files"),
-    ("tui.widgets.clipboard", "joey.system.subprocess"),
+    ("tui.widgets.pasted_images", "joey.system.subprocess"),
     ("tui.widgets.prompt_history", "joey.system.files"),
 }
 """Imports of front ends into `engine`, `ports` and `system`. No line is added to this list."""

@@ -15,7 +15,7 @@ import pytest
 
 from joey.content.isolated_workers import run_isolated
 from joey.system import subprocess
-from joey.tui.widgets.clipboard import read_clipboard_image
+from joey.tui.widgets.pasted_images import read_clipboard_image
 from joey.workspace import ripgrep
 from tests.terminals.processes import open_transports
 

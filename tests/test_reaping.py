@@ -13,7 +13,7 @@ import pytest
 
 from joey.core.hooks import Hook, HookEvent
 from joey.execution.hooks import HookEnvironment, run_hook
-from joey.execution.processes import kill_marked_processes
+from joey.execution.process_termination import kill_marked_processes
 from joey.mcp.config import ServerEntry
 from joey.mcp.process import StderrTail
 from joey.mcp.transports import open_stdio_streams

@@ -252,7 +252,7 @@ def test_both_logs_blot_messages_arguments_and_traces(
 @pytest.mark.requirement("secrets:log")
 async def test_what_nobody_set_a_log_up_for_is_blotted_too(joey: Joey) -> None:
     script = (
-        "import logging, sys; from joey.cli import main; main.parse(['-p', 'x']);"
+        "import logging, sys; from joey.cli import main; main.parse_command_line(['-p', 'x']);"
         "from joey.cli.logs import configure_logging; configure_logging(debug=False);"
         "logging.getLogger('joey.x').warning('it was %s', sys.argv[1])"
     )

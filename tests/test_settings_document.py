@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from joey.config.schema import ConfigKey, describe_profile_keys, describe_setting_keys
+from joey.config.config_keys import ConfigKey, describe_profile_keys, describe_setting_keys
 from tests.document_tables import hold
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "settings.md"

@@ -13,10 +13,10 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from joey.app import make_options, open_engine
     from joey.client.remote import RemoteEngine
-    from joey.client.task_tree import follow_task_tree
+    from joey.client.task_tree_events import follow_task_tree
     from joey.core.events import Event
     from joey.core.settings import Limits, Profile, Settings
-    from joey.core.task import Answer, AskKind, Response
+    from joey.core.task_types import Answer, AskKind, Response
     from joey.engine.asks import Unattended
     from joey.engine.engine import Engine, TaskOptions
     from joey.engine.outcomes import Aborted, Completed, Ending, Failed
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 _MODULE_BY_NAME = {
     "Aborted": "joey.engine.outcomes",
-    "Answer": "joey.core.task",
-    "AskKind": "joey.core.task",
+    "Answer": "joey.core.task_types",
+    "AskKind": "joey.core.task_types",
     "Completed": "joey.engine.outcomes",
     "ConfigError": "joey.errors",
     "Ending": "joey.engine.outcomes",
@@ -38,14 +38,14 @@ _MODULE_BY_NAME = {
     "Profile": "joey.core.settings",
     "ProviderError": "joey.errors",
     "RemoteEngine": "joey.client.remote",
-    "Response": "joey.core.task",
+    "Response": "joey.core.task_types",
     "Settings": "joey.core.settings",
     "StoreError": "joey.errors",
     "Task": "joey.engine.task",
     "TaskOptions": "joey.engine.engine",
     "Unattended": "joey.engine.asks",
     "UserError": "joey.errors",
-    "follow_task_tree": "joey.client.task_tree",
+    "follow_task_tree": "joey.client.task_tree_events",
     "make_options": "joey.app",
     "open_engine": "joey.app",
 }

@@ -14,7 +14,7 @@ from acp.meta import AGENT_METHODS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from joey.acp.jsonrpc import MAX_LINE_BYTES
+from joey.acp.jsonrpc_transport import MAX_LINE_BYTES
 from joey.testing.script import Turn, call, say
 from joey.testing.server import ModelServer, by_conversation
 from tests.acp.editor import Editor, connected, model_at

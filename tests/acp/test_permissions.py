@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
-from joey.acp.jsonrpc import JsonRpcTransport
+from joey.acp.jsonrpc_transport import JsonRpcTransport
 from joey.testing.script import Turn, call, pause, say
 from joey.testing.server import ModelServer
 from tests.acp.editor import Editor, connected

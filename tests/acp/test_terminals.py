@@ -21,8 +21,8 @@ import pytest
 from acp.exceptions import RequestError
 from acp.schema import CreateTerminalResponse, ReleaseTerminalResponse
 
+from joey.acp.output_terminals import MAX_UNREAD_OUTPUT_BYTES, TerminalView
 from joey.acp.terminal_viewer import DISCONNECTED_EXIT_CODE, print_command_output
-from joey.acp.terminals import MAX_UNREAD_OUTPUT_BYTES, TerminalView
 from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer
 from tests.acp.editor import Connected, Editor, connected

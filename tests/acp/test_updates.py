@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joey.acp.editor import to_json_dict
-from joey.acp.jsonrpc import JsonRpcTransport
+from joey.acp.jsonrpc_transport import JsonRpcTransport
 from joey.acp.tool_calls import parse_hunks
 from joey.acp.updates import UpdateEncoder
 from joey.core.edits.diff import build_unified_diff
@@ -34,7 +34,7 @@ from joey.core.events import (
     UserMessage,
 )
 from joey.core.messages import CallPart, TextPart, ToolCall
-from joey.core.task import Answer, AskKind, Response, Todo
+from joey.core.task_types import Answer, AskKind, Response, Todo
 from tests.acp.editor import calls_of
 
 HERE = Path("/work")

@@ -17,7 +17,7 @@ import pytest
 from joey.content.browser import Chromium, find_chromium
 from joey.core.events import TaskCompleted
 from joey.core.settings import Settings
-from joey.core.task import AskKind
+from joey.core.task_types import AskKind
 from joey.errors import ArgumentError, IgnoredPathError, ToolError
 from joey.ports import BrowserStep, Capabilities, ToolContext
 from joey.testing.script import Turn, call

@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
-from joey.app.runtime import build_page_file_reader
+from joey.app.task_runtime_factory import build_page_file_reader
 from joey.content import browser
 from joey.content.browser import Chromium
 from joey.core.modes import find_mode

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from joey.client.remote import RemoteEngine, RemoteSession
 from joey.core.events import AskOpened
-from joey.core.task import AskKind
+from joey.core.task_types import AskKind
 from joey.testing.script import Turn, call, pause, say
 from joey.testing.server import ModelServer, TurnSelector
 from tests.client.serving import done, write

@@ -16,7 +16,7 @@ from websockets.asyncio.server import ServerConnection, serve
 from joey.client.event_decoder import is_transient_frame
 from joey.client.remote import RemoteEngine, RemoteError, RemoteSession
 from joey.core.events import AskOpened, RowDelta, RowOpened, TaskFinished
-from joey.core.task import AskKind
+from joey.core.task_types import AskKind
 from joey.core.wire.frames import EventFrame
 from joey.testing.script import Turn, call, pause, say, usage
 from tests.client.serving import ALLOW_ALL, TIMEOUT_S, TOKEN, Server, done, open_harness, write

@@ -32,7 +32,7 @@ from joey.core.events import (
     ToolStarted,
     UserMessage,
 )
-from joey.core.task import Answer, AskKind, Response
+from joey.core.task_types import Answer, AskKind, Response
 from joey.errors import JoeyError
 from joey.testing.script import Turn, pause, say
 from joey.testing.server import ModelServer

@@ -42,8 +42,8 @@ from joey.core.history.branch import find_live_branch
 from joey.core.history.ui import UiHistory
 from joey.core.messages import TextPart
 from joey.core.settings import Settings
-from joey.core.task import AskKind
-from joey.core.wire.encoder import FrameEncoder, ReplayNormalizer
+from joey.core.task_types import AskKind
+from joey.core.wire.event_encoder import FrameEncoder, ReplayNormalizer
 from joey.core.wire.frames import EventFrame, encode_frame
 from joey.testing.script import Turn, call, say, think
 from tests.core.history.test_path import JournalBuilder, build_journals

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from joey.client.session import Session
-from joey.client.task_tree import TaskTreeEvent, follow_task_tree
+from joey.client.task_tree_events import TaskTreeEvent, follow_task_tree
 from joey.core.events import (
     AskOpened,
     RowAdded,
@@ -21,7 +21,7 @@ from joey.core.events import (
     TaskPaused,
     TaskStarted,
 )
-from joey.core.task import Answer, AskKind, Response
+from joey.core.task_types import Answer, AskKind, Response
 from joey.testing.script import Turn, call, pause
 from joey.testing.server import ModelServer
 from tests.client.serving import ALLOW_ALL, TIMEOUT_S, ServerHarness, done

@@ -9,7 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from joey.config.customizations import FileCustomizations
-from joey.config.untrusted_files import UntrustedFileReader, YamlError, find_scopes, parse_yaml
+from joey.config.untrusted_files import (
+    UntrustedFileReader,
+    YamlError,
+    locate_config_directories,
+    parse_yaml,
+)
 from joey.core.modes import BUILT_IN_MODES, Grant, Mode, ModePromptOverride, ToolGroup
 from tests.config.customization_files import Disk, mode_of
 
@@ -235,7 +240,7 @@ def test_whatever_is_in_the_file_there_are_modes(
 
     root = tmp_path_factory.mktemp("any")
     (root / ".roomodes").write_bytes(data)
-    scopes = find_scopes(
+    scopes = locate_config_directories(
         workspace=root, joey_home=root / "home", user_home=root, is_hidden=lambda path: False
     )
     assert isinstance(load_modes(scopes, UntrustedFileReader()), tuple)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from joey.config.preferences import ConfigStore
+from joey.config.config_store import ConfigStore
 from joey.errors import ConfigError
 
 
@@ -74,7 +74,7 @@ def test_a_key_does_not_follow_to_another_provider(tmp_path: Path) -> None:
 
 def test_two_processes_that_change_settings_at_once_lose_nothing(tmp_path: Path) -> None:
     program = (
-        "import sys; from pathlib import Path; from joey.config.preferences import ConfigStore\n"
+        "import sys; from pathlib import Path; from joey.config.config_store import ConfigStore\n"
         "home, who = Path(sys.argv[1]), sys.argv[2]\n"
         "for n in range(40): ConfigStore(home).update_settings({f'{who}{n}': n})"
     )

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from joey.config.schema import (
+from joey.config.config_keys import (
     ConfigKey,
     describe_profile_keys,
     describe_setting_keys,

@@ -22,8 +22,8 @@ from joey.core.events import (
 )
 from joey.core.messages import ReasoningPart, TextPart
 from joey.core.models import ToolProtocol
-from joey.core.task import Answer, AskKind, Response
-from joey.core.wire.encoder import ReplayNormalizer, encode_records
+from joey.core.task_types import Answer, AskKind, Response
+from joey.core.wire.event_encoder import ReplayNormalizer, encode_records
 from joey.core.wire.frames import EventFrame, encode_frame
 
 CREATED = TaskCreated(

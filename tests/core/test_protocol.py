@@ -8,7 +8,7 @@ import pytest
 
 from joey.core.messages import Message, TextBlock, ToolUseBlock
 from joey.core.models import ToolProtocol, choose_tool_protocol
-from joey.storage.roo_directory import detect_protocol
+from joey.storage.roo_task_directory import detect_protocol
 
 NATIVE, XML = ToolProtocol.NATIVE, ToolProtocol.XML
 SEEN = (NATIVE, XML, None)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.core.task import TodoStatus, parse_todos
+from joey.core.task_types import TodoStatus, parse_todos
 from tests.bounded import run_bounded
 
 
@@ -40,7 +40,7 @@ def test_other_lines_are_passed_over(line: str) -> None:
 
 def test_long_runs_of_spaces_are_read_in_no_time() -> None:
     run_bounded(
-        "from joey.core.task import parse_todos\n"
+        "from joey.core.task_types import parse_todos\n"
         "parse_todos('[ ] a' + ' ' * 200_000 + 'b\\n[' + ' ' * 200_000)"
     )
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from joey.core.events import AskOpened
-from joey.core.task import Answer, AskKind, Response
+from joey.core.task_types import Answer, AskKind, Response
 from joey.presentation.questions import format_answer_hint, format_question, parse_answer
 
 YES, NO = Answer(Response.YES), Answer(Response.NO)

@@ -12,7 +12,7 @@ import pytest
 from joey.app import make_options, open_engine
 from joey.core.events import AskOpened
 from joey.core.models import ToolProtocol
-from joey.core.task import Answer, AskKind, Response
+from joey.core.task_types import Answer, AskKind, Response
 from joey.engine.engine import Engine
 from joey.engine.outcomes import Completed
 from joey.engine.task import Task

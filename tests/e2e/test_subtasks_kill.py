@@ -21,7 +21,7 @@ import pytest
 
 from joey.app import make_options, open_engine
 from joey.core.messages import Message, ToolResultBlock, ToolUseBlock
-from joey.core.task import TaskState
+from joey.core.task_types import TaskState
 from joey.engine.asks import Unattended
 from joey.engine.outcomes import Completed
 from joey.testing.script import Turn, call

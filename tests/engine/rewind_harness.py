@@ -25,7 +25,7 @@ from joey.core.messages import (
 from joey.core.models import ToolProtocol
 from joey.core.rewind import get_ts
 from joey.core.settings import Settings
-from joey.core.task import Answer, AskKind, Response
+from joey.core.task_types import Answer, AskKind, Response
 from joey.engine.engine import Engine, StoredTaskState, TaskOptions
 from joey.engine.outcomes import Completed
 from joey.engine.runtime import TaskRuntime

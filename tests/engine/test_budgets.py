@@ -18,7 +18,7 @@ from joey.core.history.usage_ledger import UsageLedger
 from joey.core.messages import Chunk, TextChunk, Usage, UsageChunk
 from joey.core.models import ModelInfo, ModelRequest, Prices
 from joey.core.settings import Limits
-from joey.core.task import TaskState
+from joey.core.task_types import TaskState
 from joey.engine.asks import Unattended
 from joey.engine.engine import TaskOptions
 from joey.engine.outcomes import Completed, Ending, Failed

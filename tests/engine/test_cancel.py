@@ -22,7 +22,7 @@ from joey.core.events import (
 from joey.core.messages import CallChunk, ToolUseBlock
 from joey.core.prompts.messages_to_model import render_interrupted_call
 from joey.core.settings import Settings
-from joey.core.task import AskKind, TaskState
+from joey.core.task_types import AskKind, TaskState
 from joey.engine.asks import Unattended
 from joey.engine.outcomes import Aborted, Completed
 from joey.engine.task import Task

@@ -14,7 +14,7 @@ import pytest
 from joey.core.context.condense import DEFAULT_CONDENSE_INSTRUCTION
 from joey.core.events import RequestStarted, RowOpened, TaskFinished
 from joey.core.settings import Settings
-from joey.core.task import TaskState
+from joey.core.task_types import TaskState
 from joey.engine.asks import Unattended
 from joey.engine.engine import TaskOptions
 from joey.engine.outcomes import Aborted, Completed

@@ -10,7 +10,7 @@ from joey.core.events import RowAdded
 from joey.core.models import ToolProtocol
 from joey.core.settings import Settings
 from joey.execution.custom_tools import LocalCustomTools
-from joey.execution.processes import kill_marked_processes
+from joey.execution.process_termination import kill_marked_processes
 from joey.ports import Capabilities
 from joey.testing.script import Turn, call, say
 from joey.testing.scripted_provider import ScriptedProvider

@@ -12,7 +12,7 @@ import pytest
 from joey.core.events import AskOpened, CommandOutputDelta
 from joey.core.models import ModelRequest
 from joey.core.settings import Settings
-from joey.core.task import Answer, AskKind, TaskState
+from joey.core.task_types import Answer, AskKind, TaskState
 from joey.engine.asks import Unattended
 from joey.engine.engine import TaskOptions
 from joey.engine.outcomes import Failed

@@ -16,7 +16,7 @@ import pytest
 from joey.core.events import TaskCreated, TaskForked, TaskImported
 from joey.core.history.ui import Row
 from joey.core.models import ToolProtocol
-from joey.core.task import TaskState
+from joey.core.task_types import TaskState
 from joey.engine.asks import Unattended
 from joey.engine.engine import TaskOptions
 from joey.engine.outcomes import Completed

@@ -39,7 +39,7 @@ from joey.core.messages import TextChunk
 from joey.core.models import ModelInfo, ModelRequest, ToolProtocol
 from joey.core.rewind import get_ts
 from joey.core.settings import Settings
-from joey.core.task import Answer, AskKind, Response
+from joey.core.task_types import Answer, AskKind, Response
 from joey.engine.engine import TaskOptions
 from joey.engine.outcomes import Failed
 from joey.engine.recorder import Recorder

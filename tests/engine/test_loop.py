@@ -10,7 +10,7 @@ from joey.core.events import RowDelta, TaskCompleted, TaskFinished, ToolFailed
 from joey.core.messages import ToolUseBlock
 from joey.core.models import ToolProtocol
 from joey.core.settings import Limits, Settings
-from joey.core.task import Answer, AskKind, Response
+from joey.core.task_types import Answer, AskKind, Response
 from joey.engine.asks import Unattended
 from joey.engine.outcomes import Completed, Failed
 from joey.testing.script import Turn, call, pause, say, usage

@@ -10,7 +10,7 @@ import pytest
 from joey.core.events import RowDelta, TaskCompleted, TaskPaused
 from joey.core.models import ToolProtocol
 from joey.core.settings import Settings
-from joey.core.task import AskKind, TaskState
+from joey.core.task_types import AskKind, TaskState
 from joey.engine.asks import Unattended
 from joey.engine.engine import TaskOptions
 from joey.engine.outcomes import Completed, Failed

@@ -10,7 +10,7 @@ from joey.core.events import AskAnswered, AskOpened, MessageQueued
 from joey.core.history.ui import UiHistory
 from joey.core.models import ToolProtocol
 from joey.core.settings import Settings
-from joey.core.task import Answer, AskKind, Response, TaskState
+from joey.core.task_types import Answer, AskKind, Response, TaskState
 from joey.engine.asks import Unattended
 from joey.engine.engine import TaskOptions
 from joey.engine.outcomes import Completed, Failed

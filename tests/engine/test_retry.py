@@ -6,7 +6,7 @@ import pytest
 
 from joey.core.events import RequestEnded, RetryCountdown
 from joey.core.settings import Settings
-from joey.core.task import AskKind
+from joey.core.task_types import AskKind
 from joey.engine.asks import Unattended
 from joey.engine.limits import RetryBudget
 from joey.engine.outcomes import Completed, Failed

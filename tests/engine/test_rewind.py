@@ -10,7 +10,7 @@ from joey.core.events import MessageQueued, RowDelta, TaskPaused, TaskRewound
 from joey.core.history.ui import Row
 from joey.core.models import ToolProtocol
 from joey.core.settings import Settings
-from joey.core.task import TaskState
+from joey.core.task_types import TaskState
 from joey.engine.asks import Unattended
 from joey.engine.engine import TaskOptions
 from joey.engine.outcomes import Completed

@@ -9,7 +9,7 @@ import pytest
 from joey.core.events import AskOpened, CommandOutputDelta, RowOpened, TaskCompleted
 from joey.core.history.ui import Row, UiHistory
 from joey.core.settings import Settings
-from joey.core.task import AskKind
+from joey.core.task_types import AskKind
 from joey.engine.asks import Unattended
 from joey.engine.task import Task
 from joey.testing.script import Turn, call, disconnect, say, think

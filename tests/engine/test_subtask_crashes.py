@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from joey.core.events import ToolFinished
-from joey.core.task import TaskState
+from joey.core.task_types import TaskState
 from joey.engine.asks import Unattended
 from joey.engine.engine import TaskOptions
 from joey.engine.outcomes import Completed, Failed

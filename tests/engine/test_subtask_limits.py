@@ -18,7 +18,7 @@ from joey.core.events import (
     ToolFinished,
 )
 from joey.core.settings import Limits, Settings
-from joey.core.task import AskKind, TaskState
+from joey.core.task_types import AskKind, TaskState
 from joey.engine.asks import Unattended
 from joey.engine.outcomes import Completed, Failed
 from joey.engine.task import Task

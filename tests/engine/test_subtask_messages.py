@@ -10,7 +10,7 @@ import pytest
 
 from joey.core.events import RequestStarted, TaskFailed, TaskFinished, TaskPaused
 from joey.core.settings import Limits, Settings
-from joey.core.task import AskKind
+from joey.core.task_types import AskKind
 from joey.engine.asks import Unattended
 from joey.engine.engine import TaskOptions
 from joey.engine.outcomes import Completed

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from joey.core.events import SubtaskSpawned, TaskCreated, WorktreeMerged
 from joey.core.models import ToolProtocol
-from joey.core.task import AskKind
+from joey.core.task_types import AskKind
 from joey.engine.asks import Unattended
 from joey.engine.engine import Engine, StoredTaskState, TaskOptions
 from joey.engine.outcomes import Completed

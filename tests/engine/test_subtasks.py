@@ -24,7 +24,7 @@ from joey.core.events import (
 from joey.core.models import ToolProtocol
 from joey.core.modes import SlashCommand
 from joey.core.settings import Settings
-from joey.core.task import AskKind, TaskState
+from joey.core.task_types import AskKind, TaskState
 from joey.engine.asks import Unattended
 from joey.engine.engine import TaskOptions
 from joey.engine.outcomes import Aborted, Completed

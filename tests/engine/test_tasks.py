@@ -11,7 +11,7 @@ import pytest
 from joey.core.events import AskOpened, MessageQueued, RowDelta
 from joey.core.mcp import McpResult, McpServer
 from joey.core.models import ModelInfo, ToolProtocol
-from joey.core.task import AskKind, TaskState
+from joey.core.task_types import AskKind, TaskState
 from joey.engine.asks import Unattended
 from joey.engine.engine import TaskOptions
 from joey.ports import Capabilities

@@ -7,7 +7,7 @@ import pytest
 from joey.core.messages import TextChunk
 from joey.core.models import ModelInfo, Prices
 from joey.core.settings import Limits, Settings
-from joey.core.task import AskKind
+from joey.core.task_types import AskKind
 from joey.engine.asks import Unattended
 from joey.engine.outcomes import Completed, Failed
 from joey.testing.script import Turn, call, disconnect, usage

@@ -7,7 +7,7 @@ import asyncio
 from joey.core.events import CommandOutputDelta, RowDelta, TaskFinished
 from joey.core.messages import ImageBlock
 from joey.core.settings import Settings
-from joey.core.task import Answer, AskKind, Response
+from joey.core.task_types import Answer, AskKind, Response
 from joey.engine.asks import Unattended
 from joey.engine.outcomes import Completed
 from joey.testing.script import Turn, call, fail, pause, say

@@ -11,7 +11,7 @@ import pytest
 
 from joey.errors import ArgumentError, ToolError
 from joey.execution.custom_tools import LocalCustomTools
-from joey.execution.processes import kill_marked_processes
+from joey.execution.process_termination import kill_marked_processes
 from joey.tools.custom_tool import CustomTool
 
 WEATHER = '''"""The weather of a city."""

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from joey.core.events import AskOpened
-from joey.core.task import Answer, AskKind, Response
+from joey.core.task_types import Answer, AskKind, Response
 from joey.presentation.questions import format_answer_hint, parse_answer
 from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer

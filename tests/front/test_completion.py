@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from joey.cli.command_line import build_run_parser
-from joey.cli.commands.arguments import COMMAND_PARSERS
+from joey.cli.commands.command_parsers import COMMAND_PARSERS
 from joey.cli.commands.completion import (
     FILE_METAVARS,
     FREE_TEXT_METAVARS,

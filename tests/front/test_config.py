@@ -39,7 +39,7 @@ async def test_the_list_has_every_setting_with_its_meaning_and_where_it_comes_fr
 
 
 async def test_every_key_of_settings_and_profiles_is_described() -> None:
-    from joey.config.schema import describe_profile_keys, describe_setting_keys
+    from joey.config.config_keys import describe_profile_keys, describe_setting_keys
 
     described = {**describe_setting_keys(), **describe_profile_keys()}
     assert [

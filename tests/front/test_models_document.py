@@ -5,7 +5,7 @@ from pathlib import Path
 from msgspec.structs import fields
 
 from joey.core.settings import Profile
-from joey.providers.registry import PROVIDER_SPECS
+from joey.providers.catalog import PROVIDER_SPECS
 
 TEXT = (Path(__file__).parent.parent.parent / "docs" / "models.md").read_text(encoding="utf-8")
 

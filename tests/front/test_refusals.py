@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from joey.cli.headless.refusals import describe_refusals, suggest_flags
+from joey.cli.headless.refusal_advice import describe_refusals, suggest_flags
 from joey.core.events import AskOpened
 from joey.core.settings import Settings
-from joey.core.task import AskKind
+from joey.core.task_types import AskKind
 
 
 def command(line: str, reason: str = "alwaysAllowExecute is off") -> AskOpened:

@@ -28,7 +28,7 @@ from joey.core.events import (
 )
 from joey.core.messages import ReasoningPart, TextPart
 from joey.core.permissions.policy import SandboxStatus
-from joey.core.task import Answer, AskKind, Response, parse_todos
+from joey.core.task_types import Answer, AskKind, Response, parse_todos
 from joey.presentation.tool_calls import (
     MAX_ASK_DIFF_LINES,
     CommandOutputPreview,

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from joey.cli.commands.arguments import COMMAND_PARSERS
+from joey.cli.commands.command_parsers import COMMAND_PARSERS
 from tests.front.binary import Joey, reach
 
 HELPS = [(), *((name,) for name in COMMAND_PARSERS)]
@@ -24,7 +24,7 @@ LATER = (
     *("rich", "textual", "acp", "mcp", "pydantic", "httpx2", "websockets", "starlette", "uvicorn"),
     *("tree_sitter", "pypdf", "watchfiles", "playwright", "rapidfuzz", "pathspec", "yaml"),
     *("sqlite3", "zipfile", "email", "http.client", "html", "importlib.resources"),
-    *("joey.tui", "joey.acp", "joey.server", "joey.testing", "joey.storage.roo_directory"),
+    *("joey.tui", "joey.acp", "joey.server", "joey.testing", "joey.storage.roo_task_directory"),
     *("joey.core.permissions.programs", "joey.core.json_schema"),
 )
 """What a run may need, and never before it has sent its first request."""

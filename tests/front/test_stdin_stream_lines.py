@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joey.cli.headless.stdin_protocol import InvalidLine, StdinCommand, StdinCommandParser
-from joey.core.task import Response
+from joey.core.task_types import Response
 
 START = {"command": "start", "requestId": "1", "prompt": "do it"}
 GIF = base64.b64encode(b"GIF89a").decode()

@@ -30,7 +30,7 @@ from joey.core.events import (
     UserMessage,
 )
 from joey.core.messages import CallPart, ReasoningPart, TextPart, ToolCall
-from joey.core.task import Answer, AskKind, Response
+from joey.core.task_types import Answer, AskKind, Response
 
 MCP_ROW = r'{"type":"use_mcp_tool","serverName":"s","toolName":"t","arguments":"{\"a\":1}"}'
 

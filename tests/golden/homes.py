@@ -17,11 +17,11 @@ import msgspec
 
 import joey
 from joey.cli.command_line import build_run_parser
-from joey.cli.commands.arguments import COMMAND_PARSERS
+from joey.cli.commands.command_parsers import COMMAND_PARSERS
 from joey.cli.exit_codes import ExitCode, outcome_to_exit_code
 from joey.cli.headless.stdin_protocol import CAPABILITIES, StdinCommand
+from joey.config.config_keys import ConfigKey
 from joey.config.profiles import PROFILE_KEYS
-from joey.config.schema import ConfigKey
 from joey.config.settings import DISABLEABLE_FIELDS, EXTENDABLE_FIELDS, LOWERABLE_FIELDS
 from joey.core.events import Durable, Record, Spending, TokenUsage, Transient
 from joey.core.history.ui import RequestInfo, Row
@@ -32,7 +32,7 @@ from joey.core.modes import BUILT_IN_MODES, ModePromptOverride, ToolGroup
 from joey.core.permissions.audit import AuditEntry
 from joey.core.permissions.policy import Access
 from joey.core.settings import Limits, ModelRoute, Profile, Settings, TaskSecrets
-from joey.core.task import AskKind, FollowUp, Response, TaskState
+from joey.core.task_types import AskKind, FollowUp, Response, TaskState
 from joey.core.wire.commands import COMMANDS, Done, TaskNeed, Welcome
 from joey.core.wire.events import PAYLOAD_TYPES
 from joey.core.wire.frames import AuthFrame, CommandFrame, ErrorCode, EventFrame, ResponseFrame

@@ -11,7 +11,7 @@ import msgspec
 
 from joey.app.customizations import build_hooks
 from joey.app.trust import WorkspaceTrust
-from joey.config.preferences import SettingsRuleStore
+from joey.config.config_store import SettingsRuleStore
 from joey.core.events import RowAdded, ToolFailed, ToolFinished
 from joey.core.hooks import Hook
 from joey.core.settings import Settings

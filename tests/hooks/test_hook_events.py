@@ -10,7 +10,7 @@ import pytest
 
 from joey.core.events import AskAnswered
 from joey.core.settings import Settings
-from joey.core.task import Answer, AskKind, Response
+from joey.core.task_types import Answer, AskKind, Response
 from joey.engine.asks import Unattended
 from joey.engine.outcomes import Completed
 from joey.testing.script import Turn, call, say

@@ -12,7 +12,7 @@ from joey.core.hooks import MAX_MESSAGE_CHARS, Hook, HookEvent, HookExit
 from joey.engine.asks import Unattended
 from joey.engine.outcomes import Aborted, Completed
 from joey.execution.hooks import HookEnvironment, run_hook
-from joey.execution.processes import kill_marked_processes
+from joey.execution.process_termination import kill_marked_processes
 from joey.execution.terminal import build_command_environment, find_shell
 from joey.testing.script import Turn, call
 from tests.engine.engine_harness import TIMEOUT_S, finish, wait_for_ending

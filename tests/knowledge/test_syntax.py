@@ -7,7 +7,7 @@ import warnings
 
 import pytest
 
-from joey.content.syntax import find_syntax_errors
+from joey.content.syntax_checker import find_syntax_errors
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from joey.core.mcp import McpResult, McpServer, McpStatus, McpTool
 from joey.core.messages import ImageBlock
 from joey.core.models import ToolProtocol
 from joey.core.settings import Settings
-from joey.core.task import AskKind
+from joey.core.task_types import AskKind
 from joey.engine.asks import Unattended
 from joey.ports import Capabilities
 from joey.testing.script import Turn, call, say

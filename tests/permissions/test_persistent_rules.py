@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from joey.config.preferences import SettingsRuleStore
+from joey.config.config_store import SettingsRuleStore
 from joey.core.permissions.policy import (
     Access,
     Allow,
@@ -24,7 +24,7 @@ from joey.core.permissions.policy import (
     propose_persistent_rule,
 )
 from joey.core.settings import Settings
-from joey.core.task import Answer, AskKind, Response
+from joey.core.task_types import Answer, AskKind, Response
 from joey.errors import ConfigError
 from joey.execution.bash_grammar import BashGrammar
 from joey.ports import Capabilities

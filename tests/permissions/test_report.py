@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from joey.config.preferences import SettingsRuleStore
+from joey.config.config_store import SettingsRuleStore
 from joey.core.settings import Settings
-from joey.core.task import Answer, Response
+from joey.core.task_types import Answer, Response
 from joey.engine.asks import Unattended
 from joey.execution.bash_grammar import BashGrammar
 from joey.ports import Capabilities

@@ -24,7 +24,7 @@ from joey.core.permissions.policy import (
 )
 from joey.core.rewind import get_ts
 from joey.core.settings import Settings
-from joey.core.task import Answer, AskKind, Response
+from joey.core.task_types import Answer, AskKind, Response
 from joey.engine.engine import TaskOptions
 from joey.execution.bash_grammar import BashGrammar
 from joey.testing.script import Turn, call

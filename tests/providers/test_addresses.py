@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from joey.errors import ConfigError
-from joey.providers.connection import find_proxy, parse_url
+from joey.providers.http_connection import find_proxy, parse_url
 
 
 def test_a_url_is_taken_apart() -> None:

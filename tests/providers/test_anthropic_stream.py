@@ -20,8 +20,8 @@ from joey.core.messages import (
 )
 from joey.errors import ProviderError, ProviderFailureKind
 from joey.providers.anthropic import AnthropicStreamDecoder
+from joey.providers.catalog import find_model_info
 from joey.providers.errors import ServiceInfo
-from joey.providers.registry import find_model_info
 from joey.providers.sse import SseReader
 from joey.testing import provider_streams
 from joey.testing.script import (

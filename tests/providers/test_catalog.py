@@ -6,9 +6,7 @@ from msgspec import structs
 from joey.core.models import Prices
 from joey.core.settings import Profile
 from joey.errors import ConfigError
-from joey.providers.factory import make_provider, resolve_model
-from joey.providers.http_client import HttpClient
-from joey.providers.registry import (
+from joey.providers.catalog import (
     PROVIDER_SPECS,
     ApiProtocol,
     ProviderSpec,
@@ -17,6 +15,8 @@ from joey.providers.registry import (
     find_provider_spec,
     list_model_ids,
 )
+from joey.providers.factory import make_provider, resolve_model
+from joey.providers.http_client import HttpClient
 
 
 def test_a_known_model_has_limits_abilities_and_prices() -> None:

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from joey.errors import ConfigError, ProviderError, ProviderFailureKind
-from joey.providers.connection import describe_connection_failure, parse_url
 from joey.providers.http_client import HttpClient
+from joey.providers.http_connection import describe_connection_failure, parse_url
 from tests.providers.sockets import OK_RESPONSE, Proxy, Reader, Writer, read_request, run_server
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.providers.http_reader import (
+from joey.providers.http_parser import (
     MAX_HEAD_BYTES,
     HttpEvent,
     ProtocolError,

@@ -18,7 +18,7 @@ from joey.app import sandbox as sandbox_module
 from joey.app.sandbox import build_sandbox, check_unattended_sandbox
 from joey.cli.main import main
 from joey.core.settings import Settings
-from joey.core.task import AskKind
+from joey.core.task_types import AskKind
 from joey.errors import ConfigError, ToolError
 from joey.execution.sandbox.bubblewrap import Bubblewrap
 from joey.execution.sandbox.filesystem import FilesystemLayout

@@ -153,7 +153,7 @@ from joey.core.settings import Settings
 async def main():
     folder = Path(sys.argv[1])
     held = build_sandbox(folder, folder, os.environ, Settings())
-    held.expect()
+    held.prewarm()
     await held.probe()
     while not psutil.Process().children():
         await asyncio.sleep(0.01)

@@ -17,7 +17,7 @@ import pytest
 from joey.app import make_options, open_engine
 from joey.core.events import AskOpened, Record, UserMessage
 from joey.core.models import ToolProtocol
-from joey.core.task import AskKind
+from joey.core.task_types import AskKind
 from joey.engine.asks import Unattended
 from joey.errors import StoreError
 from joey.storage.roo_import import (

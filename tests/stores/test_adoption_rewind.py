@@ -18,7 +18,7 @@ from joey.core.messages import Message, ToolResultBlock, extract_text, get_block
 from joey.core.models import ToolProtocol
 from joey.core.rewind import FoldedHistory, build_rewind_preview, get_row_say, get_ts
 from joey.ports import TaskMetadata
-from joey.storage.roo_directory import write_roo_directory
+from joey.storage.roo_task_directory import write_roo_directory
 from joey.storage.task_store import JsonFileStore
 from tests.service_rules import check_messages
 from tests.stores import roo_task_directories

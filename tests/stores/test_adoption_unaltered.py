@@ -18,7 +18,7 @@ from joey.core.rewind import get_ts
 from joey.engine.asks import Unattended
 from joey.engine.engine import Engine, TaskOptions
 from joey.ports.storage import TaskQuery
-from joey.storage.roo_directory import write_roo_directory
+from joey.storage.roo_task_directory import write_roo_directory
 from joey.storage.task_index import SqliteTaskIndex
 from joey.storage.task_store import JsonFileStore
 from joey.testing.script import Turn, call, say

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from joey.core.models import ToolProtocol
-from joey.core.task import Answer, AskKind, Response
+from joey.core.task_types import Answer, AskKind, Response
 from joey.errors import ArgumentError, ToolError
 from joey.tools.ask_followup_question import AskFollowupQuestion
 from joey.tools.base import Access, ChangeMode

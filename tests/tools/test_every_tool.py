@@ -35,9 +35,9 @@ from joey.core.messages import (
 )
 from joey.core.models import ModelInfo, ModelRequest, ToolProtocol
 from joey.core.parsing.assembler import ReplyAssembler
-from joey.core.prompts.system_sections import render_tool_catalogue
+from joey.core.prompts.configured_sections import render_tool_catalogue
 from joey.core.settings import Profile, Settings
-from joey.core.task import Answer, AskKind, Response
+from joey.core.task_types import Answer, AskKind, Response
 from joey.engine.task import Task
 from joey.errors import ArgumentError
 from joey.ports import CustomToolInfo

@@ -10,7 +10,7 @@ import pytest
 
 from joey.core.models import ToolProtocol
 from joey.core.settings import Settings
-from joey.core.task import AskKind
+from joey.core.task_types import AskKind
 from joey.errors import ArgumentError, ToolError
 from joey.execution.terminal import LocalTerminal
 from joey.ports import ToolContext

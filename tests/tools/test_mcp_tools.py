@@ -14,7 +14,7 @@ from joey.core.models import ModelInfo, ToolProtocol
 from joey.core.modes import find_mode
 from joey.core.permissions.policy import Allow, Ask, decide
 from joey.core.settings import Settings
-from joey.core.task import AskKind
+from joey.core.task_types import AskKind
 from joey.errors import ArgumentError, ToolError, ToolErrorWithReply
 from joey.ports import Capabilities, ToolContext
 from joey.tools.access_mcp_resource import AccessMcpResource

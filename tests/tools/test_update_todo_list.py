@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from joey.core.task import Todo, parse_todos
+from joey.core.task_types import Todo, parse_todos
 from joey.errors import ArgumentError
 from joey.tools.base import Access, SetTodos
 from joey.tools.update_todo_list import UpdateTodoList

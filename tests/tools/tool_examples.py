@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from joey.core.models import ToolProtocol
-from joey.core.task import AskKind
+from joey.core.task_types import AskKind
 from joey.testing.script import Call, call
 from tests.tools.tool_workspace import SHOP_SOURCE
 

@@ -11,7 +11,7 @@ import os
 import sys
 from pathlib import Path
 
-from joey.app.runtime import build_page_file_reader
+from joey.app.task_runtime_factory import build_page_file_reader
 from joey.config.customizations import CustomizationPaths, FileCustomizations
 from joey.content.browser import Chromium, find_chromium
 from joey.content.code_index import WorkspaceIndexPool
@@ -19,7 +19,7 @@ from joey.content.outlines import OutlineExtractor
 from joey.core.settings import Settings
 from joey.errors import ToolError
 from joey.execution.custom_tools import LocalCustomTools
-from joey.execution.processes import kill_marked_processes
+from joey.execution.process_termination import kill_marked_processes
 from joey.mcp.leases import HubConfig, HubPool
 from joey.ports import Capabilities, ImageGenerator, Mcp
 from joey.workspace.files import LocalFiles

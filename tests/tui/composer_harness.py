@@ -13,7 +13,7 @@ from textual.message import Message
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from joey.tui.host import CompletionItem, CompletionSource
+from joey.tui.app_services import CompletionItem, CompletionSource
 from joey.tui.widgets.completion import CompletionList
 from joey.tui.widgets.composer import Composer
 from joey.tui.widgets.draft import to_visible_text

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joey.core.mentions import find_mentions
-from joey.tui.host import CompletionItem
+from joey.tui.app_services import CompletionItem
 from joey.tui.widgets.completion import match_mentions
 from tests.tui.composer_harness import COMMANDS, open_composer
 

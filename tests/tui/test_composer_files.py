@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from joey.app import file_finder
 from joey.app.file_finder import FileFinder, PathIndex
-from joey.tui.host import CompletionItem
+from joey.tui.app_services import CompletionItem
 from joey.workspace.files import LocalFiles
 from tests.tui.composer_harness import open_composer
 

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from joey.client.images import MAX_IMAGE_BYTES
-from joey.tui.widgets import clipboard
+from joey.tui.widgets import pasted_images
 from tests.tui.composer_harness import open_composer
 
 PNG = base64.b64decode(
@@ -140,7 +140,7 @@ async def test_a_tool_that_never_answers_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(tmp_path, "pngpaste", "sleep 1000 & sleep 1000")
-    monkeypatch.setattr(clipboard, "_CLIPBOARD_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(pasted_images, "_CLIPBOARD_TIMEOUT_S", 0.2)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     async with open_composer() as user:
         await user.press("ctrl+v")

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joey.client.session import Session
-from joey.client.task_tree import follow_task_tree
+from joey.client.task_tree_events import follow_task_tree
 from joey.core.events import (
     AskOpened,
     Event,
@@ -26,7 +26,7 @@ from joey.core.events import (
 from joey.core.history.ui import Row
 from joey.core.models import ToolProtocol
 from joey.core.settings import Settings
-from joey.core.task import Answer, AskKind, Response
+from joey.core.task_types import Answer, AskKind, Response
 from joey.engine.task import Task
 from joey.presentation.text import sanitize
 from joey.testing.script import Turn, call, fail, pause, say, think

@@ -16,8 +16,8 @@ from textual.app import App, ComposeResult
 
 from joey.client.session import Session
 from joey.core.events import AskOpened
-from joey.core.task import Answer, AskKind, Response
-from joey.tui.host import CompletionItem
+from joey.core.task_types import Answer, AskKind, Response
+from joey.tui.app_services import CompletionItem
 from joey.tui.task_controller import PendingQuestion
 from joey.tui.widgets import dialog_area as front_module
 from joey.tui.widgets import question_panel

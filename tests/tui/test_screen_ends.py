@@ -12,7 +12,7 @@ import pytest
 
 from joey.testing.script import Turn, call, pause, say
 from joey.testing.server import ModelServer
-from joey.tui.widgets.status import SPINNER_FRAMES
+from joey.tui.widgets.task_status import SPINNER_FRAMES
 from tests.front.binary import LIMIT, Joey, reach
 from tests.tui.tmux import command_line, needs_tmux, screen, shell
 from tests.tui.turns import done, running, writing

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from joey.cli.screen.host import format_directory, read_git_branch, summarize_permissions
-from joey.cli.screen.shell import MAX_OUTPUT_READ_BYTES, read_stored_output, run_in_shell
+from joey.cli.screen.shell_commands import MAX_OUTPUT_READ_BYTES, read_stored_output, run_in_shell
 from joey.core.settings import Settings
 from joey.errors import UserError
 from tests.terminals.processes import open_transports

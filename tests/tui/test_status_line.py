@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from textual.app import App, ComposeResult
 
 from joey.core.events import TokenUsage
-from joey.tui.host import StatusInfo
-from joey.tui.widgets.status import (
+from joey.tui.app_services import StatusInfo
+from joey.tui.widgets.task_status import (
     RUNNING_COMMAND_ACTIVITY,
     StatusLine,
     StatusPart,

@@ -10,16 +10,16 @@ from threading import Event
 import pytest
 
 from joey.errors import CheckpointError, ToolError
-from joey.workspace import blocking_files, listing
-from joey.workspace.blocking_files import (
-    FILES_OPENED_BY_GIT,
-    FILES_OPENED_BY_RIPGREP,
-    find_blocking_file,
-)
+from joey.workspace import listing, pipes_and_devices
 from joey.workspace.checkpoints import snapshot
 from joey.workspace.files import LocalFiles
 from joey.workspace.git.repository import GitRepository
 from joey.workspace.listing import list_all_files
+from joey.workspace.pipes_and_devices import (
+    FILES_OPENED_BY_GIT,
+    FILES_OPENED_BY_RIPGREP,
+    find_blocking_file,
+)
 from joey.workspace.search import LocalSearch
 from tests.workspace.checkpoint_workspace import checkpoints_of, commit_all
 
@@ -29,7 +29,7 @@ RIPGREPS = (".gitignore", "sub/.gitignore", ".ignore", ".rgignore", ".git/info/e
 
 @pytest.fixture(autouse=True)
 def short_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocking_files, "BLOCKING_CHECK_DELAY_S", 0.1)
+    monkeypatch.setattr(pipes_and_devices, "BLOCKING_CHECK_DELAY_S", 0.1)
     monkeypatch.setattr(listing, "BLOCKING_CHECK_DELAY_S", 0.1)
 
 
@@ -111,7 +111,7 @@ def test_names_of_files_are_not_waited_for(repository: Path, name: str) -> None:
 async def test_a_program_that_takes_long_for_no_such_reason_is_left_to_it(
     repository: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(blocking_files, "BLOCKING_CHECK_DELAY_S", 0)
+    monkeypatch.setattr(pipes_and_devices, "BLOCKING_CHECK_DELAY_S", 0)
     os.mkfifo(repository / "pipe")
     (repository / "sub" / ".gitignore").symlink_to("/dev/null")
     files = LocalFiles(repository)

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from joey.app.runtime import build_page_file_reader
+from joey.app.task_runtime_factory import build_page_file_reader
 from joey.content.outlines import OutlineExtractor
 from joey.core.permissions.policy import Allow, decide
 from joey.core.settings import Settings

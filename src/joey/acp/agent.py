@@ -62,7 +62,8 @@ from pydantic import BaseModel, ValidationError
 from joey import __version__
 from joey.acp.editor import Editor, to_json_dict
 from joey.acp.errors import AUTH_REQUIRED, to_request_error
-from joey.acp.jsonrpc import JsonRpcTransport
+from joey.acp.jsonrpc_transport import JsonRpcTransport
+from joey.acp.output_terminals import EditorTerminalViews
 from joey.acp.session import (
     INVALID_PARAMS,
     AcpServices,
@@ -70,7 +71,6 @@ from joey.acp.session import (
     EditorMcpServer,
     to_mcp_config_entries,
 )
-from joey.acp.terminals import EditorTerminalViews
 from joey.client.engine_reexports import Engine, generate_task_id
 from joey.errors import UserError
 from joey.presentation.text import to_one_line

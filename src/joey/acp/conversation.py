@@ -24,6 +24,7 @@ from acp.schema import (
 
 from joey.acp.editor import Editor, SessionUpdate
 from joey.acp.errors import resolve_stop_reason
+from joey.acp.output_terminals import CommandTerminals, EditorTerminalViews
 from joey.acp.permissions import (
     TURN_ENDING_ASKS,
     build_permission_options,
@@ -31,11 +32,10 @@ from joey.acp.permissions import (
     parse_permission_response,
     parse_prompt_answer,
 )
-from joey.acp.terminals import CommandTerminals, EditorTerminalViews
 from joey.acp.updates import UpdateEncoder
 from joey.client.engine_reexports import Engine, Subscription, Task, TaskOptions
 from joey.client.session import Session
-from joey.client.task_tree import follow_task_tree
+from joey.client.task_tree_events import follow_task_tree
 from joey.core.events import (
     AskAnswered,
     AskOpened,
@@ -49,7 +49,7 @@ from joey.core.events import (
     UsageChanged,
 )
 from joey.core.history.branch import find_live_branch
-from joey.core.task import APPROVAL_ASKS, Answer, AskKind, Response
+from joey.core.task_types import APPROVAL_ASKS, Answer, AskKind, Response
 from joey.errors import CondenseError
 from joey.presentation.text import sanitize, to_one_line
 

@@ -22,7 +22,7 @@ from acp.schema import (
 
 from joey.acp.tool_calls import ToolCallView, build_text_content
 from joey.core.events import AskOpened
-from joey.core.task import APPROVAL_ASKS, Answer, AnsweredBy, AskKind, Response
+from joey.core.task_types import APPROVAL_ASKS, Answer, AnsweredBy, AskKind, Response
 from joey.presentation.questions import describe_ask_reason, describe_confinement, parse_answer
 from joey.presentation.text import to_one_line
 

@@ -36,9 +36,9 @@ from msgspec import Struct, structs
 
 from joey.acp.conversation import Conversation
 from joey.acp.editor import Editor, EditorFiles
+from joey.acp.output_terminals import EditorTerminalViews
 from joey.acp.permissions import AutoAnswerPolicy
 from joey.acp.prompts import PromptBlock, parse_prompt
-from joey.acp.terminals import EditorTerminalViews
 from joey.client.engine_reexports import Engine, ResolvedTaskOptions, Task, TaskOptions
 from joey.core.events import ModeSwitched
 from joey.core.modes import Mode, choose_fallback_mode

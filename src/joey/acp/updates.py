@@ -64,7 +64,7 @@ from joey.core.events import (
     UserMessage,
 )
 from joey.core.messages import CallPart, ReasoningPart, TextPart
-from joey.core.task import APPROVAL_ASKS, AskKind, RowKind, Todo
+from joey.core.task_types import APPROVAL_ASKS, AskKind, RowKind, Todo
 from joey.presentation.phrases import (
     describe_condense,
     describe_error,

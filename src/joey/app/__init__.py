@@ -9,20 +9,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from joey.app.application import Application
     from joey.app.customizations import open_customizations
-    from joey.app.engine import open_engine, open_store, open_task_index
+    from joey.app.engine_factory import open_engine, open_store, open_task_index
     from joey.app.options import make_options
-    from joey.app.service import Application
     from joey.config.home import resolve_joey_home
 
 _EXPORT_MODULES = {
-    "Application": "joey.app.service",
+    "Application": "joey.app.application",
     "resolve_joey_home": "joey.config.home",
     "make_options": "joey.app.options",
     "open_customizations": "joey.app.customizations",
-    "open_engine": "joey.app.engine",
-    "open_store": "joey.app.engine",
-    "open_task_index": "joey.app.engine",
+    "open_engine": "joey.app.engine_factory",
+    "open_store": "joey.app.engine_factory",
+    "open_task_index": "joey.app.engine_factory",
 }
 
 __all__ = [

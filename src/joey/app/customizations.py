@@ -28,7 +28,7 @@ from joey.core.settings import Settings
 from joey.core.suggest import find_closest_name
 from joey.errors import ConfigError, ToolError
 from joey.execution.hooks import HookEnvironment, LocalHooks
-from joey.execution.processes import MARKER_VARIABLE, kill_marked_processes
+from joey.execution.process_termination import MARKER_VARIABLE, kill_marked_processes
 from joey.execution.terminal import build_command_environment, find_shell
 from joey.ports import ProjectHooks
 from joey.ports.extensions import TrustItem

@@ -10,13 +10,13 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from joey.app.engine import resolve_worktrees_directory
+from joey.app.engine_factory import resolve_worktrees_directory
 from joey.config.home import resolve_joey_home
 from joey.config.profiles import PROFILES_FILE, load_profiles
 from joey.config.settings import SETTINGS_FILE
 from joey.content.browser import find_chromium
 from joey.errors import UserError
-from joey.providers.registry import PROVIDER_SPECS
+from joey.providers.catalog import PROVIDER_SPECS
 from joey.storage.store_health import StoreHealth, check_store, clean_up_store
 from joey.storage.task_directory import INDEX_FILE, normalize_task_id
 from joey.storage.task_list import list_task_ids

@@ -26,7 +26,7 @@ from joey.config.profiles import (
 from joey.core.redaction import strip_url_credentials
 from joey.core.settings import ModelRoute, Profile, TaskSecrets
 from joey.errors import ConfigError, UntrustedAddressError
-from joey.providers.registry import PROVIDER_SPECS, find_provider_spec
+from joey.providers.catalog import PROVIDER_SPECS, find_provider_spec
 
 _TUNING_FIELDS = {
     field.name: field.encode_name

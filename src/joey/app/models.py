@@ -24,9 +24,7 @@ from joey.core.models import ModelInfo
 from joey.core.settings import Profile
 from joey.errors import ConfigError, ProviderError, ProviderFailureKind, UserError
 from joey.providers.anthropic import build_headers, should_use_legacy_api
-from joey.providers.connection import HttpAddress, HttpConnection, connect, find_proxy, parse_url
-from joey.providers.http_reader import ProtocolError, ResponseEnd, ResponseHead, ResponseReader
-from joey.providers.registry import (
+from joey.providers.catalog import (
     PROVIDER_SPECS,
     ApiProtocol,
     ProviderSpec,
@@ -35,6 +33,14 @@ from joey.providers.registry import (
     find_provider_spec,
     list_model_ids,
 )
+from joey.providers.http_connection import (
+    HttpAddress,
+    HttpConnection,
+    connect,
+    find_proxy,
+    parse_url,
+)
+from joey.providers.http_parser import ProtocolError, ResponseEnd, ResponseHead, ResponseReader
 
 REQUEST_TIMEOUT_S = 3.0
 HTTP_NOT_FOUND = 404

@@ -25,8 +25,8 @@ from joey.app.model_choice import (
     choose_resumed_model,
     choose_user_model,
 )
+from joey.config.config_store import ConfigStore
 from joey.config.home import resolve_joey_home, resolve_user_home
-from joey.config.preferences import ConfigStore
 from joey.config.profiles import (
     Profiles,
     convert_client_fields,
@@ -48,8 +48,8 @@ from joey.engine.asks import AnswerPolicy
 from joey.engine.engine import ResolvedTaskOptions, StoredTaskState, TaskOptions
 from joey.errors import ConfigError, WorkspaceError
 from joey.ports import TaskMetadata
+from joey.providers.catalog import find_provider_spec
 from joey.providers.factory import resolve_model
-from joey.providers.registry import find_provider_spec
 from joey.storage.task_store import TaskSecretFiles
 from joey.workspace.files import LocalFiles
 

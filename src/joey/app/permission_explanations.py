@@ -17,7 +17,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType, field, structs
 
 from joey.app.customizations import apply_project_restrictions, load_modes
-from joey.app.engine import open_store
+from joey.app.engine_factory import open_store
 from joey.app.options import apply_permission_flags, resolve_added_directories, resolve_workspace
 from joey.app.sandbox import build_boundary, build_sandbox
 from joey.config.home import resolve_joey_home

@@ -13,8 +13,9 @@ from typing import Any
 from msgspec import Struct, structs
 
 from joey.app.models import LocalServer
+from joey.config.config_keys import ConfigKey, describe_profile_keys, find_key, parse_value
+from joey.config.config_store import ConfigStore
 from joey.config.home import resolve_joey_home
-from joey.config.preferences import ConfigStore
 from joey.config.profiles import (
     DEFAULT_PROFILE_NAME,
     PROFILES_FILE,
@@ -25,11 +26,10 @@ from joey.config.profiles import (
     get_api_key_field_name,
     load_profiles,
 )
-from joey.config.schema import ConfigKey, describe_profile_keys, find_key, parse_value
 from joey.core.redaction import remove_secrets
 from joey.core.settings import Profile
 from joey.errors import ConfigError, NoModelError
-from joey.providers.registry import PROVIDER_SPECS, ProviderSpec, find_provider_spec
+from joey.providers.catalog import PROVIDER_SPECS, ProviderSpec, find_provider_spec
 
 API_KEY_FIELD = "apiKey"
 _UNMASKED_KEY_CHARS = 4

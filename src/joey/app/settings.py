@@ -12,6 +12,14 @@ import msgspec
 from msgspec import Struct
 
 from joey.app.customizations import build_config_scopes
+from joey.config.config_keys import (
+    ConfigKey,
+    check_value,
+    describe_setting_keys,
+    find_key,
+    parse_value,
+)
+from joey.config.config_store import ConfigStore
 from joey.config.home import resolve_joey_home
 from joey.config.json_documents import (
     convert_document,
@@ -20,8 +28,6 @@ from joey.config.json_documents import (
     write_document,
     write_text,
 )
-from joey.config.preferences import ConfigStore
-from joey.config.schema import ConfigKey, check_value, describe_setting_keys, find_key, parse_value
 from joey.config.settings import (
     PROJECT_SETTINGS_FILE,
     SETTINGS_FILE,

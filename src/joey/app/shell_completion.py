@@ -58,7 +58,7 @@ def list_profiles(env: Mapping[str, str]) -> list[Candidate]:
 
 
 def list_providers() -> list[Candidate]:
-    from joey.providers.registry import PROVIDER_SPECS
+    from joey.providers.catalog import PROVIDER_SPECS
 
     return [
         (kind.name, "on this machine" if kind.is_local else kind.preferred_key_variable or "")
@@ -69,7 +69,7 @@ def list_providers() -> list[Candidate]:
 def list_models(env: Mapping[str, str], provider: str | None) -> list[Candidate]:
     """Of the provider that is named, or else would be used; of a local one what it offers now."""
     from joey.config.profiles import choose_profile, load_profiles
-    from joey.providers.registry import PROVIDER_SPECS, find_provider_spec, list_model_ids
+    from joey.providers.catalog import PROVIDER_SPECS, find_provider_spec, list_model_ids
 
     if provider is None:
         known = load_profiles(resolve_joey_home(env))
@@ -100,13 +100,13 @@ def list_mcp_servers(env: Mapping[str, str], workspace: Path) -> list[Candidate]
 
 
 def list_setting_names() -> list[Candidate]:
-    from joey.config.schema import describe_setting_keys
+    from joey.config.config_keys import describe_setting_keys
 
     return [(name, key.description) for name, key in describe_setting_keys().items()]
 
 
 def list_profile_keys() -> list[Candidate]:
-    from joey.config.schema import describe_profile_keys
+    from joey.config.config_keys import describe_profile_keys
 
     return [(name, key.description) for name, key in describe_profile_keys().items()]
 
@@ -115,7 +115,7 @@ def list_setting_values(
     name: str, given: int, env: Mapping[str, str], workspace: Path
 ) -> list[Candidate]:
     """What a setting can be, where that is a choice; `given` values stand there already."""
-    from joey.config.schema import describe_setting_keys, find_key
+    from joey.config.config_keys import describe_setting_keys, find_key
 
     key = describe_setting_keys()[find_key(name, describe_setting_keys())]
     if given and not key.is_list:
@@ -128,7 +128,7 @@ def list_setting_values(
 
 
 def list_profile_values(name: str, env: Mapping[str, str]) -> list[Candidate]:
-    from joey.config.schema import describe_profile_keys, find_key
+    from joey.config.config_keys import describe_profile_keys, find_key
 
     key = describe_profile_keys()[find_key(name, describe_profile_keys(), "key of a profile")]
     if key.name == "provider":

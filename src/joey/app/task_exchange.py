@@ -8,7 +8,6 @@ from pathlib import Path
 
 from joey.config.home import resolve_joey_home
 from joey.errors import StoreError
-from joey.storage.roo_directory import write_roo_directory
 from joey.storage.roo_import import (
     ForeignTask,
     ImportCandidate,
@@ -19,6 +18,7 @@ from joey.storage.roo_import import (
     inspect_task,
     is_caused_by_full_disk,
 )
+from joey.storage.roo_task_directory import write_roo_directory
 from joey.storage.task_store import JsonFileStore
 
 __all__ = [

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from joey import __version__
 from joey.cli.arguments import CliArgumentParser, parse_count, parse_dollars, parse_duration
-from joey.cli.commands.arguments import COMMAND_PARSERS
+from joey.cli.commands.command_parsers import COMMAND_PARSERS
 from joey.cli.exit_codes import UsageError
 from joey.core.suggest import find_closest_name
 from joey.core.text import compile_regex

@@ -27,7 +27,7 @@ def configure_logging(*, debug: bool) -> None:
 def redact(text: str) -> str:
     """The text without the keys that are in use."""
     # What has not been loaded has met none, and would take its time.
-    redaction = sys.modules.get("joey.app.redaction")
+    redaction = sys.modules.get("joey.app.known_secrets")
     known: KnownSecrets = KnownSecrets() if redaction is None else redaction.KNOWN_SECRETS
     known.add_environment_secrets(os.environ)
     return known.redact(text)

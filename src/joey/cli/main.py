@@ -98,7 +98,7 @@ def _run_interactive(arguments: argparse.Namespace) -> ExitCode:
         from joey.cli.repl.repl import run_repl
 
         return run_repl(arguments)
-    from joey.cli.screen.screen import run_screen
+    from joey.cli.screen.launcher import run_screen
 
     return run_screen(arguments)
 

@@ -20,7 +20,7 @@ from joey.core.events import Record
 from joey.core.history.branch import find_live_branch
 from joey.core.history.ui import UiHistory
 from joey.core.rewind import RewindPreview
-from joey.core.task import IDLE_STATES, AskKind, RowKind, TaskState
+from joey.core.task_types import IDLE_STATES, AskKind, RowKind, TaskState
 from joey.errors import TaskNotFoundError
 from joey.ports import Store, TaskMetadata
 from joey.ports.storage import FoundTask, TaskIndex

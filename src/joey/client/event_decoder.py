@@ -60,7 +60,7 @@ from joey.core.events import (
 from joey.core.history.ui import REPLY_ROW_KINDS, RequestInfo
 from joey.core.messages import ReasoningPart, TextPart, Usage
 from joey.core.models import ToolProtocol
-from joey.core.task import Answer, AskKind, Response, RowKind, Todo
+from joey.core.task_types import Answer, AskKind, Response, RowKind, Todo
 from joey.core.wire.frames import EventFrame
 
 RowData = Mapping[str, Any]

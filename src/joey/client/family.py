@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 
 from joey.client.session import Session
-from joey.client.task_tree import TaskTreeEvent, follow_task_tree
+from joey.client.task_tree_events import TaskTreeEvent, follow_task_tree
 from joey.core.events import Event
 
 

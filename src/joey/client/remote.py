@@ -35,7 +35,7 @@ from joey.client.session import Session
 from joey.core.events import AskOpened, Event, TokenUsage
 from joey.core.rewind import RewindPreview
 from joey.core.settings import Limits
-from joey.core.task import IDLE_STATES, Answer, Response
+from joey.core.task_types import IDLE_STATES, Answer, Response
 from joey.core.wire.commands import TaskInfo, decode_response_data
 from joey.core.wire.frames import EventFrame
 

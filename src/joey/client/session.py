@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from joey.core.events import AskOpened, Event, TokenUsage
 from joey.core.history.ui import Row
 from joey.core.rewind import RewindPreview
-from joey.core.task import Answer
+from joey.core.task_types import Answer
 
 
 class Session(Protocol):

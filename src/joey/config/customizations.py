@@ -37,7 +37,7 @@ from joey.config.untrusted_files import (
     UntrustedFileReader,
     YamlError,
     find_nested_scopes,
-    find_scopes,
+    locate_config_directories,
     parse_yaml,
 )
 from joey.core.modes import Instructions, Mode, Skill, SlashCommand, merge_modes
@@ -147,7 +147,7 @@ def _load_usable_modes(
 
 
 def resolve_scopes(paths: CustomizationPaths) -> ConfigScopes:
-    return find_scopes(
+    return locate_config_directories(
         workspace=paths.workspace,
         joey_home=paths.joey_home,
         user_home=paths.user_home,

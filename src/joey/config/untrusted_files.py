@@ -305,7 +305,7 @@ class ConfigScopes(Struct, frozen=True):
         return (self.user,) if self.project is None else (self.user, self.project)
 
 
-def find_scopes(
+def locate_config_directories(
     *, workspace: Path, joey_home: Path, user_home: Path, is_hidden: Callable[[Path], bool]
 ) -> ConfigScopes:
     """`workspace` is a real path; `joey_home` is the user's `.roo`, `user_home` the folder it is

@@ -395,7 +395,7 @@ class EmbeddingIndex:
         self._embedder = embedder
         self._directory = directory
         self._blocking_index = work
-        self._has_replaced_vectors = False
+        self._has_switched_embedding_model = False
         """Vectors of another model were thrown away once. Two processes with different models
         must not go on doing that to each other."""
         self._last_error = ""
@@ -446,9 +446,9 @@ class EmbeddingIndex:
         _, _, kept = await asyncio.to_thread(self._blocking_index.get_vector_coverage)
         if kept == model:
             return
-        if self._has_replaced_vectors:
+        if self._has_switched_embedding_model:
             raise UserError("another process keeps vectors of another model.")
-        self._has_replaced_vectors = True
+        self._has_switched_embedding_model = True
         await asyncio.to_thread(self._blocking_index.switch_embedding_model, model)
 
     async def _embed_passages(self) -> None:

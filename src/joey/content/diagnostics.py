@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 
 from msgspec import Struct
 
-from joey.content.syntax import can_parse, find_syntax_errors
+from joey.content.syntax_checker import can_parse, find_syntax_errors
 from joey.core.diagnostics import Diagnostic, parse_checker_output
 from joey.core.settings import Settings
 from joey.errors import ConfigError, ToolError

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from joey.content.ooxml import OoxmlEventKind, OoxmlPackage, iter_xml_events
+from joey.content.ooxml_package import OoxmlEventKind, OoxmlPackage, iter_xml_events
 
 _DOCUMENT_PATH = "word/document.xml"
 _ELEMENT_CHARACTERS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}

@@ -12,7 +12,7 @@ from posixpath import join, normpath
 
 from msgspec import Struct
 
-from joey.content.ooxml import OoxmlEventKind, OoxmlPackage, iter_xml_events
+from joey.content.ooxml_package import OoxmlEventKind, OoxmlPackage, iter_xml_events
 from joey.errors import ToolError
 
 MAX_ROWS = 50_000

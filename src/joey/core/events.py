@@ -25,7 +25,7 @@ from joey.core.messages import Message, Part, TextBlock, Usage, UserBlock
 from joey.core.models import ToolProtocol
 from joey.core.permissions.policy import SandboxStatus
 from joey.core.settings import Limits, ModelRoute
-from joey.core.task import Answer, AskKind, CancelReason, Todo
+from joey.core.task_types import Answer, AskKind, CancelReason, Todo
 
 
 class EventBase(Struct, frozen=True, omit_defaults=True, tag_field="event", kw_only=True):

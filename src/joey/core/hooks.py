@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from joey.core.task import HOOK_NAME_PREFIX
+from joey.core.task_types import HOOK_NAME_PREFIX
 from joey.core.terminal_text import render_terminal_output
 
 BLOCK_EXIT_CODE = 2

@@ -21,7 +21,7 @@ from joey.core.file_state import FileChange, LeftFile
 from joey.core.history.api import ApiHistory
 from joey.core.history.state import TaskProjection
 from joey.core.history.ui import Row, UiHistory
-from joey.core.task import AskKind, RowKind, Todo
+from joey.core.task_types import AskKind, RowKind, Todo
 
 COMMAND_TOOL_NAME = "execute_command"
 

@@ -32,7 +32,7 @@ from joey.core.permissions.policy import (
 )
 from joey.core.prompts import messages_to_model
 from joey.core.settings import Settings
-from joey.core.task import Answer, AskKind, Response, RowKind, get_first_suggestion
+from joey.core.task_types import Answer, AskKind, Response, RowKind, get_first_suggestion
 from joey.engine.asks import TimeoutAnswer, publish_feedback
 from joey.engine.environment import has_background_command
 from joey.engine.hooks import check_hook_refusal

@@ -18,7 +18,7 @@ from joey.core.events import AskAnswered, AskOpened, AskWithdrawn, Event, UserMe
 from joey.core.history.api import COMPLETION_TOOL_NAME
 from joey.core.messages import TextBlock, UserBlock, build_image_block
 from joey.core.prompts import messages_to_model
-from joey.core.task import Answer, AnsweredBy, AskKind, Response, get_first_suggestion
+from joey.core.task_types import Answer, AnsweredBy, AskKind, Response, get_first_suggestion
 
 if TYPE_CHECKING:
     from joey.engine.task import Task

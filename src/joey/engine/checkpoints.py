@@ -36,7 +36,7 @@ from joey.core.file_state import FileChange
 from joey.core.modes import ToolGroup
 from joey.core.permissions.policy import Access, Claim
 from joey.core.rewind import RewindPreview, build_rewind_preview
-from joey.core.task import RowKind
+from joey.core.task_types import RowKind
 from joey.errors import CheckpointError, ToolError, UserError
 from joey.ports import Checkpoints
 

@@ -15,7 +15,7 @@ from joey.core.history.api import COMPLETION_TOOL_NAME
 from joey.core.messages import TextBlock, TextPart, ToolCall
 from joey.core.permissions.policy import Access, Allow, Ask, Claim, Deny, decide
 from joey.core.prompts import messages_to_model
-from joey.core.task import Answer, AskKind, RowKind
+from joey.core.task_types import Answer, AskKind, RowKind
 from joey.engine.asks import publish_feedback
 from joey.engine.hooks import run_completion_hooks
 from joey.engine.limits import FailureCounter

@@ -46,7 +46,7 @@ from joey.core.messages import (
     extract_text,
 )
 from joey.core.models import ModelRequest
-from joey.core.task import IDLE_STATES, CancelReason, RowKind
+from joey.core.task_types import IDLE_STATES, CancelReason, RowKind
 from joey.engine.limits import RetryBudget, wait_with_countdown
 from joey.engine.runtime import build_system_prompt_and_tools
 from joey.errors import CondenseError, ProviderError, ProviderFailureKind, StoreError, ToolError

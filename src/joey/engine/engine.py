@@ -43,7 +43,7 @@ from joey.core.modes import choose_fallback_mode
 from joey.core.path_access import FileScope
 from joey.core.settings import Limits, ModelRoute, Profile, Settings, TaskSecrets
 from joey.core.structured_output import JsonSchema
-from joey.core.task import TaskState
+from joey.core.task_types import TaskState
 from joey.engine.approval import TaskGrants
 from joey.engine.asks import AnswerPolicy
 from joey.engine.checkpoints import resume_interrupted_restore

@@ -19,7 +19,7 @@ from joey.core.history.api import COMPLETION_TOOL_NAME
 from joey.core.hooks import HookEvent, HookInput, HookReport, truncate_result
 from joey.core.messages import ToolCall
 from joey.core.prompts import messages_to_model
-from joey.core.task import APPROVAL_ASKS, Answer, Response, RowKind
+from joey.core.task_types import APPROVAL_ASKS, Answer, Response, RowKind
 from joey.engine.outcomes import ApprovedCall, RowCall
 from joey.errors import DeniedError, ToolError, ToolErrorWithReply
 from joey.tools.base import CompleteTask, Outcome, StartSubtask

@@ -33,7 +33,7 @@ from joey.core.history.state import TaskProjection
 from joey.core.history.usage_ledger import UsageLedger
 from joey.core.messages import UserBlock
 from joey.core.settings import Limits, Settings
-from joey.core.task import AskKind, RowKind
+from joey.core.task_types import AskKind, RowKind
 from joey.engine.asks import build_feedback_blocks, publish_feedback
 from joey.engine.outcomes import Failed, RunStopped
 from joey.errors import UNREACHABLE_CODE, FailureCode, ProviderError, ProviderFailureKind

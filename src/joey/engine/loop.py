@@ -26,7 +26,7 @@ from joey.core.events import RequestStarted, RowPart, UserMessage
 from joey.core.messages import CallPart, TextBlock, UserBlock, build_image_block
 from joey.core.models import ModelRequest
 from joey.core.prompts import messages_to_model
-from joey.core.task import AskKind, Response
+from joey.core.task_types import AskKind, Response
 from joey.engine.asks import publish_feedback
 from joey.engine.completion import close_completion_call, process_plain_reply
 from joey.engine.environment import describe_environment

@@ -27,7 +27,7 @@ from joey.core.models import ToolProtocol
 from joey.core.modes import SlashCommand, find_mode, grants_more_than
 from joey.core.permissions.policy import Access, Allow, Claim, decide
 from joey.core.prompts import messages_to_model
-from joey.core.task import RowKind
+from joey.core.task_types import RowKind
 from joey.engine.runtime import build_tool_context
 from joey.errors import ToolError
 from joey.ports import Repository, ResolvedPath, ToolContext

@@ -12,7 +12,7 @@ from msgspec import Struct
 from joey.core.history.state import TaskProjection
 from joey.core.messages import ToolCall, UserBlock
 from joey.core.permissions.policy import BoundarySetting
-from joey.core.task import Answer, TaskState
+from joey.core.task_types import Answer, TaskState
 from joey.errors import JoeyError, ToolError
 from joey.ports import ToolContext
 from joey.tools.base import PreparedToolCall, Tool

@@ -16,7 +16,7 @@ from joey.core.events import ModeSwitched, RowAdded, UserMessage
 from joey.core.messages import TextBlock, UserBlock, build_image_block
 from joey.core.modes import choose_fallback_mode, find_mode
 from joey.core.prompts import messages_to_model
-from joey.core.task import AskKind, Response, RowKind
+from joey.core.task_types import AskKind, Response, RowKind
 from joey.engine.asks import build_feedback_blocks, publish_feedback
 from joey.engine.completion import close_completion_call
 from joey.engine.hooks import reload_hooks

@@ -26,7 +26,7 @@ from joey.core.modes import BUILT_IN_MODES, Instructions, Mode, ToolGroup
 from joey.core.path_access import FileScope
 from joey.core.prompts.system import ToolDoc, build_system_prompt
 from joey.core.settings import Limits, ModelRoute, Settings
-from joey.core.task import RowKind
+from joey.core.task_types import RowKind
 from joey.errors import UserError
 from joey.ports import (
     Capabilities,

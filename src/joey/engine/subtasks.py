@@ -48,7 +48,7 @@ from joey.core.history.state import TaskProjection
 from joey.core.permissions.policy import BoundarySetting
 from joey.core.prompts import messages_to_model
 from joey.core.prompts.messages_to_model import render_merge_report, render_merge_warning
-from joey.core.task import RowKind, TaskState
+from joey.core.task_types import RowKind, TaskState
 from joey.engine.outcomes import Completed, Failed, RowCall, RunStopped
 from joey.engine.run_start import RunStart
 from joey.engine.runtime import generate_task_id

@@ -33,7 +33,7 @@ from joey.core.messages import Message, replace_lone_surrogates
 from joey.core.modes import Mode, choose_fallback_mode, find_mode
 from joey.core.rewind import RewindPreview
 from joey.core.settings import Limits, Settings
-from joey.core.task import IDLE_STATES, Answer, AskKind, Response, TaskState
+from joey.core.task_types import IDLE_STATES, Answer, AskKind, Response, TaskState
 from joey.engine import loop, outcomes
 from joey.engine import rewind as rewinding
 from joey.engine.approval import TaskGrants

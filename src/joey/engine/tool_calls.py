@@ -32,7 +32,7 @@ from joey.core.history.ui import Row
 from joey.core.messages import ToolCall
 from joey.core.models import ToolProtocol
 from joey.core.prompts import messages_to_model
-from joey.core.task import Answer, RowKind
+from joey.core.task_types import Answer, RowKind
 from joey.engine.approval import authorize_call
 from joey.engine.checkpoints import ReplyCheckpointSaver
 from joey.engine.completion import DEFAULT_REJECTION_FEEDBACK, close_completion_call, present_result

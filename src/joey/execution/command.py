@@ -23,7 +23,7 @@ from typing import BinaryIO
 from msgspec import structs
 
 from joey.core.terminal_text import count_incomplete_utf8_bytes, render_terminal_output
-from joey.execution.processes import (
+from joey.execution.process_termination import (
     find_processes,
     process_group_exists,
     send_signal,

@@ -19,7 +19,7 @@ from joey.core.redaction import has_secret_name
 from joey.core.text import compile_regex
 from joey.errors import ToolError
 from joey.execution.command import LocalCommand
-from joey.execution.processes import MARKER_VARIABLE, find_processes, terminate_processes
+from joey.execution.process_termination import MARKER_VARIABLE, find_processes, terminate_processes
 from joey.ports import ConfinedProcess, RunningCommand, Sandbox, SandboxReport, Terminal
 from joey.system.subprocess import await_start_despite_cancel
 

@@ -44,7 +44,7 @@ from joey.ports.extensions import (
 )
 from joey.ports.model import Embedder, ImageGenerator, Provider
 from joey.ports.storage import Store, TaskLog, TaskMetadata
-from joey.ports.tools import Capabilities, ToolContext
+from joey.ports.tool_context import Capabilities, ToolContext
 from joey.ports.workspace import (
     Boundary,
     Checkpoints,

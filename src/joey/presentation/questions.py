@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from joey.core.events import AskOpened
 from joey.core.permissions.policy import SandboxStatus
-from joey.core.task import APPROVAL_ASKS, Answer, AskKind, Response
+from joey.core.task_types import APPROVAL_ASKS, Answer, AskKind, Response
 from joey.presentation.text import sanitize
 
 _YES_ANSWERS = frozenset({"y", "yes"})

@@ -37,12 +37,12 @@ from joey.core.models import ModelInfo, ModelRequest, ToolSpec
 from joey.core.settings import ModelRoute, Profile
 from joey.ports import Provider
 from joey.providers import errors
+from joey.providers.catalog import build_endpoint_url, find_provider_spec
 from joey.providers.conversation_encoder import IncrementalConversationEncoder
 from joey.providers.errors import ServiceInfo, build_service_info
 from joey.providers.http_client import HttpClient
-from joey.providers.registry import build_endpoint_url, find_provider_spec
 from joey.providers.sse import ServerSentEvent
-from joey.providers.transport import SseTransport
+from joey.providers.sse_transport import SseTransport
 
 API_VERSION = "2026-10-21"
 LEGACY_API_VERSION = "2023-06-01"

@@ -12,9 +12,9 @@ from joey.core.settings import Profile
 from joey.errors import UNREACHABLE_CODE, ConfigError, ProviderError, ProviderFailureKind
 from joey.ports import Embedder
 from joey.providers import errors
+from joey.providers.catalog import ApiProtocol, build_endpoint_url, find_provider_spec
 from joey.providers.errors import build_service_info
 from joey.providers.http_client import HttpClient
-from joey.providers.registry import ApiProtocol, build_endpoint_url, find_provider_spec
 
 MAX_BATCH_TEXTS = 64
 MAX_BATCH_CHARS = 100_000

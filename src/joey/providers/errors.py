@@ -19,8 +19,8 @@ from joey.core.redaction import redact_secrets, remove_secrets
 from joey.core.settings import ModelRoute, Profile
 from joey.core.text import compile_regex
 from joey.errors import ProviderError, ProviderFailureKind
-from joey.providers.connection import parse_url
-from joey.providers.registry import find_provider_spec
+from joey.providers.catalog import find_provider_spec
+from joey.providers.http_connection import parse_url
 
 MAX_ERROR_BODY_BYTES = 64 * 1024
 JSON_DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)

@@ -14,8 +14,8 @@ from joey.core.models import ModelInfo
 from joey.core.settings import ModelRoute, Profile
 from joey.errors import ConfigError
 from joey.ports import Provider
+from joey.providers.catalog import ApiProtocol, find_model_info, find_provider_spec
 from joey.providers.http_client import HttpClient
-from joey.providers.registry import ApiProtocol, find_model_info, find_provider_spec
 
 _MAX_OUTPUT_SHARE = 0.2
 """Of the window, at most, for one answer: the rest belongs to the conversation."""

@@ -15,8 +15,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from joey.errors import ConfigError, ProviderError, ProviderFailureKind
-from joey.providers.connection import HttpAddress, HttpConnection, connect, find_proxy, parse_url
-from joey.providers.http_reader import (
+from joey.providers.http_connection import (
+    HttpAddress,
+    HttpConnection,
+    connect,
+    find_proxy,
+    parse_url,
+)
+from joey.providers.http_parser import (
     ProtocolError,
     ResponseEnd,
     ResponseHead,

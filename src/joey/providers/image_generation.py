@@ -10,9 +10,9 @@ from joey.core.settings import Profile
 from joey.errors import ProviderError, ToolError
 from joey.ports import ImageGenerator
 from joey.providers import errors
+from joey.providers.catalog import build_endpoint_url, find_provider_spec
 from joey.providers.errors import build_service_info
 from joey.providers.http_client import HttpClient
-from joey.providers.registry import build_endpoint_url, find_provider_spec
 
 _MAX_RESPONSE_BYTES = 64 * 1024 * 1024
 _CHAT_PATH = "/chat/completions"

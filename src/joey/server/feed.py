@@ -25,7 +25,7 @@ from websockets.frames import Frame, Opcode
 
 from joey.core.events import TRANSIENT_EVENTS, RetryCountdown
 from joey.core.history.ui import RowChange
-from joey.core.wire.encoder import FrameEncoder, ReplayNormalizer, get_payload_row_ts
+from joey.core.wire.event_encoder import FrameEncoder, ReplayNormalizer, get_payload_row_ts
 from joey.core.wire.events import MessagePayload, ResyncPayload
 from joey.core.wire.frames import EventFrame, ResponseFrame, encode_frame
 from joey.engine.bus import NumberedEvent

@@ -24,9 +24,9 @@ from msgspec import Struct
 from joey.core.models import ModelInfo
 from joey.core.modes import Mode, SlashCommand
 from joey.core.settings import Limits, Profile, TaskSecrets
-from joey.core.task import IDLE_STATES
+from joey.core.task_types import IDLE_STATES
 from joey.core.wire.commands import COMMANDS
-from joey.core.wire.encoder import build_created_payload, encode_records
+from joey.core.wire.event_encoder import build_created_payload, encode_records
 from joey.core.wire.frames import (
     ErrorCode,
     EventFrame,

@@ -19,7 +19,7 @@ from unicodedata import combining, normalize
 import msgspec
 from msgspec import Struct
 
-from joey.core.task import RowKind
+from joey.core.task_types import RowKind
 from joey.ports.storage import HIGHLIGHT_MARKS
 from joey.storage.roo_files import decode_lenient_json, get_text
 from joey.storage.task_directory import UI_HISTORY_FILE

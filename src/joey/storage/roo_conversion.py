@@ -33,7 +33,7 @@ from joey.core.messages import (
     get_blocks,
 )
 from joey.core.prompts.environment import strip_environment_details
-from joey.core.task import AskKind, RowKind
+from joey.core.task_types import AskKind, RowKind
 from joey.core.text import compile_regex
 from joey.storage.roo_files import RooRow, to_integer
 

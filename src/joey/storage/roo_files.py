@@ -22,7 +22,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Struct
 
-from joey.core.task import AskKind
+from joey.core.task_types import AskKind
 from joey.core.text import compile_regex
 from joey.storage.task_directory import HISTORY_ITEM_FILE
 from joey.system.files import read_regular_file

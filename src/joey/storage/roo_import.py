@@ -24,12 +24,6 @@ from msgspec import Struct, field
 
 from joey.core.events import TaskImported
 from joey.errors import StoreError
-from joey.storage.roo_directory import (
-    RooHistories,
-    build_adoption_record,
-    build_usage_fields,
-    read_histories,
-)
 from joey.storage.roo_files import (
     HistoryItem,
     find_interrupted_saves,
@@ -39,6 +33,12 @@ from joey.storage.roo_files import (
     load_history_items,
     read_json_array,
     to_integer,
+)
+from joey.storage.roo_task_directory import (
+    RooHistories,
+    build_adoption_record,
+    build_usage_fields,
+    read_histories,
 )
 from joey.storage.task_directory import (
     API_HISTORY_FILE,

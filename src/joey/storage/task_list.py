@@ -20,7 +20,7 @@ from msgspec import Struct, structs
 from joey.core.events import Record, TaskCreated, TaskImported, TaskStarted, UserMessage
 from joey.core.history.state import extract_title
 from joey.core.settings import ModelRoute
-from joey.core.task import TaskState
+from joey.core.task_types import TaskState
 from joey.errors import StoreError
 from joey.ports import TaskMetadata
 from joey.storage.journal import decode_journal

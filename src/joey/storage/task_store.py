@@ -79,7 +79,9 @@ class JsonFileLog:
         if isinstance(self._journal_or_first_record, Record):
             self._check_open()
             _prepare_directory(self.directory)
-            from joey.storage.roo_directory import adopt_task  # only tasks of others come to this
+            from joey.storage.roo_task_directory import (
+                adopt_task,  # only tasks of others come to this
+            )
 
             self._journal_or_first_record = adopt_task(
                 self.directory, self._journal_or_first_record
@@ -284,7 +286,7 @@ def _open_journal(directory: Path, task_id: str) -> tuple[Journal | Record, list
 
 def _read_adoption_record(directory: Path, task_id: str) -> Record:
     """The first record of a task that another program began; few are, so it is loaded late."""
-    from joey.storage.roo_directory import read_adoption_record
+    from joey.storage.roo_task_directory import read_adoption_record
 
     return read_adoption_record(directory, task_id)
 

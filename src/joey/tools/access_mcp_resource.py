@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta, Struct
 
 from joey.core.modes import ToolGroup
-from joey.core.task import Answer, AskKind, RowKind
+from joey.core.task_types import Answer, AskKind, RowKind
 from joey.ports import ToolContext
 from joey.tools.base import (
     Access,

@@ -18,8 +18,8 @@ from joey.core.edits.search_replace import AppliedBlocks, FailedBlocks, apply_bl
 from joey.core.edits.similar import EditFailure
 from joey.core.models import ModelInfo
 from joey.core.modes import ToolGroup
-from joey.core.parsing.xml_arguments import parse_args_xml
-from joey.core.task import Answer
+from joey.core.parsing.xml_argument_parser import parse_args_xml
+from joey.core.task_types import Answer
 from joey.core.text import compile_regex, unescape_entities
 from joey.errors import ArgumentError, ToolError
 from joey.ports import ResolvedPath, ToolContext

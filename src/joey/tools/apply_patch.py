@@ -25,7 +25,7 @@ from joey.core.edits.patch_parser import (
     parse_patch,
 )
 from joey.core.modes import ToolGroup
-from joey.core.task import Answer
+from joey.core.task_types import Answer
 from joey.core.text import split_lines, unescape_entities
 from joey.errors import ToolError
 from joey.ports import ResolvedPath, ToolContext

@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 
 from joey.core.models import ToolProtocol
 from joey.core.modes import ToolGroup
-from joey.core.task import Answer, AskKind
+from joey.core.task_types import Answer, AskKind
 from joey.core.text import compile_regex
 from joey.errors import ToolError
 from joey.ports import ToolContext

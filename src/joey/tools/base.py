@@ -34,7 +34,7 @@ from joey.core.modes import ToolGroup
 from joey.core.permissions.policy import Access as Access  # noqa: PLC0414
 from joey.core.permissions.policy import Claim as Claim  # noqa: PLC0414
 from joey.core.settings import Settings
-from joey.core.task import Answer, AskKind, RowKind, Todo
+from joey.core.task_types import Answer, AskKind, RowKind, Todo
 from joey.errors import ArgumentError
 from joey.ports import Capabilities, Terminal, ToolContext
 

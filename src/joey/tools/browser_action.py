@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from joey.core.modes import ToolGroup
-from joey.core.task import Answer, AskKind, RowKind
+from joey.core.task_types import Answer, AskKind, RowKind
 from joey.core.text import compile_regex
 from joey.errors import ArgumentError, IgnoredPathError, ToolError
 from joey.ports import Browser, BrowserObservation, BrowserStep, ResolvedPath, ToolContext

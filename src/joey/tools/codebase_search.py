@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from joey.core.modes import ToolGroup
-from joey.core.task import Answer, RowKind
+from joey.core.task_types import Answer, RowKind
 from joey.errors import IgnoredPathError, TargetNotFoundError, ToolError
 from joey.ports import CodeSearchHit, CodeSearchResult, ResolvedPath, ToolContext
 from joey.tools.base import (

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from joey.core.models import ToolSpec
 from joey.core.modes import ToolGroup
-from joey.core.task import Answer
+from joey.core.task_types import Answer
 from joey.errors import ToolError
 from joey.ports import CustomToolInfo, ToolContext
 from joey.tools.base import (

@@ -17,7 +17,7 @@ from joey.ports import ResolvedPath, ToolContext
 from joey.tools.base import build_missing_parameter_error, convert_arguments
 from joey.tools.file_edit import OriginalFile, require_editable_text, run_in_thread_if_large
 from joey.tools.regex_client import find_pattern
-from joey.tools.text_edit import (
+from joey.tools.text_edit_base import (
     NoTextChange,
     ReplaceFailure,
     TextChange,

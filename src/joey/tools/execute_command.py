@@ -18,7 +18,7 @@ from joey.core.models import ToolProtocol
 from joey.core.modes import ToolGroup
 from joey.core.permissions.policy import SandboxStatus
 from joey.core.settings import Settings
-from joey.core.task import Answer, AskKind, RowKind
+from joey.core.task_types import Answer, AskKind, RowKind
 from joey.core.terminal_text import format_size
 from joey.core.text import compile_regex, unescape_entities
 from joey.errors import ToolError

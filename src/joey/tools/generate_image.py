@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta, Struct
 
 from joey.core.modes import ToolGroup
-from joey.core.task import Answer, RowKind
+from joey.core.task_types import Answer, RowKind
 from joey.core.text import compile_regex
 from joey.errors import IgnoredPathError, ToolError
 from joey.ports import ResolvedPath, ToolContext

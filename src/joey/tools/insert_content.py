@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 from joey.core.edits.diff import DiffStats, UnifiedDiff
 from joey.core.edits.patch import LineEdit, TextLines
 from joey.core.modes import ToolGroup
-from joey.core.task import Answer
+from joey.core.task_types import Answer
 from joey.errors import ToolError
 from joey.ports import ResolvedPath, ToolContext
 from joey.tools.base import (

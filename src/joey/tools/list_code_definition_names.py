@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta, Struct
 
 from joey.core.modes import ToolGroup
-from joey.core.task import Answer
+from joey.core.task_types import Answer
 from joey.errors import IgnoredPathError, TargetNotFoundError, ToolError
 from joey.ports import Definition, Files, Outlines, ResolvedPath, ToolContext
 from joey.tools.base import (

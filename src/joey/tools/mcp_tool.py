@@ -24,7 +24,7 @@ from joey.core.mcp import (
 from joey.core.models import ToolProtocol, ToolSpec
 from joey.core.modes import ToolGroup
 from joey.core.prompts import messages_to_model
-from joey.core.task import Answer, AskKind, RowKind
+from joey.core.task_types import Answer, AskKind, RowKind
 from joey.errors import ToolError, ToolErrorWithReply
 from joey.ports import Mcp, ToolContext
 from joey.tools.base import (

@@ -9,7 +9,7 @@ from typing import Annotated, Any, BinaryIO, ClassVar
 from msgspec import Meta, Struct
 
 from joey.core.modes import ToolGroup
-from joey.core.task import Answer
+from joey.core.task_types import Answer
 from joey.core.terminal_text import count_incomplete_utf8_bytes, format_size
 from joey.core.text import compile_regex, number_lines
 from joey.errors import TargetNotFoundError, ToolError

@@ -26,9 +26,9 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta, Struct
 
 from joey.core.modes import ToolGroup
-from joey.core.parsing.xml_arguments import parse_args_xml
+from joey.core.parsing.xml_argument_parser import parse_args_xml
 from joey.core.settings import Settings
-from joey.core.task import Answer, RowKind
+from joey.core.task_types import Answer, RowKind
 from joey.core.text import compile_regex
 from joey.errors import ArgumentError, IgnoredPathError, ToolError
 from joey.ports import ResolvedPath, ToolContext

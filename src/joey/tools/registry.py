@@ -15,7 +15,7 @@ from joey.core.edits.patch_parser import iter_named_paths
 from joey.core.mcp import McpServer, fold_tool_name
 from joey.core.models import ToolSpec
 from joey.core.modes import Grant, Mode, ToolGroup
-from joey.core.parsing.xml_arguments import parse_args_xml
+from joey.core.parsing.xml_argument_parser import parse_args_xml
 from joey.core.permissions.policy import Access, Claim
 from joey.core.settings import Settings
 from joey.errors import DeniedError, ToolError

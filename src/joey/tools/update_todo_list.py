@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from joey.core.modes import ToolGroup
-from joey.core.task import Answer, Todo, parse_todos
+from joey.core.task_types import Answer, Todo, parse_todos
 from joey.errors import ArgumentError
 from joey.ports import ToolContext
 from joey.tools.base import (

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 
 from joey.core.models import ToolProtocol
 from joey.core.modes import ToolGroup
-from joey.core.task import Answer
+from joey.core.task_types import Answer
 from joey.core.text import has_line_numbers, strip_line_numbers, unescape_entities
 from joey.errors import ToolError
 from joey.ports import ResolvedPath, ToolContext

@@ -22,14 +22,14 @@ from textual.widget import Widget
 
 from joey.client.session import Session
 from joey.core.events import TRANSIENT_EVENTS, Event, RetryCountdown, TokenUsage, UsageChanged
-from joey.core.task import Answer, AskKind
+from joey.core.task_types import Answer, AskKind
 from joey.errors import UserError
 from joey.presentation.questions import parse_answer
 from joey.presentation.slash_commands import explain_bad_command, parse_command
+from joey.tui.app_services import Host, McpServerWatcher, PickerEntry, QueuedUserMessage
 from joey.tui.commands import SlashCommandRunner, UserShell
-from joey.tui.host import Host, McpServerWatcher, PickerEntry, QueuedUserMessage
 from joey.tui.keys import BINDINGS, InterruptHandler, render_key_help
-from joey.tui.startup import Startup
+from joey.tui.onboarding import Startup
 from joey.tui.task_controller import PendingQuestion, TaskController
 from joey.tui.terminal_window import TerminalWindow
 from joey.tui.widgets.completion import CompletionList
@@ -38,7 +38,7 @@ from joey.tui.widgets.conversation import ConversationView
 from joey.tui.widgets.dialog_area import DialogArea
 from joey.tui.widgets.prompt_history import PromptHistory
 from joey.tui.widgets.question_panel import QuestionPanel
-from joey.tui.widgets.status import (
+from joey.tui.widgets.task_status import (
     RUNNING_COMMAND_ACTIVITY,
     QueuedMessageList,
     StatusLine,

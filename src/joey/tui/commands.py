@@ -20,18 +20,24 @@ from joey.client.session import Session
 from joey.core.file_state import FileChange
 from joey.core.history.ui import Row
 from joey.core.rewind import RewindPreview, get_row_say, get_ts
-from joey.core.task import Answer, AskKind, Response, RowKind
+from joey.core.task_types import Answer, AskKind, Response, RowKind
 from joey.errors import UserError
 from joey.presentation.phrases import RESTORED_FILE_CHANGE_TEXTS
 from joey.presentation.slash_commands import INIT_PROMPT_PATH, BuiltInCommand
 from joey.presentation.text import sanitize, to_one_line
+from joey.tui.app_services import (
+    Host,
+    PickerEntry,
+    find_mode,
+    list_builtin_commands,
+    revoke_edit_grant,
+)
 from joey.tui.blocks.block_layout import Block, BlockPart, WrappedLine
 from joey.tui.blocks.calls import OutputLines
 from joey.tui.blocks.text import attach_shell_output, summarize_shell_output
-from joey.tui.host import Host, PickerEntry, find_mode, list_builtin_commands, revoke_edit_grant
 from joey.tui.keys import render_command_help, render_key_help
 from joey.tui.widgets.conversation import ConversationView
-from joey.tui.widgets.status import StatusLine
+from joey.tui.widgets.task_status import StatusLine
 
 if TYPE_CHECKING:
     from joey.tui.app import JoeyApp

@@ -14,9 +14,9 @@ from rich.text import Text
 from textual.actions import SkipAction
 from textual.binding import Binding, BindingType
 
-from joey.core.task import AskKind
+from joey.core.task_types import AskKind
 from joey.errors import UserError
-from joey.tui.host import CompletionItem
+from joey.tui.app_services import CompletionItem
 
 if TYPE_CHECKING:
     from joey.tui.app import JoeyApp

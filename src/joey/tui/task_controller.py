@@ -9,11 +9,11 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from joey.client.session import Session
-from joey.client.task_tree import TaskTreeEvent, follow_task_tree
+from joey.client.task_tree_events import TaskTreeEvent, follow_task_tree
 from joey.core.events import TRANSIENT_EVENTS, AskAnswered, AskOpened, AskWithdrawn, Event
-from joey.core.task import Answer
+from joey.core.task_types import Answer
 from joey.errors import UserError
-from joey.tui.host import Host
+from joey.tui.app_services import Host
 
 IDLE_WAIT_TIMEOUT_S = 5.0
 

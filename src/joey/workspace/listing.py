@@ -28,15 +28,15 @@ from threading import Event
 from joey.core.text import compile_regex
 from joey.errors import TargetNotFoundError, ToolError
 from joey.ports import Listing, ResolvedPath
-from joey.workspace.blocking_files import (
+from joey.workspace.files import LocalFiles, is_root_or_home, to_printable_name
+from joey.workspace.ignore import IGNORE_FILE_NAME
+from joey.workspace.pipes_and_devices import (
     BLOCKING_CHECK_DELAY_S,
     FILES_OPENED_BY_RIPGREP,
     BlockingFileError,
     find_blocking_file,
     watch_for_blocking_files,
 )
-from joey.workspace.files import LocalFiles, is_root_or_home, to_printable_name
-from joey.workspace.ignore import IGNORE_FILE_NAME
 from joey.workspace.ripgrep import (
     RipgrepError,
     build_command,

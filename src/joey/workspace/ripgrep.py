@@ -17,7 +17,7 @@ from pathlib import Path
 
 from joey.errors import ToolError
 from joey.system.subprocess import await_start_despite_cancel, kill_and_drain
-from joey.workspace.blocking_files import FILES_OPENED_BY_RIPGREP
+from joey.workspace.pipes_and_devices import FILES_OPENED_BY_RIPGREP
 
 _COMMON_ARGUMENTS = (
     "--no-config",

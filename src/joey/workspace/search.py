@@ -37,9 +37,9 @@ from msgspec.structs import replace
 from joey.core.text import compile_regex
 from joey.errors import TargetNotFoundError, ToolError
 from joey.ports import Listing, ResolvedPath, Search, SearchHit, SearchResult
-from joey.workspace.blocking_files import BlockingFileError, watch_for_blocking_files
 from joey.workspace.files import LocalFiles, to_printable_name
 from joey.workspace.listing import list_directory
+from joey.workspace.pipes_and_devices import BlockingFileError, watch_for_blocking_files
 from joey.workspace.ripgrep import (
     RipgrepError,
     RipgrepOutOfMemoryError,

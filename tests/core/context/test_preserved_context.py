@@ -13,7 +13,7 @@ from joey.core.context.condense import (
     is_attachment,
 )
 from joey.core.messages import Message, TextBlock, ToolResultBlock
-from joey.core.task import Todo
+from joey.core.task_types import Todo
 
 AMPLE = SummaryBudget.from_total_chars(1_000_000)
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from rapidfuzz.distance import Levenshtein
 
-from joey.core.edits.document import Document, LineSpan
+from joey.core.edits.line_document import Document, LineSpan
 from joey.core.edits.similar import EditFailure, find_most_similar
 from joey.core.edits.text_replace import NormalizedText, explain_not_found, explain_wrong_count
 from tests.bounded import run_bounded
@@ -104,5 +104,5 @@ def test_no_text_takes_for_ever_to_explain(text: str, wanted: str) -> None:
         "from joey.core.edits.text_replace import NormalizedText\n"
         "from joey.core.edits.text_replace import explain_not_found\n"
         f"text, wanted = {text}, {wanted}\n"
-        "explain_miss(FlatText(text), wanted, 'x', Levenshtein.normalized_similarity)"
+        "explain_not_found(NormalizedText(text), wanted, 'x', Levenshtein.normalized_similarity)"
     )

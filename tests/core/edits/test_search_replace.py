@@ -5,7 +5,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from rapidfuzz.distance import Levenshtein
 
-from joey.core.edits.document import iter_occurrences, normalize_text
+from joey.core.edits.line_document import iter_occurrences, normalize_text
 from joey.core.edits.search_replace import AppliedBlocks, FailedBlocks, apply_blocks
 from tests.bounded import run_bounded
 

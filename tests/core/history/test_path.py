@@ -54,8 +54,8 @@ from joey.core.messages import (
 )
 from joey.core.models import ToolProtocol
 from joey.core.rewind import build_rewind_preview, find_user_row_ts, get_ts
-from joey.core.task import Answer, AskKind, Response, Todo
-from joey.core.wire.encoder import FrameEncoder, ReplayNormalizer
+from joey.core.task_types import Answer, AskKind, Response, Todo
+from joey.core.wire.event_encoder import FrameEncoder, ReplayNormalizer
 from joey.errors import TaskStateError
 
 

@@ -30,7 +30,7 @@ from joey.core.events import (
 )
 from joey.core.history.ui import RowChange, UiHistory
 from joey.core.messages import TextPart, Usage
-from joey.core.task import Answer, AskKind, Response
+from joey.core.task_types import Answer, AskKind, Response
 
 
 def folded(*events: Event) -> UiHistory:

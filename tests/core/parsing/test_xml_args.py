@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from joey.core.parsing.xml_arguments import decode_entities, parse_args_xml
+from joey.core.parsing.xml_argument_parser import decode_entities, parse_args_xml
 from tests.bounded import run_bounded
 from tests.core.parsing.streams import XML_PIECES
 
@@ -99,7 +99,7 @@ def test_entities_are_decoded_once(text: str, decoded: str) -> None:
 )
 def test_what_is_never_closed_is_read_in_no_time(raw: str) -> None:
     run_bounded(
-        f"from joey.core.parsing.xml_arguments import parse_args_xml\nparse_args_xml({raw})"
+        f"from joey.core.parsing.xml_argument_parser import parse_args_xml\nparse_args_xml({raw})"
     )
 
 

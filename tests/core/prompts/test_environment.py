@@ -17,7 +17,7 @@ from joey.core.prompts.environment import (
     strip_environment_details,
 )
 from joey.core.settings import Settings
-from joey.core.task import Todo, parse_todos
+from joey.core.task_types import Todo, parse_todos
 from tests.bounded import run_bounded
 
 CODE = BUILT_IN_MODES[1]

@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from joey.acp.agent import Agent, serve
-from joey.acp.jsonrpc import JsonRpcTransport
+from joey.acp.jsonrpc_transport import JsonRpcTransport
 from joey.acp.session import SlashCommandInfo, TaskListPage
 from joey.app import make_options, open_engine, open_task_index
+from joey.app.application import Application
 from joey.app.customizations import open_customizations
 from joey.app.mcp_pool import list_mcp_config_problems
 from joey.app.model_choice import ModelFlags, choose_model
 from joey.app.options import resolve_workspace
-from joey.app.service import Application
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.logs import RedactingFormatter
 from joey.cli.notices import MAX_WARNINGS, describe_untrusted_project

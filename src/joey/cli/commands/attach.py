@@ -24,7 +24,7 @@ from joey.cli.signals import handle_signals
 from joey.client.event_decoder import EventDecoder, RowData
 from joey.client.remote import RemoteEngine, RemoteSession, TaskInfo
 from joey.client.session import Session
-from joey.client.task_tree import follow_task_tree
+from joey.client.task_tree_events import follow_task_tree
 from joey.core.events import (
     AskAnswered,
     AskOpened,
@@ -36,7 +36,7 @@ from joey.core.events import (
     TaskFinished,
     UserMessage,
 )
-from joey.core.task import APPROVAL_ASKS, Answer, AskKind, Response
+from joey.core.task_types import APPROVAL_ASKS, Answer, AskKind, Response
 from joey.errors import UserError
 from joey.presentation.questions import format_question, parse_answer
 from joey.presentation.text import to_one_line

@@ -24,7 +24,7 @@ from typing import Any
 from msgspec import Struct
 
 from joey.cli.command_line import COMMAND_NAMES, build_run_parser
-from joey.cli.commands.arguments import COMMAND_PARSERS
+from joey.cli.commands.command_parsers import COMMAND_PARSERS
 from joey.cli.exit_codes import ExitCode
 from joey.errors import UserError
 from joey.presentation.text import to_one_line

@@ -22,8 +22,8 @@ import msgspec
 from joey.app.profiles import ProfileAdmin
 from joey.app.settings import ConfigKey, SettingOrigin, SettingsAdmin, SettingState
 from joey.cli.exit_codes import ExitCode, UsageError
-from joey.cli.launch import resolve_workspace_argument
 from joey.cli.output import format_table, write_stdout
+from joey.cli.task_launch import resolve_workspace_argument
 from joey.errors import ConfigError, UserError
 from joey.presentation.text import get_terminal_width, sanitize, to_one_line, wrap
 from joey.system.files import make_private_directory

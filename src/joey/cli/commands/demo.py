@@ -16,13 +16,13 @@ from rich.console import Console
 
 from joey.app import make_options, open_engine
 from joey.cli.exit_codes import ExitCode, UsageError, outcome_to_exit_code
-from joey.cli.launch import shorten_task_id
 from joey.cli.notices import format_usage
 from joey.cli.repl.renderer import TaskRenderer
 from joey.cli.signals import handle_signals
+from joey.cli.task_launch import shorten_task_id
 from joey.core.events import AskOpened
 from joey.core.models import ToolProtocol
-from joey.core.task import Answer, AnsweredBy, Response
+from joey.core.task_types import Answer, AnsweredBy, Response
 from joey.engine.engine import Engine
 from joey.engine.task import Task
 from joey.testing.script import Turn, call, say, usage

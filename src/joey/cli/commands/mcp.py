@@ -12,8 +12,8 @@ import msgspec
 
 from joey.app.trust import ServerAdmin, ServerInfo, ServerNotFoundError, open_server_admin
 from joey.cli.exit_codes import ExitCode, UsageError
-from joey.cli.launch import resolve_workspace_argument
 from joey.cli.output import format_table, write_stdout
+from joey.cli.task_launch import resolve_workspace_argument
 from joey.core.mcp import McpServer, McpStatus
 from joey.presentation.text import get_terminal_width, sanitize, to_one_line
 

@@ -19,9 +19,9 @@ from joey.app.permission_explanations import (
     PermissionFlags,
 )
 from joey.cli.exit_codes import ExitCode
-from joey.cli.headless.refusals import find_missing_rules
-from joey.cli.launch import resolve_workspace_argument
+from joey.cli.headless.refusal_advice import find_missing_rules
 from joey.cli.output import write_stdout
+from joey.cli.task_launch import resolve_workspace_argument
 from joey.core.permissions.commands import quote_words
 from joey.core.permissions.policy import BoundarySetting
 from joey.presentation.questions import describe_confinement
@@ -36,7 +36,7 @@ _OUTSIDE_WORKSPACE_SETTINGS = (BoundarySetting.READ_OUTSIDE, BoundarySetting.WRI
 
 def run_permissions(arguments: Namespace) -> ExitCode:
     if arguments.action == "report":
-        from joey.cli.commands.permissions_report import run_report
+        from joey.cli.commands.permission_audit_report import run_report
 
         return run_report(arguments, build_permission_flags(arguments))
     explainer = PermissionExplainer(

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any, TextIO
 import msgspec
 
 from joey.app import open_store
-from joey.app.engine import remove_worktree
-from joey.app.redaction import collect_all_secrets
+from joey.app.engine_factory import remove_worktree
+from joey.app.known_secrets import collect_all_secrets
 from joey.cli.exit_codes import ExitCode, UsageError
-from joey.cli.launch import find_task_by_prefix, resolve_workspace_argument
 from joey.cli.output import write_stdout
+from joey.cli.task_launch import find_task_by_prefix, resolve_workspace_argument
 from joey.cli.task_views import (
     determine_status,
     format_row_table,

@@ -34,7 +34,7 @@ from joey.core.events import (
 )
 from joey.core.history.api import COMPLETION_TOOL_NAME
 from joey.core.messages import TextPart
-from joey.core.task import APPROVAL_ASKS, AskKind, RowKind
+from joey.core.task_types import APPROVAL_ASKS, AskKind, RowKind
 from joey.presentation.phrases import (
     COMMAND_TOOL_NAME,
     describe_command_exit,

@@ -32,7 +32,7 @@ from joey.core.events import (
     UserMessage,
 )
 from joey.core.messages import CallPart, ReasoningPart, TextPart, ToolCall
-from joey.core.task import AskKind, RowKind
+from joey.core.task_types import AskKind, RowKind
 from joey.presentation.phrases import COMMAND_TOOL_NAME
 
 JsonLine = dict[str, Any]

@@ -26,12 +26,12 @@ from joey.cli.headless.roo_stream_json import (
     build_init_line,
     build_result_line,
 )
-from joey.cli.launch import launch_task, shorten_task_id
 from joey.cli.notices import McpStartupReporter, describe_endpoint, format_total_usage
 from joey.cli.output import detach_stdout, write_stdout
 from joey.cli.prompt import gather_prompt, load_images
 from joey.cli.signals import Interruption, handle_signals
-from joey.client.task_tree import follow_task_tree
+from joey.cli.task_launch import launch_task, shorten_task_id
+from joey.client.task_tree_events import follow_task_tree
 from joey.core.events import Event
 from joey.core.structured_output import parse_structured_result
 from joey.engine.asks import Unattended
@@ -69,7 +69,7 @@ def run_headless(arguments: Namespace) -> ExitCode:
     except UserError as raised:
         error = raised
         if isinstance(raised, NoModelError):
-            from joey.cli.local_server_offer import add_local_server_hint
+            from joey.cli.local_model_offer import add_local_server_hint
 
             error = add_local_server_hint(raised)
         output.finish(build_error_result(error))
@@ -114,7 +114,7 @@ async def _run_task(
             short = shorten_task_id(task.id, engine.list_task_ids())
     if run.outcome_code == RunResultCode.NEEDS_USER:
         # It judges commands anew, and most runs end otherwise.
-        from joey.cli.headless.refusals import describe_refusals
+        from joey.cli.headless.refusal_advice import describe_refusals
 
         for line in describe_refusals(
             policy.refused_asks, task.runtime.settings, yes=arguments.yes

@@ -41,7 +41,7 @@ from joey.core.events import (
     UserMessage,
 )
 from joey.core.history.api import COMPLETION_TOOL_NAME
-from joey.core.task import APPROVAL_ASKS, Answer, AskKind, Response
+from joey.core.task_types import APPROVAL_ASKS, Answer, AskKind, Response
 from joey.core.wire.frames import TaskId
 from joey.engine.asks import Unattended
 from joey.engine.outcomes import Completed, Failed

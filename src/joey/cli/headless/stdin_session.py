@@ -42,15 +42,15 @@ from joey.cli.headless.stdin_protocol import (
     build_control_error_line,
     build_done_line,
 )
-from joey.cli.launch import build_task_options, find_earlier_task, launch_task
 from joey.cli.notices import print_startup_warnings
 from joey.cli.output import detach_stdout, write_stdout
 from joey.cli.signals import handle_signals
 from joey.cli.stdin_reader import iter_chunks
+from joey.cli.task_launch import build_task_options, find_earlier_task, launch_task
 from joey.client.session import Session
-from joey.client.task_tree import follow_task_tree
+from joey.client.task_tree_events import follow_task_tree
 from joey.core.events import AskOpened, Event
-from joey.core.task import IDLE_STATES, Answer, AskKind, Response
+from joey.core.task_types import IDLE_STATES, Answer, AskKind, Response
 from joey.engine.bus import Subscription
 from joey.engine.engine import Engine
 from joey.engine.runtime import generate_task_id

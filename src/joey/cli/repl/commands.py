@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from joey.cli.exit_codes import UsageError
-from joey.cli.launch import build_task_options, find_earlier_task, shorten_task_id
 from joey.cli.notices import format_usage
 from joey.cli.repl.renderer import TaskRenderer
+from joey.cli.task_launch import build_task_options, find_earlier_task, shorten_task_id
 from joey.cli.task_views import MAX_LISTED_ITEMS, Rows, describe_rewind, find_row_ts, merge_rows
 from joey.core.events import AskOpened
 from joey.core.rewind import RewindPreview, find_row_ts_before_last_message
-from joey.core.task import APPROVAL_ASKS, RowKind
+from joey.core.task_types import APPROVAL_ASKS, RowKind
 from joey.engine.engine import Engine
 from joey.engine.task import Task
 from joey.errors import UserError
@@ -32,7 +32,7 @@ from joey.presentation.slash_commands import (
     parse_command,
 )
 from joey.presentation.text import measure_width, to_one_line
-from joey.tui.host import PickerEntry, find_mode, revoke_edit_grant
+from joey.tui.app_services import PickerEntry, find_mode, revoke_edit_grant
 
 if TYPE_CHECKING:
     from joey.cli.screen.host import LocalAppHost

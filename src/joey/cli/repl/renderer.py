@@ -44,7 +44,7 @@ from joey.core.events import (
     UserMessage,
 )
 from joey.core.messages import CallPart, ReasoningPart, TextPart
-from joey.core.task import APPROVAL_ASKS, RowKind
+from joey.core.task_types import APPROVAL_ASKS, RowKind
 from joey.presentation.phrases import (
     COMMAND_TOOL_NAME,
     describe_command_exit,

@@ -21,16 +21,7 @@ from rich.console import Console
 from joey.app import open_engine, open_store
 from joey.cli import notices
 from joey.cli.exit_codes import ExitCode
-from joey.cli.launch import (
-    build_task_options,
-    check_model_configured,
-    find_earlier_task,
-    find_task_by_prefix,
-    launch_task,
-    resolve_workspace_argument,
-    shorten_task_id,
-)
-from joey.cli.local_server_offer import offer_local_server
+from joey.cli.local_model_offer import offer_local_server
 from joey.cli.notices import (
     McpStartupReporter,
     describe_ended_background_commands,
@@ -55,9 +46,18 @@ from joey.cli.repl.commands import (
 from joey.cli.repl.keyboard import InputInterrupted, Keyboard, read_answer
 from joey.cli.repl.renderer import TaskRenderer, TaskTreeRenderer
 from joey.cli.signals import handle_signals
+from joey.cli.task_launch import (
+    build_task_options,
+    check_model_configured,
+    find_earlier_task,
+    find_task_by_prefix,
+    launch_task,
+    resolve_workspace_argument,
+    shorten_task_id,
+)
 from joey.cli.task_views import build_rows
 from joey.client.session import Session
-from joey.client.task_tree import follow_task_tree
+from joey.client.task_tree_events import follow_task_tree
 from joey.core.events import (
     AskOpened,
     Event,
@@ -68,7 +68,7 @@ from joey.core.events import (
     TaskFinished,
 )
 from joey.core.history.usage_ledger import UsageLedger
-from joey.core.task import APPROVAL_ASKS, AskKind, RowKind
+from joey.core.task_types import APPROVAL_ASKS, AskKind, RowKind
 from joey.engine.bus import Subscription
 from joey.engine.engine import Engine
 from joey.engine.task import Task

@@ -14,6 +14,7 @@ from msgspec import structs
 from rich.text import Text
 
 from joey.app import open_store, open_task_index
+from joey.app.application import Application
 from joey.app.customizations import open_customizations
 from joey.app.file_finder import open_file_finder
 from joey.app.mcp_pool import list_mcp_config_problems
@@ -21,13 +22,6 @@ from joey.app.models import LocalServer, list_models
 from joey.app.options import collect_settings_warnings
 from joey.app.profiles import save_first_profile, save_server_profile
 from joey.app.sandbox import check_unattended_sandbox, detect_sandbox
-from joey.app.service import Application
-from joey.cli.launch import (
-    build_task_options,
-    find_earlier_task,
-    resolve_workspace_argument,
-    shorten_task_id,
-)
 from joey.cli.notices import (
     MAX_WARNINGS,
     MCP_WAIT_MESSAGE_DELAY_S,
@@ -35,21 +29,27 @@ from joey.cli.notices import (
     format_usage,
     list_background_commands,
 )
-from joey.cli.screen import cards
-from joey.cli.screen.cards import render_permissions_card
-from joey.cli.screen.shell import read_stored_output, run_in_shell
+from joey.cli.screen import info_cards
+from joey.cli.screen.info_cards import render_permissions_card
+from joey.cli.screen.shell_commands import read_stored_output, run_in_shell
+from joey.cli.task_launch import (
+    build_task_options,
+    find_earlier_task,
+    resolve_workspace_argument,
+    shorten_task_id,
+)
 from joey.cli.task_views import describe_rewind, determine_status
 from joey.client.session import Session
 from joey.core.events import Event, MessageUnqueued, ModeSwitched, TokenUsage
 from joey.core.rewind import RewindPreview
 from joey.core.settings import Settings
-from joey.core.task import Todo
+from joey.core.task_types import Todo
 from joey.engine.engine import Engine, ResolvedTaskOptions
 from joey.engine.task import Task
 from joey.errors import ConfigError, UserError
 from joey.ports import SandboxLevel, TaskMetadata
 from joey.ports.storage import TaskQuery
-from joey.tui.host import (
+from joey.tui.app_services import (
     CompletionItem,
     Host,
     PickerEntry,
@@ -167,7 +167,7 @@ class LocalAppHost:
             PickerEntry(
                 task.id,
                 task.title or task.id,
-                cards.describe_task(task, determine_status(task, store)),
+                info_cards.describe_task(task, determine_status(task, store)),
             )
             for task in own
         ]
@@ -348,11 +348,11 @@ class LocalAppHost:
     # Cards
 
     async def render_doctor_report(self) -> Text:
-        return await asyncio.to_thread(cards.render_doctor_card)
+        return await asyncio.to_thread(info_cards.render_doctor_card)
 
     async def render_mcp_servers(self, session: Session | None) -> Text:
         mcp = None if session is None else self._as_task(session).runtime.capabilities.mcp
-        return await asyncio.to_thread(cards.render_mcp_servers_card, self.workspace, mcp)
+        return await asyncio.to_thread(info_cards.render_mcp_servers_card, self.workspace, mcp)
 
     async def render_permissions(self, session: Session | None) -> Text:
         await self._sandbox_probe
@@ -362,13 +362,13 @@ class LocalAppHost:
         )
 
     async def render_skills(self) -> Text:
-        return await asyncio.to_thread(cards.render_skills_card, self.workspace)
+        return await asyncio.to_thread(info_cards.render_skills_card, self.workspace)
 
     async def export_task(self, session: Session) -> str:
         if self._arguments.ephemeral:
             raise UserError("--ephemeral keeps no tasks, so there is none to export")
         await self._as_task(session).save()
-        return await asyncio.to_thread(cards.export_task, session.id, self.workspace)
+        return await asyncio.to_thread(info_cards.export_task, session.id, self.workspace)
 
     async def run_shell_command(self, command: str, on_output: Callable[[str], None]) -> str:
         return await run_in_shell(command, self.workspace, os.environ, on_output)
@@ -379,7 +379,7 @@ class LocalAppHost:
         return self._needs_model
 
     async def list_providers(self) -> tuple[ProviderOption, ...]:
-        return await cards.list_providers(os.environ)
+        return await info_cards.list_providers(os.environ)
 
     async def save_provider_choice(self, provider: ProviderOption, key: str, model: str) -> None:
         try:

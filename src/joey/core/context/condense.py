@@ -31,7 +31,7 @@ from joey.core.messages import (
     get_blocks,
 )
 from joey.core.prompts.environment import strip_environment_details
-from joey.core.task import Todo
+from joey.core.task_types import Todo
 from joey.core.text import compile_regex
 
 MAX_OUTLINE_CHARS = 50_000

@@ -30,7 +30,7 @@ from operator import add
 
 from msgspec import Struct, structs
 
-from joey.core.edits.document import Document, LineSpan, get_indent, reindent_line
+from joey.core.edits.line_document import Document, LineSpan, get_indent, reindent_line
 from joey.core.edits.patch_parser import LineSign, PatchChunk, PatchLine
 from joey.core.edits.similar import (
     EditFailure,

@@ -30,7 +30,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from joey.core.edits.diff import iter_common_line_numbers
-from joey.core.edits.document import (
+from joey.core.edits.line_document import (
     Document,
     LineSpan,
     count_leading_blank_lines,

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from joey.core.edits.document import (
+from joey.core.edits.line_document import (
     Document,
     LineSpan,
     build_line_index,

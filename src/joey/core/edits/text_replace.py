@@ -28,7 +28,7 @@ from typing import NamedTuple, TypeVar
 
 from msgspec import Struct
 
-from joey.core.edits.document import Document, LineSpan
+from joey.core.edits.line_document import Document, LineSpan
 from joey.core.edits.similar import (
     EditFailure,
     SimilarityFunction,

@@ -32,7 +32,7 @@ from joey.core.history.api import render_call_as_xml
 from joey.core.history.imported import cut_imported_history
 from joey.core.history.ui import UiHistory
 from joey.core.messages import CallPart, Part, ReasoningPart, TextPart
-from joey.core.task import Answer
+from joey.core.task_types import Answer
 from joey.errors import TaskStateError
 
 _FILE_STATE_EVENTS = (CheckpointSaved, FilesRestored, TaskRewound)

@@ -41,7 +41,7 @@ from joey.core.messages import (
 )
 from joey.core.models import ToolProtocol
 from joey.core.prompts.messages_to_model import render_interrupted_call, render_result_header
-from joey.core.task import RowKind
+from joey.core.task_types import RowKind
 from joey.core.text import compile_regex
 
 NO_ANSWER_TEXT = "[The model gave no answer.]"

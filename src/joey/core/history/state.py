@@ -52,7 +52,7 @@ from joey.core.history.usage_ledger import UsageLedger, find_context_tokens
 from joey.core.messages import Usage
 from joey.core.models import ToolProtocol
 from joey.core.settings import ModelRoute
-from joey.core.task import (
+from joey.core.task_types import (
     APPROVAL_ASKS,
     IDLE_STATES,
     Answer,

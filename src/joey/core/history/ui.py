@@ -47,7 +47,7 @@ from joey.core.history.api import CompressedList
 from joey.core.messages import ReasoningPart, TextPart
 from joey.core.parsing.json_stream import JsonStream
 from joey.core.permissions.policy import SandboxStatus
-from joey.core.task import APPROVAL_ASKS, RowKind
+from joey.core.task_types import APPROVAL_ASKS, RowKind
 
 __all__ = ["REPLY_ROW_KINDS", "RequestInfo", "Row", "RowChange", "UiHistory"]
 

@@ -44,7 +44,7 @@ from joey.core.events import (
 from joey.core.history.api import COMPLETION_TOOL_NAME
 from joey.core.messages import CallPart, Usage
 from joey.core.settings import Limits
-from joey.core.task import RowKind
+from joey.core.task_types import RowKind
 
 _WORK_EVENTS = (
     TaskStarted,

@@ -47,7 +47,7 @@ from joey.core.parsing.tags import (
     find_last_think_closing_tag,
     get_tag_matcher,
 )
-from joey.core.parsing.xml_arguments import BODY_PARAMETERS, StreamTrimmer, XmlCall
+from joey.core.parsing.xml_argument_parser import BODY_PARAMETERS, StreamTrimmer, XmlCall
 from joey.core.text import compile_regex
 
 _HIDDEN_TAGS = frozenset({"<thinking>", "</thinking>"})

@@ -30,7 +30,7 @@ from joey.core.events import (
 from joey.core.history.api import COMPLETION_TOOL_NAME
 from joey.core.messages import CallPart, ToolCall
 from joey.core.permissions.policy import SandboxStatus
-from joey.core.task import APPROVAL_ASKS
+from joey.core.task_types import APPROVAL_ASKS
 
 CallOutcome = Literal["ran", "failed", "rejected", "refused", "unfinished"]
 

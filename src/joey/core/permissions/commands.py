@@ -16,20 +16,20 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from joey.core.permissions.deny_rules import DenyRuleChecker
+from joey.core.permissions.command_deny_rules import DenyRuleChecker
+from joey.core.permissions.command_rules import (
+    CommandRules,
+    count_matched_words,
+    find_longest_match,
+    parse_allow_rules,
+    parse_deny_rules,
+)
 from joey.core.permissions.policy import ALLOW_ALL_RULE, Allow, Ask, Decision
 from joey.core.permissions.programs import (
     COMMAND_RUNNERS,
     SHELL_STATE_BUILTINS,
     can_execute_input,
     find_concern,
-)
-from joey.core.permissions.rules import (
-    CommandRules,
-    count_matched_words,
-    find_longest_match,
-    parse_allow_rules,
-    parse_deny_rules,
 )
 from joey.core.permissions.shell import (
     RESERVED_WORDS,

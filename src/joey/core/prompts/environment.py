@@ -16,7 +16,7 @@ from joey.core.messages import Block, TextBlock
 from joey.core.models import ToolProtocol
 from joey.core.modes import Mode
 from joey.core.settings import Settings
-from joey.core.task import Todo
+from joey.core.task_types import Todo
 from joey.core.text import compile_regex
 
 OPENING_TAG = "<environment_details>"

@@ -14,8 +14,8 @@ from msgspec import Struct
 from joey.core.mcp import McpServer
 from joey.core.models import ToolProtocol, ToolSpec
 from joey.core.modes import Instructions, Mode, Skill, ToolGroup
-from joey.core.prompts.system_sections import render_custom_instructions as instructions_section
-from joey.core.prompts.system_sections import (
+from joey.core.prompts.configured_sections import render_custom_instructions as instructions_section
+from joey.core.prompts.configured_sections import (
     render_mcp_servers,
     render_skills,
     render_tool_catalogue,

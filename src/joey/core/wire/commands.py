@@ -15,7 +15,7 @@ from joey.core.file_state import FileDiff
 from joey.core.models import ModelInfo
 from joey.core.rewind import RewindPreview
 from joey.core.settings import Limits
-from joey.core.task import Response, Todo
+from joey.core.task_types import Response, Todo
 from joey.core.wire.events import FailedPayload, QueuedMessage, UsageTotals
 
 

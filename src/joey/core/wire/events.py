@@ -8,7 +8,7 @@ from msgspec import Meta, Struct, structs
 
 from joey.core.events import TokenUsage, ToolTally
 from joey.core.permissions.policy import SandboxStatus
-from joey.core.task import Todo
+from joey.core.task_types import Todo
 
 
 class _Payload(Struct, frozen=True, rename="camel", kw_only=True):

@@ -169,7 +169,7 @@ class ForkServerClient:
         self._socket.setblocking(False)
         self._child_fd: int | None = theirs.detach()
         self._control_group = group
-        self._transport: asyncio.SubprocessTransport | None = None
+        self._process_transport: asyncio.SubprocessTransport | None = None
         self._exit_watcher = _ExitWatcher()
         self._was_used = False
         self.child_fds: tuple[int, ...] = (self._child_fd,)
@@ -197,13 +197,13 @@ class ForkServerClient:
             )
         finally:
             self.close_child_fd()
-        self._transport = transport
+        self._process_transport = transport
         if self._control_group is not None:
             await asyncio.to_thread(self._control_group.add_process, transport.get_pid())
 
     @property
     def is_alive(self) -> bool:
-        is_there = self._transport is not None and not self._exit_watcher.has_exited
+        is_there = self._process_transport is not None and not self._exit_watcher.has_exited
         return is_there and self._socket.fileno() >= 0
 
     def start_supervisor(self, plan: dict[str, Any]) -> SupervisorTransport:
@@ -254,19 +254,19 @@ class ForkServerClient:
     async def kill(self) -> None:
         """See it end, whatever it does; its supervisors go on."""
         self.close()
-        if self._transport is not None and self._transport.get_returncode() is None:
+        if self._process_transport is not None and self._process_transport.get_returncode() is None:
             # Not the transport's own: it reaps one that has just ended, and asyncio misses it.
             with suppress(ProcessLookupError):
-                os.kill(self._transport.get_pid(), signal.SIGKILL)
+                os.kill(self._process_transport.get_pid(), signal.SIGKILL)
         await self._wait_for_exit()
 
     async def _wait_for_exit(self) -> None:
-        if self._transport is None:
+        if self._process_transport is None:
             return
         with suppress(TimeoutError):
             async with asyncio.timeout(_EXIT_TIMEOUT_S):
                 await self._exit_watcher.closed_event.wait()
-        self._transport.close()
+        self._process_transport.close()
 
 
 class _ExitWatcher(asyncio.SubprocessProtocol):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from joey.server.commands import history, messages, revisions, settings, tasks
+from joey.server.commands import messages, revisions, settings, task_queries, tasks
 from joey.server.commands.call import CommandCall
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ CommandHandler = Callable[["ServerHub", CommandCall], Awaitable[Struct]]
 HANDLERS: dict[str, CommandHandler] = {
     **tasks.HANDLERS,
     **messages.HANDLERS,
-    **history.HANDLERS,
+    **task_queries.HANDLERS,
     **revisions.HANDLERS,
     **settings.HANDLERS,
     **tasks.PROCESS_HANDLERS,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from joey.core.events import MessageQueued, MessageUnqueued, ModeSwitched
 from joey.core.messages import replace_lone_surrogates
 from joey.core.modes import Mode
-from joey.core.task import Answer, Response
+from joey.core.task_types import Answer, Response
 from joey.core.wire.commands import (
     Accepted,
     CondenseTask,

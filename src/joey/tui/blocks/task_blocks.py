@@ -15,7 +15,7 @@ from msgspec import structs
 
 from joey.core.events import ContextCondensed, ContextTruncated
 from joey.core.history.ui import ApprovalState, Row
-from joey.core.task import AskKind, RowKind
+from joey.core.task_types import AskKind, RowKind
 from joey.presentation.phrases import (
     COMMAND_TOOL_NAME,
     describe_condense,

@@ -33,7 +33,7 @@ from joey.core.events import (
 )
 from joey.core.history.ui import Row, build_complete_row, build_row
 from joey.core.messages import CallPart, ReasoningPart
-from joey.core.task import AskKind, CancelReason, RowKind
+from joey.core.task_types import AskKind, CancelReason, RowKind
 from joey.presentation.phrases import describe_provider_error, describe_retry
 from joey.presentation.text import to_one_line
 from joey.tui.blocks.block_layout import DEFAULT_MARGIN, Block

@@ -20,7 +20,7 @@ from textual.widget import Widget
 
 from joey.errors import JoeyError
 from joey.presentation.text import measure_width, to_one_line
-from joey.tui.host import CompletionItem, CompletionSource
+from joey.tui.app_services import CompletionItem, CompletionSource
 from joey.tui.widgets.choice_list import describe_hidden_lines
 from joey.tui.widgets.text_area import TextEntry
 

@@ -20,8 +20,7 @@ from textual.widgets import Static, TextArea
 
 from joey.client.images import MAX_IMAGES, ImageError, load_image_data_uri
 from joey.presentation.text import to_one_line
-from joey.tui.host import CompletionSource
-from joey.tui.widgets.clipboard import parse_dropped_image_paths, read_clipboard_image
+from joey.tui.app_services import CompletionSource
 from joey.tui.widgets.completion import Completer, CompletionList, CompletionRequest
 from joey.tui.widgets.draft import (
     Attachments,
@@ -32,6 +31,7 @@ from joey.tui.widgets.draft import (
     should_fold_paste,
 )
 from joey.tui.widgets.external_editor import EditorError, edit_externally
+from joey.tui.widgets.pasted_images import parse_dropped_image_paths, read_clipboard_image
 from joey.tui.widgets.prompt_history import HistoryBrowser, HistorySearch, PromptHistory
 from joey.tui.widgets.text_area import (
     EDIT_ACTIONS,

@@ -20,7 +20,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static, TextArea
 
 from joey.presentation.text import to_one_line
-from joey.tui.host import PickerEntry
+from joey.tui.app_services import PickerEntry
 from joey.tui.task_controller import PendingQuestion
 from joey.tui.widgets.choice_list import MOVE_STEPS_BY_KEY, ChoiceLine, ChoiceList
 from joey.tui.widgets.completion import CompletionList

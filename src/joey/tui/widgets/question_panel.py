@@ -19,7 +19,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from joey.core.events import AskOpened
-from joey.core.task import APPROVAL_ASKS, Answer, AskKind, Response
+from joey.core.task_types import APPROVAL_ASKS, Answer, AskKind, Response
 from joey.presentation.phrases import COMMAND_TOOL_NAME
 from joey.presentation.questions import (
     describe_ask_reason,

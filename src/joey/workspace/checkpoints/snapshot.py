@@ -24,7 +24,6 @@ from pathlib import Path
 from msgspec import Struct
 
 from joey.errors import CheckpointError
-from joey.workspace.blocking_files import can_block_git
 from joey.workspace.checkpoints.objects import TreeCache, TreeEntry, write_object
 from joey.workspace.checkpoints.scan import (
     MAX_FILE_BYTES,
@@ -37,6 +36,7 @@ from joey.workspace.checkpoints.scan import (
 )
 from joey.workspace.checkpoints.shadow_repo import ShadowGitError, ShadowRepository
 from joey.workspace.git.process import describe_blocking_file
+from joey.workspace.pipes_and_devices import can_block_git
 
 log = logging.getLogger(__name__)
 

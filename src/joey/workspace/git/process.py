@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from joey.errors import ToolError
 from joey.system.subprocess import await_start_despite_cancel, drain
-from joey.workspace.blocking_files import (
+from joey.workspace.pipes_and_devices import (
     FILES_OPENED_BY_GIT,
     BlockingFileError,
     watch_for_blocking_files,

@@ -24,7 +24,7 @@ from joey.cli.notices import print_startup_warnings
 from joey.core.models import ToolProtocol
 from joey.core.settings import Limits, TaskSecrets
 from joey.core.structured_output import JsonSchema, parse_schema
-from joey.core.task import TaskState
+from joey.core.task_types import TaskState
 from joey.engine.asks import Unattended
 from joey.engine.engine import Engine, ResolvedTaskOptions
 from joey.engine.task import Task

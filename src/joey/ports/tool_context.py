@@ -12,7 +12,7 @@ from joey.core.file_state import ReadTracker
 from joey.core.models import ModelInfo, ToolProtocol
 from joey.core.modes import Mode
 from joey.core.settings import Settings
-from joey.core.task import RowKind, Todo
+from joey.core.task_types import RowKind, Todo
 from joey.ports.content import Browser, CodeIndex, Diagnostics, Documents, Outlines, PageFetcher
 from joey.ports.execution import ShellGrammar, Terminal
 from joey.ports.extensions import Customizations, CustomTools, Hooks, Mcp, RuleStore

@@ -9,6 +9,14 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from joey.core.permissions.command_rules import (
+    CommandRule,
+    CommandRules,
+    DenyMatch,
+    find_longest_match,
+    match_deny_rule,
+    normalize_command,
+)
 from joey.core.permissions.hidden_code import (
     find_code_concern,
     find_created_program,
@@ -26,14 +34,6 @@ from joey.core.permissions.programs import (
     find_started_program_index,
     is_read_only,
     normalize_program_name,
-)
-from joey.core.permissions.rules import (
-    CommandRule,
-    CommandRules,
-    DenyMatch,
-    find_longest_match,
-    match_deny_rule,
-    normalize_command,
 )
 from joey.core.permissions.shell import (
     RESERVED_WORDS,

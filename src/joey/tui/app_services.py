@@ -17,7 +17,7 @@ from joey.client.session import Session
 from joey.core.events import Event, TokenUsage
 from joey.core.rewind import RewindPreview
 from joey.core.suggest import find_closest_name
-from joey.core.task import Todo
+from joey.core.task_types import Todo
 from joey.errors import UserError
 from joey.presentation.slash_commands import LISTED_COMMANDS
 from joey.presentation.text import to_one_line

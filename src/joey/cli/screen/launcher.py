@@ -10,26 +10,26 @@ from argparse import Namespace
 from pathlib import Path
 
 from joey.app import open_engine, resolve_joey_home
+from joey.app.known_secrets import KNOWN_SECRETS
 from joey.app.profiles import is_first_run
-from joey.app.redaction import KNOWN_SECRETS
 from joey.cli import notices
 from joey.cli.exit_codes import ExitCode
-from joey.cli.launch import (
+from joey.cli.notices import describe_ended_background_commands, format_total_usage
+from joey.cli.prompt import gather_prompt, load_images
+from joey.cli.screen.host import LocalAppHost
+from joey.cli.signals import Interruption, handle_signals
+from joey.cli.task_launch import (
     check_model_configured,
     find_earlier_task,
     resolve_workspace_argument,
     shorten_task_id,
 )
-from joey.cli.notices import describe_ended_background_commands, format_total_usage
-from joey.cli.prompt import gather_prompt, load_images
-from joey.cli.screen.host import LocalAppHost
-from joey.cli.signals import Interruption, handle_signals
 from joey.engine.engine import Engine
 from joey.engine.task import Task
 from joey.presentation.text import get_terminal_width, wrap
 from joey.system.files import make_private_directory
 from joey.tui.app import JoeyApp
-from joey.tui.startup import Startup
+from joey.tui.onboarding import Startup
 from joey.tui.terminal_window import make_terminal_restorer
 from joey.tui.widgets.prompt_history import HISTORY_FILE_NAME, PromptHistory
 

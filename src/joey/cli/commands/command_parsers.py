@@ -21,7 +21,7 @@ from joey.cli.arguments import (
     parse_count,
     parse_port,
 )
-from joey.cli.commands.configuration_arguments import (
+from joey.cli.commands.configuration_parsers import (
     build_completion_parser,
     build_config_parser,
     build_mcp_parser,

@@ -25,10 +25,10 @@ from joey.core.events import (
     ToolFinished,
     ToolStarted,
 )
-from joey.core.task import RowKind, Todo
+from joey.core.task_types import RowKind, Todo
 from joey.presentation.phrases import COMMAND_TOOL_NAME, describe_retry
 from joey.presentation.text import to_one_line
-from joey.tui.host import QueuedUserMessage, StatusInfo
+from joey.tui.app_services import QueuedUserMessage, StatusInfo
 
 RUNNING_COMMAND_ACTIVITY = "running the command"
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from joey.app.customizations import build_hooks, is_trusted, load_customizations
+from joey.app.known_secrets import build_http_client
 from joey.app.mcp_pool import McpServerPool
 from joey.app.options import require_known_price
-from joey.app.redaction import build_http_client
 from joey.app.sandbox import build_boundary, build_sandbox
-from joey.config.preferences import SettingsRuleStore
+from joey.config.config_store import SettingsRuleStore
 from joey.config.profiles import choose_profile, load_profiles
 from joey.content.browser import Chromium, find_chromium, parse_viewport
 from joey.content.code_index import WorkspaceIndexPool
@@ -31,12 +31,12 @@ from joey.engine.runtime import SUMMARY_PROFILE_KEY, ModeProviders, TaskRuntime
 from joey.errors import ConfigError, ToolError
 from joey.execution.bash_grammar import BashGrammar
 from joey.execution.custom_tools import LocalCustomTools
-from joey.execution.processes import kill_marked_processes
+from joey.execution.process_termination import kill_marked_processes
 from joey.execution.terminal import LocalTerminal
 from joey.ports import Capabilities, CodeIndex, Embedder, Files, Provider, Sandbox
+from joey.providers.catalog import PROVIDER_SPECS
 from joey.providers.factory import make_provider
 from joey.providers.image_generation import ProfileImageGenerator
-from joey.providers.registry import PROVIDER_SPECS
 from joey.tools.registry import Registry
 from joey.workspace.checkpoints.pool import CheckpointStorePool, TaskCheckpoints
 from joey.workspace.environment import LocalEnvironment, SystemClock

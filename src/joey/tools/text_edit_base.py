@@ -27,7 +27,7 @@ from joey.core.edits.text_replace import (
 )
 from joey.core.models import ModelInfo
 from joey.core.modes import ToolGroup
-from joey.core.task import Answer
+from joey.core.task_types import Answer
 from joey.core.text import has_line_numbers, strip_line_numbers, unescape_entities
 from joey.errors import ArgumentError, ToolError
 from joey.ports import ResolvedPath, ToolContext

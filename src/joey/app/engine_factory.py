@@ -9,7 +9,7 @@ from pathlib import Path
 
 from joey.app.mcp_pool import McpServerPool
 from joey.app.options import resolve_options
-from joey.app.runtime import ConfiguredIndexPool, build_runtime
+from joey.app.task_runtime_factory import ConfiguredIndexPool, build_runtime
 from joey.config.home import resolve_joey_home
 from joey.engine.engine import Engine, StoredTaskState, TaskOptions
 from joey.engine.runtime import TaskRuntime

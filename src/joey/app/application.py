@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from joey.app.customizations import load_modes, open_customizations
-from joey.app.engine import remove_worktree
+from joey.app.engine_factory import remove_worktree
 from joey.app.model_choice import StoredModel
 from joey.app.options import (
     UNLIMITED,
@@ -19,8 +19,8 @@ from joey.app.options import (
     resolve_workspace,
 )
 from joey.app.sandbox import detect_sandbox
+from joey.config.config_store import ConfigStore
 from joey.config.home import resolve_joey_home
-from joey.config.preferences import ConfigStore
 from joey.config.settings import check_key_spelling
 from joey.core.models import ModelInfo
 from joey.core.modes import Mode, SlashCommand
@@ -28,8 +28,8 @@ from joey.core.settings import Limits, Profile, TaskSecrets
 from joey.engine.engine import ResolvedTaskOptions, TaskOptions
 from joey.errors import ConfigError
 from joey.ports import SandboxLevel, TaskMetadata
+from joey.providers.catalog import PROVIDER_SPECS, find_model_info, list_model_ids
 from joey.providers.factory import resolve_model
-from joey.providers.registry import PROVIDER_SPECS, find_model_info, list_model_ids
 
 
 class Application:

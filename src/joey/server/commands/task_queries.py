@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from joey.core.history.ui import Row
-from joey.core.task import IDLE_STATES, RowKind, TaskState
+from joey.core.task_types import IDLE_STATES, RowKind, TaskState
 from joey.core.wire.commands import (
     Events,
     FoundTasks,
@@ -34,7 +34,7 @@ from joey.core.wire.commands import (
     Todos,
     UsageData,
 )
-from joey.core.wire.encoder import (
+from joey.core.wire.event_encoder import (
     FrameEncoder,
     ReplayNormalizer,
     encode_records,

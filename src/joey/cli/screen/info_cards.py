@@ -25,7 +25,7 @@ from joey.core.settings import Settings
 from joey.engine.task import Task
 from joey.ports import Mcp, SandboxLevel, TaskMetadata
 from joey.presentation.text import sanitize, to_one_line
-from joey.tui.host import ProviderOption
+from joey.tui.app_services import ProviderOption
 
 _STATUS_MARKS = {
     FindingStatus.OK: ("✓", "green"),

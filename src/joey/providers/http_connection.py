@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from joey.core.text import compile_regex
 from joey.errors import UNREACHABLE_CODE, ConfigError, ProviderError, ProviderFailureKind
-from joey.providers.http_reader import ProtocolError, ResponseEnd, ResponseHead, ResponseReader
+from joey.providers.http_parser import ProtocolError, ResponseEnd, ResponseHead, ResponseReader
 
 if TYPE_CHECKING:
     import ssl

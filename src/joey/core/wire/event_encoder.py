@@ -46,7 +46,7 @@ from joey.core.history.branch import BranchTracker
 from joey.core.history.state import TaskProjection
 from joey.core.history.ui import RowChange, UiHistory
 from joey.core.rewind import get_ts
-from joey.core.task import APPROVAL_ASKS, AskKind
+from joey.core.task_types import APPROVAL_ASKS, AskKind
 from joey.core.wire.events import (
     AbortedPayload,
     AskPayload,

@@ -1,7 +1,7 @@
 """Syntax errors in Python, JSON and TOML, found without another program.
 
 Parsing blocks the event loop, and some texts take very long. So a text that is not surely quick is
-parsed in a process of its own: `python -m joey.content.syntax .py`.
+parsed in a process of its own: `python -m joey.content.syntax_checker .py`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ async def find_syntax_errors(
     from joey.content.isolated_workers import run_isolated
 
     try:
-        answer = await run_isolated("joey.content.syntax", suffix, data, timeout_s)
+        answer = await run_isolated("joey.content.syntax_checker", suffix, data, timeout_s)
     except ToolError:
         return []
     found = msgspec.json.decode(answer, type=list[Diagnostic])

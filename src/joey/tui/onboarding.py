@@ -13,7 +13,7 @@ from rich.text import Text
 
 from joey import __version__
 from joey.errors import UserError
-from joey.tui.host import PickerEntry, ProviderOption
+from joey.tui.app_services import PickerEntry, ProviderOption
 
 if TYPE_CHECKING:
     from joey.tui.app import JoeyApp
