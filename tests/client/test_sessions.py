@@ -219,7 +219,7 @@ async def test_a_session_goes_back_and_forth(tmp_path: Path, flavour: str) -> No
         rows = [msgspec.to_builtins(row) for row in session.rows]
         first = rows[0]["ts"]
         preview = await session.preview_rewind(first, files=True)
-        assert [(each.path, each.kind) for each in preview.file_changes] == [("note", "removed")]
+        assert [(each.path, each.kind) for each in preview.files] == [("note", "removed")]
         assert await session.rewind(first, files=True) == preview
         await came_to(session, TaskRewound, 1)
         assert [row_ts(row) for row in session.rows] == [first]

@@ -188,11 +188,11 @@ def check_histories(task: Task) -> None:
         "todos",
         "mode",
         "state",
-        "children",
+        "spawned_subtasks",
         "unsent_feedback",
         "is_result_accepted",
         "usage",
-        "queue",
+        "queued_messages",
     ):
         assert getattr(mine, name) == getattr(facts, name), name
     check_messages(list(task.messages))

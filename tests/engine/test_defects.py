@@ -28,7 +28,7 @@ from tests.engine.engine_harness import (
 TODOS = call("update_todo_list", {"todos": "[ ] a"})
 
 
-@pytest.mark.parametrize("step", ["prepare", "run"])
+@pytest.mark.parametrize("step", ["prepare", "run_prepared"])
 @pytest.mark.parametrize("error", [ValueError, TimeoutError])
 async def test_a_defect_in_a_tool_becomes_the_result_of_its_call(
     engine_harness: EngineHarness,

@@ -117,7 +117,7 @@ class KeptTask(LongTask):
                 self.do(self.task.rewind(ts, files=True))
         assert (TaskSnapshot.take(self.task), self.disk) == (look, disk)
         assert self.do(self.task.rewind(ts, files=True, force=True)) == preview
-        assert _changed(disk, self.disk) == {each.path for each in preview.file_changes}
+        assert _changed(disk, self.disk) == {each.path for each in preview.files}
         if ts in self.snapshots:
             check_same(TaskSnapshot.take(self.task), self.snapshots[ts])
         assert self.disk == self.files.get(ts, self.disk)
@@ -127,7 +127,7 @@ class KeptTask(LongTask):
 
     def check_conflicts(self, preview: RewindPreview) -> None:
         """A file is theirs as long as it is as they wrote it."""
-        changed = {each.path for each in preview.file_changes}
+        changed = {each.path for each in preview.files}
         theirs = {path for path, text in self.disk.items() if text in self.written}
         assert set(preview.conflicting_paths) <= changed & self.touched
         assert changed & theirs <= set(preview.conflicting_paths)

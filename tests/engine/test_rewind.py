@@ -134,7 +134,7 @@ async def test_a_preview_tells_what_cannot_be_undone(rewind_harness: RewindHarne
     assert preview.unreverted_commands == ("echo hi && echo x > c.txt",)
     assert preview.removed_message_count == len(task.messages)
     assert (preview.mode_before, preview.mode_after) == ("code", "code")
-    assert preview.file_changes == () and preview.target_checkpoint is None
+    assert preview.files == () and preview.target_checkpoint is None
     assert list_durable_events(task) == before
 
 

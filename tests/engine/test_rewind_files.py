@@ -89,7 +89,7 @@ async def test_without_files_they_stay_and_can_follow_later(rewind_harness: Rewi
 async def test_a_preview_names_the_files_and_touches_none(rewind_harness: RewindHarness) -> None:
     task = await written(rewind_harness)
     preview = await task.preview_rewind(tools(task)[0], files=True)
-    assert preview.file_changes == (FileChange("a", "changed"), FileChange("b", "removed"))
+    assert preview.files == (FileChange("a", "changed"), FileChange("b", "removed"))
     assert preview.conflicting_paths == ()
     assert files(rewind_harness)["a"] == "2\n"
 
@@ -148,7 +148,7 @@ async def test_where_nothing_was_changed_since_nothing_is_restored(
     task = await written(rewind_harness)
     (rewind_harness.root / "own.txt").write_text("more\n")
     preview = await task.rewind(list_row_timestamps(task)[-1], files=True)
-    assert (preview.target_checkpoint, preview.file_changes) == (None, ())
+    assert (preview.target_checkpoint, preview.files) == (None, ())
     assert files(rewind_harness)["own.txt"] == "more\n"
 
 
@@ -246,7 +246,7 @@ async def test_files_alone_come_back_and_the_state_before_is_kept(
     rows = list_row_timestamps(task)
     [first, *_] = [e.id for e in list_durable_events(task) if isinstance(e, CheckpointSaved)]
     preview = await preview_restore(task, first)
-    assert [each.path for each in preview.file_changes] == ["a", "b"]
+    assert [each.path for each in preview.files] == ["a", "b"]
     (rewind_harness.root / "a").write_text("by hand\n")
     with pytest.raises(UserError, match="Somebody else"):
         await restore_checkpoint(task, first, force=False)

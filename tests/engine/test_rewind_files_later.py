@@ -69,7 +69,7 @@ async def test_after_files_alone_came_back_later_rows_have_those(
     at = await talk(rewind_harness, task, "hello")
     await talk(rewind_harness, task, "and again")
     preview = await task.rewind(at, files=True)
-    assert preview.file_changes == ()
+    assert preview.files == ()
     assert files(rewind_harness) == {"own.txt": "mine\n"}
 
 

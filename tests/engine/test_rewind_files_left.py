@@ -45,7 +45,7 @@ async def test_what_git_ignores_and_what_lies_outside_is_named_and_stays(
         LeftFile(str(elsewhere), "outside"),
     )
     preview = await task.preview_rewind(first, files=True)
-    assert [each.path for each in preview.file_changes] == ["b"]
+    assert [each.path for each in preview.files] == ["b"]
     assert preview.unrestorable_files == left
     assert (await task.preview_rewind(first)).unrestorable_files == ()
     assert (await task.preview_rewind(tools(task)[1], files=True)).unrestorable_files == left[1:]
@@ -60,7 +60,7 @@ async def test_they_are_named_where_nothing_else_was_changed(rewind_harness: Rew
     task = await rewind_harness.start(write("own.log", "1\n"), finish(), policy=Unattended())
     await wait_for_ending(task)
     preview = await task.preview_rewind(tools(task)[0], keep=False, files=True)
-    assert preview.file_changes == ()
+    assert preview.files == ()
     assert preview.unrestorable_files == (LeftFile("own.log", "ignored"),)
 
 
@@ -103,7 +103,7 @@ async def test_each_file_of_a_patch_is_looked_at_and_a_failed_edit_is_none(
     )
     await wait_for_ending(task)
     preview = await task.preview_rewind(tools(task)[0], files=True)
-    assert [each.path for each in preview.file_changes] == ["q.txt"]
+    assert [each.path for each in preview.files] == ["q.txt"]
     assert preview.unrestorable_files == (LeftFile("p.log", "ignored"),)
 
 

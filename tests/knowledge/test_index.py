@@ -113,7 +113,7 @@ async def test_ignored_hidden_binary_large_and_linked_files_are_not_found(
 async def test_what_is_hidden_after_it_was_indexed_is_not_found_any_more(
     harness: IndexHarness, settling: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("joey.content.blocking_code_indexex._STAMP_SETTLING_NS", settling)
+    monkeypatch.setattr("joey.content.blocking_code_index._STAMP_SETTLING_NS", settling)
     harness.write("a.py", "needle = 1\n")
     harness.write("b.py", "needle = 2\n")
     harness.write(".gitignore", "!a.py\n")  # counts for more than .rooignore with ripgrep
@@ -438,7 +438,7 @@ async def test_a_home_that_cannot_be_written_is_a_problem_that_is_reported(
 async def test_an_sqlite_without_full_text_is_a_problem_that_is_reported(
     harness: IndexHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("joey.content.blocking_code_index.has_full_text", lambda: False)
+    monkeypatch.setattr("joey.content.blocking_code_index.has_full_text_search", lambda: False)
     async with harness.index() as index:
         with pytest.raises(ToolError, match="no FTS5"):
             await index.search("needle", None, 10)

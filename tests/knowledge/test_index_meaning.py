@@ -186,7 +186,7 @@ async def test_an_answer_without_the_vectors_that_were_asked_for_is_an_error(
 async def test_nothing_that_is_hidden_is_sent_to_the_model(
     harness: IndexHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("joey.content.blocking_code_indexex._STAMP_SETTLING_NS", 0)
+    monkeypatch.setattr("joey.content.blocking_code_index._STAMP_SETTLING_NS", 0)
     harness.write("secret.py", "password = 'hunter2'\n")
     harness.write(".gitignore", "!secret.py\n")
     async with harness.index() as index:

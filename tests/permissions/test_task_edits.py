@@ -241,8 +241,8 @@ async def test_leave_goes_with_the_answer_that_gave_it_when_the_task_is_rewound(
     assert (await task.rewind(first, keep=False)).revokes_edit_grant
     assert not task.grants.has_edit_grant
     await task.undo_rewind()
-    assert not task.granted.edits, "it is asked for again"
-    assert not (await task.preview_rewind(first, keep=False)).edits_asked
+    assert not task.grants.has_edit_grant, "it is asked for again"
+    assert not (await task.preview_rewind(first, keep=False)).revokes_edit_grant
 
 
 @pytest.mark.requirement("always:edits")

@@ -162,7 +162,7 @@ async def test_without_a_sandbox_each_command_is_asked(
     harness = EngineHarness(tmp_path)
     held = sandbox(harness.root, NOTHING, Settings())
     monkeypatch.setattr(
-        "tests.engine.engine_harnessarness.LocalTerminal", lambda: LocalTerminal(sandbox=held)
+        "tests.engine.engine_harness.LocalTerminal", lambda: LocalTerminal(sandbox=held)
     )
     task = await harness.start(Turn(call("execute_command", {"command": "echo hi"})), finish())
     ask = await wait_for_ask(task)

@@ -59,7 +59,7 @@ def patch_terminal(
     session = SandboxConfig(workspace=harness.root, joey_home=harness.home, env=os.environ)
     held = LocalSandbox(session, Settings(), lambda: prober)
     monkeypatch.setattr(
-        "tests.engine.engine_harnessarness.LocalTerminal", lambda: LocalTerminal(sandbox=held)
+        "tests.engine.engine_harness.LocalTerminal", lambda: LocalTerminal(sandbox=held)
     )
     return held
 

@@ -247,7 +247,7 @@ def test_the_lock_of_an_older_task_is_found_in_the_editors_database(tmp_path: Pa
         "xml",
     )
     (record,) = JsonFileStore(tmp_path / "home").read_records("jan")
-    assert getattr(record.event, "protocol", None) is ToolProtocol.XML
+    assert getattr(record.event, "tool_protocol", None) is ToolProtocol.XML
 
 
 @pytest.mark.parametrize(

@@ -394,7 +394,7 @@ def test_tasks_are_narrowed_by_directory_status_and_time(tmp_path: Path) -> None
     assert ids(find(tmp_path, workspace="/home/ann/shop")) == ["b", "a"]
     assert ids(find(tmp_path, status="completed")) == ["a"]
     assert ids(find(tmp_path, status="interrupted")) == ["c", "b"]
-    assert ids(find(tmp_path, since=2, workspace="/home/ann/shop")) == ["b"]
+    assert ids(find(tmp_path, updated_since=2, workspace="/home/ann/shop")) == ["b"]
     log = JsonFileStore(tmp_path).open("b")[0]
     assert ids(find(tmp_path, status="running")) == ["b"]
     assert ids(find(tmp_path, status="interrupted")) == ["c"]

@@ -40,7 +40,7 @@ async def prepare(root: Path, call: dict[str, Any], **changes: Any) -> Any:
 @pytest.mark.requirement("tool:use_mcp_tool:approval")
 async def test_a_call_is_asked_about_in_roos_terms(tmp_path: Path) -> None:
     prepared = await prepare(tmp_path, FORECAST)
-    assert prepared.ask is AskKind.USE_MCP_SERVER
+    assert prepared.ask_kind is AskKind.USE_MCP_SERVER
     assert prepared.row == {
         "type": "use_mcp_tool",
         "serverName": "weather",

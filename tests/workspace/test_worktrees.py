@@ -16,7 +16,7 @@ from joey.errors import ToolError
 from joey.workspace.git.trees import FileSignatures, TreeChange, apply_changes
 from joey.workspace.git.worktrees import GitWorktrees
 
-APPLY = "joey.workspace.git.worktrees.apply"
+APPLY = "joey.workspace.git.worktrees.apply_changes"
 
 
 def git(directory: Path, *arguments: str) -> str:

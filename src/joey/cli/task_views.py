@@ -418,7 +418,7 @@ def describe_rewind(changes: RewindPreview, rows: Rows) -> Iterator[str]:
     begun = ("subtask was begun since, and stays:", "subtasks were begun since, and stay:")
     yield from _format_items(*begun, changes.detached_subtasks)
     for kind, fate in RESTORED_FILE_CHANGE_TEXTS.items():
-        paths = [each.path for each in changes.file_changes if each.kind == kind]
+        paths = [each.path for each in changes.files if each.kind == kind]
         yield from _format_items(f"file is {fate}:", f"files are {fate}:", paths)
     others = "of these somebody else has changed:"
     yield from _format_items(others, others, changes.conflicting_paths)

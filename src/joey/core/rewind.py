@@ -49,7 +49,7 @@ class RewindPreview(Struct, frozen=True, rename="camel", kw_only=True):
     """How many summaries and cuts of the history go: what they hid is visible again."""
     target_checkpoint: str | None = field(default=None, name="checkpoint")
     """What the files are brought back to; None when they stay as they are."""
-    file_changes: tuple[FileChange, ...] = field(default=(), name="files")
+    files: tuple[FileChange, ...] = ()
     """What is done to the files."""
     conflicting_paths: tuple[str, ...] = field(default=(), name="conflicts")
     """Those of them that somebody else has changed: their changes would be lost."""

@@ -237,7 +237,7 @@ async def add_file_changes(task: Task, preview: RewindPreview, checkpoint: str) 
     files = tuple(FileChange(each.path, _INVERSE_CHANGES[each.kind]) for each in differing)
     conflicts = tuple(each.path for each in files if each.path in foreign)
     return structs.replace(
-        preview, target_checkpoint=checkpoint, file_changes=files, conflicting_paths=conflicts
+        preview, target_checkpoint=checkpoint, files=files, conflicting_paths=conflicts
     )
 
 
@@ -393,7 +393,7 @@ async def add_unrestorable_files(task: Task, preview: RewindPreview, since: int)
     except CheckpointError as error:
         raise UserError(str(error)) from error
     # One that was ignored only after it was first kept comes back.
-    restored_paths = {each.path for each in preview.file_changes}
+    restored_paths = {each.path for each in preview.files}
     return structs.replace(
         preview,
         unrestorable_files=tuple(each for each in unrestorable if each.path not in restored_paths),

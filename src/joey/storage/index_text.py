@@ -133,13 +133,13 @@ def build_snippet(text: str, query: str) -> str:
     )
 
 
-class _QueryHit(Struct, frozen=True):
+class _WordOccurrence(Struct, frozen=True):
     start: int
     end: int
     word: str
 
 
-def _find_hits(text: str, query: str) -> Iterator[_QueryHit]:
+def _find_hits(text: str, query: str) -> Iterator[_WordOccurrence]:
     exact: set[str] = set()
     beginnings: tuple[str, ...] = ()
     for term, begins in _parse_terms(query):
@@ -149,7 +149,7 @@ def _find_hits(text: str, query: str) -> Iterator[_QueryHit]:
     for match in _WORD_RE.finditer(text):
         word = _normalize_word(match[0])
         if word in exact or word.startswith(beginnings):
-            yield _QueryHit(match.start(), match.end(), word)
+            yield _WordOccurrence(match.start(), match.end(), word)
 
 
 def _normalize_word(word: str) -> str:

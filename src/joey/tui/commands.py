@@ -332,8 +332,8 @@ def find_user_message(rows: RowSequence, message_ts: int) -> str:
 def list_rewind_choices(changes: RewindPreview) -> list[PickerEntry]:
     """Whether the files come along."""
     choices = [PickerEntry("talk", "the conversation", "files stay as they are")]
-    if changes.file_changes:
-        about = ", ".join(_summarize_file_changes(changes.file_changes))
+    if changes.files:
+        about = ", ".join(_summarize_file_changes(changes.files))
         if changes.conflicting_paths:
             about = f"{len(changes.conflicting_paths)} not joey's (asks); {about}"
         choices.append(PickerEntry("files", "the conversation and the files", about))
@@ -342,7 +342,7 @@ def list_rewind_choices(changes: RewindPreview) -> list[PickerEntry]:
 
 def describe_conflicts(changes: RewindPreview) -> str:
     """Which files that somebody else has changed go along, and what becomes of each."""
-    fates = {each.path: RESTORED_FILE_CHANGE_TEXTS[each.kind] for each in changes.file_changes}
+    fates = {each.path: RESTORED_FILE_CHANGE_TEXTS[each.kind] for each in changes.files}
     paths = changes.conflicting_paths[:MAX_NAMED_CONFLICTS]
     named = [f"{to_one_line(path)} ({fates[path]})" for path in paths]
     if more := len(changes.conflicting_paths) - len(named):

@@ -119,7 +119,7 @@ def _find_problem(task: Task, changes: RewindPreview, arguments: Namespace) -> s
         return _CONFLICT_MESSAGE
     if not arguments.yes or task.settings.always_allow_write_protected:
         return ""
-    protected = [each.path for each in changes.file_changes if is_protected(each.path)]
+    protected = [each.path for each in changes.files if is_protected(each.path)]
     named = ", ".join(protected[:MAX_NAMED_FILES])
     return _PROTECTED_MESSAGE.format(named) if protected else ""
 
