@@ -132,7 +132,7 @@ class _DetachedLog:
     async def sync(self) -> None:
         pass
 
-    async def snapshot(self, *args: object) -> None:
+    async def write_snapshot(self, *args: object) -> None:
         pass
 
 
