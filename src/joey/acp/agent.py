@@ -77,7 +77,7 @@ from joey.presentation.text import to_one_line
 
 INVALID_REQUEST = -32600
 DRAIN_TIMEOUT_S = 2.0
-"""Seconds for the last answers, once there is nothing more to do."""
+"""For the last answers, once there is nothing more to do."""
 SESSIONS_PER_PAGE = 50
 
 log = logging.getLogger(__name__)

@@ -54,7 +54,6 @@ from joey.errors import CondenseError
 from joey.presentation.text import sanitize, to_one_line
 
 REFUSAL_STOP_REASONS = frozenset({"refusal", "content_filter"})
-"""What models say when they do not want to go on."""
 
 log = logging.getLogger(__name__)
 

@@ -64,7 +64,7 @@ SessionUpdate = (
 
 
 REQUEST_TIMEOUT_S = 10.0
-"""Seconds that the editor has to read or write a file, or to open a terminal."""
+"""To read or write a file, or to open a terminal."""
 
 ResponseT = TypeVar("ResponseT", bound=BaseModel)
 

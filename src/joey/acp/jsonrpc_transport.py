@@ -16,7 +16,7 @@ from typing import Any
 from joey.presentation.text import to_one_line
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
-"""Bytes of a line: images are sent as text."""
+"""Images are sent as text."""
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 

@@ -43,14 +43,14 @@ from joey.presentation.phrases import find_terminating_signal
 from joey.presentation.text import sanitize, to_one_line
 
 VIEWER_TIMEOUT_S = 5.0
-"""Seconds that a viewer has to come, and to go."""
+"""To come, and to go."""
 MAX_UNREAD_OUTPUT_BYTES = 1024 * 1024
-"""Bytes that wait for a viewer that is slow; what comes beyond is left out."""
+"""For a viewer that is slow; what comes beyond is left out."""
 MAX_EXIT_CODE = 255
 STILL_RUNNING_EXIT_CODE = 0
 _DIRECTORY_PREFIX, _SOCKET_NAME = "joey-terminals-", "socket"
 _STARTUP_GRACE_S = 60.0
-"""Seconds in which there may be a folder already where nobody answers yet."""
+"""There may be a folder already where nobody answers yet."""
 
 log = logging.getLogger(__name__)
 

@@ -77,7 +77,7 @@ from joey.presentation.questions import format_answer_hint, format_question, par
 from joey.presentation.text import sanitize
 
 MAX_RUNNING_OUTPUT_CHARS = 16 * 1024
-"""Characters of the output of a running command that are shown, the latest."""
+"""The latest are shown."""
 _HIDDEN_ERRORS = frozenset({"MODEL_NO_TOOLS_USED", "MODEL_NO_ASSISTANT_MESSAGES"})
 
 

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 MAX_RESULTS = 50
 _LISTING_MAX_AGE_S = 5.0
 _MAX_RANKED_HITS = 500
-"""Hits that are compared; those that lie deepest are not looked at."""
+"""Those that lie deepest are not looked at."""
 _MIN_HITS_WITHOUT_FUZZY = 10
 """With so many hits, names that only have the same letters are not wanted."""
 _FUZZY_CHUNK_LINES = 5_000

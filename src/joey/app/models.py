@@ -187,7 +187,7 @@ def _build_headers(profile: Profile) -> dict[str, str]:
 
 LOCAL_PROVIDERS = tuple(kind for kind in PROVIDER_SPECS if kind.is_local)
 LOCAL_TIMEOUT_S = 0.8
-"""Seconds for all of them together, since they are asked at once."""
+"""For all of them together, since they are asked at once."""
 MAX_LISTED_MODELS = 500
 
 
@@ -258,7 +258,7 @@ def _list_known_models(kind: ProviderSpec) -> tuple[str, ...]:
 
 
 MAX_RESPONSE_BYTES = 4 * 1024 * 1024
-"""Bytes of an answer that are read: lists of models are long, and some are no lists."""
+"""Lists of models are long, and some are no lists."""
 
 
 class HttpGetResponse(Struct, frozen=True):

@@ -224,7 +224,6 @@ _ACCESS_BY_SWITCH_ONLY_TOOL = {
     "run_slash_command": Access.FETCH_INSTRUCTIONS,
     "skill": Access.FETCH_INSTRUCTIONS,
 }
-"""Tools about which the switches alone decide."""
 _READ_TOOLS = frozenset({"read_file", "list_files", "search_files", "list_code_definition_names"})
 _READ_TOOLS |= {"codebase_search"}
 _EDIT_TOOLS = frozenset({"apply_diff", "apply_patch", "edit", "edit_file", "generate_image"})

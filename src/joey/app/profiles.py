@@ -33,7 +33,7 @@ from joey.providers.catalog import PROVIDER_SPECS, ProviderSpec, find_provider_s
 
 API_KEY_FIELD = "apiKey"
 _UNMASKED_KEY_CHARS = 4
-"""Letters of a long key that are shown, so that one knows which it is."""
+"""Of a long key, so that one knows which it is."""
 _MIN_PARTLY_MASKED_KEY_CHARS = 20
 
 

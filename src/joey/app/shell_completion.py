@@ -18,7 +18,7 @@ Candidate = tuple[str, str]
 """What to insert, and a few words about it."""
 MAX_TASKS = 200
 SHORT_ID_CHARS = 13
-"""Characters of an id that are shown, where they are enough."""
+"""Shown where they are enough."""
 
 
 def list_tasks(env: Mapping[str, str], start: str, workspace: Path) -> list[Candidate]:

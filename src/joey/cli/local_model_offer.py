@@ -20,7 +20,7 @@ from joey.errors import ConfigError, NoModelError
 from joey.presentation.text import get_terminal_width, to_one_line, wrap
 
 _MAX_MODEL_CHOICES = 9
-"""Models that a digit can choose from."""
+"""One digit chooses."""
 _YES_KEYS = ("\r", "\n", "y", "Y")
 
 

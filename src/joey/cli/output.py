@@ -21,7 +21,7 @@ from joey.presentation.text import measure_width
 
 POLL_INTERVAL_S = 0.1
 DRAIN_TIMEOUT_S = 1.0
-"""Seconds for a reader to take the last words, once we shall stop."""
+"""For a reader to take the last words, once we shall stop."""
 
 
 def write_stdout(data: bytes) -> None:

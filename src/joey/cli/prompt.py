@@ -14,9 +14,9 @@ from joey.cli.exit_codes import UsageError
 from joey.client.images import MAX_IMAGES, ImageError, load_image_data_uri
 
 MAX_PROMPT_BYTES = 8 * 1024 * 1024
-"""Bytes. No model's window holds more; a file in the workspace can be read piece by piece."""
+"""No model's window holds more; a file in the workspace can be read piece by piece."""
 FIRST_BYTE_TIMEOUT_S = 3.0
-"""Seconds that a pipe may stay silent when there is a prompt already."""
+"""For a silent pipe when there is a prompt already."""
 
 
 def gather_prompt(arguments: Sequence[str], file: str | None, stdin: TextIO) -> str:

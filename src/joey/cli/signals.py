@@ -23,7 +23,7 @@ _SIGNAL_EXIT_CODES = {
     signal.SIGTERM: ExitCode.TERMINATED,
 }
 HANGUP_SHUTDOWN_TIMEOUT_S = 20.0
-"""Seconds for a clean end after the terminal is gone: who writes to it may wait for ever."""
+"""Who writes to a terminal that is gone may wait for ever."""
 T = TypeVar("T")
 
 

@@ -33,7 +33,7 @@ from joey.ports import TaskMetadata
 from joey.presentation.text import to_one_line
 
 SHORT_ID_CHARS = 13
-"""Characters of an id that are shown: of ours, those that hold the time."""
+"""Of our ids, those that hold the time."""
 
 
 async def launch_task(

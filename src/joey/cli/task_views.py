@@ -183,7 +183,6 @@ MAX_ROW_TEXT_CHARS = 200
 _HIDDEN_ROW_KINDS = frozenset(
     {RowKind.API_REQ_STARTED, RowKind.API_REQ_FINISHED, RowKind.CHECKPOINT_SAVED}
 )
-"""Rows that say nothing to a user."""
 _ASKS_HIDDEN_IF_EMPTY = frozenset(
     {AskKind.COMPLETION_RESULT, AskKind.RESUME_TASK, AskKind.RESUME_COMPLETED_TASK}
 )

@@ -31,7 +31,7 @@ HANDSHAKE_TIMEOUT_S = 10.0
 INITIAL_BACKOFF_S = 0.1
 MAX_BACKOFF_S = 5.0
 MAX_FRAME_BYTES = 256 * 1024 * 1024
-"""Bytes; a whole history may come in one response."""
+"""A whole history may come in one response."""
 WELCOME_REQUEST_ID = "welcome"
 UNAUTHORIZED_CLOSE_CODE = 4401
 CONNECTION_LOST = "CONNECTION_LOST"

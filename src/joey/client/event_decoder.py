@@ -382,7 +382,6 @@ def _build_call_id(row: RowData) -> str:
 
 
 END_EVENT_NAMES = frozenset({"taskFinished", "taskAborted", "taskFailed"})
-"""Events after which a task rests."""
 
 
 def is_transient_frame(frame: EventFrame) -> bool:

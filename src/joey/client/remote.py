@@ -234,7 +234,7 @@ def _check_task_id(task_id: object) -> None:
 
 
 MAX_UNREAD_FRAMES = 10_000
-"""Frames that a slow reader may leave unread before it loses the passing ones."""
+"""A reader that leaves more unread loses the passing ones."""
 RECORDS_PER_REQUEST = 1000
 _TASK_STARTED_EVENT = "taskStarted"
 

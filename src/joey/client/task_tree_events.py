@@ -17,7 +17,7 @@ from joey.core.events import AskOpened, Event, SubtaskSpawned, TaskPaused
 from joey.errors import UserError
 
 MAX_UNREAD_EVENTS = 1000
-"""Events that the reader may leave unread; behind them, each task keeps its own."""
+"""Behind them, each task keeps its own."""
 
 
 class TaskTreeEvent(Struct, frozen=True):

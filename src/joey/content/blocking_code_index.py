@@ -42,13 +42,11 @@ log = logging.getLogger(__name__)
 
 MAX_TEXT_CANDIDATES = 100
 _MAX_RANKED_PASSAGES = 400
-"""Passages that are looked at to fill the list of hits."""
 _LOCK_TIMEOUT_S = 0.5
 _COMPLETE_PROPERTY, _MODEL_PROPERTY = "complete", "model"
 _CLOSED_MESSAGE = "The code index is closed."
 _MAX_EMBEDDED_BYTES = 8_000
-"""Bytes of a passage that a model is given: no text has more tokens than bytes, and the usual
-models for embeddings take 8,191."""
+"""No text has more tokens than bytes, and the usual models for embeddings take 8,191."""
 
 
 class BlockingCodeIndex:

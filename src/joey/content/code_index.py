@@ -132,8 +132,7 @@ _protocol_check: type[CodeIndex] = TaskCodeIndex
 log = logging.getLogger(__name__)
 
 SEARCH_WAIT_S = 2.0
-"""Seconds that a search waits for an index that is being filled: a small workspace is done by
-then, and the model spared a turn."""
+"""For an index that is being filled: a small workspace is done by then, the model spared a turn."""
 MAX_FOREGROUND_CHANGES = 100
 """Changed files that are read in before the answer."""
 _POLL_INTERVAL_S = 0.25

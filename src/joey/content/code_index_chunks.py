@@ -14,13 +14,12 @@ from bisect import bisect_left, bisect_right
 from msgspec import Struct
 
 MIN_PASSAGE_LINES, MAX_PASSAGE_LINES = 25, 60
-"""Lines of a passage."""
 OVERLAP_LINES = 5
-"""Lines that two passages share where no good place to cut was found."""
+"""Where no good place to cut was found."""
 MAX_PASSAGE_CHARS = 6_000
 MAX_LINE_CHARS = 500
 MAX_QUERY_TERMS = 16
-"""Words of a query; what comes after them says little."""
+"""What comes after them says little."""
 
 _MODIFIERS_PATTERN = (
     r"export|default|public|private|protected|internal|static|final|abstract|async|sealed|partial"

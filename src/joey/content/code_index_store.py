@@ -324,7 +324,7 @@ MIN_SCORE = 0.2
 """What fits less than this, beside the best, is not worth reading."""
 MAX_HITS_PER_FILE = 3
 MAX_HIT_LINES = 120
-"""Lines up to which neighbours are joined."""
+"""Up to here neighbours are joined."""
 MAX_HIT_CHARS = 12_000
 """The same for what is in the lines."""
 _MAX_GAP_LINES = 3

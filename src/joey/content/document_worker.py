@@ -83,7 +83,7 @@ def _filter_dicts(value: Any) -> list[dict[str, Any]]:
 
 MAX_TEXT_CHARS = 4 * 1024 * 1024
 _READ_TIMEOUT_S = MAX_CPU_S * 0.75
-"""Seconds after which what has been read until then is the result."""
+"""What has been read until then is the result."""
 
 
 def main(kind: str) -> None:

@@ -22,7 +22,7 @@ _SHARED_STRINGS_PATH = f"{_XL_DIRECTORY}/sharedStrings.xml"
 _STYLES_PATH = f"{_XL_DIRECTORY}/styles.xml"
 _MAX_COLUMNS = 16_384
 _MAX_CELL_CHARS = 32_767
-"""Characters, as in Excel."""
+"""As in Excel."""
 
 
 class _Worksheet(Struct, frozen=True):

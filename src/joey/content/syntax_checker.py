@@ -25,7 +25,6 @@ _MAX_INLINE_BYTES_BY_SUFFIX = {
     ".json": 1024 * 1024,
     ".toml": 4096,
 }
-"""Bytes up to which a text is parsed right here."""
 _warnings_lock = threading.Lock()
 """What is done about warnings is one for all threads."""
 

@@ -123,7 +123,6 @@ _TEXT_MEDIA_TYPE_RE = re.compile(r"text/|application/(?:json|xml|xhtml\+xml)$")
 _REJECTED_CODECS = frozenset({"idna", "punycode", "undefined"})
 """Codecs of Python's that no page is written in, and that are slow or fail."""
 _SAFE_URL_CHARS = "%/:=&?~#+!$,;'@()*[]"
-"""What an address may hold as it stands."""
 
 
 def fetch_page_text(data: bytes) -> bytes:

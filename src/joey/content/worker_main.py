@@ -16,7 +16,7 @@ from joey.errors import ToolError
 MAX_MEMORY_BYTES = 1024**3
 MAX_CPU_S = 20
 REFUSED_EXIT_CODE = 3
-"""Exit code: what was printed is the reason why nothing can be made of the file."""
+"""What was printed is the reason why nothing can be made of the file."""
 
 _RESOURCE_LIMITS = {
     resource.RLIMIT_AS: MAX_MEMORY_BYTES,

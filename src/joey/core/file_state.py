@@ -17,7 +17,7 @@ from msgspec import Struct, field, structs
 from joey.core.path_access import ResolvedPath
 
 _MAX_REMEMBERED_FILES = 2_000
-"""Files that are remembered; the ones seen longest ago are forgotten first."""
+"""The ones seen longest ago are forgotten first."""
 
 
 class FileStamp(NamedTuple):

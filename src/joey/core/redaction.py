@@ -15,7 +15,7 @@ from joey.core.text import compile_regex
 
 REDACTION_TEXT = "[secret]"
 MIN_SECRET_CHARS = 6
-"""Letters of a value that is looked for; shorter ones would make a riddle of any text."""
+"""Shorter values would make a riddle of any text."""
 
 _SECRET_KEY_RE = compile_regex(r"(key|token|credentials|secret|password)$", re.IGNORECASE)
 _HEADERS_KEY_RE = compile_regex(r"headers$", re.IGNORECASE)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 _SHORT_NAME_CHARS, _LONG_NAME_CHARS = 4, 12
 _MIN_PARTIAL_NAME_CHARS = 4
-"""Letters from which on a part of a name is no accident."""
+"""From here on a part of a name is no accident."""
 
 
 def find_closest_name(word: str, names: Iterable[str]) -> str | None:

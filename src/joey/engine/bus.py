@@ -133,7 +133,7 @@ class Subscription:
 
 
 RECORD_CACHE_SIZE = 1024
-"""Records that are at hand; twice as many before the older half is let go."""
+"""There may be twice as many before the older half is let go."""
 
 
 class RecordCache:

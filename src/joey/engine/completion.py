@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 FINISH_TASK_ROW_TEXT = '{"tool":"finishTask"}'
 """What the row says in which a subtask hands over its result."""
 DEFAULT_REJECTION_FEEDBACK = "The result was not accepted."
-"""The feedback of a user who says no to a result and nothing else."""
 
 
 async def present_result(

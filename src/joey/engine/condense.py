@@ -134,7 +134,7 @@ CONDENSE_STOPPED_TEXT = "Condensing was stopped. Nothing has changed."
 _MAX_LISTED_FILES = 100
 _MAX_OUTLINED_FILES = 15
 _MIN_SUMMARY_TOKENS = 100
-"""Tokens; a conversation that would not get shorter by it is left alone."""
+"""A conversation that would not get shorter by it is left alone."""
 _MAX_OVERFLOW_RETRIES = 3
 
 

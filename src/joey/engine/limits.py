@@ -217,7 +217,7 @@ def _format_count(number: float | None, noun: str) -> str:
 
 
 MIN_UNATTENDED_FAILURE_LIMIT = 10
-"""Mistakes in a row that are allowed at least where no user can help the model."""
+"""In a row, where no user can help the model."""
 
 
 class FailureCounter:

@@ -19,7 +19,6 @@ from joey.ports import TaskLog, TaskMetadata
 log = logging.getLogger(__name__)
 
 FIRST_SNAPSHOT_RECORDS = 64
-"""Records after which a busy task is saved for the first time."""
 
 
 class Recorder:

@@ -70,7 +70,7 @@ class SubtaskResult(Struct, frozen=True):
 log = logging.getLogger(__name__)
 
 MAX_CONCURRENT_WORKTREE_CREATIONS = 8
-"""Worktrees: making them keeps the disk busy."""
+"""Making them keeps the disk busy."""
 
 ResultCallback = Callable[[SubtaskSpawned, SubtaskResult], None]
 

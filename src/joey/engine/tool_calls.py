@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_CONCURRENT_SUBTASKS = 50
-"""Subtasks that work side by side: each has files, connections and processes of its own."""
+"""Each has files, connections and processes of its own."""
 FATAL_ERRORS = (RunStopped, StoreError, TaskStateError)
 """What no call can be blamed for: it ends the run."""
 

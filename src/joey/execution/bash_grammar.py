@@ -36,7 +36,6 @@ _HARMLESS_REDIRECTIONS = frozenset(
     for stream in (b">", b"1>", b"2>")
     for target in (b"&1", b"&2", b"/dev/null", b" /dev/null")
 )
-"""Where a command may send what it says, without anything coming of it."""
 _ESCAPABLE_IN_DOUBLE_QUOTES = frozenset(b'"\\')
 _BYTES_KEEPING_DOLLAR_LITERAL = frozenset(b'" |)')
 

@@ -40,7 +40,7 @@ _MAX_OPEN_OUTPUT_GRACE_PERIODS = 5
 """How many graces an output may stay open after the shell, held by nobody that we can find."""
 _REAP_TIMEOUT_S = 5.0
 _MAX_NEW_OUTPUT_BYTES = 8 * 1024
-"""Bytes of new output that one look at a background command shows."""
+"""In one look at a background command."""
 
 
 class OutputSink:

@@ -253,7 +253,7 @@ _protocol_check: type[CustomTools] = LocalCustomTools
 
 
 MAX_DEFINITION_CHARS = 20_000
-"""Characters of a description, or of a schema as JSON."""
+"""Of a description, or of a schema as JSON."""
 _TOOL_NAME_RE = compile_regex(r"(?!mcp[-_])[A-Za-z_][A-Za-z0-9_-]{0,63}", re.ASCII)
 _PARAMETER_NAME_RE = compile_regex(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
 

@@ -103,7 +103,7 @@ _protocol_check: type[Hooks] = LocalHooks
 MARKER_VARIABLE = "JOEY_COMMAND"
 """The environment variable by which processes of commands are found again."""
 _MAX_CAPTURED_BYTES = 64 * 1024
-"""Bytes of each output that are kept."""
+"""Of each output."""
 _MAX_PRINTED_BYTES = 16 * 1024 * 1024
 _DRAIN_TIMEOUT_S = 0.2
 _KILL_TIMEOUT_S = 5.0

@@ -255,7 +255,7 @@ def _substitute_variables(entry: ServerEntry, variables: Mapping[str, str]) -> S
 
 REDACTED_TEXT = "…"
 _MIN_SECRET_CHARS = 6
-"""Letters of a secret; hiding shorter ones would make a riddle of any text."""
+"""Hiding shorter ones would make a riddle of any text."""
 _SECRET_NAME_RE = re.compile(
     r"key|token|secret|passw|passphrase|pwd|auth|credential|cookie|bearer|(?:^|[-_])pat(?:$|[-_])",
     re.IGNORECASE,

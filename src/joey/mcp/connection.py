@@ -35,11 +35,11 @@ log = logging.getLogger(__name__)
 START_TIMEOUT_S = 30.0
 MAX_RESTART_DELAY_S = 60.0
 MAX_CONSECUTIVE_FAILURES = 8
-"""In a row; after that only a change of its settings starts it again."""
+"""After that only a change of its settings starts it again."""
 STABLE_AFTER_S = 60.0
-"""Seconds after which a connection that ends was a good one."""
+"""A connection that ends later was a good one."""
 _RELIST_INTERVAL_S = 0.2
-"""Seconds between two looks at a server that says that its tools changed."""
+"""For a server that says that its tools changed."""
 _STOP_TIMEOUT_S = 3.0
 _BUILD_OUTPUT_PATH = "build/index.js"
 

@@ -176,7 +176,7 @@ def _ignore_end(_: str) -> None: ...
 
 MAX_MESSAGE_BYTES = 10 * 1024 * 1024
 _TAIL_BYTES = 4096
-"""Bytes of the end that are kept: some put the id last."""
+"""Some put the id last."""
 _MESSAGE_ID_RE = re.compile(rb'"id"\s*:\s*(\d{1,18}|"[^"\\]{1,200}")\s*[,}]')
 _MESSAGE_TOO_LONG_CODE = -32010
 

@@ -24,7 +24,7 @@ from joey.system.files import PRIVATE_DIRECTORY_MODE, make_private_directory
 from joey.system.subprocess import await_start_despite_cancel
 
 _EXIT_GRACE_S = 0.5
-"""Seconds to leave by itself once its input has ended."""
+"""To leave by itself once its input has ended."""
 _TERMINATE_TIMEOUT_S = 1.0
 _POLL_INTERVAL_S = 0.01
 _SETPRIV_PATHS = (Path("/usr/bin/setpriv"), Path("/bin/setpriv"))

@@ -47,7 +47,7 @@ MAX_LISTED_ITEMS = 1000
 MAX_DESCRIPTION_CHARS = 10_000
 MAX_SCHEMA_BYTES = 64 * 1024
 MAX_TOOL_LIST_CHARS = 1024 * 1024
-"""Letters of all descriptions and schemas of one server: each request carries them."""
+"""All descriptions and schemas of one server: each request carries them."""
 _MAX_NAME_CHARS = 500
 _MAX_SHORT_TEXT_CHARS = 1000
 _HANDSHAKE_FALLBACK_CODES = (types.METHOD_NOT_FOUND, types.UNSUPPORTED_PROTOCOL_VERSION)

@@ -146,7 +146,7 @@ async def _write_messages(
 
 _CONNECT_TIMEOUT_S = 30.0
 _IDLE_TIMEOUT_S = 3600.0
-"""Seconds without a word on a stream of events; calls have limits of their own."""
+"""Without a word on a stream of events; calls have limits of their own."""
 _MAX_SSE_MESSAGE_BYTES = 1024 * 1024 - 4096
 """The library takes no larger event on an SSE transport."""
 _SSE_OVERHEAD_BYTES = 64 * 1024

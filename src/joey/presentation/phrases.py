@@ -45,7 +45,6 @@ UNRESTORABLE_REASON_TEXTS = {
     "outside": "outside of the workspace",
     "large": "too large to be kept, or not readable",
 }
-"""Why a file is not taken back."""
 
 
 _ERROR_CODE_TEXTS = {

@@ -20,7 +20,6 @@ MAX_ASK_DIFF_LINES = 400
 OUTPUT_HEAD_LINES = 20
 OUTPUT_TAIL_LINES = 5
 CUSTOM_TOOL_KIND = "customTool"
-"""What the row of a call calls the tools that users wrote."""
 _DETAIL_KEYS = ("path", "regex", "query", "mode", "command", "skill")
 
 

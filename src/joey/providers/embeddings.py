@@ -18,7 +18,7 @@ from joey.providers.http_client import HttpClient
 
 MAX_BATCH_TEXTS = 64
 MAX_BATCH_CHARS = 100_000
-"""In one request; services allow some 300,000 tokens."""
+"""Services allow some 300,000 tokens in one request."""
 MAX_ATTEMPTS = 4
 FIRST_RETRY_DELAY_S = 0.5
 MAX_RETRY_DELAY_S = 20.0

@@ -55,9 +55,8 @@ def encode_text_packet(data: bytes) -> bytes:
 
 
 ROW_UPDATE_INTERVAL_S = 0.05
-"""Seconds between two looks at the same growing row."""
 BYTES_PER_EXTRA_INTERVAL = 16_384
-"""Bytes of a frame that make the interval twice as long."""
+"""A frame of this size makes the interval twice as long."""
 
 log = logging.getLogger(__name__)
 

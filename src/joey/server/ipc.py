@@ -50,7 +50,7 @@ log = logging.getLogger(__name__)
 
 MAX_CLIENTS = 100
 MAX_UNREAD_BYTES = 8 * 1024 * 1024
-"""Bytes that a client may leave unread before it is cut."""
+"""A client that leaves more unread is cut."""
 READ_CHUNK_BYTES = 65_536
 SHUTDOWN_TIMEOUT_S = 5.0
 """For commands that are being carried out when the server stops."""

@@ -18,7 +18,7 @@ from joey.core.wire.frames import TaskId
 
 FORM_FEED = b"\x0c"
 MAX_FRAME_BYTES = 32 * 1024 * 1024
-"""Bytes; images travel in frames."""
+"""Images travel in frames."""
 
 
 class FrameTooLargeError(Exception):

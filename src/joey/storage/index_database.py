@@ -230,7 +230,7 @@ def _get_primary_error_code(error: Exception) -> int | None:
 ALWAYS_SCAN_MAX_TASKS = 2_000
 FULL_SCAN_INTERVAL_S = 600
 _MTIME_SETTLED_NS = 2_000_000_000
-"""Nanoseconds after which a folder's time tells every later change from the one that set it."""
+"""After that a folder's time tells every later change from the one that set it."""
 _MAX_SQLITE_INTEGER = 2**63 - 1
 _BATCH_SIZE = 500
 _MAX_BATCH_TEXT_CHARS = 2 * 1024 * 1024

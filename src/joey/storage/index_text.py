@@ -27,7 +27,7 @@ from joey.system.files import read_regular_file
 
 MAX_SEARCHABLE_CHARS = 1024 * 1024
 _MAX_READ_BYTES = 8 * 1024 * 1024
-"""Bytes of one conversation that are looked at for them."""
+"""Of one conversation."""
 _MAX_QUERY_TERMS = 32
 _MAX_TERM_CHARS = 200
 _UNSEARCHED_SAY_KINDS = frozenset(
@@ -47,7 +47,7 @@ _QUERY_TERM_RE = re.compile(r'"([^"]*)"(\*?)|([^\s"]+)')
 _WORD_RE = re.compile(r"(?:[^\W_]|[\u0300-\u036f])+")
 _MAX_HITS = 500
 _SNIPPET_CHARS_BEFORE, _SNIPPET_CHARS_AFTER = 40, 120
-"""Characters of a snippet before the first found word, and from it on."""
+"""Before the first found word, and from it on."""
 _HIGHLIGHT_REMOVAL_TABLE = str.maketrans(dict.fromkeys((*HIGHLIGHT_MARKS, "\0")))
 
 _log = logging.getLogger(__name__)

@@ -28,7 +28,7 @@ from joey.storage.task_store import find_abandoned_staging_directories
 from joey.system.files import read_regular_file
 
 MAX_CHECKED_TASKS = 2_000
-"""Folders that are looked into, the latest first."""
+"""The latest first."""
 _JOURNAL_HEAD_BYTES = 64 * 1024
 
 

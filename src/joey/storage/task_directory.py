@@ -121,7 +121,7 @@ def _read_recent_task(directory: Path, task_id: str) -> RecentTask:
 _log = logging.getLogger(__name__)
 
 _LOCK_ATTEMPTS, _LOCK_RETRY_DELAY_S = 50, 0.02
-"""How often, and how many seconds apart, the lock of a process that has ended is tried."""
+"""For the lock of a process that has ended."""
 
 
 class LockOwner(Struct, frozen=True, omit_defaults=True):

@@ -40,10 +40,10 @@ from joey.storage.task_directory import (
 from joey.storage.task_list import sort_newest_first
 
 SHORT_ID_CHARS = 13
-"""Characters of an id that are shown: of ours, those that hold the time."""
+"""Of our ids, those that hold the time."""
 _BUSY_TIMEOUT_S = 5.0
 _SNAPSHOT_BUSY_TIMEOUT_S = 0.25
-"""Seconds that the snapshot of a task may take longer for the index."""
+"""So much longer the snapshot of a task may take for the index."""
 _MAX_REFRESH_ROUNDS = 5
 """Pages are looked at again until nothing on them has changed, but not for ever."""
 _MAX_PREFIX_MATCHES = 1_000

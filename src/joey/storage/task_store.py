@@ -330,7 +330,7 @@ _store_protocol_check: type[Store] = JsonFileStore
 
 _STAGING_PREFIX = ".fork-"
 _MIN_ABANDONED_AGE_S = 60.0
-"""Seconds within which a folder may not be locked yet."""
+"""A younger folder may not be locked yet."""
 
 
 def create_task_directory(directory: Path, records: Sequence[Record], source: Path) -> None:
@@ -394,7 +394,7 @@ def _copy_command_output(source: Path, target: Path) -> None:
 SECRETS_DIRECTORY = "task-secrets"
 _SECRET_FILE_SUFFIX = ".secret.json"
 _NEW_TASK_GRACE_S = 60.0
-"""Seconds within which the folder of a new task may still be missing."""
+"""Until then the folder of a new task may still be missing."""
 _secrets_decoder = msgspec.json.Decoder(TaskSecrets)
 
 

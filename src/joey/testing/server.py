@@ -52,7 +52,6 @@ _RESPONSE_HEAD = (
     b"transfer-encoding: chunked\r\n\r\n"
 )
 _WRITES_PER_YIELD = 32
-"""Pieces after which others in the loop get their turn."""
 
 
 class Request(Struct, frozen=True):

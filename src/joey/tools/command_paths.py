@@ -44,7 +44,7 @@ _DEV_NULL = Path("/dev/null")
 _MAX_LOOKUPS = 4_000
 """Of names in folders: a path of many steps is as much work as many paths."""
 _MAX_COMMAND_CHARS = 131_072
-"""Characters; no system runs a longer line."""
+"""No system runs a longer line."""
 _MAX_CLAIMS = 20
 """One is enough to ask; these are named."""
 _VALUE_SEPARATOR_RE = compile_regex("[=,:@]")

@@ -69,7 +69,7 @@ class EditRequest(Struct, frozen=True):
 
 
 _MAX_EXPLAINED_FAILURES = 5
-"""Operations that do not fit; looking for what is most like their texts is dear."""
+"""Looking for what is most like the texts of an operation that does not fit is dear."""
 _QUOTE_MORE_ADVICE = "Quote 3-5 lines around the one you mean."
 _QUOTE_MORE_OR_ALL_ADVICE = (
     f"{_QUOTE_MORE_ADVICE[:-1]}, or set replace_all to true to change them all."

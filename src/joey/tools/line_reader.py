@@ -13,7 +13,7 @@ from joey.errors import ToolError
 from joey.ports import Files, ResolvedPath
 
 MAX_SKIP_BYTES = 4 * 1024**3
-"""Bytes in front of a line that are read to find it: seconds, where a hole would take hours."""
+"""Read to find the line behind them: seconds, where a hole would take hours."""
 
 _FIRST_CHUNK_BYTES = 256 * 1024
 """Most files end in it; a read of this size is not worth a thread."""

@@ -130,7 +130,7 @@ def iter_server_tools(servers: Sequence[McpServer]) -> Iterator[McpServerTool]:
 
 _MCP_DISABLED_MESSAGE = "MCP servers are switched off in the settings (mcpEnabled)."
 _MAX_PROGRESS_LINES = 200
-"""Lines of progress that are still there when the call is over."""
+"""Still there when the call is over."""
 
 
 ToolSignature = tuple[str, dict[str, Any]]

@@ -27,7 +27,7 @@ from joey.tools.base import (
 )
 
 MAX_SUBTASK_DEPTH = 8
-"""Levels of subtasks below the task that a user started."""
+"""Below the task that a user started."""
 _WORKTREE_DESCRIPTION = """\
 With `worktree` a subtask works in a copy of this workspace that is its own: a git worktree with \
 everything that is here now, committed or not, but for what git ignores (installed packages, \

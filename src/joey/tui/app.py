@@ -47,7 +47,7 @@ from joey.tui.widgets.task_status import (
 )
 
 BACKGROUND_COMMAND_POLL_INTERVAL_S = 1.0
-"""Seconds: nobody tells when a command in the background has ended."""
+"""Nobody tells when a command in the background has ended."""
 
 
 class JoeyApp(App[int]):

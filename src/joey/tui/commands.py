@@ -48,7 +48,6 @@ _IDLE_TASK_ASKS = (
     AskKind.RESUME_COMPLETED_TASK,
     AskKind.RESUME_TASK,
 )
-"""Questions behind which a task only waits for what comes next."""
 
 
 class SlashCommandRunner:
@@ -372,7 +371,7 @@ def _format_time(ts: int) -> str:
 
 USER_COMMAND_ACTIVITY = "running your command"
 MAX_ATTACHED_OUTPUT_CHARS = 16_000
-"""Characters of output that go along; of more, the end."""
+"""Of more, the end."""
 
 
 class UserShell:

@@ -89,7 +89,6 @@ def _render_table(title: str, rows: list[tuple[str, str]] | tuple[tuple[str, str
 
 
 DOUBLE_PRESS_TIMEOUT_S = 1.5
-"""Seconds within which a key pressed again means more than once."""
 INTERRUPTED_EXIT_CODE = 130
 
 

@@ -335,7 +335,7 @@ _protocol_check: type[Files] = LocalFiles
 
 _MAX_SCANNED_ENTRIES = 20_000
 _CTIME_SETTLE_NS = 20_000_000
-"""Nanoseconds in which a folder may change again without looking different."""
+"""Until then a folder may change again without looking different."""
 _GIT_FILE = ".git"
 _MAX_GIT_FILE_BYTES = 4096
 _GIT_DIRECTORY_ENTRIES = frozenset(

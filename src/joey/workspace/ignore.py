@@ -41,7 +41,7 @@ _MAX_NAME_CHARS = 255
 """No disk has a longer one, and matching takes time."""
 _OPEN_READ_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _CTIME_SETTLE_NS = 100_000_000
-"""Nanoseconds in which a file may change again without looking different."""
+"""Until then a file may change again without looking different."""
 
 
 class _LoadedRules(Struct, frozen=True):

@@ -53,7 +53,7 @@ _DIRECTORY_LISTING_TIMEOUT_S = 10
 _MAX_LISTED_FILES = 2_000
 _MAX_SCANNED_DIRECTORIES = 1_000
 _MAX_SCANNED_ENTRIES = 20_000
-"""Entries of those folders, also ones that are not shown."""
+"""Also ones that are not shown."""
 _SKIPPED_NAMES = frozenset(
     (
         *("node_modules", "__pycache__", "env", "venv", "dist", "out", "bundle", "vendor"),

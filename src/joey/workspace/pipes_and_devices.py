@@ -18,7 +18,7 @@ from pathlib import Path
 from threading import Event
 
 BLOCKING_CHECK_DELAY_S = 1.0
-"""Seconds that a program may take before anybody wonders why."""
+"""So long a program may take before anybody wonders why."""
 FILES_OPENED_BY_GIT = frozenset((".gitignore", ".gitattributes", ".gitmodules", ".mailmap"))
 FILES_OPENED_BY_RIPGREP = frozenset((".gitignore", ".ignore", ".rgignore", ".rooignore"))
 _FILES_ALWAYS_OPENED_BY_GIT = frozenset((".gitignore", ".gitattributes"))

@@ -33,7 +33,7 @@ from joey.ports.storage import TaskQuery
 from joey.presentation.text import to_one_line
 
 MIN_SCANNED_TASKS = 1000
-"""Tasks, subtasks among them, for a page of sessions."""
+"""For a page of sessions; subtasks are among them."""
 
 
 def run_acp(arguments: Namespace) -> ExitCode:

@@ -43,7 +43,7 @@ from joey.presentation.text import to_one_line
 from joey.presentation.tool_calls import render_call_card
 
 UNANSWERED_TIMEOUT_S = 3.0
-"""Seconds that others have to answer a question when nobody can do it from here."""
+"""For others to answer a question when nobody can do it from here."""
 MAX_PAST_ROWS = 40
 HELP_TEXT = """\
 What you write answers the question above, or is read by joey before its next step.

@@ -29,7 +29,7 @@ from joey.presentation.text import get_terminal_width, sanitize, to_one_line, wr
 from joey.system.files import make_private_directory
 
 MIN_WIDE_LAYOUT_COLUMNS = 120
-"""Columns from which on the meanings stand beside the values; else they stand below."""
+"""From here on the meanings stand beside the values; else they stand below."""
 _SettingRow = tuple[str, Any, str, str]
 """Name, value, where it comes from, what it means."""
 _ORIGIN_LABELS = {

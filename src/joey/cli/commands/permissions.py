@@ -28,7 +28,7 @@ from joey.presentation.questions import describe_confinement
 from joey.presentation.text import get_terminal_width, sanitize, to_one_line, wrap
 
 MAX_QUESTION_LINE_BYTES = 16 * 1024 * 1024
-"""Bytes of one question; more is answered with an error."""
+"""More is answered with an error."""
 _DECISION_ANSI_COLOURS = {"allow": "32", "ask": "33", "deny": "31"}
 _QUESTION_KEYS = ("command", "read", "write")
 _OUTSIDE_WORKSPACE_SETTINGS = (BoundarySetting.READ_OUTSIDE, BoundarySetting.WRITE_OUTSIDE)

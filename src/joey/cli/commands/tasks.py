@@ -163,7 +163,7 @@ def _encode_json(value: object) -> bytes:
 
 
 _MIN_TASKS_FOR_PROGRESS = 200
-"""Tasks; fewer are read before anybody could read about it."""
+"""Fewer are read before anybody could read about it."""
 
 
 def build_query(arguments: Namespace, workspace: str | None, text: str | None = None) -> TaskQuery:

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 
 TASK_COMMANDS = frozenset({"cost", "export", "mcp", "mode", "model", "permissions"})
-"""Commands that tell or choose something of the task at hand."""
 MAX_LISTED_ENTRIES = 40
 
 

@@ -20,7 +20,7 @@ from joey.client.session import Session
 from joey.core.events import AskAnswered, AskOpened, AskWithdrawn
 
 MAX_PASTE_GAP_S = 0.03
-"""Seconds within which further lines belong to the same paste; nobody types so fast."""
+"""Nobody types so fast."""
 
 
 class InputInterrupted(Exception):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 CODE_STYLE = "cyan"
 MAX_PENDING_SPAN_CHARS = 400
-"""Characters that are held back for the end of a bold text or of code."""
+"""Held back for the end of a bold text or of code."""
 _AMBIGUOUS_PREFIX_RE = re.compile(r" *(#{1,6}|[-*+_](?: ?[-*_])*|\d{1,3}[.)]?|`{1,2}|~{1,2}|>|)")
 _FENCE_RE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _HEADING_RE = re.compile(r" {0,3}#{1,6} +")

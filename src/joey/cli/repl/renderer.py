@@ -73,7 +73,7 @@ if TYPE_CHECKING:
 
 MAX_REASONING_LINES = 8
 MAX_ALWAYS_RULE_CHARS = 2000
-"""Characters: a user has to see what they allow."""
+"""A user has to see what they allow."""
 _TODO_MARKS = {"pending": "☐", "in_progress": "◐", "completed": "☑"}
 
 

@@ -127,7 +127,7 @@ async def list_providers(env: Mapping[str, str]) -> tuple[ProviderOption, ...]:
 
 
 MAX_PERMISSION_TEXT_CHARS = 2000
-"""Characters of rules: they are shown whole, unless there are hundreds."""
+"""Rules are shown whole, unless there are hundreds."""
 _DECISION_GROUPS = (
     ("Runs unasked", "allow", "✓", "green"),
     ("Is asked about", "ask", "?", "yellow"),

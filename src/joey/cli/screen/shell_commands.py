@@ -86,7 +86,7 @@ def _format_signal(number: int) -> str:
 log = logging.getLogger(__name__)
 
 MAX_OUTPUT_READ_BYTES = 1024 * 1024
-"""Bytes; of more the beginning and the end."""
+"""Of more, the beginning and the end."""
 
 
 def read_stored_output(task_directory: Path, row_ts: int) -> str | None:

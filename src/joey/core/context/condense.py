@@ -157,7 +157,7 @@ _TRANSCRIPT_CHAR_LIMITS = (
     (250, 1_000),
     (250, 250),
 )
-"""Characters of a result and of anything else, from ample to scarce."""
+"""Of a result and of anything else, from ample to scarce."""
 _CONVERSATION_TAG_RE = compile_regex(r"<(?=\s*+(?:/\s*+)?conversation\b)", re.IGNORECASE)
 
 

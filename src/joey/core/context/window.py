@@ -182,7 +182,6 @@ _TOKENS_PER_MESSAGE = 8
 _TOKENS_PER_BLOCK = 6
 _TOKENS_PER_IMAGE = 1_600
 _MAX_CHANGED_TAIL_MESSAGES = 3
-"""Messages at the end of a conversation that may be others than the last time."""
 _encode_json = msgspec.json.Encoder().encode
 
 

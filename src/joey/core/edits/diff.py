@@ -17,7 +17,7 @@ from msgspec import Struct
 
 _CONTEXT_LINE_COUNT = 3
 _MAX_LINE_COMPARISONS = 100_000
-"""Pairs of lines that may be compared in one diff; what is left over is shown as replaced."""
+"""In one diff; what is left over is shown as replaced."""
 
 
 class DiffStats(Struct, frozen=True):

@@ -58,7 +58,7 @@ from joey.core.text import (
 
 SEARCH_RADIUS_LINES = 40
 _MAX_EXPLAINED_BLOCKS = 5
-"""Blocks that do not fit; looking for what is most like them is dear."""
+"""Looking for what is most like a block that does not fit is dear."""
 
 
 class AppliedBlocks(Struct, frozen=True):

@@ -52,7 +52,6 @@ from joey.core.task_types import APPROVAL_ASKS, RowKind
 __all__ = ["REPLY_ROW_KINDS", "RequestInfo", "Row", "RowChange", "UiHistory"]
 
 REPLY_ROW_KINDS = frozenset({RowKind.TEXT, RowKind.REASONING, RowKind.TOOL})
-"""Rows that a reply is made of."""
 
 
 class RowChange(Struct, frozen=True):

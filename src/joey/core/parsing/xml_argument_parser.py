@@ -260,7 +260,7 @@ _TAG_RE = compile_regex(r"<(/?)([A-Za-z_][\w.-]*+)(?:\s[^<>]*+)?(?<!/)(/?)>")
 _CDATA_START = "<![CDATA["
 _MAX_DEPTH = 100
 _MAX_LOOKAHEAD_CHARS = 10_000_000
-"""Characters that may be looked at for ends of literal elements that fit better than the first."""
+"""For ends of literal elements that fit better than the first."""
 _ENTITY_RE = compile_regex(r"&(lt|gt|amp|quot|apos|#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6});")
 _NAMED_ENTITIES = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 

@@ -427,7 +427,6 @@ JSON_CALL_CLOSING_BY_OPENING: Mapping[str, str] = {
     "```tool_code": "```",
     "<tool_call>": "</tool_call>",
 }
-"""What ends each kind of block, by what opens it."""
 
 _TOOL_NAME_KEYS = ("action", "tool", "name")
 _ARGUMENT_KEYS = ("parameters", "arguments")

@@ -51,7 +51,7 @@ _EXPANSION_RE = compile_regex(r"[$*?\[{~]")
 _BACKTICKS_RE = compile_regex("`[^`]*`")
 """What it gives may be a part of a word; `$` stands for that."""
 _MAX_COMMAND_STARTS = 100
-"""Where a command may begin; nobody writes more by hand."""
+"""Nobody writes more by hand."""
 
 
 class DenyRuleChecker(Struct, frozen=True):

@@ -123,7 +123,6 @@ _SUBCOMMAND_ALIASES: dict[str, dict[str, str]] = {
     "git": _parse_aliases("add stage"),
     "yum": _parse_aliases("remove erase\nupgrade update"),
 }
-"""By program, what its subcommands are called too."""
 
 
 class DenyMatch(Enum):

@@ -41,7 +41,7 @@ from joey.core.permissions.shell import (
 from joey.core.text import compile_regex
 
 MAX_COMMAND_CHARS = 16_384
-"""Characters that are judged; longer lines are for a user."""
+"""Longer lines are for a user."""
 
 
 def judge_command(command: str, allowed: Sequence[str], denied: Sequence[str]) -> Decision:

@@ -52,7 +52,7 @@ from joey.core.permissions.shell_words import (
 from joey.core.text import compile_regex
 
 _MAX_NESTED_SHELLS = 8
-"""Shells in shells; nobody writes more by hand."""
+"""Nobody writes more by hand."""
 _MAX_INNER_COMMAND_LINES = 100
 _MAX_EXCERPT_CHARS = 60
 _CODE_LOADING_VARIABLE_RE = compile_regex(

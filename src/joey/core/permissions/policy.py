@@ -399,7 +399,7 @@ def _build_persistent_rule(claims: Sequence[Claim], denied: Sequence[str]) -> Pe
 
 
 MAX_COMMANDS_PER_LINE = 256
-"""In one line; both readers stay fast, and nobody writes more by hand."""
+"""Both readers stay fast, and nobody writes more by hand."""
 
 
 def confirm_with_grammar(line: str, verdict: Allow, grammar: GrammarParser | None) -> Allow | Ask:

@@ -320,7 +320,6 @@ EXEC_ARGUMENTS_BY_PROGRAM: dict[str, frozenset[str]] = {
     "rg": parse_word_set("--pre"),
     "go": parse_word_set("-exec -toolexec"),
 }
-"""Words behind which another program is named."""
 _SUBCOMMAND_GROUPS: dict[str, frozenset[str]] = {
     "docker": parse_word_set("compose container"),
     "podman": parse_word_set("compose container"),

@@ -66,7 +66,7 @@ _FORBIDDEN_AWK_NAMES = parse_word_set(
 )
 _HARMLESS_AWK_OPTION_RE = compile_regex(r"-F.*|-v", re.DOTALL)
 _MAX_SCRIPT_CHARS = 2_000
-"""Characters of a script; longer ones are for a user."""
+"""Longer ones are for a user."""
 
 
 def find_sed_concern(words: Words, granted: int) -> str | None:

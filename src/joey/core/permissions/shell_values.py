@@ -46,7 +46,7 @@ _NUMERIC_PARAMETERS = parse_word_set(
 _SHELL_SET_PARAMETER_RE = compile_regex(r"\d+|[@*_]|BASH_\w+|COMP_\w+|READLINE_\w+")
 _SHELL_SET_VARIABLES = parse_word_set("COPROC DIRSTACK FUNCNAME MAPFILE OLDPWD OPTARG PWD REPLY")
 _MAX_VARIABLES = 200
-"""Variables; nobody writes more by hand."""
+"""Nobody writes more by hand."""
 
 
 class VariableValues:

@@ -17,7 +17,6 @@ from msgspec import Struct, field
 from joey.core.text import compile_regex
 
 EXPANSION_PLACEHOLDER = "\0"
-"""Stands for an expansion in the text of a word."""
 
 
 class ExpansionKind(Enum):
@@ -87,7 +86,7 @@ class ShellScript(Struct):
 
 
 _MAX_NESTING = 40
-"""Levels of nesting; nobody writes more by hand."""
+"""Nobody writes more by hand."""
 VARIABLE_NAME_PATTERN = "[A-Za-z_][A-Za-z0-9_]*"
 _PLAIN_TEXT_RE = compile_regex(r"[^ \t\n;&|()<>'\"\\$`*?\[{~]+")
 _ARRAY_ASSIGNMENT_RE = compile_regex(rf"({VARIABLE_NAME_PATTERN})\+?=")

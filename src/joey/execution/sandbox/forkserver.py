@@ -23,7 +23,7 @@ from joey.execution.sandbox.supervisor import Supervisor, format_fork_failure, s
 _IGNORED_SIGNALS = (1, 2, 3, 15)
 """Signals to the whole group are meant for the command, which gets its own."""
 _PRELOAD_DELAY_MS = 15
-"""Milliseconds; an order that is not here by then is not for the user who waits now."""
+"""An order that is not here by then is not for the user who waits now."""
 _ORDER_DESCRIPTOR_COUNT = 3
 
 

@@ -24,7 +24,7 @@ from joey.execution.sandbox.supervisor_client import ControlGroup, SupervisorTra
 
 _IDLE_TIMEOUT_S = 300.0
 _ORDER_TIMEOUT_S = 10.0
-"""Seconds in which a fork server takes up what it is told, however busy the machine is."""
+"""To take up what it is told, however busy the machine is."""
 _MAX_START_ATTEMPTS = 3
 _MAX_IDLE_SERVERS = 16
 """That wait in one process, whatever the number of tasks."""

@@ -35,7 +35,7 @@ _UNPROTECTED_NAMES = SKIPPED_DIRECTORY_NAMES | {"pyvenv.cfg"}
 MAX_SCANNED_DIRECTORIES = 4096
 MAX_NAMES_PER_DIRECTORY = 2048
 _CTIME_SETTLE_NS = 50_000_000
-"""Nanoseconds in which a folder may be changed again without being told from before."""
+"""Until then a folder may be changed again without being told from before."""
 
 ProtectedName = tuple[str, int, int]
 """A protected name, its inode, and when that was changed last."""

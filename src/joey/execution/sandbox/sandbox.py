@@ -413,7 +413,6 @@ class SandboxConfig(Struct, frozen=True):
 
 
 _JOEY_TEMP_PREFIX = "joey-"
-"""How the names of joey's own temporary directories begin."""
 
 
 class SandboxBoundary:

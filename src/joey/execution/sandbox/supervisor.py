@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 
 _POLL_INTERVAL_MS = 200
-"""Milliseconds between two looks for orphans that have ended."""
+"""For orphans that have ended."""
 _SIGTERM, _SIGKILL = 15, 9
 _MAX_REASON_BYTES = 2000
 _MAX_RESTORE_MESSAGES = 20
 _CHILDREN_EXIT_GRACE_S = 0.1
-"""Seconds in which what the shell has started may end as well, before it counts as left behind."""
+"""What the shell has started may end as well, before it counts as left behind."""
 _DESCRIPTOR_BYTES = 4
 _LAST_REPORT_FLAG = b"!"
 

@@ -245,7 +245,7 @@ HANDLERS = {
 
 
 MAX_SEARCHED_TASK_BYTES = 32 * 1024 * 1024
-"""Bytes; the conversation of a larger task is not searched."""
+"""The conversation of a larger task is not searched."""
 MAX_SEARCH_BYTES = 256 * 1024 * 1024
 """Of all conversations that one search reads."""
 _UNSEARCHED_ROW_KINDS = frozenset({RowKind.API_REQ_STARTED, RowKind.API_REQ_FINISHED})

@@ -169,9 +169,9 @@ class Block:
 
 
 CHUNK_LINES = 100
-"""Lines that are drawn and coloured together."""
+"""Drawn and coloured together."""
 MIN_TEXT_COLUMNS = 8
-"""Columns that text is given, however narrow the screen is."""
+"""However narrow the screen is."""
 
 
 class BlockPart(Protocol):

@@ -43,7 +43,6 @@ from joey.tui.blocks.text import format_duration
 
 MAX_SUBTASK_MESSAGE_LINES = 8
 MAX_COMPACT_ROW_CHARS = 400
-"""Characters of a row that needs one line, or little more."""
 _EXIT_CODE_RE = re.compile(r"Exit code: (\d+)")
 _INDENT: Spans = (("  ", ""),)
 _MIN_DISPLAYED_DURATION_S = 1.0
@@ -301,7 +300,7 @@ def _format_todo_progress(text: str) -> Spans:
 
 MAX_LINE_CHARS = 4_000
 MAX_BUFFERED_LINES = 5_000
-"""Lines of the beginning and of the end that are at hand."""
+"""Of the beginning, and of the end."""
 OUTPUT_MARGIN: Spans = (("  │ ", "muted"),)
 
 

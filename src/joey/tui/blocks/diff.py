@@ -23,7 +23,7 @@ _SEARCH_REPLACE_MARKER_RE = re.compile(
 )
 _TOKEN_RE = re.compile(r"\w+|\s+|[^\w\s]")
 MAX_COMPARED_LINE_CHARS = 400
-"""Characters of a line that is compared word by word."""
+"""Of a line that is compared word by word."""
 _MIN_SIMILARITY = 0.4
 _STYLES_BY_SIGN = {"+": "added", "-": "removed", " ": "", "@": "hunk", "#": "muted"}
 

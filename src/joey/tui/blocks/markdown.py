@@ -34,14 +34,13 @@ from joey.tui.blocks.styled_text import (
 )
 
 MAX_LINE_CHARS = 4_000
-"""Characters that are drawn as one line; a longer one goes on as if it were another."""
+"""A longer line goes on as if it were another."""
 _HEADING_RE = re.compile(r" {0,3}(#{1,6}) +")
 _BULLET_RE = re.compile(r"( *)[-*+] +(\[[ xX]\] +)?")
 _NUMBERED_ITEM_RE = re.compile(r" *\d{1,9}[.)] +")
 _QUOTE_RE = re.compile(r" {0,3}((?:> ?)+)")
 _HORIZONTAL_RULE_RE = re.compile(r" {0,3}([-*_])(?: *\1){2,} *")
 _AMBIGUOUS_START_RE = re.compile(r" *(?:#{1,6}|[-*+_]{1,2}|`{1,2}|~{1,2}|>|\d{1,9}[.)]?) *")
-"""The beginning of a line whose meaning is not clear yet."""
 
 
 class MarkdownParser:
@@ -381,7 +380,7 @@ def _render_row(row: Sequence[Spans], widths: Sequence[int], *, bold: bool) -> l
 
 
 MAX_INLINE_SPAN_CHARS = 400
-"""Characters between two marks that belong together."""
+"""Between two marks that belong together."""
 _INLINE_TEXT_PATTERN = rf"[^\n]{{1,{MAX_INLINE_SPAN_CHARS}}}?"
 _INLINE_MARKUP_RE = re.compile(
     rf"(?<!`)(?P<tick>`+)(?!`)(?P<code>{_INLINE_TEXT_PATTERN})(?<!`)(?P=tick)(?!`)"

@@ -142,7 +142,7 @@ def _slice_spans(spans: Spans, pieces: Sequence[tuple[int, int]], hang: int) -> 
 
 
 MAX_HIGHLIGHTED_LINE_CHARS = 2_000
-"""Characters of a line; longer ones were not written by people, and are shown plainly."""
+"""Longer ones were not written by people, and are shown plainly."""
 _STYLES_BY_TOKEN_TYPE = {
     ("Keyword",): "keyword",
     ("Name", "Builtin"): "builtin",

@@ -162,11 +162,11 @@ def _build_browser_block(text: str) -> Block | None:
 
 
 MAX_THINKING_S = 3_600
-"""Seconds; what took longer was not thinking, but somebody who was away."""
+"""What took longer was not thinking, but somebody who was away."""
 
 
 MAX_SEARCHED_BLOCKS = 100
-"""Blocks of one reply, and some more."""
+"""Those of one reply, and some more."""
 
 
 class TaskBlocks:

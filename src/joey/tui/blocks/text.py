@@ -18,7 +18,7 @@ from joey.tui.blocks.markdown import MarkdownParser
 from joey.tui.blocks.styled_text import TAB_SIZE, Spans, split_rich_text, to_plain_text
 
 MAX_FOLDED_THINKING_CHARS = 400
-"""Characters of thinking that are looked at for its first words."""
+"""Looked at for its first words."""
 TEXT_INDENT = 2
 RESULT_HEADING_PARTS = (WrappedLine([("✓ result", "success bold")]),)
 

@@ -33,9 +33,7 @@ if TYPE_CHECKING:
 
 
 FRAME_INTERVAL_S = 1 / 20
-"""Seconds between two frames while something grows."""
 MAX_CACHED_BLOCKS = 300
-"""Blocks whose lines are kept."""
 MORE_BELOW_HINT = " ↓ more below (Ctrl+End) "
 
 
@@ -409,7 +407,6 @@ class ConversationView(ScrollView, can_focus=False):
 
 
 LEFT_MARGIN_COLUMNS = 1
-"""The column left of the text, which is nobody's."""
 
 
 def highlight_strip(strip: Strip, span: tuple[int, int] | None, style: Style) -> Strip:
@@ -443,7 +440,7 @@ def extract_selected_text(selection: Selection, first: int, lines: Iterable[Stri
 
 
 GC_FREEZE_MIN_BLOCKS = 500
-"""Blocks of a past that is worth an effort."""
+"""Of a past that is worth an effort."""
 
 
 def freeze_garbage_collector() -> None:

@@ -47,7 +47,7 @@ _MAX_UNFOLDED_LINES = 8
 _MAX_UNFOLDED_CHARS = 1_500
 _MAX_EDITABLE_CHARS = 100_000
 _MAX_EDITABLE_LINE_CHARS = 5_000
-"""Characters; a line is wrapped anew with every letter that is typed into it."""
+"""A line is wrapped anew with every letter that is typed into it."""
 
 
 def encode_draft_text(text: str) -> str:

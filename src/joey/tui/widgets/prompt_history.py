@@ -30,7 +30,7 @@ HISTORY_FILE_NAME = "prompt-history.jsonl"
 _MAX_FILE_BYTES = 2 * 1024 * 1024
 _MAX_ENTRY_BYTES = 64 * 1024
 _MAX_PROMPTS = 1_000
-"""Prompts of a folder that are gone through."""
+"""Of a folder."""
 _FILE_MODE = 0o600
 _LOCK_ATTEMPTS, _LOCK_RETRY_INTERVAL_S = 50, 0.002
 _OPEN_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK

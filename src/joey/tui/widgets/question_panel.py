@@ -33,7 +33,7 @@ from joey.tui.task_controller import PendingQuestion
 from joey.tui.widgets.choice_list import CURSOR_MARK, ChoiceLine, ChoiceList
 
 ANSWER_GUARD_S = 0.3
-"""Seconds for which a question must have been seen before a key or a click can answer it."""
+"""So long a question must have been seen before a key or a click can answer it."""
 
 
 class QuestionPanel(Widget, can_focus=True):
@@ -168,9 +168,9 @@ class QuestionPanel(Widget, can_focus=True):
 
 
 SMALL_TERMINAL_ANSWER_LINES = 5
-"""Lines that a small terminal has for answers, so that a no stands beside the yes."""
+"""So that a no stands beside the yes."""
 SMALL_TERMINAL_RESERVED_LINES = 5
-"""Lines of a small terminal that are not for answers; each text above them takes two more."""
+"""Not for answers; each text above them takes two more."""
 CONTINUATION_INDENT = 2
 """Of the lines behind the first: they stand under its words, not under its number."""
 
@@ -229,9 +229,9 @@ class AnswerList(ChoiceList):
 
 
 MAX_SUMMARY_LINES = 6
-"""Lines of what would be done; the whole of it stands in the conversation."""
+"""The whole of what would be done stands in the conversation."""
 MAX_ANSWER_LABEL_CHARS = 2000
-"""Characters of an answer: a user has to see what they say."""
+"""A user has to see what they say."""
 YES_ANSWER = Answer(Response.YES)
 NO_ANSWER = Answer(Response.NO)
 

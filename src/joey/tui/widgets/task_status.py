@@ -60,7 +60,6 @@ SPINNER_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 SPINNER_INTERVAL_S = 0.12
 PART_SEPARATOR = " · "
 CONTEXT_WARNING_PERCENT = 80
-"""Per cent of the window from which its share is worth a look."""
 
 MIN_PRIORITY_SHORTENED_LAST = 8
 """The worth from which parts are said in full until others have gone."""
@@ -208,7 +207,7 @@ def _measure_width(parts: list[StatusPart]) -> int:
 
 
 MAX_TODO_LINES = 7
-"""Lines; of a longer list those around the one that is being worked on."""
+"""Of a longer list, those around the one that is being worked on."""
 _TODO_STATUS_MARKS = {
     "completed": ("✓", "green"),
     "in_progress": ("●", "cyan"),
@@ -263,7 +262,7 @@ class TodoList(Widget):
 
 MAX_QUEUED_MESSAGE_LINES = 3
 MIN_QUEUED_MESSAGE_COLUMNS = 10
-"""Columns of the words beside which the hint has to fit."""
+"""Beside them the hint has to fit."""
 UNQUEUE_HINT = "  (Up takes it back)"
 SEND_OR_UNQUEUE_HINT = "  (Enter sends, Up takes it back)"
 

@@ -17,7 +17,6 @@ from joey.workspace.files import to_printable_name
 _MAX_DIFFED_FILES = 200
 _MAX_FILE_BYTES = 256 * 1024
 _MAX_TOTAL_BYTES = 16 * 1024 * 1024
-"""Bytes of all texts of a comparison together."""
 _MAX_BATCH_BYTES = 32 * 1024 * 1024
 _ABSENT_MODE = "000000"
 

@@ -135,7 +135,7 @@ def _encode_tree(directory: TreeEntries) -> bytes:
 
 _FILE_PERMISSIONS, _DIRECTORY_PERMISSIONS = 0o400, 0o700
 _COMPRESSION_LEVEL = 1
-"""How hard to compress: this is about speed."""
+"""This is about speed."""
 
 
 def write_object(repository: Path, kind: bytes, data: bytes) -> str:

@@ -42,10 +42,9 @@ from joey.workspace.ignore import GitIgnore
 log = logging.getLogger(__name__)
 
 _MAX_SCAN_ROUNDS = 3
-"""Looks at a workspace that is changed while one looks."""
+"""Of a workspace that is changed while one looks."""
 _FILES_PER_BATCH = 5_000
 _MIN_FILES_TO_PACK = 200
-"""Files that are better kept in one pack than each on its own."""
 _MIN_PACKING_GIT_VERSION = (2, 38)
 """The first git that writes one pack of many files."""
 _BATCH_TIMEOUT_S = 900.0

@@ -59,7 +59,6 @@ _REPOSITORY_FILES = {
     # Files are kept as they are. This counts for more than what the workspace's own files ask for.
     _ATTRIBUTES_FILE: "* -text -ident -filter !eol !working-tree-encoding\n",
 }
-"""What makes a folder a repository."""
 _NON_DAMAGE_ERROR_TEXTS = (
     *("No space left on device", "Out of diskspace", "Disk quota exceeded"),
     "Read-only file system",

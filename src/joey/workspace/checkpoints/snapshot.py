@@ -41,7 +41,7 @@ from joey.workspace.pipes_and_devices import can_block_git
 log = logging.getLogger(__name__)
 
 _MAX_FILES_WITHOUT_GIT = 100
-"""Files; for more, git is faster."""
+"""For more, git is faster."""
 _MAX_BYTES_WITHOUT_GIT = 32 * 1024 * 1024
 _INDEX_FILE = "index"
 
@@ -243,7 +243,7 @@ def _write_blob(repository: Path, path: bytes) -> TreeEntry:
 MAX_SCANNED_ENTRIES = 1_500
 _TIMESTAMP_TICK_NS = 20_000_000
 _COARSE_TIMESTAMP_TICK_NS = 3_000_000_000
-"""Nanoseconds; the second where files are stamped with whole milliseconds, or with seconds."""
+"""Where files are stamped with whole milliseconds, or with seconds."""
 _COARSE_RESOLUTION_NS = 1_000_000
 
 _StatTuple = tuple[int, int, int, int, int]

@@ -190,7 +190,6 @@ _MAX_OUTPUT_BYTES = 2 * 1024 * 1024
 _GIT_TIMEOUT_S = 20
 _DISABLED_FILTER_SETTINGS = {"clean": "", "smudge": "", "process": "", "required": "false"}
 _CONFIG_KEY_NOT_FOUND_CODE = 1
-"""The code by which `git config` says so."""
 
 
 class Git:
