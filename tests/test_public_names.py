@@ -66,6 +66,17 @@ def test_a_former_name_of_an_event_works_and_warns(name: str) -> None:
         assert getattr(events, name) is not None
 
 
+def test_a_former_field_of_an_event_can_be_read_and_warns() -> None:
+    event = events.UserMessage(ts=1, text="hello", is_first=True)
+    with pytest.warns(DeprecationWarning, match=r"UserMessage\.first is is_first now"):
+        match event:
+            case events.UserMessage(first=True):  # type: ignore[misc]
+                pass
+            case _:
+                raise AssertionError
+    assert not hasattr(event, "usage")
+
+
 def test_a_name_that_no_event_ever_had_is_an_attribute_error() -> None:
     assert not hasattr(events, "Sung")
 

@@ -17,7 +17,7 @@ can be undone in the same way.
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
@@ -27,9 +27,45 @@ from joey.core.permissions.policy import SandboxStatus
 from joey.core.settings import Limits, ModelRoute
 from joey.core.task_types import Answer, AskKind, CancelReason, Todo
 
+_FORMER_FIELDS = {
+    "always": "always_rule",
+    "answered": "is_plain_answer",
+    "attempts": "max_attempts",
+    "before": "previous_id",
+    "clean": "is_clean",
+    "dequeued": "dequeued_ids",
+    "files": "files_checkpoint",
+    "files_before": "files_checkpoint_before",
+    "first": "is_first",
+    "header": "result_header",
+    "longest": "max_text_chars",
+    "messages": "hidden_message_count",
+    "own": "is_own_change",
+    "protected": "is_protected",
+    "protocol": "tool_protocol",
+    "row_ts": "last_row_ts",
+    "run": "budget_id",
+    "spent": "subtask_spending",
+    "task_id": "subtask_id",
+    "to": "to_seq",
+    "undo": "is_undo",
+    "usage": "subtask_usage",
+    "worktree": "has_worktree",
+}
+
 
 class EventBase(Struct, frozen=True, omit_defaults=True, tag_field="event", kw_only=True):
     ts: int
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            now = _FORMER_FIELDS.get(name)
+            if now not in self.__struct_fields__:
+                raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+            message = f"{type(self).__name__}.{name} is {now} now"
+            warnings.warn(message, DeprecationWarning, stacklevel=2)
+            return getattr(self, now)
 
 
 class TokenUsage(Struct, frozen=True, rename="camel", omit_defaults=True):

@@ -30,7 +30,7 @@ A turn is a list of steps, or an object when it needs more (see `Turn`). Steps a
     fail        status?, message?, code?, retry_after?, headers?, body?
     disconnect  clean?                            raw       text?, data? (base64)
 
-`input` is an object, or text that is sent as it is. With `plays_per_conversation`, every
+`input` is an object, or text that is sent as it is. With `each`, every
 conversation gets the script from its beginning: the turn is chosen by the number of replies that a
 request holds.
 """
