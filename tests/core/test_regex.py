@@ -17,7 +17,8 @@ USERS = sorted(
     ".".join(("joey", *path.relative_to(SOURCE).with_suffix("").parts))
     for path in SOURCE.rglob("*.py")
     if re.search(
-        r"\nfrom joey\.core\.text import [^)\n]*\bregex\b", path.read_text(encoding="utf-8")
+        r"\nfrom joey\.core\.text import (?:\([^)]*|[^\n]*)\bcompile_regex\b",
+        path.read_text(encoding="utf-8"),
     )
 )
 
