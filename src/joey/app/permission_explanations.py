@@ -109,7 +109,7 @@ class PermissionExplainer:
         self._context = _build_context(directory, home, env, self.settings, scope, mode)
 
     async def explain_command(self, line: str, cwd: str | None = None) -> PermissionExplanation:
-        """`folder` is the one to run it in, when that is not the workspace."""
+        """`cwd` is the directory to run it in, when that is not the workspace."""
         arguments = {"command": line} if cwd is None else {"command": line, "cwd": cwd}
         try:
             claims = await self._prepare_claims("execute_command", arguments)

@@ -152,7 +152,7 @@ class BlockingCodeIndex:
             return ours
 
     def index_everything(self) -> bool:
-        """All in one: afterwards the index is complete. False as with `take_in`."""
+        """All in one: afterwards the index is complete. False as with `index_file_changes`."""
         with self._use_writer() as store, self._directory.try_lock(BUILD_LOCK_FILE) as ours:
             if not ours:
                 return False

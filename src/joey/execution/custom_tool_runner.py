@@ -3,16 +3,16 @@
 A module of its own because it runs by its path in a process of its own. It imports the standard
 library only, and nothing of joey, so that a tool sees nothing of joey either.
 
-A tool is a Python file with a function `call_tool`. The docstring of the function (or of the file)
-is the description for the model; the parameters are those of the function, or the JSON Schema in
+A tool is a Python file with a function `run`. The docstring of the function (or of the file) is
+the description for the model; the parameters are those of the function, or the JSON Schema in
 `PARAMETERS`.
 
     def run(city: str, days: int = 3) -> str:
         'The weather of a city.'
         return f"{city}: sunny for {days} days"
 
-`call_tool` may be asynchronous, and gets the current mode if it has a parameter named `mode_slug`.
-Its result is what it returns; what it prints goes to stderr.
+`run` may be asynchronous, and gets the current mode if it has a parameter named `mode_slug`. Its
+result is what it returns; what it prints goes to stderr.
 """
 
 from __future__ import annotations

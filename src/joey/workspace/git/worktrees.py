@@ -52,7 +52,7 @@ _MAX_COPIED_FILE_BYTES = 4 * 1024 * 1024
 
 class GitWorktrees:
     def __init__(self, root: Path, directory: Path) -> None:
-        """`root` is the workspace; worktrees are made in `folder`."""
+        """`root` is the workspace; worktrees are made in `directory`."""
         self._workspace = root
         self._worktrees_directory = directory
 
