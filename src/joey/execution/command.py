@@ -195,10 +195,12 @@ class LocalCommand(asyncio.SubprocessProtocol):
             return False
         return not self._command_exit.has_background_processes or self._has_no_leftover_processes
 
-    def abort_start(self) -> None:
-        """End at once what could not be started properly."""
+    async def abort_start(self) -> None:
+        """End at once what could not be started properly, or was started for a cancelled caller."""
         if self.confined_process is None:
-            send_signal(find_processes(self._marker, self.pid or None), signal.SIGKILL)
+            await terminate_processes(
+                lambda: find_processes(self._marker, self.pid or None), grace=0
+            )
             return
         self.confined_process.kill()
         if self.pid:

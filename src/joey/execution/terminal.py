@@ -135,10 +135,10 @@ class LocalTerminal:
             )
             await asyncio.sleep(0)  # who was cancelled meanwhile hears of it here
         except (OSError, ValueError) as error:
-            running.abort_start()
+            await running.abort_start()
             raise ToolError(_describe_start_error(running, error)) from error
         except BaseException:
-            running.abort_start()
+            await running.abort_start()
             raise
 
     async def _confine(
