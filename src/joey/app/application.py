@@ -53,10 +53,7 @@ class Application:
         limits: Limits = UNLIMITED,
     ) -> ResolvedTaskOptions:
         """Options of one task; `configuration` holds settings and keys of a profile for it alone.
-
-        Raises:
-            ConfigError, WorkspaceError
-        """
+        Raises ConfigError, WorkspaceError."""
         given = configuration or {}
         check_key_spelling(given)
         if profile is not None:
@@ -69,11 +66,8 @@ class Application:
     def build_resume_options(
         self, task: TaskMetadata, secrets: TaskSecrets | None, configuration: dict[str, Any]
     ) -> TaskOptions:
-        """Options for opening a task again, with other settings and keys of a profile.
-
-        Raises:
-            ConfigError, WorkspaceError
-        """
+        """Options for opening a task again, with other settings and keys of a profile. Raises
+        ConfigError, WorkspaceError."""
         check_key_spelling(configuration)
         workspace = self.workspace
         if task.workspace:
@@ -96,20 +90,12 @@ class Application:
         return (await asyncio.to_thread(detect_sandbox)).level
 
     def list_modes(self, workspace: Path | None = None) -> tuple[Mode, ...]:
-        """Those of a workspace, by default the server's own.
-
-        Raises:
-            ConfigError, WorkspaceError
-        """
+        """Those of a workspace, by default the server's own. Raises ConfigError, WorkspaceError."""
         directory = self.workspace if workspace is None else resolve_workspace(workspace)
         return load_modes(directory, self.home, self._env, self.config_store.load_settings())
 
     def list_commands(self) -> tuple[SlashCommand, ...]:
-        """Slash commands of the server's workspace.
-
-        Raises:
-            ConfigError
-        """
+        """Slash commands of the server's workspace. Raises ConfigError."""
         return open_customizations(self.workspace, self.home, self._env).list_commands()
 
     def list_models(self, provider: str | None) -> dict[str, ModelInfo]:

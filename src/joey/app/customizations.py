@@ -38,11 +38,8 @@ from joey.workspace.files import LocalFiles
 def open_customizations(
     workspace: Path, home: Path | None = None, env: Mapping[str, str] | None = None
 ) -> FileCustomizations:
-    """Modes, rules, commands and skills that count in a workspace, for those who only look.
-
-    Raises:
-        ConfigError, WorkspaceError
-    """
+    """Modes, rules, commands and skills that count in a workspace, for those who only look. Raises
+    ConfigError, WorkspaceError."""
     env = os.environ if env is None else env
     home = home or resolve_joey_home(env)
     return load_customizations(LocalFiles(workspace), home, env, load_settings(home))
@@ -133,11 +130,8 @@ def build_hooks(
 
 
 def list_active_hooks(workspace: Path) -> tuple[tuple[Hook, ...], int]:
-    """The hooks that count in a folder, and how many of its own are not trusted.
-
-    Raises:
-        ConfigError, WorkspaceError
-    """
+    """The hooks that count in a folder, and how many of its own are not trusted. Raises
+    ConfigError, WorkspaceError."""
     env = os.environ
     home = resolve_joey_home(env)
     files = LocalFiles(workspace)

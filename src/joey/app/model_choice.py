@@ -78,12 +78,8 @@ def choose_model(
     env: Mapping[str, str],
     secrets: TaskSecrets | None = None,
 ) -> ModelChoice:
-    """The model that flags and files ask for; a task that is resumed stays with its own unless
-    the flags name another.
-
-    Raises:
-        ConfigError
-    """
+    """The model that flags and files ask for; a task that is resumed stays with its own unless the
+    flags name another. Raises ConfigError."""
     by_user = flags != ModelFlags()
     if previous is not None and not (flags.provider or flags.base_url or flags.profile):
         return _choose_previous_model(
@@ -225,11 +221,7 @@ def _find_flags_for_address(
     profiles: Profiles,
     env: Mapping[str, str],
 ) -> tuple[ModelFlags, Profiles]:
-    """How the user has named the address that a task folder names.
-
-    Raises:
-        UntrustedAddressError
-    """
+    """How the user has named the address that a task folder names. Raises UntrustedAddressError."""
     for profile in (*filter(None, (known,)), *profiles.profiles.values()):
         if profile.provider == provider and is_same_address(profile.base_url, address):
             return ModelFlags(model=model, profile=profile.name), profiles
@@ -247,11 +239,8 @@ def _describe_service(previous: StoredModel) -> str:
 
 
 def choose_user_model(name: str | None, profiles: Profiles, env: Mapping[str, str]) -> ModelChoice:
-    """The profile of this name, else what the user's files and variables choose.
-
-    Raises:
-        ConfigError
-    """
+    """The profile of this name, else what the user's files and variables choose. Raises
+    ConfigError."""
     chosen = choose_profile(profiles=profiles, env=env, kinds=PROVIDER_SPECS, profile=name)
     return ModelChoice(chosen, build_stored_route(chosen, profiles, None, by_user=name is not None))
 
@@ -271,11 +260,8 @@ def choose_resumed_model(
     profiles: Profiles,
     env: Mapping[str, str],
 ) -> ModelChoice:
-    """To lay a client's fields over, for a task that there is already: its own model.
-
-    Raises:
-        ConfigError
-    """
+    """To lay a client's fields over, for a task that there is already: its own model. Raises
+    ConfigError."""
     try:
         return choose_model(ModelFlags(), previous, profiles, env, secrets)
     except ConfigError:
@@ -289,11 +275,8 @@ def choose_resumed_model(
 def apply_client_fields(
     base: ModelChoice, fields: Mapping[str, Any], env: Mapping[str, str]
 ) -> ModelChoice:
-    """A choice with the fields of a profile, by our names, that a client gives for one task.
-
-    Raises:
-        ConfigError
-    """
+    """A choice with the fields of a profile, by our names, that a client gives for one task. Raises
+    ConfigError."""
     provider = fields.get("provider", base.profile.provider)
     if provider != base.profile.provider:
         base = _choose_other_provider(provider, base.profile.name, fields, env)
@@ -342,11 +325,7 @@ def _choose_other_provider(
 
 
 def apply_tuning(profile: Profile, tuning: Mapping[str, Any]) -> Profile:
-    """The profile with what a client gave for the task.
-
-    Raises:
-        ConfigError
-    """
+    """The profile with what a client gave for the task. Raises ConfigError."""
     given = {encoded: tuning[encoded] for encoded in _TUNING_FIELDS.values() if encoded in tuning}
     read = convert_document(given, Profile, _CONFIGURATION_LABEL)
     changes = {

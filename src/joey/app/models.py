@@ -70,11 +70,8 @@ async def list_models(
     home: Path | None = None,
     env: Mapping[str, str] | None = None,
 ) -> ModelList:
-    """Of the provider that a task would talk to, unless one is named.
-
-    Raises:
-        ConfigError: there is no such provider, or none was ever chosen.
-    """
+    """Of the provider that a task would talk to, unless one is named. Raises ConfigError: there is
+    no such provider, or none was ever chosen."""
     env = os.environ if env is None else env
     profile = resolve_profile(provider, home or resolve_joey_home(env), env)
     known = list_catalogued_models(profile)
@@ -102,11 +99,8 @@ async def list_models(
 
 
 def resolve_profile(provider: str | None, home: Path, env: Mapping[str, str]) -> Profile:
-    """The profile that would be used, whether or not a model is named in it yet.
-
-    Raises:
-        ConfigError
-    """
+    """The profile that would be used, whether or not a model is named in it yet. Raises
+    ConfigError."""
     name = None if provider is None else find_provider_spec(provider).name
     profiles = load_profiles(home)
     choose = partial(
@@ -134,11 +128,8 @@ def list_catalogued_models(profile: Profile) -> tuple[str, ...]:
 async def fetch_offered_models(
     profile: Profile, env: Mapping[str, str], seconds: float = REQUEST_TIMEOUT_S
 ) -> list[str]:
-    """What the profile's server says that it has.
-
-    Raises:
-        UserError: it cannot be reached, or does not say.
-    """
+    """What the profile's server says that it has. Raises UserError: it cannot be reached, or does
+    not say."""
     answer = await request_models(profile, env, seconds)
     names = parse_model_names(answer)
     if names is None:
@@ -149,11 +140,8 @@ async def fetch_offered_models(
 async def request_models(
     profile: Profile, env: Mapping[str, str], seconds: float
 ) -> HttpGetResponse:
-    """The cheapest thing that one can ask a service: it costs nothing, and checks the key.
-
-    Raises:
-        ProviderError, ConfigError
-    """
+    """The cheapest thing that one can ask a service: it costs nothing, and checks the key. Raises
+    ProviderError, ConfigError."""
     kind = find_provider_spec(profile.provider)
     url = build_endpoint_url(kind, profile.base_url)
     if kind.api_protocol is ApiProtocol.ANTHROPIC:
@@ -168,10 +156,7 @@ async def find_missing_endpoint(
 ) -> str | None:
     """Where a task would send its words, if a look there finds nothing; else None. To look is not
     what a service expects, so this proves nothing; most say so, and thereby that they are there.
-
-    Raises:
-        ProviderError, ConfigError
-    """
+    Raises ProviderError, ConfigError."""
     url = build_endpoint_url(find_provider_spec(profile.provider), profile.base_url)
     status = (await http_get(url, env, seconds, _build_headers(profile))).status
     return url if status == HTTP_NOT_FOUND else None
@@ -277,12 +262,8 @@ class HttpGetResponse(Struct, frozen=True):
 async def http_get(
     url: str, env: Mapping[str, str], seconds: float, headers: Mapping[str, str] | None = None
 ) -> HttpGetResponse:
-    """The answer to GET.
-
-    Raises:
-        ProviderError: nobody there, no such name, no trust, too slow, or no HTTP.
-        ConfigError: the address, or a proxy's in the environment, is not one.
-    """
+    """The answer to GET. Raises ProviderError: nobody there, no such name, no trust, too slow, or
+    no HTTP; ConfigError: the address, or a proxy's in the environment, is not one."""
     address = parse_url(url)
     target = HttpAddress(address.host, address.port, address.is_secure)
     proxy = find_proxy(target, env)

@@ -85,12 +85,10 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
 ) -> ResolvedTaskOptions:
     """What a user's flags and files ask for.
 
-    `earlier` is what a task that is resumed worked with: it stays with its model and address
-    unless the flags name others. `secrets` are kept outside its folder; a task on disk needs none.
-
-    Raises:
-        ConfigError: settings, profiles, keys or the mode's name.
-        WorkspaceError: the folder cannot be worked in, or another one cannot be added to it.
+    `earlier` is what a task that is resumed worked with: it stays with its model and address unless
+    the flags name others. `secrets` are kept outside its folder; a task on disk needs none. Raises
+    ConfigError: settings, profiles, keys or the mode's name; WorkspaceError: the folder cannot be
+    worked in, or another one cannot be added to it.
     """
     env = os.environ if env is None else env
     home = home or resolve_joey_home(env)
@@ -125,11 +123,8 @@ def resolve_options(
     options: TaskOptions, stored: StoredTaskState, home: Path, env: Mapping[str, str]
 ) -> ResolvedTaskOptions:
     """The options with what they leave out: what the task remembers, else what files and variables
-    say. The settings are as strict as the project wants them.
-
-    Raises:
-        ConfigError, WorkspaceError
-    """
+    say. The settings are as strict as the project wants them. Raises ConfigError,
+    WorkspaceError."""
     workspace = _choose_workspace(options, stored, home, env)
     settings = load_settings(home) if options.settings is None else options.settings
     secrets = stored.secrets or options.secrets
@@ -248,11 +243,8 @@ def require_known_price(profile: Profile, limits: Limits) -> None:
 def resolve_added_directories(
     names: Sequence[str | Path], home: Path, env: Mapping[str, str]
 ) -> tuple[Path, ...]:
-    """The directories of `--add-dir`, resolved.
-
-    Raises:
-        WorkspaceError: one is no directory, or holds more than a project.
-    """
+    """The directories of `--add-dir`, resolved. Raises WorkspaceError: one is no directory, or
+    holds more than a project."""
     if not names:
         return ()
     import tempfile  # few runs come here, and it is slow to load
@@ -290,11 +282,7 @@ def _explain_rejected_directory(
 
 def check_stored_workspace(directory: Path, home: Path, env: Mapping[str, str]) -> Path:
     """The workspace that a task folder names, which may come from elsewhere: one that holds keys or
-    start-up files of the user's counts only where the user is.
-
-    Raises:
-        WorkspaceError
-    """
+    start-up files of the user's counts only where the user is. Raises WorkspaceError."""
     real = Path(os.path.realpath(directory))
     user_home, joey_directory = (
         Path(os.path.realpath(each)) for each in (resolve_user_home(env), home)
@@ -341,11 +329,8 @@ def apply_configuration(
     env: Mapping[str, str] | None = None,
     home: Path | None = None,
 ) -> ResolvedTaskOptions:
-    """The options of a new task with these laid over them; what is denied stays denied.
-
-    Raises:
-        ConfigError: naming the key that does not fit.
-    """
+    """The options of a new task with these laid over them; what is denied stays denied. Raises
+    ConfigError: naming the key that does not fit."""
     env = os.environ if env is None else env
     home = home or resolve_joey_home(env)
     parsed = _split_client_configuration(values)
@@ -364,11 +349,8 @@ def apply_configuration(
 def build_new_options(
     workspace: Path, limits: Limits, values: dict[str, Any], home: Path, env: Mapping[str, str]
 ) -> ResolvedTaskOptions:
-    """Options of a new task: the user's files with these laid over them.
-
-    Raises:
-        ConfigError: naming the key that does not fit.
-    """
+    """Options of a new task: the user's files with these laid over them. Raises ConfigError: naming
+    the key that does not fit."""
     user_settings = load_settings(home)
     parsed = _split_client_configuration(values)
     settings = _overlay_settings(user_settings, parsed, workspace, home, env)
@@ -415,11 +397,7 @@ def build_resume_options(
     home: Path,
     env: Mapping[str, str],
 ) -> TaskOptions:
-    """Options for opening a task again, with these laid over its own.
-
-    Raises:
-        ConfigError
-    """
+    """Options for opening a task again, with these laid over its own. Raises ConfigError."""
     parsed = _split_client_configuration(values)
     preferences = ConfigStore(home)
     settings = _overlay_settings(preferences.load_settings(), parsed, workspace, home, env)
@@ -503,12 +481,8 @@ def _apply_model_choice(options: _Options, choice: ModelChoice) -> _Options:
 def make_inspect_options(
     workspace: str, home: Path | None = None, env: Mapping[str, str] | None = None
 ) -> ResolvedTaskOptions:
-    """Nobody is asked for a key, and nothing is started: the model is never talked to, and what
-    the task remembers of its own stays.
-
-    Raises:
-        ConfigError
-    """
+    """Nobody is asked for a key, and nothing is started: the model is never talked to, and what the
+    task remembers of its own stays. Raises ConfigError."""
     settings = load_settings(home or resolve_joey_home(os.environ if env is None else env))
     quiet = structs.replace(
         settings,

@@ -75,11 +75,7 @@ class PermissionExplanation(Struct, frozen=True):
 
 
 class PermissionExplainer:
-    """Of one workspace, with one user's settings.
-
-    Raises:
-        ConfigError, WorkspaceError
-    """
+    """Of one workspace, with one user's settings. Raises ConfigError, WorkspaceError."""
 
     def __init__(
         self,

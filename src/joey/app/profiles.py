@@ -82,11 +82,8 @@ class ProfileAdmin:
         return {name: structs.replace(each, api_key=None) for name, each in known.items()}
 
     def describe_profile(self, name: str | None = None) -> list[ProfileValue]:
-        """A profile as a task would get it; without a name, whatever would be used now.
-
-        Raises:
-            ConfigError: there is none of this name, or nothing was ever chosen.
-        """
+        """A profile as a task would get it; without a name, whatever would be used now. Raises
+        ConfigError: there is none of this name, or nothing was ever chosen."""
         profiles = self._config_store.load_profiles()
         if name is not None and name not in profiles.profiles:
             raise ConfigError(
@@ -124,11 +121,8 @@ class ProfileAdmin:
         return values
 
     def add(self, name: str, provider: str, **values: Any) -> None:
-        """Make a profile; the first one becomes the active one.
-
-        Raises:
-            ConfigError: there is one of this name, or it could not be used.
-        """
+        """Make a profile; the first one becomes the active one. Raises ConfigError: there is one of
+        this name, or it could not be used."""
         self.check_new_profile(name, provider)
         given = {"provider": find_provider_spec(provider).name, **values}
         given = {key: value for key, value in given.items() if value}
@@ -238,10 +232,7 @@ def _describe_known_profiles(profiles: Mapping[str, Profile]) -> str:
 
 def is_first_run(home: Path | None = None, env: Mapping[str, str] | None = None) -> bool:
     """Whether nothing was ever chosen: no profile, and nothing in the environment that would do.
-
-    Raises:
-        ConfigError: what there is cannot be understood or used, so that nobody knows.
-    """
+    Raises ConfigError: what there is cannot be understood or used, so that nobody knows."""
     env = os.environ if env is None else env
     profiles = load_profiles(home or resolve_joey_home(env))
     if profiles.profiles:
@@ -264,10 +255,8 @@ def save_first_profile(
     env: Mapping[str, str] | None = None,
 ) -> Profile:
     """Write a profile, make it the active one, and return it complete, as a task would get it.
-
-    Raises:
-        ConfigError: it could not be used (nothing is written then), or there is one of this name.
-    """
+    Raises ConfigError: it could not be used (nothing is written then), or there is one of this
+    name."""
     env = os.environ if env is None else env
     home = home or resolve_joey_home(env)
     kind = find_provider_spec(provider)
@@ -299,11 +288,8 @@ def save_server_profile(
 
 
 def parse_pasted_key(text: str) -> str:
-    """A key as it is pasted, without what came along.
-
-    Raises:
-        ConfigError: it cannot be one; the text does not repeat it.
-    """
+    """A key as it is pasted, without what came along. Raises ConfigError: it cannot be one; the
+    text does not repeat it."""
     key = text.strip().strip("\"'")
     if not key:
         raise ConfigError("The key is empty.")

@@ -78,11 +78,8 @@ class SettingsAdmin:
         return self._workspace / ".roo" / PROJECT_SETTINGS_FILE
 
     def list_settings(self) -> list[SettingState]:
-        """Every setting, in the order of their definition.
-
-        Raises:
-            ConfigError: the file cannot be understood.
-        """
+        """Every setting, in the order of their definition. Raises ConfigError: the file cannot be
+        understood."""
         given = read_document(self.path) or {}
         own = self._config_store.load_settings()
         counting = self._apply_restrictions(own)
@@ -102,11 +99,8 @@ class SettingsAdmin:
         return describe_setting_keys()[find_key(name, describe_setting_keys())]
 
     def set_value(self, name: str, values: Sequence[str]) -> Any:
-        """Give a setting the value that these words stand for.
-
-        Raises:
-            ConfigError: nothing was changed.
-        """
+        """Give a setting the value that these words stand for. Raises ConfigError: nothing was
+        changed."""
         key = self.find_config_key(name)
         value = parse_value(Settings, key, values)
         if value is None:
@@ -116,11 +110,8 @@ class SettingsAdmin:
         return value
 
     def update_list(self, name: str, added: Sequence[str], removed: Sequence[str]) -> list[Any]:
-        """Add to a list of the user's, and take from it.
-
-        Raises:
-            ConfigError: it is no list, or does not have what is to be removed.
-        """
+        """Add to a list of the user's, and take from it. Raises ConfigError: it is no list, or does
+        not have what is to be removed."""
         key = self.find_config_key(name)
         if not key.is_list and not key.may_be_list:
             raise ConfigError(
@@ -177,11 +168,7 @@ class SettingsAdmin:
         convert_document(parse_document(text, self.path), Settings, self.path)
 
     def replace_text(self, text: str, before: str) -> None:
-        """Make this the file, if it is still as it was.
-
-        Raises:
-            ConfigError
-        """
+        """Make this the file, if it is still as it was. Raises ConfigError."""
         self.check_text(text)
         with lock_for_update(self.path):
             if self.read_text() != before:

@@ -38,11 +38,8 @@ class TaskExchange:
         self._tasks_directory = JsonFileStore(home or resolve_joey_home(self._env)).tasks_directory
 
     def find_tasks(self, paths: Sequence[Path], *, everywhere: bool) -> list[ForeignTask]:
-        """The tasks under these paths, and with `everywhere` all that this machine has.
-
-        Raises:
-            StoreError: a path is not there, or has no task in it.
-        """
+        """The tasks under these paths, and with `everywhere` all that this machine has. Raises
+        StoreError: a path is not there, or has no task in it."""
         places = []
         for path in paths:
             under = find_task_locations_under(path)

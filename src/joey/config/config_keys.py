@@ -71,11 +71,8 @@ def describe_profile_keys() -> dict[str, ConfigKey]:
 
 
 def find_key(name: str, keys: Iterable[str], noun: str = "setting") -> str:
-    """The key that is meant, however it is written: `sandboxNetwork`, `sandbox-network`.
-
-    Raises:
-        ConfigError: there is none, with the one that was probably meant.
-    """
+    """The key that is meant, however it is written: `sandboxNetwork`, `sandbox-network`. Raises
+    ConfigError: there is none, with the one that was probably meant."""
     known = list(keys)
     wanted = _normalize_key(name)
     found = [key for key in known if _normalize_key(key) == wanted]
@@ -207,11 +204,8 @@ _COMMAND_LIST_KEYS = frozenset({"allowedCommands", "deniedCommands", "commandTim
 
 
 def parse_value(struct: type[Struct], key: ConfigKey, arguments: Sequence[str]) -> Any:
-    """The value that these words stand for.
-
-    Raises:
-        ConfigError: it cannot be one of this key; the text says what can.
-    """
+    """The value that these words stand for. Raises ConfigError: it cannot be one of this key; the
+    text says what can."""
     if key.name in _COMMAND_LIST_KEYS and len(arguments) > 1:
         _check_commands_quoted(key, arguments)
     if key.is_list and not (len(arguments) == 1 and arguments[0].lstrip().startswith("[")):
@@ -252,11 +246,7 @@ def _is_list_input(key: ConfigKey, arguments: Sequence[str]) -> bool:
 
 
 def check_value(struct: type[Struct], key: ConfigKey, value: Any) -> Any:
-    """The value, if it can be one of this key.
-
-    Raises:
-        ConfigError
-    """
+    """The value, if it can be one of this key. Raises ConfigError."""
     article = "an" if key.type_description[0] in "aeio" else "a"
     try:
         json.dumps(value, allow_nan=False, ensure_ascii=False).encode()

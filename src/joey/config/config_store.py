@@ -44,11 +44,8 @@ class ConfigStore:
         return load_settings(self._joey_home)
 
     def merge_settings(self, values: dict[str, Any]) -> Settings:
-        """The settings with these laid over them.
-
-        Raises:
-            ConfigError: naming the key that does not fit.
-        """
+        """The settings with these laid over them. Raises ConfigError: naming the key that does not
+        fit."""
         chosen = (read_document(self._settings_file) or {}) | values
         return convert_document(chosen, Settings, self._settings_file)
 
@@ -94,11 +91,7 @@ class ConfigStore:
         return Profiles(name, {**known.profiles, name: self.merge_profile(values, name)})
 
     def get_profile_entry(self, name: str) -> dict[str, Any]:
-        """A profile as the file has it.
-
-        Raises:
-            ConfigError: there is none of this name.
-        """
+        """A profile as the file has it. Raises ConfigError: there is none of this name."""
         document, group, _ = self._read_profiles_document()
         entry = document[group].get(name)
         if entry is None:
@@ -108,11 +101,8 @@ class ConfigStore:
     def save_profile(
         self, name: str, values: dict[str, Any], *, activate: bool, exists: bool | None = None
     ) -> None:
-        """Make or change a profile. What is not given stays, null removes a key.
-
-        Raises:
-            ConfigError: a value does not fit, or `exists` says otherwise than the file.
-        """
+        """Make or change a profile. What is not given stays, null removes a key. Raises
+        ConfigError: a value does not fit, or `exists` says otherwise than the file."""
         with lock_for_update(self._profiles_file):
             document, group, active = self._read_profiles_document()
             known = document[group].get(name)
@@ -159,11 +149,8 @@ class ConfigStore:
     # Both in one object, as Roo's clients send them -------------------------------------------
 
     def update_settings_and_profile(self, values: dict[str, Any]) -> None:
-        """Set settings, and keys of the active profile, from one object.
-
-        Raises:
-            ConfigError: nothing was changed.
-        """
+        """Set settings, and keys of the active profile, from one object. Raises ConfigError:
+        nothing was changed."""
         check_key_spelling(values)
         settings, profile = split_settings_and_profile(values)
         active = settings.pop("currentApiConfigName", None)

@@ -269,11 +269,7 @@ def select_skills(found: Sequence[FoundSkill], slug: str) -> tuple[Skill, ...]:
 
 
 def read_skill_text(found: Sequence[FoundSkill], skill: Skill) -> str:
-    """The instructions as they are now.
-
-    Raises:
-        ToolError
-    """
+    """The instructions as they are now. Raises ToolError."""
     known = next((each for each in found if each.skill == skill), None)
     reader = UntrustedFileReader()
     path = Path(skill.location)

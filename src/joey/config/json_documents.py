@@ -23,11 +23,8 @@ _ERROR_LOCATION_RE = compile_regex(r" - at `\$\.?(.*)`$")
 
 
 def read_document(path: Path) -> dict[str, Any] | None:
-    """The JSON object in a file, or None when there is no file.
-
-    Raises:
-        ConfigError: it cannot be read or is not a JSON object; the text names file and line.
-    """
+    """The JSON object in a file, or None when there is no file. Raises ConfigError: it cannot be
+    read or is not a JSON object; the text names file and line."""
     try:
         # Whoever waits for a pipe may wait forever.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -45,11 +42,7 @@ def read_document(path: Path) -> dict[str, Any] | None:
 
 
 def parse_document(text: str, path: Path) -> dict[str, Any]:
-    """The JSON object in the text of a file.
-
-    Raises:
-        ConfigError
-    """
+    """The JSON object in the text of a file. Raises ConfigError."""
     try:
         value = json.loads(text, parse_constant=_reject_json_constant)
     except json.JSONDecodeError as error:
@@ -75,11 +68,8 @@ def _reject_json_constant(constant: str) -> None:
 
 
 def convert_document(value: dict[str, Any], kind: type[T], path: Path, within: str = "") -> T:
-    """Check the known keys of an object; unknown ones are passed over.
-
-    Raises:
-        ConfigError: a value is of the wrong kind; the text names file and key, never the value.
-    """
+    """Check the known keys of an object; unknown ones are passed over. Raises ConfigError: a value
+    is of the wrong kind; the text names file and key, never the value."""
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
@@ -95,11 +85,8 @@ def convert_document(value: dict[str, Any], kind: type[T], path: Path, within: s
 
 
 def write_document(path: Path, value: dict[str, Any]) -> None:
-    """Replace a file, readable by its owner alone; no moment shows half of it.
-
-    Raises:
-        ConfigError: it cannot be written; what was there is untouched.
-    """
+    """Replace a file, readable by its owner alone; no moment shows half of it. Raises ConfigError:
+    it cannot be written; what was there is untouched."""
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 

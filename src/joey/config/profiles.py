@@ -69,11 +69,8 @@ def choose_profile(
     base_url: str | None = None,
     profile: str | None = None,
 ) -> Profile:
-    """A profile with everything that is needed to talk to a model.
-
-    Raises:
-        ConfigError: something named does not exist, or nothing usable was found.
-    """
+    """A profile with everything that is needed to talk to a model. Raises ConfigError: something
+    named does not exist, or nothing usable was found."""
     start = _select_base_profile(profiles, env, kinds, provider, base_url, profile)
     kind = _find_provider(start.provider, kinds)
     url = base_url or start.base_url
@@ -289,11 +286,7 @@ PROFILE_KEYS = frozenset(
 
 
 def load_profiles(home: Path) -> Profiles:
-    """The user's profiles; none when there is no file.
-
-    Raises:
-        ConfigError
-    """
+    """The user's profiles; none when there is no file. Raises ConfigError."""
     path = home / PROFILES_FILE
     document = read_document(path)
     if document is None:
@@ -318,11 +311,7 @@ def _has_active_name(document: dict[str, Any]) -> bool:
 
 
 def parse_profile(path: Path, group: str, name: str, given: Any) -> Profile:
-    """One profile, in our names or in Roo's.
-
-    Raises:
-        ConfigError
-    """
+    """One profile, in our names or in Roo's. Raises ConfigError."""
     key_path = f"{group}.{name}"
     if not isinstance(given, dict):
         raise ConfigError(f"{path}: `{key_path}` must be an object.")

@@ -35,11 +35,7 @@ SETTINGS_FILE = "settings.json"
 
 
 def load_settings(home: Path) -> Settings:
-    """The user's settings; the defaults when there is no file.
-
-    Raises:
-        ConfigError
-    """
+    """The user's settings; the defaults when there is no file. Raises ConfigError."""
     path = home / SETTINGS_FILE
     return convert_document(read_document(path) or {}, Settings, path)
 
@@ -80,11 +76,7 @@ def describe_unknown_settings(home: Path) -> tuple[str, ...]:
 
 def check_key_spelling(values: Iterable[str]) -> None:
     """For settings that a program sends. It may be one for Roo Code, and for a later version than
-    is known here: only what is nearly the name of a setting is refused.
-
-    Raises:
-        ConfigError
-    """
+    is known here: only what is nearly the name of a setting is refused. Raises ConfigError."""
     for key in values:
         if key in _KNOWN_KEYS or key in _ROO_ONLY_KEYS or key in PROFILE_KEYS:
             continue
@@ -246,11 +238,8 @@ _ALLOW_ALL_RULE = "*"
 
 def overlay_settings(settings: Settings, given: Mapping[str, Any]) -> Settings:
     """The settings with these laid over them; what is denied already stays denied, also to rules
-    that are longer than the one that denies it.
-
-    Raises:
-        ConfigError: naming the key that does not fit.
-    """
+    that are longer than the one that denies it. Raises ConfigError: naming the key that does not
+    fit."""
     laid_over = convert_document(
         {**msgspec.to_builtins(settings), **given}, Settings, _CONFIGURATION_LABEL
     )
@@ -273,11 +262,7 @@ def _compile_denial_pattern(command: str) -> re.Pattern[str]:
 def resolve_reopened_settings(
     user: Settings, stored: Mapping[str, Any], private: Mapping[str, Any]
 ) -> Settings:
-    """`stored` comes from the task folder, `private` from outside of it.
-
-    Raises:
-        ConfigError
-    """
+    """`stored` comes from the task folder, `private` from outside of it. Raises ConfigError."""
     portable = {name: value for name, value in stored.items() if name not in PRIVATE_KEYS}
     task = overlay_settings(user, {**portable, **private})
     strict = {

@@ -124,11 +124,7 @@ class BlockingCodeIndex:
     # Reading in
 
     def find_changes(self) -> IndexChanges:
-        """What would have to be read.
-
-        Raises:
-            ToolError: the files cannot be listed.
-        """
+        """What would have to be read. Raises ToolError: the files cannot be listed."""
         with self._use_reader() as store:
             stamps = store.load_stamps()
         doubtful, self._hidden_paths = self._hidden_paths, set()

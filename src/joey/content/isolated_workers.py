@@ -32,11 +32,8 @@ _WORKER_TIMEOUT_S = MAX_CPU_S + 10
 async def run_isolated(
     module: str, argument: str, data: bytes, timeout_s: float = _WORKER_TIMEOUT_S
 ) -> bytes:
-    """What `python -m module argument` prints when it is given `data`.
-
-    Raises:
-        ToolError: it refused, died or took too long; the text is the reason, without a subject.
-    """
+    """What `python -m module argument` prints when it is given `data`. Raises ToolError: it
+    refused, died or took too long; the text is the reason, without a subject."""
     starting = asyncio.create_subprocess_exec(
         # Isolated: neither the current folder nor the environment decides what is imported.
         *(sys.executable, "-I", "-m", module, argument),

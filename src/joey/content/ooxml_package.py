@@ -36,11 +36,8 @@ class OoxmlPackage:
         return name in self._archive.NameToInfo
 
     def iter_chunks(self, name: str) -> Iterator[bytes]:
-        """The content of one file, piece by piece.
-
-        Raises:
-            ToolError: it is missing, locked or damaged, or too much has been unpacked.
-        """
+        """The content of one file, piece by piece. Raises ToolError: it is missing, locked or
+        damaged, or too much has been unpacked."""
         if name not in self:
             raise ToolError(f"it is damaged: {name} is missing in it.")
         entry = self._archive.getinfo(name)

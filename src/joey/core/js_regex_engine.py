@@ -203,11 +203,7 @@ class _Matcher:
 
 @lru_cache(maxsize=256)
 def compile_path_pattern(source: str) -> PathPattern:
-    """The pattern, compiled once.
-
-    Raises:
-        PatternError
-    """
+    """The pattern, compiled once. Raises PatternError."""
     return PathPattern(source)
 
 

@@ -76,11 +76,7 @@ def parse_schema(document: Any) -> JsonSchema:
 
 
 def resolve_reference(document: Any, reference: str) -> Any:
-    """What a reference within the document means.
-
-    Raises:
-        KeyError: nothing.
-    """
+    """What a reference within the document means. Raises KeyError: nothing."""
     found = document
     if reference == "#":
         return found
@@ -226,11 +222,8 @@ class StructuredResult(Struct, frozen=True):
 
 
 def parse_structured_result(result: str) -> StructuredResult:
-    """The JSON of a result, also of one that stands in a code fence.
-
-    Raises:
-        ValueError: it is no JSON; the text says why.
-    """
+    """The JSON of a result, also of one that stands in a code fence. Raises ValueError: it is no
+    JSON; the text says why."""
     fenced = _CODE_FENCE_RE.fullmatch(result)
     text = (fenced["inside"] if fenced else result).strip()
     try:

@@ -57,12 +57,8 @@ if TYPE_CHECKING:
 async def authorize_call(
     task: Task, row_call: RowCall, failures: FailureCounter
 ) -> ApprovedCall | RejectedCall:
-    """Prepare, decide, ask.
-
-    Raises:
-        ToolError: the call cannot be made, or a rule forbids it.
-        Stop: the model repeats itself and nobody tells it how to go on.
-    """
+    """Prepare, decide, ask. Raises ToolError: the call cannot be made, or a rule forbids it; Stop:
+    the model repeats itself and nobody tells it how to go on."""
     tool, prepared, context = await _prepare_call(task, row_call, failures)
     shell = task.runtime.capabilities.shell_grammar
     read = None if shell is None else shell.parse_chain

@@ -188,11 +188,7 @@ def find_checkpoint_seq(task: Task, checkpoint: str) -> int:
 
 
 async def restore_rewound_files(task: Task) -> None:
-    """What the latest rewind wants done to the files, unless it is done.
-
-    Raises:
-        CheckpointError
-    """
+    """What the latest rewind wants done to the files, unless it is done. Raises CheckpointError."""
     rewound = task.recorder.projection.pending_restore
     if rewound is not None and rewound.files_checkpoint is not None:
         await _restore_files(task, rewound.files_checkpoint, rewound.files_checkpoint_before)
@@ -380,11 +376,8 @@ class _RecordedCall(Struct, frozen=True):
 
 
 async def add_unrestorable_files(task: Task, preview: RewindPreview, since: int) -> RewindPreview:
-    """With those of the files changed after this record that stay as they are.
-
-    Raises:
-        UserError: files are not kept here.
-    """
+    """With those of the files changed after this record that stay as they are. Raises UserError:
+    files are not kept here."""
     paths = list(dict.fromkeys(_iter_edited_paths(task, since)))
     if not paths:
         return preview

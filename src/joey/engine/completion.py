@@ -35,12 +35,9 @@ DEFAULT_REJECTION_FEEDBACK = "The result was not accepted."
 async def present_result(
     task: Task, result: str, row_ts: int, call: ToolCall | None = None
 ) -> Answer | None:
-    """The answer to a result; None when the rules accept it. A plain answer has no call.
-
-    Raises:
-        ToolError: the result is refused before anybody sees it.
-        Stop: it never had the form that was asked for.
-    """
+    """The answer to a result; None when the rules accept it. A plain answer has no call. Raises
+    ToolError: the result is refused before anybody sees it; Stop: it never had the form that was
+    asked for."""
     _check_open_todos(task)
     if task.runtime.result_validator is not None:
         await task.runtime.result_validator.validate(result)

@@ -142,11 +142,7 @@ async def condense(
     task: Task, instructions: str = "", following_content: Sequence[UserBlock] = ()
 ) -> ContextCondensed:
     """Let a summary stand for all that was said. `following_content` follows it, and is not
-    repeated.
-
-    Raises:
-        CondenseError: nothing has changed.
-    """
+    repeated. Raises CondenseError: nothing has changed."""
     check_condensable(task, following_content)
     api, context = task.recorder.api_history, ContextUsage(task)
     messages = (*context.visible_messages, *context.open_result_messages)

@@ -198,11 +198,8 @@ class Engine:
     async def open_subtask(
         self, parent: Task, options: TaskOptions, spawned: SubtaskSpawned, workspace: Path
     ) -> Task:
-        """The subtask as far as it has come; made, or made whole, where that was cut short.
-
-        Raises:
-            UserError
-        """
+        """The subtask as far as it has come; made, or made whole, where that was cut short. Raises
+        UserError."""
         await self._wait_until_released(spawned.child_id)
         child = self._tasks.get(spawned.child_id)
         if child is None:
@@ -260,11 +257,8 @@ class Engine:
         return task
 
     async def open(self, task_id: str, *, options: TaskOptions | None = None) -> Task:
-        """A task as it was left: nothing is set to work.
-
-        Raises:
-            TaskNotFoundError, TaskLockedError, StoreError
-        """
+        """A task as it was left: nothing is set to work. Raises TaskNotFoundError, TaskLockedError,
+        StoreError."""
         await self._wait_until_released(task_id)
         return self._tasks.get(task_id) or await self._reopen_task(
             task_id, options or TaskOptions()
@@ -281,11 +275,8 @@ class Engine:
         options: TaskOptions | None = None,
     ) -> Task:
         """A new task with the history of another, whoever holds that one: up to a row, or (`keep`
-        false) up to the one before it. It goes on with `text`, else it rests.
-
-        Raises:
-            TaskNotFoundError, StoreError, UserError: there is no such task, or no such row.
-        """
+        false) up to the one before it. It goes on with `text`, else it rests. Raises
+        TaskNotFoundError, StoreError, UserError: there is no such task, or no such row."""
         fork_id = create_fork(self._store, self._clock, task_id, row_ts, keep=keep)
         try:
             task = await self._reopen_task(fork_id, options or TaskOptions())
@@ -353,11 +344,7 @@ class Engine:
         )
 
     def load_secrets(self, task_id: str) -> TaskSecrets | None:
-        """What a task was given and its folder does not hold.
-
-        Raises:
-            StoreError
-        """
+        """What a task was given and its folder does not hold. Raises StoreError."""
         return self._store.load_secrets(task_id)
 
     def save_secrets(self, task_id: str, secrets: TaskSecrets) -> None:
@@ -378,11 +365,7 @@ class Engine:
         return self._store.list_ids()
 
     def read_records(self, task_id: str) -> Sequence[Record]:
-        """The records of a task, open or not.
-
-        Raises:
-            TaskNotFoundError, StoreError
-        """
+        """The records of a task, open or not. Raises TaskNotFoundError, StoreError."""
         return self._store.read_records(task_id)
 
     def history(self) -> Sequence[TaskMetadata]:
@@ -445,11 +428,8 @@ EVENTS_NOT_FORKED = (
 def create_fork(
     store: Store, clock: Clock, source_id: str, row_ts: int | None = None, *, keep: bool = True
 ) -> str:
-    """Make the fork on disk; its id.
-
-    Raises:
-        TaskNotFoundError, StoreError, UserError: there is no such task, or no such row.
-    """
+    """Make the fork on disk; its id. Raises TaskNotFoundError, StoreError, UserError: there is no
+    such task, or no such row."""
     records = store.read_records(source_id)
     fork_id = generate_task_id(clock.now())
     store.create_with_records(

@@ -84,11 +84,8 @@ async def run_after_tool_hooks(
 
 
 async def run_completion_hooks(task: Task, call: ToolCall | None, result: str) -> None:
-    """Run the hooks for a result that is about to be presented; a plain answer has no call.
-
-    Raises:
-        DeniedError: the model has to go on.
-    """
+    """Run the hooks for a result that is about to be presented; a plain answer has no call. Raises
+    DeniedError: the model has to go on."""
     report = await _run_hooks(
         task,
         HookEvent.ON_COMPLETION,

@@ -139,11 +139,7 @@ class RunLimits:
         return blocks
 
     def ensure_within_budget(self) -> None:
-        """Nothing more is sent when what was sent has used it up.
-
-        Raises:
-            Stop
-        """
+        """Nothing more is sent when what was sent has used it up. Raises Stop."""
         limits, spent = self.limits, self._total_spending
         if limits.max_cost is not None and spent.cost >= limits.max_cost:
             raise RunStopped(

@@ -66,11 +66,8 @@ if TYPE_CHECKING:
 async def request_reply_with_retry(
     task: Task, request: ModelRequest, request_ts: int
 ) -> tuple[RowPart, ...]:
-    """A committed reply, after as many attempts as the budget allows.
-
-    Raises:
-        Stop: the user, or the policy in their place, gave up.
-    """
+    """A committed reply, after as many attempts as the budget allows. Raises Stop: the user, or the
+    policy in their place, gave up."""
     budget, recoveries = RetryBudget(task.runtime.settings), 0
     while True:
         try:
@@ -217,12 +214,8 @@ class ReplyStream:
 
 
 async def request_reply(task: Task, request: ModelRequest, request_ts: int) -> tuple[RowPart, ...]:
-    """The parts of one committed reply.
-
-    Raises:
-        ProviderError: the service failed or said nothing; nothing was committed.
-        CancelledError: what had arrived is committed as an interrupted reply.
-    """
+    """The parts of one committed reply. Raises ProviderError: the service failed or said nothing;
+    nothing was committed; CancelledError: what had arrived is committed as an interrupted reply."""
     provider = task.provider
     stream = ReplyStream(task, request_ts, provider)
     assembler = stream.assembler
@@ -263,11 +256,8 @@ _CONDENSE_RETRY_DIVISOR = 20
 
 
 async def fit_context(task: Task, content: tuple[UserBlock, ...]) -> tuple[UserBlock, ...]:
-    """What the next request says, cut where it must be; the history before it fits.
-
-    Raises:
-        Stop: what is to be said alone is too much for the window.
-    """
+    """What the next request says, cut where it must be; the history before it fits. Raises Stop:
+    what is to be said alone is too much for the window."""
     context = ContextUsage(task)
     content = _shorten_attachments(context, content)
     if await task.condense_requests.run_pending(task):
@@ -288,11 +278,7 @@ async def fit_context(task: Task, content: tuple[UserBlock, ...]) -> tuple[UserB
 
 async def recover_from_overflow(task: Task) -> tuple[UserBlock, ...]:
     """After the service refused a request as too long: what the next one says after a shorter
-    history. What the estimates got wrong is remembered.
-
-    Raises:
-        Stop: it cannot be made shorter.
-    """
+    history. What the estimates got wrong is remembered. Raises Stop: it cannot be made shorter."""
     context = ContextUsage(task)
     before = context.estimated_tokens
     context.estimator.record_overflow(before, context.window.size)

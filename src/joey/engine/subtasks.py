@@ -132,11 +132,8 @@ class Subtasks:
     async def run_all(
         self, task: Task, spawned: Sequence[SubtaskSpawned], on_result: ResultCallback
     ) -> None:
-        """Steps 1 to 7, for children that were named just now or in an earlier run.
-
-        Raises:
-            Stop: a child cannot be opened; the task can be resumed when it can.
-        """
+        """Steps 1 to 7, for children that were named just now or in an earlier run. Raises Stop: a
+        child cannot be opened; the task can be resumed when it can."""
         await task.recorder.commit()
         children: dict[str, Task | ToolError] = {}
         try:

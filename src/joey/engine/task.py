@@ -262,22 +262,15 @@ class Task(ReadableTask):
     async def preview_rewind(
         self, row_ts: int, *, keep: bool = True, files: bool = False
     ) -> RewindPreview:
-        """What `rewind` would change.
-
-        Raises:
-            UserError
-        """
+        """What `rewind` would change. Raises UserError."""
         return await rewinding.preview_rewind(self, row_ts, keep=keep, files=files)
 
     async def rewind(
         self, row_ts: int, *, keep: bool = True, files: bool = False, force: bool = False
     ) -> RewindPreview:
         """Go back so that this row is the last one, or (`keep` false) the first one gone; with
-        `files`, bring back the files of that moment too. A run is stopped for it.
-
-        Raises:
-            UserError: there is no such row; or somebody else changed the files (not if `force`).
-        """
+        `files`, bring back the files of that moment too. A run is stopped for it. Raises UserError:
+        there is no such row; or somebody else changed the files (not if `force`)."""
         return await rewinding.rewind(self, row_ts, keep=keep, files=files, force=force)
 
     async def preview_undo(self) -> RewindPreview:
@@ -286,27 +279,18 @@ class Task(ReadableTask):
 
     async def undo_rewind(self, *, force: bool = False) -> RewindPreview:
         """Take the latest rewind back, with its files; when all are, take the last undo back.
-
-        Raises:
-            UserError: there is nothing to undo; or somebody else changed the files.
-        """
+        Raises UserError: there is nothing to undo; or somebody else changed the files."""
         return await rewinding.undo_rewind(self, force=force)
 
     async def edit(self, row_ts: int, text: str, images: tuple[str, ...] = ()) -> RewindPreview:
         """Say this in place of the user's words at a row, or the nearest before it, and go on.
-
-        Raises:
-            UserError
-        """
+        Raises UserError."""
         return await rewinding.edit_message(self, row_ts, text, images)
 
     @asynccontextmanager
     async def stop_for_revision(self) -> AsyncIterator[None]:
         """Stopped, and not set to work by anybody: the past may change. Words wait meanwhile.
-
-        Raises:
-            UserError: another task waits for it.
-        """
+        Raises UserError: another task waits for it."""
         if self.has_waiting_parent:
             raise UserError(
                 f"Task {self.id} works for another task, which waits for it. Stop that one first."
@@ -337,20 +321,14 @@ class Task(ReadableTask):
         await asyncio.wait([runner])
 
     async def condense(self, instructions: str = "") -> ContextCondensed:
-        """Let a summary stand for the conversation so far: at once when the task rests (it goes
-        on resting as it did), else before its next request. `cancel` stops it.
-
-        Raises:
-            CondenseError: there is nothing to condense, or it failed; nothing has changed.
-        """
+        """Let a summary stand for the conversation so far: at once when the task rests (it goes on
+        resting as it did), else before its next request. `cancel` stops it. Raises CondenseError:
+        there is nothing to condense, or it failed; nothing has changed."""
         return await asyncio.shield(self.start_condensing(instructions))
 
     def start_condensing(self, instructions: str = "") -> asyncio.Future[ContextCondensed]:
-        """As `condense`, for callers who need not wait: rows tell how it goes.
-
-        Raises:
-            CondenseError: there is nothing to condense.
-        """
+        """As `condense`, for callers who need not wait: rows tell how it goes. Raises
+        CondenseError: there is nothing to condense."""
         if self._revision_lock.locked():
             raise CondenseError("The task is being rewound.")
         return self.condense_requests.submit(self, replace_lone_surrogates(instructions))

@@ -294,11 +294,8 @@ _SEARCH_LINE_RE = compile_regex(r"^[ \t]*<{7,8} SEARCH>?[ \t]*\r?\n", re.MULTILI
 
 
 def parse_request(arguments: Mapping[str, Any], tool: str) -> DiffRequest:
-    """The diffs of a call; those for the same file become one.
-
-    Raises:
-        ArgumentError: a path or a diff is missing, or `args` has another structure.
-    """
+    """The diffs of a call; those for the same file become one. Raises ArgumentError: a path or a
+    diff is missing, or `args` has another structure."""
     diffs: dict[str, list[str]] = {}
     wrapped = any(arguments.get(key) for key in _WRAPPER_PARAMETERS)
     named = arguments.get("path") or arguments.get("file_path")

@@ -264,10 +264,7 @@ class PatchPlan(Struct, frozen=True):
 
 
 async def plan_patch(hunks: Sequence[FileOperation], ctx: ToolContext) -> PatchPlan:
-    """
-    Raises:
-        ToolError: a path is hidden or cannot be one; no file has been looked at then.
-    """
+    """Raises ToolError: a path is hidden or cannot be one; no file has been looked at then."""
     paths: dict[str, ResolvedPath] = {}
     for hunk in hunks:
         for path in _list_paths(hunk):
@@ -313,10 +310,7 @@ class _PatchPlanner:
         return tuple(self._drafts.values())
 
     async def apply_hunk(self, hunk: FileOperation) -> None:
-        """
-        Raises:
-            ToolError: the hunk does not fit what is there.
-        """
+        """Raises ToolError: the hunk does not fit what is there."""
         draft = await self._load_draft(hunk.path)
         match hunk:
             case AddFile(path, content):

@@ -147,11 +147,8 @@ class Tool(ABC, Generic[ParamsT, PreparedT]):
 
     @abstractmethod
     def parse(self, arguments: dict[str, Any]) -> ParamsT:
-        """Arguments of either protocol as parameters; lenient about types and old names.
-
-        Raises:
-            ArgumentError: naming the parameter that is missing or wrong.
-        """
+        """Arguments of either protocol as parameters; lenient about types and old names. Raises
+        ArgumentError: naming the parameter that is missing or wrong."""
 
     def prewarm(self, terminal: Terminal) -> None:
         """A call of it begins to arrive; its arguments, and leave to run it, come later."""
@@ -290,10 +287,8 @@ def convert_arguments(
 ) -> StructT:
     """The parameters of a call. `aliases` gives other names of parameters: `{old: real}`.
 
-    Unknown arguments are passed over; null stands for the default.
-
-    Raises:
-        ArgumentError: a value is missing (then it has the `parameter`), or cannot be understood.
+    Unknown arguments are passed over; null stands for the default. Raises ArgumentError: a value is
+    missing (then it has the `parameter`), or cannot be understood.
     """
     given = {name: value for name, value in arguments.items() if value is not None}
     for alias, name in (aliases or {}).items():

@@ -75,10 +75,7 @@ class OriginalFile(Struct, frozen=True):
 
     def encode(self, text: str) -> bytes:
         """A new text as bytes, in the encoding and with the byte order mark that the file had.
-
-        Raises:
-            ToolError: it has characters that cannot be written.
-        """
+        Raises ToolError: it has characters that cannot be written."""
         encoding = detect_encoding(self.data or b"") or UTF_8
         try:
             return encoding.encode(text)
@@ -91,11 +88,8 @@ class OriginalFile(Struct, frozen=True):
 
 
 def resolve_editable_path(ctx: ToolContext, path: str) -> ResolvedPath:
-    """Where the file is that shall be changed.
-
-    Raises:
-        ToolError: no file can have this name, or it is hidden.
-    """
+    """Where the file is that shall be changed. Raises ToolError: no file can have this name, or it
+    is hidden."""
     resolved_path = ctx.files.resolve(path)
     if resolved_path.is_ignored:
         raise IgnoredPathError(path, resolved_path.ignore_error)
@@ -105,11 +99,9 @@ def resolve_editable_path(ctx: ToolContext, path: str) -> ResolvedPath:
 async def load_original(ctx: ToolContext, path: ResolvedPath) -> OriginalFile:
     """The file that is about to be changed.
 
-    What is found out outside of the workspace is for the user alone until the call is allowed,
-    be it only that there is such a file: the caller must keep the error until then.
-
-    Raises:
-        ToolError: it is a directory, or cannot be read.
+    What is found out outside of the workspace is for the user alone until the call is allowed, be
+    it only that there is such a file: the caller must keep the error until then. Raises ToolError:
+    it is a directory, or cannot be read.
     """
     data, stamp = await _read_with_stamp(ctx, path)
     is_stale = data is not None and ctx.read_tracker.is_stale(path, stamp, data)
@@ -117,11 +109,8 @@ async def load_original(ctx: ToolContext, path: ResolvedPath) -> OriginalFile:
 
 
 def require_editable_text(original: OriginalFile, tool: str) -> str:
-    """The text of a file that is there to be edited.
-
-    Raises:
-        ToolError: there is no such file, or it is not text.
-    """
+    """The text of a file that is there to be edited. Raises ToolError: there is no such file, or it
+    is not text."""
     path = original.resolved_path
     if not original.exists:
         raise ToolError(
@@ -135,10 +124,7 @@ def require_editable_text(original: OriginalFile, tool: str) -> str:
 
 
 async def check_unchanged(ctx: ToolContext, original: OriginalFile) -> None:
-    """
-    Raises:
-        ToolError: the file is no longer the one that the edit was made from.
-    """
+    """Raises ToolError: the file is no longer the one that the edit was made from."""
     if (await _read_with_stamp(ctx, original.resolved_path))[0] != original.data:
         raise ToolError(
             f"{original.resolved_path.display_path} was changed by somebody else after this "

@@ -240,11 +240,8 @@ class TextViewer:
     async def view(
         self, wanted: FileReadRequest, start: ReaderFactory, max_lines: int = UNLIMITED_LINES
     ) -> FileView:
-        """What is asked for; `most` lines if nothing is said about lines.
-
-        Raises:
-            ToolError: there are no such lines, or there is no room left for them.
-        """
+        """What is asked for; `most` lines if nothing is said about lines. Raises ToolError: there
+        are no such lines, or there is no room left for them."""
         if wanted.block is not None:
             return await self._view_block(wanted.path, wanted.block, start)
         if wanted.ranges:

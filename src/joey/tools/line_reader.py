@@ -78,11 +78,8 @@ class LineReader:
         return self._buffer if self._is_at_end and len(self._buffer) == self._offset else None
 
     async def skip_to(self, line: int) -> bool:
-        """Go on to a line; False when the file ends before it.
-
-        Raises:
-            ToolError: it is too far away.
-        """
+        """Go on to a line; False when the file ends before it. Raises ToolError: it is too far
+        away."""
         while True:
             ends = self._buffer.count(b"\n")
             if self.next_line + ends >= line:

@@ -227,10 +227,7 @@ def _parse_arguments(arguments: Any) -> dict[str, Any] | None:
 
 def find_server(name: str, servers: Sequence[McpServer], ctx: ToolContext) -> McpServer:
     """By its name, by what is left of it in the names of tools, then with `-` and `_` confused.
-
-    Raises:
-        ToolErrorWithReply: there is none; the text lists those there are.
-    """
+    Raises ToolErrorWithReply: there is none; the text lists those there are."""
     for same in (str.__eq__, _matches_sanitized_name, equals_ignoring_dashes):
         if found := [server for server in servers if same(server.name, name)]:
             return found[0]

@@ -242,11 +242,7 @@ class _IndentationParams(Struct, frozen=True):
 
 
 def parse_request(arguments: Mapping[str, Any], tool: str) -> ReadRequest:
-    """What a call asks for.
-
-    Raises:
-        ArgumentError: no file is named, or a range makes no sense.
-    """
+    """What a call asks for. Raises ArgumentError: no file is named, or a range makes no sense."""
     wanted = [
         file
         for key in _WRAPPER_PARAMETERS

@@ -63,11 +63,8 @@ class _SpansResponse(Struct, frozen=True):
 async def find_pattern(
     text: str, pattern: str, *, is_regex: bool, ignore_case: bool, seconds: float = FIND_TIMEOUT_S
 ) -> list[CharSpan]:
-    """Every match from left to right; `^` and `$` stand for the ends of a line.
-
-    Raises:
-        ToolError: the expression is none, takes too long, or matches too often.
-    """
+    """Every match from left to right; `^` and `$` stand for the ends of a line. Raises ToolError:
+    the expression is none, takes too long, or matches too often."""
     request = json.dumps(
         {
             "text": text,
@@ -104,11 +101,8 @@ _MATCH_SCRIPT = Path(__file__).with_name("regex_match_worker.py")
 async def match_patterns(
     pairs: Iterable[tuple[str, str]], seconds: float = MATCH_TIMEOUT_S
 ) -> dict[tuple[str, str], bool]:
-    """For each expression and text, whether it is found there.
-
-    Raises:
-        ToolError: it takes too long.
-    """
+    """For each expression and text, whether it is found there. Raises ToolError: it takes too
+    long."""
     asked = list(dict.fromkeys(pairs))
     if not asked:
         return {}
@@ -122,11 +116,8 @@ async def match_patterns(
 
 
 async def run_worker_script(script: Path, request: bytes, seconds: float) -> bytes | None:
-    """What the script prints when `request` is on its stdin; None when it fails.
-
-    Raises:
-        TimeoutError: it was stopped.
-    """
+    """What the script prints when `request` is on its stdin; None when it fails. Raises
+    TimeoutError: it was stopped."""
     starting = asyncio.create_subprocess_exec(
         sys.executable, "-I", "-S", str(script), stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env={}
     )

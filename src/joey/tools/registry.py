@@ -76,11 +76,8 @@ class Registry:
         return tuple(self._tools)
 
     def find(self, name: str) -> AnyTool:
-        """The tool that is called `name`, be it by an alias.
-
-        Raises:
-            ToolError: there is none; the text lists those there are.
-        """
+        """The tool that is called `name`, be it by an alias. Raises ToolError: there is none; the
+        text lists those there are."""
         tool = self._by_name.get(name)
         if tool is None:
             raise ToolError(f'Unknown tool "{name}". Available tools: {", ".join(self.names)}.')
@@ -112,11 +109,8 @@ class Registry:
         arguments: Mapping[str, Any] | None = None,
     ) -> None:
         """Refuse a tool that is switched off or not granted by the mode, and paths that the mode
-        may not change.
-
-        Raises:
-            ToolError: naming the tool and the mode, and for a path also what would be allowed.
-        """
+        may not change. Raises ToolError: naming the tool and the mode, and for a path also what
+        would be allowed."""
         if _is_disabled(tool, settings):
             said = f'Tool "{tool.name}" is switched off in the settings.'
             raise DeniedError(said, "disabledTools")

@@ -99,11 +99,7 @@ class TextEditTool(Tool[ParamsT, PreparedTextEdit]):
     async def compute_change(
         self, params: ParamsT, original: OriginalFile, ctx: ToolContext
     ) -> TextChange | NoTextChange:
-        """What the file becomes.
-
-        Raises:
-            ToolError: the edit does not fit.
-        """
+        """What the file becomes. Raises ToolError: the edit does not fit."""
 
     async def prepare(self, params: ParamsT, ctx: ToolContext) -> PreparedTextEdit:
         path = _prefer_relative_path(ctx, resolve_editable_path(ctx, self.get_path(params)))

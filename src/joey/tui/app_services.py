@@ -234,11 +234,8 @@ def find_mode(modes: Sequence[PickerEntry], slug: str) -> PickerEntry:
 
 
 def revoke_edit_grant(host: Host, session: Session | None, argument: str) -> str:
-    """Ask about edits again; what to say about it.
-
-    Raises:
-        UserError: the words mean something else.
-    """
+    """Ask about edits again; what to say about it. Raises UserError: the words mean something
+    else."""
     if argument != REVOKE_EDITS_ARGUMENT:
         raise UserError(
             f"/permissions takes nothing, or `{REVOKE_EDITS_ARGUMENT}`: edits are asked again"

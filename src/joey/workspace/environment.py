@@ -42,11 +42,8 @@ class LocalEnvironment:
         self._prewarmed_listing = (limit, listing)
 
     async def list_workspace(self, limit: int) -> Listing:
-        """Everything in the workspace that is worth naming, at most `limit` entries.
-
-        Raises:
-            WorkspaceError: the folder cannot be listed.
-        """
+        """Everything in the workspace that is worth naming, at most `limit` entries. Raises
+        WorkspaceError: the folder cannot be listed."""
         if self._prewarmed_listing is not None and self._prewarmed_listing[0] == limit:
             (_, listing), self._prewarmed_listing = self._prewarmed_listing, None
             return await listing

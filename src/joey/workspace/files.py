@@ -78,10 +78,7 @@ class LocalFiles:
 
     def resolve(self, path: str) -> ResolvedPath:
         """Where a path leads. Relative ones start at the workspace; `~` is a name like others.
-
-        Raises:
-            ToolError: no file could have this name, or what is on the way keeps changing.
-        """
+        Raises ToolError: no file could have this name, or what is on the way keeps changing."""
         _check_usable_path(path)
         whole = self.root / path
         named = Path(os.path.normpath(whole))

@@ -408,11 +408,7 @@ def _read_stars_token(pattern: bytes, at: int, begins: bool) -> tuple[bytes, int
 
 
 def _read_bracket_token(pattern: bytes, at: int) -> tuple[bytes, int]:
-    """The token for `[...]` at this place, and where its `]` is.
-
-    Raises:
-        _NeverMatchesError
-    """
+    """The token for `[...]` at this place, and where its `]` is. Raises _NeverMatchesError."""
     at += 1
     negated = pattern[at : at + 1] in (b"!", b"^")
     start = at = at + negated
@@ -444,11 +440,8 @@ def _read_bracket_token(pattern: bytes, at: int) -> tuple[bytes, int]:
 
 
 def _read_character_class(pattern: bytes, at: int) -> tuple[bytes, int] | None:
-    """What `[:name:]` stands for and where its `]` is; None when this is only a bracket.
-
-    Raises:
-        _NeverMatchesError: there is no such class.
-    """
+    """What `[:name:]` stands for and where its `]` is; None when this is only a bracket. Raises
+    _NeverMatchesError: there is no such class."""
     if pattern[at + 1 : at + 2] != b":":
         return None
     end = pattern.find(b"]", at)

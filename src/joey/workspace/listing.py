@@ -72,11 +72,8 @@ _DIGITS_RE = compile_regex(r"([0-9]+)")
 async def list_directory(
     files: LocalFiles, path: ResolvedPath, recursive: bool, limit: int
 ) -> Listing:
-    """The entries of a folder, at most `limit`, each folder followed by what is in it.
-
-    Raises:
-        ToolError: it is not a folder, or cannot be listed.
-    """
+    """The entries of a folder, at most `limit`, each folder followed by what is in it. Raises
+    ToolError: it is not a folder, or cannot be listed."""
     kind = await files.stat(path)
     if not kind.exists:
         raise TargetNotFoundError(f"Cannot list {path.display_path}. It does not exist.")
@@ -301,24 +298,18 @@ class _ListingError(Exception):
 def list_indexable_files(files: LocalFiles, stop: Event | None = None) -> Listing:
     """Files that neither git ignores nor `.rooignore` hides, relative to the root, in no order.
 
-    Hidden files, links, files of more than a megabyte, what others have generated or installed,
-    and names that cannot be shown as they are, are left out. Rules may change later: who shows a
-    file asks `Files.resolve`. Blocks for as long as walking the tree takes, unless `stop` is set.
-
-    Raises:
-        ToolError: there is no ripgrep, the workspace is no project but the home of many, it
-            cannot be walked, or `.rooignore` cannot be used.
+    Hidden files, links, files of more than a megabyte, what others have generated or installed, and
+    names that cannot be shown as they are, are left out. Rules may change later: who shows a file
+    asks `Files.resolve`. Blocks for as long as walking the tree takes, unless `stop` is set. Raises
+    ToolError: there is no ripgrep, the workspace is no project but the home of many, it cannot be
+    walked, or `.rooignore` cannot be used.
     """
     return _list_files(files, _INDEXABLE_FILE_OPTIONS, MAX_INDEXED_FILES, stop or Event())
 
 
 def list_all_files(files: LocalFiles, stop: Event | None = None) -> Listing:
-    """As `list_indexable_files`, with hidden, large and generated files: all that a user may
-    point at.
-
-    Raises:
-        ToolError
-    """
+    """As `list_indexable_files`, with hidden, large and generated files: all that a user may point
+    at. Raises ToolError."""
     return _list_files(files, _ALL_FILE_OPTIONS, MAX_FILE_NAMES, stop or Event())
 
 

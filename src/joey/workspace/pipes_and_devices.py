@@ -36,11 +36,8 @@ class BlockingFileError(Exception):
 
 @asynccontextmanager
 async def watch_for_blocking_files(directory: Path, opened: frozenset[str]) -> AsyncIterator[None]:
-    """For as long as a program works in a folder that opens files with these names.
-
-    Raises:
-        BlockingFileError: it takes long, and there is something that it may wait for.
-    """
+    """For as long as a program works in a folder that opens files with these names. Raises
+    BlockingFileError: it takes long, and there is something that it may wait for."""
     if not opened:
         yield
         return

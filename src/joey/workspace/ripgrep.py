@@ -49,11 +49,8 @@ async def iter_records(
 ) -> AsyncGenerator[bytes, None]:
     """What `rg` prints about `target`, cut at `separator`; closing this kills the process.
 
-    Of a record of more than 256 KB only the beginning is given.
-
-    Raises:
-        ToolError: there is no ripgrep.
-        RipgrepError: the arguments were refused, or it died.
+    Of a record of more than 256 KB only the beginning is given. Raises ToolError: there is no
+    ripgrep; RipgrepError: the arguments were refused, or it died.
     """
     process = await _start_ripgrep([*_COMMON_ARGUMENTS, *arguments, "--", str(target)])
     assert process.stdout is not None
@@ -140,11 +137,8 @@ async def _split_records(stream: asyncio.StreamReader, separator: bytes) -> Asyn
 
 @cache
 def find_ripgrep() -> str:
-    """The binary: the one on PATH, else the one that was installed with joey.
-
-    Raises:
-        ToolError: there is neither.
-    """
+    """The binary: the one on PATH, else the one that was installed with joey. Raises ToolError:
+    there is neither."""
     found = shutil.which("rg")
     if found is not None and Path(found).is_absolute():
         return found

@@ -29,11 +29,8 @@ _MAX_RESOLVE_ATTEMPTS = 20
 
 
 def resolve_real_path(path: Path) -> Path:
-    """Where a path leads, or would if it existed.
-
-    Raises:
-        OSError: what is on the way keeps changing.
-    """
+    """Where a path leads, or would if it existed. Raises OSError: what is on the way keeps
+    changing."""
     for _ in range(_MAX_RESOLVE_ATTEMPTS):
         # A link that is none any more when it is read; as likely as not, it is over by now.
         with suppress(OSError):
@@ -59,12 +56,9 @@ def find_directory_identity(directory: Path) -> DirectoryIdentity | None:
 def open_directory(
     path: Path, *, create: bool = False, identity: DirectoryIdentity | None = None
 ) -> Iterator[int]:
-    """A handle by which files of a folder can be named (`dir_fd`).
-
-    Raises:
-        OSError: a part of the path is missing, a link or no folder; or the folder at the
-            `identity` is not the one that it was.
-    """
+    """A handle by which files of a folder can be named (`dir_fd`). Raises OSError: a part of the
+    path is missing, a link or no folder; or the folder at the `identity` is not the one that it
+    was."""
     current = os.open(path.anchor, _WALK_FLAGS)
     try:
         for depth, name in enumerate(path.parts, start=1):
@@ -81,12 +75,9 @@ def open_directory(
 
 @contextmanager
 def open_regular_file(path: Path) -> Iterator[int]:
-    """A descriptor to read a regular file; what else there may be is not even opened, since
-    opening some devices does something.
-
-    Raises:
-        OSError: there is none, or it is a file of the kernel's own.
-    """
+    """A descriptor to read a regular file; what else there may be is not even opened, since opening
+    some devices does something. Raises OSError: there is none, or it is a file of the kernel's
+    own."""
     with open_directory(path.parent) as directory:
         check_regular_file(os.stat(path.name or ".", dir_fd=directory, follow_symlinks=False))
         descriptor = os.open(path.name or ".", _READ_FLAGS, dir_fd=directory)

@@ -112,11 +112,8 @@ class NormalizedText:
         self.normalized_text = normalize_newlines(text)
 
     def find(self, search: str, within: CharSpan | None = None) -> list[CharSpan]:
-        """Every place where the text stands, from left to right, none overlapping another.
-
-        Raises:
-            ToolError: there are too many.
-        """
+        """Every place where the text stands, from left to right, none overlapping another. Raises
+        ToolError: there are too many."""
         return collect_matches(self.iter_matches(search, within))
 
     def iter_matches(self, search: str, within: CharSpan | None = None) -> Iterator[CharSpan]:
@@ -154,11 +151,8 @@ class NormalizedText:
         return numbers
 
     def replace(self, spans: Sequence[CharSpan], new: str) -> str:
-        """The real text with the same new text at each of these places, which rise.
-
-        Raises:
-            ToolError: the result would be too long.
-        """
+        """The real text with the same new text at each of these places, which rise. Raises
+        ToolError: the result would be too long."""
         if len(self.original_text) + len(spans) * len(new) > _MAX_RESULT_CHARS:
             raise ToolError(
                 f"Replacing {len(spans)} places would make the file longer than"
@@ -218,11 +212,7 @@ class NormalizedText:
 
 
 def collect_matches(matches: Iterable[T]) -> list[T]:
-    """All places where a text is.
-
-    Raises:
-        ToolError: there are too many.
-    """
+    """All places where a text is. Raises ToolError: there are too many."""
     found = list(islice(matches, MAX_MATCHES + 1))
     if len(found) > MAX_MATCHES:
         raise ToolError(f"The text is there more than {MAX_MATCHES} times. Quote more of it.")
@@ -252,11 +242,8 @@ class WordSearch:
         self._joined_text = " ".join(flat.split())
 
     def find(self, search: str) -> list[WordMatch]:
-        """Every place with these words, from left to right, none overlapping another.
-
-        Raises:
-            ToolError: there are too many.
-        """
+        """Every place with these words, from left to right, none overlapping another. Raises
+        ToolError: there are too many."""
         joined_search = " ".join(search.split())
         if not joined_search or joined_search not in self._joined_text:
             return []

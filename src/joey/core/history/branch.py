@@ -81,10 +81,8 @@ def find_cut_point(path: Sequence[Record], row_ts: int, *, keep: bool = True) ->
     """Where to go back to so that a row is the last one, or (`keep` false) the first one gone.
 
     A checkpoint belongs to what it was saved before or after: it goes with it. Where the task
-    rested after the row, it is found at rest: the next run is not part of it.
-
-    Raises:
-        TaskStateError: there is no such row, or nothing would be left.
+    rested after the row, it is found at rest: the next run is not part of it. Raises
+    TaskStateError: there is no such row, or nothing would be left.
     """
     made = _list_row_origins(path)
     maker = {ts: seq for seq, ts, _ in made}

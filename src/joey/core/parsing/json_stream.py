@@ -63,11 +63,8 @@ class JsonStream:
         return self._scan().build_snapshot()
 
     def close(self) -> dict[str, Any]:
-        """The arguments, strictly parsed; no text at all means no arguments.
-
-        Raises:
-            ValueError: saying what is wrong and where.
-        """
+        """The arguments, strictly parsed; no text at all means no arguments. Raises ValueError:
+        saying what is wrong and where."""
         text = self.text
         if not text or text.isspace():
             return {}

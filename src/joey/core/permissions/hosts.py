@@ -67,11 +67,7 @@ class AllowedHost(Struct, frozen=True):
 
 
 def parse_host(entry: str) -> AllowedHost:
-    """An entry of `sandboxNetwork`.
-
-    Raises:
-        ValueError: with what is wrong about it.
-    """
+    """An entry of `sandboxNetwork`. Raises ValueError: with what is wrong about it."""
     shown = f"`{entry[:80]}` in `sandboxNetwork`"
     if "/" in entry or "@" in entry:
         raise ValueError(

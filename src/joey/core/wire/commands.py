@@ -493,9 +493,5 @@ def get_response_data_type(command_name: str) -> type[Struct]:
 
 
 def decode_response_data(command_name: str, data: Any) -> Any:
-    """For clients: the data of a response, checked.
-
-    Raises:
-        msgspec.ValidationError
-    """
+    """For clients: the data of a response, checked. Raises msgspec.ValidationError."""
     return msgspec.convert(data, get_response_data_type(command_name))

@@ -33,11 +33,7 @@ _PASTE_ADVICE = "paste the path of an image file, or drop the file here"
 
 
 async def read_clipboard_image(env: Mapping[str, str] = os.environ) -> str:
-    """The image as a data URI.
-
-    Raises:
-        ImageError: there is none, or no tool to ask for it.
-    """
+    """The image as a data URI. Raises ImageError: there is none, or no tool to ask for it."""
     command = next(_iter_clipboard_commands(env), None)
     if command is None:
         raise ImageError(

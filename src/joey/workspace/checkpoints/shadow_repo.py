@@ -133,12 +133,8 @@ class ShadowRepository:
         index: Path | None = None,
         timeout_s: float = _GIT_TIMEOUT_S,
     ) -> bytes:
-        """What git prints.
-
-        Raises:
-            ShadowGitError: it ended with a code that is not fine.
-            CheckpointError: it could not be run, or not to its end.
-        """
+        """What git prints. Raises ShadowGitError: it ended with a code that is not fine;
+        CheckpointError: it could not be run, or not to its end."""
         run = GitInvocation(
             arguments=(*build_config_options({**_GIT_SETTINGS, **(settings or {})}), *arguments),
             cwd=self.workspace,

@@ -254,11 +254,7 @@ def apply_changes(
     top: Path, changes: Sequence[TreeChange], new_files: Path, expected_signatures: FileSignatures
 ) -> None:
     """Make the files of `top` what they shall be; `made` holds the new ones under their paths.
-
-    Raises:
-        ConcurrentChangeError: one does not look as before; those before it are done.
-        OSError
-    """
+    Raises ConcurrentChangeError: one does not look as before; those before it are done; OSError."""
     for change in (
         *(c for c in changes if c.is_deleted),
         *(c for c in changes if not c.is_deleted),
