@@ -7,16 +7,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from joey.core.events import (
-    AskAnswered,
-    AskOpened,
-    ContextCondensed,
-    ContextTruncated,
-    Record,
-    SubtaskSpawned,
-    TaskImported,
-    ToolStarted,
-)
+from joey.core import events as ev
 from joey.core.file_state import FileChange, LeftFile
 from joey.core.history.api import ApiHistory
 from joey.core.history.state import TaskProjection
@@ -62,7 +53,7 @@ class RewindPreview(Struct, frozen=True, rename="camel", kw_only=True):
 class FoldedHistory:
     """All that a path tells."""
 
-    def __init__(self, records: Sequence[Record]) -> None:
+    def __init__(self, records: Sequence[ev.Record]) -> None:
         self.records = records
         self.api, self.ui, self.projection = ApiHistory(), UiHistory(), TaskProjection()
         for record in records:
@@ -80,14 +71,14 @@ class FoldedHistory:
         count = 0
         for record in self.records:
             match record.event:
-                case ContextCondensed() | ContextTruncated():
+                case ev.ContextCondensed() | ev.ContextTruncated():
                     count += 1
-                case TaskImported(messages=messages):
+                case ev.TaskImported(messages=messages):
                     count += sum(m.is_summary or m.is_truncation_marker for m in messages)
         return count
 
 
-def build_rewind_preview(before: Sequence[Record], after: Sequence[Record]) -> RewindPreview:
+def build_rewind_preview(before: Sequence[ev.Record], after: Sequence[ev.Record]) -> RewindPreview:
     """What is different when the history is made of other records."""
     old, new = FoldedHistory(before), FoldedHistory(after)
     known = {record.seq for record in after}
@@ -106,22 +97,22 @@ def build_rewind_preview(before: Sequence[Record], after: Sequence[Record]) -> R
         mode_after=new.projection.mode,
         unreverted_commands=tuple(_iter_started_commands(gone)),
         detached_subtasks=tuple(
-            r.event.child_id for r in gone if isinstance(r.event, SubtaskSpawned)
+            r.event.child_id for r in gone if isinstance(r.event, ev.SubtaskSpawned)
         ),
         removed_summary_count=max(0, old.summary_count - new.summary_count),
     )
 
 
-def _iter_started_commands(records: Sequence[Record]) -> Iterator[str]:
+def _iter_started_commands(records: Sequence[ev.Record]) -> Iterator[str]:
     """Those that were begun, in order."""
     asked: dict[int, str] = {}
     for record in records:
         match record.event:
-            case ToolStarted(tool=tool, text=text) if tool == COMMAND_TOOL_NAME:
+            case ev.ToolStarted(tool=tool, text=text) if tool == COMMAND_TOOL_NAME:
                 yield text
-            case AskOpened(ask=AskKind.COMMAND, ts=ts, text=text):
+            case ev.AskOpened(ask=AskKind.COMMAND, ts=ts, text=text):
                 asked[ts] = text
-            case AskAnswered(ask_ts=ts, answer=answer) if answer.approves and ts in asked:
+            case ev.AskAnswered(ask_ts=ts, answer=answer) if answer.approves and ts in asked:
                 yield asked.pop(ts)
 
 

@@ -20,18 +20,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 from msgspec import Struct, structs
 
-from joey.core.events import (
-    AskAnswered,
-    AskOpened,
-    CheckpointSaved,
-    FilesRestored,
-    Record,
-    ReplyReceived,
-    RowAdded,
-    TaskRewound,
-    ToolFinished,
-    ToolStarted,
-)
+from joey.core import events as ev
 from joey.core.file_state import FileChange
 from joey.core.modes import ToolGroup
 from joey.core.permissions.policy import Access, Claim
@@ -116,7 +105,7 @@ class ReplyCheckpointSaver:
         else:
             if saved != last or always_record:
                 task.publish(
-                    CheckpointSaved(
+                    ev.CheckpointSaved(
                         ts=task.next_ts(), id=saved, previous_id=last, is_own_change=is_own
                     )
                 )
@@ -126,7 +115,7 @@ class ReplyCheckpointSaver:
         if reason not in task.published_warnings:
             task.published_warnings.add(reason)
             text = f"The files of this step are not in a checkpoint: {reason.rstrip('.')}."
-            task.publish(RowAdded(ts=task.next_ts(), say=RowKind.ERROR, text=text))
+            task.publish(ev.RowAdded(ts=task.next_ts(), say=RowKind.ERROR, text=text))
 
 
 FileChangeKind = Literal["added", "changed", "removed"]
@@ -164,7 +153,7 @@ async def restore_checkpoint(task: Task, checkpoint: str, *, force: bool) -> Rew
         check_conflicts(preview, force)
         last = task.recorder.projection.ledger.last_checkpoint
         saved = await save_checkpoint(task)
-        task.publish(CheckpointSaved(ts=task.next_ts(), id=saved, previous_id=last))
+        task.publish(ev.CheckpointSaved(ts=task.next_ts(), id=saved, previous_id=last))
         await task.recorder.commit()
         try:
             await _restore_files(task, checkpoint, saved)
@@ -180,7 +169,7 @@ def find_checkpoint_seq(task: Task, checkpoint: str) -> int:
     saved = {
         r.event.id: r.seq
         for r in task.bus.list_records_after(0)
-        if isinstance(r.event, CheckpointSaved)
+        if isinstance(r.event, ev.CheckpointSaved)
     }
     if checkpoint not in saved:
         raise UserError(f"There is no checkpoint {checkpoint!r} of task {task.id}.")
@@ -201,8 +190,8 @@ async def resume_interrupted_restore(task: Task) -> None:
     except CheckpointError as error:
         text = f"The history was rewound, but the files could not be brought back: {error}"
         events = (record.event for record in task.recorder.live_branch)
-        if not any(isinstance(event, RowAdded) and event.text == text for event in events):
-            task.publish(RowAdded(ts=task.next_ts(), say=RowKind.ERROR, text=text))
+        if not any(isinstance(event, ev.RowAdded) and event.text == text for event in events):
+            task.publish(ev.RowAdded(ts=task.next_ts(), say=RowKind.ERROR, text=text))
 
 
 async def _restore_files(task: Task, checkpoint: str, before: str | None) -> None:
@@ -211,7 +200,7 @@ async def _restore_files(task: Task, checkpoint: str, before: str | None) -> Non
         raise CheckpointError("checkpoints are switched off.")
     changed = await checkpoints.restore(checkpoint, before)
     paths = tuple(each.path for each in changed[:MAX_JOURNALED_PATHS])
-    task.publish(FilesRestored(ts=task.next_ts(), checkpoint=checkpoint, paths=paths))
+    task.publish(ev.FilesRestored(ts=task.next_ts(), checkpoint=checkpoint, paths=paths))
     await task.recorder.commit()
 
 
@@ -281,7 +270,7 @@ def _collect_paths(changes: Sequence[FileChange]) -> set[str]:
 class _ExternalChanges:
     """Of others."""
 
-    def __init__(self, records: Iterable[Record], own: set[str]) -> None:
+    def __init__(self, records: Iterable[ev.Record], own: set[str]) -> None:
         """`own` are checkpoints that only tell of the task's work."""
         self.current_ranges: tuple[_ExternalChangeRange, ...] = ()
         """Those that the files have."""
@@ -290,15 +279,15 @@ class _ExternalChanges:
         known: str | None = None
         for record in records:
             match record.event:
-                case CheckpointSaved(id=saved, is_own_change=is_own):
+                case ev.CheckpointSaved(id=saved, is_own_change=is_own):
                     if not is_own and saved not in own:
                         self.current_ranges = self._append_change(known, saved)
                     self.ranges_by_checkpoint[saved], known = self.current_ranges, saved
-                case TaskRewound(files_checkpoint_before=str(saved)):
+                case ev.TaskRewound(files_checkpoint_before=str(saved)):
                     self.ranges_by_checkpoint[saved] = (
                         self.current_ranges if saved in own else self._append_change(known, saved)
                     )
-                case FilesRestored(checkpoint=restored):
+                case ev.FilesRestored(checkpoint=restored):
                     self.current_ranges, known = (
                         self.ranges_by_checkpoint.get(restored, ()),
                         restored,
@@ -322,33 +311,35 @@ class InterruptedCalls:
         self.own_checkpoints: set[str] = set()
         """Checkpoints that others have seen."""
         started: dict[str, str | None] = {}
-        asks: dict[int, AskOpened] = {}
+        asks: dict[int, ev.AskOpened] = {}
         for record in task.bus.list_records_after(0):
             match record.event:
-                case AskOpened(call_id=str()) as opened:
+                case ev.AskOpened(call_id=str()) as opened:
                     asks[opened.ts] = opened
-                case AskAnswered(ask_ts=ts, answer=answer) if answer.approves and ts in asks:
+                case ev.AskAnswered(ask_ts=ts, answer=answer) if answer.approves and ts in asks:
                     self._record_start(asks[ts], started)
-                case ToolStarted() as announced:
+                case ev.ToolStarted() as announced:
                     self._record_start(announced, started)
-                case ToolFinished(call_id=call_id):
+                case ev.ToolFinished(call_id=call_id):
                     started.pop(call_id, None)
-                case ReplyReceived():
+                case ev.ReplyReceived():
                     self.unsaved_paths.update(started.values())
                     started.clear()
-                case CheckpointSaved(id=saved) if self.unsaved_paths:
+                case ev.CheckpointSaved(id=saved) if self.unsaved_paths:
                     self.own_checkpoints.add(saved)
                     self.unsaved_paths.clear()
-                case TaskRewound(files_checkpoint_before=str(saved)) if (
+                case ev.TaskRewound(files_checkpoint_before=str(saved)) if (
                     started or self.unsaved_paths
                 ):
                     self.own_checkpoints.add(saved)
-                case FilesRestored():
+                case ev.FilesRestored():
                     self.unsaved_paths.clear()
                     started.clear()
         self.unsaved_paths.update(started.values())
 
-    def _record_start(self, call: ToolStarted | AskOpened, started: dict[str, str | None]) -> None:
+    def _record_start(
+        self, call: ev.ToolStarted | ev.AskOpened, started: dict[str, str | None]
+    ) -> None:
         if call.tool is not None and call.call_id is not None and self._can_change_files(call.tool):
             started[call.call_id] = call.path
 
@@ -372,7 +363,7 @@ class _EditRow(Struct, frozen=True, rename="camel"):
 
 class _RecordedCall(Struct, frozen=True):
     seq: int
-    call: ToolStarted | AskOpened
+    call: ev.ToolStarted | ev.AskOpened
 
 
 async def add_unrestorable_files(task: Task, preview: RewindPreview, since: int) -> RewindPreview:
@@ -395,18 +386,18 @@ async def add_unrestorable_files(task: Task, preview: RewindPreview, since: int)
 
 def _iter_edited_paths(task: Task, since: int) -> Iterator[str]:
     """By the task's own tools. The journal tells it, whatever of it was rewound meanwhile."""
-    asks: dict[int, AskOpened] = {}
+    asks: dict[int, ev.AskOpened] = {}
     started: dict[str | None, _RecordedCall] = {}
     done: list[_RecordedCall] = []
     for record in task.bus.list_records_after(0):
         match record.event:
-            case AskOpened(call_id=str()) as opened:
+            case ev.AskOpened(call_id=str()) as opened:
                 asks[opened.ts] = opened
-            case AskAnswered(ask_ts=ts, answer=answer) if answer.approves and ts in asks:
+            case ev.AskAnswered(ask_ts=ts, answer=answer) if answer.approves and ts in asks:
                 started[asks[ts].call_id] = _RecordedCall(record.seq, asks[ts])
-            case ToolStarted() as announced:
+            case ev.ToolStarted() as announced:
                 started[announced.call_id] = _RecordedCall(record.seq, announced)
-            case ToolFinished(call_id=call_id, is_error=failed) if call_id in started:
+            case ev.ToolFinished(call_id=call_id, is_error=failed) if call_id in started:
                 call = started.pop(call_id).call
                 # Of several files, which have no one path, some may be written when it fails.
                 if not failed or call.path is None:
@@ -416,7 +407,7 @@ def _iter_edited_paths(task: Task, since: int) -> Iterator[str]:
             yield from _parse_edited_paths(task, edit.call)
 
 
-def _parse_edited_paths(task: Task, call: ToolStarted | AskOpened) -> tuple[str, ...]:
+def _parse_edited_paths(task: Task, call: ev.ToolStarted | ev.AskOpened) -> tuple[str, ...]:
     if call.tool is None or not _is_edit_tool(task, call.tool):
         return ()
     try:

@@ -15,25 +15,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from joey.core.events import (
-    AskWithdrawn,
-    Durable,
-    FilesRestored,
-    MessageQueued,
-    MessageUnqueued,
-    ModeSwitched,
-    Record,
-    SubtaskSpawned,
-    TaskConfigured,
-    TaskCreated,
-    TaskForked,
-    TaskImported,
-    TaskPaused,
-    TaskRewound,
-    TaskUnpaused,
-    TodosChanged,
-    UserMessage,
-)
+from joey.core import events as ev
 from joey.core.history.branch import find_cut_point, find_live_branch
 from joey.core.history.state import TaskProjection
 from joey.core.history.usage_ledger import UsageLedger
@@ -134,7 +116,7 @@ class Engine:
         task_id = task_id or generate_task_id(self._clock.now())
         task = await self._create_task(task_id, options or TaskOptions())
         task.publish(
-            UserMessage(
+            ev.UserMessage(
                 ts=task.next_ts(), text=replace_lone_surrogates(text), images=images, is_first=True
             )
         )
@@ -177,7 +159,7 @@ class Engine:
         self._tasks[task_id] = task
         parent_projection = parent.recorder.projection if parent is not None else None
         task.publish(
-            TaskCreated(
+            ev.TaskCreated(
                 ts=task.next_ts(),
                 task_id=task_id,
                 workspace=str(runtime.workspace),
@@ -196,7 +178,7 @@ class Engine:
         return task
 
     async def open_subtask(
-        self, parent: Task, options: TaskOptions, spawned: SubtaskSpawned, workspace: Path
+        self, parent: Task, options: TaskOptions, spawned: ev.SubtaskSpawned, workspace: Path
     ) -> Task:
         """The subtask as far as it has come; made, or made whole, where that was cut short. Raises
         UserError."""
@@ -206,18 +188,18 @@ class Engine:
             child = await self._reopen_or_create_subtask(parent, options, spawned, workspace)
         projection, message = child.recorder.projection, replace_lone_surrogates(spawned.message)
         if projection.prompt is None:
-            child.publish(UserMessage(ts=child.next_ts(), text=message, is_first=True))
+            child.publish(ev.UserMessage(ts=child.next_ts(), text=message, is_first=True))
         elif projection.prompt.text != message:
             raise UserError(f"the folder of task {child.id} holds another task.")
         if spawned.todos and not projection.todos and not projection.request_count:
-            child.publish(TodosChanged(ts=child.next_ts(), todos=spawned.todos))
+            child.publish(ev.TodosChanged(ts=child.next_ts(), todos=spawned.todos))
         await child.recorder.commit()
         if self.on_subtask_opened is not None:
             self.on_subtask_opened(child)
         return child
 
     async def _reopen_or_create_subtask(
-        self, parent: Task, options: TaskOptions, spawned: SubtaskSpawned, workspace: Path
+        self, parent: Task, options: TaskOptions, spawned: ev.SubtaskSpawned, workspace: Path
     ) -> Task:
         projection, runtime = parent.recorder.projection, parent.runtime
         is_xml = projection.tool_protocol is ToolProtocol.XML
@@ -302,22 +284,22 @@ class Engine:
             raise
         if task.pending is not None:
             # The process that asked is gone, and with it whoever could have answered.
-            task.publish(AskWithdrawn(ts=task.next_ts(), ask_ts=task.pending.ts))
+            task.publish(ev.AskWithdrawn(ts=task.next_ts(), ask_ts=task.pending.ts))
         if task.state is TaskState.DELEGATED:
             # Its subtasks ended with that process; they are taken up when it goes on.
-            task.publish(TaskUnpaused(ts=task.next_ts()))
+            task.publish(ev.TaskUnpaused(ts=task.next_ts()))
         if options.mode is not None and options.mode != task.mode.slug:
-            task.publish(ModeSwitched(ts=task.next_ts(), mode=options.mode))
+            task.publish(ev.ModeSwitched(ts=task.next_ts(), mode=options.mode))
         stored = task.recorder.projection.ledger.configuration
         if (merged := {**stored, **options.configuration}) != stored:
-            task.publish(TaskConfigured(ts=task.next_ts(), configuration=merged))
+            task.publish(ev.TaskConfigured(ts=task.next_ts(), configuration=merged))
             await task.recorder.commit()
         self._tasks[task.id] = task
         await resume_interrupted_restore(task)
         return task
 
     def _load_state(
-        self, task_id: str, records: Sequence[Record], options: TaskOptions
+        self, task_id: str, records: Sequence[ev.Record], options: TaskOptions
     ) -> StoredTaskState:
         """What the task remembers of itself; secrets that the options bring along are stored."""
         projection = TaskProjection()
@@ -364,7 +346,7 @@ class Engine:
         """Of all tasks on disk; costs a look at the names of their folders."""
         return self._store.list_ids()
 
-    def read_records(self, task_id: str) -> Sequence[Record]:
+    def read_records(self, task_id: str) -> Sequence[ev.Record]:
         """The records of a task, open or not. Raises TaskNotFoundError, StoreError."""
         return self._store.read_records(task_id)
 
@@ -413,15 +395,15 @@ def _extract_secrets(options: TaskOptions) -> TaskSecrets | None:
 
 
 EVENTS_NOT_FORKED = (
-    TaskConfigured,
-    TaskPaused,
-    TaskUnpaused,
-    SubtaskSpawned,
-    MessageQueued,
-    MessageUnqueued,
-    TaskRewound,
-    FilesRestored,
-    TaskForked,
+    ev.TaskConfigured,
+    ev.TaskPaused,
+    ev.TaskUnpaused,
+    ev.SubtaskSpawned,
+    ev.MessageQueued,
+    ev.MessageUnqueued,
+    ev.TaskRewound,
+    ev.FilesRestored,
+    ev.TaskForked,
 )
 
 
@@ -439,13 +421,13 @@ def create_fork(
 
 
 def build_fork_records(
-    source: Sequence[Record],
+    source: Sequence[ev.Record],
     fork_id: str,
     now: int,
     row_ts: int | None = None,
     *,
     keep: bool = True,
-) -> list[Record]:
+) -> list[ev.Record]:
     """The journal of a fork."""
     path = _build_branch_to_row(source, row_ts, keep=keep)
     events = list(_iter_fork_events(path, fork_id, now))
@@ -453,13 +435,13 @@ def build_fork_records(
     for record in source:
         ledger.apply(record.event)
     if ledger.configuration:
-        events.append(TaskConfigured(ts=events[-1].ts + 1, configuration=ledger.configuration))
-    return [Record(n, event) for n, event in enumerate(events, 1)]
+        events.append(ev.TaskConfigured(ts=events[-1].ts + 1, configuration=ledger.configuration))
+    return [ev.Record(n, event) for n, event in enumerate(events, 1)]
 
 
 def _build_branch_to_row(
-    source: Sequence[Record], row_ts: int | None, *, keep: bool
-) -> Sequence[Record]:
+    source: Sequence[ev.Record], row_ts: int | None, *, keep: bool
+) -> Sequence[ev.Record]:
     path = find_live_branch(source)
     if row_ts is None:
         return path
@@ -467,11 +449,11 @@ def _build_branch_to_row(
         cut = find_cut_point(path, row_ts, keep=keep)
     except TaskStateError as error:
         raise UserError(f"The task cannot be forked there: {error}.") from error
-    rewound = TaskRewound(ts=0, to_seq=cut.last_seq, last_row_ts=cut.last_row_ts)
-    return find_live_branch([*source, Record(source[-1].seq + 1, rewound)])
+    rewound = ev.TaskRewound(ts=0, to_seq=cut.last_seq, last_row_ts=cut.last_row_ts)
+    return find_live_branch([*source, ev.Record(source[-1].seq + 1, rewound)])
 
 
-def _iter_fork_events(path: Sequence[Record], fork_id: str, now: int) -> Iterator[Durable]:
+def _iter_fork_events(path: Sequence[ev.Record], fork_id: str, now: int) -> Iterator[ev.Durable]:
     projection = TaskProjection()
     for record in path:
         projection.apply_branch_event(record.event)
@@ -479,7 +461,7 @@ def _iter_fork_events(path: Sequence[Record], fork_id: str, now: int) -> Iterato
     # No two events of a task have one `ts`: those that are taken over keep theirs.
     now = max(now, *(record.event.ts + 1 for record in path))
     match first.event:
-        case TaskCreated() as created:
+        case ev.TaskCreated() as created:
             yield structs.replace(
                 created,
                 ts=now,
@@ -489,13 +471,13 @@ def _iter_fork_events(path: Sequence[Record], fork_id: str, now: int) -> Iterato
                 depth=0,
                 configuration=None,
             )
-        case TaskImported() as adopted:
+        case ev.TaskImported() as adopted:
             yield structs.replace(adopted, ts=now, task_id=fork_id, parent_id=None, child_ids=())
         case _:
             raise StoreError(f"task {projection.task_id} has no beginning, so it cannot be forked.")
     yield from (record.event for record in rest if not isinstance(record.event, EVENTS_NOT_FORKED))
-    remaining = [record for record in path if not isinstance(record.event, TaskRewound)]
-    yield TaskForked(
+    remaining = [record for record in path if not isinstance(record.event, ev.TaskRewound)]
+    yield ev.TaskForked(
         ts=now + 1,
         source_id=projection.task_id,
         source_seq=remaining[-1].seq,

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from joey.core import events as ev
 from joey.core.context.condense import extract_user_blocks, is_attachment
 from joey.core.context.window import (
     MAX_TRUNCATED_TEXT_CHARS,
@@ -25,19 +26,6 @@ from joey.core.context.window import (
     estimate_blocks_tokens,
     plan_truncation,
     resolve_condense_threshold,
-)
-from joey.core.events import (
-    ArgumentsDelta,
-    ContextTruncated,
-    MessageUnqueued,
-    ReplyReceived,
-    RequestEnded,
-    RequestStarted,
-    RowAdded,
-    RowDelta,
-    RowOpened,
-    RowPart,
-    UsageChanged,
 )
 from joey.core.history.visible import truncate_middle
 from joey.core.messages import CallPart, ReasoningPart, Reply, TextBlock, TextPart, UserBlock
@@ -65,7 +53,7 @@ if TYPE_CHECKING:
 
 async def request_reply_with_retry(
     task: Task, request: ModelRequest, request_ts: int
-) -> tuple[RowPart, ...]:
+) -> tuple[ev.RowPart, ...]:
     """A committed reply, after as many attempts as the budget allows. Raises Stop: the user, or the
     policy in their place, gave up."""
     budget, recoveries = RetryBudget(task.runtime.settings), 0
@@ -75,7 +63,7 @@ async def request_reply_with_retry(
         except ProviderError as error:
             if error.failure is ProviderFailureKind.EMPTY_REPLY and budget.attempts > 0:
                 task.publish(
-                    RowAdded(
+                    ev.RowAdded(
                         ts=task.next_ts(), say=RowKind.ERROR, text="MODEL_NO_ASSISTANT_MESSAGES"
                     )
                 )
@@ -95,7 +83,7 @@ async def request_reply_with_retry(
         ensure_run_within_budget(task)
         request_ts = task.next_ts()
         protocol = task.provider.api_protocol
-        task.publish(RequestStarted(ts=request_ts, api_protocol=protocol, content=blocks))
+        task.publish(ev.RequestStarted(ts=request_ts, api_protocol=protocol, content=blocks))
         request = structs.replace(
             request, messages=tuple(task.recorder.api_history.request_messages)
         )
@@ -107,7 +95,7 @@ async def _ask_to_retry(task: Task, error: ProviderError) -> tuple[UserBlock, ..
     publish_feedback(task, answer)
     if not answer.approves:
         raise RunStopped(encode_provider_failure(error.failure), str(error)) from error
-    task.publish(RowAdded(ts=task.next_ts(), say=RowKind.API_REQ_RETRIED))
+    task.publish(ev.RowAdded(ts=task.next_ts(), say=RowKind.API_REQ_RETRIED))
     return build_feedback_blocks(answer)
 
 
@@ -136,7 +124,7 @@ class ReplyStream:
         for event in events:
             match event:
                 case PartDelta(index, delta):
-                    grew = ArgumentsDelta if self._is_call_by_part[index] else RowDelta
+                    grew = ev.ArgumentsDelta if self._is_call_by_part[index] else ev.RowDelta
                     publish(grew(ts=self._row_timestamps[index], delta=delta))
                 case PartStarted():
                     self._open_row(event)
@@ -149,7 +137,7 @@ class ReplyStream:
         self._row_timestamps.append(ts)
         self._is_call_by_part.append(is_call)
         say = RowKind.TOOL if is_call else RowKind(started.kind)
-        self._task.publish(RowOpened(ts=ts, say=say, tool=started.name, call_id=started.call_id))
+        self._task.publish(ev.RowOpened(ts=ts, say=say, tool=started.name, call_id=started.call_id))
         if started.name is not None:
             self._prewarm_tool(started.name)
 
@@ -163,14 +151,14 @@ class ReplyStream:
             return  # The model is told when the call is whole.
         tool.prewarm(runtime.terminal)
 
-    def commit_reply(self, *, interrupted: bool) -> tuple[RowPart, ...]:
+    def commit_reply(self, *, interrupted: bool) -> tuple[ev.RowPart, ...]:
         """Write the reply down; nothing acts on it before."""
         reply = self.assembler.reply
         parts = self._assign_rows(reply)
         if interrupted:
             parts = tuple(part for part in parts if not _is_incomplete_call(part))
         self._task.publish(
-            ReplyReceived(
+            ev.ReplyReceived(
                 ts=self._task.next_ts(),
                 parts=parts,
                 raw=reply.raw,
@@ -187,11 +175,11 @@ class ReplyStream:
             match row_part.part:
                 case TextPart(text=text) | ReasoningPart(text=text) if text.strip():
                     say = RowKind.TEXT if isinstance(row_part.part, TextPart) else RowKind.REASONING
-                    self._task.publish(RowAdded(ts=row_part.ts, say=say, text=text))
+                    self._task.publish(ev.RowAdded(ts=row_part.ts, say=say, text=text))
 
-    def _assign_rows(self, reply: Reply) -> tuple[RowPart, ...]:
+    def _assign_rows(self, reply: Reply) -> tuple[ev.RowPart, ...]:
         return tuple(
-            RowPart(ts=ts, part=part)
+            ev.RowPart(ts=ts, part=part)
             for ts, part in zip(self._row_timestamps, reply.parts, strict=True)
         )
 
@@ -201,7 +189,7 @@ class ReplyStream:
         usage = self.assembler.reply.usage
         cost = self._provider.model.compute_cost(usage) if usage is not None else None
         self._task.publish(
-            RequestEnded(
+            ev.RequestEnded(
                 ts=self._task.next_ts(),
                 request_ts=self._request_ts,
                 usage=usage,
@@ -210,10 +198,12 @@ class ReplyStream:
                 error=error,
             )
         )
-        self._task.publish(UsageChanged(ts=self._task.next_ts(), usage=self._task.usage))
+        self._task.publish(ev.UsageChanged(ts=self._task.next_ts(), usage=self._task.usage))
 
 
-async def request_reply(task: Task, request: ModelRequest, request_ts: int) -> tuple[RowPart, ...]:
+async def request_reply(
+    task: Task, request: ModelRequest, request_ts: int
+) -> tuple[ev.RowPart, ...]:
     """The parts of one committed reply. Raises ProviderError: the service failed or said nothing;
     nothing was committed; CancelledError: what had arrived is committed as an interrupted reply."""
     provider = task.provider
@@ -244,7 +234,7 @@ async def request_reply(task: Task, request: ModelRequest, request_ts: int) -> t
     return parts
 
 
-def _is_incomplete_call(row_part: RowPart) -> bool:
+def _is_incomplete_call(row_part: ev.RowPart) -> bool:
     return isinstance(row_part.part, CallPart) and row_part.part.call.problem is not None
 
 
@@ -312,7 +302,7 @@ def _should_condense(task: Task, context: ContextUsage, content: Sequence[UserBl
     )
     if threshold.problem is not None and threshold.problem not in task.published_warnings:
         task.published_warnings.add(threshold.problem)
-        task.publish(RowAdded(ts=task.next_ts(), say=RowKind.ERROR, text=threshold.problem))
+        task.publish(ev.RowAdded(ts=task.next_ts(), say=RowKind.ERROR, text=threshold.problem))
     window, use = context.window, context.count_request_tokens(content)
     limit = min(window.soft_limit, window.size * threshold.percent // 100)
     if use < limit or context.condensable_tokens * _MIN_CONDENSABLE_DIVISOR < limit:
@@ -343,7 +333,7 @@ def _truncate_oldest(task: Task, context: ContextUsage, content: Sequence[UserBl
         return False
     ts = task.next_ts()
     task.publish(
-        ContextTruncated(
+        ev.ContextTruncated(
             ts=ts,
             truncation_id=f"truncation_{ts}",
             hidden_message_count=plan.hidden_message_count,
@@ -412,5 +402,5 @@ def _unqueue_longest_messages(
         return
     for message_id in sorted(sizes, key=sizes.__getitem__, reverse=True):
         if excess_tokens > 0:
-            task.publish(MessageUnqueued(ts=task.next_ts(), id=message_id))
+            task.publish(ev.MessageUnqueued(ts=task.next_ts(), id=message_id))
             excess_tokens -= sizes[message_id]

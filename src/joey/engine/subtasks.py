@@ -31,18 +31,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
-from joey.core.events import (
-    MessageQueued,
-    RowAdded,
-    SubtaskSpawned,
-    TaskCreated,
-    TaskFinished,
-    TaskPaused,
-    TaskUnpaused,
-    TokenUsage,
-    ToolFinished,
-    WorktreeMerged,
-)
+from joey.core import events as ev
 from joey.core.file_state import WorktreeMergeResult
 from joey.core.history.state import TaskProjection
 from joey.core.permissions.policy import BoundarySetting
@@ -62,7 +51,7 @@ if TYPE_CHECKING:
 
 
 class SubtaskResult(Struct, frozen=True):
-    usage: TokenUsage = TokenUsage()
+    usage: ev.TokenUsage = ev.TokenUsage()
     result: str | None = None
     error: ToolError | None = None
 
@@ -72,7 +61,7 @@ log = logging.getLogger(__name__)
 MAX_CONCURRENT_WORKTREE_CREATIONS = 8
 """Making them keeps the disk busy."""
 
-ResultCallback = Callable[[SubtaskSpawned, SubtaskResult], None]
+ResultCallback = Callable[[ev.SubtaskSpawned, SubtaskResult], None]
 
 
 class Subtasks:
@@ -81,7 +70,7 @@ class Subtasks:
     def __init__(self, engine: Engine, options: TaskOptions) -> None:
         self._engine = engine
         self._options = options
-        self.interrupted_usage = TokenUsage()
+        self.interrupted_usage = ev.TokenUsage()
         """Of those that were cut off before they returned."""
 
     def find_open(self, child_id: str) -> Task | None:
@@ -103,19 +92,19 @@ class Subtasks:
             for record in records:
                 projection.ledger.apply(record.event)
                 match record.event:
-                    case TaskCreated():
+                    case ev.TaskCreated():
                         projection.apply_branch_event(record.event)
-                    case SubtaskSpawned(call_id=call_id, child_id=child_id):
+                    case ev.SubtaskSpawned(call_id=call_id, child_id=child_id):
                         waiting[call_id] = child_id
-                    case ToolFinished(call_id=call_id):
+                    case ev.ToolFinished(call_id=call_id):
                         waiting.pop(call_id, None)
             found.append(projection)
             task_ids += waiting.values()
         return found
 
-    def spawn(self, task: Task, row_call: RowCall, delegate: StartSubtask) -> SubtaskSpawned:
+    def spawn(self, task: Task, row_call: RowCall, delegate: StartSubtask) -> ev.SubtaskSpawned:
         """Name the child that shall do the work of a call."""
-        spawned = SubtaskSpawned(
+        spawned = ev.SubtaskSpawned(
             ts=task.next_ts(),
             child_id=generate_task_id(task.runtime.clock.now()),
             call_id=row_call.call.id,
@@ -130,7 +119,7 @@ class Subtasks:
         return spawned
 
     async def run_all(
-        self, task: Task, spawned: Sequence[SubtaskSpawned], on_result: ResultCallback
+        self, task: Task, spawned: Sequence[ev.SubtaskSpawned], on_result: ResultCallback
     ) -> None:
         """Steps 1 to 7, for children that were named just now or in an earlier run. Raises Stop: a
         child cannot be opened; the task can be resumed when it can."""
@@ -140,7 +129,7 @@ class Subtasks:
             workspaces = await self._prepare_workspaces(task, spawned)
             for each, workspace in zip(spawned, workspaces, strict=True):
                 children[each.child_id] = await self._open_subtask(task, each, workspace)
-            task.publish(TaskPaused(ts=task.next_ts(), child_ids=tuple(children)))
+            task.publish(ev.TaskPaused(ts=task.next_ts(), child_ids=tuple(children)))
             for child in _list_opened(children):
                 await child.wait_for_revision()
                 _start_subtask(task, child)
@@ -154,15 +143,15 @@ class Subtasks:
                 await self._close_subtasks(spawned)
             finally:
                 self.interrupted_usage = reduce(
-                    TokenUsage.plus,
+                    ev.TokenUsage.plus,
                     (child.total_usage for child in _list_opened(children)),
-                    TokenUsage(),
+                    ev.TokenUsage(),
                 )
                 if task.state is TaskState.DELEGATED:
-                    task.publish(TaskUnpaused(ts=task.next_ts()))
+                    task.publish(ev.TaskUnpaused(ts=task.next_ts()))
 
     async def _collect_result(
-        self, task: Task, spawned: SubtaskSpawned, member: Task | ToolError
+        self, task: Task, spawned: ev.SubtaskSpawned, member: Task | ToolError
     ) -> SubtaskResult:
         returned = build_subtask_result(member)
         if not spawned.has_worktree or isinstance(member, ToolError):
@@ -171,12 +160,12 @@ class Subtasks:
         return await merge_worktree_changes(task, spawned, returned)
 
     async def _prepare_workspaces(
-        self, task: Task, spawned: Sequence[SubtaskSpawned]
+        self, task: Task, spawned: Sequence[ev.SubtaskSpawned]
     ) -> Sequence[Path | ToolError]:
         """Where each of them works."""
         semaphore = asyncio.Semaphore(MAX_CONCURRENT_WORKTREE_CREATIONS)
 
-        async def place(each: SubtaskSpawned) -> Path | ToolError:
+        async def place(each: ev.SubtaskSpawned) -> Path | ToolError:
             async with semaphore:
                 try:
                     return await prepare_workspace(task, each)
@@ -186,7 +175,7 @@ class Subtasks:
         return await asyncio.gather(*map(place, spawned))
 
     async def _open_subtask(
-        self, task: Task, spawned: SubtaskSpawned, workspace: Path | ToolError
+        self, task: Task, spawned: ev.SubtaskSpawned, workspace: Path | ToolError
     ) -> Task | ToolError:
         if isinstance(workspace, ToolError):
             return workspace
@@ -200,7 +189,7 @@ class Subtasks:
             return ToolError(messages_to_model.render_subtask_not_started(str(error)))
         return child
 
-    async def _close_subtasks(self, spawned: Sequence[SubtaskSpawned]) -> None:
+    async def _close_subtasks(self, spawned: Sequence[ev.SubtaskSpawned]) -> None:
         """Children are open as long as their parent waits for them; what still works is stopped.
 
         They are looked for by name: one may be open whose making was interrupted.
@@ -232,7 +221,7 @@ def _start_subtask(task: Task, child: Task) -> None:
     if projection.is_result_accepted and not projection.queued_messages:
         if projection.state is TaskState.RUNNING:
             # The process died between the acceptance and the last word.
-            child.publish(TaskFinished(ts=child.next_ts()))
+            child.publish(ev.TaskFinished(ts=child.next_ts()))
         return
     if projection.request_count:
         _forward_messages(task, child)
@@ -250,7 +239,7 @@ def _forward_messages(task: Task, child: Task) -> None:
     ]
     for ts, text, images in (*answered, *queued):
         if ts > since:
-            said = MessageQueued(ts=child.next_ts(), id=f"queued_{ts}", text=text, images=images)
+            said = ev.MessageQueued(ts=child.next_ts(), id=f"queued_{ts}", text=text, images=images)
             child.publish(said)
 
 
@@ -280,7 +269,7 @@ def build_subtask_result(member: Task | ToolError) -> SubtaskResult:
     return SubtaskResult(usage, error=ToolError(text))
 
 
-async def prepare_workspace(task: Task, spawned: SubtaskSpawned) -> Path:
+async def prepare_workspace(task: Task, spawned: ev.SubtaskSpawned) -> Path:
     """The folder that a subtask works in.
 
     Raises ToolError."""
@@ -291,7 +280,7 @@ async def prepare_workspace(task: Task, spawned: SubtaskSpawned) -> Path:
 
 
 async def merge_worktree_changes(
-    task: Task, spawned: SubtaskSpawned, returned: SubtaskResult
+    task: Task, spawned: ev.SubtaskSpawned, returned: SubtaskResult
 ) -> SubtaskResult:
     """What came of a subtask, with what came of its changes."""
     name = spawned.child_id
@@ -315,7 +304,7 @@ async def merge_worktree_changes(
     return _append_report(returned, merged.report)
 
 
-async def _merge_worktree(task: Task, worktrees: Worktrees, name: str) -> WorktreeMerged:
+async def _merge_worktree(task: Task, worktrees: Worktrees, name: str) -> ev.WorktreeMerged:
     try:
         merge = await worktrees.merge(name, lambda path: _explain_merge_refusal(task, path))
     except ToolError as error:
@@ -323,13 +312,13 @@ async def _merge_worktree(task: Task, worktrees: Worktrees, name: str) -> Worktr
         merge = WorktreeMergeResult(
             changed_files=(), directory=directory, branch=branch, error=str(error)
         )
-    merged = WorktreeMerged(
+    merged = ev.WorktreeMerged(
         ts=task.next_ts(), child_id=name, report=render_merge_report(merge), is_clean=merge.is_clean
     )
     task.publish(merged)
     if not merge.is_clean:
         task.publish(
-            RowAdded(
+            ev.RowAdded(
                 ts=task.next_ts(),
                 say=RowKind.ERROR,
                 text=render_merge_warning(merge),

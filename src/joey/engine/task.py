@@ -15,19 +15,8 @@ from typing import Any
 
 from msgspec import structs
 
+from joey.core import events as ev
 from joey.core.context.window import TokenEstimator
-from joey.core.events import (
-    AskOpened,
-    ContextCondensed,
-    Event,
-    MessageQueued,
-    Record,
-    TaskAborted,
-    TaskFailed,
-    TaskFinished,
-    TaskStarted,
-    TokenUsage,
-)
 from joey.core.history.ui import Row
 from joey.core.messages import Message, replace_lone_surrogates
 from joey.core.modes import Mode, choose_fallback_mode, find_mode
@@ -51,7 +40,7 @@ from joey.engine.subtasks import Subtasks
 from joey.errors import CondenseError, FailureCode, JoeyError, StoreError, TaskStateError, UserError
 from joey.ports import Provider, TaskLog
 
-RUN_END_EVENTS = (TaskFinished, TaskAborted, TaskFailed)
+RUN_END_EVENTS = (ev.TaskFinished, ev.TaskAborted, ev.TaskFailed)
 
 
 class ReadableTask:
@@ -72,16 +61,16 @@ class ReadableTask:
         return self.recorder.projection.state
 
     @property
-    def pending(self) -> AskOpened | None:
+    def pending(self) -> ev.AskOpened | None:
         """The question the task waits for, if it waits."""
         return self.recorder.projection.pending_ask
 
     @property
-    def usage(self) -> TokenUsage:
+    def usage(self) -> ev.TokenUsage:
         return self.recorder.projection.usage
 
     @property
-    def total_usage(self) -> TokenUsage:
+    def total_usage(self) -> ev.TokenUsage:
         """Its own and that of its subtasks: those that have returned, and those cut off here."""
         return self.usage.plus(self.recorder.projection.ledger.subtask_usage).plus(
             self.subtasks.interrupted_usage
@@ -142,7 +131,7 @@ class ReadableTask:
         """Numbered events, without end until the task is closed."""
         return self.bus.subscribe(since)
 
-    async def events(self, since: int | None = None) -> AsyncIterator[Event]:
+    async def events(self, since: int | None = None) -> AsyncIterator[ev.Event]:
         """Events until the task comes to rest; by default from its very beginning."""
         is_over = self.state in IDLE_STATES and self.state is not TaskState.CREATED
         if since is not None and is_over and not self.bus.list_records_after(since):
@@ -157,7 +146,7 @@ class ReadableTask:
 
     def _is_restarted_after(self, seq: int) -> bool:
         return any(
-            isinstance(record.event, TaskStarted) for record in self.bus.list_records_after(seq)
+            isinstance(record.event, ev.TaskStarted) for record in self.bus.list_records_after(seq)
         )
 
 
@@ -170,7 +159,7 @@ class Task(ReadableTask):
     def __init__(
         self,
         journal: TaskLog,
-        records: Sequence[Record],
+        records: Sequence[ev.Record],
         runtime: TaskRuntime,
         subtasks: Subtasks,
         policy: AnswerPolicy | None = None,
@@ -229,7 +218,7 @@ class Task(ReadableTask):
             await self.recorder.commit()
             return
         ts, was_stopped = self.next_ts(), self._is_stopping
-        self.publish(MessageQueued(ts=ts, id=f"queued_{ts}", text=text, images=images))
+        self.publish(ev.MessageQueued(ts=ts, id=f"queued_{ts}", text=text, images=images))
         await self.recorder.commit()
         if self._is_stopping and not was_stopped:
             return  # whoever stops it after these words does not want it to go on by them
@@ -300,7 +289,7 @@ class Task(ReadableTask):
                 await self.cancel()
                 if self.state not in IDLE_STATES:
                     # The process in which it worked is gone.
-                    self.publish(TaskAborted(ts=self.next_ts()))
+                    self.publish(ev.TaskAborted(ts=self.next_ts()))
                 yield
         finally:
             if not self._revision_lock.locked():
@@ -320,13 +309,13 @@ class Task(ReadableTask):
             runner.cancel()
         await asyncio.wait([runner])
 
-    async def condense(self, instructions: str = "") -> ContextCondensed:
+    async def condense(self, instructions: str = "") -> ev.ContextCondensed:
         """Let a summary stand for the conversation so far: at once when the task rests (it goes on
         resting as it did), else before its next request. `cancel` stops it. Raises CondenseError:
         there is nothing to condense, or it failed; nothing has changed."""
         return await asyncio.shield(self.start_condensing(instructions))
 
-    def start_condensing(self, instructions: str = "") -> asyncio.Future[ContextCondensed]:
+    def start_condensing(self, instructions: str = "") -> asyncio.Future[ev.ContextCondensed]:
         """As `condense`, for callers who need not wait: rows tell how it goes. Raises
         CondenseError: there is nothing to condense."""
         if self._revision_lock.locked():
@@ -364,7 +353,7 @@ class Task(ReadableTask):
         self._last_ts = max(self.runtime.clock.now(), self._last_ts + 1)
         return self._last_ts
 
-    def publish(self, event: Event) -> None:
+    def publish(self, event: ev.Event) -> None:
         self.bus.publish(event)
 
     async def ask(
@@ -376,7 +365,7 @@ class Task(ReadableTask):
         **fields: Any,
     ) -> Answer:
         """Ask a user. Keyword arguments are fields of `AskOpened` (`ts` names an open row)."""
-        opened = AskOpened(
+        opened = ev.AskOpened(
             ts=fields.pop("ts", None) or self.next_ts(), ask=kind, text=text, **fields
         )
         saving = asyncio.ensure_future(self._save_while_waiting())
@@ -415,7 +404,7 @@ class Task(ReadableTask):
         self.run_limits.add_task(self.recorder.projection)
         limits = None if self.has_waiting_parent else self.run_limits.limits
         self.publish(
-            TaskStarted(
+            ev.TaskStarted(
                 ts=self.next_ts(),
                 resumed=run_start.is_resumed,
                 route=self.runtime.route,
@@ -436,18 +425,20 @@ class Task(ReadableTask):
         try:
             match await loop.run(self, run_start, run_limits):
                 case Completed():
-                    self._publish_end(TaskFinished(ts=self.next_ts()))
+                    self._publish_end(ev.TaskFinished(ts=self.next_ts()))
                 case Failed(code, message):
-                    self._publish_end(TaskFailed(ts=self.next_ts(), code=code, message=message))
+                    self._publish_end(ev.TaskFailed(ts=self.next_ts(), code=code, message=message))
         except asyncio.CancelledError:
             await self.runtime.terminal.close()
-            self._publish_end(TaskAborted(ts=self.next_ts()))
+            self._publish_end(ev.TaskAborted(ts=self.next_ts()))
         except StoreError as error:
             self.handle_storage_failure(error)
         except Exception as error:
             log.exception("task %s stopped by a defect", self.id)
             self._publish_end(
-                TaskFailed(ts=self.next_ts(), code=FailureCode.INTERNAL_ERROR, message=repr(error))
+                ev.TaskFailed(
+                    ts=self.next_ts(), code=FailureCode.INTERNAL_ERROR, message=repr(error)
+                )
             )
         if self.error is None:
             await self.save()
@@ -455,7 +446,7 @@ class Task(ReadableTask):
     def _handle_run_done(self, runner: asyncio.Task[None]) -> None:
         if runner.cancelled() and self.state not in IDLE_STATES:
             # Cancelled before the loop took its first step.
-            self._publish_end(TaskAborted(ts=self.next_ts()))
+            self._publish_end(ev.TaskAborted(ts=self.next_ts()))
         if not self._revision_lock.locked():
             self._restart_if_pending()
         if not self.is_running:
@@ -466,7 +457,7 @@ class Task(ReadableTask):
         if self._is_restart_pending and self.error is None and self._closing_task is None:
             self.start(RunStart.MESSAGE)
 
-    def _publish_end(self, event: TaskFinished | TaskAborted | TaskFailed) -> None:
+    def _publish_end(self, event: ev.TaskFinished | ev.TaskAborted | ev.TaskFailed) -> None:
         try:
             self.publish(event)
         except StoreError as error:

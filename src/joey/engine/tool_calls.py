@@ -17,16 +17,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from joey.core.events import (
-    ModeSwitched,
-    RowAdded,
-    Spending,
-    SubtaskSpawned,
-    TodosChanged,
-    TokenUsage,
-    ToolFailed,
-    ToolFinished,
-)
+from joey.core import events as ev
 from joey.core.history.api import COMPLETION_TOOL_NAME
 from joey.core.history.ui import Row
 from joey.core.messages import ToolCall
@@ -188,7 +179,7 @@ class ToolCallRunner:
         if _is_delegating_batch(batch):
             await self._checkpoint_saver.save_before_subtasks()
         outcomes = await asyncio.gather(*(self._run_with_hooks(*pair) for pair in batch))
-        delegated: list[SubtaskSpawned] = []
+        delegated: list[ev.SubtaskSpawned] = []
         for (row_call, approved), outcome in zip(batch, outcomes, strict=True):
             match outcome:
                 case Outcome(directive=StartSubtask() as delegate):
@@ -198,13 +189,13 @@ class ToolCallRunner:
         if delegated:
             await self._run_subtasks(delegated)
 
-    async def _run_subtasks(self, spawned: Sequence[SubtaskSpawned]) -> None:
+    async def _run_subtasks(self, spawned: Sequence[ev.SubtaskSpawned]) -> None:
         for start in range(0, len(spawned), MAX_CONCURRENT_SUBTASKS):
             batch = spawned[start : start + MAX_CONCURRENT_SUBTASKS]
             await self._task.subtasks.run_all(self._task, batch, self._publish_subtask_result)
         await self._checkpoint_saver.save_after_subtasks()
 
-    def _publish_subtask_result(self, spawned: SubtaskSpawned, returned: SubtaskResult) -> None:
+    def _publish_subtask_result(self, spawned: ev.SubtaskSpawned, returned: SubtaskResult) -> None:
         """The outcome of a call, once its subtask has returned."""
         task = self._task
         call = next(
@@ -226,7 +217,7 @@ class ToolCallRunner:
         self._has_success = self._has_unseen_results = True
         result = returned.result or ""
         task.publish(
-            RowAdded(
+            ev.RowAdded(
                 ts=spawned.result_ts, say=RowKind.SUBTASK_RESULT, text=result, subtask_id=child_id
             )
         )
@@ -262,7 +253,7 @@ class ToolCallRunner:
         """What a cancelled command had printed stays on the screen."""
         row = self._task.recorder.ui_history.get_row(ts)
         if isinstance(row, Row) and row.partial:
-            self._task.publish(RowAdded(ts=ts, say=RowKind.COMMAND_OUTPUT, text=row.text or ""))
+            self._task.publish(ev.RowAdded(ts=ts, say=RowKind.COMMAND_OUTPUT, text=row.text or ""))
 
     async def _publish_outcome(
         self, row_call: RowCall, approved: ApprovedCall, outcome: Outcome | ToolError
@@ -273,16 +264,16 @@ class ToolCallRunner:
         task = self._task
         for say, text in outcome.rows:
             ts = approved.context.output_row_ts if say == RowKind.COMMAND_OUTPUT else task.next_ts()
-            task.publish(RowAdded(ts=ts, say=say, text=text))
+            task.publish(ev.RowAdded(ts=ts, say=say, text=text))
         self._has_failure = self._has_failure or outcome.is_error
         match outcome.directive:
             case CompleteTask(result):
                 await self._present_completion(row_call, result)
                 return
             case SetTodos(todos):
-                task.publish(TodosChanged(ts=task.next_ts(), todos=todos))
+                task.publish(ev.TodosChanged(ts=task.next_ts(), todos=todos))
             case ChangeMode(slug):
-                task.publish(ModeSwitched(ts=task.next_ts(), mode=slug))
+                task.publish(ev.ModeSwitched(ts=task.next_ts(), mode=slug))
         self._has_success = True
         self._has_unseen_results = self._has_unseen_results or not isinstance(
             outcome.directive, SetTodos
@@ -309,7 +300,7 @@ class ToolCallRunner:
         """Do not present a result; its text stays on the screen as something the model said."""
         match row_call.call.input:
             case {"result": str(text)} if text.strip():
-                self._task.publish(RowAdded(ts=row_call.row_ts, say=RowKind.TEXT, text=text))
+                self._task.publish(ev.RowAdded(ts=row_call.row_ts, say=RowKind.TEXT, text=text))
         if self._has_failure:
             self._fail_call(
                 row_call, ToolError(messages_to_model.render_completion_after_failure())
@@ -366,15 +357,15 @@ def finish_call(
     row_call: RowCall,
     outcome: Outcome,
     answer: Answer | None = None,
-    usage: TokenUsage | None = None,
-    spent: Spending | None = None,
+    usage: ev.TokenUsage | None = None,
+    spent: ev.Spending | None = None,
 ) -> None:
     """`answer` is what the user said when the call was put to them; what follows is of a
     subtask."""
     if answer is not None and answer.approves:
         outcome = _prepend_feedback(outcome, answer, task.recorder.projection.tool_protocol)
     task.publish(
-        ToolFinished(
+        ev.ToolFinished(
             ts=task.next_ts(),
             call_id=row_call.call.id,
             tool=row_call.call.name,
@@ -395,8 +386,8 @@ def fail_call(
     row_call: RowCall,
     error: ToolError,
     answer: Answer | None = None,
-    usage: TokenUsage | None = None,
-    spent: Spending | None = None,
+    usage: ev.TokenUsage | None = None,
+    spent: ev.Spending | None = None,
 ) -> None:
     name, protocol = row_call.call.name, task.recorder.projection.tool_protocol
     say, row_text = RowKind.ERROR, f"{name}: {error}"
@@ -413,9 +404,9 @@ def fail_call(
             text, images = messages_to_model.render_tool_error(protocol, str(error)), error.images
         case _:
             text = messages_to_model.render_tool_error(protocol, str(error))
-    task.publish(RowAdded(ts=task.next_ts(), say=say, text=row_text))
+    task.publish(ev.RowAdded(ts=task.next_ts(), say=say, text=row_text))
     task.publish(
-        ToolFailed(
+        ev.ToolFailed(
             ts=task.next_ts(),
             tool=name,
             error=str(error),

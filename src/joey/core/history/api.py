@@ -26,15 +26,7 @@ import msgspec
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from joey.core.events import (
-    ContextCondensed,
-    ContextTruncated,
-    Durable,
-    ReplyReceived,
-    RequestStarted,
-    TaskImported,
-    ToolFinished,
-)
+from joey.core import events as ev
 from joey.core.history.imported import build_first_message, repair_history
 from joey.core.history.visible import append_visible, build_request_messages, truncate_middle
 from joey.core.messages import (
@@ -73,7 +65,7 @@ class OpenTurn(Struct):
 
     ts: int
     calls: tuple[ToolCall, ...]
-    outcomes: dict[str, ToolFinished]
+    outcomes: dict[str, ev.ToolFinished]
     max_result_chars: int | None = None
     """Results are cut to this many characters."""
 
@@ -97,26 +89,26 @@ class ApiHistory:
         self._latest_turn: OpenTurn | None = None
         self._call_ids: set[str] = set()
 
-    def apply(self, event: Durable) -> None:
+    def apply(self, event: ev.Durable) -> None:
         match event:
-            case RequestStarted():
+            case ev.RequestStarted():
                 self._close_turn(event.ts, event.content)
-            case ReplyReceived():
+            case ev.ReplyReceived():
                 self._open_turn(event)
-            case ToolFinished() if self._latest_turn is not None:
+            case ev.ToolFinished() if self._latest_turn is not None:
                 self._latest_turn.outcomes.setdefault(event.call_id, event)
-            case ContextCondensed():
+            case ev.ContextCondensed():
                 self._apply_condense(event)
-            case ContextTruncated():
+            case ev.ContextTruncated():
                 self._apply_truncation(event)
-            case TaskImported():
+            case ev.TaskImported():
                 self._import_history(event)
 
     def has_call(self, call_id: str) -> bool:
         """Whether a call of this id was ever made in this task."""
         return call_id in self._call_ids
 
-    def find_outcome(self, call_id: str) -> ToolFinished | None:
+    def find_outcome(self, call_id: str) -> ev.ToolFinished | None:
         """The outcome of a call of the latest reply, once it is known."""
         return None if self._latest_turn is None else self._latest_turn.outcomes.get(call_id)
 
@@ -174,7 +166,7 @@ class ApiHistory:
             return ()
         return (_build_message("user", tuple(self._iter_result_blocks(turn)), turn.ts),)
 
-    def _open_turn(self, event: ReplyReceived) -> None:
+    def _open_turn(self, event: ev.ReplyReceived) -> None:
         calls = tuple(p.part.call for p in event.parts if isinstance(p.part, CallPart))
         content = tuple(self._build_reply_blocks(event))
         if not content:
@@ -197,7 +189,7 @@ class ApiHistory:
         self._call_ids.update(call.id for call in calls)
         self._latest_turn = OpenTurn(event.ts, calls, {})
 
-    def _build_reply_blocks(self, event: ReplyReceived) -> Iterator[Block]:
+    def _build_reply_blocks(self, event: ev.ReplyReceived) -> Iterator[Block]:
         for placed in event.parts:
             match placed.part:
                 case ReasoningPart() as reasoning:
@@ -244,7 +236,7 @@ class ApiHistory:
         else:
             append_visible(self._request_messages, message)
 
-    def _apply_condense(self, event: ContextCondensed) -> None:
+    def _apply_condense(self, event: ev.ContextCondensed) -> None:
         """All that is closed, and the open turn with it, is hidden by the summary."""
         self._close_turn(event.ts, ())
         for place in self._visible_indices:
@@ -264,7 +256,7 @@ class ApiHistory:
             )
         )
 
-    def _apply_truncation(self, event: ContextTruncated) -> None:
+    def _apply_truncation(self, event: ev.ContextTruncated) -> None:
         """The oldest after the first are hidden, earlier markers too; a new marker says so."""
         if event.hidden_message_count:
             self._hide_oldest(event)
@@ -277,7 +269,7 @@ class ApiHistory:
                 self._latest_turn.max_result_chars = event.max_text_chars
         self._request_messages = build_request_messages(self.visible_messages)
 
-    def _hide_oldest(self, event: ContextTruncated) -> None:
+    def _hide_oldest(self, event: ev.ContextTruncated) -> None:
         first, *others = self._visible_indices
         markers = [place for place in others if self._closed_messages[place].is_truncation_marker]
         turns = [place for place in others if place not in markers]
@@ -289,7 +281,7 @@ class ApiHistory:
         self._insert_truncation_marker(event, marker)
         self._visible_indices = [first, marker, *(place + 1 for place in kept)]
 
-    def _insert_truncation_marker(self, event: ContextTruncated, place: int) -> None:
+    def _insert_truncation_marker(self, event: ev.ContextTruncated, place: int) -> None:
         before = self._closed_messages[place].ts if place < len(self._closed_messages) else event.ts
         marker = Message(
             role="user",
@@ -323,7 +315,7 @@ class ApiHistory:
                 images.extend(build_image_block(uri) for uri in outcome.images)
         yield from images
 
-    def _import_history(self, event: TaskImported) -> None:
+    def _import_history(self, event: ev.TaskImported) -> None:
         """Take over a history written by somebody else: its last reply may still be open."""
         self.tool_protocol = event.tool_protocol
         mended = repair_history(event.messages, event.tool_protocol, build_first_message(event))
@@ -355,7 +347,7 @@ def _is_extendable_user_message(message: Message) -> bool:
     return message.role == "user" and not message.is_summary and not message.is_truncation_marker
 
 
-def _build_xml_blocks(event: ReplyReceived) -> Iterator[TextBlock]:
+def _build_xml_blocks(event: ev.ReplyReceived) -> Iterator[TextBlock]:
     """The text as it came; calls that a server sent beside it are written out."""
     raw = (event.raw or "").strip()
     if raw:

@@ -15,19 +15,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct, structs
 
-from joey.core.events import (
-    AskAnswered,
-    CheckpointSaved,
-    Durable,
-    FilesRestored,
-    Record,
-    ReplyReceived,
-    SubtaskSpawned,
-    TaskImported,
-    TaskRewound,
-    TaskStarted,
-    UserMessage,
-)
+from joey.core import events as ev
 from joey.core.history.api import render_call_as_xml
 from joey.core.history.imported import cut_imported_history
 from joey.core.history.ui import UiHistory
@@ -35,33 +23,33 @@ from joey.core.messages import CallPart, Part, ReasoningPart, TextPart
 from joey.core.task_types import Answer
 from joey.errors import TaskStateError
 
-_FILE_STATE_EVENTS = (CheckpointSaved, FilesRestored, TaskRewound)
+_FILE_STATE_EVENTS = (ev.CheckpointSaved, ev.FilesRestored, ev.TaskRewound)
 
 
 class BranchTracker:
     """The records of a task as they come in."""
 
     def __init__(self) -> None:
-        self._records: list[Record] = []
+        self._records: list[ev.Record] = []
 
-    def add(self, record: Record) -> Sequence[Record] | None:
+    def add(self, record: ev.Record) -> Sequence[ev.Record] | None:
         """Take in the next record; if it does not simply go on, the whole path from the start."""
         self._records.append(record)
-        return find_live_branch(self._records) if isinstance(record.event, TaskRewound) else None
+        return find_live_branch(self._records) if isinstance(record.event, ev.TaskRewound) else None
 
 
-def find_live_branch(records: Sequence[Record]) -> Sequence[Record]:
+def find_live_branch(records: Sequence[ev.Record]) -> Sequence[ev.Record]:
     """The records on the path that ends with the last one."""
-    if not any(isinstance(record.event, TaskRewound) for record in records):
+    if not any(isinstance(record.event, ev.TaskRewound) for record in records):
         return records
     first = records[0].seq
-    path: list[Record] = []
+    path: list[ev.Record] = []
     at, shown = len(records) - 1, None
     while at >= 0:
         record = records[at]
         path.append(record if shown is None else _truncate_record(record, shown))
         at -= 1
-        if isinstance(record.event, TaskRewound):
+        if isinstance(record.event, ev.TaskRewound):
             at = min(at, record.event.to_seq - first)  # a damaged journal may name a later one
             last = record.event.last_row_ts
             if last is not None:
@@ -77,7 +65,7 @@ class CutPoint(Struct, frozen=True):
     last_row_ts: int
 
 
-def find_cut_point(path: Sequence[Record], row_ts: int, *, keep: bool = True) -> CutPoint:
+def find_cut_point(path: Sequence[ev.Record], row_ts: int, *, keep: bool = True) -> CutPoint:
     """Where to go back to so that a row is the last one, or (`keep` false) the first one gone.
 
     A checkpoint belongs to what it was saved before or after: it goes with it. Where the task
@@ -101,16 +89,18 @@ def find_cut_point(path: Sequence[Record], row_ts: int, *, keep: bool = True) ->
 
 
 def _find_cut_after(
-    path: Sequence[Record], made: Sequence[tuple[int, int, bool]], last: int
+    path: Sequence[ev.Record], made: Sequence[tuple[int, int, bool]], last: int
 ) -> CutPoint:
     maker = next(seq for seq, ts, _ in made if ts == last)
     beyond = [seq for seq, ts, saved in made if ts > last and seq > maker and not saved]
-    beyond += (r.seq for r in path if r.seq > maker and isinstance(r.event, TaskStarted))
+    beyond += (r.seq for r in path if r.seq > maker and isinstance(r.event, ev.TaskStarted))
     to = min(beyond, default=path[-1].seq + 1) - 1
     return CutPoint(_find_last_seq_on_branch(path, to), last)
 
 
-def find_checkpoint_at(path: Sequence[Record], seq: int, journal: Sequence[Record]) -> str | None:
+def find_checkpoint_at(
+    path: Sequence[ev.Record], seq: int, journal: Sequence[ev.Record]
+) -> str | None:
     """The files as they were when the history had come to a record of the path.
 
     What was saved before the next change also has what people changed meanwhile. Else nothing
@@ -120,29 +110,29 @@ def find_checkpoint_at(path: Sequence[Record], seq: int, journal: Sequence[Recor
     until = [r for r in path if r.seq <= seq]
     before = next((r for r in reversed(until) if isinstance(r.event, _FILE_STATE_EVENTS)), None)
     since = 0 if before is None else before.seq
-    spawned = any(isinstance(r.event, SubtaskSpawned) and r.seq > since for r in until)
+    spawned = any(isinstance(r.event, ev.SubtaskSpawned) and r.seq > since for r in until)
     later = (r.event for r in path if r.seq > seq)
     match next((e for e in later if isinstance(e, _FILE_STATE_EVENTS)), None):
-        case CheckpointSaved(is_own_change=own, id=saved) if spawned or not own:
+        case ev.CheckpointSaved(is_own_change=own, id=saved) if spawned or not own:
             return saved
     match before:
-        case Record(seq=rewound, event=TaskRewound()):
+        case ev.Record(seq=rewound, event=ev.TaskRewound()):
             # They stayed as they were, whatever the history had come to.
             return find_last_checkpoint([r for r in journal if r.seq < rewound])
         case _:
             return find_last_checkpoint(until)
 
 
-def find_last_checkpoint(records: Sequence[Record]) -> str | None:
+def find_last_checkpoint(records: Sequence[ev.Record]) -> str | None:
     """The files as the last of these records knew them."""
     for record in reversed(records):
         match record.event:
-            case CheckpointSaved(id=checkpoint) | FilesRestored(checkpoint=checkpoint):
+            case ev.CheckpointSaved(id=checkpoint) | ev.FilesRestored(checkpoint=checkpoint):
                 return checkpoint
     return None
 
 
-def _list_row_origins(path: Sequence[Record]) -> list[tuple[int, int, bool]]:
+def _list_row_origins(path: Sequence[ev.Record]) -> list[tuple[int, int, bool]]:
     """Each row with the number of the record that made it, and whether it tells of a checkpoint."""
     ui = UiHistory()
     made: list[tuple[int, int, bool]] = []
@@ -150,26 +140,28 @@ def _list_row_origins(path: Sequence[Record]) -> list[tuple[int, int, bool]]:
     for record in path:
         maker = record.seq
         match record.event:
-            case AskAnswered(answer=answer) if answer.has_content:
+            case ev.AskAnswered(answer=answer) if answer.has_content:
                 answered = record.seq, answer
-            case UserMessage() as said if answered is not None and said.matches_answer(answered[1]):
+            case ev.UserMessage() as said if answered is not None and said.matches_answer(
+                answered[1]
+            ):
                 # The words of an answer came with it, and go with it.
                 maker, answered = answered[0], None
-        saved = isinstance(record.event, CheckpointSaved)
+        saved = isinstance(record.event, ev.CheckpointSaved)
         changes = ui.apply(record.event)
         made += ((maker, change.ts, saved) for change in changes if change.action == "created")
     return made
 
 
-def _find_last_seq_on_branch(path: Sequence[Record], seq: int) -> int:
+def _find_last_seq_on_branch(path: Sequence[ev.Record], seq: int) -> int:
     """The last record of the path that is not later; the path may leave some out."""
     return max(record.seq for record in path if record.seq <= seq)
 
 
-def _truncate_record(record: Record, row_ts: int) -> Record:
-    event: Durable = record.event
+def _truncate_record(record: ev.Record, row_ts: int) -> ev.Record:
+    event: ev.Durable = record.event
     match event:
-        case ReplyReceived() if any(placed.ts > row_ts for placed in event.parts):
+        case ev.ReplyReceived() if any(placed.ts > row_ts for placed in event.parts):
             kept = tuple(placed for placed in event.parts if placed.ts <= row_ts)
             raw = (
                 None if event.raw is None else _render_parts_as_xml(placed.part for placed in kept)
@@ -178,7 +170,7 @@ def _truncate_record(record: Record, row_ts: int) -> Record:
             cut = bool(kept) and isinstance(kept[-1].part, ReasoningPart)
             interrupted = event.interrupted or cut
             event = structs.replace(event, parts=kept, raw=raw, interrupted=interrupted)
-        case TaskImported():
+        case ev.TaskImported():
             event = cut_imported_history(event, row_ts)
         case _:
             return record

@@ -15,38 +15,7 @@ from __future__ import annotations
 
 from msgspec import Struct, structs
 
-from joey.core.events import (
-    AskAnswered,
-    AskOpened,
-    AskWithdrawn,
-    CheckpointSaved,
-    ContextCondensed,
-    ContextTruncated,
-    Durable,
-    FilesRestored,
-    MessageQueued,
-    ModeSwitched,
-    RequestEnded,
-    RequestStarted,
-    SubtaskSpawned,
-    TaskAborted,
-    TaskCompleted,
-    TaskCreated,
-    TaskFailed,
-    TaskFinished,
-    TaskForked,
-    TaskImported,
-    TaskPaused,
-    TaskRewound,
-    TaskStarted,
-    TaskUnpaused,
-    TodosChanged,
-    TokenUsage,
-    ToolFinished,
-    ToolStarted,
-    UserMessage,
-    WorktreeMerged,
-)
+from joey.core import events as ev
 from joey.core.history.api import COMPLETION_TOOL_NAME
 from joey.core.history.usage_ledger import UsageLedger, find_context_tokens
 from joey.core.messages import Usage
@@ -65,15 +34,15 @@ from joey.core.task_types import (
 from joey.errors import TaskStateError
 
 STATE_AFTER_EVENT: dict[type[object], TaskState] = {
-    TaskStarted: TaskState.RUNNING,
-    AskOpened: TaskState.WAITING,
-    AskAnswered: TaskState.RUNNING,
-    AskWithdrawn: TaskState.RUNNING,
-    TaskPaused: TaskState.DELEGATED,
-    TaskUnpaused: TaskState.RUNNING,
-    TaskFinished: TaskState.COMPLETED,
-    TaskAborted: TaskState.ABORTED,
-    TaskFailed: TaskState.FAILED,
+    ev.TaskStarted: TaskState.RUNNING,
+    ev.AskOpened: TaskState.WAITING,
+    ev.AskAnswered: TaskState.RUNNING,
+    ev.AskWithdrawn: TaskState.RUNNING,
+    ev.TaskPaused: TaskState.DELEGATED,
+    ev.TaskUnpaused: TaskState.RUNNING,
+    ev.TaskFinished: TaskState.COMPLETED,
+    ev.TaskAborted: TaskState.ABORTED,
+    ev.TaskFailed: TaskState.FAILED,
 }
 
 
@@ -99,7 +68,7 @@ class TaskProjection:
     def reset(self) -> None:
         """Forget all but the ledger: another path is about to be followed."""
         self.task_id = ""
-        self.prompt: UserMessage | None = None
+        self.prompt: ev.UserMessage | None = None
         self.workspace = ""
         self.mode = ""
         self.tool_protocol = ToolProtocol.NATIVE
@@ -107,21 +76,21 @@ class TaskProjection:
         self.parent_id: str | None = None
         self.root_id: str | None = None
         self.depth = 0
-        self.spawned_subtasks: dict[str, SubtaskSpawned] = {}
+        self.spawned_subtasks: dict[str, ev.SubtaskSpawned] = {}
         """Its subtasks, by their ids."""
         self.imported_child_ids: tuple[str, ...] = ()
         """Subtasks from before it was adopted."""
         self.pending_subtask_ids: tuple[str, ...] = ()
         """Those that it waits for."""
-        self.worktree_merges: dict[str, WorktreeMerged] = {}
+        self.worktree_merges: dict[str, ev.WorktreeMerged] = {}
         """What became of the worktrees of its subtasks, by their ids."""
         self.created = 0
         self.state = TaskState.CREATED
-        self.pending_ask: AskOpened | None = None
+        self.pending_ask: ev.AskOpened | None = None
         self.unsent_feedback: tuple[UnsentFeedback, ...] = ()
         """Answers with words that no result and no request has carried to the model yet, each
         with the call it is about."""
-        self.unsent_messages: tuple[UserMessage, ...] = ()
+        self.unsent_messages: tuple[ev.UserMessage, ...] = ()
         """Words that are shown, but that no request has carried to the model: where a history
         ends with them, it goes on with them."""
         self.is_result_accepted = False
@@ -131,82 +100,82 @@ class TaskProjection:
         self.result: str | None = None
         self.is_plain_answer = False
         """The latest result is an answer in plain text."""
-        self.failure: TaskFailed | None = None
+        self.failure: ev.TaskFailed | None = None
         self.todos: tuple[Todo, ...] = ()
-        self.recent_user_messages: tuple[UserMessage, ...] = ()
+        self.recent_user_messages: tuple[ev.UserMessage, ...] = ()
         """The latest words of the user after the first."""
         self.context_tokens = 0
         """How full the model's window is, by its own count or, after a change, by ours."""
         self.prompt_tokens: int | None = None
         """What the model counted in the latest request that it answered; None when it did not
         say, or is shown something else since."""
-        self.checkpoints: tuple[CheckpointSaved, ...] = ()
-        self.pending_restore: TaskRewound | None = None
+        self.checkpoints: tuple[ev.CheckpointSaved, ...] = ()
+        self.pending_restore: ev.TaskRewound | None = None
         """The files are yet to be brought back."""
         self.unattended_refusals: tuple[str, ...] = ()
         """What a policy refused in this run because nobody was there to allow it."""
         self.request_count = 0
 
-    def apply(self, event: Durable) -> None:
+    def apply(self, event: ev.Durable) -> None:
         """Take in the next record of a journal."""
         self.ledger.apply(event)
         self.apply_branch_event(event)
 
-    def apply_branch_event(self, event: Durable) -> None:
+    def apply_branch_event(self, event: ev.Durable) -> None:
         """Take in a record of the path."""
         match event:
-            case TaskCreated() | TaskImported():
+            case ev.TaskCreated() | ev.TaskImported():
                 self._apply_identity(event)
-            case UserMessage():
+            case ev.UserMessage():
                 self._add_user_message(event)
-            case TodosChanged():
+            case ev.TodosChanged():
                 self.todos = event.todos
-            case ModeSwitched():
+            case ev.ModeSwitched():
                 self.mode = event.mode
-            case RequestStarted():
+            case ev.RequestStarted():
                 self.request_count += 1
                 self.unsent_feedback, self.unsent_messages = (), ()
                 self.is_result_accepted = self.is_result_unanswered = False
                 self.result, self.failure = None, None
-            case RequestEnded():
+            case ev.RequestEnded():
                 self._update_token_counts(event)
-            case ContextCondensed() | ContextTruncated():
+            case ev.ContextCondensed() | ev.ContextTruncated():
                 self.context_tokens, self.prompt_tokens = event.tokens_after, None
-            case ToolFinished():
+            case ev.ToolFinished():
                 self.unsent_feedback = tuple(
                     u for u in self.unsent_feedback if u.call_id != event.call_id
                 )
-            case CheckpointSaved():
+            case ev.CheckpointSaved():
                 self.checkpoints += (event,)
-            case TaskRewound() | FilesRestored() | TaskForked():
+            case ev.TaskRewound() | ev.FilesRestored() | ev.TaskForked():
                 self._apply_rewind_or_fork(event)
             case _:
                 self._apply_transition(event)
 
-    def _update_token_counts(self, event: RequestEnded) -> None:
+    def _update_token_counts(self, event: ev.RequestEnded) -> None:
         if event.error is not None:
             return  # what was shown before is shown again
         usage = event.usage or Usage()
         self.context_tokens = (usage.input + usage.output) or self.context_tokens
         self.prompt_tokens = (usage.input or None) if event.cancel_reason is None else None
 
-    def _apply_identity(self, event: TaskCreated | TaskImported) -> None:
+    def _apply_identity(self, event: ev.TaskCreated | ev.TaskImported) -> None:
         self.task_id, self.workspace = event.task_id, event.workspace
         self.mode, self.tool_protocol = event.mode, event.tool_protocol
         self.created = event.ts
         match event:
-            case TaskCreated():
+            case ev.TaskCreated():
                 self.route = ModelRoute(profile=event.profile, model=event.model)
                 self.parent_id, self.root_id = event.parent_id, event.root_id
                 self.depth = event.depth
-            case TaskImported(rows=rows):
+            case ev.TaskImported(rows=rows):
                 text = str(rows[0].get("text") or "") if rows else ""
-                self.prompt = UserMessage(ts=event.ts, text=text, is_first=True)
+                self.prompt = ev.UserMessage(ts=event.ts, text=text, is_first=True)
                 later = [row for row in rows if row.get("say") == RowKind.USER_FEEDBACK][
                     -MAX_RECENT_USER_MESSAGES:
                 ]
                 self.recent_user_messages = tuple(
-                    UserMessage(ts=event.ts, text=str(row.get("text") or "")) for row in later
+                    ev.UserMessage(ts=event.ts, text=str(row.get("text") or "")) for row in later
                 )
                 self.parent_id, self.imported_child_ids = event.parent_id, event.child_ids
                 self.context_tokens = find_context_tokens(rows)
@@ -215,7 +184,7 @@ class TaskProjection:
                 )
                 self.state = TaskState.COMPLETED if self.is_result_accepted else TaskState.ABORTED
 
-    def _add_user_message(self, event: UserMessage) -> None:
+    def _add_user_message(self, event: ev.UserMessage) -> None:
         if event.is_first:
             self.prompt = event
             return
@@ -226,22 +195,24 @@ class TaskProjection:
         if not any(event.matches_answer(said.answer) for said in self.unsent_feedback):
             self.unsent_messages += (event,)
 
-    def _apply_rewind_or_fork(self, event: TaskRewound | FilesRestored | TaskForked) -> None:
+    def _apply_rewind_or_fork(
+        self, event: ev.TaskRewound | ev.FilesRestored | ev.TaskForked
+    ) -> None:
         """Whatever was going on at that moment is not going on now."""
         match event:
-            case TaskRewound():
+            case ev.TaskRewound():
                 self.pending_restore = event if event.files_checkpoint is not None else None
-            case FilesRestored():
+            case ev.FilesRestored():
                 self.pending_restore = None
                 return
-            case TaskForked():
+            case ev.TaskForked():
                 self.spawned_subtasks, self.imported_child_ids, self.pending_restore = {}, (), None
                 self.route = event.route or self.route
         self.state = TaskState.ABORTED
         self.pending_ask, self.failure, self.pending_subtask_ids = None, None, ()
 
     @property
-    def usage(self) -> TokenUsage:
+    def usage(self) -> ev.TokenUsage:
         return structs.replace(self.ledger.usage, context_tokens=self.context_tokens)
 
     @property
@@ -249,7 +220,7 @@ class TaskProjection:
         return tuple(dict.fromkeys((*self.imported_child_ids, *self.spawned_subtasks)))
 
     @property
-    def queued_messages(self) -> dict[str, MessageQueued]:
+    def queued_messages(self) -> dict[str, ev.MessageQueued]:
         return self.ledger.queued_messages
 
     @property
@@ -277,47 +248,47 @@ class TaskProjection:
         left = self.is_result_unanswered and self.state is TaskState.ABORTED
         return TaskState.COMPLETED if left else self.state
 
-    def check_event(self, event: Durable) -> None:
+    def check_event(self, event: ev.Durable) -> None:
         """Raise unless the task's state allows this event now."""
-        if isinstance(event, TaskRewound) and self.state not in IDLE_STATES:
+        if isinstance(event, ev.TaskRewound) and self.state not in IDLE_STATES:
             raise TaskStateError("a task has to rest before it is rewound")
         if (state := STATE_AFTER_EVENT.get(type(event))) is not None:
             check_transition(self.state, state)
 
-    def _apply_transition(self, event: Durable) -> None:
+    def _apply_transition(self, event: ev.Durable) -> None:
         self.state = STATE_AFTER_EVENT.get(type(event), self.state)
         match event:
-            case TaskStarted():
+            case ev.TaskStarted():
                 self.route = event.route or self.route
                 self.unattended_refusals = ()
                 # What is worked on now must not be overwritten by what was due before.
                 self.pending_restore = None
-            case AskOpened():
+            case ev.AskOpened():
                 self.pending_ask = event
-            case AskAnswered():
+            case ev.AskAnswered():
                 self._apply_answer(event)
-            case AskWithdrawn():
+            case ev.AskWithdrawn():
                 asked, self.pending_ask = self.pending_ask, None
                 self.is_result_unanswered = (
                     asked is not None and asked.ask is AskKind.COMPLETION_RESULT
                 )
-            case SubtaskSpawned():
+            case ev.SubtaskSpawned():
                 self.spawned_subtasks[event.child_id] = event
-            case WorktreeMerged():
+            case ev.WorktreeMerged():
                 self.worktree_merges[event.child_id] = event
-            case TaskPaused():
+            case ev.TaskPaused():
                 self.pending_subtask_ids = event.child_ids
-            case TaskUnpaused():
+            case ev.TaskUnpaused():
                 self.pending_subtask_ids = ()
-            case ToolStarted(tool=tool) if tool == COMPLETION_TOOL_NAME:
+            case ev.ToolStarted(tool=tool) if tool == COMPLETION_TOOL_NAME:
                 # The rules let a subtask hand over its result.
                 self.is_result_accepted = True
-            case TaskCompleted():
+            case ev.TaskCompleted():
                 self.result, self.is_plain_answer = event.result, event.is_plain_answer
-            case TaskFailed():
+            case ev.TaskFailed():
                 self.failure = event
 
-    def _apply_answer(self, event: AskAnswered) -> None:
+    def _apply_answer(self, event: ev.AskAnswered) -> None:
         asked, self.pending_ask = self.pending_ask, None
         if asked is None:
             return

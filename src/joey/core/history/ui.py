@@ -15,34 +15,7 @@ from typing import Any, Generic, Literal, TypeVar
 import msgspec
 from msgspec import Struct, field, structs
 
-from joey.core.events import (
-    ArgumentsDelta,
-    AskAnswered,
-    AskOpened,
-    AskWithdrawn,
-    CheckpointSaved,
-    CommandOutputDelta,
-    ContextCondensed,
-    ContextTruncated,
-    Event,
-    ReplyReceived,
-    RequestEnded,
-    RequestStarted,
-    RetryCountdown,
-    RowAdded,
-    RowDelta,
-    RowOpened,
-    TaskAborted,
-    TaskFailed,
-    TaskFinished,
-    TaskForked,
-    TaskImported,
-    TaskRewound,
-    TaskStarted,
-    ToolFinished,
-    ToolStarted,
-    UserMessage,
-)
+from joey.core import events as ev
 from joey.core.history.api import CompressedList
 from joey.core.messages import ReasoningPart, TextPart
 from joey.core.parsing.json_stream import JsonStream
@@ -64,7 +37,7 @@ class RowChange(Struct, frozen=True):
 class OpenRow:
     """A row that still grows."""
 
-    def __init__(self, opened: RowOpened) -> None:
+    def __init__(self, opened: ev.RowOpened) -> None:
         self.opening_event = opened
         self.text_pieces: list[str] = []
         self.arguments = JsonStream()
@@ -117,48 +90,48 @@ class UiHistory:
             return open_row.to_row()
         return self._rows.get(ts)
 
-    def apply(self, event: Event) -> tuple[RowChange, ...]:
+    def apply(self, event: ev.Event) -> tuple[RowChange, ...]:
         self._discard_unfinished_rows(event)
         match event:
-            case RowDelta() if row := self._open_rows.get(event.ts):
+            case ev.RowDelta() if row := self._open_rows.get(event.ts):
                 row.text_pieces.append(event.delta)
                 return (RowChange("updated", event.ts),)
-            case ArgumentsDelta() if row := self._open_rows.get(event.ts):
+            case ev.ArgumentsDelta() if row := self._open_rows.get(event.ts):
                 row.arguments.feed(event.delta)
                 return (RowChange("updated", event.ts),)
-            case RowOpened():
+            case ev.RowOpened():
                 self._open_rows[event.ts] = OpenRow(event)
                 return (RowChange("created", event.ts),)
-            case CommandOutputDelta():
+            case ev.CommandOutputDelta():
                 return self._append_command_output(event)
-            case RetryCountdown(seconds=seconds) if seconds:
+            case ev.RetryCountdown(seconds=seconds) if seconds:
                 text = f"{event.message}\n<retry_timer>{seconds}</retry_timer>"
                 return self._upsert_partial_row(event.ts, RowKind.API_REQ_RETRY_DELAYED, text)
-            case ReplyReceived():
+            case ev.ReplyReceived():
                 return self._close_reply_rows(event)
-            case RequestEnded():
+            case ev.RequestEnded():
                 return self._update_request_row(event)
-            case AskAnswered() | AskWithdrawn():
+            case ev.AskAnswered() | ev.AskWithdrawn():
                 return self._update_ask_row(event)
-            case ToolFinished(row_ts=int(row_ts)):
+            case ev.ToolFinished(row_ts=int(row_ts)):
                 return self._update_row(row_ts, result=event.content)
-            case TaskImported():
+            case ev.TaskImported():
                 return tuple(self._import_row(row) for row in event.rows)
-            case ContextCondensed():
+            case ev.ContextCondensed():
                 self._rows.compress_before(event.ts)
                 return (self._upsert_row(build_context_or_checkpoint_row(event)),)
-            case TaskRewound() | TaskForked():
+            case ev.TaskRewound() | ev.TaskForked():
                 return self._reject_pending_asks()
             case _:
                 new = build_row(event)
                 return () if new is None else (self._upsert_row(new),)
 
-    def _discard_unfinished_rows(self, event: Event) -> None:
+    def _discard_unfinished_rows(self, event: ev.Event) -> None:
         """What the next request, or the end of a run, finds unfinished will never be finished."""
         match event:
-            case TaskStarted() | TaskFinished() | TaskAborted() | TaskFailed():
+            case ev.TaskStarted() | ev.TaskFinished() | ev.TaskAborted() | ev.TaskFailed():
                 self._open_rows.clear()
-            case RequestStarted():
+            case ev.RequestStarted():
                 for ts in [
                     ts
                     for ts, row in self._open_rows.items()
@@ -178,14 +151,14 @@ class UiHistory:
     def _upsert_partial_row(self, ts: int, say: str, text: str) -> tuple[RowChange, ...]:
         known = self._open_rows.get(ts)
         if known is None:
-            known = self._open_rows[ts] = OpenRow(RowOpened(ts=ts, say=say))
+            known = self._open_rows[ts] = OpenRow(ev.RowOpened(ts=ts, say=say))
             action: Literal["created", "updated"] = "created"
         else:
             action = "updated"
         known.text_pieces = [text]
         return (RowChange(action, ts),)
 
-    def _append_command_output(self, event: CommandOutputDelta) -> tuple[RowChange, ...]:
+    def _append_command_output(self, event: ev.CommandOutputDelta) -> tuple[RowChange, ...]:
         known = self._open_rows.get(event.ts)
         if known is None:
             return self._upsert_partial_row(event.ts, RowKind.COMMAND_OUTPUT, event.output)
@@ -199,7 +172,7 @@ class UiHistory:
         self._rows.put(ts, structs.replace(row, **fields))
         return (RowChange("updated", ts),)
 
-    def _close_reply_rows(self, event: ReplyReceived) -> tuple[RowChange, ...]:
+    def _close_reply_rows(self, event: ev.ReplyReceived) -> tuple[RowChange, ...]:
         changes: list[RowChange] = []
         kept = {placed.ts for placed in event.parts}
         for placed in event.parts:
@@ -220,7 +193,7 @@ class UiHistory:
             del self._open_rows[ts]
         return tuple(changes)
 
-    def _update_request_row(self, event: RequestEnded) -> tuple[RowChange, ...]:
+    def _update_request_row(self, event: ev.RequestEnded) -> tuple[RowChange, ...]:
         row = self._rows.get(event.request_ts)
         if not isinstance(row, Row) or row.text is None:
             return ()
@@ -238,15 +211,15 @@ class UiHistory:
         )
         return self._update_row(event.request_ts, text=encode_json(info))
 
-    def _update_ask_row(self, event: AskAnswered | AskWithdrawn) -> tuple[RowChange, ...]:
+    def _update_ask_row(self, event: ev.AskAnswered | ev.AskWithdrawn) -> tuple[RowChange, ...]:
         row = self._rows.get(event.ask_ts)
         if not isinstance(row, Row):
             return ()
-        approved = isinstance(event, AskAnswered) and event.answer.approves
+        approved = isinstance(event, ev.AskAnswered) and event.answer.approves
         state: ApprovalState | None = row.approval_state
         if state is not None:
             state = "approved" if approved else "rejected"
-        answered = True if isinstance(event, AskAnswered) else None
+        answered = True if isinstance(event, ev.AskAnswered) else None
         return self._update_row(event.ask_ts, is_answered=answered, approval_state=state)
 
     def _reject_pending_asks(self) -> tuple[RowChange, ...]:
@@ -343,26 +316,26 @@ class RequestInfo(Struct, frozen=True, rename="camel", omit_defaults=True):
     streaming_failed_message: str | None = None
 
 
-def build_row(event: Event) -> Row | None:
+def build_row(event: ev.Event) -> Row | None:
     """The row that an event makes by itself, if it makes one."""
     match event:
-        case UserMessage():
+        case ev.UserMessage():
             kind = RowKind.TEXT if event.is_first else RowKind.USER_FEEDBACK
             return _build_say_row(event.ts, kind, event.text, event.images)
-        case RequestStarted():
+        case ev.RequestStarted():
             return _build_say_row(
                 event.ts, RowKind.API_REQ_STARTED, encode_json({"apiProtocol": event.api_protocol})
             )
-        case RowAdded(say=say) if say in PARTIAL_ROW_KINDS:
+        case ev.RowAdded(say=say) if say in PARTIAL_ROW_KINDS:
             return build_complete_row(event.ts, say, event.text)
-        case RowAdded(subtask_id=str(child_id)):
+        case ev.RowAdded(subtask_id=str(child_id)):
             row = _build_say_row(event.ts, event.say, event.text, event.images)
             return structs.replace(row, task_id=child_id)
-        case RowAdded():
+        case ev.RowAdded():
             return _build_say_row(event.ts, event.say, event.text, event.images)
-        case ContextCondensed() | ContextTruncated() | CheckpointSaved():
+        case ev.ContextCondensed() | ev.ContextTruncated() | ev.CheckpointSaved():
             return build_context_or_checkpoint_row(event)
-        case ToolStarted():
+        case ev.ToolStarted():
             return Row(
                 ts=event.ts,
                 type="say",
@@ -376,7 +349,7 @@ def build_row(event: Event) -> Row | None:
                 sandbox=event.sandbox,
                 partial=False,
             )
-        case AskOpened():
+        case ev.AskOpened():
             return Row(
                 ts=event.ts,
                 type="ask",
@@ -397,10 +370,10 @@ def build_row(event: Event) -> Row | None:
 
 
 def build_context_or_checkpoint_row(
-    event: ContextCondensed | ContextTruncated | CheckpointSaved,
+    event: ev.ContextCondensed | ev.ContextTruncated | ev.CheckpointSaved,
 ) -> Row:
     match event:
-        case ContextCondensed():
+        case ev.ContextCondensed():
             condensed = CondenseInfo(
                 cost=event.cost or 0.0,
                 prev_context_tokens=event.tokens_before,
@@ -411,7 +384,7 @@ def build_context_or_checkpoint_row(
             return Row(
                 ts=event.ts, type="say", say=RowKind.CONDENSE_CONTEXT, context_condense=condensed
             )
-        case ContextTruncated():
+        case ev.ContextTruncated():
             truncated = TruncationInfo(
                 truncation_id=event.truncation_id,
                 messages_removed=event.hidden_message_count,
@@ -420,7 +393,7 @@ def build_context_or_checkpoint_row(
             )
             say = RowKind.SLIDING_WINDOW_TRUNCATION
             return Row(ts=event.ts, type="say", say=say, context_truncation=truncated)
-        case CheckpointSaved():
+        case ev.CheckpointSaved():
             saved = CheckpointInfo(
                 checkpoint_id=event.id,
                 previous_checkpoint_id=event.previous_id,

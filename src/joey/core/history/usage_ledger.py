@@ -13,50 +13,23 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from joey.core.events import (
-    CheckpointSaved,
-    ContextCondensed,
-    Durable,
-    FilesRestored,
-    MessageQueued,
-    MessageUnqueued,
-    ReplyReceived,
-    RequestEnded,
-    RequestStarted,
-    Spending,
-    SubtaskSpawned,
-    TaskAborted,
-    TaskConfigured,
-    TaskCreated,
-    TaskFailed,
-    TaskFinished,
-    TaskForked,
-    TaskImported,
-    TaskPaused,
-    TaskRewound,
-    TaskStarted,
-    TokenUsage,
-    ToolFailed,
-    ToolFinished,
-    ToolStarted,
-    ToolTally,
-)
+from joey.core import events as ev
 from joey.core.history.api import COMPLETION_TOOL_NAME
 from joey.core.messages import CallPart, Usage
 from joey.core.settings import Limits
 from joey.core.task_types import RowKind
 
 _WORK_EVENTS = (
-    TaskStarted,
-    RequestStarted,
-    RequestEnded,
-    ReplyReceived,
-    ToolStarted,
-    ToolFinished,
-    TaskPaused,
+    ev.TaskStarted,
+    ev.RequestStarted,
+    ev.RequestEnded,
+    ev.ReplyReceived,
+    ev.ToolStarted,
+    ev.ToolFinished,
+    ev.TaskPaused,
 )
 """What is recorded only while a task works."""
-_RUN_END_EVENTS = (TaskFinished, TaskAborted, TaskFailed, TaskRewound)
+_RUN_END_EVENTS = (ev.TaskFinished, ev.TaskAborted, ev.TaskFailed, ev.TaskRewound)
 
 
 class LatestRun(Struct, frozen=True):
@@ -65,7 +38,7 @@ class LatestRun(Struct, frozen=True):
     budget_id: str
     limits: Limits | None
     """Its own; None when it draws from those of the task above."""
-    spending_before: Spending
+    spending_before: ev.Spending
     """What the task had spent until then."""
     last_started_ts: int
     """When it was last set to work."""
@@ -81,89 +54,95 @@ class UsageLedger:
         self.updated = 0
         self.configuration: dict[str, Any] = {}
         """Settings given to this task alone."""
-        self.usage = TokenUsage()
+        self.usage = ev.TokenUsage()
         self._subtask_by_call: dict[str, str] = {}
-        self._usage_by_subtask: dict[str, TokenUsage] = {}
+        self._usage_by_subtask: dict[str, ev.TokenUsage] = {}
         """Of each subtask that has returned; one that does so again tells of all that it used."""
-        self.tool_tallies: dict[str, ToolTally] = {}
-        self.queued_messages: dict[str, MessageQueued] = {}
+        self.tool_tallies: dict[str, ev.ToolTally] = {}
+        self.queued_messages: dict[str, ev.MessageQueued] = {}
         """Words that the model has not been told yet."""
         self.last_checkpoint: str | None = None
         """The files of the workspace as this task last knew them."""
-        self.total_spending = Spending()
+        self.total_spending = ev.Spending()
         """By the task, and by the subtasks that have returned."""
         self.last_run: LatestRun | None = None
         self.last_work_ts = 0
         """When something was last recorded that only work makes."""
 
-    def apply(self, event: Durable) -> None:
+    def apply(self, event: ev.Durable) -> None:
         self.updated = max(self.updated, event.ts)
         self._apply_spending(event)
         match event:
-            case MessageQueued():
+            case ev.MessageQueued():
                 self.queued_messages[event.id] = event
-            case MessageUnqueued():
+            case ev.MessageUnqueued():
                 self.queued_messages.pop(event.id, None)
-            case RequestStarted():
+            case ev.RequestStarted():
                 for message_id in event.dequeued_ids:
                     self.queued_messages.pop(message_id, None)
-            case RequestEnded(usage=Usage() as usage) | ContextCondensed(usage=Usage() as usage):
+            case (
+                ev.RequestEnded(usage=Usage() as usage)
+                | ev.ContextCondensed(usage=Usage() as usage)
+            ):
                 self._add_usage(usage, event.cost or 0.0)
-            case SubtaskSpawned():
+            case ev.SubtaskSpawned():
                 self._subtask_by_call[event.call_id] = event.child_id
-            case ToolFinished():
+            case ev.ToolFinished():
                 if event.subtask_usage is not None:
                     self._usage_by_subtask[
                         self._subtask_by_call.get(event.call_id, event.call_id)
                     ] = event.subtask_usage
                 self._count_tool_call(event.tool, failed=False)
-            case ToolFailed():
+            case ev.ToolFailed():
                 self._count_tool_call(event.tool, failed=True)
-            case CheckpointSaved():
+            case ev.CheckpointSaved():
                 self.last_checkpoint = event.id
-            case FilesRestored():
+            case ev.FilesRestored():
                 self.last_checkpoint = event.checkpoint
-            case TaskCreated() | TaskConfigured():
+            case ev.TaskCreated() | ev.TaskConfigured():
                 self.configuration = event.configuration or {}
-            case TaskImported():
+            case ev.TaskImported():
                 self.usage = self.usage.plus(sum_row_usage(event.rows))
-            case TaskForked():
+            case ev.TaskForked():
                 self._reset_for_fork()
 
     @property
-    def subtask_usage(self) -> TokenUsage:
+    def subtask_usage(self) -> ev.TokenUsage:
         """Of the subtasks that have returned."""
-        return reduce(TokenUsage.plus, self._usage_by_subtask.values(), TokenUsage())
+        return reduce(ev.TokenUsage.plus, self._usage_by_subtask.values(), ev.TokenUsage())
 
-    def get_run_spending(self, run: str) -> Spending:
+    def get_run_spending(self, run: str) -> ev.Spending:
         """In the latest run, if that is its name."""
         if self.last_run is None or self.last_run.budget_id != run:
-            return Spending()
+            return ev.Spending()
         return self.total_spending.minus(self.last_run.spending_before)
 
-    def _apply_spending(self, event: Durable) -> None:
+    def _apply_spending(self, event: ev.Durable) -> None:
         match event:
-            case TaskStarted():
+            case ev.TaskStarted():
                 self._start_run(event)
-            case RequestStarted():
-                self._add_spending(Spending(requests=1))
-            case ReplyReceived():
+            case ev.RequestStarted():
+                self._add_spending(ev.Spending(requests=1))
+            case ev.ReplyReceived():
                 parts = [placed.part for placed in event.parts]
                 calls = [part.call for part in parts if isinstance(part, CallPart)]
                 counted = sum(call.name != COMPLETION_TOOL_NAME for call in calls)
-                self._add_spending(Spending(turns=0 if event.interrupted else 1, calls=counted))
-            case RequestEnded(usage=Usage() as usage) | ContextCondensed(usage=Usage() as usage):
+                self._add_spending(ev.Spending(turns=0 if event.interrupted else 1, calls=counted))
+            case (
+                ev.RequestEnded(usage=Usage() as usage)
+                | ev.ContextCondensed(usage=Usage() as usage)
+            ):
                 self._add_spending(
-                    Spending(tokens=usage.input + usage.output, cost=event.cost or 0.0)
+                    ev.Spending(tokens=usage.input + usage.output, cost=event.cost or 0.0)
                 )
-            case ToolFinished(subtask_spending=Spending() as spent):
+            case ev.ToolFinished(subtask_spending=ev.Spending() as spent):
                 self._add_spending(spent)
         if self.last_run is not None and isinstance(event, _RUN_END_EVENTS):
             self.last_run = structs.replace(self.last_run, is_over=True)
         if isinstance(event, _WORK_EVENTS):
             self.last_work_ts = event.ts
 
-    def _start_run(self, event: TaskStarted) -> None:
+    def _start_run(self, event: ev.TaskStarted) -> None:
         run = self.last_run
         if run is None or run.budget_id != event.budget_id:
             self.last_run = LatestRun(event.budget_id, event.limits, self.total_spending, event.ts)
@@ -173,18 +152,18 @@ class UsageLedger:
             run, last_started_ts=event.ts, worked_ms=worked, is_over=False
         )
 
-    def _add_spending(self, spent: Spending) -> None:
+    def _add_spending(self, spent: ev.Spending) -> None:
         self.total_spending = self.total_spending.plus(spent)
 
     def _reset_for_fork(self) -> None:
         """What was taken over from another task was used, asked and queued there."""
-        self.total_spending, self.last_run = Spending(), None
-        self.usage = TokenUsage()
+        self.total_spending, self.last_run = ev.Spending(), None
+        self.usage = ev.TokenUsage()
         self.tool_tallies, self.queued_messages, self._usage_by_subtask = {}, {}, {}
 
     def _add_usage(self, usage: Usage, cost: float) -> None:
         self.usage = self.usage.plus(
-            TokenUsage(
+            ev.TokenUsage(
                 total_tokens_in=usage.input,
                 total_tokens_out=usage.output,
                 total_cache_writes=usage.cache_writes,
@@ -194,7 +173,7 @@ class UsageLedger:
         )
 
     def _count_tool_call(self, tool: str, *, failed: bool) -> None:
-        tally = self.tool_tallies.get(tool, ToolTally())
+        tally = self.tool_tallies.get(tool, ev.ToolTally())
         self.tool_tallies[tool] = (
             structs.replace(tally, failures=tally.failures + 1)
             if failed
@@ -220,7 +199,7 @@ _decode_request_row = msgspec.json.Decoder(_RequestRowText).decode
 _EMPTY_REQUEST_ROW_TEXT = _RequestRowText()
 
 
-def sum_row_usage(rows: Iterable[_Row]) -> TokenUsage:
+def sum_row_usage(rows: Iterable[_Row]) -> ev.TokenUsage:
     """The totals of all requests and summaries."""
     sent = received = written = read = 0
     cost = 0.0
@@ -235,7 +214,7 @@ def sum_row_usage(rows: Iterable[_Row]) -> TokenUsage:
                 cost += _parse_cost(request.cost)
             case RowKind.CONDENSE_CONTEXT:
                 cost += _parse_cost(_get_condense_info(row).get("cost"))
-    return TokenUsage(
+    return ev.TokenUsage(
         total_tokens_in=sent,
         total_tokens_out=received,
         total_cache_writes=written,

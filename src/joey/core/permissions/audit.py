@@ -12,21 +12,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct, field
 
-from joey.core.events import (
-    AskAnswered,
-    AskOpened,
-    AskWithdrawn,
-    Event,
-    ModeSwitched,
-    Record,
-    ReplyReceived,
-    TaskCreated,
-    TaskFinished,
-    TaskImported,
-    ToolFailed,
-    ToolFinished,
-    ToolStarted,
-)
+from joey.core import events as ev
 from joey.core.history.api import COMPLETION_TOOL_NAME
 from joey.core.messages import CallPart, ToolCall
 from joey.core.permissions.policy import SandboxStatus
@@ -70,16 +56,16 @@ class _CallRecord:
     def __init__(self, call: ToolCall, mode: str) -> None:
         self.call = call
         self.mode = mode
-        self.started_event: ToolStarted | None = None
-        self.ask_event: AskOpened | None = None
-        self.answer_event: AskAnswered | None = None
-        self.failure_event: ToolFailed | None = None
-        self.finish_event: ToolFinished | None = None
+        self.started_event: ev.ToolStarted | None = None
+        self.ask_event: ev.AskOpened | None = None
+        self.answer_event: ev.AskAnswered | None = None
+        self.failure_event: ev.ToolFailed | None = None
+        self.finish_event: ev.ToolFinished | None = None
         self.is_accepted_completion = False
         """The task ended with it: it has no other end."""
 
 
-def build_audit(records: Iterable[Record]) -> list[ReplayableEntry]:
+def build_audit(records: Iterable[ev.Record]) -> list[ReplayableEntry]:
     """The calls of a task on which something was decided, in their order."""
     reader = _AuditFold()
     for record in records:
@@ -95,39 +81,43 @@ class _AuditFold:
         self._completion_call: _CallRecord | None = None
         self._mode = ""
 
-    def apply(self, event: Event) -> None:
+    def apply(self, event: ev.Event) -> None:
         match event:
-            case TaskCreated(mode=mode) | TaskImported(mode=mode) | ModeSwitched(mode=mode):
+            case (
+                ev.TaskCreated(mode=mode) | ev.TaskImported(mode=mode) | ev.ModeSwitched(mode=mode)
+            ):
                 self._mode = mode
-            case ReplyReceived():
+            case ev.ReplyReceived():
                 for placed in event.parts:
                     if isinstance(placed.part, CallPart):
                         call = placed.part.call
                         self.calls[call.id] = _CallRecord(call, self._mode)
                         if call.name == COMPLETION_TOOL_NAME:
                             self._completion_call = self.calls[call.id]
-            case TaskFinished() if self._completion_call is not None:
+            case ev.TaskFinished() if self._completion_call is not None:
                 self._completion_call.is_accepted_completion = True
-            case AskAnswered() if found := self._calls_by_ask_ts.pop(event.ask_ts, None):
+            case ev.AskAnswered() if found := self._calls_by_ask_ts.pop(event.ask_ts, None):
                 found.answer_event = event
-            case AskWithdrawn():
+            case ev.AskWithdrawn():
                 self._calls_by_ask_ts.pop(event.ask_ts, None)
-            case ToolStarted() | AskOpened() | ToolFailed() | ToolFinished():
+            case ev.ToolStarted() | ev.AskOpened() | ev.ToolFailed() | ev.ToolFinished():
                 if (found := self.calls.get(event.call_id or "")) is not None:
                     self._apply_to_call(found, event)
 
     def _apply_to_call(
-        self, call: _CallRecord, event: ToolStarted | AskOpened | ToolFailed | ToolFinished
+        self,
+        call: _CallRecord,
+        event: ev.ToolStarted | ev.AskOpened | ev.ToolFailed | ev.ToolFinished,
     ) -> None:
         match event:
-            case ToolStarted():
+            case ev.ToolStarted():
                 call.started_event = event
-            case AskOpened() if event.ask in APPROVAL_ASKS:
+            case ev.AskOpened() if event.ask in APPROVAL_ASKS:
                 call.ask_event = event
                 self._calls_by_ask_ts[event.ts] = call
-            case ToolFailed():
+            case ev.ToolFailed():
                 call.failure_event = event
-            case ToolFinished():
+            case ev.ToolFinished():
                 call.finish_event = event
 
 

@@ -12,36 +12,7 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
-from joey.core.events import (
-    TRANSIENT_EVENTS,
-    AskAnswered,
-    AskOpened,
-    AskWithdrawn,
-    Durable,
-    Event,
-    MessageQueued,
-    MessageUnqueued,
-    ModeSwitched,
-    Record,
-    RequestEnded,
-    RequestStarted,
-    RetryCountdown,
-    RowAdded,
-    SubtaskSpawned,
-    TaskAborted,
-    TaskCompleted,
-    TaskCreated,
-    TaskFailed,
-    TaskFinished,
-    TaskImported,
-    TaskPaused,
-    TaskStarted,
-    TaskUnpaused,
-    TodosChanged,
-    ToolFailed,
-    ToolFinished,
-    UserMessage,
-)
+from joey.core import events as ev
 from joey.core.history.branch import BranchTracker
 from joey.core.history.state import TaskProjection
 from joey.core.history.ui import RowChange, UiHistory
@@ -86,21 +57,21 @@ class FrameEncoder:
         self.projection = TaskProjection()
         self.last_seq = 0
         """The last record that was told."""
-        self._pending_created_event: TaskCreated | None = None
+        self._pending_created_event: ev.TaskCreated | None = None
         self._subtask_by_call: dict[str, str] = {}
         """Calls that subtasks work on, each with its subtask."""
         self._returned_subtask_ids: list[str] = []
         """Subtasks whose results are there, while the task still waits for others."""
         self._branch = BranchTracker()
 
-    def encode(self, seq: int, event: Event) -> list[EventFrame]:
+    def encode(self, seq: int, event: ev.Event) -> list[EventFrame]:
         """The frames of a durable event."""
-        if type(event) in TRANSIENT_EVENTS:
+        if type(event) in ev.TRANSIENT_EVENTS:
             raise ValueError(f"{type(event).__name__} is not durable")
         before, self.last_seq = self.last_seq, seq
-        durable: Durable = event  # type: ignore[assignment]
+        durable: ev.Durable = event  # type: ignore[assignment]
         self.projection.ledger.apply(durable)
-        path = self._branch.add(Record(seq, durable))
+        path = self._branch.add(ev.Record(seq, durable))
         payloads = list(self._encode_next(durable) if path is None else self._encode_rewind(path))
         last = len(payloads) - 1
         return [
@@ -108,14 +79,14 @@ class FrameEncoder:
             for number, (name, payload) in enumerate(payloads)
         ]
 
-    def _encode_next(self, event: Durable) -> Iterator[NamedPayload]:
+    def _encode_next(self, event: ev.Durable) -> Iterator[NamedPayload]:
         self.projection.apply_branch_event(event)
         changes = self.ui.apply(event)
         yield from self._encode_before_rows(event)
         yield from map(self._build_message_payload, changes)
         yield from self._encode_after_rows(event)
 
-    def _encode_rewind(self, path: Sequence[Record]) -> Iterator[NamedPayload]:
+    def _encode_rewind(self, path: Sequence[ev.Record]) -> Iterator[NamedPayload]:
         """What is different now that the history is made of other records."""
         facts = self.projection
         known = {get_ts(row): row for row in self.ui.rows}
@@ -144,7 +115,7 @@ class FrameEncoder:
         if facts.usage != usage:
             yield self._build_usage_payload()
 
-    def apply_transient(self, event: Event) -> tuple[RowChange, ...]:
+    def apply_transient(self, event: ev.Event) -> tuple[RowChange, ...]:
         """Take in a passing event; the rows that look different now."""
         return self.ui.apply(event)
 
@@ -161,7 +132,7 @@ class FrameEncoder:
             for ts in self.ui.open_row_timestamps
         ]
 
-    def encode_countdown(self, event: RetryCountdown) -> EventFrame:
+    def encode_countdown(self, event: ev.RetryCountdown) -> EventFrame:
         payload = CountdownPayload(
             seconds=event.seconds, message=event.message, attempt=event.attempt
         )
@@ -174,24 +145,24 @@ class FrameEncoder:
         payload = MessagePayload(action=change.action, message=self.ui.get_row(change.ts))
         return "message", payload
 
-    def _encode_before_rows(self, event: Event) -> Iterator[NamedPayload]:
+    def _encode_before_rows(self, event: ev.Event) -> Iterator[NamedPayload]:
         match event:
-            case TaskCreated():
+            case ev.TaskCreated():
                 # It is told with its title, which the next record brings.
                 self._pending_created_event = event
-            case UserMessage(is_first=True) if self._pending_created_event is not None:
+            case ev.UserMessage(is_first=True) if self._pending_created_event is not None:
                 yield "taskCreated", build_created_payload(self.projection)
                 self._pending_created_event = None
-            case TaskImported():
+            case ev.TaskImported():
                 yield "taskCreated", build_created_payload(self.projection)
-            case UserMessage():
+            case ev.UserMessage():
                 yield "taskUserMessage", Empty()
 
-    def _encode_after_rows(self, event: Event) -> Iterator[NamedPayload]:
+    def _encode_after_rows(self, event: ev.Event) -> Iterator[NamedPayload]:
         match event:
-            case AskOpened():
+            case ev.AskOpened():
                 yield _build_ask_payload(event)
-            case AskAnswered():
+            case ev.AskAnswered():
                 yield (
                     "taskAskResponded",
                     AskRespondedPayload(
@@ -201,25 +172,25 @@ class FrameEncoder:
                     ),
                 )
                 yield "taskActive", Empty()
-            case AskWithdrawn():
+            case ev.AskWithdrawn():
                 yield "taskActive", Empty()
-            case ModeSwitched(mode=mode):
+            case ev.ModeSwitched(mode=mode):
                 yield "taskModeSwitched", ModeSwitchedPayload(mode_slug=mode)
-            case ToolFailed():
+            case ev.ToolFailed():
                 yield "taskToolFailed", ToolFailedPayload(tool_name=event.tool, error=event.error)
-            case TodosChanged(todos=todos):
+            case ev.TodosChanged(todos=todos):
                 yield "todosUpdated", TodosPayload(todos=todos)
-            case MessageQueued() | MessageUnqueued():
+            case ev.MessageQueued() | ev.MessageUnqueued():
                 yield (
                     "queuedMessagesUpdated",
                     QueuePayload(queue=list_queued_messages(self.projection)),
                 )
-            case RequestStarted() if event.dequeued_ids:
+            case ev.RequestStarted() if event.dequeued_ids:
                 yield (
                     "queuedMessagesUpdated",
                     QueuePayload(queue=list_queued_messages(self.projection)),
                 )
-            case RequestEnded() if event.usage is not None:
+            case ev.RequestEnded() if event.usage is not None:
                 yield self._build_usage_payload()
             case _:
                 yield from self._encode_lifecycle(event)
@@ -229,12 +200,12 @@ class FrameEncoder:
         payload = UsagePayload(usage=to_usage_totals(self.projection.usage), tool_usage=tools)
         return "taskTokenUsageUpdated", payload
 
-    def _encode_lifecycle(self, event: Event) -> Iterator[NamedPayload]:
+    def _encode_lifecycle(self, event: ev.Event) -> Iterator[NamedPayload]:
         match event:
-            case TaskStarted():
+            case ev.TaskStarted():
                 yield "taskStarted", Empty()
                 yield "taskActive", Empty()
-            case TaskCompleted():
+            case ev.TaskCompleted():
                 yield (
                     "taskCompleted",
                     CompletedPayload(
@@ -243,34 +214,41 @@ class FrameEncoder:
                         is_subtask=self.projection.parent_id is not None,
                     ),
                 )
-            case SubtaskSpawned() | TaskPaused() | TaskUnpaused() | ToolFinished() | RowAdded():
+            case (
+                ev.SubtaskSpawned()
+                | ev.TaskPaused()
+                | ev.TaskUnpaused()
+                | ev.ToolFinished()
+                | ev.RowAdded()
+            ):
                 yield from self._encode_delegation(event)
-            case TaskFinished():
+            case ev.TaskFinished():
                 yield "taskFinished", Empty()
-            case TaskAborted(reason=reason):
+            case ev.TaskAborted(reason=reason):
                 yield "taskAborted", AbortedPayload(reason=reason)
-            case TaskFailed():
+            case ev.TaskFailed():
                 yield "taskFailed", FailedPayload(code=event.code, message=event.message)
 
     def _encode_delegation(
-        self, event: SubtaskSpawned | TaskPaused | TaskUnpaused | ToolFinished | RowAdded
+        self,
+        event: ev.SubtaskSpawned | ev.TaskPaused | ev.TaskUnpaused | ev.ToolFinished | ev.RowAdded,
     ) -> Iterator[NamedPayload]:
         match event:
-            case SubtaskSpawned(child_id=child_id):
+            case ev.SubtaskSpawned(child_id=child_id):
                 self._subtask_by_call[event.call_id] = child_id
                 yield "taskSpawned", SpawnedPayload(child_task_id=child_id)
-            case TaskPaused(child_ids=child_ids):
+            case ev.TaskPaused(child_ids=child_ids):
                 yield "taskPaused", PausedPayload(child_task_ids=child_ids)
                 for child_id in child_ids:
                     yield "taskDelegated", DelegationPayload(child_task_id=child_id)
-            case RowAdded(subtask_id=str(child_id), text=summary):
+            case ev.RowAdded(subtask_id=str(child_id), text=summary):
                 yield (
                     "taskDelegationCompleted",
                     DelegationCompletedPayload(child_task_id=child_id, summary=summary),
                 )
-            case ToolFinished(call_id=call_id) if call_id in self._subtask_by_call:
+            case ev.ToolFinished(call_id=call_id) if call_id in self._subtask_by_call:
                 self._returned_subtask_ids.append(self._subtask_by_call.pop(call_id))
-            case TaskUnpaused():
+            case ev.TaskUnpaused():
                 yield "taskUnpaused", Empty()
                 for child_id in self._returned_subtask_ids:
                     yield "taskDelegationResumed", DelegationPayload(child_task_id=child_id)
@@ -299,7 +277,7 @@ def list_queued_messages(facts: TaskProjection) -> tuple[QueuedMessage, ...]:
     )
 
 
-def _build_ask_payload(event: AskOpened) -> NamedPayload:
+def _build_ask_payload(event: ev.AskOpened) -> NamedPayload:
     name = "taskIdle"
     if event.ask in INTERACTIVE_ASKS:
         name = "taskInteractive"
@@ -316,7 +294,7 @@ def _build_ask_payload(event: AskOpened) -> NamedPayload:
 
 
 def encode_records(
-    task_id: str, records: Iterable[Record]
+    task_id: str, records: Iterable[ev.Record]
 ) -> tuple[FrameEncoder, list[EventFrame]]:
     """A task as its journal tells it."""
     encoder = FrameEncoder(task_id)

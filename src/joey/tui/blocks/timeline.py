@@ -11,26 +11,7 @@ from collections.abc import Callable
 from functools import partial
 
 from joey.client.session import Session
-from joey.core.events import (
-    ArgumentsDelta,
-    AskAnswered,
-    AskWithdrawn,
-    CommandOutputDelta,
-    Event,
-    ModeSwitched,
-    ReplyReceived,
-    RequestStarted,
-    RetryCountdown,
-    RowAdded,
-    RowDelta,
-    RowOpened,
-    SubtaskSpawned,
-    TaskAborted,
-    TaskFailed,
-    ToolFinished,
-    ToolStarted,
-    UserMessage,
-)
+from joey.core import events as ev
 from joey.core.history.ui import Row, build_complete_row, build_row
 from joey.core.messages import CallPart, ReasoningPart
 from joey.core.task_types import AskKind, CancelReason, RowKind
@@ -104,72 +85,72 @@ class Timeline:
         changed, self._changed_indexes = self._changed_indexes, set()
         return changed
 
-    def handle(self, session: Session, event: Event) -> None:
+    def handle(self, session: Session, event: ev.Event) -> None:
         task_id = session.id
         task_blocks = self._ensure_task_blocks(task_id)
         match event:
-            case RowDelta():
+            case ev.RowDelta():
                 self._append_row_delta(task_id, task_blocks, event)
-            case ArgumentsDelta():
+            case ev.ArgumentsDelta():
                 self._append_arguments_delta(task_blocks, event)
-            case CommandOutputDelta():
+            case ev.CommandOutputDelta():
                 self._mark_changed(self._append_command_output(task_blocks, event))
-            case RowOpened():
+            case ev.RowOpened():
                 self._open_streaming_row(task_id, task_blocks, event)
-            case RetryCountdown():
+            case ev.RetryCountdown():
                 self._show_countdown(task_id, task_blocks, event)
-            case ReplyReceived():
+            case ev.ReplyReceived():
                 self._finish_reply(task_id, task_blocks, event)
-            case AskAnswered() if event.answer.approves:
+            case ev.AskAnswered() if event.answer.approves:
                 task_blocks.record_call_start(event.ask_ts, event.ts)
                 self._mark_changed(
                     task_blocks.record_approval(event.ask_ts, "approved", answered=True)
                 )
-            case AskAnswered():
+            case ev.AskAnswered():
                 self._mark_changed(
                     task_blocks.record_approval(event.ask_ts, "rejected", answered=True)
                 )
-            case AskWithdrawn():
+            case ev.AskWithdrawn():
                 self._mark_changed(
                     task_blocks.record_approval(event.ask_ts, "rejected", answered=False)
                 )
-            case ToolFinished(row_ts=int(row_ts)):
+            case ev.ToolFinished(row_ts=int(row_ts)):
                 self._mark_changed(task_blocks.finish_call(row_ts, event.content, event.ts))
             case _:
                 self._handle_lifecycle(task_id, task_blocks, event)
 
-    def _handle_lifecycle(self, task_id: str, task_blocks: TaskBlocks, event: Event) -> None:
+    def _handle_lifecycle(self, task_id: str, task_blocks: TaskBlocks, event: ev.Event) -> None:
         match event:
-            case UserMessage(is_first=True) if task_id != self._root_task_id:
+            case ev.UserMessage(is_first=True) if task_id != self._root_task_id:
                 task_blocks.label = (
                     f"{task_blocks.label}: {to_one_line(event.text, MAX_SUBTASK_TITLE_CHARS)}"
                 )
-            case UserMessage(is_first=True):
+            case ev.UserMessage(is_first=True):
                 first = Row(ts=event.ts, type="say", say=RowKind.TEXT, text=event.text)
                 self._set_row_block(task_id, first, UserMessageBlock(event.text, len(event.images)))
-            case SubtaskSpawned(child_id=child_id):
+            case ev.SubtaskSpawned(child_id=child_id):
                 self._ensure_task_blocks(child_id)
-            case ModeSwitched(mode=mode):
+            case ev.ModeSwitched(mode=mode):
                 if task_blocks.last_call is None or task_blocks.last_call.row.tool != "switch_mode":
                     self._append_task_block(
                         task_id, build_note_block(f"now in {to_one_line(mode)} mode")
                     )
-            case TaskAborted():
+            case ev.TaskAborted():
                 self._discard_unfinished(task_blocks)
                 if task_id == self._root_task_id:
                     self.add_or_refresh_block(build_note_block("interrupted"))
-            case TaskFailed(message=message):
+            case ev.TaskFailed(message=message):
                 self._discard_unfinished(task_blocks)
                 if message != task_blocks.reported_error:
                     self._append_task_block(task_id, build_error_block(message))
-            case RowAdded(say=RowKind.SUBTASK_RESULT, subtask_id=str(child_id)) if (
+            case ev.RowAdded(say=RowKind.SUBTASK_RESULT, subtask_id=str(child_id)) if (
                 child_id in self._blocks_by_task
             ):
                 return  # its own words say it
             case _:
-                if isinstance(event, RequestStarted):
+                if isinstance(event, ev.RequestStarted):
                     self._discard_unfinished(task_blocks)
-                if isinstance(event, ToolStarted):
+                if isinstance(event, ev.ToolStarted):
                     task_blocks.record_call_start(event.ts, event.ts)
                 if (row := build_row(event)) is not None:
                     self._add_row(task_id, row)
@@ -229,7 +210,9 @@ class Timeline:
 
     # What streams
 
-    def _open_streaming_row(self, task_id: str, task_blocks: TaskBlocks, event: RowOpened) -> None:
+    def _open_streaming_row(
+        self, task_id: str, task_blocks: TaskBlocks, event: ev.RowOpened
+    ) -> None:
         self._mark_changed(task_blocks.end_thinking(event.ts))
         task_blocks.pending_row_kinds[event.ts] = event.say
         if event.tool == "attempt_completion":
@@ -246,7 +229,7 @@ class Timeline:
         task_blocks.add_block(Row(ts=ts, type="say"), block)
         self._append_task_block(task_id, block)
 
-    def _append_row_delta(self, task_id: str, task_blocks: TaskBlocks, event: RowDelta) -> None:
+    def _append_row_delta(self, task_id: str, task_blocks: TaskBlocks, event: ev.RowDelta) -> None:
         if event.ts in task_blocks.pending_row_kinds and event.delta.strip():
             block = (
                 ModelThinkingBlock()
@@ -259,21 +242,21 @@ class Timeline:
                 block.feed(event.delta)
                 self._mark_changed(block)
 
-    def _append_arguments_delta(self, task_blocks: TaskBlocks, event: ArgumentsDelta) -> None:
+    def _append_arguments_delta(self, task_blocks: TaskBlocks, event: ev.ArgumentsDelta) -> None:
         match task_blocks.blocks_by_ts.get(event.ts):
             case StreamingCallBlock() | StreamingResultBlock() as block:
                 block.feed(event.delta)
                 self._mark_changed(block)
 
     def _append_command_output(
-        self, task_blocks: TaskBlocks, event: CommandOutputDelta
+        self, task_blocks: TaskBlocks, event: ev.CommandOutputDelta
     ) -> CallBlock | None:
         call = task_blocks.find_call_for_output(event.ts)
         if call is not None:
             call.append_output(event.output)
         return call
 
-    def _finish_reply(self, task_id: str, task_blocks: TaskBlocks, event: ReplyReceived) -> None:
+    def _finish_reply(self, task_id: str, task_blocks: TaskBlocks, event: ev.ReplyReceived) -> None:
         self._mark_changed(task_blocks.end_thinking(event.ts))
         for placed in event.parts:
             match placed.part:
@@ -294,7 +277,9 @@ class Timeline:
         called = {placed.ts for placed in event.parts}
         self._discard_unfinished(task_blocks, except_ts=called)
 
-    def _show_countdown(self, task_id: str, task_blocks: TaskBlocks, event: RetryCountdown) -> None:
+    def _show_countdown(
+        self, task_id: str, task_blocks: TaskBlocks, event: ev.RetryCountdown
+    ) -> None:
         text = (
             f"{describe_retry(event)}: {describe_provider_error(event.message)}"
             if event.seconds

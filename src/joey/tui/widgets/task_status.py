@@ -14,17 +14,7 @@ from rich.text import Text
 from textual.timer import Timer
 from textual.widget import Widget
 
-from joey.core.events import (
-    Event,
-    RequestStarted,
-    RetryCountdown,
-    RowOpened,
-    TaskPaused,
-    TaskStarted,
-    TokenUsage,
-    ToolFinished,
-    ToolStarted,
-)
+from joey.core import events as ev
 from joey.core.task_types import RowKind, Todo
 from joey.presentation.phrases import COMMAND_TOOL_NAME, describe_retry
 from joey.presentation.text import to_one_line
@@ -33,24 +23,24 @@ from joey.tui.app_services import QueuedUserMessage, StatusInfo
 RUNNING_COMMAND_ACTIVITY = "running the command"
 
 
-def describe_activity(event: Event) -> str | None:
+def describe_activity(event: ev.Event) -> str | None:
     """None when the event changes nothing about it."""
     match event:
-        case TaskStarted() | ToolFinished():
+        case ev.TaskStarted() | ev.ToolFinished():
             return "working"
-        case RequestStarted():
+        case ev.RequestStarted():
             return "thinking"
-        case RowOpened(say=RowKind.REASONING):
+        case ev.RowOpened(say=RowKind.REASONING):
             return "thinking"
-        case RowOpened(tool=str(tool)):
+        case ev.RowOpened(tool=str(tool)):
             return f"preparing {to_one_line(tool, 30)}"
-        case RowOpened():
+        case ev.RowOpened():
             return "writing"
-        case ToolStarted(tool=tool):
+        case ev.ToolStarted(tool=tool):
             return RUNNING_COMMAND_ACTIVITY if tool == COMMAND_TOOL_NAME else to_one_line(tool, 30)
-        case RetryCountdown():
+        case ev.RetryCountdown():
             return describe_retry(event)
-        case TaskPaused():
+        case ev.TaskPaused():
             return "waiting for subtasks"
         case _:
             return None
@@ -88,7 +78,7 @@ class StatusLine(Widget):
     def __init__(self) -> None:
         super().__init__()
         self._status_info: StatusInfo | None = None
-        self._usage = TokenUsage()
+        self._usage = ev.TokenUsage()
         self._hint_text = ""
         self._activity = ""
         self._is_activity_timed = True
@@ -98,7 +88,7 @@ class StatusLine(Widget):
     def on_mount(self) -> None:
         self._spinner_timer = self.set_interval(SPINNER_INTERVAL_S, self.refresh, pause=True)
 
-    def set_status(self, status: StatusInfo, usage: TokenUsage) -> None:
+    def set_status(self, status: StatusInfo, usage: ev.TokenUsage) -> None:
         if (status, usage) != (self._status_info, self._usage):
             self._status_info, self._usage = status, usage
             self.refresh()
