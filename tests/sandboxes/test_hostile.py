@@ -45,10 +45,9 @@ async def test_secrets_of_the_home_and_of_joey_cannot_be_read(harness: SandboxHa
         file.write_text(CANARY, encoding="utf-8")
     (harness.outside / "file").write_text(CANARY, encoding="utf-8")
     said = await harness.output(
-        f"cd {harness.home}; cat {' '.join(places)} .roo/profiles.json .git-credentials notes.txt;"
-        f" grep -rs canary . {harness.outside}; cat {harness.outside}/file; ln -s {harness.home}"
-        " ~/workspace/h; sed 's/^/shadow-/' /etc/shadow;"
-        " env; cat /proc/*/environ | tr '\\0' '\\n'"
+        f"cd {harness.home}; cat {' '.join(places)} .roo/profiles.json .git-credentials notes.txt; "
+        f"grep -rs canary . {harness.outside}; cat {harness.outside}/file; ln -s {harness.home} "
+        "~/workspace/h; sed 's/^/shadow-/' /etc/shadow; env; cat /proc/*/environ | tr '\\0' '\\n'"
     )
     assert CANARY not in said
     assert "shadow-root" not in said

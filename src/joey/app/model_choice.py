@@ -142,10 +142,9 @@ def _choose_previous_model(
     if previous.has_own_key:
         raise ConfigError(
             f"The key that was given with this task for {_describe_service(previous)} is not on "
-            "this machine:"
-            " it is kept outside the task folder. Nothing was sent, and no other key was used."
-            " Give address and key again in the task's configuration, or choose another model"
-            " with --profile, --provider or --base-url."
+            "this machine: it is kept outside the task folder. Nothing was sent, and no other key "
+            "was used. Give address and key again in the task's configuration, or choose another "
+            "model with --profile, --provider or --base-url."
         )
     known = profiles.profiles.get(previous.profile)
     if known is not None and previous.provider not in ("", known.provider):

@@ -295,9 +295,8 @@ def check_stored_workspace(directory: Path, home: Path, env: Mapping[str, str]) 
     is_hidden = real.is_relative_to(user_home) and str(real.relative_to(user_home)).startswith(".")
     if (is_wide or is_hidden) and real.exists() and real != Path(os.path.realpath(Path.cwd())):
         raise WorkspaceError(
-            f"This task works in {directory}, as its folder says; keys and start-up files of "
-            "yours may"
-            f" be there. If that is meant, go there, or name it with -w {directory}."
+            f"This task works in {directory}, as its folder says; keys and start-up files of yours "
+            f"may be there. If that is meant, go there, or name it with -w {directory}."
         )
     return directory
 

@@ -84,10 +84,9 @@ async def check_unattended_sandbox(settings: Settings) -> None:
     report = await asyncio.to_thread(detect_sandbox)
     if report.level is SandboxLevel.NONE:
         raise ConfigError(
-            "-y lets the model run every command without asking, and nothing would keep these from"
-            f" your files, keys and network: {explain_no_sandbox(report)} Install bubblewrap, "
-            "or add"
-            " --no-sandbox if this machine may be at the model's disposal."
+            "-y lets the model run every command without asking, and nothing would keep these from "
+            f"your files, keys and network: {explain_no_sandbox(report)} Install bubblewrap, or "
+            "add --no-sandbox if this machine may be at the model's disposal."
         )
 
 

@@ -83,8 +83,7 @@ class McpStartupReporter:
                 why = server.error or "it is still starting"
                 self._print_line(
                     f"the MCP server {to_one_line(server.name)} is not ready; its tools are "
-                    "missing:"
-                    f" {to_one_line(why, 300)}"
+                    f"missing: {to_one_line(why, 300)}"
                 )
 
     def report_waiting(self) -> None:

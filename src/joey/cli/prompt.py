@@ -75,9 +75,8 @@ def _read_piped_text(stdin: TextIO, *, patient: bool) -> str:
         return ""
     if not patient and not wait_for_first_byte(fd):
         print(
-            f"joey: nothing came through standard input for {FIRST_BYTE_TIMEOUT_S:g} seconds, "
-            "so the prompt"
-            " is used alone (to wait for a pipe: joey -p -; to skip it: </dev/null)",
+            f"joey: nothing came through standard input for {FIRST_BYTE_TIMEOUT_S:g} seconds, so "
+            "the prompt is used alone (to wait for a pipe: joey -p -; to skip it: </dev/null)",
             file=sys.stderr,
         )
         return ""
@@ -100,9 +99,8 @@ def _decode(data: bytes) -> str:
 
 def _build_too_long_error() -> UsageError:
     return UsageError(
-        f"the prompt is longer than {MAX_PROMPT_BYTES // 1024 // 1024} MB, which no model can "
-        "take in."
-        " Put the text into a file of the workspace and name the file in the prompt"
+        f"the prompt is longer than {MAX_PROMPT_BYTES // 1024 // 1024} MB, which no model can take "
+        "in. Put the text into a file of the workspace and name the file in the prompt"
     )
 
 

@@ -255,9 +255,8 @@ def filter_usable_modes(
             usable.append(mode)
         else:
             reader.warn(
-                f"{PROJECT_MODES_FILE}: mode '{mode.slug}' is not used: {why}; `joey trust` "
-                "shows and"
-                " asks."
+                f"{PROJECT_MODES_FILE}: mode '{mode.slug}' is not used: {why}; `joey trust` shows "
+                "and asks."
             )
     return tuple(usable)
 

@@ -194,9 +194,8 @@ def _build_rule_file(text: FileText | None, label: str) -> RuleFile | None:
     said = text.text.strip()
     if text.is_truncated:
         said += (
-            f"\n\n[The file goes on: it has {text.size_bytes:,} bytes, and only its beginning "
-            "is shown"
-            " here. Read the rest where you need it.]"
+            f"\n\n[The file goes on: it has {text.size_bytes:,} bytes, and only its beginning is "
+            "shown here. Read the rest where you need it.]"
         )
     return RuleFile(escape_control_chars(label), said)
 

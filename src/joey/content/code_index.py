@@ -336,10 +336,8 @@ def _format_not_ready(state: CodeIndexState) -> str:
 
 def _format_stale_note(state: CodeIndexState) -> str:
     return (
-        f"The index is taking in changes ({state.indexed_file_count} of "
-        f"{state.total_file_count} files): "
-        "the latest may be"
-        " missing."
+        f"The index is taking in changes ({state.indexed_file_count} of {state.total_file_count} "
+        "files): the latest may be missing."
     )
 
 

@@ -262,10 +262,9 @@ class CodeIndexStore:
     def list_passages_without_vectors(self, after: int, limit: int) -> list[tuple[int, str, str]]:
         """(place, path, text) of passages that have none yet, in the order of their places."""
         sql = (
-            "SELECT places.id, files.path, text FROM places JOIN files ON files.id = file"
-            " JOIN passages ON passages.rowid = places.id"
-            " WHERE places.id > ? AND places.id NOT IN (SELECT place FROM vectors)"
-            " ORDER BY places.id LIMIT ?"
+            "SELECT places.id, files.path, text FROM places JOIN files ON files.id = file JOIN "
+            "passages ON passages.rowid = places.id WHERE places.id > ? AND places.id NOT IN "
+            "(SELECT place FROM vectors) ORDER BY places.id LIMIT ?"
         )
         with _translate_damage():
             return self._connection.execute(sql, (after, limit)).fetchall()

@@ -50,9 +50,8 @@ class OoxmlPackage:
                     self._remaining_bytes -= len(chunk)
                     if self._remaining_bytes < 0:
                         raise ToolError(
-                            f"it unpacks to more than {MAX_UNPACKED_BYTES // 2**20} MB, so it "
-                            "was not"
-                            " read."
+                            f"it unpacks to more than {MAX_UNPACKED_BYTES // 2**20} MB, so it was "
+                            "not read."
                         )
                     yield chunk
         except (BadZipFile, zlib.error, EOFError) as error:

@@ -43,8 +43,7 @@ class ResultValidator:
             raise RunStopped(
                 FailureCode.INVALID_RESULT,
                 f"The model's result did not fit the JSON schema in {MAX_RESULT_ATTEMPTS} "
-                "attempts. The"
-                f" last one: {problems[0]}",
+                f"attempts. The last one: {problems[0]}",
             )
         raise ToolError(messages_to_model.render_invalid_result(problems))
 

@@ -202,10 +202,8 @@ def _format_untrusted_warning(count: int) -> str:
     """What they import may be what is not trusted, so that they are judged together."""
     tools = "The tool" if count == 1 else f"The {count} tools"
     return (
-        f"{tools} of {PROJECT_TOOLS_DIRECTORY} {'is' if count == 1 else 'are'} not used, "
-        "because the "
-        "files there"
-        " are not those that you have trusted (`joey trust` shows and asks)"
+        f"{tools} of {PROJECT_TOOLS_DIRECTORY} {'is' if count == 1 else 'are'} not used, because "
+        "the files there are not those that you have trusted (`joey trust` shows and asks)"
     )
 
 

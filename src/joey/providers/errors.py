@@ -160,8 +160,7 @@ def build_stream_error(service: ServiceInfo, error: Any) -> ProviderError:
 def build_malformed_response_error(service: ServiceInfo, description: str) -> ProviderError:
     return ProviderError(
         f"{service.provider_name} ({service.address}) sent {service.redact(description)}. Try "
-        "again; if"
-        " it happens every time, check the base URL and the provider.",
+        "again; if it happens every time, check the base URL and the provider.",
         failure=ProviderFailureKind.MALFORMED_STREAM,
     )
 
@@ -169,8 +168,7 @@ def build_malformed_response_error(service: ServiceInfo, description: str) -> Pr
 def build_truncated_stream_error(service: ServiceInfo) -> ProviderError:
     return ProviderError(
         f"{service.provider_name} ({service.address}) ended the stream before the answer was "
-        "complete."
-        " Try again.",
+        "complete. Try again.",
         failure=ProviderFailureKind.NETWORK,
     )
 

@@ -339,9 +339,8 @@ def parse_url(url: str, setting_name: str = "base URL") -> HttpAddress:
     if match is None or not url.isascii() or (port is not None and not 0 < port < 65536):
         if "@" in url:  # what stands before it is a login, be it ever so badly written
             raise ConfigError(
-                f"The {setting_name} is not an http:// or https:// address; in its password, "
-                "write / as %2F"
-                " and @ as %40."
+                f"The {setting_name} is not an http:// or https:// address; in its password, write "
+                "/ as %2F and @ as %40."
             )
         raise ConfigError(f"The {setting_name} {url!r} is not an http:// or https:// address.")
     secure = match["scheme"].lower() == "https"

@@ -165,9 +165,8 @@ def read_histories(directory: Path, task_id: str) -> RooHistories:
         rows = build_rows_from_messages(messages)
     if not rows or not messages:
         raise StoreError(
-            f"task {task_id} cannot be opened: neither {UI_HISTORY_FILE} nor {API_HISTORY_FILE} "
-            f"in {directory} can be used."
-            " Put back a copy of one of them; nothing was changed."
+            f"task {task_id} cannot be opened: neither {UI_HISTORY_FILE} nor {API_HISTORY_FILE} in "
+            f"{directory} can be used. Put back a copy of one of them; nothing was changed."
         )
     if lost is not None:
         other = UI_HISTORY_FILE if lost == API_HISTORY_FILE else API_HISTORY_FILE

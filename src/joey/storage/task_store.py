@@ -277,8 +277,7 @@ def _open_journal(directory: Path, task_id: str) -> tuple[Journal | Record, list
         if not has_history_snapshots(directory):
             raise TaskNotFoundError(
                 f"task {task_id} has nothing to resume: no record in {directory / JOURNAL_FILE} "
-                "can be"
-                " read. Whatever was in it is kept beside it."
+                "can be read. Whatever was in it is kept beside it."
             )
     record = _read_adoption_record(directory, task_id)
     return record, [record]

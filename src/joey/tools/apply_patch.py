@@ -350,8 +350,7 @@ class _PatchPlanner:
         if goal.new_bytes is not None:
             raise ToolError(
                 f"{draft.resolved_path.path_as_given}: it cannot be moved to {target}, where there "
-                "is a file"
-                " already."
+                "is a file already."
             )
         goal.new_bytes, draft.new_bytes = draft.new_bytes, None
         goal.moved_from, draft.moved_from = draft.moved_from or draft.original, None

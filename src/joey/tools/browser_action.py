@@ -184,10 +184,9 @@ def _prepare_screenshot(path: str, ctx: ToolContext) -> PreparedBrowserStep:
     grant = ctx.mode.find_grant(ToolGroup.EDIT)
     if grant is None or not grant.covers(resolved_path.display_path):
         raise ToolError(
-            f"{ctx.mode.name} mode may not change {resolved_path.display_path}, so no "
-            "screenshot is "
-            "saved there."
-            " The picture that comes with every step can be looked at without a file."
+            f"{ctx.mode.name} mode may not change {resolved_path.display_path}, so no screenshot "
+            "is saved there. The picture that comes with every step can be looked at without a "
+            "file."
         )
     return PreparedBrowserStep(
         claims=(Claim(Access.WRITE, path=resolved_path),),

@@ -81,9 +81,8 @@ class OriginalFile(Struct, frozen=True):
             return encoding.encode(text)
         except UnicodeEncodeError as error:
             raise ToolError(
-                f"The new content of {self.resolved_path.display_path} has half a surrogate "
-                "pair at character"
-                f" {error.start}, which cannot be written as {encoding.name.upper()}."
+                f"The new content of {self.resolved_path.display_path} has half a surrogate pair "
+                f"at character {error.start}, which cannot be written as {encoding.name.upper()}."
             ) from error
 
 
@@ -127,9 +126,8 @@ async def check_unchanged(ctx: ToolContext, original: OriginalFile) -> None:
     """Raises ToolError: the file is no longer the one that the edit was made from."""
     if (await _read_with_stamp(ctx, original.resolved_path))[0] != original.data:
         raise ToolError(
-            f"{original.resolved_path.display_path} was changed by somebody else after this "
-            "edit was prepared, so"
-            " nothing was written. Read the file again and make the edit anew."
+            f"{original.resolved_path.display_path} was changed by somebody else after this edit "
+            "was prepared, so nothing was written. Read the file again and make the edit anew."
         )
 
 

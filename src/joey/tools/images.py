@@ -34,9 +34,8 @@ class ImageBudget:
             )
         if self._used_bytes + size > self._max_total_bytes:
             return (
-                f"Image skipped: with its {_format_megabytes(size)}, the images of this call "
-                "would be"
-                f" more than {_format_megabytes(self._max_total_bytes)}. Read it in a call of "
+                f"Image skipped: with its {_format_megabytes(size)}, the images of this call would "
+                f"be more than {_format_megabytes(self._max_total_bytes)}. Read it in a call of "
                 "its own."
             )
         return None

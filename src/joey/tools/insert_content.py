@@ -120,15 +120,13 @@ async def _plan_insertion(
     original = await load_original(ctx, path)
     if not original.exists and params.line > 1:
         raise ToolError(
-            f"{path.display_path} does not exist, so there is no line {params.line} in it. A "
-            "new file"
-            " begins at line 0 or 1."
+            f"{path.display_path} does not exist, so there is no line {params.line} in it. A new "
+            "file begins at line 0 or 1."
         )
     if original.is_stale:
         raise ToolError(
-            f"{path.display_path} was changed by somebody else since you last saw it, so the "
-            "line may be"
-            " another one by now and nothing was inserted. Read the file again."
+            f"{path.display_path} was changed by somebody else since you last saw it, so the line "
+            "may be another one by now and nothing was inserted. Read the file again."
         )
     if original.is_binary:
         raise ToolError(f"{path.display_path} is a binary file: insert_content changes text only.")

@@ -91,8 +91,7 @@ class LineReader:
             if self._offset >= MAX_SKIP_BYTES:
                 raise ToolError(
                     f"Line {line} is not within the first {MAX_SKIP_BYTES / 2**30:g} GB of the "
-                    "file,"
-                    f" and no more is read. A command such as `sed -n {line}p` can show it."
+                    f"file, and no more is read. A command such as `sed -n {line}p` can show it."
                 )
             self.next_line += ends
             self._buffer = self._buffer[-1:].replace(b"\n", b"")

@@ -227,14 +227,12 @@ def format_replace_failure(
     """Why a text was not replaced that must be there once; `advice` is for one that is often."""
     if missed.match_count == 0:
         return (
-            f"No match found for {name} in {path.display_path}. Copy the text exactly as it is "
-            "in the"
-            f" file now. {format_edit_failure(missed.explanation, path)}"
+            f"No match found for {name} in {path.display_path}. Copy the text exactly as it is in "
+            f"the file now. {format_edit_failure(missed.explanation, path)}"
         ).rstrip()
     return (
         f"Found {missed.match_count} matches for {name} in {path.display_path}, but it must be "
-        "there just once."
-        f" {advice} {format_edit_failure(missed.explanation, path)}"
+        f"there just once. {advice} {format_edit_failure(missed.explanation, path)}"
     )
 
 

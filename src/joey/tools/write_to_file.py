@@ -114,9 +114,8 @@ def _refuse_if_stale(original: OriginalFile) -> None:
     if original.is_stale:
         raise ToolError(
             f"{original.resolved_path.display_path} was changed by somebody else since you last "
-            "saw it, so nothing"
-            " was written: their changes would have been lost. Read the file again, then write it"
-            " with what is new in it."
+            "saw it, so nothing was written: their changes would have been lost. Read the file "
+            "again, then write it with what is new in it."
         )
 
 

@@ -98,9 +98,8 @@ def describe_exit_code(code: int) -> str:
     """What the code of a process that did not end by itself means."""
     if code in _ABORTED_EXIT_CODES:
         return (
-            f"it needs more than {MAX_MEMORY_BYTES // 2**20} MB of memory: a line without end "
-            "is in a file,"
-            " or in one that says what is ignored (such as .gitignore)."
+            f"it needs more than {MAX_MEMORY_BYTES // 2**20} MB of memory: a line without end is "
+            "in a file, or in one that says what is ignored (such as .gitignore)."
         )
     return f"it was ended by {signal.Signals(-code).name}."
 

@@ -126,8 +126,7 @@ class LocalSearch:
         if question.is_target_file and not found and await self._is_binary(question.target):
             raise ToolError(
                 f"{question.target.display_path} is a binary file, which is not searched. A "
-                "command such as"
-                " `grep -a` can look into it."
+                "command such as `grep -a` can look into it."
             )
         more = len(found) > limit or sum(len(each.lines) for each in found) > question.max_lines
         hits = await asyncio.to_thread(_confirm_hits, found[:limit])
@@ -141,9 +140,8 @@ class LocalSearch:
         """ripgrep holds a line as a whole; one without end must not spoil the other files."""
         if question.is_target_file:
             raise ToolError(
-                f"Cannot search {question.target.display_path}: it has a line that is too long. "
-                "A command"
-                " such as `grep -o` can look for a part of it."
+                f"Cannot search {question.target.display_path}: it has a line that is too long. A "
+                "command such as `grep -o` can look for a part of it."
             ) from error
         arguments = (*question.ripgrep_arguments, f"--max-filesize={_FALLBACK_MAX_FILE_SIZE}")
         result = await self._search(
@@ -153,9 +151,8 @@ class LocalSearch:
             limit,
         )
         note = (
-            f"Files of more than {_FALLBACK_MAX_FILE_SIZE}B were not searched: one of them has "
-            "a line"
-            " that is too long."
+            f"Files of more than {_FALLBACK_MAX_FILE_SIZE}B were not searched: one of them has a "
+            "line that is too long."
         )
         return SearchResult(result.hits, result.truncated, note)
 

@@ -346,9 +346,8 @@ class MismatchExplainer:
         behind = f" behind line {start}" if start else ""
         summary = (
             f"Chunk at line {chunk.patch_line_number} of the patch: there is no line "
-            f"`{_truncate_line(context)}`"
-            f"{behind}, which its `@@` names. `@@` takes a whole line of the file; leave it out if"
-            " the lines of the chunk are clear by themselves."
+            f"`{_truncate_line(context)}`{behind}, which its `@@` names. `@@` takes a whole line "
+            "of the file; leave it out if the lines of the chunk are clear by themselves."
         )
         return EditFailure(
             summary, self._render_evidence([context], self._find_nearest([context], start))
@@ -363,8 +362,7 @@ class MismatchExplainer:
         """
         head = (
             f"Chunk at line {chunk.patch_line_number} of the patch: its kept and removed lines are "
-            "not in the"
-            " file as they are written."
+            "not in the file as they are written."
         )
         if elsewhere is not None:
             return EditFailure(f"{head} {_describe_wrong_position(chunk, start, elsewhere)}")

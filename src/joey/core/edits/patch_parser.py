@@ -246,9 +246,8 @@ class _PatchParser:
         if self._position >= self._stop:
             return self._build_syntax_error("the patch ends where a chunk should have lines.")
         return self._build_syntax_error(
-            f"`{_truncate(self._lines[self._position])}` is no line of a chunk: each begins "
-            "with a space"
-            " (kept), `-` (removed) or `+` (added)."
+            f"`{_truncate(self._lines[self._position])}` is no line of a chunk: each begins with a "
+            "space (kept), `-` (removed) or `+` (added)."
         )
 
     def _build_syntax_error(self, message: str) -> _PatchSyntaxError:

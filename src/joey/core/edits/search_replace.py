@@ -212,11 +212,10 @@ class _BlockEditor:
             position = f" at line {block.start_line}"
             where = f"lines {within.start + 1}-{within.stop}"
         summary = (
-            f"No sufficiently similar match found{position}: the best is "
-            f"{format_percent(score)} similar,"
-            f" {format_percent(self._threshold)} is needed."
-            f" Searched: {where} of {len(self.document.lines)} lines."
-            " Read the file again and copy the lines exactly as they are now."
+            f"No sufficiently similar match found{position}: the best is {format_percent(score)} "
+            f"similar, {format_percent(self._threshold)} is needed. Searched: {where} of "
+            f"{len(self.document.lines)} lines. Read the file again and copy the lines exactly as "
+            "they are now."
         )
         return EditFailure(summary, self._render_evidence(search, hint, likeness))
 

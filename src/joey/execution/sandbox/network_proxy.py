@@ -141,9 +141,8 @@ class HostProxy:
         fine = [each for each in addresses if self._is_address_allowed(each, request.port)]
         if addresses and not fine:
             raise HostRefusedError(
-                f"it leads to {addresses[0]}, which is not a public address"
-                f" (list {format_host_port(addresses[0], request.port)} in sandboxNetwork to "
-                "allow it)"
+                f"it leads to {addresses[0]}, which is not a public address (list "
+                f"{format_host_port(addresses[0], request.port)} in sandboxNetwork to allow it)"
             )
         return fine
 

@@ -91,9 +91,8 @@ def parse_failure_reason(answer: bytes) -> str:
 
 def build_setup_error(reason: str) -> ToolError:
     return ToolError(
-        f"The sandbox could not be set up, and the command was not run: {reason}."
-        " This is not a failure of the command. Tell the user; `joey doctor` says what"
-        " works on this machine."
+        f"The sandbox could not be set up, and the command was not run: {reason}. This is not a "
+        "failure of the command. Tell the user; `joey doctor` says what works on this machine."
     )
 
 

@@ -140,11 +140,9 @@ class WorkspaceScanner:
         plan = await asyncio.to_thread(plan_index_update, self._workspace, changed, others)
         if plan.added_bytes > self._max_added_bytes:
             raise CheckpointError(
-                f"{plan.added_bytes // _BYTES_PER_MB:,} MB of files in {self._workspace} are "
-                "new, and checkpoints"
-                f" may take {self._max_added_bytes // _BYTES_PER_MB:,} MB. Name what need not "
-                "be kept in"
-                " .gitignore, or set checkpointMaxMegabytes to more."
+                f"{plan.added_bytes // _BYTES_PER_MB:,} MB of files in {self._workspace} are new, "
+                f"and checkpoints may take {self._max_added_bytes // _BYTES_PER_MB:,} MB. Name "
+                "what need not be kept in .gitignore, or set checkpointMaxMegabytes to more."
             )
         if plan.paths_to_remove:
             await git.run_git(

@@ -337,8 +337,7 @@ def _check_unchanged(found: Sequence[TreeDiffEntry], changed: set[bytes]) -> Non
 def _format_partial_failure(count: int, failed: Sequence[str]) -> str:
     return (
         f"{count} files were restored, but not {_format_names(failed)}. Move what is in the way "
-        "and try"
-        " again."
+        "and try again."
     )
 
 
