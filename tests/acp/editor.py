@@ -191,6 +191,7 @@ async def connected(
         can = ClientCapabilities(
             fs=FileSystemCapabilities(read_text_file=files, write_text_file=files),
             terminal=terminals,
+            field_meta={"terminal_output": True} if terminals else None,
         )
         async with asyncio.timeout(LIMIT):
             await agent.initialize(protocol_version=1, client_capabilities=can)

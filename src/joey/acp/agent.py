@@ -63,7 +63,6 @@ from joey import __version__
 from joey.acp.editor import Editor, to_json_dict
 from joey.acp.errors import AUTH_REQUIRED, to_request_error
 from joey.acp.jsonrpc_transport import JsonRpcTransport
-from joey.acp.output_terminals import EditorTerminalViews
 from joey.acp.session import (
     INVALID_PARAMS,
     AcpServices,
@@ -96,7 +95,6 @@ class Agent:
         self._services = services
         self._get_now_ms = get_now_ms
         self._editor: Editor | None = None
-        self._terminals: EditorTerminalViews | None = None
         self._is_initialized = False
         self._sessions: dict[str, AcpSession] = {}
         self._session_open_locks: dict[str, asyncio.Lock] = {}
@@ -121,7 +119,6 @@ class Agent:
 
     def connect(self, connection: Connection) -> None:
         self._editor = Editor(connection)
-        self._terminals = EditorTerminalViews(self._editor)
 
     async def handle(self, name: str, params: Any, is_notification: bool) -> Any:
         """What the library calls for each message.
@@ -154,8 +151,6 @@ class Agent:
         sessions = list(self._sessions.values())
         self._sessions.clear()
         await asyncio.gather(*(session.close() for session in sessions))
-        if self._terminals is not None:
-            await self._terminals.close()
         if self._running_requests:
             await asyncio.wait(self._running_requests, timeout=DRAIN_TIMEOUT_S)
         for job in list(self._background_jobs):
@@ -249,12 +244,10 @@ class Agent:
     async def _build_session(
         self, id: str, cwd: str, servers: list[EditorMcpServer] | None
     ) -> AcpSession:
-        assert self._editor and self._terminals
+        assert self._editor is not None
         directory = await asyncio.to_thread(self._services.resolve_workspace, Path(_check_cwd(cwd)))
         entries = to_mcp_config_entries(servers)
-        return AcpSession(
-            id, directory, entries, self._engine, self._services, self._editor, self._terminals
-        )
+        return AcpSession(id, directory, entries, self._engine, self._services, self._editor)
 
     def _register_session(self, session: AcpSession) -> None:
         self._sessions[session.id] = session

@@ -24,7 +24,6 @@ from acp.schema import (
 
 from joey.acp.editor import Editor, SessionUpdate
 from joey.acp.errors import resolve_stop_reason
-from joey.acp.output_terminals import CommandTerminals, EditorTerminalViews
 from joey.acp.permissions import (
     TURN_ENDING_ASKS,
     build_permission_options,
@@ -87,7 +86,6 @@ class Conversation:
         id: str,
         engine: Engine,
         editor: Editor,
-        terminals: EditorTerminalViews,
         on_mode_switched: Callable[[str], Awaitable[None]],
     ) -> None:
         """`on_mode_switched` is told of every mode that the task switches to."""
@@ -102,7 +100,6 @@ class Conversation:
         """Questions that the editor has been asked, by task and `ts`."""
         self._turn_ending_ask: tuple[Session, AskOpened] | None = None
         """The question that the latest turn has ended with."""
-        self._command_terminals = CommandTerminals(terminals, lambda: self.id)
         self._on_mode_switched = on_mode_switched
         self._send_lock = asyncio.Lock()
         """A task is started once, and not let go of while it is."""
@@ -180,7 +177,7 @@ class Conversation:
     async def replay_history(self) -> None:
         """Tell the whole history."""
         assert self.task is not None
-        encoder = UpdateEncoder(self.task.runtime.workspace)
+        encoder = self._build_encoder(self.task)
         for record in list(find_live_branch(self.task.bus.list_records_after(0))):
             await self._send_updates(encoder.encode(record.event, live=False))
         if not self.is_busy:
@@ -196,7 +193,6 @@ class Conversation:
             await self._engine.release(task)
         if self._event_forwarding_job is not None:
             await asyncio.wait([self._event_forwarding_job])
-        await self._command_terminals.close()
         self._end_turn("cancelled")
 
     async def send_session_info(self) -> None:
@@ -240,7 +236,7 @@ class Conversation:
     # What the task says -----------------------------------------------------------------------
 
     def _start_event_forwarding_job(self, task: Task, since: int) -> None:
-        self._encoders_by_task = {task.id: UpdateEncoder(task.runtime.workspace)}
+        self._encoders_by_task = {task.id: self._build_encoder(task)}
         self._event_forwarding_job = asyncio.create_task(
             self._forward_events(task, since), name=f"acp-{self.id}"
         )
@@ -265,10 +261,8 @@ class Conversation:
     async def _forward_event(self, task: Task, session: Session, event: Event) -> None:
         encoder = self._encoders_by_task.get(session.id)
         if encoder is None:
-            encoder = UpdateEncoder(task.runtime.workspace, subtask_id=session.id)
+            encoder = self._build_encoder(task, session.id)
             self._encoders_by_task[session.id] = encoder
-        stopped = asyncio.Event() if self._turn is None else self._turn.cancel_event
-        await self._command_terminals.handle(session, encoder, event, stopped)
         await self._send_updates(encoder.encode(event))
         match event:
             case AskOpened():
@@ -285,6 +279,13 @@ class Conversation:
                 self._handle_refusal(task)
         if session is task and isinstance(event, TaskFinished | TaskAborted | TaskFailed):
             await self._handle_task_end(task, event)
+
+    def _build_encoder(self, task: Task, subtask_id: str = "") -> UpdateEncoder:
+        return UpdateEncoder(
+            task.runtime.workspace,
+            subtask_id=subtask_id,
+            uses_terminals=self._editor.has_display_terminals,
+        )
 
     async def _handle_task_end(
         self, task: Task, event: TaskFinished | TaskAborted | TaskFailed

@@ -24,13 +24,10 @@ from acp.schema import (
     AvailableCommandsUpdate,
     ClientCapabilities,
     ConfigOptionUpdate,
-    CreateTerminalRequest,
-    CreateTerminalResponse,
     CurrentModeUpdate,
     PermissionOption,
     ReadTextFileRequest,
     ReadTextFileResponse,
-    ReleaseTerminalRequest,
     RequestPermissionRequest,
     RequestPermissionResponse,
     SessionInfoUpdate,
@@ -64,7 +61,7 @@ SessionUpdate = (
 
 
 REQUEST_TIMEOUT_S = 10.0
-"""To read or write a file, or to open a terminal."""
+"""For reading or writing a file."""
 
 ResponseT = TypeVar("ResponseT", bound=BaseModel)
 
@@ -81,6 +78,11 @@ class Editor:
     @property
     def can_write_files(self) -> bool:
         return bool(self.capabilities.fs and self.capabilities.fs.write_text_file)
+
+    @property
+    def has_display_terminals(self) -> bool:
+        """Whether it makes terminals from the `_meta` of tool calls, as Zed does."""
+        return (self.capabilities.field_meta or {}).get("terminal_output") is True
 
     async def send_update(self, session_id: str, update: SessionUpdate) -> None:
         """Raises ConnectionError."""
@@ -121,28 +123,6 @@ class Editor:
         async with asyncio.timeout(REQUEST_TIMEOUT_S):
             request = WriteTextFileRequest(session_id=session_id, path=path, content=text)
             method = CLIENT_METHODS["fs_write_text_file"]
-            await self._connection.send_request(method, to_json_dict(request))
-
-    async def open_terminal(
-        self, session_id: str, command: str, arguments: list[str], cwd: str
-    ) -> str:
-        """Start a program where the user sees it; the name of its terminal.
-
-        Raises:
-            RequestError, ConnectionError, TimeoutError
-        """
-        async with asyncio.timeout(REQUEST_TIMEOUT_S):
-            request = CreateTerminalRequest(
-                session_id=session_id, command=command, args=arguments, cwd=cwd
-            )
-            opened = await self._send_request("terminal_create", request, CreateTerminalResponse)
-            return opened.terminal_id
-
-    async def release_terminal(self, session_id: str, terminal_id: str) -> None:
-        """Raises RequestError, ConnectionError, TimeoutError."""
-        async with asyncio.timeout(REQUEST_TIMEOUT_S):
-            request = ReleaseTerminalRequest(session_id=session_id, terminal_id=terminal_id)
-            method = CLIENT_METHODS["terminal_release"]
             await self._connection.send_request(method, to_json_dict(request))
 
     async def _send_request(

@@ -36,7 +36,6 @@ from msgspec import Struct, structs
 
 from joey.acp.conversation import Conversation
 from joey.acp.editor import Editor, EditorFiles
-from joey.acp.output_terminals import EditorTerminalViews
 from joey.acp.permissions import AutoAnswerPolicy
 from joey.acp.prompts import PromptBlock, parse_prompt
 from joey.client.engine_reexports import Engine, ResolvedTaskOptions, Task, TaskOptions
@@ -115,7 +114,6 @@ class AcpSession:
         engine: Engine,
         services: AcpServices,
         editor: Editor,
-        terminals: EditorTerminalViews,
     ) -> None:
         self.id = id
         self.directory = directory
@@ -124,7 +122,7 @@ class AcpSession:
         self._services = services
         self._editor = editor
         self._conversation = Conversation(
-            id, engine, editor, terminals, self._set_mode_and_send_config_options
+            id, engine, editor, self._set_mode_and_send_config_options
         )
         self._modes: Sequence[Mode] = ()
         self._models: Sequence[str] = ()

@@ -7,8 +7,9 @@ only bring them earlier. A call is announced as soon as the model begins to writ
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from acp.schema import (
@@ -36,7 +37,6 @@ from joey.acp.tool_calls import (
     build_text_content,
     decode_row_json,
     format_code_block,
-    get_tool_kind,
 )
 from joey.core.events import (
     AskAnswered,
@@ -88,18 +88,25 @@ class _OpenCall:
         self.id = id
         self.tool = tool
         self.view: ToolCallView = build_initial_view(tool)
-        self.command = ""
         self.is_rejected = False
         self.output = ""
-        self.terminal_id: str | None = None
-        """The editor's, in which the output is shown."""
+        self.has_terminal = False
+        """The output is shown in a display-only terminal, whose id is that of the call."""
 
 
 class UpdateEncoder:
-    """Tells one task; `subtask_id` when it works for another one of the session."""
+    """Encodes one task; `subtask_id` if it is a subtask of the session's task.
 
-    def __init__(self, workspace: Path, *, subtask_id: str = "") -> None:
+    With `uses_terminals`, command output goes to display-only terminals: the `_meta` of a call
+    announces its terminal (`terminal_info`) and carries output (`terminal_output`) and exit status
+    (`terminal_exit`), as Zed's client reads them.
+    """
+
+    def __init__(
+        self, workspace: Path, *, subtask_id: str = "", uses_terminals: bool = False
+    ) -> None:
         self._workspace = workspace
+        self._uses_terminals = uses_terminals
         self._id_prefix = f"{subtask_id}:" if subtask_id else ""
         self._is_subtask = bool(subtask_id)
         self._streaming_row_kinds: dict[int, str] = {}
@@ -150,23 +157,13 @@ class UpdateEncoder:
     def fail_open_calls(self) -> Iterator[SessionUpdate]:
         """Nothing more will come of what has no outcome."""
         for call in list(self._open_calls.values()):
-            yield self._build_progress(call, status="failed")
+            yield self._build_final(call, "failed")
         self._open_calls.clear()
 
     def build_ask_view(self, ask: AskOpened) -> tuple[str, ToolCallView]:
         """The call that a question is about: its name in the session, and how it looks."""
         call_id = ask.call_id or f"ask_{ask.ts}"
         return self._to_session_call_id(call_id), self._build_view(ask, call_id)
-
-    @property
-    def running_command(self) -> str | None:
-        """What the command is that is at work."""
-        return next((call.command for call in self._get_running_command_calls()), None)
-
-    def set_running_terminal(self, terminal_id: str | None) -> None:
-        """Where the output of the command at work is to be seen: here, without a terminal."""
-        for call in self._get_running_command_calls():
-            call.terminal_id = terminal_id
 
     # The task --------------------------------------------------------------------------------
 
@@ -222,7 +219,7 @@ class UpdateEncoder:
                     yield from self._start_call(call.id, call.name)
         # What was cut off while it streamed is no part of the reply.
         for call_id in [each for each in self._open_calls if each not in reply_call_ids]:
-            yield self._build_progress(self._open_calls.pop(call_id), status="failed")
+            yield self._build_final(self._open_calls.pop(call_id), "failed")
 
     def _encode_unsent_text(self, ts: int, say: str, text: str) -> Iterator[SessionUpdate]:
         """What of a row has not been told yet."""
@@ -282,15 +279,22 @@ class UpdateEncoder:
     def _start_call(self, call_id: str, tool: str) -> Iterator[SessionUpdate]:
         if call_id in self._open_calls or tool in HIDDEN_TOOLS:
             return
-        call = self._open_calls[call_id] = _OpenCall(self._to_session_call_id(call_id), tool)
         self._last_message_ts = 0
-        yield ToolCallStart(
+        yield self._announce_call(call_id, tool)
+
+    def _announce_call(self, call_id: str, tool: str) -> SessionUpdate:
+        call = self._open_calls[call_id] = _OpenCall(self._to_session_call_id(call_id), tool)
+        start = ToolCallStart(
             session_update="tool_call",
             tool_call_id=call.id,
             title=call.view.title,
             kind=call.view.kind,
             status="pending",
         )
+        if self._uses_terminals and tool == COMMAND_TOOL:
+            info = {"terminal_id": call.id, "cwd": str(self._workspace)}
+            start.field_meta = {"terminal_info": info}
+        return start
 
     def _encode_call_event(
         self, event: ToolStarted | AskOpened | AskAnswered | ToolFinished
@@ -332,17 +336,9 @@ class UpdateEncoder:
         if isinstance(event, ToolStarted) and tool in HIDDEN_TOOLS:
             return
         if call_id not in self._open_calls:
-            self._open_calls[call_id] = _OpenCall(self._to_session_call_id(call_id), tool)
-            yield ToolCallStart(
-                session_update="tool_call",
-                tool_call_id=self._to_session_call_id(call_id),
-                title=build_initial_view(tool).title,
-                kind=get_tool_kind(tool),
-                status="pending",
-            )
+            yield self._announce_call(call_id, tool)
         call = self._open_calls[call_id]
         call.tool, call.view = tool, self._build_view(event, call_id)
-        call.command = event.text if tool == COMMAND_TOOL else ""
         yield self._build_progress(
             call,
             status=status,
@@ -358,15 +354,22 @@ class UpdateEncoder:
 
     def _encode_output(self, output: str) -> Iterator[SessionUpdate]:
         for call in self._get_running_command_calls():
-            is_new = not call.output
             call.output = (call.output + output)[-MAX_RUNNING_OUTPUT_CHARS:]
-            if call.terminal_id is not None:
-                if is_new:
-                    terminal = build_terminal_content(call.terminal_id)
-                    yield self._build_progress(call, content=[*call.view.content, terminal])
+            if self._uses_terminals:
+                yield self._build_terminal_output(call, output)
                 continue
             shown = build_text_content(format_code_block(call.output))
             yield self._build_progress(call, content=[*call.view.content, shown])
+
+    def _build_terminal_output(self, call: _OpenCall, output: str) -> SessionUpdate:
+        # A bare carriage return redraws a progress bar, which a terminal can show.
+        data = "\r".join(map(sanitize, output.split("\r")))
+        content = None
+        if not call.has_terminal:
+            content = [*call.view.content, build_terminal_content(call.id)]
+        call.has_terminal = True
+        meta = {"terminal_output": {"terminal_id": call.id, "data": data}}
+        return self._build_progress(call, content=content, field_meta=meta)
 
     def _get_running_command_calls(self) -> list[_OpenCall]:
         """Commands run one after the other, so that the first is the one that is at work."""
@@ -378,17 +381,31 @@ class UpdateEncoder:
         if call is None:
             return
         if call.is_rejected:
-            yield self._build_progress(call, status="failed")
+            yield self._build_final(call, "failed")
             return
-        failed = event.is_error or bool(event.exit_code or find_terminating_signal(event))
-        status = "failed" if failed else "completed"
+        signal = find_terminating_signal(event)
+        status = "failed" if event.is_error or event.exit_code or signal else "completed"
         if call.view.kind == "edit" and not event.is_error:
-            yield self._build_progress(call, status=status)
+            yield self._build_final(call, status)
             return
+        if self._uses_terminals and call.output.strip() and not call.has_terminal:
+            yield self._build_terminal_output(call, call.output)
         raw = None if event.exit_code is None else {"exitCode": event.exit_code}
-        shown = build_outcome_contents(event, call.output, call.terminal_id)
+        shown = build_outcome_contents(event, call.output, call.id if call.has_terminal else None)
         content = [*call.view.content, *shown, *build_image_contents(event.images)]
-        yield self._build_progress(call, status=status, content=content, raw_output=raw)
+        exit_status = {"exit_code": event.exit_code, "signal": signal or None}
+        yield self._build_final(call, status, exit_status, content=content, raw_output=raw)
+
+    def _build_final(
+        self,
+        call: _OpenCall,
+        status: str,
+        exit_status: Mapping[str, object] = MappingProxyType({}),
+        **fields: Any,
+    ) -> SessionUpdate:
+        if call.has_terminal:
+            fields["field_meta"] = {"terminal_exit": {"terminal_id": call.id, **exit_status}}
+        return self._build_progress(call, status=status, **fields)
 
     def _build_progress(self, call: _OpenCall, **fields: Any) -> SessionUpdate:
         known = {name: value for name, value in fields.items() if value is not None}

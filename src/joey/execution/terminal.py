@@ -59,10 +59,6 @@ class LocalTerminal:
         left = [command for command in self._commands if command.detach()]
         return bool(left)
 
-    async def kill_foreground(self) -> None:
-        awaited = [command for command in self._commands if command.has_waiters]
-        await asyncio.gather(*(command.kill() for command in awaited))
-
     def prewarm(self) -> None:
         if self._sandbox is not None:
             self._sandbox.prewarm()

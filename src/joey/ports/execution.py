@@ -85,10 +85,6 @@ class Terminal(Protocol):
         """Leave the commands that are waited for in the background; False when there are none."""
         ...
 
-    async def kill_foreground(self) -> None:
-        """Kill the commands that are waited for: whoever waits hears how they have ended."""
-        ...
-
     async def get_sandbox_report(self) -> SandboxReport | None:
         """How far commands are confined here; None when the user has switched that off."""
         ...
