@@ -35,48 +35,33 @@ from joey.core.messages import (
 )
 from joey.core.models import ModelInfo, ModelRequest, ToolSpec
 from joey.core.settings import ModelRoute, Profile
-from joey.ports import Provider
 from joey.providers import errors
-from joey.providers.catalog import build_endpoint_url, find_provider_spec
-from joey.providers.conversation_encoder import IncrementalConversationEncoder
-from joey.providers.errors import ServiceInfo, build_service_info
+from joey.providers.conversation_encoder import RequestBuilder
+from joey.providers.conversation_encoder import encode_json as _encode_json
+from joey.providers.errors import ServiceInfo
 from joey.providers.http_client import HttpClient
 from joey.providers.sse import ServerSentEvent
-from joey.providers.sse_transport import SseTransport
+from joey.providers.sse_transport import StreamDecoder, StreamingProvider
 
 API_VERSION = "2026-10-21"
 LEGACY_API_VERSION = "2023-06-01"
 LEGACY_BETA_HEADER = "prompt-caching-2024-07-31,fine-grained-tool-streaming-2025-05-14"
 
 
-class AnthropicProvider:
+class AnthropicProvider(StreamingProvider):
+    api_protocol = "anthropic"
+
     def __init__(
         self, profile: Profile, model: ModelInfo, http: HttpClient, route: ModelRoute | None = None
     ) -> None:
-        kind = find_provider_spec(profile.provider)
-        url = build_endpoint_url(kind, profile.base_url)
         legacy = should_use_legacy_api(profile)
-        self._model = model
-        self._service = build_service_info(profile, url, route)
+        headers = build_headers(profile.api_key, legacy=legacy)
+        super().__init__(profile, model, http, route, headers)
         self._request_builder = AnthropicRequestBuilder(profile, model, legacy=legacy)
-        headers = build_headers(profile.api_key, legacy=legacy) | profile.headers
-        self._transport = SseTransport(http, url, headers, self._service, profile.request_timeout)
-
-    @property
-    def model(self) -> ModelInfo:
-        return self._model
-
-    @property
-    def api_protocol(self) -> str:
-        return "anthropic"
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
-        return self._transport.stream(
-            self._request_builder.build_body(request), AnthropicStreamDecoder(self._service)
-        )
-
-    async def close(self) -> None:
-        await self._transport.close()
+        body = self._request_builder.build_body(request)
+        return self._stream(body, AnthropicStreamDecoder(self._service))
 
 
 def should_use_legacy_api(profile: Profile) -> bool:
@@ -93,14 +78,9 @@ def build_headers(key: str | None, *, legacy: bool) -> dict[str, str]:
     return headers | ({"authorization": f"Bearer {key}"} if key else {})
 
 
-_protocol_check: type[Provider] = AnthropicProvider
-
-
 IMAGE_PLACEHOLDER = TextBlock("[An image was here; this model takes no images.]")
 
-_encode_json = msgspec.json.Encoder().encode
 _CACHE_CONTROL_JSON = b'"cache_control":{"type":"ephemeral"}'
-_MAX_CACHE_MARKS = 2
 _MIN_THINKING_TOKENS = 1024
 _MAX_THINKING_SHARE = 0.8
 _MIN_ANSWER_TOKENS = 8192
@@ -111,55 +91,40 @@ class _RequestMessage(Struct, frozen=True):
     content: str | list[Block]
 
 
-class AnthropicRequestBuilder:
-    """Builds the bodies of requests to one model, and remembers what it encoded."""
-
+class AnthropicRequestBuilder(RequestBuilder):
     def __init__(self, profile: Profile, model: ModelInfo, *, legacy: bool) -> None:
-        self._model = model
+        super().__init__(model, lambda message: message.role == "user")
         self._is_legacy = legacy
         self._body_prefix = _encode_json(_build_parameters(profile, model, legacy=legacy))[:-1]
-        marks = _MAX_CACHE_MARKS if model.supports_prompt_cache else 0
-        self._conversation_encoder = IncrementalConversationEncoder(
-            self._encode_message, marks, _is_user_message
-        )
-        self._cached_system: tuple[str, bytes] = ("", b"")
-        self._cached_tools: tuple[tuple[ToolSpec, ...], bytes] = ((), b"")
 
     def build_body(self, request: ModelRequest) -> list[bytes]:
-        """In pieces, to be sent one after the other."""
-        system = self._encode_system(request.system_prompt)
+        system = self._encode_system_once(request.system_prompt)
         messages = self._conversation_encoder.encode_conversation(request.messages)
         parts = [self._body_prefix, system, b',"messages":[', *messages, b"]"]
         if request.tools:
-            parts += [self._encode_tools(request.tools), b',"tool_choice":{"type":"auto"}']
+            parts += [self._encode_tools_once(request.tools), b',"tool_choice":{"type":"auto"}']
         parts.append(b',"stream":true}')
         return parts
 
     def _encode_message(self, message: Message, *, mark: bool) -> bytes:
         data = encode_message(message, images=self._model.supports_images)
-        return (
-            data.removesuffix(b"}]}") + b"," + _CACHE_CONTROL_JSON + b"}]}"
-            if data and mark
-            else data
-        )
+        if data and mark:
+            return data.removesuffix(b"}]}") + b"," + _CACHE_CONTROL_JSON + b"}]}"
+        return data
 
     def _encode_system(self, system: str) -> bytes:
-        if system != self._cached_system[0]:
-            mark = b"," + _CACHE_CONTROL_JSON if self._model.supports_prompt_cache else b""
-            text = _encode_json(system)
-            block = b',"system":[{"type":"text","text":' + text + mark + b"}]"
-            self._cached_system = (system, block)
-        return self._cached_system[1]
+        mark = b"," + _CACHE_CONTROL_JSON if self._model.supports_prompt_cache else b""
+        return b',"system":[{"type":"text","text":' + _encode_json(system) + mark + b"}]"
 
-    def _encode_tools(self, tools: tuple[ToolSpec, ...]) -> bytes:
-        if tools is not self._cached_tools[0]:
-            specs = [_build_tool(tool, eager=not self._is_legacy) for tool in tools]
-            self._cached_tools = (tools, b',"tools":' + _encode_json(specs))
-        return self._cached_tools[1]
-
-
-def _is_user_message(message: Message) -> bool:
-    return message.role == "user"
+    def _build_tool(self, tool: ToolSpec) -> dict[str, Any]:
+        spec: dict[str, Any] = {
+            "name": tool.name,
+            "description": tool.description,
+            "input_schema": tool.parameters,
+        }
+        # Arguments as they are written: what the beta header does on old servers, which refuse
+        # a field that they do not know.
+        return spec if self._is_legacy else spec | {"eager_input_streaming": True}
 
 
 def encode_message(message: Message, *, images: bool = True) -> bytes:
@@ -200,17 +165,6 @@ def _replace_images(block: Block, *, images: bool) -> Block:
         ]
         return structs.replace(block, content=content)
     return block
-
-
-def _build_tool(tool: ToolSpec, *, eager: bool) -> dict[str, Any]:
-    """`eager` asks for arguments as they are written: what the beta header does on old servers,
-    which in turn refuse a field that they do not know."""
-    spec: dict[str, Any] = {
-        "name": tool.name,
-        "description": tool.description,
-        "input_schema": tool.parameters,
-    }
-    return spec | {"eager_input_streaming": True} if eager else spec
 
 
 def _build_parameters(profile: Profile, model: ModelInfo, *, legacy: bool) -> dict[str, Any]:
@@ -298,22 +252,13 @@ _KNOWN_EVENT_TYPES = frozenset(
 )
 
 
-class AnthropicStreamDecoder:
-    """The state of one answer."""
-
+class AnthropicStreamDecoder(StreamDecoder):
     def __init__(self, service: ServiceInfo) -> None:
-        self._service = service
+        super().__init__(service)
         self._open_blocks: dict[int, _OpenBlock] = {}
         self._last_block_type: str | None = None
         self._response_id: str | None = None
-        self._uncached_input_tokens = self._cache_write_tokens = self._cache_read_tokens = (
-            self._output_tokens
-        ) = 0
-        self.is_answer_complete = False
-
-    @property
-    def is_stream_finished(self) -> bool:
-        return self.is_answer_complete
+        self._usage = _AnthropicUsage()
 
     def feed(self, event: ServerSentEvent) -> Iterable[Chunk]:
         said = self._parse_event(event)
@@ -328,12 +273,16 @@ class AnthropicStreamDecoder:
                 )
             case "content_block_stop":
                 return self._stop_block(said.index)
-            case "message_start":
-                return self._start_message(said.message) if said.message else ()
+            case "message_start" if said.message:
+                self._response_id = said.message.id
+                return self._update_usage(said.message.usage)
             case "message_delta":
-                return self._handle_message_delta(said)
+                chunks = self._update_usage(said.usage)
+                if said.delta is not None and said.delta.stop_reason:
+                    chunks.append(StopChunk(said.delta.stop_reason, self._response_id))
+                return chunks
             case "message_stop":
-                self.is_answer_complete = True
+                self.is_answer_complete = self.is_stream_finished = True
                 return ()
             case "error":
                 raise errors.build_stream_error(self._service, said.error)
@@ -348,15 +297,11 @@ class AnthropicStreamDecoder:
             kind = _read_event_type(event.data)
             if kind not in _KNOWN_EVENT_TYPES:
                 return None
-            raise errors.build_malformed_response_error(
-                self._service, f"an odd {kind} event"
-            ) from error
+            raise self._build_malformed_error(f"an odd {kind} event") from error
         except errors.JSON_DECODE_ERRORS as error:
             if event.event == "ping":
                 return None
-            raise errors.build_malformed_response_error(
-                self._service, "an event that is not JSON"
-            ) from error
+            raise self._build_malformed_error("an event that is not JSON") from error
 
     def _handle_delta(self, index: int, delta: _BlockDelta) -> Iterable[Chunk]:
         match delta.type:
@@ -407,35 +352,22 @@ class AnthropicStreamDecoder:
             return (CallChunk(index, arguments=whole), CallEndChunk(index))
         return (CallEndChunk(index),)
 
-    def _start_message(self, message: _MessageStart) -> Iterable[Chunk]:
-        self._response_id = message.id
-        return self._update_usage(message.usage)
-
-    def _handle_message_delta(self, event: _StreamEvent) -> Iterable[Chunk]:
-        chunks = list(self._update_usage(event.usage))
-        if event.delta is not None and event.delta.stop_reason:
-            chunks.append(StopChunk(event.delta.stop_reason, self._response_id))
-        return chunks
-
-    def _update_usage(self, usage: _AnthropicUsage | None) -> Iterable[Chunk]:
+    def _update_usage(self, usage: _AnthropicUsage | None) -> list[Chunk]:
         """Each figure is a total so far; one that is left out keeps its value."""
         if usage is None:
-            return ()
-        if usage.input_tokens is not None:
-            self._uncached_input_tokens = usage.input_tokens
-        if usage.output_tokens is not None:
-            self._output_tokens = usage.output_tokens
-        if usage.cache_creation_input_tokens is not None:
-            self._cache_write_tokens = usage.cache_creation_input_tokens
-        if usage.cache_read_input_tokens is not None:
-            self._cache_read_tokens = usage.cache_read_input_tokens
+            return []
+        for name, value in structs.asdict(usage).items():
+            if value is not None:
+                setattr(self._usage, name, value)
+        writes = self._usage.cache_creation_input_tokens or 0
+        reads = self._usage.cache_read_input_tokens or 0
         total = Usage(
-            input=self._uncached_input_tokens + self._cache_write_tokens + self._cache_read_tokens,
-            output=self._output_tokens,
-            cache_writes=self._cache_write_tokens,
-            cache_reads=self._cache_read_tokens,
+            input=(self._usage.input_tokens or 0) + writes + reads,
+            output=self._usage.output_tokens or 0,
+            cache_writes=writes,
+            cache_reads=reads,
         )
-        return (UsageChunk(total),)
+        return [UsageChunk(total)]
 
 
 def _read_event_type(data: bytes) -> str:

@@ -1,4 +1,4 @@
-"""Incremental encoder of a conversation, for requests that each repeat all of it.
+"""Request bodies, encoded incrementally: each request repeats the whole conversation.
 
 A conversation grows at its end. Settled messages are encoded once and never looked at again; only
 the last ones, which may carry cache marks, are encoded for each request. Settled bytes are kept
@@ -8,10 +8,18 @@ what is new in it, and the sending.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
+
+import msgspec
 
 from joey.core.messages import Message
+from joey.core.models import ModelInfo, ModelRequest, ToolSpec
+
+_MAX_CACHE_MARKS = 2
+
+encode_json = msgspec.json.Encoder().encode
 
 
 class MessageEncoder(Protocol):
@@ -64,3 +72,40 @@ class IncrementalConversationEncoder:
         blocks.append(data)
         while len(blocks) > 1 and len(blocks[-2]) < 2 * len(blocks[-1]):
             blocks[-2:] = [blocks[-2] + blocks[-1]]
+
+
+class RequestBuilder(ABC):
+    """Builds the bodies of requests to one model, and remembers what it encoded."""
+
+    def __init__(self, model: ModelInfo, takes_mark: Callable[[Message], bool]) -> None:
+        self._model = model
+        marks = _MAX_CACHE_MARKS if model.supports_prompt_cache else 0
+        self._conversation_encoder = IncrementalConversationEncoder(
+            self._encode_message, marks, takes_mark
+        )
+        self._cached_system: tuple[str, bytes] = ("", b"")
+        self._cached_tools: tuple[tuple[ToolSpec, ...], bytes] = ((), b"")
+
+    @abstractmethod
+    def build_body(self, request: ModelRequest) -> list[bytes]:
+        """The body in pieces, to be sent one after the other."""
+
+    @abstractmethod
+    def _encode_message(self, message: Message, *, mark: bool) -> bytes: ...
+
+    @abstractmethod
+    def _encode_system(self, system: str) -> bytes: ...
+
+    @abstractmethod
+    def _build_tool(self, tool: ToolSpec) -> dict[str, Any]: ...
+
+    def _encode_system_once(self, system: str) -> bytes:
+        if system != self._cached_system[0]:
+            self._cached_system = (system, self._encode_system(system) if system else b"")
+        return self._cached_system[1]
+
+    def _encode_tools_once(self, tools: tuple[ToolSpec, ...]) -> bytes:
+        if tools is not self._cached_tools[0]:
+            specs = [self._build_tool(tool) for tool in tools]
+            self._cached_tools = (tools, b',"tools":' + encode_json(specs))
+        return self._cached_tools[1]

@@ -32,87 +32,52 @@ from joey.core.messages import (
 )
 from joey.core.models import ModelInfo, ModelRequest, ToolSpec
 from joey.core.settings import ModelRoute, Profile
-from joey.ports import Provider
 from joey.providers import errors
-from joey.providers.catalog import build_endpoint_url, find_provider_spec
-from joey.providers.conversation_encoder import IncrementalConversationEncoder
-from joey.providers.errors import ServiceInfo, build_service_info
+from joey.providers.conversation_encoder import RequestBuilder
+from joey.providers.conversation_encoder import encode_json as _encode_json
+from joey.providers.errors import ServiceInfo
 from joey.providers.http_client import HttpClient
 from joey.providers.http_connection import parse_url
 from joey.providers.sse import ServerSentEvent
-from joey.providers.sse_transport import SseTransport
+from joey.providers.sse_transport import StreamDecoder, StreamingProvider
 
 
-class OpenAiProvider:
+class OpenAiProvider(StreamingProvider):
+    api_protocol = "openai"
+
     def __init__(
         self, profile: Profile, model: ModelInfo, http: HttpClient, route: ModelRoute | None = None
     ) -> None:
-        kind = find_provider_spec(profile.provider)
-        url = build_endpoint_url(kind, profile.base_url)
-        address = parse_url(url)
-        self._model = model
-        self._service = build_service_info(profile, url, route)
-        self._request_builder = OpenAiRequestBuilder(profile, model, address.host)
         headers = {"authorization": f"Bearer {profile.api_key}"} if profile.api_key else {}
-        self._transport = SseTransport(
-            http, url, headers | profile.headers, self._service, profile.request_timeout
-        )
-
-    @property
-    def model(self) -> ModelInfo:
-        return self._model
-
-    @property
-    def api_protocol(self) -> str:
-        return "openai"
+        super().__init__(profile, model, http, route, headers)
+        self._request_builder = OpenAiRequestBuilder(profile, model, parse_url(self._url).host)
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
-        return self._transport.stream(
-            self._request_builder.build_body(request), OpenAiStreamDecoder(self._service)
-        )
-
-    async def close(self) -> None:
-        await self._transport.close()
+        body = self._request_builder.build_body(request)
+        return self._stream(body, OpenAiStreamDecoder(self._service))
 
 
-_protocol_check: type[Provider] = OpenAiProvider
-
-
-_encode_json = msgspec.json.Encoder().encode
 _CACHE_CONTROL = {"cache_control": {"type": "ephemeral"}}
-_MAX_CACHE_MARKS = 2
 _IMAGE_PLACEHOLDER = {"type": "text", "text": "[An image was here; this model takes no images.]"}
 _DEVELOPER_ROLE_MODELS_RE = re.compile(r"(?:.*/)?o[134](?:-.*)?")
 _NO_REASONING_WITH_TOOLS_MODELS_RE = re.compile(r"gpt-(?:5\.(?:[6-9]|\d\d)|[6-9]|\d\d)(?:[.-].*)?")
 """Models whose chat endpoint at OpenAI takes tools only with reasoning switched off."""
 
 
-class OpenAiRequestBuilder:
-    """Builds the bodies of requests to one model, and remembers what it encoded."""
-
+class OpenAiRequestBuilder(RequestBuilder):
     def __init__(self, profile: Profile, model: ModelInfo, host: str) -> None:
+        super().__init__(model, _has_user_content)
         self._profile = profile
-        self._model = model
         self._host = host
         self._model_id = profile.model or model.id
         self._uses_developer_role = _DEVELOPER_ROLE_MODELS_RE.fullmatch(self._model_id) is not None
-        marks = _MAX_CACHE_MARKS if model.supports_prompt_cache else 0
-        self._conversation_encoder = IncrementalConversationEncoder(
-            self._encode_message, marks, _has_user_content
-        )
-        self._cached_system: tuple[str | None, bytes] = (None, b"")
-        self._cached_tools: tuple[tuple[ToolSpec, ...], bytes] = ((), b"")
 
     def build_body(self, request: ModelRequest) -> list[bytes]:
-        """In pieces, to be sent one after the other."""
         messages = self._conversation_encoder.encode_conversation(request.messages)
-        if request.system_prompt:
-            messages = [
-                self._encode_system(request.system_prompt),
-                *([b",", *messages] if messages else []),
-            ]
+        if system := self._encode_system_once(request.system_prompt):
+            messages = [system, *([b",", *messages] if messages else [])]
         parts = [self._encode_body_prefix(), b',"messages":[', *messages, b'],"stream":true']
-        if not _is_xai(self._host):
+        if self._host != "x.ai" and not self._host.endswith(".x.ai"):
             parts.append(b',"stream_options":{"include_usage":true}')
         if self._profile.max_tokens:
             parts.append(b',"max_completion_tokens":%d' % self._profile.max_tokens)
@@ -120,7 +85,7 @@ class OpenAiRequestBuilder:
             parts.append(b',"reasoning_effort":' + _encode_json(effort))
         if request.tools:
             parts += [
-                self._encode_tools(request.tools),
+                self._encode_tools_once(request.tools),
                 b',"tool_choice":"auto","parallel_tool_calls":true',
             ]
         parts.append(b"}")
@@ -151,23 +116,22 @@ class OpenAiRequestBuilder:
         return b",".join(_encode_json(item) for item in wire)
 
     def _encode_system(self, system: str) -> bytes:
-        if system != self._cached_system[0]:
-            role, text = ("system", system)
-            if self._uses_developer_role:
-                role, text = ("developer", f"Formatting re-enabled\n{system}")
-            content: Any = text
-            if self._model.supports_prompt_cache:
-                content = [{"type": "text", "text": text, **_CACHE_CONTROL}]
-            self._cached_system = (system, _encode_json({"role": role, "content": content}))
-        return self._cached_system[1]
+        role, text = ("system", system)
+        if self._uses_developer_role:
+            role, text = ("developer", f"Formatting re-enabled\n{system}")
+        content: Any = text
+        if self._model.supports_prompt_cache:
+            content = [{"type": "text", "text": text, **_CACHE_CONTROL}]
+        return _encode_json({"role": role, "content": content})
 
-    def _encode_tools(self, tools: tuple[ToolSpec, ...]) -> bytes:
-        if tools is not self._cached_tools[0]:
-            self._cached_tools = (
-                tools,
-                b',"tools":' + _encode_json([_build_tool(tool) for tool in tools]),
-            )
-        return self._cached_tools[1]
+    def _build_tool(self, tool: ToolSpec) -> dict[str, Any]:
+        function = {
+            "name": tool.name,
+            "description": tool.description,
+            "parameters": tool.parameters,
+            "strict": tool.strict,
+        }
+        return {"type": "function", "function": function}
 
 
 def convert_message(message: Message, model: ModelInfo) -> list[dict[str, Any]]:
@@ -183,7 +147,11 @@ def convert_message(message: Message, model: ModelInfo) -> list[dict[str, Any]]:
         match block:
             case ToolResultBlock():
                 results.append(_convert_tool_result(block))
-                images += _convert_result_images(block, model)
+                images += [
+                    _convert_image(part, model)
+                    for part in block.content
+                    if isinstance(part, ImageBlock)
+                ]
             case TextBlock() if block.text:
                 parts.append({"type": "text", "text": block.text})
             case ImageBlock():
@@ -241,12 +209,6 @@ def _convert_tool_result(block: ToolResultBlock) -> dict[str, Any]:
     return {"role": "tool", "tool_call_id": block.tool_use_id, "content": text or "(empty)"}
 
 
-def _convert_result_images(block: ToolResultBlock, model: ModelInfo) -> list[dict[str, Any]]:
-    if isinstance(block.content, str):
-        return []
-    return [_convert_image(part, model) for part in block.content if isinstance(part, ImageBlock)]
-
-
 def _convert_image(block: ImageBlock, model: ModelInfo) -> dict[str, Any]:
     if not model.supports_images:
         return _IMAGE_PLACEHOLDER
@@ -266,20 +228,6 @@ def _mark_last_text_for_cache(wire: list[dict[str, Any]]) -> None:
                 return
         parts.append({"type": "text", "text": "...", **_CACHE_CONTROL})
         return
-
-
-def _build_tool(tool: ToolSpec) -> dict[str, Any]:
-    function = {
-        "name": tool.name,
-        "description": tool.description,
-        "parameters": tool.parameters,
-        "strict": tool.strict,
-    }
-    return {"type": "function", "function": function}
-
-
-def _is_xai(host: str) -> bool:
-    return host == "x.ai" or host.endswith(".x.ai")
 
 
 class _FunctionDelta(Struct):
@@ -340,15 +288,11 @@ _LENGTH_FINISH_REASON = "length"
 """The reason that leaves the last call unfinished."""
 
 
-class OpenAiStreamDecoder:
-    """The state of one answer."""
-
+class OpenAiStreamDecoder(StreamDecoder):
     def __init__(self, service: ServiceInfo) -> None:
-        self._service = service
+        super().__init__(service)
         self._call_indexer = _ToolCallIndexer()
         self._reasoning_merger = _ReasoningDetailsMerger()
-        self.is_answer_complete = False
-        self.is_stream_finished = False
 
     def feed(self, event: ServerSentEvent) -> Iterable[Chunk]:
         if event.data == b"[DONE]":
@@ -374,13 +318,9 @@ class OpenAiStreamDecoder:
         try:
             return _decode_chunk(event.data)
         except msgspec.ValidationError as error:
-            raise errors.build_malformed_response_error(
-                self._service, f"an odd chunk ({error})"
-            ) from error
+            raise self._build_malformed_error(f"an odd chunk ({error})") from error
         except errors.JSON_DECODE_ERRORS as error:
-            raise errors.build_malformed_response_error(
-                self._service, "a chunk that is not JSON"
-            ) from error
+            raise self._build_malformed_error("a chunk that is not JSON") from error
 
     def _handle_delta(self, delta: _ChoiceDelta, chunks: list[Chunk]) -> None:
         if details := delta.reasoning_details:
@@ -469,13 +409,13 @@ class _ReasoningDetailsMerger:
                     item[name] = value
 
     def take_chunks(self) -> list[Chunk]:
-        items = [item for item in self._items.values() if _is_complete_reasoning_item(item)]
+        items = [
+            item
+            for item in self._items.values()
+            if item.get("type") != "reasoning.encrypted" or item.get("data")
+        ]
         self._items = {}
         return [ReasoningChunk(details=tuple(items))] if items else []
-
-
-def _is_complete_reasoning_item(item: dict[str, Any]) -> bool:
-    return item.get("type") != "reasoning.encrypted" or bool(item.get("data"))
 
 
 def _join_text_parts(parts: list[dict[str, Any]]) -> str:

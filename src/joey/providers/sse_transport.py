@@ -1,4 +1,4 @@
-"""Transport of all protocols: post a body, read server-sent events until the answer is complete.
+"""Providers that stream: post a body, read server-sent events until the answer is complete.
 
 The decoder of a protocol turns events into chunks and knows when the answer has properly ended.
 An answer that ends in any other way is an error, raised after the chunks that did arrive.
@@ -6,60 +6,71 @@ An answer that ends in any other way is an error, raised after the chunks that d
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
 from joey.core.messages import Chunk, merge_chunks
+from joey.core.models import ModelInfo, ModelRequest
+from joey.core.settings import ModelRoute, Profile
 from joey.errors import ProviderError
 from joey.providers import errors
+from joey.providers.catalog import build_endpoint_url, find_provider_spec
 from joey.providers.errors import ServiceInfo
 from joey.providers.http_client import HttpClient, HttpResponse
 from joey.providers.sse import ServerSentEvent, SseReader
 
 
-class StreamDecoder(Protocol):
-    """The state of one answer. Made for it, and thrown away with it."""
+class StreamDecoder(ABC):
+    """The state of one answer."""
 
+    is_answer_complete = False
+    """The service has said that the answer ends here."""
+    is_stream_finished = False
+    """Nothing more follows, not even usage."""
+
+    def __init__(self, service: ServiceInfo) -> None:
+        self._service = service
+
+    @abstractmethod
     def feed(self, event: ServerSentEvent) -> Iterable[Chunk]:
-        """Raises ProviderError when the event is an error, or not of this wire."""
-        ...
+        """Raises ProviderError if the event is an error, or not of this protocol."""
 
-    @property
-    def is_answer_complete(self) -> bool:
-        """The service has said that the answer ends here."""
-        ...
-
-    @property
-    def is_stream_finished(self) -> bool:
-        """Nothing more is to come, not even usage."""
-        ...
+    def _build_malformed_error(self, description: str) -> ProviderError:
+        return errors.build_malformed_response_error(self._service, description)
 
 
-class SseTransport:
-    """One service's endpoint, ready to be asked."""
+class StreamingProvider(ABC):
+    """A model at the endpoint that a profile names."""
+
+    api_protocol: str
 
     def __init__(
         self,
+        profile: Profile,
+        model: ModelInfo,
         http: HttpClient,
-        url: str,
+        route: ModelRoute | None,
         headers: Mapping[str, str],
-        service: ServiceInfo,
-        read_timeout: float,
     ) -> None:
+        self.model = model
         self._http = http
-        self._url = url
+        self._url = build_endpoint_url(find_provider_spec(profile.provider), profile.base_url)
+        self._service = errors.build_service_info(profile, self._url, route)
         self._headers = {
             "content-type": "application/json",
             "accept": "text/event-stream",
             "user-agent": "joey",
-            **{name.lower(): value for name, value in headers.items()},
+            **{name.lower(): value for name, value in (*headers.items(), *profile.headers.items())},
         }
-        self._service = service
-        self._read_timeout = read_timeout if read_timeout > 0 else None
+        self._read_timeout = profile.request_timeout if profile.request_timeout > 0 else None
 
-    async def stream(
+    @abstractmethod
+    def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]: ...
+
+    async def _stream(
         self, body: Sequence[bytes], decoder: StreamDecoder
     ) -> AsyncGenerator[Chunk, None]:
         """Closing the generator closes the socket."""
