@@ -97,6 +97,10 @@ class ComposerUser:
         self.app.post_message(events.Paste(text))
         await self.wait_until_idle()
 
+    async def click_choice(self, row: int) -> None:
+        await self._pilot.click(CompletionList, offset=(4, row))
+        await self.wait_until_idle()
+
     async def resize(self, width: int, height: int) -> None:
         await self._pilot.resize_terminal(width, height)
         await self.wait_until_idle()

@@ -33,6 +33,17 @@ async def test_the_list_is_walked_with_the_arrows() -> None:
         assert (user.text, user.sent) == ("@/src/app.py ", [])
 
 
+async def test_a_click_takes_the_line_under_the_mouse() -> None:
+    async with open_composer() as user:
+        await user.write("@src")
+        await user.click_choice(1)
+        assert (user.text, user.offered) == ("@/src/app.py ", [])
+        await user.press("enter")
+        await user.press("ctrl+r")
+        await user.click_choice(1)  # the first line is the title
+        assert user.text == "@/src/app.py "
+
+
 async def test_tab_goes_into_a_directory_and_enter_takes_it() -> None:
     async with open_composer() as user:
         await user.write("@src")

@@ -59,6 +59,8 @@ class ChoiceList(Widget):
         self._lines = list(lines)
         self._has_digits = numbered
         self._max_lines = max_lines
+        self._title: str | None = None
+        """A line above the others."""
         self._first_visible_row = 0
         self._mouse_press: tuple[int, float] | None = None
         """The row on which the mouse button went down, and when."""
@@ -67,19 +69,20 @@ class ChoiceList(Widget):
     def lines(self) -> Sequence[ChoiceLine]:
         return self._lines
 
-    def set_lines(self, lines: Sequence[ChoiceLine], cursor_index: int = 0) -> None:
-        before = len(self._lines)
+    def set_lines(
+        self, lines: Sequence[ChoiceLine], cursor_index: int = 0, title: str | None = None
+    ) -> None:
+        before = len(self._lines), self._title is None
         self._lines = list(lines)
+        self._title = title
         self.cursor_index = max(0, min(cursor_index, len(lines) - 1))
         self._scroll_to_cursor()
-        self.refresh(layout=before != len(lines))
+        self.refresh(layout=before != (len(lines), title is None))
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        return min(self._compute_max_height(viewport), max(1, len(self._lines)))
-
-    def _compute_max_height(self, viewport: Size) -> int:
-        """Most of a small terminal belongs to the conversation still."""
-        return max(3, min(self._max_lines, viewport.height // 2 - 2))
+        # Most of a small terminal belongs to the conversation still.
+        max_height = max(3, min(self._max_lines, viewport.height // 2 - 2))
+        return min(max_height, max(1, self._title_height + len(self._lines)))
 
     def move_cursor(self, steps: int) -> None:
         if not self._lines:
@@ -149,29 +152,43 @@ class ChoiceList(Widget):
             self.post_message(self.Selected(self, row, pressed_at))
 
     def _find_row_under_mouse(self, event: events.MouseEvent) -> int:
-        return self._find_row_at(event.get_content_offset_capture(self).y)
+        return self._find_row_at(event.get_content_offset_capture(self).y - self._title_height)
 
     def _find_row_at(self, y: int) -> int:
-        return self._first_visible_row + y if y < self._visible_line_count else len(self._lines)
+        is_on_line = 0 <= y < self._visible_line_count
+        return self._first_visible_row + y if is_on_line else len(self._lines)
 
     def render(self) -> Text:
-        if not self._lines:
-            return Text("nothing fits", "dim")
         width = max(10, self.size.width)
+        title = self._title
+        rows = [] if title is None else [Text(_truncate_to_width(title, width), "bold dim")]
+        rows += self._render_lines(width)
+        return Text("\n", no_wrap=True).join(rows)
+
+    def _render_lines(self, width: int) -> list[Text]:
+        if not self._lines:
+            return [] if self._title_height else [Text("nothing fits", "dim")]
         shown = range(
             self._first_visible_row,
             min(len(self._lines), self._first_visible_row + max(1, self._visible_line_count)),
         )
         lead = self._compute_label_width(shown, width)
         rows = [self._render_row(row, lead, width) for row in shown]
-        if self._visible_line_count < self.size.height:
-            rows.append(Text(describe_hidden_lines(shown, len(self._lines))[:width], "dim"))
-        return Text("\n", no_wrap=True).join(rows)
+        if len(shown) < len(self._lines):
+            above, below = shown.start, len(self._lines) - shown.stop
+            parts = (f"{above} more above" if above else "", f"{below} more below" if below else "")
+            hidden = f"{' ' * len(CURSOR_MARK)}… {', '.join(filter(None, parts))}"
+            rows.append(Text(hidden[:width], "dim"))
+        return rows
+
+    @property
+    def _title_height(self) -> int:
+        return 0 if self._title is None else 1
 
     @property
     def _visible_line_count(self) -> int:
         """Lines there is room for: where not for all, the last line tells of the others."""
-        height = self.size.height
+        height = self.size.height - self._title_height
         return height if len(self._lines) <= height or height < 2 else height - 1
 
     def _compute_label_width(self, shown: range, width: int) -> int:
@@ -202,13 +219,6 @@ class ChoiceList(Widget):
             text.append(" " * (lead - cell_len(label) + COLUMN_GAP))
             text.append(_truncate_to_width(about, description_width), "dim")
         return text
-
-
-def describe_hidden_lines(shown: range, count: int) -> str:
-    """Which of the lines are not among those in sight."""
-    above, below = shown.start, count - shown.stop
-    parts = (f"{above} more above" if above else "", f"{below} more below" if below else "")
-    return f"{' ' * len(CURSOR_MARK)}… {', '.join(filter(None, parts))}"
 
 
 def _truncate_to_width(text: str, width: int) -> str:

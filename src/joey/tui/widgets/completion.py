@@ -10,18 +10,13 @@ import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
-from typing import ClassVar
 
 from msgspec import Struct
-from rich.style import Style
-from rich.text import Text
-from textual.reactive import reactive
-from textual.widget import Widget
 
 from joey.errors import JoeyError
-from joey.presentation.text import measure_width, to_one_line
+from joey.presentation.text import to_one_line
 from joey.tui.app_services import CompletionItem, CompletionSource
-from joey.tui.widgets.choice_list import describe_hidden_lines
+from joey.tui.widgets.choice_list import ChoiceLine, ChoiceList
 from joey.tui.widgets.text_area import TextEntry
 
 _COMMAND_RE = re.compile(r"/([A-Za-z0-9_.-]*)$")
@@ -112,97 +107,39 @@ def _build_path_choice(path: str) -> CompletionChoice:
     return CompletionChoice(path, "", f"@/{written}", is_directory=path.endswith("/"))
 
 
-_MAX_VISIBLE_ROWS = 8
+_MAX_VISIBLE_ROWS = 9
 
 
-class CompletionList(Widget):
+class CompletionList(ChoiceList):
     DEFAULT_CSS = """
-    CompletionList {
-        height: auto;
-        display: none;
-        & > .choices--chosen { text-style: reverse; }
-        & > .choices--about { color: $text-muted; }
-        & > .choices--title { color: $text-muted; text-style: bold; }
-    }
+    CompletionList { display: none; }
     CompletionList.-open { display: block; }
     """
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"choices--chosen", "choices--about", "choices--title"}
 
-    choices: reactive[tuple[CompletionChoice, ...]] = reactive((), layout=True)
-    cursor_index: reactive[int] = reactive(0)
-    title: reactive[str | None] = reactive(None, layout=True)
-    """A line above them; with it the list is open even when it is empty."""
+    def __init__(self) -> None:
+        super().__init__(max_lines=_MAX_VISIBLE_ROWS)
+        self.choices: tuple[CompletionChoice, ...] = ()
 
     @property
     def is_open(self) -> bool:
-        return bool(self.choices) or self.title is not None
+        return self.has_class("-open")
 
     @property
     def current_choice(self) -> CompletionChoice | None:
         return self.choices[self.cursor_index] if self.choices else None
 
     def show_choices(self, choices: Sequence[CompletionChoice], title: str | None = None) -> None:
-        self.title = title
+        """With a title the list is open even when it is empty."""
         self.choices = tuple(choices)
-        self.cursor_index = 0
-        self.set_class(self.is_open, "-open")
+        lines = [
+            ChoiceLine(to_one_line(each.label, 300), to_one_line(each.description, 300))
+            for each in choices
+        ]
+        self.set_lines(lines, title=None if title is None else to_one_line(title, 300))
+        self.set_class(bool(choices) or title is not None, "-open")
 
     def close(self) -> None:
         self.show_choices(())
-
-    def move_cursor(self, steps: int) -> None:
-        """Round and round."""
-        if self.choices:
-            self.cursor_index = (self.cursor_index + steps) % len(self.choices)
-
-    def render(self) -> Text:
-        """Only the lines around the chosen one, and how many others there are."""
-        width = max(1, self.size.width)
-        rows = max(1, min(_MAX_VISIBLE_ROWS, self.app.size.height // 3))
-        first = max(0, min(self.cursor_index - rows // 2, len(self.choices) - rows))
-        shown = self.choices[first : first + rows]
-        label_width = min(
-            width * 3 // 5, max((measure_width(choice.label) for choice in shown), default=0)
-        )
-        title_style = self.get_component_rich_style("choices--title")
-        lines = [] if self.title is None else [Text(to_one_line(self.title, width), title_style)]
-        lines += [
-            self._render_choice(
-                choice,
-                chosen=first + number == self.cursor_index,
-                label_width=label_width,
-                width=width,
-            )
-            for number, choice in enumerate(shown)
-        ]
-        if len(shown) < len(self.choices):
-            in_sight = range(first, first + len(shown))
-            lines.append(
-                Text(describe_hidden_lines(in_sight, len(self.choices)), self._description_style)
-            )
-        return Text("\n", no_wrap=True, overflow="ellipsis").join(lines)
-
-    def _render_choice(
-        self, choice: CompletionChoice, *, chosen: bool, label_width: int, width: int
-    ) -> Text:
-        line = Text("› " if chosen else "  ", no_wrap=True)
-        name = to_one_line(choice.label, width)
-        if not choice.description:
-            line.append(name)
-        else:
-            line.append(f"{name}{' ' * (label_width - measure_width(name))}  ")
-            line.append(
-                to_one_line(choice.description, width), "" if chosen else self._description_style
-            )
-        line.truncate(width, overflow="ellipsis")
-        if chosen:
-            line.pad_right(width - line.cell_len)
-            line.stylize(self.get_component_rich_style("choices--chosen"))
-        return line
-
-    @property
-    def _description_style(self) -> Style:
-        return self.get_component_rich_style("choices--about")
 
 
 log = logging.getLogger(__name__)

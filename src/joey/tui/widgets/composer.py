@@ -270,6 +270,14 @@ class Composer(Widget):
                 return False
         return True
 
+    def on_choice_list_selected(self, event: CompletionList.Selected) -> None:
+        event.stop()
+        self._completion_list.cursor_index = event.index
+        if self._history_search.is_active:
+            self._accept_search_result()
+        else:
+            self._completer.handle_key("tab")
+
     def _accept_search_result(self) -> None:
         if (found := self._history_search.accept()) is not None:
             self._load_draft(found)
