@@ -66,7 +66,8 @@ LIBRARIES: dict[str, set[str]] = {
     "tools": {"rapidfuzz"},
     "config": {"yaml"},
     "mcp": {"anyio", "httpx2", "mcp", "pydantic"},
-    "content": {"playwright", "pypdf", "tree_sitter", "watchfiles"}
+    "content": {"jsonschema", "playwright", "pypdf", "python_calamine", "referencing"}
+    | {"tree_sitter", "watchfiles"}
     | {f"tree_sitter_{name}" for name in ("bash", "c", "c_sharp", "cpp", "go", "java", "php")}
     | {f"tree_sitter_{name}" for name in ("javascript", "python", "ruby", "rust", "typescript")},
     "execution": {"tree_sitter", "tree_sitter_bash"},

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+from jsonschema import Draft202012Validator
 
 _SCHEMA_DIRECTORY = "node_modules/@agentclientprotocol/sdk/schema/v1"
 

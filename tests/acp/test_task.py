@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonschema import ValidationError  # type: ignore[import-untyped]
+from jsonschema import ValidationError
 
 from joey.testing.script import Turn, call, say, think, usage
 from joey.testing.server import ModelServer, by_conversation

@@ -25,7 +25,7 @@ LATER = (
     *("tree_sitter", "pypdf", "watchfiles", "playwright", "rapidfuzz", "pathspec", "yaml"),
     *("sqlite3", "zipfile", "email", "http.client", "html", "importlib.resources"),
     *("joey.tui", "joey.acp", "joey.server", "joey.testing", "joey.storage.roo_task_directory"),
-    *("joey.core.permissions.programs", "joey.core.json_schema"),
+    *("joey.core.permissions.programs", "jsonschema"),
 )
 """What a run may need, and never before it has sent its first request."""
 

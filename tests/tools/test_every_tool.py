@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import anthropic
-import jsonschema  # type: ignore[import-untyped]
+import jsonschema
 import openai
 import pytest
 from hypothesis import given, settings

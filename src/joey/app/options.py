@@ -40,6 +40,7 @@ from joey.config.settings import (
     overlay_settings,
     resolve_reopened_settings,
 )
+from joey.content.isolated_workers import IsolatedSchemaValidator
 from joey.core.models import ToolProtocol
 from joey.core.path_access import FileScope
 from joey.core.redaction import strip_url_credentials
@@ -150,6 +151,12 @@ def resolve_options(
         "route": route,
     }
     return ResolvedTaskOptions(**{**structs.asdict(options), **resolved})
+
+
+async def add_result_schema(options: ResolvedTaskOptions, document: object) -> ResolvedTaskOptions:
+    """The options with a JSON schema for the result; raises ConfigError if it cannot be used."""
+    schema = await IsolatedSchemaValidator().check_schema(document)
+    return structs.replace(options, result_schema=schema)
 
 
 def _choose_workspace(

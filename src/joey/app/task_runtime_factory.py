@@ -23,7 +23,11 @@ from joey.config.profiles import choose_profile, load_profiles
 from joey.content.browser import Chromium, find_chromium, parse_viewport
 from joey.content.code_index import WorkspaceIndexPool
 from joey.content.diagnostics import LocalDiagnostics
-from joey.content.isolated_workers import IsolatedDocumentReader, WebPageFetcher
+from joey.content.isolated_workers import (
+    IsolatedDocumentReader,
+    IsolatedSchemaValidator,
+    WebPageFetcher,
+)
 from joey.content.outlines import OutlineExtractor
 from joey.core.settings import Settings
 from joey.engine.engine import ResolvedTaskOptions, TaskOptions
@@ -183,7 +187,7 @@ def _build_result_validator(options: TaskOptions) -> ResultValidator | None:
     # Few runs ask for it, and all of them would pay for loading it.
     from joey.engine.result_schema import ResultValidator
 
-    return ResultValidator(options.result_schema)
+    return ResultValidator(options.result_schema, IsolatedSchemaValidator())
 
 
 def _build_browser(

@@ -14,16 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import structs
 
 from joey.app import make_options, resolve_joey_home
-from joey.app.options import apply_configuration, check_stored_workspace
+from joey.app.options import add_result_schema, apply_configuration, check_stored_workspace
 from joey.app.sandbox import check_unattended_sandbox
 from joey.cli.exit_codes import UsageError
 from joey.cli.notices import print_startup_warnings
 from joey.core.models import ToolProtocol
 from joey.core.settings import Limits, TaskSecrets
-from joey.core.structured_output import JsonSchema, parse_schema
 from joey.core.task_types import TaskState
 from joey.engine.asks import Unattended
 from joey.engine.engine import Engine, ResolvedTaskOptions
@@ -53,6 +51,7 @@ async def launch_task(
     """
     earlier = find_earlier_task(engine, arguments)
     options = build_task_options(arguments, earlier, policy)
+    options = await apply_schema_flag(options, arguments)
     if configuration:
         options = apply_configuration(options, configuration)
     if arguments.yes:
@@ -145,9 +144,29 @@ def build_task_options(
             raise UsageError(str(error)) from error
         raise
     _check_base_url(arguments.base_url, options.profile.provider)
-    if arguments.json_schema is None:
+    return options
+
+
+async def apply_schema_flag(
+    options: ResolvedTaskOptions, arguments: Namespace
+) -> ResolvedTaskOptions:
+    """The options with the schema of `--json-schema`, which is written out or in a file.
+
+    Raises UsageError when the file cannot be read or the written schema cannot be used, ConfigError
+    when that of the file cannot.
+    """
+    given = arguments.json_schema
+    if given is None:
         return options
-    return structs.replace(options, result_schema=load_schema(arguments.json_schema))
+    is_written_out = given.lstrip().startswith("{")
+    data = given.encode("utf-8", "replace") if is_written_out else _read_schema_file(given)
+    try:
+        document = _decode_schema(data, "--json-schema" if is_written_out else given)
+        return await add_result_schema(options, document)
+    except ConfigError as error:
+        if is_written_out:
+            raise UsageError(str(error)) from error
+        raise
 
 
 def _check_base_url(url: str | None, provider: str | None) -> None:
@@ -220,25 +239,9 @@ def _read_system_prompt(file: str | None) -> str | None:
 MAX_SCHEMA_BYTES = 1024 * 1024
 
 
-def load_schema(given: str) -> JsonSchema:
-    """A schema that is written out, or in a file.
-
-    Raises:
-        UsageError: the file cannot be read, or what is written out is no schema that can be
-            checked.
-        ConfigError: the file has none.
-    """
-    if not given.lstrip().startswith("{"):
-        return _parse_schema(_read_schema_file(given), given)
+def _decode_schema(text: bytes, where: str) -> object:
     try:
-        return _parse_schema(given.encode("utf-8", "replace"), "--json-schema")
-    except ConfigError as error:
-        raise UsageError(str(error)) from error
-
-
-def _parse_schema(text: bytes, where: str) -> JsonSchema:
-    try:
-        return parse_schema(msgspec.json.decode(text))
+        return msgspec.json.decode(text)
     except msgspec.DecodeError as error:
         raise ConfigError(f"{where} is not JSON: {error}.") from error
     except RecursionError as error:

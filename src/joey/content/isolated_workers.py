@@ -22,8 +22,9 @@ import msgspec
 from msgspec import Struct
 
 from joey.content.worker_main import MAX_CPU_S, REFUSED_EXIT_CODE
-from joey.errors import ToolError
-from joey.ports import Documents, Files, PageFetcher, ResolvedPath
+from joey.core.structured_output import JsonSchema
+from joey.errors import ConfigError, ToolError
+from joey.ports import Documents, Files, PageFetcher, ResolvedPath, SchemaValidator
 from joey.system.subprocess import await_start_despite_cancel, kill_and_drain
 
 _WORKER_TIMEOUT_S = MAX_CPU_S + 10
@@ -97,6 +98,39 @@ def _get_suffix(name: str) -> str:
 
 
 _documents_protocol_check: type[Documents] = IsolatedDocumentReader
+
+
+_SCHEMA_TIMEOUT_S = 10
+
+
+class IsolatedSchemaValidator:
+    """A schema or an expression in it may take for ever over a value."""
+
+    def __init__(self, timeout_s: float = _SCHEMA_TIMEOUT_S) -> None:
+        self._timeout_s = timeout_s
+
+    async def check_schema(self, document: object) -> JsonSchema:
+        try:
+            problem = await self._ask("schema", document)
+        except ToolError as error:
+            raise ConfigError(f"The JSON schema cannot be used: {error}") from error
+        if problem:
+            raise ConfigError(problem.decode())
+        return msgspec.convert({"document": document}, JsonSchema)
+
+    async def find_problems(self, schema: JsonSchema, value: object) -> list[str]:
+        try:
+            answer = await self._ask("value", [schema.document, value])
+        except ToolError as error:
+            return [f"It could not be checked: {error}"]
+        return msgspec.json.decode(answer, type=list[str])
+
+    async def _ask(self, kind: str, request: object) -> bytes:
+        data = await asyncio.to_thread(msgspec.json.encode, request)
+        return await run_isolated("joey.content.json_schema_worker", kind, data, self._timeout_s)
+
+
+_schemas_protocol_check: type[SchemaValidator] = IsolatedSchemaValidator
 
 
 _PAGE_TIMEOUT_S = 30

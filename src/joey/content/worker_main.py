@@ -34,17 +34,22 @@ def serve_request(work: Callable[[bytes], bytes]) -> None:
         with suppress(ValueError, OSError):
             resource.setrlimit(kind, (most, most))
     gc.disable()  # nothing lives long enough here to be worth looking for
-    code, answer = _handle_request(work)
+    code, answer = handle_request(work, sys.stdin.buffer.read())
     sys.stdout.buffer.write(answer)
     sys.stdout.buffer.flush()
     sys.exit(code)
 
 
-def _handle_request(work: Callable[[bytes], bytes]) -> tuple[int, bytes]:
+def handle_request(work: Callable[[bytes], bytes], data: bytes) -> tuple[int, bytes]:
+    """The exit code and the answer."""
     try:
-        return 0, work(sys.stdin.buffer.read())
+        return 0, work(data)
     except ToolError as error:
         return REFUSED_EXIT_CODE, str(error).encode(errors="replace")
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0].replace("_", "-")
+        reason = f"the Python package {package} is missing. Install it: pip install {package}"
+        return REFUSED_EXIT_CODE, reason.encode()
     except MemoryError:
         return (
             REFUSED_EXIT_CODE,

@@ -1,14 +1,10 @@
-"""Validation of a task's result against a JSON schema, with a limited number of attempts.
-
-A module of its own because it is imported late: few runs give a schema, and the validator takes
-time to load.
-"""
+"""Validation of a task's result against a JSON schema, with a limited number of attempts."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
-from joey.core.json_schema import collect_pattern_checks, find_schema_problems
 from joey.core.prompts import messages_to_model
 from joey.core.structured_output import (
     JsonSchema,
@@ -17,7 +13,7 @@ from joey.core.structured_output import (
 )
 from joey.engine.outcomes import RunStopped
 from joey.errors import FailureCode, ToolError
-from joey.tools.regex_client import match_patterns
+from joey.ports import SchemaValidator
 
 MAX_RESULT_ATTEMPTS = 3
 
@@ -25,8 +21,9 @@ MAX_RESULT_ATTEMPTS = 3
 class ResultValidator:
     """Belongs to one task. Results of its subtasks are its own business."""
 
-    def __init__(self, schema: JsonSchema) -> None:
+    def __init__(self, schema: JsonSchema, validator: SchemaValidator) -> None:
         self._schema = schema
+        self._validator = validator
         self._failed_attempts = 0
         self.instructions = render_schema_instructions(schema)
         """What the system prompt says about it."""
@@ -47,16 +44,9 @@ class ResultValidator:
             )
         raise ToolError(messages_to_model.render_invalid_result(problems))
 
-    async def _find_problems(self, result: str) -> list[str]:
+    async def _find_problems(self, result: str) -> Sequence[str]:
         try:
             value = (await asyncio.to_thread(parse_structured_result, result)).value
         except ValueError as error:
             return [f"It is not JSON: {error}."]
-        asked = await asyncio.to_thread(collect_pattern_checks, self._schema, value)
-        try:
-            found = await match_patterns(asked)
-        except ToolError as error:
-            return [str(error)]
-        return await asyncio.to_thread(
-            find_schema_problems, self._schema, value, lambda *pair: found[pair]
-        )
+        return await self._validator.find_problems(self._schema, value)

@@ -21,6 +21,7 @@ from joey.ports.content import (
     Documents,
     Outlines,
     PageFetcher,
+    SchemaValidator,
 )
 from joey.ports.execution import (
     CommandExit,
@@ -108,6 +109,7 @@ __all__ = [
     "Sandbox",
     "SandboxLevel",
     "SandboxReport",
+    "SchemaValidator",
     "Search",
     "SearchHit",
     "SearchResult",

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from joey.core.diagnostics import Diagnostic
 from joey.core.path_access import ResolvedPath
+from joey.core.structured_output import JsonSchema
 
 
 class Definition(Struct, frozen=True):
@@ -37,6 +38,18 @@ class Documents(Protocol):
 
     async def extract_text(self, path: ResolvedPath) -> str:
         """Raises ToolError when the file is damaged, locked or too big."""
+        ...
+
+
+class SchemaValidator(Protocol):
+    """JSON Schemas: both methods are bounded in time, and follow no reference out of a document."""
+
+    async def check_schema(self, document: object) -> JsonSchema:
+        """Raises ConfigError: naming the place, and what is wrong or not supported there."""
+        ...
+
+    async def find_problems(self, schema: JsonSchema, value: object) -> Sequence[str]:
+        """Where and how a value does not fit, a sentence each; nothing when it does."""
         ...
 
 

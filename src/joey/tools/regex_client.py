@@ -10,7 +10,6 @@ import asyncio
 import json
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
-from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -92,27 +91,6 @@ def _decode_spans(printed: bytes, shown: str) -> list[CharSpan]:
     if answer.error is not None:
         raise ToolError(f"`{shown}` is not a regular expression: {answer.error}.")
     return collect_matches(CharSpan(*span) for span in answer.spans)
-
-
-MATCH_TIMEOUT_S = 5.0
-_MATCH_SCRIPT = Path(__file__).with_name("regex_match_worker.py")
-
-
-async def match_patterns(
-    pairs: Iterable[tuple[str, str]], seconds: float = MATCH_TIMEOUT_S
-) -> dict[tuple[str, str], bool]:
-    """For each expression and text, whether it is found there. Raises ToolError: it takes too
-    long."""
-    asked = list(dict.fromkeys(pairs))
-    if not asked:
-        return {}
-    try:
-        printed = await run_worker_script(_MATCH_SCRIPT, json.dumps(asked).encode(), seconds)
-    except TimeoutError as error:
-        raise ToolError(f"Matching a `pattern` took longer than {seconds:g} s.") from error
-    if printed is None:
-        raise ToolError("Matching a `pattern` failed.")
-    return dict(zip(asked, json.loads(printed), strict=True))
 
 
 async def run_worker_script(script: Path, request: bytes, seconds: float) -> bytes | None:

@@ -46,7 +46,12 @@ from joey.cli.notices import print_startup_warnings
 from joey.cli.output import detach_stdout, write_stdout
 from joey.cli.signals import handle_signals
 from joey.cli.stdin_reader import iter_chunks
-from joey.cli.task_launch import build_task_options, find_earlier_task, launch_task
+from joey.cli.task_launch import (
+    apply_schema_flag,
+    build_task_options,
+    find_earlier_task,
+    launch_task,
+)
 from joey.client.session import Session
 from joey.client.task_tree_events import follow_task_tree
 from joey.core.events import AskOpened, Event
@@ -156,6 +161,7 @@ class StdinSession:
             self._write_line(build_init_line("", READY_TEXT, _list_capabilities()))
             return
         options = build_task_options(self._arguments, earlier, self._emitter.policy)
+        options = await apply_schema_flag(options, self._arguments)
         # For this run alone: the task keeps what it was given when it was started.
         options = structs.replace(
             apply_configuration(options, dict(_FOLLOWUP_SETTINGS)), configuration={}
