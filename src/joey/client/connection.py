@@ -147,35 +147,20 @@ class ServerConnection:
         arguments: Mapping[str, Any] | None = None,
         *,
         then: Callable[[Any], None] | None = None,
+        retry: bool = False,
     ) -> Any:
-        """The data of the response. `then` gets it too, before any frame that follows it.
-
-        Raises:
-            RemoteError: the server refused, or the connection was lost meanwhile.
-        """
-        await self._online_event.wait()
-        if self._fatal_error is not None:
-            raise self._fatal_error
-        return await self._send_request(name, task_id, arguments, then)
-
-    async def request_with_retry(
-        self,
-        name: str,
-        task_id: str | None = None,
-        arguments: Mapping[str, Any] | None = None,
-        *,
-        then: Callable[[Any], None] | None = None,
-    ) -> Any:
-        """A request that changes nothing, and so is made again when the connection is lost or
-        the server goes down.
-
-        Raises:
-            RemoteError: the server refused, or the connection was given up.
-        """
+        """The data of the response. `then` gets it too, before any frame that follows it. A request
+        that changes nothing may set `retry`: it is sent again when the connection is lost or the
+        server goes down. Raises RemoteError: the server refused, or the connection was lost."""
         while True:
+            await self._online_event.wait()
+            if self._fatal_error is not None:
+                raise self._fatal_error
             try:
-                return await self.request(name, task_id, arguments, then=then)
+                return await self._send_request(name, task_id, arguments, then)
             except RemoteError as error:
+                if not retry:
+                    raise
                 await self.wait_to_retry(error)
 
     async def wait_to_retry(self, error: RemoteError) -> None:

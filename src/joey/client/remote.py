@@ -121,7 +121,7 @@ class RemoteEngine:
         _check_task_id(task_id)
         session = self._sessions.get(task_id)
         if session is None:
-            data = await self._connection.request_with_retry("getMessages", task_id)
+            data = await self._connection.request("getMessages", task_id, retry=True)
             new_session = RemoteSession(
                 self._connection, task_id, data["messages"], data["seq"], self.attach
             )
@@ -161,7 +161,7 @@ class RemoteEngine:
         arguments: dict[str, Any] = {"limit": limit, "offset": offset}
         if workspace is not None:
             arguments["workspace"] = workspace
-        data = await self._connection.request_with_retry("listTasks", arguments=arguments)
+        data = await self._connection.request("listTasks", arguments=arguments, retry=True)
         tasks: list[TaskInfo] = decode_response_data("listTasks", data).tasks
         return tasks
 
@@ -253,7 +253,6 @@ class RemoteSession:
         self._attach = attach
         self._connection = connection
         self._request = connection.request
-        self._request_with_retry = connection.request_with_retry
         self._id = task_id
         self._mirror = TaskMirror(rows, seq)
         self._subscribers: set[_FrameSubscriber] = set()
@@ -318,7 +317,7 @@ class RemoteSession:
 
     async def messages(self) -> list[dict[str, Any]]:
         """The UI history as the server has it now."""
-        data = await self._request_with_retry("getMessages", self._id)
+        data = await self._request("getMessages", self._id, retry=True)
         return list(data["messages"])
 
     async def frames(self, since: int | None = None) -> AsyncIterator[EventFrame]:
@@ -342,9 +341,10 @@ class RemoteSession:
     async def _iter_decoded_frames(
         self, since: int | None, *, to_rest: bool = True
     ) -> AsyncIterator[tuple[EventFrame, list[Event]]]:
-        rests = to_rest and since is not None and not self.is_running
-        if rests and not await self._has_events_after(since or 0):
-            return
+        if to_rest and since is not None and not self.is_running:
+            data = await self._request("getEvents", self._id, {"since": since}, retry=True)
+            if not data["events"]:
+                return
         older, skipped = await self._fetch_older_frames(since)
         decoder = EventDecoder(() if older else self._mirror.initial_rows)
         with self._open_subscriber(older) as subscriber:
@@ -366,11 +366,6 @@ class RemoteSession:
         if since > first:
             return [], len(await self._fetch_frames(first, since))
         return await self._fetch_frames(0, first), len(await self._fetch_frames(0, since))
-
-    async def _has_events_after(self, since: int) -> bool:
-        return bool(
-            (await self._request_with_retry("getEvents", self._id, {"since": since}))["events"]
-        )
 
     async def _fetch_frames(self, since: int, until: int) -> list[EventFrame]:
         """The lasting frames of these records, in pieces as large as the line can carry."""
@@ -423,17 +418,14 @@ class RemoteSession:
         return bool(data["accepted"])
 
     async def approve(self, text: str = "") -> bool:
-        """Say yes to the open question."""
-        return await self._answer_pending(Response.YES, text)
+        """Say yes to the open question; False if there is none."""
+        ask = self.pending
+        return ask is not None and await self.answer(ask.ts, Answer(Response.YES, text=text))
 
     async def reject(self, text: str = "") -> bool:
-        """Say no to the open question."""
-        return await self._answer_pending(Response.NO, text)
-
-    async def _answer_pending(self, response: Response, text: str) -> bool:
-        if self.pending is None:
-            return False
-        return await self.answer(self.pending.ts, Answer(response, text=text))
+        """Say no to the open question; False if there is none."""
+        ask = self.pending
+        return ask is not None and await self.answer(ask.ts, Answer(Response.NO, text=text))
 
     async def preview_rewind(
         self, row_ts: int, *, keep: bool = True, files: bool = False
@@ -487,8 +479,8 @@ class RemoteSession:
             RemoteError
         """
         since = {"since": self._mirror.seq}
-        await self._request_with_retry("subscribe", self._id, since, then=self._handle_subscribed)
-        await self._request_with_retry("getTask", self._id, then=self._handle_task_info)
+        await self._request("subscribe", self._id, since, then=self._handle_subscribed, retry=True)
+        await self._request("getTask", self._id, then=self._handle_task_info, retry=True)
 
     def _handle_subscribed(self, data: Any) -> None:
         self._mirror.discard_partial_frames()

@@ -236,17 +236,14 @@ class Task(ReadableTask):
         return accepted
 
     async def approve(self, text: str = "") -> bool:
-        """Say yes to the open question."""
-        return await self._answer_pending(Response.YES, text)
+        """Say yes to the open question; False if there is none."""
+        ask = self.pending
+        return ask is not None and await self.answer(ask.ts, Answer(Response.YES, text=text))
 
     async def reject(self, text: str = "") -> bool:
-        """Say no to the open question."""
-        return await self._answer_pending(Response.NO, text)
-
-    async def _answer_pending(self, response: Response, text: str) -> bool:
-        if self.pending is None:
-            return False
-        return await self.answer(self.pending.ts, Answer(response, text=text))
+        """Say no to the open question; False if there is none."""
+        ask = self.pending
+        return ask is not None and await self.answer(ask.ts, Answer(Response.NO, text=text))
 
     async def preview_rewind(
         self, row_ts: int, *, keep: bool = True, files: bool = False

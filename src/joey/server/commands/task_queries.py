@@ -41,7 +41,6 @@ from joey.core.wire.event_encoder import (
     list_queued_messages,
 )
 from joey.core.wire.events import FailedPayload, to_usage_totals
-from joey.engine.task import Task
 from joey.errors import ConfigError, StoreError, TaskNotFoundError
 from joey.ports import Store, TaskMetadata
 from joey.server.commands.call import CommandCall, make_not_found_error
@@ -50,6 +49,8 @@ from joey.server.commands.tasks import is_known_task
 if TYPE_CHECKING:
     from joey.server.hub import ServerHub
 
+
+_SHARED_FIELDS = {*TaskInfo.__struct_fields__} & {*TaskMetadata.__struct_fields__}
 
 log = logging.getLogger(__name__)
 
@@ -183,29 +184,16 @@ def _find_context_window(hub: ServerHub, metadata: TaskMetadata) -> int | None:
 
 def _build_task_info(hub: ServerHub, metadata: TaskMetadata) -> TaskInfo:
     task = hub.engine.find_open_task(metadata.id)
-    return TaskInfo(
-        id=metadata.id,
-        title=metadata.title,
-        workspace=metadata.workspace,
-        mode=metadata.mode,
-        protocol=str(metadata.tool_protocol),
-        profile=metadata.profile,
-        model=metadata.model,
-        status=str(metadata.status)
-        if task is not None
-        else _resolve_closed_task_status(hub, metadata),
-        created=metadata.created,
-        updated=metadata.updated,
-        tokens_in=metadata.tokens_in,
-        tokens_out=metadata.tokens_out,
-        cache_writes=metadata.cache_writes,
-        cache_reads=metadata.cache_reads,
-        total_cost=metadata.total_cost,
-        live=task is not None,
-        parent_id=metadata.parent_id,
-        context_tokens=task.usage.context_tokens if task else None,
-        context_window=task.provider.model.context_window if task else None,
-        ask=_build_pending_ask(task) if task else None,
+    shared = {name: getattr(metadata, name) for name in _SHARED_FIELDS}
+    info = TaskInfo(**shared, protocol=metadata.tool_protocol, live=task is not None)
+    if task is None:
+        return structs.replace(info, status=_resolve_closed_task_status(hub, metadata))
+    ask = task.pending
+    return structs.replace(
+        info,
+        context_tokens=task.usage.context_tokens,
+        context_window=task.provider.model.context_window,
+        ask=PendingAsk(ts=ask.ts, ask=ask.ask.value) if ask is not None else None,
     )
 
 
@@ -224,11 +212,6 @@ def _resolve_closed_task_status(hub: ServerHub, metadata: TaskMetadata) -> str:
     if not is_locked:
         return str(TaskState.ABORTED)
     return str(TaskState.RUNNING if state is TaskState.CREATED else state)
-
-
-def _build_pending_ask(task: Task) -> PendingAsk | None:
-    pending = task.pending
-    return PendingAsk(ts=pending.ts, ask=pending.ask.value) if pending is not None else None
 
 
 HANDLERS = {
