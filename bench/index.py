@@ -25,7 +25,7 @@ from joey.content.code_index import WorkspaceIndexPool
 from joey.content.code_index_chunks import extract_query_terms
 from joey.content.code_index_store import compute_cosines, find_most_similar, pack_vector
 from joey.errors import ToolError
-from joey.ports import CodeIndex
+from joey.ports.content import CodeIndex
 from joey.workspace.files import LocalFiles
 from joey.workspace.listing import list_indexable_files
 from joey.workspace.ripgrep import find_ripgrep

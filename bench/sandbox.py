@@ -23,7 +23,7 @@ from joey.execution.sandbox.landlock import Landlock
 from joey.execution.sandbox.probe import CanaryProbe
 from joey.execution.sandbox.sandbox import LocalSandbox, SandboxConfig
 from joey.execution.terminal import LocalTerminal
-from joey.ports import Terminal
+from joey.ports.execution import Terminal
 
 ROUNDS = 20
 FIRST_COMMAND_COUNT = 10

@@ -22,7 +22,7 @@ from joey.core.models import ModelInfo, ToolProtocol
 from joey.core.modes import BUILT_IN_MODES
 from joey.core.settings import Settings
 from joey.execution.terminal import LocalTerminal
-from joey.ports import ToolContext
+from joey.ports.tool_context import ToolContext
 from joey.tools.list_files import ListFiles
 from joey.tools.search_files import SearchFiles
 from joey.workspace.files import LocalFiles

@@ -15,7 +15,7 @@ import pytest
 
 from joey.app.mcp_pool import build_hub_config
 from joey.content.browser import Chromium, find_chromium
-from joey.ports import BrowserStep
+from joey.ports.content import BrowserStep
 from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer
 from joey.workspace.ripgrep import find_ripgrep

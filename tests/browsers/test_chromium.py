@@ -19,7 +19,8 @@ from joey.core.events import TaskCompleted
 from joey.core.settings import Settings
 from joey.core.task_types import AskKind
 from joey.errors import ArgumentError, IgnoredPathError, ToolError
-from joey.ports import BrowserStep, Capabilities, ToolContext
+from joey.ports.content import BrowserStep
+from joey.ports.tool_context import Capabilities, ToolContext
 from joey.testing.script import Turn, call
 from joey.tools.base import Access, AvailabilityContext, Outcome
 from joey.tools.browser_action import BrowserAction

@@ -15,7 +15,8 @@ from joey.content import browser
 from joey.content.browser import Chromium
 from joey.core.modes import find_mode
 from joey.errors import ArgumentError, ToolError
-from joey.ports import BrowserObservation, BrowserStep, Capabilities
+from joey.ports.content import BrowserObservation, BrowserStep
+from joey.ports.tool_context import Capabilities
 from joey.tools.browser_action import BrowserAction, PreparedBrowserStep
 from joey.workspace.files import LocalFiles
 from tests.browsers.test_chromium import EXECUTABLE, Opened, needs_chromium, use

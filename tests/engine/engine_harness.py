@@ -18,7 +18,9 @@ from joey.engine.engine import Engine, StoredTaskState, TaskOptions
 from joey.engine.runtime import TaskRuntime
 from joey.engine.task import Task
 from joey.execution.terminal import LocalTerminal
-from joey.ports import Capabilities, Provider, Store
+from joey.ports.model import Provider
+from joey.ports.storage import Store
+from joey.ports.tool_context import Capabilities
 from joey.storage.task_store import JsonFileLog, JsonFileStore
 from joey.testing.script import Call, Turn, call
 from joey.testing.scripted_provider import ScriptedProvider, ScriptedTurn

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from joey.core.messages import Chunk, TextBlock
 from joey.core.models import ModelInfo, ModelRequest, Prices
 from joey.core.settings import Settings
-from joey.ports import Provider
+from joey.ports.model import Provider
 from joey.testing.script import Call, Turn, call
 from joey.testing.scripted_provider import ScriptedProvider
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from joey.core.modes import BUILT_IN_MODES, Instructions, Mode, Skill, SlashCommand
-from joey.ports import Customizations
+from joey.ports.extensions import Customizations
 
 
 class StaticCustomizations(Struct, frozen=True, kw_only=True):

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from joey.core.file_state import ReadTracker
+from joey.core.path_access import ResolvedPath
 from joey.engine.asks import Unattended
 from joey.engine.environment import find_externally_modified_files
-from joey.ports import ResolvedPath
 from joey.testing.script import Turn, call
 from joey.testing.scripted_provider import ScriptedProvider
 from joey.workspace.files import LocalFiles

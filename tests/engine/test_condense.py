@@ -21,7 +21,7 @@ from joey.engine.outcomes import Aborted, Completed
 from joey.engine.runtime import SUMMARY_PROFILE_KEY, ModeProviders
 from joey.engine.task import Task
 from joey.errors import CondenseError, ConfigError, UserError
-from joey.ports import Provider
+from joey.ports.model import Provider
 from joey.testing.script import Turn, fail, pause, say
 from joey.testing.scripted_provider import ScriptedProvider, ScriptedTurn
 from tests.engine.engine_harness import (

@@ -13,7 +13,7 @@ from joey.engine.asks import Unattended
 from joey.engine.engine import TaskOptions
 from joey.engine.outcomes import Completed, Failed
 from joey.engine.task import Task
-from joey.ports import Capabilities
+from joey.ports.tool_context import Capabilities
 from joey.testing.script import Turn, call, fail, say
 from joey.testing.scripted_provider import ScriptedTurn
 from tests.engine.engine_harness import (

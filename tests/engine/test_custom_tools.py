@@ -11,7 +11,7 @@ from joey.core.models import ToolProtocol
 from joey.core.settings import Settings
 from joey.execution.custom_tools import LocalCustomTools
 from joey.execution.process_termination import kill_marked_processes
-from joey.ports import Capabilities
+from joey.ports.tool_context import Capabilities
 from joey.testing.script import Turn, call, say
 from joey.testing.scripted_provider import ScriptedProvider
 from tests.engine.engine_harness import EngineHarness, finish, wait_for_ask

@@ -16,7 +16,7 @@ from joey.core.events import RowAdded
 from joey.core.messages import ImageBlock, TextBlock
 from joey.core.modes import Skill, SlashCommand
 from joey.core.settings import Settings
-from joey.ports import Capabilities
+from joey.ports.tool_context import Capabilities
 from joey.testing.script import Turn, call
 from joey.testing.scripted_provider import ScriptedProvider
 from joey.workspace.git.repository import GitRepository

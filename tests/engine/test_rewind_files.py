@@ -15,7 +15,7 @@ from joey.engine.asks import Unattended
 from joey.engine.checkpoints import preview_restore, restore_checkpoint
 from joey.engine.task import Task
 from joey.errors import UserError
-from joey.ports import Capabilities
+from joey.ports.tool_context import Capabilities
 from joey.testing.script import Turn, call
 from tests.engine.engine_harness import (
     EngineHarness,

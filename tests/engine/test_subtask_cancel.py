@@ -21,7 +21,7 @@ from joey.engine.asks import Unattended
 from joey.engine.engine import TaskOptions
 from joey.engine.outcomes import Completed
 from joey.engine.task import Task
-from joey.ports import Store, TaskLog, TaskMetadata
+from joey.ports.storage import Store, TaskLog, TaskMetadata
 from joey.storage.task_store import JsonFileStore
 from joey.testing.script import Turn
 from tests.engine.engine_harness import (

@@ -18,7 +18,8 @@ from joey.engine.engine import Engine, StoredTaskState, TaskOptions
 from joey.engine.outcomes import Completed
 from joey.engine.runtime import TaskRuntime
 from joey.engine.task import Task
-from joey.ports import Capabilities, Store
+from joey.ports.storage import Store
+from joey.ports.tool_context import Capabilities
 from joey.storage.task_store import JsonFileStore
 from joey.testing.script import Call, Turn, call, fail, pause, say
 from joey.workspace.git.worktrees import GitWorktrees

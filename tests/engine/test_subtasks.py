@@ -29,7 +29,7 @@ from joey.engine.asks import Unattended
 from joey.engine.engine import TaskOptions
 from joey.engine.outcomes import Aborted, Completed
 from joey.engine.task import Task
-from joey.ports import Capabilities
+from joey.ports.tool_context import Capabilities
 from joey.testing.script import Turn, call, fail, pause, say
 from tests.engine.engine_harness import (
     TIMEOUT_S,

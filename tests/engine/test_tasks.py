@@ -14,7 +14,7 @@ from joey.core.models import ModelInfo, ToolProtocol
 from joey.core.task_types import AskKind, TaskState
 from joey.engine.asks import Unattended
 from joey.engine.engine import TaskOptions
-from joey.ports import Capabilities
+from joey.ports.tool_context import Capabilities
 from joey.testing.script import Turn, call, pause, say
 from joey.testing.scripted_provider import ScriptedProvider
 from tests.engine.engine_harness import (

@@ -12,7 +12,7 @@ import pytest
 
 from joey.errors import ToolError
 from joey.execution.custom_tools import list_tool_trust_items
-from joey.ports import CustomToolInfo
+from joey.ports.extensions import CustomToolInfo
 from joey.tools.custom_tool import CustomTool
 from joey.tools.registry import Registry, ToolSetCache, build_default_tools
 from tests.extensions.test_custom_tools import ToolHarness, is_gone

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from joey.cli.task_views import format_code_block, render_markdown
-from joey.ports import TaskMetadata
+from joey.ports.storage import TaskMetadata
 
 TASK = TaskMetadata(id="t1", title="fix it\nplease", workspace="/w", model="m", created=1)
 

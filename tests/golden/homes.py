@@ -42,7 +42,7 @@ from joey.engine.recorder import Recorder
 from joey.errors import ProviderFailureKind
 from joey.mcp.config import ServerEntry as McpEntry
 from joey.mcp.server_admin import ServerInfo
-from joey.ports import TaskMetadata
+from joey.ports.storage import TaskMetadata
 from joey.server.ipc_protocol import IpcCommand
 from joey.storage.journal import decode_journal, encode_record
 from joey.storage.roo_import import ImportCandidate

@@ -17,7 +17,7 @@ from joey.core.hooks import Hook
 from joey.core.settings import Settings
 from joey.engine.task import Task
 from joey.execution.bash_grammar import BashGrammar
-from joey.ports import Capabilities
+from joey.ports.tool_context import Capabilities
 from joey.workspace.files import LocalFiles
 from tests.engine.engine_harness import ALLOW_ALL, EngineHarness, list_durable_events
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from joey.content.code_index import IndexDirectory, WorkspaceIndexPool
 from joey.errors import ToolError
-from joey.ports import CodeIndex, CodeSearchResult, Embedder
+from joey.ports.content import CodeIndex, CodeSearchResult
+from joey.ports.model import Embedder
 from joey.workspace.files import LocalFiles
 from joey.workspace.listing import list_indexable_files
 

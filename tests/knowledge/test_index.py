@@ -13,7 +13,7 @@ from joey.content.blocking_code_index import IndexChanges, IndexProgress, index_
 from joey.content.code_index import BUILD_LOCK_FILE, WorkspaceIndexPool
 from joey.content.code_index_store import CodeIndexStore
 from joey.errors import ToolError
-from joey.ports import Listing
+from joey.ports.workspace import Listing
 from joey.workspace.listing import list_indexable_files
 from tests.knowledge.index_harness import IndexHarness, answer, paths, whole_answer
 

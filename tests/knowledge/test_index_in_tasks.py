@@ -15,7 +15,7 @@ from joey.core.models import ToolProtocol
 from joey.engine.asks import Unattended
 from joey.engine.outcomes import Completed
 from joey.errors import StoreError, ToolError
-from joey.ports import Capabilities
+from joey.ports.tool_context import Capabilities
 from joey.testing.script import Turn, call, say
 from joey.testing.server import ModelServer
 from joey.workspace.files import LocalFiles

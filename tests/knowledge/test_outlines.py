@@ -18,7 +18,7 @@ import pytest
 
 from joey.content.outlines import OutlineExtractor
 from joey.errors import ToolError
-from joey.ports import Definition
+from joey.ports.content import Definition
 
 pytestmark = pytest.mark.requirement("tool:list_code_definition_names:success:languages")
 

@@ -24,7 +24,7 @@ from joey.mcp.process import StderrTail
 from joey.mcp.server_admin import ServerAdmin
 from joey.mcp.transports import open_stdio_streams
 from joey.mcp.trust import list_trust_items
-from joey.ports import Capabilities
+from joey.ports.tool_context import Capabilities
 from joey.tools.mcp_tool import prepare_call, run_call
 from tests.mcp.hub_harness import TIMEOUT_S, HubHarness, is_alive, server, settled, until
 from tests.mcp.misbehaving_server import misbehaving

@@ -14,7 +14,7 @@ from joey.core.models import ToolProtocol
 from joey.core.settings import Settings
 from joey.core.task_types import AskKind
 from joey.engine.asks import Unattended
-from joey.ports import Capabilities
+from joey.ports.tool_context import Capabilities
 from joey.testing.script import Turn, call, say
 from tests.engine.engine_harness import (
     EngineHarness,

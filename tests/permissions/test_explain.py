@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from joey.app.sandbox import detect_sandbox
-from joey.ports import SandboxLevel
+from joey.ports.execution import SandboxLevel
 
 
 def explain(

@@ -15,7 +15,7 @@ from joey.core.permissions.shell import CommandChain
 from joey.core.settings import Settings
 from joey.engine.asks import Unattended
 from joey.execution.bash_grammar import BashGrammar
-from joey.ports import Capabilities
+from joey.ports.tool_context import Capabilities
 from joey.testing.script import Turn, call
 from joey.tools.execute_command import ExecuteCommand
 from joey.workspace.files import LocalFiles

@@ -27,7 +27,7 @@ from joey.core.settings import Settings
 from joey.core.task_types import Answer, AskKind, Response
 from joey.errors import ConfigError
 from joey.execution.bash_grammar import BashGrammar
-from joey.ports import Capabilities
+from joey.ports.tool_context import Capabilities
 from joey.testing.script import Turn, call
 from tests.engine.engine_harness import EngineHarness, find_rows, finish, wait_for_ask
 

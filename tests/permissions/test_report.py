@@ -16,7 +16,7 @@ from joey.core.settings import Settings
 from joey.core.task_types import Answer, Response
 from joey.engine.asks import Unattended
 from joey.execution.bash_grammar import BashGrammar
-from joey.ports import Capabilities
+from joey.ports.tool_context import Capabilities
 from joey.testing.script import Turn, call
 from tests.engine.engine_harness import EngineHarness, finish, wait_for_ask, wait_for_ending
 from tests.engine.scripted_subtasks import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, delegate

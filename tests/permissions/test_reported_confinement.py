@@ -16,7 +16,7 @@ from joey.core.events import AskOpened, ToolStarted
 from joey.core.permissions.policy import Access, Allow, Ask, Claim, SandboxStatus, decide
 from joey.core.settings import Settings
 from joey.execution.bash_grammar import BashGrammar
-from joey.ports import Capabilities
+from joey.ports.tool_context import Capabilities
 from joey.testing.script import Turn, call
 from tests.engine.engine_harness import (
     EngineHarness,

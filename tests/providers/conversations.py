@@ -19,7 +19,7 @@ from joey.core.messages import (
 )
 from joey.core.models import ModelRequest, ToolProtocol, ToolSpec
 from joey.core.settings import Profile
-from joey.ports import Provider
+from joey.ports.model import Provider
 from joey.providers.factory import make_provider
 from joey.providers.http_client import HttpClient
 from joey.testing.script import Turn, say

@@ -11,7 +11,7 @@ from joey.core.messages import Chunk, Message, merge_chunks
 from joey.core.models import ModelRequest
 from joey.core.settings import Profile
 from joey.errors import ProviderError
-from joey.ports import Provider
+from joey.ports.model import Provider
 from joey.providers.factory import make_provider
 from joey.providers.http_client import HttpClient
 from joey.testing.script import Turn, disconnect, raw

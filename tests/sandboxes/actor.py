@@ -22,7 +22,7 @@ from joey.execution.sandbox.landlock import Landlock
 from joey.execution.sandbox.probe import CanaryProbe
 from joey.execution.sandbox.sandbox import LocalSandbox, SandboxBackend, SandboxConfig
 from joey.execution.terminal import LocalTerminal
-from joey.ports import SandboxLevel, Terminal
+from joey.ports.execution import SandboxLevel, Terminal
 from joey.workspace.files import LocalFiles
 from tests.terminals.processes import Listener
 

@@ -29,7 +29,7 @@ from joey.execution.sandbox.sandbox import (
 )
 from joey.execution.sandbox.supervisor_client import ControlGroup, can_limit_processes
 from joey.execution.terminal import LocalTerminal
-from joey.ports import SandboxLevel, SandboxReport
+from joey.ports.execution import SandboxLevel, SandboxReport
 from tests.terminals.processes import Listener
 
 

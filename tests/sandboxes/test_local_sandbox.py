@@ -33,7 +33,7 @@ from joey.execution.sandbox.sandbox import (
 )
 from joey.execution.sandbox.supervisor_client import SupervisorTransport
 from joey.execution.terminal import LocalTerminal
-from joey.ports import SandboxLevel, SandboxReport
+from joey.ports.execution import SandboxLevel, SandboxReport
 from joey.testing.script import Turn, call
 from joey.tools.base import Outcome
 from joey.tools.execute_command import add_sandbox_note

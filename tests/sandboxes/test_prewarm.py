@@ -19,7 +19,7 @@ from joey.engine.engine import TaskOptions
 from joey.execution.sandbox.landlock import Landlock
 from joey.execution.sandbox.sandbox import LocalSandbox, SandboxConfig, SandboxProbeResult
 from joey.execution.terminal import LocalTerminal
-from joey.ports import SandboxLevel, SandboxReport
+from joey.ports.execution import SandboxLevel, SandboxReport
 from joey.testing.script import Turn, call, pause
 from tests.engine.engine_harness import ALLOW_ALL, EngineHarness, finish, wait_for_ask
 from tests.sandboxes.conftest import kill_joey

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from joey.ports import TaskMetadata
+from joey.ports.storage import TaskMetadata
 from joey.storage.task_directory import TaskLock
 from joey.testing.script import Turn, call, fail, pause, say
 from tests.server.server_fixture import CommandFailedError, done, open_server

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from joey.ports import TaskMetadata
-from joey.ports.storage import TaskQuery
+from joey.ports.storage import TaskMetadata, TaskQuery
 from joey.storage.task_index import SqliteTaskIndex
 from joey.storage.task_store import JsonFileStore
 from tests.stores.records import created

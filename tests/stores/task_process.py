@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from joey.errors import StoreError
-from joey.ports import TaskMetadata
+from joey.ports.storage import TaskMetadata
 from joey.storage.task_store import JsonFileLog, JsonFileStore
 from tests.stores.records import TASK, created, said
 

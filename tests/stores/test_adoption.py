@@ -28,7 +28,7 @@ from joey.core.messages import (
 )
 from joey.core.models import ToolProtocol
 from joey.errors import StoreError
-from joey.ports import TaskMetadata
+from joey.ports.storage import TaskMetadata
 from joey.storage.task_store import JsonFileStore
 from tests.stores.records import said
 

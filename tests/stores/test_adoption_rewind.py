@@ -17,7 +17,7 @@ from joey.core.history.branch import find_cut_point, find_live_branch
 from joey.core.messages import Message, ToolResultBlock, extract_text, get_blocks
 from joey.core.models import ToolProtocol
 from joey.core.rewind import FoldedHistory, build_rewind_preview, get_row_say, get_ts
-from joey.ports import TaskMetadata
+from joey.ports.storage import TaskMetadata
 from joey.storage.roo_task_directory import write_roo_directory
 from joey.storage.task_store import JsonFileStore
 from tests.service_rules import check_messages

@@ -10,7 +10,7 @@ import pytest
 from joey.core.events import RowAdded
 from joey.core.settings import TaskSecrets
 from joey.errors import StoreError, TaskLockedError, TaskNotFoundError, TaskStateError
-from joey.ports import Store, TaskMetadata
+from joey.ports.storage import Store, TaskMetadata
 from joey.storage.memory_store import MemoryStore
 from joey.storage.task_store import JsonFileStore
 from tests.stores.records import TASK, created, opening, said

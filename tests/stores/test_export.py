@@ -29,7 +29,7 @@ from joey.core.history.ui import UiHistory
 from joey.core.messages import TextBlock, TextPart
 from joey.core.rewind import FoldedHistory
 from joey.errors import StoreError
-from joey.ports import TaskMetadata
+from joey.ports.storage import TaskMetadata
 from joey.storage.roo_import import find_foreign_tasks, find_task_locations_under, import_task
 from joey.storage.roo_task_directory import encode_roo_files, write_roo_directory
 from joey.storage.task_store import JsonFileStore

@@ -18,7 +18,7 @@ import pytest
 
 from joey.core.settings import TaskSecrets
 from joey.errors import StoreError, TaskLockedError
-from joey.ports import TaskMetadata
+from joey.ports.storage import TaskMetadata
 from joey.storage.task_directory import LockOwner, read_process_start_ticks
 from joey.storage.task_store import JsonFileStore
 from joey.system.files import read_regular_file

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from joey.ports import TaskMetadata
+from joey.ports.storage import TaskMetadata
 from joey.storage.task_store import JsonFileStore
 from tests.stores.records import TASK, created, opening, said
 

@@ -16,8 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from joey.ports import TaskMetadata
-from joey.ports.storage import TaskPage, TaskQuery
+from joey.ports.storage import TaskMetadata, TaskPage, TaskQuery
 from joey.storage import index_database
 from joey.storage.task_index import SqliteTaskIndex
 from joey.storage.task_list import list_tasks

@@ -11,7 +11,7 @@ import pytest
 from joey.errors import ToolError
 from joey.execution import terminal as terminal_module
 from joey.execution.terminal import LocalTerminal
-from joey.ports import CommandExit
+from joey.ports.execution import CommandExit
 from tests.terminals.processes import Listener, is_alive
 
 

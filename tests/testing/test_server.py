@@ -15,7 +15,7 @@ from joey.core.messages import CallChunk, Message, TextBlock, TextChunk
 from joey.core.models import ModelRequest
 from joey.core.settings import Profile
 from joey.errors import ProviderError, ProviderFailureKind
-from joey.ports import Provider
+from joey.ports.model import Provider
 from joey.providers.factory import make_provider
 from joey.providers.http_client import HttpClient
 from joey.testing.script import Turn, call, fail, pause, raw, read_script, say

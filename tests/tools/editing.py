@@ -9,7 +9,7 @@ import pytest
 from joey.core.models import ModelInfo
 from joey.core.settings import Settings
 from joey.errors import ToolError
-from joey.ports import Capabilities, ToolContext
+from joey.ports.tool_context import Capabilities, ToolContext
 from joey.tools.base import AvailabilityContext, Outcome, PreparedToolCall, Tool
 
 AnyTool = Tool[Any, Any]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from joey.core.mcp import McpResource, McpResult, McpServer, McpStatus, McpTool
-from joey.ports import Mcp
+from joey.ports.extensions import Mcp
 
 WEATHER = McpServer(
     name="weather",

@@ -8,7 +8,7 @@ import pytest
 
 from joey.core.models import ModelInfo, ToolProtocol
 from joey.errors import ArgumentError, IgnoredPathError, ToolError
-from joey.ports import ToolContext
+from joey.ports.tool_context import ToolContext
 from joey.tools.apply_diff import ApplyDiff, DiffRequest, FileDiffRequest, PreparedDiff
 from joey.tools.base import Access, Claim, Outcome
 from tests.tools.editing import is_offered

@@ -13,7 +13,7 @@ from joey.core.parsing.assembler import ReplyAssembler
 from joey.core.permissions.policy import Ask, decide
 from joey.core.settings import Settings
 from joey.errors import ArgumentError, IgnoredPathError, ToolError
-from joey.ports import Capabilities, ToolContext
+from joey.ports.tool_context import Capabilities, ToolContext
 from joey.tools.apply_patch import ApplyPatch, PreparedPatch
 from joey.tools.base import Access, AvailabilityContext, Claim, Outcome
 from joey.tools.registry import Registry, build_default_tools

@@ -13,7 +13,8 @@ from joey.core.models import ModelInfo, ToolProtocol
 from joey.core.modes import BUILT_IN_MODES
 from joey.core.settings import Settings
 from joey.errors import ArgumentError, IgnoredPathError, ToolError
-from joey.ports import Capabilities, CodeSearchHit, CodeSearchResult, ToolContext
+from joey.ports.content import CodeSearchHit, CodeSearchResult
+from joey.ports.tool_context import Capabilities, ToolContext
 from joey.tools.base import Access, AvailabilityContext, Claim, Outcome
 from joey.tools.codebase_search import CodebaseSearch, render_results
 from joey.tools.registry import Registry, build_default_tools

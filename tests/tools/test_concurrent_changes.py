@@ -10,7 +10,7 @@ import pytest
 
 from joey.core.models import ToolProtocol
 from joey.errors import ToolError
-from joey.ports import ToolContext
+from joey.ports.tool_context import ToolContext
 from joey.tools.registry import Registry, build_default_tools
 from tests.tools.editing import CODE, expect_error, prepare, run_tool
 from tests.tools.tool_context import make_context

@@ -8,7 +8,7 @@ import pytest
 
 from joey.core.models import ModelInfo, ToolProtocol
 from joey.errors import ArgumentError, IgnoredPathError, ToolError
-from joey.ports import ToolContext
+from joey.ports.tool_context import ToolContext
 from joey.tools.base import Access, Claim
 from joey.tools.edit import (
     BatchReplacement,

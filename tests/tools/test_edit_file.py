@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from joey.errors import ArgumentError
-from joey.ports import ToolContext
+from joey.ports.tool_context import ToolContext
 from joey.tools.base import Access, Claim
 from joey.tools.edit_file import EditFile, EditFileParams
 from tests.tools.editing import CODE, expect_error, is_offered, prepare, run_tool

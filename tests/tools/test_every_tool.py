@@ -40,7 +40,7 @@ from joey.core.settings import Profile, Settings
 from joey.core.task_types import Answer, AskKind, Response
 from joey.engine.task import Task
 from joey.errors import ArgumentError
-from joey.ports import CustomToolInfo
+from joey.ports.extensions import CustomToolInfo
 from joey.providers.anthropic import AnthropicRequestBuilder
 from joey.providers.openai import OpenAiRequestBuilder
 from joey.testing.script import Call, Turn, say

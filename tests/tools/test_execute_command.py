@@ -13,7 +13,7 @@ from joey.core.settings import Settings
 from joey.core.task_types import AskKind
 from joey.errors import ArgumentError, ToolError
 from joey.execution.terminal import LocalTerminal
-from joey.ports import ToolContext
+from joey.ports.tool_context import ToolContext
 from joey.tools.base import Access, LiveOutput, Outcome
 from joey.tools.execute_command import ExecuteCommand, get_kill_timeout
 from tests.terminals.processes import Listener, is_alive

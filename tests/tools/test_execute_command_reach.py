@@ -10,7 +10,7 @@ import pytest
 from joey.core.permissions.policy import Allow, Ask, Decision, Deny, decide
 from joey.core.settings import Settings
 from joey.execution.bash_grammar import BashGrammar
-from joey.ports import ToolContext
+from joey.ports.tool_context import ToolContext
 from joey.tools.execute_command import ExecuteCommand
 from tests.tools.tool_context import make_context
 

@@ -14,7 +14,7 @@ import pytest
 
 from joey.core.settings import Profile
 from joey.errors import IgnoredPathError, ToolError
-from joey.ports import Capabilities, ToolContext
+from joey.ports.tool_context import Capabilities, ToolContext
 from joey.providers.http_client import HttpClient
 from joey.providers.image_generation import ProfileImageGenerator
 from joey.tools.base import Access, Outcome

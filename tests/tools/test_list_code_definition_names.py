@@ -9,7 +9,7 @@ from joey.content.outlines import OutlineExtractor
 from joey.core.models import ModelInfo, ToolProtocol
 from joey.core.settings import Settings
 from joey.errors import ArgumentError, IgnoredPathError, ToolError
-from joey.ports import Capabilities, ToolContext
+from joey.ports.tool_context import Capabilities, ToolContext
 from joey.tools.base import Access, AvailabilityContext, Claim
 from joey.tools.list_code_definition_names import MAX_FILES, ListCodeDefinitionNames
 from tests.tools.hostile_files import make_sparse, make_special_files

@@ -7,7 +7,7 @@ import pytest
 
 from joey.core.models import ModelInfo, ToolProtocol
 from joey.errors import ArgumentError, ToolError
-from joey.ports import ToolContext
+from joey.ports.tool_context import ToolContext
 from joey.tools.base import Access, Claim
 from joey.tools.list_files import ListFiles
 from tests.tools.tool_context import make_context

@@ -21,7 +21,7 @@ from joey.core.models import ModelInfo
 from joey.core.modes import find_mode
 from joey.core.settings import Settings
 from joey.errors import ToolError
-from joey.ports import Capabilities
+from joey.ports.tool_context import Capabilities
 from joey.tools.base import AvailabilityContext
 from joey.tools.mcp_tool import iter_server_tools
 from joey.tools.registry import Registry, ToolSet, ToolSetCache, build_default_tools

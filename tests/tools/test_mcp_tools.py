@@ -16,7 +16,7 @@ from joey.core.permissions.policy import Allow, Ask, decide
 from joey.core.settings import Settings
 from joey.core.task_types import AskKind
 from joey.errors import ArgumentError, ToolError, ToolErrorWithReply
-from joey.ports import Capabilities, ToolContext
+from joey.ports.tool_context import Capabilities, ToolContext
 from joey.tools.access_mcp_resource import AccessMcpResource
 from joey.tools.base import AvailabilityContext
 from joey.tools.mcp_tool import McpServerTool

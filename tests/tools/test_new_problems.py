@@ -12,7 +12,7 @@ import pytest
 from joey.content.diagnostics import LocalDiagnostics
 from joey.core.models import ToolProtocol
 from joey.core.settings import Settings
-from joey.ports import Capabilities, ToolContext
+from joey.ports.tool_context import Capabilities, ToolContext
 from joey.tools.registry import Registry, build_default_tools
 from joey.workspace.files import LocalFiles
 from tests.tools.tool_context import make_context

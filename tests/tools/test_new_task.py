@@ -8,7 +8,7 @@ import pytest
 from joey.core.permissions.policy import Access
 from joey.core.settings import Settings
 from joey.errors import ArgumentError, ToolError
-from joey.ports import ToolContext
+from joey.ports.tool_context import ToolContext
 from joey.tools.base import StartSubtask
 from joey.tools.new_task import MAX_SUBTASK_DEPTH, NewTaskTool
 from tests.tools.tool_context import make_context

@@ -10,7 +10,7 @@ from joey.core.models import ModelInfo, ToolProtocol
 from joey.core.settings import Settings
 from joey.core.text import number_lines
 from joey.errors import ArgumentError, IgnoredPathError, ToolError
-from joey.ports import ToolContext
+from joey.ports.tool_context import ToolContext
 from joey.tools.base import Access, Claim, Outcome
 from joey.tools.read_file import ReadFile
 from tests.tools.tool_context import make_context

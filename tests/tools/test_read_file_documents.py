@@ -12,7 +12,7 @@ from joey.content.isolated_workers import IsolatedDocumentReader
 from joey.content.outlines import OutlineExtractor
 from joey.core.models import ToolProtocol
 from joey.core.settings import Settings
-from joey.ports import Capabilities, ToolContext
+from joey.ports.tool_context import Capabilities, ToolContext
 from joey.tools.base import Outcome
 from joey.tools.read_file import ReadFile
 from tests.knowledge.sample_documents import docx, locked_pdf, paragraph, pdf

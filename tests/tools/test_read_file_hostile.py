@@ -11,8 +11,9 @@ import pytest
 from joey.content.isolated_workers import IsolatedDocumentReader
 from joey.content.outlines import OutlineExtractor
 from joey.core.models import ToolProtocol
+from joey.core.path_access import ResolvedPath
 from joey.errors import ToolError
-from joey.ports import Capabilities, ResolvedPath, ToolContext
+from joey.ports.tool_context import Capabilities, ToolContext
 from joey.tools.base import Outcome
 from joey.tools.read_file import ReadFile
 from joey.workspace.files import LocalFiles

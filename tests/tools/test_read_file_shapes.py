@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from joey.core.models import ToolProtocol
 from joey.errors import ArgumentError
-from joey.ports import ToolContext
+from joey.ports.tool_context import ToolContext
 from joey.tools.base import Outcome
 from joey.tools.file_view import FileReadRequest
 from joey.tools.line_reader import BlockRequest, find_block

@@ -10,7 +10,7 @@ from joey.core.modes import BUILT_IN_MODES, Grant, Mode, ToolGroup, find_mode
 from joey.core.permissions.policy import Access, Claim
 from joey.core.settings import Settings
 from joey.errors import ToolError
-from joey.ports import Capabilities
+from joey.ports.tool_context import Capabilities
 from joey.tools.base import AvailabilityContext
 from joey.tools.registry import Registry, build_default_tools
 from joey.workspace.files import LocalFiles

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from joey.errors import ToolError
-from joey.ports import ToolContext
+from joey.ports.tool_context import ToolContext
 from joey.tools.list_files import ListFiles
 from joey.tools.search_files import SearchFiles
 from tests.tools.hostile_files import (

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from joey.errors import ArgumentError
-from joey.ports import ToolContext
+from joey.ports.tool_context import ToolContext
 from joey.tools.base import Access, Claim
 from joey.tools.search_replace import SearchReplace, SearchReplaceParams
 from tests.tools.editing import CODE, expect_error, is_offered, prepare, run_tool

@@ -8,7 +8,7 @@ import pytest
 
 from joey.core.models import ModelInfo, ToolProtocol
 from joey.errors import ArgumentError, ToolError
-from joey.ports import ToolContext
+from joey.ports.tool_context import ToolContext
 from joey.tools.base import Access, Claim
 from joey.tools.file_edit import format_write_result, load_original
 from joey.tools.write_to_file import PreparedWrite, WriteToFile, WriteToFileParams

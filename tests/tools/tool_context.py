@@ -9,7 +9,7 @@ from joey.core.models import ModelInfo, ToolProtocol
 from joey.core.modes import BUILT_IN_MODES, find_mode
 from joey.core.settings import Settings
 from joey.execution.terminal import LocalTerminal
-from joey.ports import ToolContext
+from joey.ports.tool_context import ToolContext
 from joey.workspace.files import LocalFiles
 from joey.workspace.search import LocalSearch
 

@@ -21,7 +21,9 @@ from joey.errors import ToolError
 from joey.execution.custom_tools import LocalCustomTools
 from joey.execution.process_termination import kill_marked_processes
 from joey.mcp.leases import HubConfig, HubPool
-from joey.ports import Capabilities, ImageGenerator, Mcp
+from joey.ports.extensions import Mcp
+from joey.ports.model import ImageGenerator
+from joey.ports.tool_context import Capabilities
 from joey.workspace.files import LocalFiles
 from joey.workspace.listing import list_indexable_files
 from tests.engine.engine_harness import EngineHarness

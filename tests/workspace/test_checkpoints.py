@@ -13,8 +13,8 @@ from threading import Event
 
 import pytest
 
+from joey.core.file_state import FileChange
 from joey.errors import CheckpointError
-from joey.ports import FileChange
 from joey.workspace.checkpoints.pool import CheckpointStorePool, TaskCheckpoints
 from joey.workspace.checkpoints.scan import MAX_FILE_BYTES
 from tests.workspace.checkpoint_workspace import (

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from joey.errors import ToolError
-from joey.ports import Listing
+from joey.ports.workspace import Listing
 from joey.workspace.files import LocalFiles
 from joey.workspace.search import LocalSearch
 

@@ -16,7 +16,7 @@ from joey.content.outlines import OutlineExtractor
 from joey.core.permissions.policy import Allow, decide
 from joey.core.settings import Settings
 from joey.errors import ToolError
-from joey.ports import Capabilities, ToolContext
+from joey.ports.tool_context import Capabilities, ToolContext
 from joey.tools.apply_diff import ApplyDiff
 from joey.tools.apply_patch import ApplyPatch
 from joey.tools.base import Tool

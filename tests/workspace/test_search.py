@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from joey.errors import ToolError
-from joey.ports import SearchHit, SearchResult
+from joey.ports.workspace import SearchHit, SearchResult
 from joey.workspace import ripgrep
 from joey.workspace.files import LocalFiles
 from joey.workspace.search import LocalSearch

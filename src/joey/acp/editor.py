@@ -42,8 +42,9 @@ from acp.schema import (
 from pydantic import BaseModel, ValidationError
 
 from joey.core.edits.encodings import UTF_8, detect_encoding
+from joey.core.path_access import ResolvedPath
 from joey.errors import ToolError
-from joey.ports import Files, FileStat, ResolvedPath
+from joey.ports.workspace import Files, FileStat
 
 SessionUpdate = (
     AgentMessageChunk

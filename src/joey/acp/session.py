@@ -42,7 +42,8 @@ from joey.client.engine_reexports import Engine, ResolvedTaskOptions, Task, Task
 from joey.core.events import ModeSwitched
 from joey.core.modes import Mode, choose_fallback_mode
 from joey.core.settings import ModelRoute, TaskSecrets
-from joey.ports import Files, FrontEndResources, TaskMetadata
+from joey.ports.extensions import FrontEndResources
+from joey.ports.storage import TaskMetadata
 from joey.presentation.text import to_one_line
 
 
@@ -184,15 +185,13 @@ class AcpSession:
 
     def _add_editor_resources(self, options: TaskOptions) -> TaskOptions:
         """With what the editor brings along."""
-        is_editor_backed = self._editor.can_read_files or self._editor.can_write_files
-        files = self._wrap_files if is_editor_backed else None
-        front_end_resources = FrontEndResources(wrap_files=files, mcp_servers=self._mcp_servers)
-        return structs.replace(
-            options, policy=AutoAnswerPolicy(), front_end_resources=front_end_resources
-        )
-
-    def _wrap_files(self, files: Files) -> Files:
-        return EditorFiles(files, self._editor, lambda: self.id)
+        resources = FrontEndResources(mcp_servers=self._mcp_servers)
+        if self._editor.can_read_files or self._editor.can_write_files:
+            resources = structs.replace(
+                resources,
+                wrap_files=lambda files: EditorFiles(files, self._editor, lambda: self.id),
+            )
+        return structs.replace(options, policy=AutoAnswerPolicy(), front_end_resources=resources)
 
     # What is said -------------------------------------------------------------------------------
 

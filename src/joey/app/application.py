@@ -27,7 +27,8 @@ from joey.core.modes import Mode, SlashCommand
 from joey.core.settings import Limits, Profile, TaskSecrets
 from joey.engine.engine import ResolvedTaskOptions, TaskOptions
 from joey.errors import ConfigError
-from joey.ports import SandboxLevel, TaskMetadata
+from joey.ports.execution import SandboxLevel
+from joey.ports.storage import TaskMetadata
 from joey.providers.catalog import PROVIDER_SPECS, find_model_info, list_model_ids
 from joey.providers.factory import resolve_model
 

@@ -30,8 +30,7 @@ from joey.errors import ConfigError, ToolError
 from joey.execution.hooks import HookEnvironment, LocalHooks
 from joey.execution.process_termination import MARKER_VARIABLE, kill_marked_processes
 from joey.execution.terminal import build_command_environment, find_shell
-from joey.ports import ProjectHooks
-from joey.ports.extensions import TrustItem
+from joey.ports.extensions import ProjectHooks, TrustItem
 from joey.workspace.files import LocalFiles
 
 

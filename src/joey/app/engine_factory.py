@@ -14,8 +14,7 @@ from joey.config.home import resolve_joey_home
 from joey.engine.engine import Engine, StoredTaskState, TaskOptions
 from joey.engine.runtime import TaskRuntime
 from joey.errors import ToolError
-from joey.ports import Store
-from joey.ports.storage import IndexProgressCallback, TaskIndex
+from joey.ports.storage import IndexProgressCallback, Store, TaskIndex
 from joey.storage.memory_store import MemoryStore
 from joey.storage.task_directory import WORKTREES_DIRECTORY
 from joey.storage.task_store import JsonFileStore

@@ -16,7 +16,7 @@ from joey.config.trust import TrustStore
 from joey.core.mcp import list_config_paths
 from joey.execution.terminal import build_command_environment
 from joey.mcp.leases import HubConfig, HubPool
-from joey.ports import Mcp
+from joey.ports.extensions import Mcp
 from joey.tools.registry import ToolSetCache
 
 

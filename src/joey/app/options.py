@@ -48,7 +48,7 @@ from joey.core.settings import Limits, ModelRoute, Profile, Settings, TaskSecret
 from joey.engine.asks import AnswerPolicy
 from joey.engine.engine import ResolvedTaskOptions, StoredTaskState, TaskOptions
 from joey.errors import ConfigError, WorkspaceError
-from joey.ports import TaskMetadata
+from joey.ports.storage import TaskMetadata
 from joey.providers.catalog import find_provider_spec
 from joey.providers.factory import resolve_model
 from joey.storage.task_store import TaskSecretFiles

@@ -24,7 +24,7 @@ from joey.config.home import resolve_joey_home
 from joey.config.settings import load_settings
 from joey.core.models import ModelInfo, ToolProtocol
 from joey.core.modes import choose_fallback_mode
-from joey.core.path_access import FileScope
+from joey.core.path_access import FileScope, ResolvedPath
 from joey.core.permissions.audit import AuditEntry, ReplayableEntry, build_audit
 from joey.core.permissions.commands import MAX_COMMAND_CHARS
 from joey.core.permissions.policy import Access, Allow, Ask, Claim, Deny, SandboxStatus, decide
@@ -33,7 +33,8 @@ from joey.core.settings import Settings
 from joey.errors import DeniedError, IgnoredPathError, StoreError, ToolError, UserError
 from joey.execution.bash_grammar import BashGrammar
 from joey.execution.terminal import LocalTerminal
-from joey.ports import ResolvedPath, Store, TaskMetadata, ToolContext
+from joey.ports.storage import Store, TaskMetadata
+from joey.ports.tool_context import ToolContext
 from joey.tools.file_edit import resolve_editable_path
 from joey.tools.registry import AnyTool, Registry, build_default_tools, iter_argument_paths
 from joey.workspace.files import LocalFiles

@@ -22,7 +22,8 @@ from joey.execution.sandbox.sandbox import (
     SandboxProbe,
     explain_no_sandbox,
 )
-from joey.ports import Boundary, Sandbox, SandboxLevel, SandboxReport
+from joey.ports.execution import Sandbox, SandboxLevel, SandboxReport
+from joey.ports.workspace import Boundary
 
 _prober_lock = threading.Lock()
 

@@ -37,7 +37,11 @@ from joey.execution.bash_grammar import BashGrammar
 from joey.execution.custom_tools import LocalCustomTools
 from joey.execution.process_termination import kill_marked_processes
 from joey.execution.terminal import LocalTerminal
-from joey.ports import Capabilities, CodeIndex, Embedder, Files, Provider, Sandbox
+from joey.ports.content import CodeIndex
+from joey.ports.execution import Sandbox
+from joey.ports.model import Embedder, Provider
+from joey.ports.tool_context import Capabilities
+from joey.ports.workspace import Files
 from joey.providers.catalog import PROVIDER_SPECS
 from joey.providers.factory import make_provider
 from joey.providers.image_generation import ProfileImageGenerator

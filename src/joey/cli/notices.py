@@ -22,7 +22,8 @@ from joey.core.mcp import McpServer, McpStatus
 from joey.core.redaction import remove_secrets
 from joey.engine.engine import ResolvedTaskOptions
 from joey.engine.task import Task
-from joey.ports import Mcp, RunningCommand
+from joey.ports.execution import RunningCommand
+from joey.ports.extensions import Mcp
 from joey.presentation.text import get_terminal_width, to_one_line, wrap
 
 

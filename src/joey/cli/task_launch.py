@@ -27,7 +27,7 @@ from joey.engine.asks import Unattended
 from joey.engine.engine import Engine, ResolvedTaskOptions
 from joey.engine.task import Task
 from joey.errors import ConfigError, UntrustedAddressError
-from joey.ports import TaskMetadata
+from joey.ports.storage import TaskMetadata
 from joey.presentation.text import to_one_line
 
 SHORT_ID_CHARS = 13

@@ -22,8 +22,7 @@ from joey.core.history.ui import UiHistory
 from joey.core.rewind import RewindPreview
 from joey.core.task_types import IDLE_STATES, AskKind, RowKind, TaskState
 from joey.errors import TaskNotFoundError
-from joey.ports import Store, TaskMetadata
-from joey.ports.storage import FoundTask, TaskIndex
+from joey.ports.storage import FoundTask, Store, TaskIndex, TaskMetadata
 from joey.presentation.phrases import (
     RESTORED_FILE_CHANGE_TEXTS,
     UNRESTORABLE_REASON_TEXTS,

@@ -44,8 +44,7 @@ from joey.core.modes import Instructions, Mode, Skill, SlashCommand, merge_modes
 from joey.core.settings import Settings
 from joey.core.text import compile_regex
 from joey.errors import ToolError
-from joey.ports import Customizations
-from joey.ports.extensions import TrustItem
+from joey.ports.extensions import Customizations, TrustItem
 
 
 def _trust_nothing(_: Mapping[str, bytes]) -> bool:

@@ -36,7 +36,8 @@ from joey.content.code_index_store import (
 )
 from joey.content.outlines import decode_text
 from joey.errors import ToolError
-from joey.ports import CodeSearchHit, Files, Listing
+from joey.ports.content import CodeSearchHit
+from joey.ports.workspace import Files, Listing
 
 log = logging.getLogger(__name__)
 

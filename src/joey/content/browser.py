@@ -22,7 +22,7 @@ from urllib.parse import unquote, urlsplit
 
 from joey.core.redaction import has_secret_name
 from joey.errors import ToolError
-from joey.ports import Browser, BrowserObservation, BrowserStep
+from joey.ports.content import Browser, BrowserObservation, BrowserStep
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser as Process

@@ -32,17 +32,11 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from msgspec import Struct
 
+from joey.core.path_access import ResolvedPath
 from joey.errors import ProviderError, ProviderFailureKind, ToolError, UserError
-from joey.ports import (
-    CodeIndex,
-    CodeIndexState,
-    CodeSearchHit,
-    CodeSearchResult,
-    Embedder,
-    Files,
-    Listing,
-    ResolvedPath,
-)
+from joey.ports.content import CodeIndex, CodeIndexState, CodeSearchHit, CodeSearchResult
+from joey.ports.model import Embedder
+from joey.ports.workspace import Files, Listing
 from joey.system.files import get_per_workspace_directory, make_private_directory
 
 if TYPE_CHECKING:

@@ -21,9 +21,11 @@ from msgspec import Struct
 
 from joey.content.syntax_checker import can_parse, find_syntax_errors
 from joey.core.diagnostics import Diagnostic, parse_checker_output
+from joey.core.path_access import ResolvedPath
 from joey.core.settings import Settings
 from joey.errors import ConfigError, ToolError
-from joey.ports import Diagnostics, Files, ResolvedPath
+from joey.ports.content import Diagnostics
+from joey.ports.workspace import Files
 from joey.system.subprocess import await_start_despite_cancel, drain
 
 _MAX_FILE_BYTES = 1024 * 1024

@@ -22,9 +22,11 @@ import msgspec
 from msgspec import Struct
 
 from joey.content.worker_main import MAX_CPU_S, REFUSED_EXIT_CODE
+from joey.core.path_access import ResolvedPath
 from joey.core.structured_output import JsonSchema
 from joey.errors import ConfigError, ToolError
-from joey.ports import Documents, Files, PageFetcher, ResolvedPath, SchemaValidator
+from joey.ports.content import Documents, PageFetcher, SchemaValidator
+from joey.ports.workspace import Files
 from joey.system.subprocess import await_start_despite_cancel, kill_and_drain
 
 _WORKER_TIMEOUT_S = MAX_CPU_S + 10

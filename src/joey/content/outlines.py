@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from joey.content.isolated_workers import run_isolated
 from joey.core.text import compile_regex, split_lines
-from joey.ports import Definition, Outlines
+from joey.ports.content import Definition, Outlines
 
 _MIN_DEFINITION_LINES = 4
 """What is shorter is seen as a whole wherever it is met."""

@@ -47,7 +47,7 @@ from joey.engine.outcomes import (
 )
 from joey.engine.runtime import build_tool_context
 from joey.errors import ArgumentError, ConfigError, DeniedError, FailureCode
-from joey.ports import ToolContext
+from joey.ports.tool_context import ToolContext
 from joey.tools.base import PreparedToolCall
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from joey.core.permissions.policy import Access, Claim
 from joey.core.rewind import RewindPreview, build_rewind_preview
 from joey.core.task_types import RowKind
 from joey.errors import CheckpointError, ToolError, UserError
-from joey.ports import Checkpoints
+from joey.ports.workspace import Checkpoints
 
 if TYPE_CHECKING:
     from joey.engine.task import Task

@@ -50,7 +50,7 @@ from joey.core.task_types import IDLE_STATES, CancelReason, RowKind
 from joey.engine.limits import RetryBudget, wait_with_countdown
 from joey.engine.runtime import build_system_prompt_and_tools
 from joey.errors import CondenseError, ProviderError, ProviderFailureKind, StoreError, ToolError
-from joey.ports import Provider
+from joey.ports.model import Provider
 from joey.tools.list_code_definition_names import format_definitions, parse_definitions
 
 if TYPE_CHECKING:

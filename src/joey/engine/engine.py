@@ -34,7 +34,9 @@ from joey.engine.runtime import TaskRuntime, generate_task_id
 from joey.engine.subtasks import Subtasks
 from joey.engine.task import Task
 from joey.errors import StoreError, TaskNotFoundError, TaskStateError, UserError
-from joey.ports import Clock, FrontEndResources, Store, TaskMetadata
+from joey.ports.extensions import FrontEndResources
+from joey.ports.storage import Store, TaskMetadata
+from joey.ports.workspace import Clock
 
 
 class TaskOptions(Struct, frozen=True, kw_only=True):

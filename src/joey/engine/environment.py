@@ -9,9 +9,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from joey.core.file_state import ReadTracker
+from joey.core.path_access import ResolvedPath
 from joey.core.prompts.environment import TerminalStatus, WorkspaceFiles, build_environment_details
 from joey.errors import ToolError, WorkspaceError
-from joey.ports import Files, FileStat, ResolvedPath, RunningCommand
+from joey.ports.execution import RunningCommand
+from joey.ports.workspace import Files, FileStat
 
 if TYPE_CHECKING:
     from joey.engine.task import Task

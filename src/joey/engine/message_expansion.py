@@ -25,12 +25,14 @@ from joey.core.mentions import (
 from joey.core.messages import TextBlock, UserBlock, build_image_block
 from joey.core.models import ToolProtocol
 from joey.core.modes import SlashCommand, find_mode, grants_more_than
+from joey.core.path_access import ResolvedPath
 from joey.core.permissions.policy import Access, Allow, Claim, decide
 from joey.core.prompts import messages_to_model
 from joey.core.task_types import RowKind
 from joey.engine.runtime import build_tool_context
 from joey.errors import ToolError
-from joey.ports import Repository, ResolvedPath, ToolContext
+from joey.ports.tool_context import ToolContext
+from joey.ports.workspace import Repository
 from joey.tools.file_view import FileReadRequest, FileView, FileViewer, render_views
 
 if TYPE_CHECKING:

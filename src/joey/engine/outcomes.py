@@ -14,7 +14,7 @@ from joey.core.messages import ToolCall, UserBlock
 from joey.core.permissions.policy import BoundarySetting
 from joey.core.task_types import Answer, TaskState
 from joey.errors import JoeyError, ToolError
-from joey.ports import ToolContext
+from joey.ports.tool_context import ToolContext
 from joey.tools.base import PreparedToolCall, Tool
 
 

@@ -14,7 +14,7 @@ from joey.core.history.state import TaskProjection
 from joey.core.history.ui import UiHistory
 from joey.engine.bus import NumberedEvent, RecordCache
 from joey.errors import StoreError
-from joey.ports import TaskLog, TaskMetadata
+from joey.ports.storage import TaskLog, TaskMetadata
 
 log = logging.getLogger(__name__)
 

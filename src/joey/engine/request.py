@@ -45,7 +45,7 @@ from joey.errors import (
     ToolError,
     encode_provider_failure,
 )
-from joey.ports import Provider
+from joey.ports.model import Provider
 
 if TYPE_CHECKING:
     from joey.engine.task import Task

@@ -13,7 +13,7 @@ from joey.core.structured_output import (
 )
 from joey.engine.outcomes import RunStopped
 from joey.errors import FailureCode, ToolError
-from joey.ports import SchemaValidator
+from joey.ports.content import SchemaValidator
 
 MAX_RESULT_ATTEMPTS = 3
 

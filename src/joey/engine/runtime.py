@@ -28,16 +28,10 @@ from joey.core.prompts.system import ToolDoc, build_system_prompt
 from joey.core.settings import Limits, ModelRoute, Settings
 from joey.core.task_types import RowKind
 from joey.errors import UserError
-from joey.ports import (
-    Capabilities,
-    Clock,
-    Environment,
-    Files,
-    Provider,
-    Search,
-    Terminal,
-    ToolContext,
-)
+from joey.ports.execution import Terminal
+from joey.ports.model import Provider
+from joey.ports.tool_context import Capabilities, ToolContext
+from joey.ports.workspace import Clock, Environment, Files, Search
 from joey.tools.base import AvailabilityContext
 from joey.tools.registry import Registry, ToolSetCache
 

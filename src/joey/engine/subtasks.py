@@ -42,7 +42,7 @@ from joey.engine.outcomes import Completed, Failed, RowCall, RunStopped
 from joey.engine.run_start import RunStart
 from joey.engine.runtime import generate_task_id
 from joey.errors import FailureCode, JoeyError, StoreError, ToolError, UserError
-from joey.ports import Worktrees
+from joey.ports.workspace import Worktrees
 from joey.tools.base import StartSubtask
 
 if TYPE_CHECKING:

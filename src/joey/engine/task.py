@@ -38,7 +38,8 @@ from joey.engine.run_start import RunStart
 from joey.engine.runtime import TaskRuntime
 from joey.engine.subtasks import Subtasks
 from joey.errors import CondenseError, FailureCode, JoeyError, StoreError, TaskStateError, UserError
-from joey.ports import Provider, TaskLog
+from joey.ports.model import Provider
+from joey.ports.storage import TaskLog
 
 RUN_END_EVENTS = (ev.TaskFinished, ev.TaskAborted, ev.TaskFailed)
 

@@ -30,7 +30,7 @@ from joey.execution.process_termination import (
     terminate_confined_process,
     terminate_processes,
 )
-from joey.ports import CommandExit, ConfinedProcess, RunningCommand
+from joey.ports.execution import CommandExit, ConfinedProcess, RunningCommand
 from joey.system.files import make_private_directory
 
 log = logging.getLogger(__name__)

@@ -27,8 +27,7 @@ from msgspec import Struct
 
 from joey.core.text import compile_regex
 from joey.errors import ToolError
-from joey.ports import CustomToolInfo, CustomTools
-from joey.ports.extensions import TrustItem
+from joey.ports.extensions import CustomToolInfo, CustomTools, TrustItem
 from joey.system.subprocess import await_start_despite_cancel, drain
 
 PROJECT_TOOLS_DIRECTORY = ".roo/tools"

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from joey.ports import ConfinedProcess
+from joey.ports.execution import ConfinedProcess
 
 MARKER_VARIABLE = "JOEY_COMMAND"
 """Environment variable: the marks of all commands that a process belongs to, `:` between them."""

@@ -20,7 +20,7 @@ from joey.core.text import compile_regex
 from joey.errors import ToolError
 from joey.execution.command import LocalCommand
 from joey.execution.process_termination import MARKER_VARIABLE, find_processes, terminate_processes
-from joey.ports import ConfinedProcess, RunningCommand, Sandbox, SandboxReport, Terminal
+from joey.ports.execution import ConfinedProcess, RunningCommand, Sandbox, SandboxReport, Terminal
 from joey.system.subprocess import await_start_despite_cancel
 
 KILL_GRACE_S = 2.0

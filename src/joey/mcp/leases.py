@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from joey.core.mcp import McpResult, McpServer, list_config_paths
 from joey.errors import ToolError
-from joey.ports import Mcp
+from joey.ports.extensions import Mcp
 
 if TYPE_CHECKING:
     from joey.mcp.hub import Hub

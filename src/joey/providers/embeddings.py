@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from joey.core.settings import Profile
 from joey.errors import UNREACHABLE_CODE, ConfigError, ProviderError, ProviderFailureKind
-from joey.ports import Embedder
+from joey.ports.model import Embedder
 from joey.providers import errors
 from joey.providers.catalog import ApiProtocol, build_endpoint_url, find_provider_spec
 from joey.providers.errors import build_service_info

@@ -8,7 +8,7 @@ import msgspec
 
 from joey.core.settings import Profile
 from joey.errors import ProviderError, ToolError
-from joey.ports import ImageGenerator
+from joey.ports.model import ImageGenerator
 from joey.providers import errors
 from joey.providers.catalog import build_endpoint_url, find_provider_spec
 from joey.providers.errors import build_service_info

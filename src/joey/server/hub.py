@@ -38,7 +38,7 @@ from joey.core.wire.frames import (
 from joey.engine.engine import Engine, ResolvedTaskOptions, TaskOptions
 from joey.engine.task import Task
 from joey.errors import JoeyError, TaskNotFoundError
-from joey.ports import Store, TaskMetadata
+from joey.ports.storage import Store, TaskMetadata
 from joey.server.commands import HANDLERS
 from joey.server.commands.call import (
     CommandCall,

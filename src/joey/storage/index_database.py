@@ -31,8 +31,7 @@ import msgspec
 from msgspec import Struct
 
 from joey.errors import StoreError
-from joey.ports import TaskMetadata
-from joey.ports.storage import IndexProgressCallback
+from joey.ports.storage import IndexProgressCallback, TaskMetadata
 from joey.storage.index_text import read_conversation_text, to_storable_text
 from joey.storage.task_directory import (
     HISTORY_ITEM_FILE,

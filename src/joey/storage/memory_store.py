@@ -15,7 +15,7 @@ from pathlib import Path
 from joey.core.events import Record
 from joey.core.settings import TaskSecrets
 from joey.errors import StoreError, TaskLockedError, TaskNotFoundError, TaskStateError
-from joey.ports import Store, TaskLog, TaskMetadata
+from joey.ports.storage import Store, TaskLog, TaskMetadata
 from joey.storage.journal import decode_journal, encode_record
 from joey.storage.task_directory import (
     COMMAND_OUTPUT_DIRECTORY,

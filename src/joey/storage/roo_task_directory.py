@@ -31,7 +31,7 @@ from joey.core.modes import DEFAULT_MODE
 from joey.core.redaction import redact_secrets, remove_secrets
 from joey.core.text import compile_regex
 from joey.errors import StoreError
-from joey.ports import TaskMetadata
+from joey.ports.storage import TaskMetadata
 from joey.storage.journal import Journal, encode_record
 from joey.storage.roo_conversion import (
     assign_message_timestamps,

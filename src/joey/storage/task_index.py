@@ -15,8 +15,14 @@ from typing import TypeVar
 import msgspec
 
 from joey.errors import StoreError
-from joey.ports import TaskMetadata
-from joey.ports.storage import FoundTask, IndexProgressCallback, TaskIndex, TaskPage, TaskQuery
+from joey.ports.storage import (
+    FoundTask,
+    IndexProgressCallback,
+    TaskIndex,
+    TaskMetadata,
+    TaskPage,
+    TaskQuery,
+)
 from joey.storage.index_database import (
     FINGERPRINT_COLUMNS,
     IndexDatabase,

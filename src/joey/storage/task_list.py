@@ -22,7 +22,7 @@ from joey.core.history.state import extract_title
 from joey.core.settings import ModelRoute
 from joey.core.task_types import TaskState
 from joey.errors import StoreError
-from joey.ports import TaskMetadata
+from joey.ports.storage import TaskMetadata
 from joey.storage.journal import decode_journal
 from joey.storage.roo_files import (
     decode_text,

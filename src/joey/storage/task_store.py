@@ -28,7 +28,7 @@ import msgspec
 from joey.core.events import Record
 from joey.core.settings import TaskSecrets
 from joey.errors import StoreError, TaskNotFoundError, TaskStateError
-from joey.ports import Store, TaskLog, TaskMetadata
+from joey.ports.storage import Store, TaskLog, TaskMetadata
 from joey.storage.journal import Journal, encode_record
 from joey.storage.task_directory import (
     API_HISTORY_FILE,

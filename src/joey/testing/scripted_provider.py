@@ -17,7 +17,7 @@ from joey.core.messages import (
 )
 from joey.core.models import ModelInfo, ModelRequest
 from joey.errors import ProviderError, ProviderFailureKind
-from joey.ports import Provider
+from joey.ports.model import Provider
 from joey.testing.script import (
     Call,
     Disconnect,

@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 
 from joey.core.modes import ToolGroup
 from joey.core.task_types import Answer, AskKind, RowKind
-from joey.ports import ToolContext
+from joey.ports.tool_context import ToolContext
 from joey.tools.base import (
     Access,
     AvailabilityContext,

@@ -19,10 +19,11 @@ from joey.core.edits.similar import EditFailure
 from joey.core.models import ModelInfo
 from joey.core.modes import ToolGroup
 from joey.core.parsing.xml_argument_parser import parse_args_xml
+from joey.core.path_access import ResolvedPath
 from joey.core.task_types import Answer
 from joey.core.text import compile_regex, unescape_entities
 from joey.errors import ArgumentError, ToolError
-from joey.ports import ResolvedPath, ToolContext
+from joey.ports.tool_context import ToolContext
 from joey.tools.base import (
     Access,
     AvailabilityContext,

@@ -25,10 +25,11 @@ from joey.core.edits.patch_parser import (
     parse_patch,
 )
 from joey.core.modes import ToolGroup
+from joey.core.path_access import ResolvedPath
 from joey.core.task_types import Answer
 from joey.core.text import split_lines, unescape_entities
 from joey.errors import ToolError
-from joey.ports import ResolvedPath, ToolContext
+from joey.ports.tool_context import ToolContext
 from joey.tools.base import (
     Access,
     AvailabilityContext,

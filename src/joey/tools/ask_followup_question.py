@@ -13,7 +13,7 @@ from joey.core.modes import ToolGroup
 from joey.core.task_types import Answer, AskKind
 from joey.core.text import compile_regex
 from joey.errors import ToolError
-from joey.ports import ToolContext
+from joey.ports.tool_context import ToolContext
 from joey.tools.base import (
     Access,
     ChangeMode,

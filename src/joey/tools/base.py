@@ -36,7 +36,8 @@ from joey.core.permissions.policy import Claim as Claim  # noqa: PLC0414
 from joey.core.settings import Settings
 from joey.core.task_types import Answer, AskKind, RowKind, Todo
 from joey.errors import ArgumentError
-from joey.ports import Capabilities, Terminal, ToolContext
+from joey.ports.execution import Terminal
+from joey.ports.tool_context import Capabilities, ToolContext
 
 
 class PreparedToolCall(Struct, frozen=True, kw_only=True):

@@ -11,11 +11,12 @@ import msgspec
 from msgspec import Meta, Struct
 
 from joey.core.modes import ToolGroup
+from joey.core.path_access import ResolvedPath
 from joey.core.task_types import Answer, AskKind, RowKind
 from joey.core.text import compile_regex
 from joey.errors import ArgumentError, IgnoredPathError, ToolError
-from joey.ports import Browser, BrowserObservation, BrowserStep, ResolvedPath, ToolContext
-from joey.ports.content import BrowserActionName
+from joey.ports.content import Browser, BrowserActionName, BrowserObservation, BrowserStep
+from joey.ports.tool_context import ToolContext
 from joey.tools.base import (
     Access,
     AvailabilityContext,

@@ -8,9 +8,11 @@ import msgspec
 from msgspec import Meta, Struct
 
 from joey.core.modes import ToolGroup
+from joey.core.path_access import ResolvedPath
 from joey.core.task_types import Answer, RowKind
 from joey.errors import IgnoredPathError, TargetNotFoundError, ToolError
-from joey.ports import CodeSearchHit, CodeSearchResult, ResolvedPath, ToolContext
+from joey.ports.content import CodeSearchHit, CodeSearchResult
+from joey.ports.tool_context import ToolContext
 from joey.tools.base import (
     Access,
     AvailabilityContext,

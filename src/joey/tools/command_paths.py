@@ -18,6 +18,7 @@ from pathlib import Path
 
 from msgspec import structs
 
+from joey.core.path_access import ResolvedPath
 from joey.core.permissions.commands import count_granted_words
 from joey.core.permissions.policy import ALLOW_ALL_RULE
 from joey.core.permissions.programs import (
@@ -30,7 +31,7 @@ from joey.core.permissions.programs import (
 from joey.core.permissions.shell import Words, parse_word_set, split_possible_commands
 from joey.core.text import compile_regex
 from joey.errors import ToolError
-from joey.ports import Files, ResolvedPath
+from joey.ports.workspace import Files
 from joey.tools.base import Access, Claim
 
 _READER_PROGRAMS = parse_word_set(

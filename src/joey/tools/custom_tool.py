@@ -11,7 +11,8 @@ from joey.core.models import ToolSpec
 from joey.core.modes import ToolGroup
 from joey.core.task_types import Answer
 from joey.errors import ToolError
-from joey.ports import CustomToolInfo, ToolContext
+from joey.ports.extensions import CustomToolInfo
+from joey.ports.tool_context import ToolContext
 from joey.tools.base import (
     Access,
     Claim,

@@ -12,8 +12,9 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta, Struct
 
 from joey.core.edits.text_replace import CharSpan, NormalizedText, explain_wrong_count
+from joey.core.path_access import ResolvedPath
 from joey.errors import ArgumentError, ToolError
-from joey.ports import ResolvedPath, ToolContext
+from joey.ports.tool_context import ToolContext
 from joey.tools.base import build_missing_parameter_error, convert_arguments
 from joey.tools.file_edit import OriginalFile, require_editable_text, run_in_thread_if_large
 from joey.tools.regex_client import find_pattern

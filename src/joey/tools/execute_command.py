@@ -16,21 +16,15 @@ from msgspec import Meta, Struct, structs
 
 from joey.core.models import ToolProtocol
 from joey.core.modes import ToolGroup
+from joey.core.path_access import ResolvedPath
 from joey.core.permissions.policy import SandboxStatus
 from joey.core.settings import Settings
 from joey.core.task_types import Answer, AskKind, RowKind
 from joey.core.terminal_text import format_size
 from joey.core.text import compile_regex, unescape_entities
 from joey.errors import ToolError
-from joey.ports import (
-    CommandExit,
-    ResolvedPath,
-    RunningCommand,
-    SandboxLevel,
-    SandboxReport,
-    Terminal,
-    ToolContext,
-)
+from joey.ports.execution import CommandExit, RunningCommand, SandboxLevel, SandboxReport, Terminal
+from joey.ports.tool_context import ToolContext
 from joey.tools.base import (
     Access,
     Claim,

@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 
 from joey.core.modes import ToolGroup
 from joey.core.task_types import Answer
-from joey.ports import ToolContext
+from joey.ports.tool_context import ToolContext
 from joey.tools.base import (
     Access,
     AvailabilityContext,

@@ -20,9 +20,10 @@ from joey.core.edits.diff import UnifiedDiff, build_new_file_diff, build_unified
 from joey.core.edits.encodings import UTF_8, detect_encoding
 from joey.core.file_state import FileStamp
 from joey.core.models import ToolProtocol
+from joey.core.path_access import ResolvedPath
 from joey.core.text import compile_regex
 from joey.errors import IgnoredPathError, ToolError
-from joey.ports import ResolvedPath, ToolContext
+from joey.ports.tool_context import ToolContext
 
 _MAX_CHARS_WITHOUT_THREAD = 256 * 1024
 _MAX_PATCH_CHARS = 512 * 1024

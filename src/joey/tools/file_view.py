@@ -16,9 +16,12 @@ from pathlib import PurePath
 from msgspec import Struct, structs
 
 from joey.core.models import ModelInfo, ToolProtocol
+from joey.core.path_access import ResolvedPath
 from joey.core.text import number_lines
 from joey.errors import ToolError
-from joey.ports import Documents, FileStat, ResolvedPath, ToolContext
+from joey.ports.content import Documents
+from joey.ports.tool_context import ToolContext
+from joey.ports.workspace import FileStat
 from joey.tools.base import compute_text_budget
 from joey.tools.images import IMAGE_SUFFIXES, ImageBudget, detect_media_type, encode_data_uri
 from joey.tools.line_reader import (

@@ -12,9 +12,10 @@ from msgspec import Meta, Struct
 from joey.core.edits.diff import DiffStats, UnifiedDiff
 from joey.core.edits.patch import LineEdit, TextLines
 from joey.core.modes import ToolGroup
+from joey.core.path_access import ResolvedPath
 from joey.core.task_types import Answer
 from joey.errors import ToolError
-from joey.ports import ResolvedPath, ToolContext
+from joey.ports.tool_context import ToolContext
 from joey.tools.base import (
     Access,
     AvailabilityContext,

@@ -9,8 +9,9 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec import Struct
 
+from joey.core.path_access import ResolvedPath
 from joey.errors import ToolError
-from joey.ports import Files, ResolvedPath
+from joey.ports.workspace import Files
 
 MAX_SKIP_BYTES = 4 * 1024**3
 """Read to find the line behind them: seconds, where a hole would take hours."""

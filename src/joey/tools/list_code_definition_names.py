@@ -12,9 +12,12 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta, Struct
 
 from joey.core.modes import ToolGroup
+from joey.core.path_access import ResolvedPath
 from joey.core.task_types import Answer
 from joey.errors import IgnoredPathError, TargetNotFoundError, ToolError
-from joey.ports import Definition, Files, Outlines, ResolvedPath, ToolContext
+from joey.ports.content import Definition, Outlines
+from joey.ports.tool_context import ToolContext
+from joey.ports.workspace import Files
 from joey.tools.base import (
     Access,
     AvailabilityContext,

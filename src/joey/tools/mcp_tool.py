@@ -26,7 +26,8 @@ from joey.core.modes import ToolGroup
 from joey.core.prompts import messages_to_model
 from joey.core.task_types import Answer, AskKind, RowKind
 from joey.errors import ToolError, ToolErrorWithReply
-from joey.ports import Mcp, ToolContext
+from joey.ports.extensions import Mcp
+from joey.ports.tool_context import ToolContext
 from joey.tools.base import (
     Access,
     AvailabilityContext,

@@ -12,7 +12,7 @@ from joey.core.models import ToolSpec
 from joey.core.modes import Mode, ToolGroup, find_mode
 from joey.core.task_types import Answer, Todo, parse_todos
 from joey.errors import ToolError
-from joey.ports import ToolContext
+from joey.ports.tool_context import ToolContext
 from joey.tools.base import (
     Access,
     AvailabilityContext,

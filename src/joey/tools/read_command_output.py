@@ -13,7 +13,7 @@ from joey.core.task_types import Answer
 from joey.core.terminal_text import count_incomplete_utf8_bytes, format_size
 from joey.core.text import compile_regex, number_lines
 from joey.errors import TargetNotFoundError, ToolError
-from joey.ports import ToolContext
+from joey.ports.tool_context import ToolContext
 from joey.tools.base import Access, Claim, Outcome, PreparedToolCall, Tool, convert_arguments
 from joey.tools.regex_client import search_lines
 

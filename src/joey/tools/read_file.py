@@ -27,11 +27,12 @@ from msgspec import Meta, Struct
 
 from joey.core.modes import ToolGroup
 from joey.core.parsing.xml_argument_parser import parse_args_xml
+from joey.core.path_access import ResolvedPath
 from joey.core.settings import Settings
 from joey.core.task_types import Answer, RowKind
 from joey.core.text import compile_regex
 from joey.errors import ArgumentError, IgnoredPathError, ToolError
-from joey.ports import ResolvedPath, ToolContext
+from joey.ports.tool_context import ToolContext
 from joey.tools.base import (
     Access,
     Claim,

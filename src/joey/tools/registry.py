@@ -19,7 +19,7 @@ from joey.core.parsing.xml_argument_parser import parse_args_xml
 from joey.core.permissions.policy import Access, Claim
 from joey.core.settings import Settings
 from joey.errors import DeniedError, ToolError
-from joey.ports import CustomToolInfo
+from joey.ports.extensions import CustomToolInfo
 from joey.tools.access_mcp_resource import AccessMcpResource
 from joey.tools.apply_diff import ApplyDiff
 from joey.tools.apply_patch import ApplyPatch

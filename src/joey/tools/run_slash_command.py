@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 from joey.core.modes import SlashCommand, ToolGroup, find_mode
 from joey.core.task_types import Answer
 from joey.errors import ToolError
-from joey.ports import ToolContext
+from joey.ports.tool_context import ToolContext
 from joey.tools.base import (
     Access,
     AvailabilityContext,

@@ -8,9 +8,11 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta, Struct
 
 from joey.core.modes import ToolGroup
+from joey.core.path_access import ResolvedPath
 from joey.core.task_types import Answer
 from joey.errors import IgnoredPathError
-from joey.ports import ResolvedPath, SearchHit, SearchResult, ToolContext
+from joey.ports.tool_context import ToolContext
+from joey.ports.workspace import SearchHit, SearchResult
 from joey.tools.base import (
     Access,
     Claim,

@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from joey.core.modes import Skill, ToolGroup
 from joey.core.task_types import Answer
 from joey.errors import ToolError
-from joey.ports import ToolContext
+from joey.ports.tool_context import ToolContext
 from joey.tools.base import (
     Access,
     AvailabilityContext,

@@ -27,10 +27,11 @@ from joey.core.edits.text_replace import (
 )
 from joey.core.models import ModelInfo
 from joey.core.modes import ToolGroup
+from joey.core.path_access import ResolvedPath
 from joey.core.task_types import Answer
 from joey.core.text import has_line_numbers, strip_line_numbers, unescape_entities
 from joey.errors import ArgumentError, ToolError
-from joey.ports import ResolvedPath, ToolContext
+from joey.ports.tool_context import ToolContext
 from joey.tools.base import Access, AvailabilityContext, Claim, Outcome, PreparedToolCall, Tool
 from joey.tools.file_edit import (
     OriginalFile,

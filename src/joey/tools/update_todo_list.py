@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from joey.core.modes import ToolGroup
 from joey.core.task_types import Answer, Todo, parse_todos
 from joey.errors import ArgumentError
-from joey.ports import ToolContext
+from joey.ports.tool_context import ToolContext
 from joey.tools.base import (
     Access,
     AvailabilityContext,

@@ -9,10 +9,11 @@ from msgspec import Meta, Struct
 
 from joey.core.models import ToolProtocol
 from joey.core.modes import ToolGroup
+from joey.core.path_access import ResolvedPath
 from joey.core.task_types import Answer
 from joey.core.text import has_line_numbers, strip_line_numbers, unescape_entities
 from joey.errors import ToolError
-from joey.ports import ResolvedPath, ToolContext
+from joey.ports.tool_context import ToolContext
 from joey.tools.base import (
     Access,
     AvailabilityContext,

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from joey.errors import ToolError, WorkspaceError
-from joey.ports import Clock, Environment, Files, Listing, Search
+from joey.ports.workspace import Clock, Environment, Files, Listing, Search
 
 _LOCALTIME_PATH = Path("/etc/localtime")
 _ZONEINFO_PATH_SEGMENT = "zoneinfo/"

@@ -25,11 +25,11 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
-from joey.core.path_access import DirectoryBoundary, get_relative_path
+from joey.core.path_access import DirectoryBoundary, ResolvedPath, get_relative_path
 from joey.core.protected_paths import fold_name, is_protected
 from joey.core.text import compile_regex
 from joey.errors import ToolError, WorkspaceError
-from joey.ports import Boundary, Files, FileStat, ResolvedPath
+from joey.ports.workspace import Boundary, Files, FileStat
 from joey.workspace.ignore import IgnoreRules
 from joey.workspace.safe_open import (
     check_regular_file,

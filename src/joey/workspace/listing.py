@@ -25,9 +25,10 @@ from itertools import chain, groupby, islice
 from pathlib import Path
 from threading import Event
 
+from joey.core.path_access import ResolvedPath
 from joey.core.text import compile_regex
 from joey.errors import TargetNotFoundError, ToolError
-from joey.ports import Listing, ResolvedPath
+from joey.ports.workspace import Listing
 from joey.workspace.files import LocalFiles, is_root_or_home, to_printable_name
 from joey.workspace.ignore import IGNORE_FILE_NAME
 from joey.workspace.pipes_and_devices import (

@@ -34,9 +34,10 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from joey.core.path_access import ResolvedPath
 from joey.core.text import compile_regex
 from joey.errors import TargetNotFoundError, ToolError
-from joey.ports import Listing, ResolvedPath, Search, SearchHit, SearchResult
+from joey.ports.workspace import Listing, Search, SearchHit, SearchResult
 from joey.workspace.files import LocalFiles, to_printable_name
 from joey.workspace.listing import list_directory
 from joey.workspace.pipes_and_devices import BlockingFileError, watch_for_blocking_files

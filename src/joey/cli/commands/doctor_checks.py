@@ -41,7 +41,7 @@ from joey.app.settings import SettingsAdmin
 from joey.core.redaction import remove_secrets
 from joey.core.settings import Profile
 from joey.errors import ConfigError, NoModelError, UserError
-from joey.ports import SandboxLevel
+from joey.ports.execution import SandboxLevel
 from joey.presentation.text import to_one_line
 
 MIN_PYTHON_VERSION = (3, 11)

@@ -15,7 +15,7 @@ from joey.cli.output import format_table, write_stdout
 from joey.cli.task_launch import resolve_workspace_argument
 from joey.core.modes import Grant, Mode, RuleFile, find_mode
 from joey.errors import ConfigError
-from joey.ports import Customizations
+from joey.ports.extensions import Customizations
 from joey.presentation.text import get_terminal_width, sanitize, to_one_line, wrap
 
 _SOURCE_LABELS = {"built-in": "built-in", "project": "project", "global": "yours"}

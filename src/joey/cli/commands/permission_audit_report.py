@@ -25,7 +25,7 @@ from joey.cli.output import format_table, write_stdout
 from joey.cli.task_launch import find_task_by_prefix, resolve_workspace_argument, shorten_task_id
 from joey.core.permissions.audit import AuditEntry
 from joey.core.task_types import HOOK_NAME_PREFIX, AnsweredBy
-from joey.ports import TaskMetadata
+from joey.ports.storage import TaskMetadata
 from joey.presentation.phrases import COMMAND_TOOL_NAME
 from joey.presentation.questions import describe_ask_reason
 from joey.presentation.text import get_terminal_width, to_one_line

@@ -37,8 +37,7 @@ from joey.cli.task_views import (
 )
 from joey.core.redaction import remove_secrets
 from joey.errors import TaskNotFoundError
-from joey.ports import Store, TaskMetadata
-from joey.ports.storage import HIGHLIGHT_MARKS, FoundTask, TaskIndex, TaskPage
+from joey.ports.storage import HIGHLIGHT_MARKS, FoundTask, Store, TaskIndex, TaskMetadata, TaskPage
 from joey.presentation.text import get_terminal_width, measure_width, sanitize, to_one_line, wrap
 
 if TYPE_CHECKING:

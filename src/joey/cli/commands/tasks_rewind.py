@@ -29,8 +29,7 @@ from joey.core.rewind import RewindPreview, find_row_ts_before_last_message
 from joey.engine.engine import Engine
 from joey.engine.task import Task
 from joey.errors import UserError
-from joey.ports import TaskMetadata
-from joey.ports.storage import TaskIndex
+from joey.ports.storage import TaskIndex, TaskMetadata
 
 _YES_ANSWERS = frozenset({"y", "yes"})
 _CONFLICT_MESSAGE = (

@@ -47,8 +47,8 @@ from joey.core.task_types import Todo
 from joey.engine.engine import Engine, ResolvedTaskOptions
 from joey.engine.task import Task
 from joey.errors import ConfigError, UserError
-from joey.ports import SandboxLevel, TaskMetadata
-from joey.ports.storage import TaskQuery
+from joey.ports.execution import SandboxLevel
+from joey.ports.storage import TaskMetadata, TaskQuery
 from joey.tui.app_services import (
     CompletionItem,
     Host,

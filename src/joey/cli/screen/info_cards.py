@@ -23,7 +23,9 @@ from joey.core.modes import choose_fallback_mode
 from joey.core.permissions.policy import SandboxStatus
 from joey.core.settings import Settings
 from joey.engine.task import Task
-from joey.ports import Mcp, SandboxLevel, TaskMetadata
+from joey.ports.execution import SandboxLevel
+from joey.ports.extensions import Mcp
+from joey.ports.storage import TaskMetadata
 from joey.presentation.text import sanitize, to_one_line
 from joey.tui.app_services import ProviderOption
 

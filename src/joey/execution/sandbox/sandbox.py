@@ -32,8 +32,8 @@ from joey.core.path_access import PathAccess
 from joey.core.protected_paths import is_protected
 from joey.core.settings import Settings
 from joey.errors import ToolError
-from joey.ports import Boundary
 from joey.ports.execution import Sandbox, SandboxLevel, SandboxReport
+from joey.ports.workspace import Boundary
 
 if TYPE_CHECKING:
     from joey.execution.sandbox.filesystem import FilesystemLayout, PathView

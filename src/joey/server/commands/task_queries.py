@@ -42,7 +42,7 @@ from joey.core.wire.event_encoder import (
 )
 from joey.core.wire.events import FailedPayload, to_usage_totals
 from joey.errors import ConfigError, StoreError, TaskNotFoundError
-from joey.ports import Store, TaskMetadata
+from joey.ports.storage import Store, TaskMetadata
 from joey.server.commands.call import CommandCall, make_not_found_error
 from joey.server.commands.tasks import is_known_task
 

@@ -26,7 +26,7 @@ from joey.core.wire.commands import (
 from joey.core.wire.events import Empty
 from joey.engine.engine import TaskOptions
 from joey.errors import ConfigError, TaskNotFoundError, WorkspaceError
-from joey.ports import RunningCommand
+from joey.ports.execution import RunningCommand
 from joey.server.commands.call import (
     CommandCall,
     make_argument_error,

@@ -8,8 +8,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from joey.core.file_state import FileChange, FileDiff
 from joey.errors import CheckpointError
-from joey.ports import FileChange, FileDiff
 from joey.workspace.checkpoints.scan import WorkspaceSnapshot
 from joey.workspace.checkpoints.shadow_repo import ShadowGitError, ShadowRepository
 from joey.workspace.files import to_printable_name

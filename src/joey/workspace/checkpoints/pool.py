@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from joey.core.file_state import FileChange, FileDiff, LeftFile
 from joey.errors import CheckpointError
-from joey.ports import Checkpoints, FileChange, FileDiff, LeftFile
+from joey.ports.workspace import Checkpoints
 
 if TYPE_CHECKING:
     from joey.workspace.checkpoints.store import WorkspaceCheckpoints

@@ -17,8 +17,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from joey.core.file_state import FileChange, FileDiff, LeftFile
 from joey.errors import CheckpointError
-from joey.ports import Checkpoints, FileChange, FileDiff, LeftFile
+from joey.ports.workspace import Checkpoints
 from joey.workspace.checkpoints.diff import (
     TreeDiffEntry,
     diff_snapshots,

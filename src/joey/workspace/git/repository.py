@@ -12,7 +12,7 @@ from pathlib import Path
 
 from joey.core.text import compile_regex
 from joey.errors import ToolError
-from joey.ports import Repository
+from joey.ports.workspace import Repository
 from joey.workspace.files import LocalFiles, to_printable_name
 from joey.workspace.git.process import Git
 

@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from joey.core.file_state import FileDiffStat, WorktreeMergeResult
 from joey.errors import ToolError
-from joey.ports import Worktrees
+from joey.ports.workspace import Worktrees
 from joey.system.files import make_private_directory
 from joey.workspace.files import to_printable_name
 from joey.workspace.git.process import find_repository_root
