@@ -22,7 +22,16 @@ HELPS += [
 HEAVY = ("asyncio", "rich", "ssl", "joey.app", "joey.engine", "joey.providers", "joey.storage")
 LATER = (
     *("rich", "textual", "acp", "mcp", "pydantic", "httpx2", "websockets", "starlette", "uvicorn"),
-    *("tree_sitter", "pypdf", "watchfiles", "playwright", "rapidfuzz", "pathspec", "yaml"),
+    *(
+        "tree_sitter",
+        "pypdf",
+        "python_calamine",
+        "watchfiles",
+        "playwright",
+        "rapidfuzz",
+        "pathspec",
+        "yaml",
+    ),
     *("sqlite3", "zipfile", "email", "http.client", "html", "importlib.resources"),
     *("joey.tui", "joey.acp", "joey.server", "joey.testing", "joey.storage.roo_task_directory"),
     *("joey.core.permissions.programs", "jsonschema"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import zlib
 from collections.abc import Mapping
 from functools import cache
@@ -12,6 +13,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 from pypdf import PdfReader, PdfWriter
 
 WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+CONTENT_TYPES = "http://schemas.openxmlformats.org/package/2006/content-types"
 SHEET = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 LINKS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 PACKAGE_LINKS = "http://schemas.openxmlformats.org/package/2006/relationships"
@@ -46,15 +48,20 @@ def bomb() -> bytes:
 
 def xlsx(sheets: Mapping[str, str], more: Mapping[str, str] | None = None) -> bytes:
     """Sheets by name; one whose name begins with `.` is hidden. `more` adds parts."""
-    files: dict[str, str | bytes] = {}
+    files: dict[str, str | bytes] = {"[Content_Types].xml": f'<Types xmlns="{CONTENT_TYPES}"/>'}
     listed, relations = "", ""
     for number, (name, rows) in enumerate(sheets.items(), 1):
         state = ' state="hidden"' if name.startswith(".") else ""
         listed += f'<sheet name="{escape(name)}" sheetId="{number}" r:id="rId{number}"{state}/>'
         relations += (
-            f'<Relationship Id="rId{number}" Target="worksheets/sheet{number}.xml" Type="x"/>'
+            f'<Relationship Id="rId{number}" Target="worksheets/sheet{number}.xml"'
+            f' Type="{LINKS}/worksheet"/>'
         )
         files[f"xl/worksheets/sheet{number}.xml"] = f'<worksheet xmlns="{SHEET}">{rows}</worksheet>'
+    files["_rels/.rels"] = (
+        f'<Relationships xmlns="{PACKAGE_LINKS}"><Relationship Id="rId1" Target="xl/workbook.xml"'
+        f' Type="{LINKS}/officeDocument"/></Relationships>'
+    )
     files["xl/workbook.xml"] = (
         f'<workbook xmlns="{SHEET}" xmlns:r="{LINKS}"><sheets>{listed}</sheets></workbook>'
     )
@@ -62,6 +69,41 @@ def xlsx(sheets: Mapping[str, str], more: Mapping[str, str] | None = None) -> by
         f'<Relationships xmlns="{PACKAGE_LINKS}">{relations}</Relationships>'
     )
     return zipped({**files, **(more or {})})
+
+
+def ods(rows: str) -> bytes:
+    """A spreadsheet of LibreOffice with one sheet."""
+    spaces = " ".join(
+        f'xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"'
+        for name in ("office", "table", "text", "manifest")
+    )
+    return zipped(
+        {
+            "mimetype": "application/vnd.oasis.opendocument.spreadsheet",
+            "META-INF/manifest.xml": f"<manifest:manifest {spaces}/>",
+            "content.xml": f"<office:document-content {spaces}><office:body><office:spreadsheet>"
+            f'<table:table table:name="One">{rows}</table:table></office:spreadsheet>'
+            "</office:body></office:document-content>",
+        }
+    )
+
+
+PACKED_XLS = (
+    "c-rk)O=uHA6#iy5X*RJ<c55oMLJ0w@*7hJ?ytG>d?a5lbC?aU;<{)iS30~?!t2IYK@T7Pt)Pt9*7k^MtZytn-9t1"
+    "&1^w^VN!9$z%&D&i`BSHfjsLZ#_H!pAAn|Yg=H@ma%mh8&>qn;`nFbo4VFOIf4ouCpAe^{V)&r@Ppn^ZiFO@+8g6"
+    "WJEU^NzPMHHT`xtB`mYc})y_p>i4*Fg9JxXIhAZ979g17>0-i?vf^nZjP#x`5g0B<_B!~f_a2BH<*XWwjxep$r<b"
+    "4AFSe&GRtjAsD7WY&nMRGMHk+vRea^9@NJ_wP&%KR+GGvAk#;PACUi7k%$L;f6z(Ab%n$|(g+bS?AWf6KfE6zTd="
+    "InwRYvPus}~^skM;W4AM_?oVx#_+i~zIn&T^8Ju>~uJYB6wh%3Vc@cWqV3te7k06KWIZq_@^3eFrB)JF!bnO13#A"
+    "EE;w7{<rr>CdQpJteNGF-tTmW8XX?4Di3l_a*O=M{mgrquW_&2S?*y@(|V=4Z@eoI4$ra8b#CpWarQAjI6Ld)T_l"
+    "&6k3H=ze|2_~yf|9DlwSPk%p*&WCzt%yHHQH)Anx2&c;<w)2)2&T%-z3jBc`;1*uCJHm%^G#9D>b!Stj`2Z7dtUy"
+    "=bsk7J@ga>`RHLG&vrd%CPLjWBzkS>K>~JXlQ6?XlQ6?XlS$uB6v|Z{1XDbhx^BYSnyqEjY>^_Ci!o19Mg1Nq(kK"
+    ")6say@rm6L_4N(#HB{t|2elJuwL8F&2i3yHlvg!3p$2n1dKO1(m{$2_-JASR1IREkZKLI>M$^8"
+)
+
+
+def xls() -> bytes:
+    """A spreadsheet as Excel 97 wrote them: two rows with a text, a number, a date, a boolean."""
+    return zlib.decompress(base64.b85decode(PACKED_XLS))
 
 
 def pdf(*pages: str, packed: bool = False) -> bytes:

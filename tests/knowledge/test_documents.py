@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from joey.content.document_worker import MAX_TEXT_CHARS, collect_text, extract_lines
 from joey.content.isolated_workers import IsolatedDocumentReader
+from joey.content.worker_main import handle_request
 from joey.errors import ToolError
 from joey.workspace.files import LocalFiles
 from tests.knowledge.sample_documents import (
@@ -19,9 +21,11 @@ from tests.knowledge.sample_documents import (
     bomb,
     docx,
     locked_pdf,
+    ods,
     paragraph,
     pdf,
     stream,
+    xls,
     xlsx,
     zipped,
 )
@@ -43,7 +47,7 @@ async def refusal(root: Path, name: str, data: bytes) -> str:
 
 def test_documents_are_known_by_their_names(tmp_path: Path) -> None:
     documents = IsolatedDocumentReader(LocalFiles(tmp_path))
-    known = ("a.pdf", "A.PDF", "b.docx", "c.x.xlsx", "d.ipynb")
+    known = ("a.pdf", "A.PDF", "b.docx", "c.x.xlsx", "d.ipynb", "e.XLS", "f.ods", "g.xlsb")
     assert all(documents.supports(name) for name in known)
     assert not any(documents.supports(name) for name in ("a.txt", "pdf", "a.doc", "a.pdf.py"))
 
@@ -95,7 +99,8 @@ async def test_an_xlsx_is_read_sheet_by_sheet(tmp_path: Path) -> None:
         f'<hyperlinks xmlns:r="{LINKS}"><hyperlink ref="E4" r:id="rId9"/></hyperlinks>'
     )
     more = {
-        "xl/sharedStrings.xml": f'<sst xmlns="{SHEET}"><si><t>home</t></si><si><r><t>A </t></r><r>'
+        "xl/sharedStrings.xml": f'<sst xmlns="{SHEET}"><si><t>home</t></si><si><r>'
+        '<t xml:space="preserve">A </t></r><r>'
         "<t>rich one</t></r><rPh><t>spoken</t></rPh></si></sst>",
         "xl/styles.xml": f'<styleSheet xmlns="{SHEET}"><numFmts><numFmt numFmtId="170"'
         ' formatCode="yyyy\\-mm\\-dd hh:mm"/><numFmt numFmtId="171" formatCode="[Red]0.0&quot;'
@@ -114,12 +119,80 @@ async def test_an_xlsx_is_read_sheet_by_sheet(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.requirement("read:documents:text")
+async def test_old_and_open_spreadsheets_are_read_as_well(tmp_path: Path) -> None:
+    expected = "--- Sheet: Old ---\nname\t2.5\n2023-03-15\tTRUE\n"
+    assert await text(tmp_path, "a.xls", xls()) == expected
+    cells = (
+        '<table:table-cell office:value-type="string"><text:p>a</text:p></table:table-cell>'
+        '<table:table-cell office:value-type="float" office:value="2"/>'
+    )
+    data = ods(f"<table:table-row>{cells}</table:table-row>")
+    assert await text(tmp_path, "a.ods", data) == "--- Sheet: One ---\na\t2\n"
+
+
+async def test_formulas_links_and_errors_outside_of_all_values_are_shown(tmp_path: Path) -> None:
+    rows = (
+        '<sheetData><row r="2"><c r="B2"><f>SUM(1)</f></c></row><row r="3"><c r="A3" t="e">'
+        "<v>#REF!</v></c></row></sheetData>"
+    )
+    assert await text(tmp_path, "a.xlsx", xlsx({"S": rows})) == (
+        "--- Sheet: S ---\n\t[Formula: SUM(1)]\n[Error: #REF!]\n"
+    )
+
+
+@pytest.mark.requirement("read:hostile:zip-bomb")
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        (
+            "a.ods",
+            ods(
+                '<table:table-row table:number-rows-repeated="1048576"><table:table-cell'
+                ' table:number-columns-repeated="16384" office:value-type="float"'
+                ' office:value="1"/></table:table-row>'
+            ),
+        ),
+        (
+            "a.xlsx",
+            xlsx(
+                {
+                    "S": '<sheetData><row r="1"><c r="A1"><v>1</v></c></row><row r="1048576">'
+                    '<c r="XFD1048576"><v>1</v></c></row></sheetData>'
+                }
+            ),
+        ),
+    ],
+)
+async def test_a_sheet_with_billions_of_cells_does_not_fill_the_memory(
+    tmp_path: Path, name: str, data: bytes
+) -> None:
+    assert len(data) < 10_000
+    assert "damaged" in await refusal(tmp_path, name, data)
+
+
+async def test_of_very_many_rows_the_first_are_read(tmp_path: Path) -> None:
+    rows = '<row><c t="str"><v>ab</v></c></row>' * 300_000
+    read = await text(tmp_path, "a.xlsx", xlsx({"S": f"<sheetData>{rows}</sheetData>"}))
+    assert read.count("\nab") == 50_000
+    assert read.endswith("[The rows after 50000 are left out.]\n")
+
+
+def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "python_calamine", None)
+    code, answer = handle_request(
+        lambda data: "".join(extract_lines("spreadsheet", data)).encode(), xls()
+    )
+    assert code != 0
+    assert answer.endswith(b"Install it: pip install python-calamine")
+
+
 async def test_the_rows_of_an_endless_sheet_end(tmp_path: Path) -> None:
     rows = (
-        '<row r="49999"><c><v>1</v></c></row><row><c><v>2</v></c></row><row><c><v>3</v></c></row>'
+        f'<row r="{row}"><c r="A{row}"><v>{row}</v></c></row>' for row in (49_999, 50_000, 50_001)
     )
-    read = await text(tmp_path, "a.xlsx", xlsx({"S": f"<sheetData>{rows}</sheetData>"}))
-    assert read == "--- Sheet: S ---\n1\n2\n[The rows after 50000 are left out.]\n"
+    read = await text(tmp_path, "a.xlsx", xlsx({"S": f"<sheetData>{''.join(rows)}</sheetData>"}))
+    assert read == "--- Sheet: S ---\n49999\n50000\n[The rows after 50000 are left out.]\n"
 
 
 @pytest.mark.requirement("read:documents:text")

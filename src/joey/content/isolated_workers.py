@@ -4,9 +4,10 @@ A parser may loop, crash or fill the memory over a hostile file: a PDF that unfo
 that makes a grammar overflow its stack. In a worker that costs a process with limits, and never
 the engine with all its tasks. `worker` is the other side.
 
-Documents are PDF, DOCX, XLSX and notebooks, read through the `Files` port. A web server may answer
-a byte a minute or without end, and with text that takes a parser hours. So a page is fetched and
-parsed in a process of its own, which is ended when it takes too long or its caller is cancelled.
+Documents are PDF, DOCX, spreadsheets and notebooks, read through the `Files` port. A web server may
+answer a byte a minute or without end, and with text that takes a parser hours. So a page is fetched
+and parsed in a process of its own, which is ended when it takes too long or its caller is
+cancelled.
 """
 
 from __future__ import annotations
@@ -62,13 +63,13 @@ async def run_isolated(
             raise ToolError(answer.decode(errors="replace"))
         case code if code == -signal.SIGXCPU:
             raise ToolError(f"it took longer than {MAX_CPU_S} s to make sense of it.")
-    raise ToolError("it could not be made sense of: it is damaged, or too deeply nested.")
+    raise ToolError("it could not be made sense of: it is damaged, too deeply nested or too large.")
 
 
 _DOCUMENT_KINDS = {
     ".pdf": "pdf",
     ".docx": "word",
-    ".xlsx": "spreadsheet",
+    **dict.fromkeys((".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"), "spreadsheet"),
     ".ipynb": "notebook",
 }
 _MAX_PARALLEL_WORKERS = 2

@@ -18,13 +18,13 @@ from joey.errors import ToolError
 
 MAX_UNPACKED_BYTES = 100 * 1024 * 1024
 _CHUNK_BYTES = 64 * 1024
-_OLE_MAGIC = b"\xd0\xcf\x11\xe0"
+OLE_MAGIC = b"\xd0\xcf\x11\xe0"
 """The container of old Office files, and of new ones with a password."""
 
 
 class OoxmlPackage:
     def __init__(self, data: bytes) -> None:
-        if data.startswith(_OLE_MAGIC):
+        if data.startswith(OLE_MAGIC):
             raise ToolError("it is encrypted with a password, or in the old format of Office.")
         try:
             self._archive = ZipFile(BytesIO(data))
@@ -34,6 +34,13 @@ class OoxmlPackage:
 
     def __contains__(self, name: str) -> bool:
         return name in self._archive.NameToInfo
+
+    def check_size(self) -> None:
+        """Unpack all that a library might, and forget it; raises ToolError as `iter_chunks`."""
+        for name in self._archive.NameToInfo:
+            if name.endswith((".xml", ".rels", ".bin")):
+                for _ in self.iter_chunks(name):
+                    pass
 
     def iter_chunks(self, name: str) -> Iterator[bytes]:
         """The content of one file, piece by piece. Raises ToolError: it is missing, locked or

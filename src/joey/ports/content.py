@@ -32,7 +32,7 @@ class Outlines(Protocol):
 
 
 class Documents(Protocol):
-    """Text inside of files that are not text: PDF, DOCX, XLSX, notebooks."""
+    """Text inside of files that are not text: PDF, DOCX, spreadsheets, notebooks."""
 
     def supports(self, name: str) -> bool: ...
 
