@@ -32,7 +32,7 @@ from msgspec import Struct
 
 from joey.errors import StoreError
 from joey.ports.storage import IndexProgressCallback, TaskMetadata
-from joey.storage.index_text import read_conversation_text, to_storable_text
+from joey.storage.index_text import TOKENIZER, read_conversation_text, to_storable_text
 from joey.storage.task_directory import (
     HISTORY_ITEM_FILE,
     INDEX_FILE,
@@ -73,7 +73,7 @@ _SCHEMA_SQL = f"""
     CREATE INDEX tasks_by_parent ON tasks (parent) WHERE parent IS NOT NULL;
     CREATE INDEX tasks_unsearched ON tasks (number) WHERE searched IS NOT said;
     CREATE VIRTUAL TABLE words USING fts5(
-        title, said, tokenize = 'unicode61 remove_diacritics 2'
+        title, said, {TOKENIZER}
     );
     PRAGMA application_id = {_SQLITE_APPLICATION_ID};
     PRAGMA user_version = {SCHEMA_VERSION};
