@@ -46,6 +46,7 @@ soak: $(READY) ## for some minutes: try other examples, send 100,000 broken fram
 	@JOEY_KILLS=200 $(BIN)/python -m pytest tests/e2e/test_kill.py
 	@JOEY_STREAM_RUNS=20 $(BIN)/python -m pytest tests/front/test_stdin_stream.py
 	@JOEY_LONG_STEPS=20000 JOEY_LONG_SEED=$$(date +%s) $(BIN)/python -m pytest --timeout 3600 tests/engine/test_long_task.py tests/engine/test_long_task_files.py
+	@JOEY_PROGRAMS=1000 $(BIN)/python -m pytest -n $(WORKERS) tests/system/test_programs.py
 	@JOEY_STOPS=20 $(BIN)/python -m pytest tests/front/test_pipes_stopped.py
 	@JOEY_SWAPS=200000 $(BIN)/python -m pytest tests/workspace/test_path_races.py
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m bench.soak

@@ -20,7 +20,6 @@ from joey.core.hooks import Hook, HookEvent
 from joey.core.settings import Settings
 from joey.execution.custom_tools import LocalCustomTools
 from joey.execution.hooks import HookEnvironment, run_hook
-from joey.execution.process_termination import kill_marked_processes
 from joey.execution.terminal import LocalTerminal
 from joey.mcp.config import ServerEntry
 from joey.mcp.process import StderrTail
@@ -40,7 +39,7 @@ ENVIRONMENT = {"PATH": os.environ["PATH"]}
 
 
 async def hook(directory: Path) -> None:
-    place = HookEnvironment(directory, ("/bin/sh", "-c"), ENVIRONMENT, kill_marked_processes)
+    place = HookEnvironment(directory, ("/bin/sh", "-c"), ENVIRONMENT)
     await run_hook(Hook(HookEvent.BEFORE_TOOL, SPAWN_CHILD_COMMAND), b"", place)
 
 
@@ -69,9 +68,7 @@ async def checker(directory: Path) -> None:
 async def tool(directory: Path) -> None:
     (directory / "tools").mkdir()
     (directory / "tools/one.py").write_text(TOOL)
-    await LocalCustomTools(
-        directory, directory, ENVIRONMENT, lambda _: True, lambda _: None
-    ).refresh()
+    await LocalCustomTools(directory, directory, ENVIRONMENT, lambda _: True).refresh()
 
 
 async def own_shell(directory: Path) -> None:

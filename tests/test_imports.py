@@ -28,7 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "app": INNER | {"client", "__version__"},
     "client": {"core", "engine"},
     "presentation": {"core"},
-    **{front: {"core", "client", "presentation", "__version__"} for front in FRONT_ENDS},
+    **{front: {"core", "client", "presentation", "system", "__version__"} for front in FRONT_ENDS},
     "cli": {"core", "ports", "system", "tools", "engine", "app", "client", "presentation"}
     | {*FRONT_ENDS, "testing", "__version__"},
     "testing": {"core", "ports"},
@@ -44,7 +44,6 @@ LEAKS = {
     ("acp.editor", "joey.ports.workspace"),
     ("acp.session", "joey.ports.extensions"),
     ("acp.session", "joey.ports.storage"),
-    ("server.auth", "joey.system.files"),
     ("server.commands.task_queries", "joey.ports.storage"),
     ("server.commands.messages", "joey.engine.task"),
     ("server.commands.revisions", "joey.engine.checkpoints"),
@@ -56,11 +55,8 @@ LEAKS = {
     ("server.hub", "joey.engine.engine"),
     ("server.hub", "joey.engine.task"),
     ("server.hub", "joey.ports.storage"),
-    ("server.ipc", "joey.system.files"),
-    ("tui.widgets.pasted_images", "joey.system.subprocess"),
-    ("tui.widgets.prompt_history", "joey.system.files"),
 }
-"""Imports of front ends into `engine`, `ports` and `system`. No line is added to this list."""
+"""Imports of front ends into `engine` and `ports`. No line is added to this list."""
 
 LIBRARIES: dict[str, set[str]] = {
     "tools": {"rapidfuzz"},

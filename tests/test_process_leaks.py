@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from joey.content.isolated_workers import run_isolated
-from joey.system import subprocess
 from joey.tui.widgets.pasted_images import read_clipboard_image
 from joey.workspace import ripgrep
 from tests.terminals.processes import open_transports
@@ -59,7 +58,6 @@ async def test_who_gives_up_does_not_wait_for_whom_the_program_has_left_behind(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(subprocess, "_DRAIN_TIMEOUT_S", 0.1)
     running = asyncio.create_task(start(tmp_path, monkeypatch))
     async with leaked_process(tmp_path / "pid"):
         running.cancel()

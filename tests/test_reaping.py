@@ -13,7 +13,6 @@ import pytest
 
 from joey.core.hooks import Hook, HookEvent
 from joey.execution.hooks import HookEnvironment, run_hook
-from joey.execution.process_termination import kill_marked_processes
 from joey.mcp.config import ServerEntry
 from joey.mcp.process import StderrTail
 from joey.mcp.transports import open_stdio_streams
@@ -42,7 +41,6 @@ async def test_a_hook_that_is_stopped(tmp_path: Path, polled: list[object]) -> N
         workspace=tmp_path,
         shell=("/bin/sh", "-c"),
         variables={"PATH": os.environ["PATH"]},
-        kill_marked=kill_marked_processes,
     )
     slow = Hook(HookEvent.BEFORE_TOOL, "sleep 60", timeout=0.1)
     assert "was stopped" in (await run_hook(slow, b"", place)).error

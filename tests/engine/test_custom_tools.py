@@ -10,7 +10,6 @@ from joey.core.events import RowAdded
 from joey.core.models import ToolProtocol
 from joey.core.settings import Settings
 from joey.execution.custom_tools import LocalCustomTools
-from joey.execution.process_termination import kill_marked_processes
 from joey.ports.tool_context import Capabilities
 from joey.testing.script import Turn, call, say
 from joey.testing.scripted_provider import ScriptedProvider
@@ -33,7 +32,6 @@ def give(engine_harness: EngineHarness, **files: str) -> None:
         engine_harness.root,
         os.environ,
         lambda contents: True,
-        kill_marked_processes,
     )
     engine_harness.capabilities = Capabilities(custom_tools=tools)
 

@@ -11,7 +11,6 @@ import pytest
 
 from joey.errors import ArgumentError, ToolError
 from joey.execution.custom_tools import LocalCustomTools
-from joey.execution.process_termination import kill_marked_processes
 from joey.tools.custom_tool import CustomTool
 
 WEATHER = '''"""The weather of a city."""
@@ -37,9 +36,7 @@ class ToolHarness:
 
     async def load_tools(self, **env: str) -> LocalCustomTools:
         given = {"PATH": os.environ["PATH"], **env}
-        tools = LocalCustomTools(
-            self.home, self.workspace, given, lambda contents: self.trusted, kill_marked_processes
-        )
+        tools = LocalCustomTools(self.home, self.workspace, given, lambda contents: self.trusted)
         await tools.refresh()
         return tools
 

@@ -12,7 +12,6 @@ from joey.core.hooks import MAX_MESSAGE_CHARS, Hook, HookEvent, HookExit
 from joey.engine.asks import Unattended
 from joey.engine.outcomes import Aborted, Completed
 from joey.execution.hooks import HookEnvironment, run_hook
-from joey.execution.process_termination import kill_marked_processes
 from joey.execution.terminal import build_command_environment, find_shell
 from joey.testing.script import Turn, call
 from tests.engine.engine_harness import TIMEOUT_S, finish, wait_for_ending
@@ -24,9 +23,7 @@ READ = Turn(call("read_file", {"path": "a.txt"}))
 async def run(tmp_path: Path, command: str, seconds: float = 10) -> HookExit:
     secret = {"ANTHROPIC_API_KEY": "sk-1", "JOEY_TOKEN": "t", "MY_PASSWORD": "p"}
     environment = build_command_environment({**os.environ, **secret})
-    place = HookEnvironment(
-        tmp_path, find_shell(os.environ["PATH"]), environment, kill_marked_processes
-    )
+    place = HookEnvironment(tmp_path, find_shell(os.environ["PATH"]), environment)
     one = Hook(HookEvent.BEFORE_TOOL, command, timeout=seconds)
     async with asyncio.timeout(TIMEOUT_S):
         return await run_hook(one, b"{}\n" * 100_000, place)

@@ -19,7 +19,6 @@ from joey.content.outlines import OutlineExtractor
 from joey.core.settings import Settings
 from joey.errors import ToolError
 from joey.execution.custom_tools import LocalCustomTools
-from joey.execution.process_termination import kill_marked_processes
 from joey.mcp.leases import HubConfig, HubPool
 from joey.ports.extensions import Mcp
 from joey.ports.model import ImageGenerator
@@ -98,9 +97,7 @@ def build_capabilities(kind: str, harness: EngineHarness) -> Capabilities:
         case "use_mcp_tool" | "access_mcp_resource" | "mcp":
             return Capabilities(mcp=_lease_weather_server(harness))
         case "custom":
-            tools = LocalCustomTools(
-                harness.home, harness.root, os.environ, lambda wanted: True, kill_marked_processes
-            )
+            tools = LocalCustomTools(harness.home, harness.root, os.environ, lambda wanted: True)
             return Capabilities(custom_tools=tools)
     return Capabilities()
 

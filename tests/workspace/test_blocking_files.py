@@ -10,7 +10,7 @@ from threading import Event
 import pytest
 
 from joey.errors import CheckpointError, ToolError
-from joey.workspace import listing, pipes_and_devices
+from joey.workspace import pipes_and_devices
 from joey.workspace.checkpoints import snapshot
 from joey.workspace.files import LocalFiles
 from joey.workspace.git.repository import GitRepository
@@ -30,7 +30,6 @@ RIPGREPS = (".gitignore", "sub/.gitignore", ".ignore", ".rgignore", ".git/info/e
 @pytest.fixture(autouse=True)
 def short_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipes_and_devices, "BLOCKING_CHECK_DELAY_S", 0.1)
-    monkeypatch.setattr(listing, "BLOCKING_CHECK_DELAY_S", 0.1)
 
 
 @pytest.fixture

@@ -28,7 +28,6 @@ from joey.core.settings import Settings
 from joey.core.suggest import find_closest_name
 from joey.errors import ConfigError, ToolError
 from joey.execution.hooks import HookEnvironment, LocalHooks
-from joey.execution.process_termination import MARKER_VARIABLE, kill_marked_processes
 from joey.execution.terminal import build_command_environment, find_shell
 from joey.ports.extensions import ProjectHooks, TrustItem
 from joey.workspace.files import LocalFiles
@@ -122,8 +121,6 @@ def build_hooks(
             workspace=files.root,
             shell=find_shell(environment.get("PATH")),
             variables=environment,
-            kill_marked=kill_marked_processes,
-            outer_markers=env.get(MARKER_VARIABLE, ""),
         ),
     )
 

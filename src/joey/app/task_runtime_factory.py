@@ -35,7 +35,6 @@ from joey.engine.runtime import SUMMARY_PROFILE_KEY, ModeProviders, TaskRuntime
 from joey.errors import ConfigError, ToolError
 from joey.execution.bash_grammar import BashGrammar
 from joey.execution.custom_tools import LocalCustomTools
-from joey.execution.process_termination import kill_marked_processes
 from joey.execution.terminal import LocalTerminal
 from joey.ports.content import CodeIndex
 from joey.ports.execution import Sandbox
@@ -124,7 +123,6 @@ def _build_capabilities(
             options.workspace,
             env,
             partial(is_trusted, home, options.trust_root or options.workspace),
-            kill_marked_processes,
         ),
         browser=_build_browser(files, options.settings, env),
         image_generator=_build_image_generator(options.settings, home, env),

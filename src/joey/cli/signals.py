@@ -10,12 +10,12 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any, TypeVar
 
 from joey.cli.exit_codes import ExitCode
+from joey.system.subprocess import kill_child_process_groups
 
 _SIGNAL_EXIT_CODES = {
     signal.SIGHUP: ExitCode.HANGUP,
@@ -100,22 +100,12 @@ def _handle_signal(number: int, frame: FrameType | None) -> None:
             signal.setitimer(signal.ITIMER_REAL, HANGUP_SHUTDOWN_TIMEOUT_S)
     elif number != signal.SIGHUP:
         # The journal is written as things happen: nothing that was acknowledged is lost.
-        _kill_child_process_groups()
+        kill_child_process_groups()
         if _current_interruption.before_exit is not None:
             _current_interruption.before_exit()
         os._exit(_SIGNAL_EXIT_CODES[signal.Signals(number)])
 
 
 def _exit_on_timeout(number: int, frame: FrameType | None) -> None:
-    _kill_child_process_groups()
+    kill_child_process_groups()
     os._exit(ExitCode.HANGUP)
-
-
-def _kill_child_process_groups() -> None:
-    """What we started is in process groups of its own, and would go on without us."""
-    with suppress(OSError):
-        listed = Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii")
-        for child in map(int, listed.split()):
-            with suppress(ProcessLookupError, PermissionError):
-                if os.getpgid(child) == child:
-                    os.killpg(child, signal.SIGKILL)

@@ -23,6 +23,7 @@ from urllib.parse import unquote, urlsplit
 from joey.core.redaction import has_secret_name
 from joey.errors import ToolError
 from joey.ports.content import Browser, BrowserObservation, BrowserStep
+from joey.system.subprocess import send_signal_to_group
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser as Process
@@ -353,8 +354,7 @@ async def _stop_browser(starting: asyncio.Task[_RunningBrowser]) -> None:
             async with asyncio.timeout(_CLOSE_TIMEOUT_S):
                 await engine.process.close()
     if engine.process.is_connected():
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(engine.process_group, signal.SIGKILL)
+        send_signal_to_group(engine.process_group, signal.SIGKILL)
     await engine.playwright.stop()
 
 

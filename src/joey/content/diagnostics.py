@@ -26,7 +26,7 @@ from joey.core.settings import Settings
 from joey.errors import ConfigError, ToolError
 from joey.ports.content import Diagnostics
 from joey.ports.workspace import Files
-from joey.system.subprocess import await_start_despite_cancel, drain
+from joey.system.subprocess import run
 
 _MAX_FILE_BYTES = 1024 * 1024
 _MAX_OUTPUT_BYTES = 1024 * 1024
@@ -135,41 +135,23 @@ class LocalDiagnostics:
         if command == list(checker.command):
             command.append(file)
         try:
-            async with asyncio.timeout(self._timeout_s):
-                report = await self._capture_output(command)
-        except TimeoutError:
-            return []  # too slow to be of use: the edit does not wait for it
+            done = await run(
+                command,
+                cwd=self._files.root,
+                env=self._env,
+                timeout_s=self._timeout_s,
+                max_output_bytes=_MAX_OUTPUT_BYTES,
+                merge_stderr=True,
+            )
+        except OSError:
+            # It is gone or cannot be run, or it is too slow to be of use: the edit does not wait.
+            return []
+        report = done.stdout.decode(errors="replace")
         return [
             Diagnostic(path.display_path, p.line, p.source, p.message, p.code, p.is_error)
             for p in parse_checker_output(_normalize_report(report, checker.source), checker.source)
             if PurePath(p.path).name == path.path.name
         ]
-
-    async def _capture_output(self, command: list[str]) -> str:
-        try:
-            process = await await_start_despite_cancel(
-                asyncio.create_subprocess_exec(
-                    *command,
-                    cwd=self._files.root,
-                    env=self._env,
-                    stdin=asyncio.subprocess.DEVNULL,
-                    stdout=asyncio.subprocess.PIPE,
-                    stderr=asyncio.subprocess.STDOUT,
-                    start_new_session=True,
-                )
-            )
-        except OSError:
-            return ""  # the program is gone or cannot be run: then it has nothing to say
-        try:
-            assert process.stdout is not None
-            kept = bytearray()
-            while data := await process.stdout.read(64 * 1024):
-                kept += data[: _MAX_OUTPUT_BYTES - len(kept)]
-            return kept.decode(errors="replace")
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, 9)
-            await drain(process)
 
 
 def _drop_relative_entries(path: str) -> str:

@@ -16,7 +16,6 @@ import asyncio
 import os
 import signal
 import sys
-from asyncio.subprocess import DEVNULL, PIPE
 from pathlib import PurePath
 
 import msgspec
@@ -28,7 +27,7 @@ from joey.core.structured_output import JsonSchema
 from joey.errors import ConfigError, ToolError
 from joey.ports.content import Documents, PageFetcher, SchemaValidator
 from joey.ports.workspace import Files
-from joey.system.subprocess import await_start_despite_cancel, kill_and_drain
+from joey.system.subprocess import run
 
 _WORKER_TIMEOUT_S = MAX_CPU_S + 10
 
@@ -38,29 +37,17 @@ async def run_isolated(
 ) -> bytes:
     """What `python -m module argument` prints when it is given `data`. Raises ToolError: it
     refused, died or took too long; the text is the reason, without a subject."""
-    starting = asyncio.create_subprocess_exec(
-        # Isolated: neither the current folder nor the environment decides what is imported.
-        *(sys.executable, "-I", "-m", module, argument),
-        stdin=PIPE,
-        stdout=PIPE,
-        stderr=DEVNULL,
-        env={},
-        cwd="/",
-        start_new_session=True,
-    )
-    process = await await_start_despite_cancel(starting)
+    # Isolated: neither the current folder nor the environment decides what is imported.
+    command = (sys.executable, "-I", "-m", module, argument)
     try:
-        async with asyncio.timeout(timeout_s):
-            answer, _ = await process.communicate(data)
+        done = await run(command, input=data, env={}, cwd="/", timeout_s=timeout_s)
     except TimeoutError as error:
         raise ToolError(f"it took longer than {timeout_s:g} s to make sense of it.") from error
-    finally:
-        await kill_and_drain(process)
-    match process.returncode:
+    match done.returncode:
         case 0:
-            return answer
+            return done.stdout
         case code if code == REFUSED_EXIT_CODE:
-            raise ToolError(answer.decode(errors="replace"))
+            raise ToolError(done.stdout.decode(errors="replace"))
         case code if code == -signal.SIGXCPU:
             raise ToolError(f"it took longer than {MAX_CPU_S} s to make sense of it.")
     raise ToolError("it could not be made sense of: it is damaged, too deeply nested or too large.")

@@ -17,21 +17,25 @@ import os
 import signal
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
 from msgspec import structs
 
 from joey.core.terminal_text import count_incomplete_utf8_bytes, render_terminal_output
-from joey.execution.process_termination import (
-    find_processes,
-    process_group_exists,
-    send_signal,
-    terminate_confined_process,
-    terminate_processes,
-)
 from joey.ports.execution import CommandExit, ConfinedProcess, RunningCommand
 from joey.system.files import make_private_directory
+from joey.system.subprocess import (
+    STDOUT,
+    Process,
+    find_processes,
+    format_signal,
+    process_group_exists,
+    send_signal_to_group,
+    terminate_processes,
+    wait_until_none,
+)
 
 log = logging.getLogger(__name__)
 
@@ -89,6 +93,8 @@ class LocalCommand(asyncio.SubprocessProtocol):
         self.confined_process: ConfinedProcess | None = None
         """What holds it, when it is confined: its supervisor lives as long as anything inside
         does."""
+        self._process: Process | None = None
+        """What runs it, when it is not confined."""
         self._marker = marker
         self._output_sink = OutputSink(artifact, on_output)
         self._kill_grace_s = kill_grace
@@ -104,7 +110,7 @@ class LocalCommand(asyncio.SubprocessProtocol):
         self._finished_event = asyncio.Event()
         self._waiter_timeouts: set[asyncio.Timeout] = set()
         """How long each of those waits who wait for it."""
-        self._transport_closed_event = asyncio.Event()
+        self._closed_event = asyncio.Event()
 
     # What the port promises
 
@@ -153,9 +159,7 @@ class LocalCommand(asyncio.SubprocessProtocol):
             if self.confined_process is None:
                 await terminate_processes(self._find_processes, self._kill_grace_s)
             else:
-                await terminate_confined_process(
-                    self.confined_process, self.pid, self._kill_grace_s
-                )
+                await self._terminate_confined(self.confined_process)
             with suppress(TimeoutError):
                 async with asyncio.timeout(_REAP_TIMEOUT_S):
                     await self._exited_event.wait()
@@ -169,7 +173,7 @@ class LocalCommand(asyncio.SubprocessProtocol):
             self._active_kill_count -= 1
             self._finish_if_ended()
         if self._returncode is not None:
-            await self._transport_closed_event.wait()
+            await self._closed_event.wait()
         return self._command_exit
 
     # What the terminal asks
@@ -189,7 +193,7 @@ class LocalCommand(asyncio.SubprocessProtocol):
         """Nothing is left to drain, to kill or to tell."""
         if (
             self._command_exit is None
-            or not self._transport_closed_event.is_set()
+            or not self._closed_event.is_set()
             or self.is_listed_as_background
         ):
             return False
@@ -197,15 +201,32 @@ class LocalCommand(asyncio.SubprocessProtocol):
 
     async def abort_start(self) -> None:
         """End at once what could not be started properly, or was started for a cancelled caller."""
+        if self._process is not None:
+            try:
+                await terminate_processes(self._find_processes, grace=0)
+            finally:
+                await self._process.end()
         if self.confined_process is None:
-            await terminate_processes(
-                lambda: find_processes(self._marker, self.pid or None), grace=0
-            )
             return
         self.confined_process.kill()
         if self.pid:
             # The supervisor ends by itself, and tidies up before.
             asyncio.get_running_loop().call_later(_REAP_TIMEOUT_S, self._kill_supervisor)
+
+    async def _terminate_confined(self, process: ConfinedProcess) -> None:
+        """As `terminate_processes`, by the supervisor, which knows all that is inside."""
+
+        def find() -> list[int]:
+            return [] if process.has_no_processes() else [self.pid]
+
+        try:
+            process.terminate()
+            await wait_until_none(find, self._kill_grace_s)
+        finally:
+            process.kill()
+        await wait_until_none(find)
+        if find():
+            send_signal_to_group(self.pid, signal.SIGKILL)
 
     def close_confined_process(self) -> None:
         """Let go of what held it; nothing is left inside."""
@@ -214,9 +235,15 @@ class LocalCommand(asyncio.SubprocessProtocol):
 
     def _kill_supervisor(self) -> None:
         if self._returncode is None:
-            send_signal([-self.pid], signal.SIGKILL)
+            send_signal_to_group(self.pid, signal.SIGKILL)
 
-    # What asyncio tells
+    # What its process or its supervisor tells
+
+    def attach(self, process: Process) -> None:
+        self.connection_made(process)
+        process.relay(STDOUT, self._output_sink.feed, partial(self.pipe_connection_lost, 1, None))
+        process.add_exit_callback(self.process_exited)
+        self._process = process
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.SubprocessTransport)
@@ -237,10 +264,6 @@ class LocalCommand(asyncio.SubprocessProtocol):
         self._exited_event.set()
         self._finish_if_ended()
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._transport.close()
-        self._transport_closed_event.set()
-
     # How it ends
 
     @property
@@ -257,6 +280,9 @@ class LocalCommand(asyncio.SubprocessProtocol):
 
     def _finish_if_ended(self) -> None:
         """The shell or its output has ended; see whether that was all."""
+        if self._returncode is not None and not self._output_sink.is_open:
+            self._transport.close()
+            self._closed_event.set()
         if self._command_exit is not None or self._returncode is None or self._active_kill_count:
             return
         if not self._output_sink.is_open and self._has_no_leftover_processes:
@@ -305,19 +331,12 @@ def _build_command_exit(returncode: int | None, killed: bool, left_running: bool
     if returncode < 0:
         return CommandExit(
             exit_code=None,
-            signal=_format_signal_name(-returncode),
+            signal=format_signal(-returncode),
             has_background_processes=left_running,
         )
     if killed:
         return CommandExit(exit_code=returncode or None, signal="SIGTERM")
     return CommandExit(exit_code=returncode, has_background_processes=left_running)
-
-
-def _format_signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"SIG{number}"
 
 
 _protocol_check: type[RunningCommand] = LocalCommand

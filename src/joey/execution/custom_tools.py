@@ -13,11 +13,8 @@ import asyncio
 import hashlib
 import os
 import re
-import secrets
-import signal
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from importlib.machinery import all_suffixes
 from pathlib import Path
 from typing import Any, Literal
@@ -28,7 +25,7 @@ from msgspec import Struct
 from joey.core.text import compile_regex
 from joey.errors import ToolError
 from joey.ports.extensions import CustomToolInfo, CustomTools, TrustItem
-from joey.system.subprocess import await_start_despite_cancel, drain
+from joey.system.subprocess import Process
 
 PROJECT_TOOLS_DIRECTORY = ".roo/tools"
 
@@ -38,16 +35,12 @@ _DESCRIBE_TIMEOUT_S = 10
 _RUN_TIMEOUT_S = 300
 _MAX_REPLY_BYTES = 4 * 1024 * 1024
 _MAX_RESULT_CHARS = 200_000
-MARKER_VARIABLE = "JOEY_COMMAND"
-"""The environment variable by which processes of commands are found again."""
 _UNSUPPORTED_SUFFIXES = frozenset({".ts", ".js", ".mts", ".mjs", ".cts", ".cjs"})
 _INHERITED_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TERM", "TZ", "TMPDIR")
 
 ToolSource = Literal["project", "global"]
 ToolTrustCheck = Callable[[Mapping[str, bytes]], bool]
 """Whether the user has agreed to these files of the project, byte for byte."""
-MarkedProcessKiller = Callable[[str], None]
-"""Ends every process that bears a mark, wherever it has gone."""
 
 
 class _RunnerReply(Struct, frozen=True):
@@ -65,7 +58,6 @@ class LocalCustomTools:
         workspace: Path,
         env: Mapping[str, str],
         check_trust: ToolTrustCheck,
-        kill_marked: MarkedProcessKiller,
     ) -> None:
         self._directories: tuple[tuple[ToolSource, Path], ...] = (
             ("global", home / "tools"),
@@ -74,7 +66,6 @@ class LocalCustomTools:
         self._workspace = workspace
         self._env = {name: env[name] for name in _INHERITED_VARIABLES if name in env}
         self._check_trust = check_trust
-        self._kill_marked = kill_marked
         self._scanned_signatures: tuple[object, ...] = ()
         self._tools: tuple[CustomToolInfo, ...] = ()
         self._warnings: tuple[str, ...] = ()
@@ -163,38 +154,26 @@ class LocalCustomTools:
     async def _run_runner(
         self, action: str, file: Path, given: bytes, seconds: float
     ) -> _RunnerReply:
-        marker = f"tool-{secrets.token_hex(8)}"
+        # What stands in `__pycache__` may be something else than what was trusted.
+        python = (sys.executable, "-I", "-B", "-X", f"pycache_prefix={os.devnull}")
         try:
-            process = await await_start_despite_cancel(
-                asyncio.create_subprocess_exec(
-                    # What stands in `__pycache__` may be something else than what was trusted.
-                    *(sys.executable, "-I", "-B", "-X", f"pycache_prefix={os.devnull}"),
-                    *(str(_RUNNER_PATH), action, str(file)),
-                    cwd=self._workspace,
-                    env={
-                        **self._env,
-                        "JOEY_ACTIVE": "1",
-                        "ROO_ACTIVE": "true",
-                        MARKER_VARIABLE: marker,
-                    },
-                    stdin=asyncio.subprocess.PIPE,
-                    stdout=asyncio.subprocess.PIPE,
-                    stderr=asyncio.subprocess.DEVNULL,
-                    start_new_session=True,
-                )
+            process = Process(
+                (*python, str(_RUNNER_PATH), action, str(file)),
+                cwd=self._workspace,
+                env={**self._env, "JOEY_ACTIVE": "1", "ROO_ACTIVE": "true"},
+                has_stdin=True,
+                is_marked=True,
             )
         except OSError as error:
             raise ToolError(f"it cannot be started: {error.strerror or error}") from error
         try:
+            process.feed(given, is_last=True)
             async with asyncio.timeout(seconds):
-                return _parse_reply(await _exchange_with_runner(process, given))
+                return _parse_reply(await _read_reply(process))
         except TimeoutError as error:
             raise ToolError(f"it took longer than {seconds} seconds and was stopped") from error
         finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            self._kill_marked(marker)
-            await drain(process)
+            await process.end()
 
 
 def _format_untrusted_warning(count: int) -> str:
@@ -206,15 +185,10 @@ def _format_untrusted_warning(count: int) -> str:
     )
 
 
-async def _exchange_with_runner(process: asyncio.subprocess.Process, given: bytes) -> bytes:
-    assert process.stdin is not None and process.stdout is not None
-    with suppress(BrokenPipeError, ConnectionResetError):
-        process.stdin.write(given)
-        await process.stdin.drain()
-        process.stdin.close()
+async def _read_reply(process: Process) -> bytes:
     answer = bytearray()
     # To the end of the line: processes that it left behind may keep the pipe open.
-    while not answer.endswith(b"\n") and (data := await process.stdout.read(64 * 1024)):
+    while not answer.endswith(b"\n") and (data := await process.read()):
         answer += data
         if len(answer) > _MAX_REPLY_BYTES:
             raise ToolError(f"it answered with more than {_MAX_REPLY_BYTES // 1024**2} MB")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from secrets import token_hex
@@ -19,9 +18,13 @@ from joey.core.redaction import has_secret_name
 from joey.core.text import compile_regex
 from joey.errors import ToolError
 from joey.execution.command import LocalCommand
-from joey.execution.process_termination import MARKER_VARIABLE, find_processes, terminate_processes
 from joey.ports.execution import ConfinedProcess, RunningCommand, Sandbox, SandboxReport, Terminal
-from joey.system.subprocess import await_start_despite_cancel
+from joey.system.subprocess import (
+    MARKER_VARIABLE,
+    Process,
+    find_processes,
+    terminate_processes,
+)
 
 KILL_GRACE_S = 2.0
 EXIT_GRACE_S = 0.2
@@ -117,17 +120,8 @@ class LocalTerminal:
             if running.confined_process is not None:
                 await running.confined_process.start(running)
                 return
-            await await_start_despite_cancel(
-                asyncio.get_running_loop().subprocess_exec(
-                    lambda: running,
-                    *shell,
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT,
-                    cwd=running.cwd,
-                    env=env,
-                    start_new_session=True,
-                )
+            running.attach(
+                Process(shell, cwd=running.cwd, env=env, merge_stderr=True, reaps_at_exit=True)
             )
             await asyncio.sleep(0)  # who was cancelled meanwhile hears of it here
         except (OSError, ValueError) as error:

@@ -7,13 +7,10 @@ how servers are told to stop. The end of its standard error is kept for error me
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
-import signal
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +18,8 @@ from msgspec import Struct, field
 
 from joey.mcp.config import ServerEntry
 from joey.system.files import PRIVATE_DIRECTORY_MODE, make_private_directory
-from joey.system.subprocess import await_start_despite_cancel
+from joey.system.subprocess import Process
 
-_EXIT_GRACE_S = 0.5
-"""To leave by itself once its input has ended."""
-_TERMINATE_TIMEOUT_S = 1.0
-_POLL_INTERVAL_S = 0.01
 _SETPRIV_PATHS = (Path("/usr/bin/setpriv"), Path("/bin/setpriv"))
 _MAX_STDERR_BYTES = 4096
 
@@ -35,9 +28,7 @@ class LaunchError(Exception):
     """The server could not be started; the text says why."""
 
 
-async def launch_server(
-    entry: ServerEntry, workspace: Path, environment: Mapping[str, str]
-) -> asyncio.subprocess.Process:
+def launch_server(entry: ServerEntry, workspace: Path, environment: Mapping[str, str]) -> Process:
     """Raises LaunchError."""
     cwd = resolve_cwd(entry, workspace)
     env = build_environment(entry, environment)
@@ -47,18 +38,12 @@ async def launch_server(
     if program is None:
         raise LaunchError(f"the command {entry.command!r} was not found, or may not be executed")
     try:
-        return await await_start_despite_cancel(
-            asyncio.create_subprocess_exec(
-                *_build_death_signal_prefix(),
-                program,
-                *entry.args,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                cwd=cwd,
-                env=env,
-                start_new_session=True,
-            )
+        return Process(
+            (*_build_death_signal_prefix(), program, *entry.args),
+            cwd=cwd,
+            env=env,
+            has_stdin=True,
+            has_stderr=True,
         )
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
@@ -103,41 +88,6 @@ def _build_death_signal_prefix() -> tuple[str, ...]:
     return () if tool is None else (tool, "--pdeathsig", "KILL", "--")
 
 
-async def stop_process(process: asyncio.subprocess.Process) -> int | None:
-    """Ask it to leave, then make it. Cancelling skips the asking, never the killing.
-
-    How it ended, unless it had to be made to.
-    """
-    has_exited = False
-    try:
-        if process.stdin is not None:
-            process.stdin.close()
-        has_exited = await _wait_for_exit(process, _EXIT_GRACE_S)
-        if not has_exited:
-            _signal_group(process, signal.SIGTERM)
-            await _wait_for_exit(process, _TERMINATE_TIMEOUT_S)
-    finally:
-        _signal_group(process, signal.SIGKILL)
-        # Whoever lets go of it earlier reaps it, and asyncio then misses it.
-        await _wait_for_exit(process, _TERMINATE_TIMEOUT_S)
-    return process.returncode if has_exited else None
-
-
-def _signal_group(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
-    """To the whole group: what it started, and did not end itself, ends with it."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, number)
-
-
-async def _wait_for_exit(process: asyncio.subprocess.Process, seconds: float) -> bool:
-    """Not `wait`, which also waits for whoever else holds its output open."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + seconds
-    while process.returncode is None and loop.time() < deadline:  # noqa: ASYNC110
-        await asyncio.sleep(_POLL_INTERVAL_S)
-    return process.returncode is not None
-
-
 class StderrTail:
     """The end of what a server wrote to its standard error, and how it ended."""
 
@@ -146,9 +96,8 @@ class StderrTail:
         self.exit_code: int | None = None
         """How the program ended, if it did so by itself."""
 
-    async def collect(self, stream: asyncio.StreamReader) -> None:
-        while data := await stream.read(65536):
-            self._tail = (self._tail + data)[-_MAX_STDERR_BYTES:]
+    def feed(self, data: bytes) -> None:
+        self._tail = (self._tail + data)[-_MAX_STDERR_BYTES:]
 
     @property
     def text(self) -> str:

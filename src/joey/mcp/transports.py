@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
@@ -34,10 +34,13 @@ from joey.mcp.message_limits import (
     MessageStreams,
     to_bounded_message,
 )
-from joey.mcp.process import StderrTail, launch_server, stop_process
+from joey.mcp.process import StderrTail, launch_server
+from joey.system.subprocess import STDERR, STDIN, Process
 
-_READ_CHUNK_BYTES = 64 * 1024
 _FLUSH_TIMEOUT_S = 0.5
+_EXIT_GRACE_S = 0.5
+"""To leave by itself once its input has ended."""
+_TERMINATE_GRACE_S = 1.0
 
 
 @asynccontextmanager
@@ -49,53 +52,40 @@ async def open_stdio_streams(
     Raises:
         LaunchError
     """
-    process = await launch_server(entry, workspace, environment)
-    assert process.stdin is not None
-    assert process.stdout is not None
-    assert process.stderr is not None
+    process = launch_server(entry, workspace, environment)
     incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
-    jobs = [
-        asyncio.create_task(_read_messages(process.stdout, incoming)),
-        asyncio.create_task(_write_messages(process.stdin, outgoing, incoming)),
-        asyncio.create_task(stderr_tail.collect(process.stderr)),
-    ]
+    reading = asyncio.create_task(_read_messages(process, incoming))
+    writing = asyncio.create_task(_write_messages(process, outgoing, incoming))
+    process.relay(STDERR, stderr_tail.feed)
     try:
         yield read, write
     finally:
         try:
             write.close()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_FLUSH_TIMEOUT_S):
-                    await asyncio.wait([jobs[1]])
+            await asyncio.wait([writing], timeout=_FLUSH_TIMEOUT_S)
+            process.close_pipe(STDIN)
+            stderr_tail.exit_code = await process.wait(_EXIT_GRACE_S)
+            if stderr_tail.exit_code is None:
+                await process.end(grace_s=_TERMINATE_GRACE_S)
         finally:
             # Also for those who are impatient and cancel once more.
             try:
-                await _stop_server(process, jobs, stderr_tail)
+                await process.end()
             finally:
+                for job in (reading, writing):
+                    job.cancel()
+                await asyncio.gather(reading, writing, return_exceptions=True)
                 for stream in (incoming, read, write, outgoing):
                     stream.close()
 
 
-async def _stop_server(
-    process: asyncio.subprocess.Process, jobs: list[asyncio.Task[None]], stderr_tail: StderrTail
-) -> None:
-    try:
-        stderr_tail.exit_code = await stop_process(process)
-    finally:
-        for job in jobs:
-            job.cancel()
-        await asyncio.gather(*jobs, return_exceptions=True)
-        # Whoever left the group may hold the pipes open; they are no use any more.
-        process._transport.close()  # type: ignore[attr-defined]
-
-
 async def _read_messages(
-    output: asyncio.StreamReader, incoming: MemoryObjectSendStream[SessionMessage | Exception]
+    process: Process, incoming: MemoryObjectSendStream[SessionMessage | Exception]
 ) -> None:
     lines = BoundedLineSplitter()
     with incoming:
-        while data := await output.read(_READ_CHUNK_BYTES):
+        while data := await process.read():
             for line in lines.feed(data):
                 text = await to_bounded_message(line)
                 if not text.lstrip().startswith(b"{"):
@@ -129,16 +119,15 @@ def _parse_message(text: bytes) -> JSONRPCMessage | None:
 
 
 async def _write_messages(
-    stdin: asyncio.StreamWriter,
+    process: Process,
     outgoing: MemoryObjectReceiveStream[SessionMessage],
     incoming: MemoryObjectSendStream[SessionMessage | Exception],
 ) -> None:
     with outgoing:
         async for item in outgoing:
             text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
-            stdin.write(text.encode() + b"\n")
             try:
-                await stdin.drain()
+                await process.write(text.encode() + b"\n")
             except OSError:
                 incoming.close()  # It listens no more, so that no answer can come.
                 return

@@ -6,10 +6,8 @@ worker script of its own.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
-from asyncio.subprocess import DEVNULL, PIPE
 from pathlib import Path
 
 import msgspec
@@ -17,7 +15,7 @@ from msgspec import Struct, field
 
 from joey.core.edits.text_replace import MAX_MATCHES, CharSpan, collect_matches
 from joey.errors import ToolError
-from joey.system.subprocess import await_start_despite_cancel, kill_and_drain
+from joey.system.subprocess import run
 from joey.tools.file_edit import replace_surrogates, run_in_thread_if_large
 
 LINE_SEARCH_TIMEOUT_S = 10.0
@@ -96,13 +94,6 @@ def _decode_spans(printed: bytes, shown: str) -> list[CharSpan]:
 async def run_worker_script(script: Path, request: bytes, seconds: float) -> bytes | None:
     """What the script prints when `request` is on its stdin; None when it fails. Raises
     TimeoutError: it was stopped."""
-    starting = asyncio.create_subprocess_exec(
-        sys.executable, "-I", "-S", str(script), stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env={}
-    )
-    process = await await_start_despite_cancel(starting)
-    try:
-        async with asyncio.timeout(seconds):
-            printed, _ = await process.communicate(request)
-    finally:
-        await kill_and_drain(process)
-    return printed if process.returncode == 0 else None
+    command = (sys.executable, "-I", "-S", str(script))
+    done = await run(command, input=request, env={}, timeout_s=seconds)
+    return done.stdout if done.returncode == 0 else None

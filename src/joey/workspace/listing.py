@@ -15,10 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import select
 import stat
-import subprocess
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import aclosing, suppress
 from itertools import chain, groupby, islice
@@ -29,13 +26,12 @@ from joey.core.path_access import ResolvedPath
 from joey.core.text import compile_regex
 from joey.errors import TargetNotFoundError, ToolError
 from joey.ports.workspace import Listing
+from joey.system.subprocess import run
 from joey.workspace.files import LocalFiles, is_root_or_home, to_printable_name
 from joey.workspace.ignore import IGNORE_FILE_NAME
 from joey.workspace.pipes_and_devices import (
-    BLOCKING_CHECK_DELAY_S,
     FILES_OPENED_BY_RIPGREP,
     BlockingFileError,
-    find_blocking_file,
     watch_for_blocking_files,
 )
 from joey.workspace.ripgrep import (
@@ -263,8 +259,7 @@ def _build_sort_key(entry: str) -> tuple[list[list[str | int]], str]:
 MAX_INDEXED_FILES = 50_000
 _MAX_OUTPUT_BYTES = 64 * 1024 * 1024
 _WORKSPACE_LISTING_TIMEOUT_S = 60.0
-_CHUNK_BYTES = 64 * 1024
-_POLL_INTERVAL_MS = 100
+_POLL_INTERVAL_S = 0.1
 _UNINDEXED_DIRECTORIES = (
     "node_modules",
     "bower_components",
@@ -319,7 +314,7 @@ def _list_files(files: LocalFiles, chosen: Sequence[str], max_files: int, stop: 
         raise ToolError(f"{files.root} is too wide to be indexed. Use search_files.")
     # What stands behind the last separator is nothing, or half a path.
     try:
-        *paths, _ = os.fsdecode(_run_ripgrep(files, chosen, stop)).split("\0")
+        *paths, _ = os.fsdecode(asyncio.run(_print_files(files, chosen, stop))).split("\0")
     except (OSError, _ListingError) as error:
         raise ToolError(
             f"The files of {files.root} cannot be listed: {error} Use search_files."
@@ -332,51 +327,39 @@ def _list_files(files: LocalFiles, chosen: Sequence[str], max_files: int, stop: 
     return Listing(tuple(sorted(found)[:max_files] if cut else found), truncated=cut)
 
 
-def _run_ripgrep(files: LocalFiles, chosen: Sequence[str], stop: Event) -> bytes:
+async def _print_files(files: LocalFiles, chosen: Sequence[str], stop: Event) -> bytes:
     """ripgrep's list. It need not walk what is hidden, where it reads the rules as git does; the
     root of the rules is where it is started."""
     hidden = (
         [f"--ignore-file={IGNORE_FILE_NAME}"] if files.ignore_rules.is_ripgrep_compatible() else []
     )
-    with subprocess.Popen(
-        build_command([*_RIPGREP_ARGUMENTS, *chosen, *hidden]),
-        cwd=files.root,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env=build_environment(),
-        start_new_session=True,
-    ) as process:
-        assert process.stdout is not None
-        try:
-            printed = _read_output(process.stdout.fileno(), files.root, stop)
-            # Half a list would look as if the other files had been deleted.
-            if len(printed) < _MAX_OUTPUT_BYTES and (code := process.wait()) < 0:
-                raise _ListingError(f"ripgrep cannot be used: {describe_exit_code(code)}")
-            return printed
-        finally:
-            process.kill()
+    stopping = asyncio.create_task(_cancel_when_set(stop, asyncio.current_task()))
+    try:
+        async with watch_for_blocking_files(files.root, FILES_OPENED_BY_RIPGREP):
+            done = await run(
+                build_command([*_RIPGREP_ARGUMENTS, *chosen, *hidden]),
+                cwd=files.root,
+                env=build_environment(),
+                timeout_s=_WORKSPACE_LISTING_TIMEOUT_S,
+                max_printed_bytes=_MAX_OUTPUT_BYTES,
+            )
+    except asyncio.CancelledError:
+        raise _ListingError("it was stopped.") from None
+    except TimeoutError:
+        raise _ListingError(f"it takes longer than {_WORKSPACE_LISTING_TIMEOUT_S:g} s.") from None
+    except BlockingFileError as error:
+        obstacle = str(error.path)
+        raise _ListingError(f"{obstacle!r} is no regular file. Delete or rename it.") from error
+    finally:
+        stopping.cancel()
+    # Half a list would look as if the other files had been deleted.
+    if done.returncode < 0 and not done.is_flood:
+        raise _ListingError(f"ripgrep cannot be used: {describe_exit_code(done.returncode)}")
+    return done.stdout
 
 
-def _read_output(pipe: int, root: Path, stop: Event) -> bytes:
-    """All that comes; who waits for a file that is a pipe would wait for ever."""
-    begun = time.monotonic()
-    is_looked_for = False
-    ready = select.poll()
-    ready.register(pipe)
-    printed = bytearray()
-    while len(printed) < _MAX_OUTPUT_BYTES:
-        if stop.is_set():
-            raise _ListingError("it was stopped.")
-        if time.monotonic() > begun + _WORKSPACE_LISTING_TIMEOUT_S:
-            raise _ListingError(f"it takes longer than {_WORKSPACE_LISTING_TIMEOUT_S:g} s.")
-        if not is_looked_for and time.monotonic() > begun + BLOCKING_CHECK_DELAY_S:
-            is_looked_for = True
-            if (obstacle := find_blocking_file(root, FILES_OPENED_BY_RIPGREP, stop)) is not None:
-                raise _ListingError(f"{str(obstacle)!r} is no regular file. Delete or rename it.")
-        if ready.poll(_POLL_INTERVAL_MS):
-            chunk = os.read(pipe, _CHUNK_BYTES)
-            if not chunk:
-                break
-            printed += chunk
-    return bytes(printed)
+async def _cancel_when_set(stop: Event, task: asyncio.Task[bytes] | None) -> None:
+    while not stop.is_set():  # noqa: ASYNC110 (another thread sets it)
+        await asyncio.sleep(_POLL_INTERVAL_S)
+    if task is not None:
+        task.cancel()

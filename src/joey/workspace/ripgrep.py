@@ -5,18 +5,16 @@ It has a memory limit, and is killed when its output is no longer read.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 import signal
 import sys
-from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
 from joey.errors import ToolError
-from joey.system.subprocess import await_start_despite_cancel, kill_and_drain
+from joey.system.subprocess import STDERR, Process
 from joey.workspace.pipes_and_devices import FILES_OPENED_BY_RIPGREP
 
 _COMMON_ARGUMENTS = (
@@ -29,7 +27,6 @@ _COMMON_ARGUMENTS = (
 """A file that is mapped, and cut by somebody meanwhile, kills the process."""
 _INHERITED_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "XDG_CONFIG_HOME")
 _MAX_RECORD_BYTES = 256 * 1024
-_CHUNK_BYTES = 64 * 1024
 MAX_MEMORY_BYTES = 1024**3
 _MEMORY_LIMIT_SCRIPT = 'ulimit -v {} 2>/dev/null; exec "$@"'
 """Where a shell cannot limit the memory (macOS), ripgrep runs without."""
@@ -52,16 +49,19 @@ async def iter_records(
     Of a record of more than 256 KB only the beginning is given. Raises ToolError: there is no
     ripgrep; RipgrepError: the arguments were refused, or it died.
     """
-    process = await _start_ripgrep([*_COMMON_ARGUMENTS, *arguments, "--", str(target)])
-    assert process.stdout is not None
-    assert process.stderr is not None
+    command = build_command([*_COMMON_ARGUMENTS, *arguments, "--", str(target)])
+    try:
+        process = Process(command, env=build_environment(), has_stderr=True)
+    except (OSError, ValueError) as error:  # too long, or with characters that cannot be passed
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise RipgrepError(f"it cannot be started with these arguments: {reason}") from error
     printed = False
     try:
-        async for record in _split_records(process.stdout, separator):
+        async for record in _split_records(process, separator):
             printed = True
             yield record
-        complaint = (await process.stderr.read(_CHUNK_BYTES)).decode(errors="replace").strip()
-        code = await process.wait()
+        complaint = (await process.read(STDERR)).decode(errors="replace").strip()
+        code = await process.wait() or 0
         if code in _ABORTED_EXIT_CODES:
             raise RipgrepOutOfMemoryError(describe_exit_code(code))
         if code < 0:
@@ -69,7 +69,7 @@ async def iter_records(
         if code > 1 and complaint and not printed:
             raise RipgrepError(complaint)
     finally:
-        await kill_and_drain(process)
+        await process.end()
 
 
 def build_command(arguments: Sequence[str]) -> list[str]:
@@ -104,26 +104,9 @@ def describe_exit_code(code: int) -> str:
     return f"it was ended by {signal.Signals(-code).name}."
 
 
-async def _start_ripgrep(arguments: Sequence[str]) -> asyncio.subprocess.Process:
-    program = build_command(arguments)
-    try:
-        starting = asyncio.create_subprocess_exec(
-            *program,
-            stdin=DEVNULL,
-            stdout=PIPE,
-            stderr=PIPE,
-            env=build_environment(),
-            start_new_session=True,
-        )
-        return await await_start_despite_cancel(starting)
-    except (OSError, ValueError) as error:  # too long, or with characters that cannot be passed
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise RipgrepError(f"it cannot be started with these arguments: {reason}") from error
-
-
-async def _split_records(stream: asyncio.StreamReader, separator: bytes) -> AsyncIterator[bytes]:
+async def _split_records(process: Process, separator: bytes) -> AsyncIterator[bytes]:
     pending = b""
-    while chunk := await stream.read(_CHUNK_BYTES):
+    while chunk := await process.read():
         *whole, rest = chunk.split(separator)
         for piece in whole:
             yield pending + piece if pending else piece

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import subprocess
 import sys
 import tempfile
 from argparse import Namespace
@@ -27,6 +26,7 @@ from joey.cli.task_launch import resolve_workspace_argument
 from joey.errors import ConfigError, UserError
 from joey.presentation.text import get_terminal_width, sanitize, to_one_line, wrap
 from joey.system.files import make_private_directory
+from joey.system.subprocess import run_in_terminal
 
 MIN_WIDE_LAYOUT_COLUMNS = 120
 """From here on the meanings stand beside the values; else they stand below."""
@@ -272,13 +272,13 @@ def _run_editor(file: Path) -> str:
     """Raises UsageError."""
     named = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     try:
-        done = subprocess.run([*shlex.split(named), str(file)], check=False)
+        code = run_in_terminal([*shlex.split(named), str(file)])
     except (OSError, ValueError) as error:
         raise UsageError(
             f"the editor {named!r} cannot be started ({error}): name another in EDITOR"
         ) from error
-    if done.returncode:
-        raise UsageError(f"the editor {named!r} ended with {done.returncode}; nothing was changed")
+    if code:
+        raise UsageError(f"the editor {named!r} ended with {code}; nothing was changed")
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -10,7 +10,6 @@ import locale
 import os
 import shlex
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -43,6 +42,7 @@ from joey.core.settings import Profile
 from joey.errors import ConfigError, NoModelError, UserError
 from joey.ports.execution import SandboxLevel
 from joey.presentation.text import to_one_line
+from joey.system.subprocess import run
 
 MIN_PYTHON_VERSION = (3, 11)
 MIN_GIT_VERSION = (2, 17)
@@ -50,6 +50,7 @@ MIN_GIT_VERSION = (2, 17)
 SECONDS_PER_DAY = 86_400
 FIX_ADVICE = "joey doctor --fix sets this right."
 _PACKAGE_DIRECTORY = Path(__file__).parent.parent.parent
+_MAX_VERSION_BYTES = 4096
 _INSTALL_ADVICE = "Install {0}: apt install {0}, dnf install {0}, brew install {0}."
 
 
@@ -211,12 +212,10 @@ def _describe_colours(term: str) -> str:
 def _read_first_output_line(command: list[str]) -> str:
     env = {"PATH": os.environ.get("PATH", os.defpath)}
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=5, check=False, env=env
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        done = asyncio.run(run(command, timeout_s=5, max_output_bytes=_MAX_VERSION_BYTES, env=env))
+    except OSError:  # a timeout as well
         return ""
-    return done.stdout.partition("\n")[0]
+    return done.stdout.decode(errors="replace").partition("\n")[0]
 
 
 LOW_DISK_BYTES = 1024**3

@@ -1,86 +1,43 @@
 """Shell commands of the app: running the user's own, full output of the model's.
 
 Of an output that is kept in a file because it was too long for its row, at most a megabyte is
-read: the beginning and the end.
+read: the beginning and the end. A module of its own because it starts programs and reads files
+that only a user's key asks for.
 """
 
 from __future__ import annotations
 
-import asyncio
 import codecs
 import logging
-import os
-import signal
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 
 from joey.core.terminal_text import format_size
 from joey.errors import UserError
-from joey.system.subprocess import await_start_despite_cancel
+from joey.system.subprocess import STDOUT, Process, format_signal
 
-READ_SIZE_BYTES = 8192
 TERMINATE_GRACE_S = 1.0
 
 
 async def run_in_shell(
     command: str, directory: Path, env: Mapping[str, str], on_output: Callable[[str], None]
 ) -> str:
-    """How it ended, when not well; being cancelled ends it.
-
-    Raises:
-        UserError
-    """
+    """How it ended, when not well; being cancelled ends it. Raises UserError."""
     shell = env.get("SHELL") or "/bin/sh"
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
     try:
-        process = await await_start_despite_cancel(
-            asyncio.create_subprocess_exec(
-                *(shell, "-c", command),
-                cwd=directory,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.STDOUT,
-                start_new_session=True,
-            )
-        )
+        process = Process((shell, "-c", command), cwd=directory, merge_stderr=True)
     except (OSError, ValueError) as error:
         raise UserError(f"{shell} could not be started: {error}") from error
     try:
-        await _relay_output(process, on_output)
-        code = await process.wait()
-    except asyncio.CancelledError:
-        await _terminate_group(process)
-        raise
-    return f"exit {code}" if code > 0 else f"ended by {_format_signal(-code)}" if code else ""
-
-
-async def _relay_output(
-    process: asyncio.subprocess.Process, on_output: Callable[[str], None]
-) -> None:
-    assert process.stdout is not None
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    while data := await process.stdout.read(READ_SIZE_BYTES):
-        on_output(decoder.decode(data))
+        process.relay(STDOUT, lambda data: on_output(decoder.decode(data)))
+        code = await process.wait() or 0
+        await process.wait_for_output()
+        process.close()  # what it left in the background goes on
+    finally:
+        await process.end(grace_s=TERMINATE_GRACE_S)
     on_output(decoder.decode(b"", final=True))
-
-
-async def _terminate_group(process: asyncio.subprocess.Process) -> None:
-    """The whole group: gently, then not."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(TERMINATE_GRACE_S):
-                await _relay_output(process, lambda _: None)  # it has not ended before that is read
-                await process.wait()
-                return
-
-
-def _format_signal(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
+    return f"exit {code}" if code > 0 else f"ended by {format_signal(-code)}" if code else ""
 
 
 log = logging.getLogger(__name__)

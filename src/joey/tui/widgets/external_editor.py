@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,6 +16,7 @@ from typing import Any
 from textual.app import App, SuspendNotSupported
 
 from joey.errors import UserError
+from joey.system.subprocess import run_in_terminal
 
 _DEFAULT_EDITOR = "vi"
 _DRAFT_FILE_NAME = "message.md"
@@ -46,7 +46,7 @@ def _run_editor(command: str, text: str, env: Mapping[str, str]) -> str | Editor
         file = Path(directory, _DRAFT_FILE_NAME)
         try:
             file.write_text(text, encoding="utf-8")
-            code = subprocess.call([*shlex.split(command), str(file)], env=dict(env))
+            code = run_in_terminal([*shlex.split(command), str(file)], env)
             changed = file.read_text(encoding="utf-8", errors="replace")
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)

@@ -6,22 +6,19 @@ PowerShell). Terminals paste the path of a file that is dropped on them.
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import binascii
 import os
 import shlex
 import shutil
-import signal
 import sys
-from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from joey.client.images import MAX_IMAGE_BYTES, MAX_IMAGES, ImageError, encode_image_data_uri
-from joey.system.subprocess import await_start_despite_cancel, drain
+from joey.system.subprocess import run
 
 _CLIPBOARD_TIMEOUT_S = 5.0
 _POWERSHELL_SCRIPT = (
@@ -77,29 +74,14 @@ def _describe_missing_tool(env: Mapping[str, str]) -> str:
 
 async def _run_clipboard_command(command: list[str]) -> bytes:
     """What the tool prints; nothing when it fails, as it does when there is no image."""
+    limit = 2 * MAX_IMAGE_BYTES
     try:
-        starting = asyncio.create_subprocess_exec(
-            *command, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, start_new_session=True
-        )
-        process = await await_start_despite_cancel(starting)
-    except OSError as error:
-        raise ImageError(f"{command[0]} cannot be run: {error.strerror}") from error
-    assert process.stdout is not None
-    data = bytearray()
-    try:
-        async with asyncio.timeout(_CLIPBOARD_TIMEOUT_S):
-            while len(data) <= 2 * MAX_IMAGE_BYTES and (chunk := await process.stdout.read(65536)):
-                data += chunk
-            if len(data) <= 2 * MAX_IMAGE_BYTES:
-                return bytes(data) if await process.wait() == 0 else b""
-            return bytes(data)
+        done = await run(command, timeout_s=_CLIPBOARD_TIMEOUT_S, max_printed_bytes=limit)
     except TimeoutError:
         raise ImageError(f"{command[0]} did not answer; {_PASTE_ADVICE}") from None
-    finally:
-        if process.returncode is None:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-        await drain(process)
+    except OSError as error:
+        raise ImageError(f"{command[0]} cannot be run: {error.strerror}") from error
+    return done.stdout if done.returncode == 0 or done.is_flood else b""
 
 
 _IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp")

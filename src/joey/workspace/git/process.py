@@ -8,19 +8,15 @@ configuration can also name another directory as its own.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
-import signal
-from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
 
 from joey.errors import ToolError
-from joey.system.subprocess import await_start_despite_cancel, drain
+from joey.system.subprocess import run
 from joey.workspace.pipes_and_devices import (
     FILES_OPENED_BY_GIT,
     BlockingFileError,
@@ -28,7 +24,7 @@ from joey.workspace.pipes_and_devices import (
 )
 
 _LOW_PRIORITY_NICENESS = 10
-_CHUNK_BYTES = 64 * 1024
+_MAX_ERROR_BYTES = 64 * 1024
 SAFE_SETTINGS = {
     "color.branch": "false",
     "color.status": "false",
@@ -76,57 +72,38 @@ class GitResult(Struct, frozen=True):
     """Whether it printed more than was kept."""
 
 
-async def run_git(run: GitInvocation) -> GitResult:
+async def run_git(invocation: GitInvocation) -> GitResult:
     """Raises GitError: there is no git, it cannot be run, takes too long, or would for ever."""
-    process = await _start_git(run)
-    assert process.stdout is not None and process.stderr is not None
-    top = Path(run.environment.get("GIT_WORK_TREE", run.cwd))
+    command = (_find_git(), *invocation.arguments)
+    top = Path(invocation.environment.get("GIT_WORK_TREE", invocation.cwd))
     try:
-        async with (
-            asyncio.timeout(run.timeout_s),
-            watch_for_blocking_files(top, FILES_OPENED_BY_GIT),
-        ):
-            (out, is_cut), (said, _), _ = await asyncio.gather(
-                _read_limited(process.stdout, run.max_output_bytes),
-                _read_limited(process.stderr, _CHUNK_BYTES),
-                _write_stdin(process, run.stdin),
+        async with watch_for_blocking_files(top, FILES_OPENED_BY_GIT):
+            done = await run(
+                command,
+                cwd=invocation.cwd,
+                env={
+                    **invocation.environment,
+                    "PATH": _build_search_path(),
+                    "GIT_ALLOW_PROTOCOL": "none",
+                    "GIT_NO_LAZY_FETCH": "1",
+                    "GIT_TERMINAL_PROMPT": "0",
+                },
+                input=invocation.stdin,
+                timeout_s=invocation.timeout_s,
+                max_output_bytes=invocation.max_output_bytes,
+                max_error_bytes=_MAX_ERROR_BYTES,
+                niceness=_LOW_PRIORITY_NICENESS if invocation.is_low_priority else 0,
+                pass_fds=invocation.inherited_fds,
+                umask=0o077,
             )
-            code = await process.wait()
     except BlockingFileError as error:
         raise GitError(describe_blocking_file(error.path)) from error
     except TimeoutError as error:
-        raise GitError(f"git took longer than {run.timeout_s:g} seconds") from error
-    finally:
-        await _kill_process_group(process)
-    return GitResult(code, out, said.decode(errors="replace"), is_cut)
-
-
-async def _start_git(run: GitInvocation) -> Process:
-    try:
-        starting = asyncio.create_subprocess_exec(
-            *(_find_git(), *run.arguments),
-            cwd=run.cwd,
-            env={
-                **run.environment,
-                "PATH": _build_search_path(),
-                "GIT_ALLOW_PROTOCOL": "none",
-                "GIT_NO_LAZY_FETCH": "1",
-                "GIT_TERMINAL_PROMPT": "0",
-            },
-            stdin=DEVNULL if run.stdin is None else PIPE,
-            stdout=PIPE,
-            stderr=PIPE,
-            start_new_session=True,
-            pass_fds=tuple(run.inherited_fds),
-            umask=0o077,
-        )
-        process = await await_start_despite_cancel(starting)
+        raise GitError(f"git took longer than {invocation.timeout_s:g} seconds") from error
     except OSError as error:
         raise GitError(f"git cannot be run: {error.strerror or error}") from error
-    if run.is_low_priority:
-        with suppress(OSError):  # it has ended already
-            os.setpriority(os.PRIO_PGRP, process.pid, _LOW_PRIORITY_NICENESS)
-    return process
+    stderr = done.stderr.decode(errors="replace")
+    return GitResult(done.returncode, done.stdout, stderr, done.is_truncated)
 
 
 def describe_blocking_file(path: Path) -> str:
@@ -155,35 +132,6 @@ def _build_search_path() -> str:
     """Where programs are looked for: never in folders that the workspace decides about."""
     directories = os.environ.get("PATH", os.defpath).split(os.pathsep)
     return os.pathsep.join(directory for directory in directories if Path(directory).is_absolute())
-
-
-async def _write_stdin(process: Process, given: bytes | None) -> None:
-    if given is None:
-        return
-    assert process.stdin is not None
-    with suppress(BrokenPipeError, ConnectionResetError):  # its code will tell why
-        process.stdin.write(given)
-        await process.stdin.drain()
-    process.stdin.close()
-    with suppress(BrokenPipeError, ConnectionResetError):
-        await process.stdin.wait_closed()
-
-
-async def _read_limited(stream: asyncio.StreamReader, most: int) -> tuple[bytes, bool]:
-    """The beginning of what a stream says; the rest is read and dropped."""
-    kept, is_cut = bytearray(), False
-    while data := await stream.read(_CHUNK_BYTES):
-        room = most - len(kept)
-        kept += data[:room]
-        is_cut = is_cut or len(data) > room
-    return bytes(kept), is_cut
-
-
-async def _kill_process_group(process: Process) -> None:
-    """The whole group: git works with processes of its own."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    await drain(process)
 
 
 _MAX_OUTPUT_BYTES = 2 * 1024 * 1024
