@@ -82,7 +82,7 @@ class SettingsAdmin:
         understood."""
         given = read_document(self.path) or {}
         own = self._config_store.load_settings()
-        counting = self._apply_restrictions(own)
+        counting = restrict_settings(own, self._read_restrictions(UntrustedFileReader()))
         mine, theirs = _encode_settings(own), _encode_settings(counting)
         return [
             SettingState(key, theirs[name], _find_origin(name, given, mine, theirs))
@@ -174,9 +174,6 @@ class SettingsAdmin:
             if self.read_text() != before:
                 raise ConfigError(f"{self.path} was changed by somebody else in the meantime.")
             write_text(self.path, text)
-
-    def _apply_restrictions(self, own: Settings) -> Settings:
-        return restrict_settings(own, self._read_restrictions(UntrustedFileReader()))
 
     def _read_restrictions(self, reader: UntrustedFileReader) -> ProjectRestrictions:
         """Raises WorkspaceError."""

@@ -249,7 +249,7 @@ class WorkspaceIndex:
 
     async def _index_few_changes(self, work: BlockingCodeIndex) -> tuple[bool, str]:
         """Take in what changed, if it is little; whether something did, and a note."""
-        if self._is_indexing:
+        if self._indexing_task is not None and not self._indexing_task.done():
             return False, _format_stale_note(self.state)
         async with self._refresh_lock:
             changes = await asyncio.to_thread(work.find_changes)
@@ -266,10 +266,6 @@ class WorkspaceIndex:
             return True, note
 
     # Filling
-
-    @property
-    def _is_indexing(self) -> bool:
-        return self._indexing_task is not None and not self._indexing_task.done()
 
     async def _open_blocking_index(self) -> BlockingCodeIndex:
         # Imported on need: SQLite takes a while to load, and most tasks never come here.

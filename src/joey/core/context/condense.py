@@ -94,7 +94,7 @@ def build_summary_content(
             preserved.mode, [todo for todo in preserved.todos if todo.status != "completed"]
         ),
         render_files_section(
-            _limit_file_names(preserved.file_names, budget.file_chars),
+            list(_select_first_fitting(preserved.file_names, budget.file_chars // 4)),
             list(_select_first_fitting(preserved.outlines, budget.file_chars)),
         ),
     ]
@@ -142,11 +142,6 @@ def _select_first_fitting(texts: Iterable[str], max_chars: int) -> Iterator[str]
             return
         yield text
         max_chars -= len(text)
-
-
-def _limit_file_names(names: Sequence[str], max_chars: int) -> list[str]:
-    """Names for a quarter of the room that files have."""
-    return list(_select_first_fitting(names, max_chars // 4))
 
 
 _TRANSCRIPT_CHAR_LIMITS = (

@@ -455,15 +455,12 @@ class RowStore(Generic[R]):
         old = [
             ts
             for ts, row in self._uncompressed_rows.items()
-            if ts < before_ts and self._is_typed_row(row)
+            if ts < before_ts and isinstance(row, self._row_type)
         ]
         self._compressed_rows.extend([self._uncompressed_rows.pop(ts) for ts in sorted(old)])  # type: ignore[misc]
         self._compressed_until_ts = (
             max(self._compressed_until_ts, *old) if old else self._compressed_until_ts
         )
-
-    def _is_typed_row(self, row: R | dict[str, Any]) -> bool:
-        return isinstance(row, self._row_type)
 
     def _ensure_uncompressed(self, ts: int) -> None:
         if ts > self._compressed_until_ts or ts in self._uncompressed_rows:

@@ -377,7 +377,7 @@ def find_created_program(line: str, commands: Sequence[Words]) -> str | None:
         ran = words if carries_out else words[:1]
         if (
             carries_out
-            and len(words) == _count_options(words) + 1
+            and len(words) == sum(word.startswith("-") for word in words[1:]) + 1
             and _INPUT_REDIRECTION_RE.search(line)
         ):
             return name
@@ -385,10 +385,6 @@ def find_created_program(line: str, commands: Sequence[Words]) -> str | None:
         if found is not None and (carries_out or found != _get_basename(found) or len(words) > 1):
             return found
     return None
-
-
-def _count_options(words: Words) -> int:
-    return sum(word.startswith("-") for word in words[1:])
 
 
 def _get_basename(word: str) -> str:

@@ -173,7 +173,9 @@ def can_builtin_evaluate_arguments(words: ParsedWords, values: VariableValues) -
             return _may_have_option(arguments, "x")
         case "set":
             options = tuple(takewhile(lambda word: word.text != "--", arguments))
-            return _may_have_option(options, "k") or _has_literal(options, ("keyword", "history"))
+            return _may_have_option(options, "k") or any(
+                _is_literal_in(word, ("keyword", "history")) for word in options
+            )
         case "mapfile" | "readarray":
             return _may_have_option(arguments, "C") or not all(
                 word.is_literal for word in arguments
@@ -242,10 +244,6 @@ def _can_wrapped_builtin_evaluate_arguments(arguments: ParsedWords, values: Vari
 
 def _is_literal_in(word: Word, texts: tuple[str, ...]) -> bool:
     return word.is_literal and word.text in texts
-
-
-def _has_literal(words: ParsedWords, texts: tuple[str, ...]) -> bool:
-    return any(_is_literal_in(word, texts) for word in words)
 
 
 def _may_have_option(words: ParsedWords, letter: str) -> bool:

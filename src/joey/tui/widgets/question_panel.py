@@ -209,15 +209,12 @@ class AnswerList(ChoiceList):
         drawn = [
             Text(
                 f"{CURSOR_MARK if row == self.cursor_index and not number else '  '}{piece}",
-                self._choose_row_style(row),
+                "bold cyan" if row == self.cursor_index else "",
             )
             for row in range(self._first_visible_row, len(self.lines))
             for number, piece in enumerate(self._wrap_label(row, self.size.width))
         ]
         return Text("\n", no_wrap=True).join(drawn[: max(1, self.size.height)])
-
-    def _choose_row_style(self, row: int) -> str:
-        return "bold cyan" if row == self.cursor_index else ""
 
     def _wrap_label(self, row: int, width: int) -> list[str]:
         label = self._format_label(row)
