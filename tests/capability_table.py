@@ -199,7 +199,6 @@ COMMANDS: dict[str, Shell] = {
     "config unset": Shell.SETTINGS,
     "config describe": Shell.LOOKS,
     "config path": Shell.LOOKS,
-    "config edit": Shell.SETTINGS,
     "demo": Shell.TASK,
     "doctor": Shell.REPAIRS,
     "mcp list": Shell.LOOKS,

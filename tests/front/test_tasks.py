@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from joey.cli.exit_codes import UsageError
-from joey.cli.task_launch import find_task_by_prefix, shorten_task_id
+from joey.cli.task_lookup import find_task_by_prefix, shorten_task_id
 from joey.ports.storage import TaskMetadata
 from joey.storage.task_directory import TaskLock
 from joey.testing.script import Turn, call, pause, say

@@ -13,6 +13,11 @@ from tests.golden.program import Program, reach
 
 EVERY_RUN = {"msgspec", "typing_extensions"}
 """Third-party packages that every run loads: msgspec, and what it imports where that is there."""
+HEAVY_MODULES = (
+    *("joey.engine", "joey.tools", "joey.providers", "joey.content", "joey.execution.terminal"),
+    *("joey.mcp.connection", "asyncio", "ssl", "subprocess", "tempfile", "textual", "rich"),
+)
+"""What management commands do without: the engine and its adapters, and slow libraries."""
 REACH = reach("http://127.0.0.1:9")
 WATCHED = """\
 import os, sys
@@ -63,3 +68,28 @@ def test_the_first_request_loads_few_modules(loaded: dict[str, str], flags: str)
     sys.stdout.write(f"joey modules loaded: {len(own)}, of these packages: {len(packages)}\n")
     assert "joey" in own
     assert len(own) <= homes.MOST_MODULES[flags], f"{len(own)} modules of joey are loaded"
+
+
+@pytest.mark.parametrize("line", ["config get mode", "modes list", "mcp list", "tasks list"])
+def test_management_commands_load_neither_engine_nor_tools(tmp_path: Path, line: str) -> None:
+    program = Program(tmp_path)
+    watch = "\n".join(
+        (
+            "import sys",
+            "from joey.cli.main import main",
+            "code = main(sys.argv[1:])",
+            "print(*sys.modules, file=sys.stderr)",
+            "sys.exit(code)",
+        )
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", watch, *line.split()],
+        env=program.env,
+        cwd=program.workspace,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    loaded = set(done.stderr.splitlines()[-1].split())
+    assert "joey.cli.main" in loaded
+    assert [name for name in HEAVY_MODULES if name in loaded] == []

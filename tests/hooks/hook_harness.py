@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from joey.app.customizations import build_hooks
+from joey.app.task_runtime_factory import build_hooks
 from joey.app.trust import WorkspaceTrust
 from joey.config.config_store import SettingsRuleStore
 from joey.core.events import RowAdded, ToolFailed, ToolFinished

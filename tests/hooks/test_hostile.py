@@ -11,8 +11,9 @@ import pytest
 from joey.core.hooks import MAX_MESSAGE_CHARS, Hook, HookEvent, HookExit
 from joey.engine.asks import Unattended
 from joey.engine.outcomes import Aborted, Completed
+from joey.execution.command_environment import build_command_environment
 from joey.execution.hooks import HookEnvironment, run_hook
-from joey.execution.terminal import build_command_environment, find_shell
+from joey.execution.terminal import find_shell
 from joey.testing.script import Turn, call
 from tests.engine.engine_harness import TIMEOUT_S, finish, wait_for_ending
 from tests.hooks.hook_harness import HookHarness, failures, hook, outcomes, said

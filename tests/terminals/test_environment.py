@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from joey.execution.terminal import build_command_environment
+from joey.execution.command_environment import build_command_environment
 
 
 @pytest.mark.parametrize(

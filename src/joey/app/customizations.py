@@ -27,8 +27,6 @@ from joey.core.modes import Mode, find_mode
 from joey.core.settings import Settings
 from joey.core.suggest import find_closest_name
 from joey.errors import ConfigError, ToolError
-from joey.execution.hooks import HookEnvironment, LocalHooks
-from joey.execution.terminal import build_command_environment, find_shell
 from joey.ports.extensions import ProjectHooks, TrustItem
 from joey.workspace.files import LocalFiles
 
@@ -103,26 +101,6 @@ def _build_customization_paths(
 
     trusts = partial(is_trusted, home, trust_root or files.root)
     return CustomizationPaths(files.root, home, resolve_user_home(env), hides, trusts)
-
-
-def build_hooks(
-    files: LocalFiles,
-    home: Path,
-    env: Mapping[str, str],
-    settings: Settings,
-    trust_root: Path | None = None,
-) -> LocalHooks:
-    environment = build_command_environment(env)
-    return LocalHooks(
-        settings.hooks,
-        partial(load_project_hooks, files, home, env),
-        partial(is_trusted, home, trust_root or files.root),
-        HookEnvironment(
-            workspace=files.root,
-            shell=find_shell(environment.get("PATH")),
-            variables=environment,
-        ),
-    )
 
 
 def list_active_hooks(workspace: Path) -> tuple[tuple[Hook, ...], int]:

@@ -1,4 +1,7 @@
-"""Engines, and the storage of tasks under the home directory: store, index, worktrees."""
+"""Engines, and the storage of tasks under the home directory: store, index, worktrees.
+
+Everything that only an engine needs is imported by `open_engine`: lists of tasks do without.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +9,17 @@ import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from joey.app.mcp_pool import McpServerPool
-from joey.app.options import resolve_options
-from joey.app.task_runtime_factory import ConfiguredIndexPool, build_runtime
 from joey.config.home import resolve_joey_home
-from joey.engine.engine import Engine, StoredTaskState, TaskOptions
-from joey.engine.runtime import TaskRuntime
 from joey.errors import ToolError
 from joey.ports.storage import IndexProgressCallback, Store, TaskIndex
-from joey.storage.memory_store import MemoryStore
 from joey.storage.task_directory import WORKTREES_DIRECTORY
 from joey.storage.task_store import JsonFileStore
-from joey.tools.registry import Registry, build_default_tools
-from joey.workspace.checkpoints.pool import CheckpointStorePool
-from joey.workspace.environment import SystemClock
-from joey.workspace.git.worktrees import GitWorktrees
+
+if TYPE_CHECKING:
+    from joey.engine.engine import Engine, StoredTaskState, TaskOptions
+    from joey.engine.runtime import TaskRuntime
 
 
 def open_engine(
@@ -34,6 +32,15 @@ def open_engine(
 
     With `ephemeral`, tasks live in memory and are gone with the process.
     """
+    from joey.app.mcp_pool import McpServerPool
+    from joey.app.options import resolve_options
+    from joey.app.task_runtime_factory import ConfiguredIndexPool, build_runtime
+    from joey.engine.engine import Engine
+    from joey.storage.memory_store import MemoryStore
+    from joey.tools.registry import Registry, build_default_tools
+    from joey.workspace.checkpoints.pool import CheckpointStorePool
+    from joey.workspace.environment import SystemClock
+
     env = os.environ if env is None else env
     home = home or resolve_joey_home(env)
     store: Store = MemoryStore() if ephemeral else open_store(home, env)
@@ -78,6 +85,8 @@ async def remove_worktree(
     task_id: str, home: Path | None = None, env: Mapping[str, str] | None = None
 ) -> None:
     """A task is deleted, and with it its worktree and its branch, if it has them."""
+    from joey.workspace.git.worktrees import GitWorktrees
+
     directory = resolve_worktrees_directory(
         home or resolve_joey_home(os.environ if env is None else env)
     )

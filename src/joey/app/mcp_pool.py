@@ -14,16 +14,19 @@ from joey.app.customizations import is_trusted
 from joey.config.home import resolve_joey_home
 from joey.config.trust import TrustStore
 from joey.core.mcp import list_config_paths
-from joey.execution.terminal import build_command_environment
+from joey.execution.command_environment import build_command_environment
 from joey.mcp.leases import HubConfig, HubPool
 from joey.ports.extensions import Mcp
-from joey.tools.registry import ToolSetCache
 
 
 class McpServerPool:
     """What the tasks of one engine share of them."""
 
     def __init__(self, home: Path, env: Mapping[str, str]) -> None:
+        from joey.tools.registry import (
+            ToolSetCache,  # all tools, which `joey mcp list` can do without
+        )
+
         self.tool_set_cache = ToolSetCache()
         self._home = home
         self._hub_pool = HubPool(

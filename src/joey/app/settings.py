@@ -22,11 +22,8 @@ from joey.config.config_keys import (
 from joey.config.config_store import ConfigStore
 from joey.config.home import resolve_joey_home
 from joey.config.json_documents import (
-    convert_document,
-    parse_document,
     read_document,
     write_document,
-    write_text,
 )
 from joey.config.settings import (
     PROJECT_SETTINGS_FILE,
@@ -151,29 +148,6 @@ class SettingsAdmin:
         reader = UntrustedFileReader()
         self._read_restrictions(reader)
         return (*describe_unknown_settings(self._home), *reader.warnings)
-
-    # The file as a whole
-
-    def read_text(self) -> str:
-        """Raises ConfigError."""
-        try:
-            return self.path.read_text(encoding="utf-8")
-        except FileNotFoundError:
-            return "{\n}\n"
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{self.path} cannot be read: {error}.") from error
-
-    def check_text(self, text: str) -> None:
-        """Raises ConfigError for what `settings.json` could not be."""
-        convert_document(parse_document(text, self.path), Settings, self.path)
-
-    def replace_text(self, text: str, before: str) -> None:
-        """Make this the file, if it is still as it was. Raises ConfigError."""
-        self.check_text(text)
-        with lock_for_update(self.path):
-            if self.read_text() != before:
-                raise ConfigError(f"{self.path} was changed by somebody else in the meantime.")
-            write_text(self.path, text)
 
     def _read_restrictions(self, reader: UntrustedFileReader) -> ProjectRestrictions:
         """Raises WorkspaceError."""

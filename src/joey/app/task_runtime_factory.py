@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from joey.app.customizations import build_hooks, is_trusted, load_customizations
+from joey.app.customizations import is_trusted, load_customizations, load_project_hooks
 from joey.app.known_secrets import build_http_client
 from joey.app.mcp_pool import McpServerPool
 from joey.app.options import require_known_price
@@ -34,8 +34,10 @@ from joey.engine.engine import ResolvedTaskOptions, TaskOptions
 from joey.engine.runtime import SUMMARY_PROFILE_KEY, ModeProviders, TaskRuntime
 from joey.errors import ConfigError, ToolError
 from joey.execution.bash_grammar import BashGrammar
+from joey.execution.command_environment import build_command_environment
 from joey.execution.custom_tools import LocalCustomTools
-from joey.execution.terminal import LocalTerminal
+from joey.execution.hooks import HookEnvironment, LocalHooks
+from joey.execution.terminal import LocalTerminal, find_shell
 from joey.ports.content import CodeIndex
 from joey.ports.execution import Sandbox
 from joey.ports.model import Embedder, Provider
@@ -310,3 +312,23 @@ class _UnusableEmbedder:
 
 
 _protocol_check: type[Embedder] = _UnusableEmbedder
+
+
+def build_hooks(
+    files: LocalFiles,
+    home: Path,
+    env: Mapping[str, str],
+    settings: Settings,
+    trust_root: Path | None = None,
+) -> LocalHooks:
+    environment = build_command_environment(env)
+    return LocalHooks(
+        settings.hooks,
+        partial(load_project_hooks, files, home, env),
+        partial(is_trusted, home, trust_root or files.root),
+        HookEnvironment(
+            workspace=files.root,
+            shell=find_shell(environment.get("PATH")),
+            variables=environment,
+        ),
+    )

@@ -13,7 +13,6 @@ from joey.app.customizations import list_modes_to_trust, load_project_hooks
 from joey.app.mcp_pool import build_hub_config
 from joey.config.home import resolve_joey_home
 from joey.config.trust import Trusted, TrustStore
-from joey.execution.custom_tools import list_tool_trust_items
 from joey.mcp.server_admin import ServerAdmin, ServerInfo, ServerNotFoundError
 from joey.ports.extensions import TrustItem
 from joey.workspace.files import LocalFiles
@@ -23,6 +22,8 @@ class WorkspaceTrust:
     def __init__(
         self, workspace: Path, home: Path | None = None, env: Mapping[str, str] | None = None
     ) -> None:
+        from joey.execution.custom_tools import list_tool_trust_items
+
         env = os.environ if env is None else env
         home = home or resolve_joey_home(env)
         self.workspace = workspace.resolve()

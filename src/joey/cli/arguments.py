@@ -10,6 +10,8 @@ from typing import Any, NoReturn
 from joey.cli.exit_codes import UsageError
 from joey.core.suggest import find_closest_name
 
+EDIT_SETTINGS_COMMAND = '$EDITOR "$(joey config path)"'
+
 
 class CliHelpFormatter(argparse.HelpFormatter):
     """One paragraph is wrapped; what has lines of its own stays as it is."""
@@ -35,6 +37,8 @@ class CliArgumentParser(argparse.ArgumentParser):
         choices = [str(choice) for choice in action.choices]
         near = find_closest_name(str(value), choices)
         meant = f"; did you mean {near}?" if near else f": it can be {', '.join(choices)}"
+        if self.prog == "joey config" and value == "edit":
+            meant = f": use {EDIT_SETTINGS_COMMAND}"
         raise argparse.ArgumentError(action, f"there is no {str(value)!r} here{meant}")
 
     def _format_flag_suggestion(self, message: str) -> str:

@@ -6,16 +6,18 @@ that it started. A terminal that hangs up may send SIGHUP several times; it coun
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from joey.cli.exit_codes import ExitCode
 from joey.system.subprocess import kill_child_process_groups
+
+if TYPE_CHECKING:
+    import asyncio
 
 _SIGNAL_EXIT_CODES = {
     signal.SIGHUP: ExitCode.HANGUP,
@@ -42,6 +44,8 @@ class Interruption:
         Raises:
             CancelledError
         """
+        import asyncio
+
         doing: asyncio.Task[T] = asyncio.ensure_future(work)
         self._stoppable_task = doing
         if self.exit_code is not None:
@@ -72,6 +76,8 @@ def handle_signals(
     """The first of these signals (all that we know, unless some are named) cancels the asyncio
     task that is inside, or with `only_stoppable` what it does as `run_stoppable`; another ends the
     process. What is ignored (`nohup`) stays ignored."""
+    import asyncio
+
     global _current_interruption  # noqa: PLW0603 (a process has one set of signals)
     handled = [
         n for n in numbers or _SIGNAL_EXIT_CODES if signal.getsignal(n) is not signal.SIG_IGN

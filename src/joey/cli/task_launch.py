@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from joey.app.options import add_result_schema, apply_configuration, check_store
 from joey.app.sandbox import check_unattended_sandbox
 from joey.cli.exit_codes import UsageError
 from joey.cli.notices import print_startup_warnings
+from joey.cli.task_lookup import find_task_by_prefix, resolve_workspace_argument
 from joey.core.models import ToolProtocol
 from joey.core.settings import Limits, TaskSecrets
 from joey.core.task_types import TaskState
@@ -29,9 +29,6 @@ from joey.engine.task import Task
 from joey.errors import ConfigError, UntrustedAddressError
 from joey.ports.storage import TaskMetadata
 from joey.presentation.text import to_one_line
-
-SHORT_ID_CHARS = 13
-"""Of our ids, those that hold the time."""
 
 
 async def launch_task(
@@ -83,47 +80,6 @@ def find_earlier_task(engine: Engine, arguments: Namespace) -> TaskMetadata | No
         if task.workspace and Path(task.workspace) == workspace and task.parent_id not in known:
             return task
     raise UsageError(f"there is no earlier task in {workspace}; see joey tasks list --all")
-
-
-def find_task_by_prefix(tasks: Sequence[TaskMetadata], prefix: str) -> TaskMetadata:
-    """The one task whose id begins like this.
-
-    Raises:
-        UsageError: there is none, or more than one.
-    """
-    prefix = prefix.removeprefix("task_")
-    found = [task for task in tasks if prefix and task.id.startswith(prefix)]
-    exact = [task for task in found if task.id == prefix]
-    match exact or found:
-        case [task]:
-            return task
-        case []:
-            raise UsageError(f"there is no task {prefix!r}; see joey tasks list --all")
-        case several:
-            ids = ", ".join(task.id for task in several[:5])
-            raise UsageError(f"{len(several)} tasks begin with {prefix!r}: {ids}")
-
-
-def shorten_task_id(task_id: str, ids: Iterable[str]) -> str:
-    """The beginning of an id that means this task and no other.
-
-    Ids begin with the time, to the millisecond: what is unique now will be tomorrow.
-    """
-    other_ids = set(ids) - {task_id}
-    size = SHORT_ID_CHARS
-    while size < len(task_id) and any(other.startswith(task_id[:size]) for other in other_ids):
-        size += 1
-    return task_id[:size]
-
-
-def resolve_workspace_argument(arguments: Namespace) -> Path:
-    """Raises UsageError."""
-    try:
-        return Path(arguments.workspace or Path.cwd()).resolve()
-    except FileNotFoundError as error:
-        raise UsageError(
-            "the current folder is gone; go to another, or name one with -w"
-        ) from error
 
 
 def build_task_options(

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import stat
-import tempfile
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -87,16 +86,13 @@ def convert_document(value: dict[str, Any], kind: type[T], path: Path, within: s
 def write_document(path: Path, value: dict[str, Any]) -> None:
     """Replace a file, readable by its owner alone; no moment shows half of it. Raises ConfigError:
     it cannot be written; what was there is untouched."""
-    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    from tempfile import mkstemp  # and with it `random`: those who only read do without
 
-
-def write_text(path: Path, text: str) -> None:
-    """As `write_document`, of what somebody has written by hand."""
-    data = text.encode()
+    data = f"{json.dumps(value, indent=2, ensure_ascii=False)}\n".encode()
     path = Path(os.path.realpath(path))  # a link to where the user keeps such files stays one
     try:
         make_private_directory(path.parent)
-        descriptor, temporary = tempfile.mkstemp(".tmp", ".joey-", path.parent)
+        descriptor, temporary = mkstemp(".tmp", ".joey-", path.parent)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(data)

@@ -24,7 +24,6 @@ import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import urlsplit
 
 from msgspec import Struct, structs
 
@@ -123,6 +122,8 @@ def is_same_address(one: str | None, other: str | None) -> bool:
 
 
 def _normalize_address(address: str | None) -> object:
+    from urllib.parse import urlsplit
+
     if address is None:
         return None
     try:
@@ -133,6 +134,8 @@ def _normalize_address(address: str | None) -> object:
 
 
 def _is_same_host(one: str, other: str | None) -> bool:
+    from urllib.parse import urlsplit
+
     try:
         return other is not None and urlsplit(one).netloc.lower() == urlsplit(other).netloc.lower()
     except ValueError:

@@ -7,7 +7,6 @@ directory and to the bytes of each thing, so that a change needs new trust.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -81,4 +80,6 @@ def _canonicalize_path(workspace: Path) -> str:
 
 
 def _compute_digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
+    from hashlib import sha256
+
+    return sha256(content).hexdigest()

@@ -8,7 +8,6 @@ old one.
 
 from __future__ import annotations
 
-from hashlib import blake2b
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -85,6 +84,8 @@ class ReadTracker:
 
 
 def _compute_digest(data: bytes) -> bytes:
+    from hashlib import blake2b
+
     return blake2b(data, digest_size=16).digest()
 
 

@@ -5,7 +5,6 @@ The model writes the todo list as a Markdown checklist; clients read the parsed 
 
 from __future__ import annotations
 
-import hashlib
 from enum import StrEnum
 from typing import Literal
 
@@ -76,11 +75,13 @@ class Todo(Struct, frozen=True):
 
 def parse_todos(markdown: str) -> tuple[Todo, ...]:
     """The items of a checklist; lines that are not items are passed over."""
+    from hashlib import md5
+
     todos: list[Todo] = []
     for line in markdown.splitlines():
         if match := _TODO_LINE_RE.match(line.strip()):
             status = _STATUS_BY_MARK[match[1]]
-            digest = hashlib.md5(f"{match[2]}{status}".encode(), usedforsecurity=False)
+            digest = md5(f"{match[2]}{status}".encode(), usedforsecurity=False)
             todos.append(Todo(id=digest.hexdigest(), content=match[2], status=status))
     return tuple(todos)
 

@@ -1,8 +1,6 @@
 """The terminal of one task: starts its shell commands and keeps those left in the background.
 
-The shell is fixed and reads no start-up files. Commands get an environment from an allow-list of
-names; each value is checked again, because a secret may hide behind a harmless prefix or inside
-the URL of a proxy. Hooks and MCP servers get the same environment (`build_command_environment`).
+The shell is fixed and reads no start-up files.
 """
 
 from __future__ import annotations
@@ -14,10 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from secrets import token_hex
 
-from joey.core.redaction import has_secret_name
-from joey.core.text import compile_regex
 from joey.errors import ToolError
 from joey.execution.command import LocalCommand
+from joey.execution.command_environment import build_command_environment
 from joey.ports.execution import ConfinedProcess, RunningCommand, Sandbox, SandboxReport, Terminal
 from joey.system.subprocess import (
     MARKER_VARIABLE,
@@ -161,67 +158,3 @@ def _describe_start_error(running: LocalCommand, error: OSError | ValueError) ->
 
 
 _protocol_check: type[Terminal] = LocalTerminal
-
-
-_ALLOWED_VARIABLES = frozenset(
-    """
-    PATH HOME USER LOGNAME SHELL LANG LANGUAGE TERM COLUMNS LINES TZ TMPDIR TMP TEMP HOSTNAME
-    DISPLAY WAYLAND_DISPLAY EDITOR VISUAL MANPATH INFOPATH LD_LIBRARY_PATH LIBRARY_PATH CPATH
-    PKG_CONFIG_PATH CC CXX CFLAGS CXXFLAGS LDFLAGS MAKEFLAGS CMAKE_PREFIX_PATH
-    SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE CURL_CA_BUNDLE NODE_EXTRA_CA_CERTS
-    NIX_PATH NIX_PROFILES NIX_SSL_CERT_FILE
-    VIRTUAL_ENV PYENV_ROOT PYENV_VERSION PYTHONPATH PYTHONIOENCODING PYTHONUTF8 UV_CACHE_DIR
-    PIP_CACHE_DIR POETRY_HOME CONDA_PREFIX CONDA_DEFAULT_ENV CONDA_EXE MAMBA_ROOT_PREFIX
-    NVM_DIR NVM_BIN NVM_INC NODE_PATH FNM_DIR FNM_MULTISHELL_PATH VOLTA_HOME PNPM_HOME
-    BUN_INSTALL DENO_DIR DENO_INSTALL COREPACK_HOME
-    CARGO_HOME RUSTUP_HOME RUSTUP_TOOLCHAIN GOPATH GOROOT GOBIN GOCACHE GOMODCACHE GOFLAGS
-    JAVA_HOME JDK_HOME M2_HOME MAVEN_HOME GRADLE_HOME GRADLE_USER_HOME SDKMAN_DIR ANDROID_HOME
-    ANDROID_SDK_ROOT KOTLIN_HOME DOTNET_ROOT RBENV_ROOT RUBY_VERSION GEM_HOME GEM_PATH
-    ASDF_DIR ASDF_DATA_DIR MISE_DATA_DIR MISE_CONFIG_DIR HOMEBREW_PREFIX HOMEBREW_CELLAR
-    HOMEBREW_REPOSITORY CI
-    http_proxy https_proxy no_proxy all_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY ALL_PROXY
-    """.split()  # noqa: SIM905 (easier to read and to extend than a literal)
-)
-_ALLOWED_VARIABLE_PREFIXES = ("LC_", "XDG_")
-_URL_WITH_CREDENTIALS_RE = compile_regex(r"(?:^|//)[^/\s]+@")
-
-_FIXED_VARIABLES = {
-    "JOEY_ACTIVE": "1",
-    "ROO_ACTIVE": "true",
-    "PAGER": "cat",
-    "GIT_PAGER": "cat",
-    "GIT_TERMINAL_PROMPT": "0",
-}
-"""By the first two, programs know that an agent has started them (Roo Code sets its own to this
-very word). Nobody can scroll a pager or type a password: both would only wait."""
-
-
-def build_command_environment(source: Mapping[str, str]) -> dict[str, str]:
-    kept = {name: value for name, value in source.items() if _is_safe_variable(name, value)}
-    for name in _ABSOLUTE_PATH_LIST_VARIABLES & kept.keys():
-        kept[name] = _drop_relative_entries(kept[name])
-    for name in _SEARCH_PATH_VARIABLES & kept.keys():
-        # An empty entry is the folder that the command is in, and is hardly ever meant.
-        kept[name] = ":".join(filter(None, kept[name].split(":")))
-        if not kept[name]:
-            del kept[name]
-    return {"TERM": "dumb", **kept, **_FIXED_VARIABLES}
-
-
-_ABSOLUTE_PATH_LIST_VARIABLES = frozenset({"PATH", "LD_LIBRARY_PATH"})
-_SEARCH_PATH_VARIABLES = frozenset(
-    ("PYTHONPATH", "NODE_PATH", "LIBRARY_PATH", "CPATH", "GEM_PATH", "LD_LIBRARY_PATH")
-)
-
-
-def _drop_relative_entries(path: str) -> str:
-    """A PATH whose entries are the same everywhere: with `.` in it, a rule for `git` would run, or
-    load, whatever a folder of the workspace calls so."""
-    return ":".join(entry for entry in path.split(":") if entry.startswith("/"))
-
-
-def _is_safe_variable(name: str, value: str) -> bool:
-    if name.lower().endswith("_proxy") and "@" in value:
-        return False  # a login, be it ever so badly written
-    listed = name in _ALLOWED_VARIABLES or name.startswith(_ALLOWED_VARIABLE_PREFIXES)
-    return listed and not has_secret_name(name) and not _URL_WITH_CREDENTIALS_RE.search(value)

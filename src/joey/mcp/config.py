@@ -7,8 +7,10 @@ shown neither in lists nor in error messages.
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -312,3 +314,25 @@ def redact_secrets(text: str, secrets: Iterable[str]) -> str:
             if len(hidden) >= _MIN_SECRET_CHARS:
                 text = text.replace(hidden, REDACTED_TEXT)
     return text
+
+
+def resolve_cwd(entry: ServerEntry, workspace: Path) -> Path:
+    """Where it runs."""
+    return workspace / entry.cwd if entry.cwd else workspace
+
+
+def build_environment(entry: ServerEntry, environment: Mapping[str, str]) -> dict[str, str]:
+    """Ours and its own. Ours must not find programs in whatever folder happens to be open."""
+    directories = environment.get("PATH", "").split(os.pathsep)
+    path = os.pathsep.join(directory for directory in directories if Path(directory).is_absolute())
+    return {**environment, "PATH": path, **entry.env}
+
+
+def find_program(command: str, cwd: Path, env: Mapping[str, str]) -> str | None:
+    """The file that would be run."""
+    directories = (
+        str(cwd / directory) for directory in env.get("PATH", "").split(os.pathsep) if directory
+    )
+    if "/" in command:
+        return shutil.which(str(cwd / command))
+    return shutil.which(command, path=os.pathsep.join(directories))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import stat
-import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -177,13 +176,15 @@ def write_json_atomically(path: Path, value: dict[str, Any], mode: int = PRIVATE
     Raises:
         ConfigError: it cannot be written; what was there is untouched.
     """
+    from tempfile import mkstemp  # and with it `random`: those who only read do without
+
     data = json.dumps(value, indent=2, ensure_ascii=False).encode() + b"\n"
     try:
         if mode == PRIVATE_FILE_MODE:
             make_private_directory(path.parent)
         else:
             path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(".tmp", ".joey-", path.parent)
+        descriptor, temporary = mkstemp(".tmp", ".joey-", path.parent)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 os.fchmod(descriptor, mode)

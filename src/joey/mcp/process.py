@@ -8,7 +8,6 @@ how servers are told to stop. The end of its standard error is kept for error me
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from joey.mcp.config import ServerEntry
+from joey.mcp.config import ServerEntry, build_environment, find_program, resolve_cwd
 from joey.system.files import PRIVATE_DIRECTORY_MODE, make_private_directory
 from joey.system.subprocess import Process
 
@@ -57,28 +56,6 @@ def make_default_cwd(directory: Path) -> None:
         directory.mkdir(mode=PRIVATE_DIRECTORY_MODE, exist_ok=True)
     except OSError as error:
         raise LaunchError(f"its folder {directory} cannot be made: {error.strerror}") from error
-
-
-def resolve_cwd(entry: ServerEntry, workspace: Path) -> Path:
-    """Where it runs."""
-    return workspace / entry.cwd if entry.cwd else workspace
-
-
-def build_environment(entry: ServerEntry, environment: Mapping[str, str]) -> dict[str, str]:
-    """Ours and its own. Ours must not find programs in whatever folder happens to be open."""
-    directories = environment.get("PATH", "").split(os.pathsep)
-    path = os.pathsep.join(directory for directory in directories if Path(directory).is_absolute())
-    return {**environment, "PATH": path, **entry.env}
-
-
-def find_program(command: str, cwd: Path, env: Mapping[str, str]) -> str | None:
-    """The file that would be run."""
-    directories = (
-        str(cwd / directory) for directory in env.get("PATH", "").split(os.pathsep) if directory
-    )
-    if "/" in command:
-        return shutil.which(str(cwd / command))
-    return shutil.which(command, path=os.pathsep.join(directories))
 
 
 def _build_death_signal_prefix() -> tuple[str, ...]:

@@ -1,18 +1,19 @@
-"""Management of the MCP servers of a workspace: list, add, remove, test, log in."""
+"""Management of the MCP servers of a workspace: list, add, remove, test, log in.
+
+Connections to servers are loaded only by the methods that open one.
+"""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, structs
 
 from joey.core.mcp import PROJECT_CONFIG_FILE, USER_CONFIG_FILE_NAMES, McpServer, McpStatus
 from joey.errors import ConfigError, UserError
-from joey.mcp import connection
 from joey.mcp.config import SERVERS_KEY, ServerConfig, parse_server
 from joey.mcp.config_files import (
     PRIVATE_FILE_MODE,
@@ -20,13 +21,13 @@ from joey.mcp.config_files import (
     read_config_file,
     write_json_atomically,
 )
-from joey.mcp.hub import Hub
 from joey.mcp.leases import HubConfig
-from joey.mcp.login import Credentials, open_callback_server
-from joey.mcp.process import ErrorContext, StderrTail, describe_error, find_first_cause
 from joey.mcp.trust import list_trust_items
 from joey.ports.extensions import TrustItem
 from joey.system.files import lock_for_update
+
+if TYPE_CHECKING:
+    from joey.mcp.login import Credentials
 
 _HIDES_USER_SERVER_TEXT = (
     "takes the place of your own server of this name, and what your settings allow it"
@@ -72,7 +73,7 @@ class ServerAdmin:
                 transport=config.transport,
                 reached_by=config.display_target,
                 state=self._get_state(config),
-                logged_in=bool(self._get_credentials(config).load()),
+                logged_in=bool(config.entry.url and self._get_credentials(config).load()),
             )
             for config in self._config_files.configs.values()
         ]
@@ -138,6 +139,8 @@ class ServerAdmin:
             ServerNotFoundError: there is none of this name.
             ConfigError: its entry, or its file, cannot be used.
         """
+        from joey.mcp.hub import Hub
+
         self._require_config(name)
         hub = Hub(self._workspace, self._hub_config)
         try:
@@ -152,6 +155,12 @@ class ServerAdmin:
         Raises:
             UserError
         """
+        import asyncio
+
+        from joey.mcp import connection
+        from joey.mcp.login import open_callback_server
+        from joey.mcp.process import ErrorContext, StderrTail, describe_error, find_first_cause
+
         config = self._require_config(name)
         if config.transport == "stdio":
             raise ConfigError(f"{name!r} is a program on this machine, and needs no login.")
@@ -210,6 +219,8 @@ class ServerAdmin:
         raise ServerNotFoundError(f"There is no server {name!r}. Known ones: {known}.")
 
     def _get_credentials(self, config: ServerConfig) -> Credentials:
+        from joey.mcp.login import Credentials
+
         return Credentials(self._hub_config.joey_home, config.entry.url or "")
 
     def _get_state(self, config: ServerConfig) -> str:

@@ -11,7 +11,6 @@ the new one. If a server invents tools without end, those beyond the limit need 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import os
@@ -23,9 +22,14 @@ import msgspec
 
 from joey.core.mcp import McpTool
 from joey.errors import ConfigError
-from joey.mcp.config import ServerConfig, find_variable_references
+from joey.mcp.config import (
+    ServerConfig,
+    build_environment,
+    find_program,
+    find_variable_references,
+    resolve_cwd,
+)
 from joey.mcp.config_files import write_json_atomically
-from joey.mcp.process import build_environment, find_program, resolve_cwd
 from joey.ports.extensions import TrustItem
 from joey.system.files import compute_file_digest, lock_for_update
 
@@ -216,10 +220,14 @@ def _select_new_digests(seen: ToolDigests, pinned: ToolDigests) -> ToolDigests:
 
 
 def _build_server_key(config: ServerConfig) -> str:
-    digest = hashlib.sha256(config.name.encode() + b"\0" + config.trust_content)
+    from hashlib import sha256
+
+    digest = sha256(config.name.encode() + b"\0" + config.trust_content)
     return digest.hexdigest()[:32]
 
 
 def _compute_tool_digest(tool: McpTool) -> str:
+    from hashlib import sha256
+
     seen = msgspec.json.encode((tool.name, tool.description, tool.schema), order="sorted")
-    return hashlib.sha256(seen).hexdigest()
+    return sha256(seen).hexdigest()

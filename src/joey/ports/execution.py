@@ -5,15 +5,17 @@ The grammar is a second, independent parser for commands that would run without 
 
 from __future__ import annotations
 
-from asyncio import SubprocessProtocol
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct, field
 
 from joey.core.permissions.shell import CommandChain
+
+if TYPE_CHECKING:
+    from asyncio import SubprocessProtocol
 
 
 class CommandExit(Struct, frozen=True):

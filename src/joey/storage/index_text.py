@@ -9,7 +9,6 @@ it is understood as the syntax of SQLite's queries.
 from __future__ import annotations
 
 import logging
-import re
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing
@@ -20,6 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from joey.core.task_types import RowKind
+from joey.core.text import compile_regex
 from joey.ports.storage import HIGHLIGHT_MARKS
 from joey.storage.roo_files import decode_lenient_json, get_text
 from joey.storage.task_directory import UI_HISTORY_FILE
@@ -39,10 +39,10 @@ _INVISIBLE_BREAK = "\u200b"
 _CJK_CHARACTER_CLASS = (
     "[\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f]"
 )
-_CJK_BOUNDARY_RE = re.compile(
+_CJK_BOUNDARY_RE = compile_regex(
     rf"(?<={_CJK_CHARACTER_CLASS})(?=\w)|(?<=\w)(?={_CJK_CHARACTER_CLASS})"
 )
-_QUERY_TERM_RE = re.compile(r'"([^"]*)"(\*?)|([^\s"]+)')
+_QUERY_TERM_RE = compile_regex(r'"([^"]*)"(\*?)|([^\s"]+)')
 
 TOKENIZER = "tokenize = 'unicode61 remove_diacritics 2'"
 _PIECE_CHARS, _PIECE_STEP_CHARS = 1000, 900

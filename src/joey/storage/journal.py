@@ -14,11 +14,11 @@ adoption.)
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct, field
@@ -34,6 +34,9 @@ from joey.system.files import (
     sync_directory,
     write_fully,
 )
+
+if TYPE_CHECKING:
+    from asyncio import Task
 
 _log = logging.getLogger(__name__)
 _encoder = msgspec.json.Encoder()
@@ -122,7 +125,7 @@ class Journal:
             if create
             else ()
         )
-        self._sync_task: asyncio.Task[None] | None = None
+        self._sync_task: Task[None] | None = None
         self._failure_reason: str | None = None
         self._closed = False
 
@@ -188,14 +191,16 @@ class Journal:
 
     async def sync(self) -> None:
         """Return when everything appended so far is on disk. Callers share the work."""
+        from asyncio import create_task, shield
+
         target = self._size_bytes
         while self._synced_bytes < target:
             self._check_usable()
             if self._sync_task is None:
                 # A copy: closing the journal meanwhile cannot give its number to another file.
                 copy = os.dup(self._descriptor)
-                self._sync_task = asyncio.create_task(self._sync_once(copy))
-            await asyncio.shield(self._sync_task)
+                self._sync_task = create_task(self._sync_once(copy))
+            await shield(self._sync_task)
 
     def close(self) -> None:
         if not self._closed:
@@ -203,9 +208,11 @@ class Journal:
             os.close(self._descriptor)
 
     async def _sync_once(self, copy: int) -> None:
+        from asyncio import to_thread
+
         size = self._size_bytes
         try:
-            await asyncio.to_thread(_sync_to_disk, copy, self._unsynced_directories)
+            await to_thread(_sync_to_disk, copy, self._unsynced_directories)
         except OSError as error:
             # The system forgets what it failed to write: a later sync would succeed and lie.
             self._failure_reason = str(

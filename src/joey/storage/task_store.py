@@ -12,11 +12,9 @@ belongs to one task on this machine, and is deleted with it.
 
 from __future__ import annotations
 
-import asyncio
 import fcntl
 import os
 import shutil
-import tempfile
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -103,7 +101,9 @@ class JsonFileLog:
         if isinstance(self._journal_or_first_record, Record):
             return
         self._last_requested_snapshot_number += 1
-        await asyncio.to_thread(
+        from asyncio import to_thread
+
+        await to_thread(
             self._replace_snapshot_files,
             self._last_requested_snapshot_number,
             _freeze_elements(ui),
@@ -334,12 +334,14 @@ _MIN_ABANDONED_AGE_S = 60.0
 
 def create_task_directory(directory: Path, records: Sequence[Record], source: Path) -> None:
     """Raises StoreError."""
+    from tempfile import mkdtemp
+
     tasks = directory.parent
     try:
         make_private_directory(tasks)
         for left in find_abandoned_staging_directories(tasks):
             shutil.rmtree(left, ignore_errors=True)
-        stage = Path(tempfile.mkdtemp(prefix=_STAGING_PREFIX, dir=tasks))
+        stage = Path(mkdtemp(prefix=_STAGING_PREFIX, dir=tasks))
     except OSError as error:
         raise build_storage_error(f"could not make {directory.name}", tasks, error) from error
     try:

@@ -12,11 +12,9 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import hashlib
 import itertools
 import os
 import stat
-import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -106,10 +104,12 @@ def replace_files(directory: Path, contents: Mapping[str, bytes | Iterable[bytes
     Raises:
         StoreError: the disk is full, or the folder cannot be written; the old files are intact.
     """
+    from tempfile import mkstemp  # and with it `random`: those who only read do without
+
     temporary: dict[Path, Path] = {}
     try:
         for name, data in contents.items():
-            descriptor, path = tempfile.mkstemp(_TEMP_SUFFIX, _TEMP_PREFIX, directory)
+            descriptor, path = mkstemp(_TEMP_SUFFIX, _TEMP_PREFIX, directory)
             temporary[Path(path)] = directory / name
             _write_and_sync(descriptor, data)
         for new, target in temporary.items():
@@ -224,11 +224,13 @@ def compute_file_digest(path: Path) -> bytes | None:
 
 
 def _hash_file(path: Path) -> bytes | None:
+    from hashlib import sha256
+
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return None
-        digest = hashlib.sha256()
+        digest = sha256()
         while chunk := os.read(descriptor, _READ_CHUNK_BYTES):
             digest.update(chunk)
         return digest.digest()

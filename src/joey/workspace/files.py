@@ -13,10 +13,8 @@ to `settings/roo`, and a git directory with its hooks need not be called `.git`.
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import os
-import secrets
 import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -142,7 +140,11 @@ class LocalFiles:
         def look() -> list[FileStat]:
             return [_stat_file_or_absent(place) for place in paths]
 
-        return look() if len(paths) <= _MAX_INLINE_STATS else await asyncio.to_thread(look)
+        if len(paths) <= _MAX_INLINE_STATS:
+            return look()
+        from asyncio import to_thread
+
+        return await to_thread(look)
 
     async def read(self, path: ResolvedPath, limit: int | None = None, offset: int = 0) -> bytes:
         most = MAX_READ_BYTES + 1 if limit is None else limit
@@ -231,7 +233,11 @@ def _check_usable_path(path: str) -> None:
 
 
 async def _run_inline_or_in_thread(size: int, work: Callable[[], T]) -> T:
-    return work() if size <= _MAX_INLINE_BYTES else await asyncio.to_thread(work)
+    if size <= _MAX_INLINE_BYTES:
+        return work()
+    from asyncio import to_thread  # those who only resolve paths do not load it
+
+    return await to_thread(work)
 
 
 def _build_too_large_error(path: ResolvedPath) -> ToolError:
@@ -280,7 +286,7 @@ def _replace_atomically(path: ResolvedPath, data: bytes, mode: int | None) -> No
         path.path.parent, create=True, identity=path.directory_identity
     ) as directory:
         before = _stat_writable_file(name, directory)
-        temporary = f".joey-{secrets.token_hex(8)}.tmp"
+        temporary = f".joey-{os.urandom(8).hex()}.tmp"
         descriptor = os.open(temporary, _CREATE_FLAGS, 0o666, dir_fd=directory)
         try:
             with os.fdopen(descriptor, "wb") as file:

@@ -1,32 +1,21 @@
-"""`joey config`: the settings, their sources and meaning, and how to change them.
-
-`joey config edit` opens a copy in the editor, which replaces the file only when it is valid: the
-settings can be read at any moment, and going back means discarding the copy.
-"""
+"""`joey config`: the settings, their sources and meaning, and how to change them."""
 
 from __future__ import annotations
 
 import json
-import os
-import shlex
 import sys
-import tempfile
 from argparse import Namespace
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from joey.app.profiles import ProfileAdmin
 from joey.app.settings import ConfigKey, SettingOrigin, SettingsAdmin, SettingState
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.output import format_table, write_stdout
-from joey.cli.task_launch import resolve_workspace_argument
+from joey.cli.task_lookup import resolve_workspace_argument
 from joey.errors import ConfigError, UserError
 from joey.presentation.text import get_terminal_width, sanitize, to_one_line, wrap
-from joey.system.files import make_private_directory
-from joey.system.subprocess import run_in_terminal
 
 MIN_WIDE_LAYOUT_COLUMNS = 120
 """From here on the meanings stand beside the values; else they stand below."""
@@ -54,8 +43,6 @@ def run_config(arguments: Namespace) -> ExitCode:
             _print_description(settings, arguments)
         case "path":
             _write_text(str(settings.path))
-        case "edit":
-            return edit_settings(settings)
     return ExitCode.DONE
 
 
@@ -81,6 +68,8 @@ def _print_settings(settings: SettingsAdmin, arguments: Namespace) -> None:
 
 def _list_profile_rows() -> list[_SettingRow]:
     """What a task would talk to: of a profile, or of the environment."""
+    from joey.app.profiles import ProfileAdmin  # with the catalogue of providers
+
     admin = ProfileAdmin()
     try:
         facts = admin.describe_profile()
@@ -225,63 +214,3 @@ def _write_text(text: str) -> None:
 
 def _write_json(value: object) -> None:
     write_stdout(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
-
-
-def edit_settings(settings: SettingsAdmin) -> ExitCode:
-    """Raises ConfigError, UsageError."""
-    before = settings.read_text()
-    make_private_directory(settings.path.parent)
-    with tempfile.TemporaryDirectory(prefix=".joey-edit-", dir=settings.path.parent) as directory:
-        copy = Path(directory, settings.path.name)
-        copy.write_text(before, encoding="utf-8")
-        while True:
-            after = _run_editor(copy)
-            if after == before:
-                print("nothing was changed", file=sys.stderr)
-                return ExitCode.DONE
-            try:
-                settings.replace_text(after, before)
-            except ConfigError as error:
-                _ask_edit_again(error, settings.path)
-                continue
-            print(f"{settings.path} is changed", file=sys.stderr)
-            for remark in settings.collect_warnings():
-                print(f"joey: {sanitize(remark)}", file=sys.stderr)
-            return ExitCode.DONE
-
-
-def _ask_edit_again(error: ConfigError, path: Path) -> None:
-    """Ask; whoever does not want to gets the file back as it was.
-
-    Raises:
-        ConfigError
-    """
-    back = f"{path} is as it was before."
-    if not sys.stdin.isatty():
-        raise ConfigError(f"{error} {back}") from error
-    print(f"joey: {sanitize(str(error))}", file=sys.stderr)
-    try:
-        answer = input("Edit again, or go back to what it was? [E/b] ").strip().lower()
-    except EOFError:
-        answer = "b"
-    if answer.startswith("b"):
-        raise ConfigError(back)
-
-
-def _run_editor(file: Path) -> str:
-    """Raises UsageError."""
-    named = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
-    try:
-        code = run_in_terminal([*shlex.split(named), str(file)])
-    except (OSError, ValueError) as error:
-        raise UsageError(
-            f"the editor {named!r} cannot be started ({error}): name another in EDITOR"
-        ) from error
-    if code:
-        raise UsageError(f"the editor {named!r} ended with {code}; nothing was changed")
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(
-            f"the editor {named!r} left no file that can be read ({error}); nothing was changed"
-        ) from error

@@ -47,7 +47,7 @@ or for this shell alone: source <(joey completion bash)"""
 
 def build_config_parser() -> CliArgumentParser:
     parser = _build_parser("config", "Look at your settings, and change them.", _CONFIG_EXAMPLES)
-    actions = _add_subparsers(parser, "list|get|set|unset|describe|path|edit")
+    actions = _add_subparsers(parser, "list|get|set|unset|describe|path")
     listed = _add_action(actions, "list", "every setting: its value, and where that comes from")
     listed.add_argument("--changed", action="store_true", help="only those that are set somewhere")
     listed.add_argument("--json", action="store_true", help="as a JSON array")
@@ -68,7 +68,6 @@ def build_config_parser() -> CliArgumentParser:
     _add_key_argument(described)
     described.add_argument("--json", action="store_true", help="as a JSON object")
     _add_action(actions, "path", "where the settings are")
-    _add_action(actions, "edit", "open them in $VISUAL or $EDITOR, and check them afterwards")
     for action in actions.choices.values():
         action.add_argument("-w", "--workspace", metavar="DIR", help="as it counts in this folder")
     return parser

@@ -19,7 +19,7 @@ from joey.cli.exit_codes import ExitCode, UsageError, outcome_to_exit_code
 from joey.cli.notices import format_usage
 from joey.cli.repl.renderer import TaskRenderer
 from joey.cli.signals import handle_signals
-from joey.cli.task_launch import shorten_task_id
+from joey.cli.task_lookup import shorten_task_id
 from joey.core.events import AskOpened
 from joey.core.models import ToolProtocol
 from joey.core.task_types import Answer, AnsweredBy, Response

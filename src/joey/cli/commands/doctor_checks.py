@@ -37,6 +37,7 @@ from joey.app.options import make_options
 from joey.app.profiles import ProfileAdmin
 from joey.app.sandbox import detect_sandbox
 from joey.app.settings import SettingsAdmin
+from joey.cli.arguments import EDIT_SETTINGS_COMMAND
 from joey.core.redaction import remove_secrets
 from joey.core.settings import Profile
 from joey.errors import ConfigError, NoModelError, UserError
@@ -320,7 +321,7 @@ def check_settings() -> Finding:
     try:
         settings.list_settings()
     except ConfigError as error:
-        advice = "joey config edit opens it; joey config unset KEY removes a key."
+        advice = f"{EDIT_SETTINGS_COMMAND} opens it; joey config unset KEY removes a key."
         return Finding("Settings", FindingStatus.FAIL, str(error), advice)
     remarks = settings.collect_warnings()
     if remarks:

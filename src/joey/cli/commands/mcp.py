@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
@@ -13,7 +12,7 @@ import msgspec
 from joey.app.trust import ServerAdmin, ServerInfo, ServerNotFoundError, open_server_admin
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.output import format_table, write_stdout
-from joey.cli.task_launch import resolve_workspace_argument
+from joey.cli.task_lookup import resolve_workspace_argument
 from joey.core.mcp import McpServer, McpStatus
 from joey.presentation.text import get_terminal_width, sanitize, to_one_line
 
@@ -37,7 +36,9 @@ def _run_action(admin: ServerAdmin, arguments: Namespace) -> ExitCode:
             path = admin.remove(arguments.name, project=arguments.project)
             print(f"removed {sanitize(arguments.name)} from {path}")
         case "test":
-            return asyncio.run(_test_server(admin, arguments.name, as_json=arguments.json))
+            from asyncio import run
+
+            return run(_test_server(admin, arguments.name, as_json=arguments.json))
         case "login":
             _log_in(admin, arguments.name)
         case "logout":
@@ -142,7 +143,9 @@ def _log_in(admin: ServerAdmin, name: str) -> None:
         shown.append(url)
         print(f"Open this address in your browser to log in:\n\n  {sanitize(url)}\n", flush=True)
 
-    tools = asyncio.run(admin.log_in(name, show))
+    from asyncio import run
+
+    tools = run(admin.log_in(name, show))
     done = "logged in at" if shown else "no login is needed at"
     print(f"{done} {sanitize(name)}; it offers {tools} tools")
 

@@ -12,7 +12,7 @@ import msgspec
 from joey.app.customizations import check_mode, open_customizations
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.output import format_table, write_stdout
-from joey.cli.task_launch import resolve_workspace_argument
+from joey.cli.task_lookup import resolve_workspace_argument
 from joey.core.modes import Grant, Mode, RuleFile, find_mode
 from joey.errors import ConfigError
 from joey.ports.extensions import Customizations

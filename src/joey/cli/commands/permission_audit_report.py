@@ -22,7 +22,7 @@ from joey.app.permission_explanations import (
 )
 from joey.cli.exit_codes import ExitCode
 from joey.cli.output import format_table, write_stdout
-from joey.cli.task_launch import find_task_by_prefix, resolve_workspace_argument, shorten_task_id
+from joey.cli.task_lookup import find_task_by_prefix, resolve_workspace_argument, shorten_task_id
 from joey.core.permissions.audit import AuditEntry
 from joey.core.task_types import HOOK_NAME_PREFIX, AnsweredBy
 from joey.ports.storage import TaskMetadata

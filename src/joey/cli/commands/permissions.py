@@ -21,7 +21,7 @@ from joey.app.permission_explanations import (
 from joey.cli.exit_codes import ExitCode
 from joey.cli.headless.refusal_advice import find_missing_rules
 from joey.cli.output import write_stdout
-from joey.cli.task_launch import resolve_workspace_argument
+from joey.cli.task_lookup import resolve_workspace_argument
 from joey.core.permissions.commands import quote_words
 from joey.core.permissions.policy import BoundarySetting
 from joey.presentation.questions import describe_confinement

@@ -15,7 +15,7 @@ from joey.app import Application, open_engine, open_store
 from joey.app.known_secrets import KNOWN_SECRETS
 from joey.cli.exit_codes import ExitCode
 from joey.cli.signals import handle_signals
-from joey.cli.task_launch import resolve_workspace_argument
+from joey.cli.task_lookup import resolve_workspace_argument
 from joey.server.auth import load_or_create_token
 from joey.server.http import has_web_page
 from joey.server.hub import ServerHub

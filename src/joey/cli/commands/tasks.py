@@ -6,7 +6,6 @@ load. Nothing is deleted that was not named and confirmed.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import sys
@@ -20,11 +19,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 import msgspec
 
 from joey.app import open_store
-from joey.app.engine_factory import remove_worktree
-from joey.app.known_secrets import collect_all_secrets
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.output import write_stdout
-from joey.cli.task_launch import find_task_by_prefix, resolve_workspace_argument
+from joey.cli.task_lookup import find_task_by_prefix, resolve_workspace_argument
 from joey.cli.task_views import (
     determine_status,
     format_row_table,
@@ -320,6 +317,8 @@ def _write_file(data: bytes, path: Path, *, force: bool) -> None:
 def _build_redacted_document(
     store: Store, index: TaskIndex, task: TaskMetadata, form: str
 ) -> bytes:
+    from joey.app.known_secrets import collect_all_secrets
+
     blot = collect_all_secrets().redact
     facts = remove_secrets(msgspec.to_builtins(with_current_status(task, store)), blot)
     rows = remove_secrets(read_rows(store, task.id), blot)
@@ -332,6 +331,7 @@ def _build_redacted_document(
 
 
 def _export_roo_directory(store: Store, task: TaskMetadata, arguments: Namespace) -> None:
+    from joey.app.known_secrets import collect_all_secrets
     from joey.app.task_exchange import write_roo_directory
 
     if arguments.output is None:
@@ -356,6 +356,10 @@ def delete_tasks(store: Store, index: TaskIndex, arguments: Namespace) -> ExitCo
     Raises:
         StoreError: one of them is open, or is not joey's to delete; those named before are gone.
     """
+    import asyncio
+
+    from joey.app.engine_factory import remove_worktree
+
     task = find_task_by_prefix(index.find_by_prefix(arguments.id), arguments.id)
     subtasks = index.list_descendants(task.id)
     doomed = [task, *subtasks] if arguments.with_subtasks else [task]

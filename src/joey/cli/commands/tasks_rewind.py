@@ -15,7 +15,7 @@ from joey.app import open_engine
 from joey.app.options import make_inspect_options
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.output import write_stdout
-from joey.cli.task_launch import find_task_by_prefix, shorten_task_id
+from joey.cli.task_lookup import find_task_by_prefix, shorten_task_id
 from joey.cli.task_views import (
     Rows,
     describe_rewind,

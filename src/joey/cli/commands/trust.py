@@ -9,7 +9,7 @@ from pathlib import Path
 
 from joey.app.trust import WorkspaceTrust
 from joey.cli.exit_codes import ExitCode, UsageError
-from joey.cli.task_launch import resolve_workspace_argument
+from joey.cli.task_lookup import resolve_workspace_argument
 from joey.errors import ConfigError
 from joey.ports.extensions import TrustItem
 from joey.presentation.phrases import lower_first

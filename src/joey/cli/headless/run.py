@@ -30,7 +30,8 @@ from joey.cli.notices import McpStartupReporter, describe_endpoint, format_total
 from joey.cli.output import detach_stdout, write_stdout
 from joey.cli.prompt import gather_prompt, load_images
 from joey.cli.signals import Interruption, handle_signals
-from joey.cli.task_launch import launch_task, shorten_task_id
+from joey.cli.task_launch import launch_task
+from joey.cli.task_lookup import shorten_task_id
 from joey.client.task_tree_events import follow_task_tree
 from joey.core.events import Event
 from joey.core.structured_output import parse_structured_result

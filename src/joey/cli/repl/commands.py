@@ -16,7 +16,8 @@ import msgspec
 from joey.cli.exit_codes import UsageError
 from joey.cli.notices import format_usage
 from joey.cli.repl.renderer import TaskRenderer
-from joey.cli.task_launch import build_task_options, find_earlier_task, shorten_task_id
+from joey.cli.task_launch import build_task_options, find_earlier_task
+from joey.cli.task_lookup import shorten_task_id
 from joey.cli.task_views import MAX_LISTED_ITEMS, Rows, describe_rewind, find_row_ts, merge_rows
 from joey.core.events import AskOpened
 from joey.core.rewind import RewindPreview, find_row_ts_before_last_message

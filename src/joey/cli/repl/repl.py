@@ -50,11 +50,9 @@ from joey.cli.task_launch import (
     build_task_options,
     check_model_configured,
     find_earlier_task,
-    find_task_by_prefix,
     launch_task,
-    resolve_workspace_argument,
-    shorten_task_id,
 )
+from joey.cli.task_lookup import find_task_by_prefix, resolve_workspace_argument, shorten_task_id
 from joey.cli.task_views import build_rows
 from joey.client.session import Session
 from joey.client.task_tree_events import follow_task_tree

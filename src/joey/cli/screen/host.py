@@ -32,12 +32,8 @@ from joey.cli.notices import (
 from joey.cli.screen import info_cards
 from joey.cli.screen.info_cards import render_permissions_card
 from joey.cli.screen.shell_commands import read_stored_output, run_in_shell
-from joey.cli.task_launch import (
-    build_task_options,
-    find_earlier_task,
-    resolve_workspace_argument,
-    shorten_task_id,
-)
+from joey.cli.task_launch import build_task_options, find_earlier_task
+from joey.cli.task_lookup import resolve_workspace_argument, shorten_task_id
 from joey.cli.task_views import describe_rewind, determine_status
 from joey.client.session import Session
 from joey.core.events import Event, MessageUnqueued, ModeSwitched, TokenUsage

@@ -18,12 +18,8 @@ from joey.cli.notices import describe_ended_background_commands, format_total_us
 from joey.cli.prompt import gather_prompt, load_images
 from joey.cli.screen.host import LocalAppHost
 from joey.cli.signals import Interruption, handle_signals
-from joey.cli.task_launch import (
-    check_model_configured,
-    find_earlier_task,
-    resolve_workspace_argument,
-    shorten_task_id,
-)
+from joey.cli.task_launch import check_model_configured, find_earlier_task
+from joey.cli.task_lookup import resolve_workspace_argument, shorten_task_id
 from joey.engine.engine import Engine
 from joey.engine.task import Task
 from joey.presentation.text import get_terminal_width, wrap

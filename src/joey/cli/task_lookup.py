@@ -1,0 +1,57 @@
+"""The workspace and the tasks that arguments name.
+
+Apart from `task_launch`, which loads the engine: commands that only look do without it.
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from joey.cli.exit_codes import UsageError
+from joey.ports.storage import TaskMetadata
+
+SHORT_ID_CHARS = 13
+"""Of our ids, those that hold the time."""
+
+
+def find_task_by_prefix(tasks: Sequence[TaskMetadata], prefix: str) -> TaskMetadata:
+    """The one task whose id begins like this.
+
+    Raises:
+        UsageError: there is none, or more than one.
+    """
+    prefix = prefix.removeprefix("task_")
+    found = [task for task in tasks if prefix and task.id.startswith(prefix)]
+    exact = [task for task in found if task.id == prefix]
+    match exact or found:
+        case [task]:
+            return task
+        case []:
+            raise UsageError(f"there is no task {prefix!r}; see joey tasks list --all")
+        case several:
+            ids = ", ".join(task.id for task in several[:5])
+            raise UsageError(f"{len(several)} tasks begin with {prefix!r}: {ids}")
+
+
+def shorten_task_id(task_id: str, ids: Iterable[str]) -> str:
+    """The beginning of an id that means this task and no other.
+
+    Ids begin with the time, to the millisecond: what is unique now will be tomorrow.
+    """
+    other_ids = set(ids) - {task_id}
+    size = SHORT_ID_CHARS
+    while size < len(task_id) and any(other.startswith(task_id[:size]) for other in other_ids):
+        size += 1
+    return task_id[:size]
+
+
+def resolve_workspace_argument(arguments: Namespace) -> Path:
+    """Raises UsageError."""
+    try:
+        return Path(arguments.workspace or Path.cwd()).resolve()
+    except FileNotFoundError as error:
+        raise UsageError(
+            "the current folder is gone; go to another, or name one with -w"
+        ) from error
