@@ -35,7 +35,7 @@ from joey.execution.bash_grammar import BashGrammar
 from joey.execution.terminal import LocalTerminal
 from joey.ports.storage import Store, TaskMetadata
 from joey.ports.tool_context import ToolContext
-from joey.tools.file_edit import resolve_editable_path
+from joey.tools.base import resolve_visible_path
 from joey.tools.registry import AnyTool, Registry, build_default_tools, iter_argument_paths
 from joey.workspace.files import LocalFiles
 from joey.workspace.search import LocalSearch
@@ -147,7 +147,7 @@ class PermissionExplainer:
 
     def resolve_path(self, path: str) -> ResolvedPath:
         """Raises ToolError."""
-        return resolve_editable_path(self._context, path)
+        return resolve_visible_path(self._context, path)
 
     async def _prepare_claims(self, name: str, arguments: dict[str, Any]) -> tuple[Claim, ...]:
         tool = self._find_allowed_tool(name, arguments)

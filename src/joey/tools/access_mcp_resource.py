@@ -19,8 +19,6 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
-    build_missing_parameter_error,
-    convert_arguments,
 )
 from joey.tools.mcp_tool import find_server, require_mcp
 
@@ -39,17 +37,11 @@ class AccessMcpResource(Tool[AccessMcpResourceParams, PreparedResourceRead]):
     name: ClassVar[str] = "access_mcp_resource"
     group: ClassVar[ToolGroup] = ToolGroup.MCP
     params: ClassVar[type[Struct]] = AccessMcpResourceParams
+    required_texts: ClassVar[tuple[str, ...]] = ("server_name", "uri")
 
     def is_offered(self, context: AvailabilityContext) -> bool:
         mcp = context.capabilities.mcp
         return mcp is not None and any(server.resources for server in mcp.servers)
-
-    def parse(self, arguments: dict[str, Any]) -> AccessMcpResourceParams:
-        params = convert_arguments(arguments, AccessMcpResourceParams, self.name)
-        for parameter in ("server_name", "uri"):
-            if not getattr(params, parameter).strip():
-                raise build_missing_parameter_error(self.name, parameter)
-        return params
 
     async def prepare(
         self, params: AccessMcpResourceParams, ctx: ToolContext

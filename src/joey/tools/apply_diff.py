@@ -33,6 +33,7 @@ from joey.tools.base import (
     Tool,
     build_missing_parameter_error,
     convert_arguments,
+    resolve_visible_path,
 )
 from joey.tools.file_edit import (
     OriginalFile,
@@ -43,7 +44,6 @@ from joey.tools.file_edit import (
     load_original,
     replace_surrogates,
     require_editable_text,
-    resolve_editable_path,
     run_in_thread_if_large,
     save_file,
 )
@@ -132,7 +132,7 @@ class ApplyDiff(Tool[DiffRequest, PreparedDiff]):
         requests: dict[Path, tuple[FileDiffRequest, ResolvedPath]] = {}
         for request in params.files:
             try:
-                _merge_request(requests, request, resolve_editable_path(ctx, request.path))
+                _merge_request(requests, request, resolve_visible_path(ctx, request.path))
             except ToolError as error:
                 failures.append(error)
         for request, path in requests.values():

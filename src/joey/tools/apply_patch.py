@@ -7,7 +7,7 @@ Failures are collected; if there is any, the patch is not carried out at all.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -37,8 +37,7 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
-    build_missing_parameter_error,
-    convert_arguments,
+    resolve_visible_path,
 )
 from joey.tools.file_edit import (
     OriginalFile,
@@ -50,7 +49,6 @@ from joey.tools.file_edit import (
     load_original,
     remove_file,
     replace_surrogates,
-    resolve_editable_path,
     run_in_thread_if_large,
     save_file,
 )
@@ -85,16 +83,12 @@ class ApplyPatch(Tool[ApplyPatchParams, PreparedPatch]):
     name: ClassVar[str] = "apply_patch"
     group: ClassVar[ToolGroup] = ToolGroup.EDIT
     params: ClassVar[type[Struct]] = ApplyPatchParams
+    required_texts: ClassVar[tuple[str, ...]] = ("patch",)
+    parameter_aliases: ClassVar[Mapping[str, str]] = {"input": "patch"}
     strict: ClassVar[bool] = False
 
     def is_offered(self, context: AvailabilityContext) -> bool:
         return context.edit_tool == self.name
-
-    def parse(self, arguments: dict[str, Any]) -> ApplyPatchParams:
-        params = convert_arguments(arguments, ApplyPatchParams, self.name, {"input": "patch"})
-        if not params.patch.strip():
-            raise build_missing_parameter_error(self.name, "patch")
-        return params
 
     async def prepare(self, params: ApplyPatchParams, ctx: ToolContext) -> PreparedPatch:
         hunks = await run_in_thread_if_large(len(params.patch), lambda: parse_patch(params.patch))
@@ -269,7 +263,7 @@ async def plan_patch(hunks: Sequence[FileOperation], ctx: ToolContext) -> PatchP
     paths: dict[str, ResolvedPath] = {}
     for hunk in hunks:
         for path in _list_paths(hunk):
-            paths[path] = resolve_editable_path(ctx, path)
+            paths[path] = resolve_visible_path(ctx, path)
     outside = _find_outside_paths(hunks, paths)
     planner = _PatchPlanner(ctx, paths, outside)
     failures: list[HunkFailure] = []

@@ -31,11 +31,12 @@ from msgspec.structs import FieldInfo, fields
 
 from joey.core.models import ModelInfo, ToolProtocol, ToolSpec
 from joey.core.modes import ToolGroup
+from joey.core.path_access import ResolvedPath
 from joey.core.permissions.policy import Access as Access  # noqa: PLC0414
 from joey.core.permissions.policy import Claim as Claim  # noqa: PLC0414
 from joey.core.settings import Settings
 from joey.core.task_types import Answer, AskKind, RowKind, Todo
-from joey.errors import ArgumentError
+from joey.errors import ArgumentError, IgnoredPathError
 from joey.ports.execution import Terminal
 from joey.ports.tool_context import Capabilities, ToolContext
 
@@ -124,6 +125,10 @@ class Tool(ABC, Generic[ParamsT, PreparedT]):
     starts_subtask: ClassVar[bool] = False
     """Hands its work to a subtask, which may run beside those of its neighbours."""
     strict: ClassVar[bool] = True
+    required_texts: ClassVar[tuple[str, ...]] = ()
+    """Parameters that must not be blank."""
+    parameter_aliases: ClassVar[Mapping[str, str]] = {}
+    """Other names of parameters: `{old: real}`."""
     extra_xml_params: ClassVar[tuple[str, ...]] = ()
     """Tags beside the fields of `params` that XML calls may use: old names and wrappers."""
 
@@ -146,10 +151,14 @@ class Tool(ABC, Generic[ParamsT, PreparedT]):
         """Tags that may stand inside of the tool's own in an XML call."""
         return _collect_xml_tags(self)
 
-    @abstractmethod
     def parse(self, arguments: dict[str, Any]) -> ParamsT:
         """Arguments of either protocol as parameters; lenient about types and old names. Raises
         ArgumentError: naming the parameter that is missing or wrong."""
+        params = convert_arguments(arguments, self.params, self.name, self.parameter_aliases)
+        for parameter in self.required_texts:
+            if not getattr(params, parameter).strip():
+                raise build_missing_parameter_error(self.name, parameter)
+        return typing.cast("ParamsT", params)
 
     def prewarm(self, terminal: Terminal) -> None:
         """A call of it begins to arrive; its arguments, and leave to run it, come later."""
@@ -225,6 +234,14 @@ def truncate_to_budget(text: str, model: ModelInfo, note: str) -> str:
     if len(data) <= budget:
         return text
     return data[: data.rfind(b"\n", 0, budget)].decode(errors="replace") + f"\n\n{note}"
+
+
+def resolve_visible_path(ctx: ToolContext, path: str) -> ResolvedPath:
+    """Raises ToolError: the path cannot be used; IgnoredPathError: it is hidden."""
+    resolved_path = ctx.files.resolve(path)
+    if resolved_path.is_ignored:
+        raise IgnoredPathError(path, resolved_path.ignore_error)
+    return resolved_path
 
 
 _OUTPUT_INTERVAL_S = 0.1

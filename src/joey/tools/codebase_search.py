@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from joey.core.modes import ToolGroup
 from joey.core.path_access import ResolvedPath
 from joey.core.task_types import Answer, RowKind
-from joey.errors import IgnoredPathError, TargetNotFoundError, ToolError
+from joey.errors import TargetNotFoundError, ToolError
 from joey.ports.content import CodeSearchHit, CodeSearchResult
 from joey.ports.tool_context import ToolContext
 from joey.tools.base import (
@@ -23,6 +23,7 @@ from joey.tools.base import (
     build_missing_parameter_error,
     compute_text_budget,
     convert_arguments,
+    resolve_visible_path,
 )
 
 MAX_HITS = 12
@@ -65,9 +66,7 @@ class CodebaseSearch(Tool[CodebaseSearchParams, PreparedCodeSearch]):
         return CodebaseSearchParams(params.query, None if path.lower() in _NULL_SPELLINGS else path)
 
     async def prepare(self, params: CodebaseSearchParams, ctx: ToolContext) -> PreparedCodeSearch:
-        path = ctx.files.resolve(params.path or ".")
-        if path.is_ignored:
-            raise IgnoredPathError(path.path_as_given, path.ignore_error)
+        path = resolve_visible_path(ctx, params.path or ".")
         if not (path.is_inside and path.path.is_relative_to(ctx.files.root)):
             raise ToolError(
                 f"{path.display_path} is outside of the workspace, which alone is indexed."

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import signal
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct, structs
 
@@ -32,8 +32,6 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
-    build_missing_parameter_error,
-    convert_arguments,
 )
 
 log = logging.getLogger(__name__)
@@ -64,12 +62,7 @@ class ExecuteCommand(Tool[ExecuteCommandParams, PreparedCommand]):
     name: ClassVar[str] = "execute_command"
     group: ClassVar[ToolGroup] = ToolGroup.COMMAND
     params: ClassVar[type[Struct]] = ExecuteCommandParams
-
-    def parse(self, arguments: dict[str, Any]) -> ExecuteCommandParams:
-        params = convert_arguments(arguments, ExecuteCommandParams, self.name)
-        if not params.command.strip():
-            raise build_missing_parameter_error(self.name, "command")
-        return params
+    required_texts: ClassVar[tuple[str, ...]] = ("command",)
 
     def prewarm(self, terminal: Terminal) -> None:
         terminal.prewarm()

@@ -8,7 +8,7 @@ A module of its own because every tool has one, named like the tool, with its `.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
@@ -22,7 +22,6 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
-    convert_arguments,
 )
 
 
@@ -45,9 +44,6 @@ class FetchInstructions(Tool[FetchInstructionsParams, PreparedInstructions]):
 
     def is_offered(self, context: AvailabilityContext) -> bool:
         return context.capabilities.customizations is not None
-
-    def parse(self, arguments: dict[str, Any]) -> FetchInstructionsParams:
-        return convert_arguments(arguments, FetchInstructionsParams, self.name)
 
     async def prepare(
         self, params: FetchInstructionsParams, ctx: ToolContext

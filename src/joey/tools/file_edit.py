@@ -22,7 +22,7 @@ from joey.core.file_state import FileStamp
 from joey.core.models import ToolProtocol
 from joey.core.path_access import ResolvedPath
 from joey.core.text import compile_regex
-from joey.errors import IgnoredPathError, ToolError
+from joey.errors import ToolError
 from joey.ports.tool_context import ToolContext
 
 _MAX_CHARS_WITHOUT_THREAD = 256 * 1024
@@ -85,15 +85,6 @@ class OriginalFile(Struct, frozen=True):
                 f"The new content of {self.resolved_path.display_path} has half a surrogate pair "
                 f"at character {error.start}, which cannot be written as {encoding.name.upper()}."
             ) from error
-
-
-def resolve_editable_path(ctx: ToolContext, path: str) -> ResolvedPath:
-    """Where the file is that shall be changed. Raises ToolError: no file can have this name, or it
-    is hidden."""
-    resolved_path = ctx.files.resolve(path)
-    if resolved_path.is_ignored:
-        raise IgnoredPathError(path, resolved_path.ignore_error)
-    return resolved_path
 
 
 async def load_original(ctx: ToolContext, path: ResolvedPath) -> OriginalFile:

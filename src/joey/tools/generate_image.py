@@ -14,7 +14,7 @@ from joey.core.modes import ToolGroup
 from joey.core.path_access import ResolvedPath
 from joey.core.task_types import Answer, RowKind
 from joey.core.text import compile_regex
-from joey.errors import IgnoredPathError, ToolError
+from joey.errors import ToolError
 from joey.ports.tool_context import ToolContext
 from joey.tools.base import (
     Access,
@@ -23,7 +23,7 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
-    convert_arguments,
+    resolve_visible_path,
 )
 from joey.tools.images import ImageBudget, detect_media_type, encode_data_uri
 
@@ -54,14 +54,11 @@ class GenerateImage(Tool[GenerateImageParams, PreparedImage]):
     def is_offered(self, context: AvailabilityContext) -> bool:
         return context.capabilities.image_generator is not None
 
-    def parse(self, arguments: dict[str, Any]) -> GenerateImageParams:
-        return convert_arguments(arguments, GenerateImageParams, self.name)
-
     async def prepare(self, params: GenerateImageParams, ctx: ToolContext) -> PreparedImage:
         if ctx.capabilities.image_generator is None:
             raise ToolError("No model for pictures is configured (setting `imageProfile`).")
-        target = _resolve_visible_path(params.path, ctx)
-        source = _resolve_visible_path(params.image, ctx) if params.image else None
+        target = resolve_visible_path(ctx, params.path)
+        source = resolve_visible_path(ctx, params.image) if params.image else None
         claims = [Claim(Access.WRITE, path=target)]
         row: dict[str, Any] = {
             "tool": "generateImage",
@@ -98,13 +95,6 @@ class GenerateImage(Tool[GenerateImageParams, PreparedImage]):
         target = await _add_missing_suffix(format, prepared.target_path, ctx)
         await ctx.files.write(target, data)
         return Outcome(f"The picture is in {target.display_path}.", rows=((RowKind.IMAGE, uri),))
-
-
-def _resolve_visible_path(path: str, ctx: ToolContext) -> ResolvedPath:
-    resolved_path = ctx.files.resolve(path)
-    if resolved_path.is_ignored:
-        raise IgnoredPathError(path, resolved_path.ignore_error)
-    return resolved_path
 
 
 async def _load_input_image(path: ResolvedPath, ctx: ToolContext) -> str:

@@ -5,7 +5,8 @@ Kept for models and histories that know it; never offered.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from collections.abc import Mapping
+from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct
 
@@ -23,8 +24,7 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
-    build_missing_parameter_error,
-    convert_arguments,
+    resolve_visible_path,
 )
 from joey.tools.file_edit import (
     OriginalFile,
@@ -32,7 +32,6 @@ from joey.tools.file_edit import (
     build_patch,
     format_write_result,
     load_original,
-    resolve_editable_path,
     run_in_thread_if_large,
     save_file,
 )
@@ -62,23 +61,19 @@ class InsertContent(Tool[InsertContentParams, PreparedInsertion]):
     name: ClassVar[str] = "insert_content"
     group: ClassVar[ToolGroup] = ToolGroup.EDIT
     params: ClassVar[type[Struct]] = InsertContentParams
+    required_texts: ClassVar[tuple[str, ...]] = ("path",)
+    parameter_aliases: ClassVar[Mapping[str, str]] = {"file_path": "path"}
     extra_xml_params: ClassVar[tuple[str, ...]] = ("file_path",)
 
     def is_offered(self, context: AvailabilityContext) -> bool:
         return False
-
-    def parse(self, arguments: dict[str, Any]) -> InsertContentParams:
-        params = convert_arguments(arguments, InsertContentParams, self.name, {"file_path": "path"})
-        if not params.path.strip():
-            raise build_missing_parameter_error(self.name, "path")
-        return params
 
     async def prepare(self, params: InsertContentParams, ctx: ToolContext) -> PreparedInsertion:
         if params.line < 0:
             raise ToolError(
                 f"{params.line} is no line: give the number of a line, from 1, or 0 for the end."
             )
-        path = resolve_editable_path(ctx, params.path)
+        path = resolve_visible_path(ctx, params.path)
         insertion = await _try_plan_insertion(params, path, ctx)
         patch = UnifiedDiff("", DiffStats(0, 0)) if isinstance(insertion, str) else insertion.patch
         return PreparedInsertion(

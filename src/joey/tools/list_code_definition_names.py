@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct
 
 from joey.core.modes import ToolGroup
 from joey.core.path_access import ResolvedPath
 from joey.core.task_types import Answer
-from joey.errors import IgnoredPathError, TargetNotFoundError, ToolError
+from joey.errors import TargetNotFoundError, ToolError
 from joey.ports.content import Definition, Outlines
 from joey.ports.tool_context import ToolContext
 from joey.ports.workspace import Files
@@ -25,7 +25,7 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
-    convert_arguments,
+    resolve_visible_path,
     truncate_to_budget,
 )
 
@@ -56,15 +56,10 @@ class ListCodeDefinitionNames(Tool[ListCodeDefinitionNamesParams, PreparedDefini
     def is_offered(self, context: AvailabilityContext) -> bool:
         return context.capabilities.outlines is not None
 
-    def parse(self, arguments: dict[str, Any]) -> ListCodeDefinitionNamesParams:
-        return convert_arguments(arguments, ListCodeDefinitionNamesParams, self.name)
-
     async def prepare(
         self, params: ListCodeDefinitionNamesParams, ctx: ToolContext
     ) -> PreparedDefinitions:
-        path = ctx.files.resolve(params.path)
-        if path.is_ignored:
-            raise IgnoredPathError(params.path, path.ignore_error)
+        path = resolve_visible_path(ctx, params.path)
         result = await _list_definitions(path, ctx) if path.is_inside else None
         return PreparedDefinitions(
             claims=(Claim(Access.READ, path=path),),

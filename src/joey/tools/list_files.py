@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct
 
 from joey.core.modes import ToolGroup
 from joey.core.path_access import ResolvedPath
 from joey.core.task_types import Answer
-from joey.errors import IgnoredPathError, ToolError
+from joey.errors import ToolError
 from joey.ports.tool_context import ToolContext
 from joey.tools.base import (
     Access,
@@ -17,7 +17,7 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
-    convert_arguments,
+    resolve_visible_path,
     truncate_to_budget,
 )
 
@@ -45,13 +45,8 @@ class ListFiles(Tool[ListFilesParams, PreparedListing]):
     params: ClassVar[type[Struct]] = ListFilesParams
     can_run_in_parallel: ClassVar[bool] = True
 
-    def parse(self, arguments: dict[str, Any]) -> ListFilesParams:
-        return convert_arguments(arguments, ListFilesParams, self.name)
-
     async def prepare(self, params: ListFilesParams, ctx: ToolContext) -> PreparedListing:
-        path = ctx.files.resolve(params.path)
-        if path.is_ignored:
-            raise IgnoredPathError(params.path, path.ignore_error)
+        path = resolve_visible_path(ctx, params.path)
         result = await _list_entries(path, params.recursive, ctx) if path.is_inside else None
         return PreparedListing(
             claims=(Claim(Access.READ, path=path),),

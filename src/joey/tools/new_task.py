@@ -23,7 +23,6 @@ from joey.tools.base import (
     Tool,
     build_missing_parameter_error,
     build_native_schema,
-    convert_arguments,
 )
 
 MAX_SUBTASK_DEPTH = 8
@@ -69,6 +68,7 @@ class NewTaskTool(Tool[NewTaskParams, PreparedSubtask]):
     name: ClassVar[str] = "new_task"
     group: ClassVar[ToolGroup] = ToolGroup.ALWAYS
     params: ClassVar[type[Struct]] = NewTaskParams
+    required_texts: ClassVar[tuple[str, ...]] = ("mode", "message")
     starts_subtask: ClassVar[bool] = True
 
     @property
@@ -78,13 +78,6 @@ class NewTaskTool(Tool[NewTaskParams, PreparedSubtask]):
     def select_spec(self, context: AvailabilityContext) -> ToolSpec:
         """Worktrees are offered where there is a repository."""
         return _build_specs(self)[0 if context.capabilities.worktrees is None else 1]
-
-    def parse(self, arguments: dict[str, Any]) -> NewTaskParams:
-        params = convert_arguments(arguments, NewTaskParams, self.name)
-        for name in ("mode", "message"):
-            if not getattr(params, name).strip():
-                raise build_missing_parameter_error(self.name, name)
-        return params
 
     async def prepare(self, params: NewTaskParams, ctx: ToolContext) -> PreparedSubtask:
         slug = params.mode.strip()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, ClassVar
+from typing import Annotated, BinaryIO, ClassVar
 
 from msgspec import Meta, Struct
 
@@ -14,7 +14,7 @@ from joey.core.terminal_text import count_incomplete_utf8_bytes, format_size
 from joey.core.text import compile_regex, number_lines
 from joey.errors import TargetNotFoundError, ToolError
 from joey.ports.tool_context import ToolContext
-from joey.tools.base import Access, Claim, Outcome, PreparedToolCall, Tool, convert_arguments
+from joey.tools.base import Access, Claim, Outcome, PreparedToolCall, Tool
 from joey.tools.regex_client import search_lines
 
 DEFAULT_LIMIT_BYTES = 40 * 1024
@@ -50,9 +50,6 @@ class ReadCommandOutput(Tool[ReadCommandOutputParams, PreparedOutputRead]):
     group: ClassVar[ToolGroup] = ToolGroup.COMMAND
     params: ClassVar[type[Struct]] = ReadCommandOutputParams
     can_run_in_parallel: ClassVar[bool] = True
-
-    def parse(self, arguments: dict[str, Any]) -> ReadCommandOutputParams:
-        return convert_arguments(arguments, ReadCommandOutputParams, self.name)
 
     async def prepare(
         self, params: ReadCommandOutputParams, ctx: ToolContext

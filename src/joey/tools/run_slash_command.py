@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct
 
@@ -18,7 +18,6 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
-    convert_arguments,
 )
 from joey.tools.skill import format_guidance
 
@@ -45,9 +44,6 @@ class RunSlashCommand(Tool[RunSlashCommandParams, PreparedSlashCommand]):
         return customizations is not None and any(
             command.source != "built-in" for command in customizations.list_commands()
         )
-
-    def parse(self, arguments: dict[str, Any]) -> RunSlashCommandParams:
-        return convert_arguments(arguments, RunSlashCommandParams, self.name)
 
     async def prepare(
         self, params: RunSlashCommandParams, ctx: ToolContext

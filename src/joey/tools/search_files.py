@@ -10,7 +10,6 @@ from msgspec import Meta, Struct
 from joey.core.modes import ToolGroup
 from joey.core.path_access import ResolvedPath
 from joey.core.task_types import Answer
-from joey.errors import IgnoredPathError
 from joey.ports.tool_context import ToolContext
 from joey.ports.workspace import SearchHit, SearchResult
 from joey.tools.base import (
@@ -22,6 +21,7 @@ from joey.tools.base import (
     build_missing_parameter_error,
     compute_text_budget,
     convert_arguments,
+    resolve_visible_path,
 )
 
 MAX_HITS = 300
@@ -61,9 +61,7 @@ class SearchFiles(Tool[SearchFilesParams, PreparedSearch]):
         return params
 
     async def prepare(self, params: SearchFilesParams, ctx: ToolContext) -> PreparedSearch:
-        path = ctx.files.resolve(params.path)
-        if path.is_ignored:
-            raise IgnoredPathError(params.path, path.ignore_error)
+        path = resolve_visible_path(ctx, params.path)
         result = await _search_and_render(params, path, ctx) if path.is_inside else None
         return PreparedSearch(
             claims=(Claim(Access.READ, path=path),),

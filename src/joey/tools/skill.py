@@ -18,7 +18,6 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
-    convert_arguments,
 )
 
 
@@ -44,9 +43,6 @@ class SkillTool(Tool[SkillParams, PreparedSkill]):
         return customizations is not None and any(
             customizations.list_skills(mode) for mode in customizations.modes
         )
-
-    def parse(self, arguments: dict[str, Any]) -> SkillParams:
-        return convert_arguments(arguments, SkillParams, self.name)
 
     async def prepare(self, params: SkillParams, ctx: ToolContext) -> PreparedSkill:
         skill = _find_skill(params.skill.strip(), ctx)

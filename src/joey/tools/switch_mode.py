@@ -20,7 +20,6 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
-    convert_arguments,
 )
 
 
@@ -40,9 +39,6 @@ class SwitchModeTool(Tool[SwitchModeParams, PreparedModeSwitch]):
     name: ClassVar[str] = "switch_mode"
     group: ClassVar[ToolGroup] = ToolGroup.ALWAYS
     params: ClassVar[type[Struct]] = SwitchModeParams
-
-    def parse(self, arguments: dict[str, Any]) -> SwitchModeParams:
-        return convert_arguments(arguments, SwitchModeParams, self.name)
 
     async def prepare(self, params: SwitchModeParams, ctx: ToolContext) -> PreparedModeSwitch:
         slug = params.mode_slug.strip()

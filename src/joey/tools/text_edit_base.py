@@ -32,7 +32,15 @@ from joey.core.task_types import Answer
 from joey.core.text import has_line_numbers, strip_line_numbers, unescape_entities
 from joey.errors import ArgumentError, ToolError
 from joey.ports.tool_context import ToolContext
-from joey.tools.base import Access, AvailabilityContext, Claim, Outcome, PreparedToolCall, Tool
+from joey.tools.base import (
+    Access,
+    AvailabilityContext,
+    Claim,
+    Outcome,
+    PreparedToolCall,
+    Tool,
+    resolve_visible_path,
+)
 from joey.tools.file_edit import (
     OriginalFile,
     build_edit_row_fields,
@@ -42,7 +50,6 @@ from joey.tools.file_edit import (
     format_write_result,
     load_original,
     replace_surrogates,
-    resolve_editable_path,
     save_file,
 )
 
@@ -103,7 +110,7 @@ class TextEditTool(Tool[ParamsT, PreparedTextEdit]):
         """What the file becomes. Raises ToolError: the edit does not fit."""
 
     async def prepare(self, params: ParamsT, ctx: ToolContext) -> PreparedTextEdit:
-        path = _prefer_relative_path(ctx, resolve_editable_path(ctx, self.get_path(params)))
+        path = _prefer_relative_path(ctx, resolve_visible_path(ctx, self.get_path(params)))
         try:
             original = await load_original(ctx, path)
             change = await self.compute_change(params, original, ctx)
@@ -138,7 +145,7 @@ class TextEditTool(Tool[ParamsT, PreparedTextEdit]):
 def _prefer_relative_path(ctx: ToolContext, path: ResolvedPath) -> ResolvedPath:
     """A place that was named by its absolute path, named as the workspace sees it."""
     if path.is_inside and Path(path.path_as_given).is_absolute():
-        return resolve_editable_path(ctx, path.display_path)
+        return resolve_visible_path(ctx, path.display_path)
     return path
 
 

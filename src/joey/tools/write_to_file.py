@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import PurePath
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct
 
@@ -21,8 +22,7 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
-    build_missing_parameter_error,
-    convert_arguments,
+    resolve_visible_path,
 )
 from joey.tools.file_edit import (
     OriginalFile,
@@ -30,7 +30,6 @@ from joey.tools.file_edit import (
     build_patch,
     format_write_result,
     load_original,
-    resolve_editable_path,
     save_file,
 )
 
@@ -61,19 +60,15 @@ class WriteToFile(Tool[WriteToFileParams, PreparedWrite]):
     aliases: ClassVar[tuple[str, ...]] = ("write_file",)
     group: ClassVar[ToolGroup] = ToolGroup.EDIT
     params: ClassVar[type[Struct]] = WriteToFileParams
+    required_texts: ClassVar[tuple[str, ...]] = ("path",)
+    parameter_aliases: ClassVar[Mapping[str, str]] = _PARAMETER_ALIASES
     extra_xml_params: ClassVar[tuple[str, ...]] = (*_PARAMETER_ALIASES, "line_count")
 
     def is_offered(self, context: AvailabilityContext) -> bool:
         return context.edit_tool != "apply_patch"  # whole files are part of patches
 
-    def parse(self, arguments: dict[str, Any]) -> WriteToFileParams:
-        params = convert_arguments(arguments, WriteToFileParams, self.name, _PARAMETER_ALIASES)
-        if not params.path.strip():
-            raise build_missing_parameter_error(self.name, "path")
-        return params
-
     async def prepare(self, params: WriteToFileParams, ctx: ToolContext) -> PreparedWrite:
-        path = resolve_editable_path(ctx, params.path)
+        path = resolve_visible_path(ctx, params.path)
         original = await _load_original_or_empty(ctx, path)
         if path.is_inside:
             _refuse_if_stale(original)
