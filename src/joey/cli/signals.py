@@ -14,7 +14,6 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from joey.cli.exit_codes import ExitCode
-from joey.system.subprocess import kill_child_process_groups
 
 if TYPE_CHECKING:
     import asyncio
@@ -106,12 +105,18 @@ def _handle_signal(number: int, frame: FrameType | None) -> None:
             signal.setitimer(signal.ITIMER_REAL, HANGUP_SHUTDOWN_TIMEOUT_S)
     elif number != signal.SIGHUP:
         # The journal is written as things happen: nothing that was acknowledged is lost.
-        kill_child_process_groups()
+        _kill_child_process_groups()
         if _current_interruption.before_exit is not None:
             _current_interruption.before_exit()
         os._exit(_SIGNAL_EXIT_CODES[signal.Signals(number)])
 
 
-def _exit_on_timeout(number: int, frame: FrameType | None) -> None:
+def _kill_child_process_groups() -> None:
+    from joey.system.subprocess import kill_child_process_groups  # loaded by all who start one
+
     kill_child_process_groups()
+
+
+def _exit_on_timeout(number: int, frame: FrameType | None) -> None:
+    _kill_child_process_groups()
     os._exit(ExitCode.HANGUP)
