@@ -16,7 +16,7 @@ from joey.execution.hooks import HookEnvironment, run_hook
 from joey.mcp.config import ServerEntry
 from joey.mcp.process import StderrTail
 from joey.mcp.transports import open_stdio_streams
-from joey.tools.regex_client import run_worker_script
+from joey.tools.edit import run_worker_script
 
 SLEEP = "import time\ntime.sleep(60)\n"
 

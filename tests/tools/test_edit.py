@@ -16,8 +16,8 @@ from joey.tools.edit import (
     PatternReplacement,
     ReplaceOperation,
     StringReplacement,
+    find_pattern,
 )
-from joey.tools.regex_client import find_pattern
 from tests.tools.editing import CODE, expect_error, is_offered, prepare, run_tool
 from tests.tools.test_xml_calls import only_call, parsed
 from tests.tools.tool_context import make_context

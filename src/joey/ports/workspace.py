@@ -97,6 +97,12 @@ class Listing(Struct, frozen=True):
     truncated: bool = False
 
 
+class LineMatches(Struct, frozen=True):
+    match_count: int
+    lines: tuple[tuple[int, str], ...]
+    """The first matches, by line number, within the limit that was asked for."""
+
+
 class Search(Protocol):
     async def grep(
         self, path: ResolvedPath, regex: str, file_pattern: str | None, limit: int
@@ -105,6 +111,12 @@ class Search(Protocol):
         ...
 
     async def list_directory(self, path: ResolvedPath, recursive: bool, limit: int) -> Listing: ...
+
+    async def search_lines(self, path: Path, regex: str, limit: int) -> LineMatches:
+        """Lines of joey's own file `path` that match, without regard to case; at most `limit` bytes
+        of them. An invalid expression is searched for literally. Raises ToolError when it takes
+        too long."""
+        ...
 
 
 class Environment(Protocol):

@@ -2,22 +2,40 @@
 
 Earlier forms of its arguments are still accepted: `search_and_replace` took a list of `operations`,
 and in XML a `search` with flags and lines.
+
+Regular expressions are evaluated in a process that can be killed: one that backtracks forever
+cannot be interrupted inside the engine.
 """
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from msgspec import Meta, Struct
+import msgspec
+from msgspec import Meta, Struct, field
 
-from joey.core.edits.text_replace import CharSpan, NormalizedText, explain_wrong_count
+from joey.core.edits.text_replace import (
+    MAX_MATCHES,
+    CharSpan,
+    NormalizedText,
+    collect_matches,
+    explain_wrong_count,
+)
 from joey.core.path_access import ResolvedPath
 from joey.errors import ArgumentError, ToolError
 from joey.ports.tool_context import ToolContext
+from joey.system.subprocess import run
 from joey.tools.base import build_missing_parameter_error, convert_arguments
-from joey.tools.file_edit import OriginalFile, require_editable_text, run_in_thread_if_large
-from joey.tools.regex_client import find_pattern
+from joey.tools.file_edit import (
+    OriginalFile,
+    replace_surrogates,
+    require_editable_text,
+    run_in_thread_if_large,
+)
 from joey.tools.text_edit_base import (
     NoTextChange,
     ReplaceFailure,
@@ -29,6 +47,9 @@ from joey.tools.text_edit_base import (
     format_replace_failure,
     refuse_identical,
 )
+
+FIND_TIMEOUT_S = 10.0
+_SPANS_SCRIPT = Path(__file__).with_name("regex_spans_worker.py")
 
 
 class StringReplacement(Struct, frozen=True):
@@ -262,3 +283,50 @@ def _require_path(path: str, name: str, tool: str) -> str:
 def _require_value(value: str, name: str, tool: str) -> None:
     if not value:
         raise build_missing_parameter_error(tool, name)
+
+
+class _SpansResponse(Struct, frozen=True):
+    spans: tuple[tuple[int, int], ...] = ()
+    error: str | None = field(default=None, name="problem")
+
+
+async def find_pattern(
+    text: str, pattern: str, *, is_regex: bool, ignore_case: bool, seconds: float = FIND_TIMEOUT_S
+) -> list[CharSpan]:
+    """Every match from left to right; `^` and `$` stand for the ends of a line. Raises ToolError:
+    the expression is none, takes too long, or matches too often."""
+    request = json.dumps(
+        {
+            "text": text,
+            "pattern": pattern,
+            "is_regex": is_regex,
+            "ignore_case": ignore_case,
+            "most": MAX_MATCHES + 1,
+        }
+    ).encode()
+    shown = replace_surrogates(pattern)
+    try:
+        printed = await run_worker_script(_SPANS_SCRIPT, request, seconds)
+    except TimeoutError as error:
+        raise ToolError(
+            f"Looking for `{shown}` took longer than {seconds:g} s and was stopped. Use a simpler"
+            " expression."
+        ) from error
+    if printed is None:
+        raise ToolError(f"Looking for `{shown}` failed. Use a simpler expression.")
+    return await run_in_thread_if_large(len(printed), lambda: _decode_spans(printed, shown))
+
+
+def _decode_spans(printed: bytes, shown: str) -> list[CharSpan]:
+    answer = msgspec.json.decode(printed, type=_SpansResponse)
+    if answer.error is not None:
+        raise ToolError(f"`{shown}` is not a regular expression: {answer.error}.")
+    return collect_matches(CharSpan(*span) for span in answer.spans)
+
+
+async def run_worker_script(script: Path, request: bytes, seconds: float) -> bytes | None:
+    """What the script prints when `request` is on its stdin; None when it fails. Raises
+    TimeoutError: it was stopped."""
+    command = (sys.executable, "-I", "-S", str(script))
+    done = await run(command, input=request, env={}, timeout_s=seconds)
+    return done.stdout if done.returncode == 0 else None

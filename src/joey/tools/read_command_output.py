@@ -14,8 +14,8 @@ from joey.core.terminal_text import count_incomplete_utf8_bytes, format_size
 from joey.core.text import compile_regex, number_lines
 from joey.errors import TargetNotFoundError, ToolError
 from joey.ports.tool_context import ToolContext
+from joey.ports.workspace import LineMatches
 from joey.tools.base import Access, Claim, Outcome, PreparedToolCall, Tool
-from joey.tools.regex_client import search_lines
 
 DEFAULT_LIMIT_BYTES = 40 * 1024
 MAX_LIMIT_BYTES = 512 * 1024
@@ -60,7 +60,8 @@ class ReadCommandOutput(Tool[ReadCommandOutputParams, PreparedOutputRead]):
         offset = _validate_offset(params.offset, size)
         limit = _validate_limit(params.limit)
         if params.search:
-            return await _search_output(path, size, params.search, limit)
+            found = await ctx.search.search_lines(path, params.search, limit)
+            return _render_search(path, size, params.search, found)
         return await asyncio.to_thread(_read_range, path, size, offset, limit)
 
     async def run_prepared(
@@ -129,8 +130,7 @@ def _count_newlines(file: BinaryIO, stop: int) -> int:
     return count
 
 
-async def _search_output(path: Path, size: int, pattern: str, limit: int) -> PreparedOutputRead:
-    found = await search_lines(path, pattern, limit)
+def _render_search(path: Path, size: int, pattern: str, found: LineMatches) -> PreparedOutputRead:
     header = f'[Command Output: {path.name}] (search: "{pattern}")'
     total = f"Total size: {format_size(size, ' bytes')}"
     if found.lines:

@@ -10,10 +10,13 @@ import shutil
 import signal
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from contextlib import aclosing
 from functools import cache
 from pathlib import Path
 
+from joey.core.text import compile_regex
 from joey.errors import ToolError
+from joey.ports.workspace import LineMatches
 from joey.system.subprocess import STDERR, Process
 from joey.workspace.pipes_and_devices import FILES_OPENED_BY_RIPGREP
 
@@ -27,6 +30,10 @@ _COMMON_ARGUMENTS = (
 """A file that is mapped, and cut by somebody meanwhile, kills the process."""
 _INHERITED_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "XDG_CONFIG_HOME")
 _MAX_RECORD_BYTES = 256 * 1024
+_LINE_SEARCH_TIMEOUT_S = 10
+_INVALID_REGEX_RE = compile_regex("regex parse error|compiling pattern|could not be compiled")
+_MAX_LINE_BYTES = 64 * 1024
+"""Of a longer line of output, the piece with the match is shown."""
 MAX_MEMORY_BYTES = 1024**3
 _MEMORY_LIMIT_SCRIPT = 'ulimit -v {} 2>/dev/null; exec "$@"'
 """Where a shell cannot limit the memory (macOS), ripgrep runs without."""
@@ -70,6 +77,47 @@ async def iter_records(
             raise RipgrepError(complaint)
     finally:
         await process.end()
+
+
+async def search_lines(path: Path, regex: str, limit: int) -> LineMatches:
+    """Lines that match, without regard to case; see the port `Search`."""
+    try:
+        async with asyncio.timeout(_LINE_SEARCH_TIMEOUT_S):
+            try:
+                return await _search_lines(path, ("--engine=auto", f"--regexp={regex}"), limit)
+            except RipgrepError as error:
+                if not _INVALID_REGEX_RE.search(str(error)):
+                    raise
+                literal = ("--fixed-strings", f"--regexp={regex}")
+                return await _search_lines(path, literal, limit)
+    except TimeoutError as error:
+        raise ToolError(
+            f'Error: the search for "{regex}" took longer than {_LINE_SEARCH_TIMEOUT_S} s and'
+            " was stopped. Use a simpler expression."
+        ) from error
+    except RipgrepError as error:
+        raise ToolError(f'Error: the search for "{regex}" failed: {error}') from error
+
+
+async def _search_lines(path: Path, arguments: Sequence[str], limit: int) -> LineMatches:
+    """ripgrep tells only where the lines are: they may be of any length."""
+    places = ("--line-number", "--column", "--byte-offset", "--max-columns=1", "--no-filename")
+    options = ("--messages", "--no-ignore", "--text", "--encoding=none", "--crlf", "--ignore-case")
+    shown: list[tuple[int, str]] = []
+    count, room = 0, limit
+    with path.open("rb") as file:
+        async with aclosing(iter_records([*places, *options, *arguments], path, b"\n")) as records:
+            async for record in records:
+                count += 1
+                if room <= 0:
+                    continue
+                number, column, offset, _ = record.split(b":", 3)
+                file.seek(int(offset) + (int(column) - 1) // _MAX_LINE_BYTES * _MAX_LINE_BYTES)
+                line = file.readline(_MAX_LINE_BYTES).rstrip(b"\r\n")
+                if len(line) < room or not shown:
+                    shown.append((int(number), line[:room].decode(errors="replace")))
+                room = room - len(line) - 1 if len(line) < room else 0
+    return LineMatches(count, tuple(shown))
 
 
 def build_command(arguments: Sequence[str]) -> list[str]:

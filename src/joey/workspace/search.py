@@ -37,7 +37,7 @@ from msgspec.structs import replace
 from joey.core.path_access import ResolvedPath
 from joey.core.text import compile_regex
 from joey.errors import TargetNotFoundError, ToolError
-from joey.ports.workspace import Listing, Search, SearchHit, SearchResult
+from joey.ports.workspace import LineMatches, Listing, Search, SearchHit, SearchResult
 from joey.workspace.files import LocalFiles, to_printable_name
 from joey.workspace.listing import list_directory
 from joey.workspace.pipes_and_devices import BlockingFileError, watch_for_blocking_files
@@ -46,6 +46,7 @@ from joey.workspace.ripgrep import (
     RipgrepOutOfMemoryError,
     get_opened_ignore_file_names,
     iter_records,
+    search_lines,
 )
 from joey.workspace.safe_open import open_regular_file
 
@@ -110,6 +111,9 @@ class LocalSearch:
     async def list_directory(self, path: ResolvedPath, recursive: bool, limit: int) -> Listing:
         self._check_ignore_rules_usable(path)
         return await list_directory(self._files, path, recursive, limit)
+
+    async def search_lines(self, path: Path, regex: str, limit: int) -> LineMatches:
+        return await search_lines(path, regex, limit)
 
     def _check_ignore_rules_usable(self, path: ResolvedPath) -> None:
         """Where all is hidden, "nothing found" would be no answer."""
