@@ -6,7 +6,7 @@
     │   ├── ToolErrorWithReply     the tool itself words the text that the model reads
     │   ├── IgnoredPathError       `.rooignore` hides the file from it
     │   ├── TargetNotFoundError    the object of a lookup does not exist
-    │   └── DeniedError            a rule or a hook forbids the call
+    │   └── DeniedError            a rule or a hook forbids the call (`core.permissions.reasons`)
     ├── UserError                  the user: printed as it is, never as a traceback
     │   ├── ConfigError            settings, profiles, keys (exit 78)
     │   │   ├── NoModelError       no key, no profile, or no model named: nothing was chosen yet
@@ -72,15 +72,6 @@ class TargetNotFoundError(ToolError):
     """The path or output that a call looks up does not exist."""
 
     is_informative = True
-
-
-class DeniedError(ToolError):
-    """A rule, or a hook of the user's, forbids the call."""
-
-    def __init__(self, message: str, rule: str) -> None:
-        super().__init__(message)
-        self.rule = rule
-        """Which one."""
 
 
 class CheckpointError(JoeyError):

@@ -79,7 +79,7 @@ async def _play(root: Path) -> tuple[Sequence[Record], Sequence[Any]]:
                 await task.approve()
     records, rows = (
         list(task.bus.list_records_after(0)),
-        [msgspec.to_builtins(row) for row in task.rows],
+        [msgspec.json.decode(msgspec.json.encode(row)) for row in task.rows],
     )
     await harness.engine.close()
     return records, rows

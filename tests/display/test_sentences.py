@@ -12,7 +12,7 @@ from joey.presentation.phrases import (
     describe_provider_error,
     lower_first,
 )
-from joey.presentation.questions import describe_ask_reason
+from joey.presentation.questions import describe_reasons
 
 BEHIND_OUR_NAME = [
     ("There is no mode", "there is no mode"),
@@ -76,12 +76,17 @@ def test_the_reason_does_not_repeat_the_command() -> None:
     command = "make `x`; rm -rf build"
     decision = decide((Claim(Access.EXECUTE, command=command),), Settings())
     assert isinstance(decision, Ask)
-    why = describe_ask_reason(decision.reason, command)
+    why = describe_reasons(decision.reasons, None)
     assert why == "commands are not allowed without you (alwaysAllowExecute)"
     switched_on = Settings(always_allow_execute=True, allowed_commands=("ls",))
     decision = decide((Claim(Access.EXECUTE, command="rm x"),), switched_on)
     assert isinstance(decision, Ask)
-    assert describe_ask_reason(decision.reason, "rm x") == "no rule allows it"
+    assert describe_reasons(decision.reasons, None) == "no rule allows it"
+
+
+def test_the_reason_in_an_old_journal_is_shown_as_it_is() -> None:
+    old = "running `rm x`: alwaysAllowExecute is off"
+    assert describe_reasons((), old) == old
 
 
 def test_numbers_for_programs_are_left_out_of_a_wait() -> None:

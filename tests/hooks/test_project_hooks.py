@@ -10,6 +10,7 @@ import pytest
 
 from joey.app.trust import WorkspaceTrust
 from joey.core.permissions.policy import Access, Ask, Claim, decide
+from joey.core.permissions.reasons import format_reasons
 from joey.core.settings import Settings
 from joey.engine.asks import Unattended
 from joey.testing.script import Turn, call
@@ -176,4 +177,6 @@ def test_trust_shows_the_whole_command(harness: HookHarness) -> None:
 def test_hooks_are_protected_files(tmp_path: Path, path: str) -> None:
     place = LocalFiles(tmp_path).resolve(path)
     decision = decide((Claim(Access.WRITE, path=place),), Settings(always_allow_write=True))
-    assert isinstance(decision, Ask) and "alwaysAllowWriteProtected" in decision.reason
+    assert isinstance(decision, Ask) and "alwaysAllowWriteProtected" in format_reasons(
+        decision.reasons
+    )

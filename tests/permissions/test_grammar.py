@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joey.core.permissions.policy import Access, Allow, Ask, Claim, decide
+from joey.core.permissions.reasons import format_reasons
 from joey.core.permissions.shell import CommandChain, parse_plain_chain
 from joey.core.settings import Settings
 from joey.execution.bash_grammar import BashGrammar
@@ -122,7 +123,7 @@ def test_the_fault_is_the_reason() -> None:
     decision = judged("ls", fails)
 
     assert isinstance(decision, Ask)
-    assert "the grammar broke" in decision.reason
+    assert "the grammar broke" in format_reasons(decision.reasons)
 
 
 @pytest.mark.requirement("permissions:commands:faults")

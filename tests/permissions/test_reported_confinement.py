@@ -14,6 +14,7 @@ from joey.cli.headless.roo_stream_json import StreamJsonEncoder
 from joey.client.event_decoder import EventDecoder
 from joey.core.events import AskOpened, ToolStarted
 from joey.core.permissions.policy import Access, Allow, Ask, Claim, SandboxStatus, decide
+from joey.core.permissions.reasons import format_reasons
 from joey.core.settings import Settings
 from joey.execution.bash_grammar import BashGrammar
 from joey.ports.tool_context import Capabilities
@@ -106,5 +107,5 @@ def test_where_no_sandbox_works_each_command_is_asked(rule: str) -> None:
 
     unconfined = decided("none")
     assert isinstance(unconfined, Ask)
-    assert "no sandbox works here" in unconfined.reason
+    assert "no sandbox works here" in format_reasons(unconfined.reasons)
     assert all(isinstance(decided(level), Allow) for level in ("full", "landlock", "off"))

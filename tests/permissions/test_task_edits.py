@@ -22,6 +22,7 @@ from joey.core.permissions.policy import (
     decide,
     propose_task_rule,
 )
+from joey.core.permissions.reasons import format_reasons
 from joey.core.rewind import get_ts
 from joey.core.settings import Settings
 from joey.core.task_types import Answer, AskKind, Response
@@ -83,14 +84,14 @@ def test_what_lies_beyond_the_leave_is_asked_about_for_that_reason(
 ) -> None:
     asking = Settings(auto_approval_enabled=True)
     decided = decide(edits(place), asking, edits_granted=True)
-    assert isinstance(decided, Ask) and f"{why} is off" in decided.reason
+    assert isinstance(decided, Ask) and f"{why} is off" in format_reasons(decided.reasons)
     outside = structs.replace(
         asking,
         always_allow_write_outside_workspace=True,
         always_allow_write_protected=True,
     )
     decided = decide(edits(place), outside, edits_granted=True)
-    assert isinstance(decided, Ask) and "alwaysAllowWrite is off" in decided.reason
+    assert isinstance(decided, Ask) and "alwaysAllowWrite is off" in format_reasons(decided.reasons)
 
 
 @pytest.mark.requirement("always:edits", "always:not-offered")

@@ -11,6 +11,7 @@ from joey.core.models import ModelInfo, ToolProtocol
 from joey.core.modes import Mode, find_mode
 from joey.core.parsing.assembler import ReplyAssembler
 from joey.core.permissions.policy import Ask, decide
+from joey.core.permissions.reasons import format_reasons
 from joey.core.settings import Settings
 from joey.errors import ArgumentError, IgnoredPathError, ToolError
 from joey.ports.tool_context import Capabilities, ToolContext
@@ -386,7 +387,7 @@ async def test_no_place_outside_or_protected_is_touched_by_the_rule_for_writing(
     prepared = await prepare(ctx, *lines)
     decision = decide(prepared.claims, Settings(always_allow_write=True))
     assert isinstance(decision, Ask)
-    assert reason in decision.reason
+    assert reason in format_reasons(decision.reasons)
 
 
 NOT_MARKDOWN = (

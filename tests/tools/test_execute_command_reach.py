@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from joey.core.permissions.policy import Allow, Ask, Decision, Deny, decide
+from joey.core.permissions.reasons import format_reasons
 from joey.core.settings import Settings
 from joey.execution.bash_grammar import BashGrammar
 from joey.ports.tool_context import ToolContext
@@ -110,7 +111,7 @@ async def test_the_question_names_the_place_behind_the_link(tmp_path: Path) -> N
     for command in ("cat link.txt", "make link.txt"):
         verdict = await judged(tmp_path, command, rules(*ALLOWED))
         assert isinstance(verdict, Ask)
-        assert str(tmp_path / "outside" / "secret.txt") in verdict.reason
+        assert str(tmp_path / "outside" / "secret.txt") in format_reasons(verdict.reasons)
 
 
 async def test_more_arguments_than_can_be_looked_up_are_for_a_user(tmp_path: Path) -> None:

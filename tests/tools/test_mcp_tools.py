@@ -13,6 +13,7 @@ from joey.core.mcp import McpResult, McpServer, McpStatus, McpTool
 from joey.core.models import ModelInfo, ToolProtocol
 from joey.core.modes import find_mode
 from joey.core.permissions.policy import Allow, Ask, decide
+from joey.core.permissions.reasons import format_reasons
 from joey.core.settings import Settings
 from joey.core.task_types import AskKind
 from joey.errors import ArgumentError, ToolError, ToolErrorWithReply
@@ -83,7 +84,7 @@ async def test_a_tool_that_changed_says_so_in_the_question(tmp_path: Path) -> No
     settings = Settings(always_allow_mcp=True, allowed_mcp_tools=("w/t",))
     decision = decide(prepared.claims, settings)
     assert isinstance(decision, Ask)
-    assert "otherwise than before" in decision.reason
+    assert "otherwise than before" in format_reasons(decision.reasons)
 
 
 @pytest.mark.requirement("tool:use_mcp_tool:native:arguments")

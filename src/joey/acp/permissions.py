@@ -23,7 +23,7 @@ from acp.schema import (
 from joey.acp.tool_calls import ToolCallView, build_text_content
 from joey.core.events import AskOpened
 from joey.core.task_types import APPROVAL_ASKS, Answer, AnsweredBy, AskKind, Response
-from joey.presentation.questions import describe_ask_reason, describe_confinement, parse_answer
+from joey.presentation.questions import describe_confinement, describe_reasons, parse_answer
 from joey.presentation.text import to_one_line
 
 ALLOW_OPTION_ID, ALWAYS_OPTION_ID, REJECT_OPTION_ID = "allow", "always", "reject"
@@ -64,10 +64,8 @@ def build_permission_options(ask: AskOpened) -> list[PermissionOption]:
 
 def build_permission_tool_call(ask: AskOpened, call_id: str, view: ToolCallView) -> ToolCallUpdate:
     """What the user decides about."""
-    reasons = [describe_ask_reason(ask.reason, ask.text)] if ask.reason else []
-    if ask.sandbox is not None:
-        reasons.append(describe_confinement(ask.sandbox))
-    why = "; ".join(reasons)
+    confinement = None if ask.sandbox is None else describe_confinement(ask.sandbox)
+    why = "; ".join(filter(None, (describe_reasons(ask.reasons, ask.reason), confinement)))
     return ToolCallUpdate(
         tool_call_id=call_id,
         title=view.title,

@@ -28,9 +28,10 @@ from joey.core.path_access import FileScope, ResolvedPath
 from joey.core.permissions.audit import AuditEntry, ReplayableEntry, build_audit
 from joey.core.permissions.commands import MAX_COMMAND_CHARS
 from joey.core.permissions.policy import Access, Allow, Ask, Claim, Deny, SandboxStatus, decide
+from joey.core.permissions.reasons import DeniedError, Reason, format_reason, format_reasons
 from joey.core.permissions.shell import parse_plain_commands
 from joey.core.settings import Settings
-from joey.errors import DeniedError, IgnoredPathError, StoreError, ToolError, UserError
+from joey.errors import IgnoredPathError, StoreError, ToolError, UserError
 from joey.execution.bash_grammar import BashGrammar
 from joey.execution.terminal import LocalTerminal
 from joey.ports.storage import Store, TaskMetadata
@@ -73,6 +74,8 @@ class PermissionExplanation(Struct, frozen=True):
     """Of a command: how far it would be confined."""
     protected: bool | UnsetType = UNSET
     """Of a file that would be changed: only its own switch lets that happen unasked."""
+    reasons: tuple[Reason, ...] = ()
+    """Why it is asked about or refused, as values."""
 
 
 class PermissionExplainer:
@@ -168,16 +171,19 @@ class PermissionExplainer:
         match decide(claims, self.settings, self._shell_grammar.parse_chain):
             case Allow(rule):
                 return PermissionExplanation("allow", rule, f"allowed by {rule}", commands, sandbox)
-            case Ask(reason):
-                return PermissionExplanation("ask", None, reason, commands, sandbox)
-            case Deny(rule, reason):
-                return PermissionExplanation("deny", rule, reason, commands, sandbox)
+            case Ask(reasons):
+                text = format_reasons(reasons)
+                return PermissionExplanation("ask", None, text, commands, sandbox, reasons=reasons)
+            case Deny(reason):
+                return PermissionExplanation(
+                    "deny", reason.rule, format_reason(reason), commands, sandbox, reasons=(reason,)
+                )
 
 
 def explain_error(error: ToolError) -> PermissionExplanation:
     match error:
-        case DeniedError(rule=rule):
-            return PermissionExplanation("deny", rule, str(error))
+        case DeniedError(reason=reason):
+            return PermissionExplanation("deny", reason.rule, str(error), reasons=(reason,))
         case IgnoredPathError():
             return PermissionExplanation("deny", ".rooignore", str(error))
     return PermissionExplanation("deny", None, str(error))

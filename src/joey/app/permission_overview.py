@@ -24,7 +24,6 @@ from joey.core.modes import Mode, ToolGroup
 from joey.core.path_access import FileScope, ResolvedPath
 from joey.core.permissions.policy import (
     ALLOW_ALL_RULE,
-    NO_SANDBOX_REASON,
     WORKSPACE_EDITS_TEXT,
     Access,
     Allow,
@@ -34,6 +33,7 @@ from joey.core.permissions.policy import (
     SandboxStatus,
     decide,
 )
+from joey.core.permissions.reasons import Reason, ReasonKind, format_cause
 from joey.core.settings import Settings
 from joey.workspace.files import LocalFiles
 from joey.workspace.ignore import IGNORE_FILE_NAME as IGNORE_FILE
@@ -115,11 +115,12 @@ class PermissionOverview:
                 return PermissionLine(about, "allow", rule)
             case Allow(rule):
                 return PermissionLine(about, "allow", rule, self._find_source(rule.split(" + ")))
-            case Deny(rule):
-                return PermissionLine(about, "deny", rule)
-            case Ask(reason):
-                why = reason.rpartition(": ")[2]
-                return PermissionLine(about, "ask", why, self._find_source([why.partition(" ")[0]]))
+            case Deny(reason):
+                return PermissionLine(about, "deny", reason.rule)
+            case Ask(reasons):
+                reason = reasons[0]
+                source = self._find_source([reason.setting])
+                return PermissionLine(about, "ask", format_cause(reason), source)
 
     def _find_source(self, switches: Sequence[str]) -> str:
         fields = [_FIELD_BY_SETTING[name] for name in switches if name in _FIELD_BY_SETTING]
@@ -145,7 +146,7 @@ class PermissionOverview:
             yield structs.replace(disabled, subject="commands")
             return
         if self._sandbox == "none":
-            yield PermissionLine("commands", "ask", NO_SANDBOX_REASON)
+            yield PermissionLine("commands", "ask", format_cause(Reason(ReasonKind.NO_SANDBOX)))
             return
         yield from self._iter_rule_list_lines("allowed_commands", "commands", "allow")
         if ALLOW_ALL_RULE not in self._settings.allowed_commands:

@@ -60,6 +60,7 @@ from joey.core.events import (
 from joey.core.history.ui import REPLY_ROW_KINDS, RequestInfo
 from joey.core.messages import ReasoningPart, TextPart, Usage
 from joey.core.models import ToolProtocol
+from joey.core.permissions.reasons import Reason
 from joey.core.task_types import Answer, AskKind, Response, RowKind, Todo
 from joey.core.wire.frames import EventFrame
 
@@ -179,7 +180,10 @@ class EventDecoder:
             case "taskModeSwitched":
                 return ModeSwitched(ts=ts, mode=payload["modeSlug"])
             case "taskToolFailed":
-                return ToolFailed(ts=ts, tool=payload["toolName"], error=str(payload["error"]))
+                reason = msgspec.convert(payload.get("reason"), Reason | None)
+                return ToolFailed(
+                    ts=ts, tool=payload["toolName"], error=str(payload["error"]), reason=reason
+                )
             case "todosUpdated":
                 todos = msgspec.convert(payload["todos"], tuple[Todo, ...])
                 return TodosChanged(ts=ts, todos=todos)
@@ -285,6 +289,7 @@ def build_ask_opened(row: RowData) -> AskOpened:
         is_protected=bool(row.get("isProtected")),
         always_rule=row.get("alwaysRule"),
         reason=row.get("reason"),
+        reasons=msgspec.convert(row.get("reasons", ()), tuple[Reason, ...]),
         sandbox=row.get("sandbox"),
         call_id=_build_call_id(row) if row.get("tool") else None,
     )

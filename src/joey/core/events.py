@@ -24,6 +24,7 @@ from msgspec import Struct, field
 from joey.core.messages import Message, Part, TextBlock, Usage, UserBlock
 from joey.core.models import ToolProtocol
 from joey.core.permissions.policy import SandboxStatus
+from joey.core.permissions.reasons import Reason
 from joey.core.settings import Limits, ModelRoute
 from joey.core.task_types import Answer, AskKind, CancelReason, Todo
 
@@ -284,7 +285,9 @@ class AskOpened(EventBase, frozen=True, tag="askOpened"):
     diff: str | None = None
     is_protected: bool = field(default=False, name="protected")
     reason: str | None = None
-    """Which rule wants a user to look."""
+    """Why a user has to look: the text of `reasons`."""
+    reasons: tuple[Reason, ...] = ()
+    """The same as values; none in journals that were written without them."""
     always_rule: str | None = field(default=None, name="always")
     """The rule that an answer may add, so that it is not asked again."""
     sandbox: SandboxStatus | None = None
@@ -332,6 +335,8 @@ class ToolFailed(EventBase, frozen=True, tag="taskToolFailed"):
     call_id: str | None = None
     rule: str | None = None
     """The rule or the hook that refused it, when that is why."""
+    reason: Reason | None = None
+    """Why it was refused, if a rule or a hook did."""
 
 
 class RowAdded(EventBase, frozen=True, tag="said"):

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from joey.core.permissions.reasons import Reason
 from joey.core.task_types import HOOK_NAME_PREFIX
 from joey.core.terminal_text import render_terminal_output
 
@@ -79,6 +80,8 @@ class HookInput(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only
     """The kind of question."""
     reason: str | None = None
     """Why it is asked."""
+    reasons: tuple[Reason, ...] = ()
+    """The same as values."""
     result: str | None = None
     is_error: bool | None = None
 

@@ -30,6 +30,7 @@ from joey.core.permissions.policy import (
     propose_persistent_rule,
     propose_task_rule,
 )
+from joey.core.permissions.reasons import DeniedError, Reason, format_reason
 from joey.core.prompts import messages_to_model
 from joey.core.settings import Settings
 from joey.core.task_types import Answer, AskKind, Response, RowKind, get_first_suggestion
@@ -46,7 +47,7 @@ from joey.engine.outcomes import (
     RunStopped,
 )
 from joey.engine.runtime import build_tool_context
-from joey.errors import ArgumentError, ConfigError, DeniedError, FailureCode
+from joey.errors import ArgumentError, ConfigError, FailureCode
 from joey.ports.tool_context import ToolContext
 from joey.tools.base import PreparedToolCall
 
@@ -67,11 +68,11 @@ async def authorize_call(
             if prepared.row or any(claim.access is not Access.NONE for claim in prepared.claims):
                 _publish_tool_started(task, row_call, tool, prepared, rule)
             return ApprovedCall(tool, prepared, context, None, rule)
-        case Deny(rule, reason):
-            raise DeniedError(reason, rule)
-        case Ask(reason):
+        case Deny(reason):
+            raise DeniedError(format_reason(reason), reason)
+        case Ask(reasons):
             proposed = await propose_rule(task, prepared.claims, read)
-            answer = await _ask_approval(task, row_call, tool, prepared, reason, proposed)
+            answer = await _ask_approval(task, row_call, tool, prepared, reasons, proposed)
     check_hook_refusal(answer)
     await apply_always_answer(task, proposed, answer, row_call.row_ts)
     publish_feedback(task, answer)
@@ -142,7 +143,7 @@ async def _ask_approval(
     row_call: RowCall,
     tool: AnyTool,
     prepared: PreparedToolCall,
-    reason: str,
+    reasons: tuple[Reason, ...],
     proposed: PersistentRule | TaskRule | None,
 ) -> Answer:
     return await task.ask(
@@ -155,7 +156,7 @@ async def _ask_approval(
         path=prepared.path,
         diff=prepared.diff,
         is_protected=any(c.path is not None and c.path.is_protected for c in prepared.claims),
-        reason=reason,
+        reasons=reasons,
         always_rule=None if proposed is None else proposed.text,
         sandbox=_find_confinement(prepared),
     )

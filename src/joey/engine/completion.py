@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from joey.core.events import RowAdded, RowPart, TaskCompleted, ToolFinished, ToolStarted
 from joey.core.history.api import COMPLETION_TOOL_NAME
 from joey.core.messages import TextBlock, TextPart, ToolCall
-from joey.core.permissions.policy import Access, Allow, Ask, Claim, Deny, decide
+from joey.core.permissions.policy import Access, Allow, Ask, Claim, decide
 from joey.core.prompts import messages_to_model
 from joey.core.task_types import Answer, AskKind, RowKind
 from joey.engine.asks import publish_feedback
@@ -76,14 +76,14 @@ async def _hand_over_to_parent(task: Task, call_id: str | None) -> Answer | None
                 )
             )
             return None
-        case Ask(reason) | Deny(_, reason):
+        case decision:
             answer = await task.ask(
                 AskKind.TOOL,
                 FINISH_TASK_ROW_TEXT,
                 ts=ts,
                 call_id=call_id,
                 tool=COMPLETION_TOOL_NAME,
-                reason=reason,
+                reasons=decision.reasons if isinstance(decision, Ask) else (decision.reason,),
             )
     publish_feedback(task, answer)
     return answer

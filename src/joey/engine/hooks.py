@@ -18,10 +18,11 @@ from joey.core.events import AskOpened, RowAdded
 from joey.core.history.api import COMPLETION_TOOL_NAME
 from joey.core.hooks import HookEvent, HookInput, HookReport, truncate_result
 from joey.core.messages import ToolCall
+from joey.core.permissions.reasons import DeniedError, Reason, ReasonKind
 from joey.core.prompts import messages_to_model
 from joey.core.task_types import APPROVAL_ASKS, Answer, Response, RowKind
 from joey.engine.outcomes import ApprovedCall, RowCall
-from joey.errors import DeniedError, ToolError, ToolErrorWithReply
+from joey.errors import ToolError, ToolErrorWithReply
 from joey.tools.base import CompleteTask, Outcome, StartSubtask
 
 if TYPE_CHECKING:
@@ -51,9 +52,7 @@ async def run_before_tool_hooks(task: Task, row_call: RowCall, approved: Approve
         rule=approved.rule,
     )
     if report.block_reason is not None:
-        raise DeniedError(
-            messages_to_model.render_hook_rejection(report.block_reason), report.blocked_by
-        )
+        raise _build_hook_refusal(report.block_reason, report.blocked_by)
 
 
 async def run_after_tool_hooks(
@@ -96,7 +95,7 @@ async def run_completion_hooks(task: Task, call: ToolCall | None, result: str) -
     if report.block_reason is not None:
         raise DeniedError(
             messages_to_model.render_hook_completion_rejection(report.block_reason),
-            report.blocked_by,
+            Reason(ReasonKind.HOOK, rule=report.blocked_by, detail=report.block_reason),
         )
 
 
@@ -130,6 +129,7 @@ async def _run_ask_hooks(task: Task, opened: AskOpened) -> None:
         input=call.input if call is not None else None,
         ask=opened.ask.value,
         reason=opened.reason,
+        reasons=opened.reasons,
     )
     if (
         report.block_reason is not None
@@ -148,7 +148,12 @@ def _is_ask_pending(task: Task, opened: AskOpened) -> bool:
 def check_hook_refusal(answer: Answer) -> None:
     """Raises DeniedError: a hook has answered in place of the user."""
     if answer.is_by_hook:
-        raise DeniedError(messages_to_model.render_hook_rejection(answer.text), answer.by)
+        raise _build_hook_refusal(answer.text, answer.by)
+
+
+def _build_hook_refusal(text: str, hook: str) -> DeniedError:
+    message = messages_to_model.render_hook_rejection(text)
+    return DeniedError(message, Reason(ReasonKind.HOOK, rule=hook, detail=text))
 
 
 async def _run_hooks(task: Task, event: HookEvent, tool: str | None, **fields: Any) -> HookReport:

@@ -20,6 +20,7 @@ from joey.core.context.window import TokenEstimator
 from joey.core.history.ui import Row
 from joey.core.messages import Message, replace_lone_surrogates
 from joey.core.modes import Mode, choose_fallback_mode, find_mode
+from joey.core.permissions.reasons import Reason, format_reasons
 from joey.core.rewind import RewindPreview
 from joey.core.settings import Limits, Settings
 from joey.core.task_types import IDLE_STATES, Answer, AskKind, Response, TaskState
@@ -360,11 +361,17 @@ class Task(ReadableTask):
         text: str = "",
         *,
         timeout_answer: TimeoutAnswer | None = None,
+        reasons: tuple[Reason, ...] = (),
         **fields: Any,
     ) -> Answer:
         """Ask a user. Keyword arguments are fields of `AskOpened` (`ts` names an open row)."""
         opened = ev.AskOpened(
-            ts=fields.pop("ts", None) or self.next_ts(), ask=kind, text=text, **fields
+            ts=fields.pop("ts", None) or self.next_ts(),
+            ask=kind,
+            text=text,
+            reason=format_reasons(reasons) or None,
+            reasons=reasons,
+            **fields,
         )
         saving = asyncio.ensure_future(self._save_while_waiting())
         try:

@@ -22,6 +22,7 @@ from joey.core.history.api import COMPLETION_TOOL_NAME
 from joey.core.history.ui import Row
 from joey.core.messages import ToolCall
 from joey.core.models import ToolProtocol
+from joey.core.permissions.reasons import DeniedError, Reason, build_ignored_path_reason
 from joey.core.prompts import messages_to_model
 from joey.core.task_types import Answer, RowKind
 from joey.engine.approval import authorize_call
@@ -34,7 +35,6 @@ from joey.engine.outcomes import ApprovedCall, RejectedCall, RepeatedCallError, 
 from joey.engine.subtasks import SubtaskResult
 from joey.errors import (
     ArgumentError,
-    DeniedError,
     IgnoredPathError,
     StoreError,
     TaskStateError,
@@ -404,6 +404,7 @@ def fail_call(
             text, images = messages_to_model.render_tool_error(protocol, str(error)), error.images
         case _:
             text = messages_to_model.render_tool_error(protocol, str(error))
+    reason = _find_denial_reason(error)
     task.publish(ev.RowAdded(ts=task.next_ts(), say=say, text=row_text))
     task.publish(
         ev.ToolFailed(
@@ -411,7 +412,8 @@ def fail_call(
             tool=name,
             error=str(error),
             call_id=row_call.call.id,
-            rule=_find_denial_rule(error),
+            rule=None if reason is None else reason.rule,
+            reason=reason,
         )
     )
     finish_call(task, row_call, Outcome(text, images=images, is_error=True), answer, usage, spent)
@@ -442,12 +444,12 @@ def _prepend_feedback(outcome: Outcome, answer: Answer, protocol: ToolProtocol) 
     return structs.replace(outcome, text=text, images=(*answer.images, *outcome.images))
 
 
-def _find_denial_rule(error: ToolError) -> str | None:
+def _find_denial_reason(error: ToolError) -> Reason | None:
     match error:
-        case DeniedError(rule=rule):
-            return rule
+        case DeniedError():
+            return error.reason
         case IgnoredPathError():
-            return ".rooignore"
+            return build_ignored_path_reason(error.path, error.reason)
         case _:
             return None
 

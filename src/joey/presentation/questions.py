@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterable
 
 import msgspec
 from msgspec import Struct, field
 
 from joey.core.events import AskOpened
 from joey.core.permissions.policy import SandboxStatus
+from joey.core.permissions.reasons import Access, Reason, format_cause, format_reason
 from joey.core.task_types import APPROVAL_ASKS, Answer, AskKind, Response
 from joey.presentation.text import sanitize
 
@@ -129,28 +130,20 @@ _SETTING_REASONS = {
     "alwaysAllowSubtasks": "subtasks are not allowed without you",
     "alwaysAllowBrowser": "the browser is not allowed without you",
 }
-_SETTING_OFF_RE = re.compile(r"(?P<action>.*): (?P<switch>\w+) is off", re.DOTALL)
 
 
-def describe_ask_reason(reason: str, command: str = "") -> str:
-    """Why a user has to look, without what they already see."""
-    return "; ".join(
-        dict.fromkeys(_describe_reason(part, command) for part in _split_reasons(reason, command))
-    )
+def describe_reasons(reasons: Iterable[Reason], text: str | None) -> str:
+    """Why a user has to look, without what they already see; `text` is what there is instead in
+    journals without reasons."""
+    return sanitize("; ".join(dict.fromkeys(map(_describe_reason, reasons))) or text or "")
 
 
-def _split_reasons(reason: str, command: str) -> list[str]:
-    """The reasons of several claims; the command itself may hold what separates them."""
-    hidden = reason.replace(f"`{command}`", "it") if command else reason
-    return hidden.split("; ")
-
-
-def _describe_reason(part: str, command: str) -> str:
-    if (off := _SETTING_OFF_RE.fullmatch(part)) and (
-        meaning := _SETTING_REASONS.get(off["switch"])
-    ):
-        return f"{meaning} ({off['switch']})"
-    return part.removeprefix("running it: ")
+def _describe_reason(reason: Reason) -> str:
+    if meaning := _SETTING_REASONS.get(reason.setting):
+        return f"{meaning} ({reason.setting})"
+    if reason.access is Access.EXECUTE:
+        return format_cause(reason).replace(f"`{reason.subject}`", "it")
+    return format_reason(reason)
 
 
 def describe_confinement(sandbox: SandboxStatus) -> str:

@@ -17,8 +17,9 @@ from joey.core.models import ToolSpec
 from joey.core.modes import Grant, Mode, ToolGroup
 from joey.core.parsing.xml_argument_parser import parse_args_xml
 from joey.core.permissions.policy import Access, Claim
+from joey.core.permissions.reasons import DeniedError, Reason, ReasonKind
 from joey.core.settings import Settings
-from joey.errors import DeniedError, ToolError
+from joey.errors import ToolError
 from joey.ports.extensions import CustomToolInfo
 from joey.tools.access_mcp_resource import AccessMcpResource
 from joey.tools.apply_diff import ApplyDiff
@@ -113,11 +114,12 @@ class Registry:
         would be allowed."""
         if _is_disabled(tool, settings):
             said = f'Tool "{tool.name}" is switched off in the settings.'
-            raise DeniedError(said, "disabledTools")
+            reason = Reason(ReasonKind.DISABLED_TOOL, subject=tool.name, rule="disabledTools")
+            raise DeniedError(said, reason)
         grant = mode.find_grant(tool.group)
         if grant is None:
             said = f'Tool "{tool.name}" is not allowed in {mode.slug} mode.'
-            raise DeniedError(said, f"{mode.slug} mode")
+            raise DeniedError(said, _build_mode_reason(mode, tool.name))
         if tool.group is ToolGroup.EDIT:
             for path in iter_argument_paths(arguments or {}):
                 _check_path(tool, mode, grant, path)
@@ -174,8 +176,12 @@ def _check_path(tool: AnyTool, mode: Mode, grant: Grant, path: str) -> None:
     raise DeniedError(
         f'Tool "{tool.name}" in mode "{mode.name}" may only change files that match'
         f" {grant.file_regex}{what}, not {path}.",
-        f"{mode.slug} mode",
+        _build_mode_reason(mode, path),
     )
+
+
+def _build_mode_reason(mode: Mode, subject: str) -> Reason:
+    return Reason(ReasonKind.NOT_IN_MODE, subject=subject, rule=f"{mode.slug} mode")
 
 
 def _is_covered(grant: Grant, path: str) -> bool:

@@ -9,6 +9,7 @@ from msgspec import structs
 
 from joey.core.path_access import ResolvedPath
 from joey.core.permissions.policy import Access, Allow, Ask, Claim, Decision, Deny, decide
+from joey.core.permissions.reasons import Reason, ReasonKind, format_reason, format_reasons
 from joey.core.settings import Settings
 from joey.execution.bash_grammar import BashGrammar
 
@@ -118,7 +119,7 @@ def test_everything_asks_while_auto_approval_is_off(access: Access) -> None:
     decision = decide([claim], settings)
 
     assert isinstance(decision, Ask)
-    assert "autoApprovalEnabled is off" in decision.reason
+    assert "autoApprovalEnabled is off" in format_reasons(decision.reasons)
 
 
 @pytest.mark.parametrize("access", [READ, WRITE])
@@ -126,7 +127,9 @@ def test_everything_asks_while_auto_approval_is_off(access: Access) -> None:
 def test_hidden_files_are_refused_whatever_is_allowed(access: Access, settings: Settings) -> None:
     decision = decide([Claim(access=access, path=HIDDEN)], settings)
 
-    assert decision == Deny(".rooignore", "k is hidden by .rooignore")
+    assert isinstance(decision, Deny)
+    assert decision.reason.rule == ".rooignore"
+    assert format_reason(decision.reason) == "k is hidden by .rooignore"
 
 
 @pytest.mark.parametrize("settings", [NOTHING, EVERYTHING], ids=["nothing", "everything"])
@@ -149,10 +152,25 @@ def test_a_call_without_claims_is_asked() -> None:
     assert isinstance(decide([], EVERYTHING), Ask)
 
 
+def explain(decision: Decision) -> str:
+    assert isinstance(decision, Ask)
+    return format_reasons(decision.reasons)
+
+
 def test_the_reason_names_the_setting_and_the_path() -> None:
     decision = judge(WRITE, PROTECTED, always_allow_write=True)
 
-    assert decision == Ask("writing .roo/mcp.json: alwaysAllowWriteProtected is off")
+    assert decision == Ask(
+        (
+            Reason(
+                ReasonKind.SETTING_OFF,
+                access=WRITE,
+                subject=".roo/mcp.json",
+                setting="alwaysAllowWriteProtected",
+            ),
+        )
+    )
+    assert explain(decision) == "writing .roo/mcp.json: alwaysAllowWriteProtected is off"
 
 
 def test_the_rule_names_every_setting_that_was_needed() -> None:
@@ -184,7 +202,7 @@ def test_reasons_to_ask_are_given_together_and_once() -> None:
         Claim(access=READ, path=OUTSIDE),
     ]
 
-    assert decide(claims, Settings()) == Ask(
+    assert explain(decide(claims, Settings())) == (
         "writing a.py: alwaysAllowWrite is off;"
         " reading /etc/x: alwaysAllowReadOnlyOutsideWorkspace is off"
     )
@@ -207,10 +225,10 @@ def test_a_command_needs_its_switch_and_a_rule() -> None:
     assert run("git status", always_allow_execute=True, allowed_commands=rules) == Allow(
         "git status"
     )
-    assert run("git status", allowed_commands=rules) == Ask(
+    assert explain(run("git status", allowed_commands=rules)) == (
         "running `git status`: alwaysAllowExecute is off"
     )
-    assert run("git log", always_allow_execute=True, allowed_commands=rules) == Ask(
+    assert explain(run("git log", always_allow_execute=True, allowed_commands=rules)) == (
         "running `git log`: no rule allows `git log`"
     )
 
@@ -224,7 +242,9 @@ def test_a_denied_command_is_refused_whatever_is_allowed(always_allow_execute: b
         denied_commands=("rm",),
     )
 
-    assert decision == Deny("rm", "rule `rm` denies `rm -rf x`")
+    assert isinstance(decision, Deny)
+    assert decision.reason.rule == "rm"
+    assert format_reason(decision.reason) == "rule `rm` denies `rm -rf x`"
 
 
 def test_a_command_outside_the_workspace_is_asked_unless_anything_goes() -> None:
@@ -269,4 +289,4 @@ def test_a_fault_in_the_rules_is_a_reason_to_ask() -> None:
     decision = decide(claims, settings)
 
     assert isinstance(decision, Ask)
-    assert "the rules broke" in decision.reason
+    assert "the rules broke" in format_reasons(decision.reasons)

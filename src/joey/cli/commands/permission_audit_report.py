@@ -27,7 +27,7 @@ from joey.core.permissions.audit import AuditEntry
 from joey.core.task_types import HOOK_NAME_PREFIX, AnsweredBy
 from joey.ports.storage import TaskMetadata
 from joey.presentation.phrases import COMMAND_TOOL_NAME
-from joey.presentation.questions import describe_ask_reason
+from joey.presentation.questions import describe_reasons
 from joey.presentation.text import get_terminal_width, to_one_line
 
 _MAX_CELL_CHARS = 1000
@@ -88,12 +88,9 @@ def _explain_decision(call: AuditEntry) -> str:
         return to_one_line(f"by {call.rule}", _MAX_CELL_CHARS)
     refused = f", refused by {call.rule}" if call.rule else ""
     return to_one_line(
-        f"{_describe_answer(call)}{refused}: {_explain_ask(call.ask_reason, call)}", _MAX_CELL_CHARS
+        f"{_describe_answer(call)}{refused}: {describe_reasons(call.ask_reasons, call.ask_reason)}",
+        _MAX_CELL_CHARS,
     )
-
-
-def _explain_ask(reason: str | None, call: AuditEntry) -> str:
-    return describe_ask_reason(reason or "", call.subject if call.tool == COMMAND_TOOL_NAME else "")
 
 
 def _describe_answer(call: AuditEntry) -> str:
@@ -130,7 +127,9 @@ def _format_comparison(
             to_one_line(
                 f"by {difference.new_explanation.rule}"
                 if difference.new_explanation.rule
-                else _explain_ask(difference.new_explanation.reason, difference.recorded_call),
+                else describe_reasons(
+                    difference.new_explanation.reasons, difference.new_explanation.reason
+                ),
                 _MAX_CELL_CHARS,
             ),
         )

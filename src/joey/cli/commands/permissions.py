@@ -102,7 +102,7 @@ def _describe_explanation(
     yield f"{_colour_decision(explained.decision)}: {sanitize(explained.reason)}"
     if explained.protected and explained.decision == "ask":
         yield "  it is protected: alwaysAllowWriteProtected has to be on, too"
-    if any(f"{each} is off" in explained.reason for each in _OUTSIDE_WORKSPACE_SETTINGS):
+    if any(each.setting in _OUTSIDE_WORKSPACE_SETTINGS for each in explained.reasons):
         yield "  allowed with --add-dir and its directory"
     if explained.sandbox and explained.decision != "deny":
         yield f"  {describe_confinement(explained.sandbox)}"

@@ -10,12 +10,11 @@ from joey.core.events import AskOpened
 from joey.core.permissions.commands import judge_command
 from joey.core.permissions.policy import Allow, BoundarySetting
 from joey.core.permissions.programs import is_read_only
+from joey.core.permissions.reasons import Reason, ReasonKind
 from joey.core.permissions.shell import Words, parse_plain_commands
 from joey.core.settings import Settings
 from joey.presentation.phrases import COMMAND_TOOL_NAME
 
-_RULE_FIXABLE_REASONS = ("alwaysAllowExecute is off", "no rule allows", "allows the program, but")
-_WRITES_OFF_REASON = "alwaysAllowWrite is off"
 _BOUNDARY_ADVICE = {
     BoundarySetting.READ_OUTSIDE: "-y reads outside the workspace only what sandboxed commands "
     "see: add"
@@ -49,8 +48,7 @@ def _explain_refusal_despite_yes(refused: Sequence[AskOpened]) -> str:
     or because its file is broken."""
     if beyond := _format_boundary_advice(refused):
         return f"{beyond}; without -p, joey asks"
-    reasons = ((ask.reason or "").rpartition(": ")[2] for ask in refused)
-    off = [reason for reason in dict.fromkeys(reasons) if reason.endswith(" is off")]
+    off = dict.fromkeys(f"{each} is off" for ask in refused for each in _list_settings_off(ask))
     if not off:
         return "-y does not allow this; without -p, joey asks"
     return (
@@ -71,7 +69,8 @@ def _format_boundary_advice(refused: Sequence[AskOpened]) -> str:
 
 
 def _find_exceeded_boundaries(ask: AskOpened) -> set[BoundarySetting]:
-    found = {each for each in BoundarySetting if f"{each} is off" in (ask.reason or "")}
+    off = _list_settings_off(ask)
+    found = {each for each in BoundarySetting if each in off}
     is_both = ask.is_protected and BoundarySetting.WRITE_OUTSIDE in found
     return found | {BoundarySetting.WRITE_PROTECTED} if is_both else found
 
@@ -93,16 +92,26 @@ def _describe_coverage(refused: Sequence[AskOpened], settings: Settings) -> str:
 
 def _suggest_flags_for_ask(ask: AskOpened, settings: Settings) -> list[str] | None:
     """None when no flag but `-y` would help."""
-    reason = ask.reason or ""
     if ask.tool == COMMAND_TOOL_NAME:
         rules = find_missing_rules(ask.text, settings)
-        if rules is None or not any(phrase in reason for phrase in _RULE_FIXABLE_REASONS):
+        if rules is None or not any(map(_is_fixed_by_rule, ask.reasons)):
             return None
         return [f"--allow {shlex.quote(rule)}" for rule in rules]
     outside = (ask.path or "/").startswith("/")
-    if _WRITES_OFF_REASON in reason and not ask.is_protected and not outside:
+    if "alwaysAllowWrite" in _list_settings_off(ask) and not ask.is_protected and not outside:
         return ["--allow-writes"]
     return None
+
+
+def _list_settings_off(ask: AskOpened) -> list[str]:
+    return [each.setting for each in ask.reasons if each.kind is ReasonKind.SETTING_OFF]
+
+
+def _is_fixed_by_rule(reason: Reason) -> bool:
+    return (
+        reason.kind in (ReasonKind.NO_RULE, ReasonKind.RISKY_ARGUMENTS)
+        or reason.setting == "alwaysAllowExecute"
+    )
 
 
 def find_missing_rules(line: str, settings: Settings) -> list[str] | None:

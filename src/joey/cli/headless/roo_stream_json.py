@@ -367,8 +367,8 @@ def _build_tool_use_line(event: ToolStarted | AskOpened, subtype: str, use: Json
     match event:
         case ToolStarted(rule=str(rule)):
             line["rule"] = rule
-        case AskOpened(reason=str(reason)):
-            line["reason"] = reason
+        case AskOpened(reason=str(reason), reasons=reasons):
+            line |= {"reason": reason, "reasons": msgspec.to_builtins(reasons)}
     if event.sandbox is not None:
         line["sandbox"] = event.sandbox
     return {**line, "tool_use": use, "done": True}

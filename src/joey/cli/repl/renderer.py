@@ -54,8 +54,8 @@ from joey.presentation.phrases import (
     describe_retry,
 )
 from joey.presentation.questions import (
-    describe_ask_reason,
     describe_confinement,
+    describe_reasons,
     format_answer_hint,
     format_question,
 )
@@ -216,10 +216,7 @@ class TaskRenderer:
             self._print_call(ask, asked=True)
             if ask.is_protected:
                 self.print(Text("  This file steers joey itself.", "yellow"))
-            if ask.reason:
-                why = describe_ask_reason(
-                    ask.reason, ask.text if ask.tool == COMMAND_TOOL_NAME else ""
-                )
+            if why := describe_reasons(ask.reasons, ask.reason):
                 self.print_note(f"  asks because {to_one_line(why, 200)}")
             if ask.sandbox is not None:
                 is_held = ask.sandbox in ("full", "landlock")

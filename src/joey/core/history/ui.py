@@ -20,6 +20,7 @@ from joey.core.history.api import CompressedList
 from joey.core.messages import ReasoningPart, TextPart
 from joey.core.parsing.json_stream import JsonStream
 from joey.core.permissions.policy import SandboxStatus
+from joey.core.permissions.reasons import Reason
 from joey.core.task_types import APPROVAL_ASKS, RowKind
 
 __all__ = ["REPLY_ROW_KINDS", "RequestInfo", "Row", "RowChange", "UiHistory"]
@@ -294,6 +295,8 @@ class Row(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True)
     """What allowed a call without anybody being asked."""
     reason: str | None = None
     """Why somebody is asked."""
+    reasons: tuple[Reason, ...] = ()
+    """The same as values."""
     sandbox: SandboxStatus | None = None
     """Of a command: how far the operating system holds it."""
     context_condense: CondenseInfo | None = None
@@ -362,6 +365,7 @@ def build_row(event: ev.Event) -> Row | None:
                 is_protected=event.is_protected or None,
                 always_rule=event.always_rule,
                 reason=event.reason,
+                reasons=event.reasons,
                 sandbox=event.sandbox,
                 partial=False if event.tool is not None else None,
             )

@@ -16,6 +16,7 @@ from joey.core import events as ev
 from joey.core.history.api import COMPLETION_TOOL_NAME
 from joey.core.messages import CallPart, ToolCall
 from joey.core.permissions.policy import SandboxStatus
+from joey.core.permissions.reasons import Reason
 from joey.core.task_types import APPROVAL_ASKS
 
 CallOutcome = Literal["ran", "failed", "rejected", "refused", "unfinished"]
@@ -33,6 +34,7 @@ class AuditEntry(Struct, frozen=True, rename="camel", omit_defaults=True):
     rule: str | None = None
     """What allowed or refused it."""
     ask_reason: str | None = field(default=None, name="reason")
+    ask_reasons: tuple[Reason, ...] = field(default=(), name="reasons")
     answered_by: str | None = field(default=None, name="by")
     added_rule: str | None = field(default=None, name="always")
     error: str | None = None
@@ -143,6 +145,7 @@ def _build_entry(found: _CallRecord) -> ReplayableEntry | None:
         rule=_find_rule(found),
         sandbox=None if shown_event is None else shown_event.sandbox,
         ask_reason=found.ask_event.reason if found.ask_event else None,
+        ask_reasons=found.ask_event.reasons if found.ask_event else (),
         answered_by=answer.by if answer else None,
         added_rule=found.ask_event.always_rule
         if found.ask_event and answer and answer.always

@@ -35,6 +35,7 @@ from joey.core.permissions.programs import (
     is_read_only,
     normalize_program_name,
 )
+from joey.core.permissions.reasons import Reason, ReasonKind
 from joey.core.permissions.shell import (
     RESERVED_WORDS,
     Words,
@@ -82,9 +83,10 @@ class DenyRuleChecker(Struct, frozen=True):
             mentioned = split_words_into_parts(strip_quotes(words))
             for rule in self.deny_rules:
                 if rule.mention_parts and _has_words_in_order(mentioned, rule.mention_parts):
-                    shown = " ".join(words)
-                    return Ask(
-                        f"`{shown}` names what rule `{rule.text}` denies beside what runs it"
+                    return Ask.because(
+                        ReasonKind.MENTIONS_DENIED_WITH_RUNNER,
+                        rule=rule.text,
+                        excerpt=" ".join(words),
                     )
         return None
 
@@ -98,7 +100,7 @@ class DenyRuleChecker(Struct, frozen=True):
             *split_possible_commands(_BACKTICKS_RE.sub("$", line)),
         )
         if not commands:
-            return Ask("the line holds no command that could be judged")
+            return Ask.because(ReasonKind.NO_COMMAND)
         doubt: Ask | None = None
         for words in dict.fromkeys(commands):
             program = _skip_to_program(words)
@@ -110,9 +112,9 @@ class DenyRuleChecker(Struct, frozen=True):
         mentioned = {part for words in commands for part in split_words_into_parts(words)}
         for rule in self.deny_rules:
             if mentioned.intersection((*rule.mention_parts[:1], "-".join(rule.mention_parts))):
-                return Ask(f"the line mentions what rule `{rule.text}` denies and cannot be judged")
+                return Ask.because(ReasonKind.LINE_MENTIONS_DENIED, rule=rule.text)
         if any(_has_computed_program(words) for words in commands):
-            return Ask("what the line runs is known only when it runs")
+            return Ask.because(ReasonKind.COMPUTED_PROGRAM)
         return _check_piped_input(line) or self._check_hidden_code(line, commands)
 
     def check_evaluated_code(self, line: str) -> Ask | None:
@@ -120,7 +122,9 @@ class DenyRuleChecker(Struct, frozen=True):
         found = find_evaluated_code(line) if self.deny_rules else None
         if found is None:
             return None
-        return Ask(f"`{found.excerpt}` {found.kind.value}; deny rules cannot see what that runs")
+        return Ask.because(
+            ReasonKind.EVALUATED_CODE, excerpt=found.excerpt, detail=found.kind.value
+        )
 
     def _check_prefix(self, words: Words) -> Ask | None:
         if not words:
@@ -128,7 +132,9 @@ class DenyRuleChecker(Struct, frozen=True):
         compared, fitting = normalize_command(words), find_longest_match(words, self.allow_rules)
         alike = (rule for rule in self.deny_rules if _has_rule_prefix(compared, rule, fitting))
         rule = next(alike, None)
-        return None if rule is None else Ask(f"the line begins like rule `{rule.text}`")
+        if rule is None:
+            return None
+        return Ask.because(ReasonKind.LINE_BEGINS_LIKE_DENIED, rule=rule.text)
 
     def _check_hidden_code(self, line: str, commands: tuple[Words, ...]) -> Ask | None:
         """About what the line brings along, and does not name."""
@@ -138,18 +144,18 @@ class DenyRuleChecker(Struct, frozen=True):
             for each in split_possible_commands(strip_quotes_and_redirections(line))
         )
         if (created := find_created_program(line, tuple(filter(None, bare)))) is not None:
-            return Ask(f"what is in `{created}` is known only when it runs")
-        reason: str | None = None
+            return Ask.because(ReasonKind.CREATED_PROGRAM, excerpt=created)
+        concern: str | None = None
         about_git = any(
             rule.words[:1] == ("git",) and len(rule.words) > 1 for rule in self.deny_rules
         )
         for words in programs:
-            reason = (
-                reason
+            concern = (
+                concern
                 or find_code_concern(words)
                 or (find_git_alias_or_setting_concern(words) if about_git else None)
             )
-        return None if reason is None else Ask(reason)
+        return None if concern is None else Ask.because(ReasonKind.HIDDEN_CODE, detail=concern)
 
     def _check_command(self, words: Words) -> Deny | Ask | None:
         """About one command, by all rules; a refusal counts more than a doubt."""
@@ -157,7 +163,7 @@ class DenyRuleChecker(Struct, frozen=True):
         rest = split_words_into_parts(strip_quotes(compared[1:]))
         started = _find_started_commands(compared)
         if len(started) > _MAX_COMMAND_STARTS:
-            return Ask(f"{compared[0]} starts more than can be judged")
+            return Ask.because(ReasonKind.MANY_COMMANDS, excerpt=compared[0])
         fitting = find_longest_match(words, self.allow_rules)
         allowed = 0 if fitting is None else len(fitting.words)
         doubt: Ask | None = None
@@ -175,13 +181,12 @@ class DenyRuleChecker(Struct, frozen=True):
                 key=_get_match_rank,
             )
             if found is DenyMatch.CERTAIN:
-                return _build_denial(rule, compared)
+                denied = " ".join(compared)
+                return Deny(Reason(ReasonKind.DENIED, rule=rule.text, excerpt=denied))
             if found is DenyMatch.POSSIBLE:
-                doubt = doubt or Ask(
-                    f"`{' '.join(compared)}` may be what rule `{rule.text}` denies"
-                )
+                doubt = doubt or _doubt(ReasonKind.MAYBE_DENIED, rule, compared)
             if not outranked and _has_rule_prefix(compared, rule, fitting):
-                doubt = doubt or Ask(f"`{' '.join(compared)}` begins like rule `{rule.text}`")
+                doubt = doubt or _doubt(ReasonKind.BEGINS_LIKE_DENIED, rule, compared)
             mentions = rest if outranked else (*split_words_into_parts(compared[:1]), *rest)
             if (
                 not doubt
@@ -214,7 +219,7 @@ def _check_mention(words: Words, compared: Words, rule: CommandRule) -> Ask | No
     """What is named among the arguments may be run by the program, unless it is known to read."""
     if is_read_only(words, 1) and find_concern(words, 1) is None:
         return None
-    return Ask(f"`{' '.join(compared)}` mentions what rule `{rule.text}` denies")
+    return _doubt(ReasonKind.MENTIONS_DENIED, rule, compared)
 
 
 def _find_started_commands(words: Words) -> list[Words]:
@@ -254,8 +259,7 @@ def _check_piped_input(line: str) -> Ask | None:
     for words in find_pipe_receivers(line):
         program = _skip_to_program(words)
         if program and can_execute_input(program):
-            shown = " ".join(program)
-            return Ask(f"what `{shown}` is given to carry out is known only when it runs")
+            return Ask.because(ReasonKind.COMPUTED_INPUT, excerpt=" ".join(program))
     return None
 
 
@@ -309,5 +313,5 @@ def _has_words_in_order(words: Words, denied: Words) -> bool:
     return "-".join(denied) in words or all(word in rest for word in denied)
 
 
-def _build_denial(rule: CommandRule, words: Words) -> Deny:
-    return Deny(rule.text, f"rule `{rule.text}` denies `{' '.join(words)}`")
+def _doubt(kind: ReasonKind, rule: CommandRule, words: Words) -> Ask:
+    return Ask.because(kind, rule=rule.text, excerpt=" ".join(words))

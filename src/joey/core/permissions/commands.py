@@ -31,6 +31,7 @@ from joey.core.permissions.programs import (
     can_execute_input,
     find_concern,
 )
+from joey.core.permissions.reasons import ReasonKind
 from joey.core.permissions.shell import (
     RESERVED_WORDS,
     CommandChain,
@@ -47,12 +48,12 @@ MAX_COMMAND_CHARS = 16_384
 def judge_command(command: str, allowed: Sequence[str], denied: Sequence[str]) -> Decision:
     """Allow it by a rule, refuse it by a rule, or say why a user has to decide."""
     if not command.strip():
-        return Ask("the command is empty")
+        return Ask.because(ReasonKind.EMPTY_COMMAND)
     refusing = parse_deny_rules(denied)
     if ALLOW_ALL_RULE in allowed and not refusing:
         return Allow(ALLOW_ALL_RULE)
     if len(command) > MAX_COMMAND_CHARS:
-        return Ask("the command is too long to be judged")
+        return Ask.because(ReasonKind.LONG_COMMAND)
     allowing = parse_allow_rules(allowed)
     chain = parse_plain_chain(command)
     denials = DenyRuleChecker(allowing, refusing)
@@ -66,7 +67,9 @@ def judge_command(command: str, allowed: Sequence[str], denied: Sequence[str]) -
     if ALLOW_ALL_RULE in allowed:
         return Allow(ALLOW_ALL_RULE)
     if not chain:
-        return Ask(describe_unsupported_syntax(command))
+        return Ask.because(
+            ReasonKind.UNSUPPORTED_SYNTAX, detail=describe_unsupported_syntax(command)
+        )
     return _judge_chain(chain, allowing)
 
 
@@ -87,11 +90,11 @@ def _judge_chain(chain: CommandChain, allowing: CommandRules) -> Decision:
     for joint, words in chain:
         rule = find_longest_match(words, allowing)
         if rule is None:
-            return Ask(f"no rule allows `{' '.join(words)}`")
-        if reason := find_concern(words, len(rule.words)):
-            return Ask(f"rule `{rule.text}` allows the program, but {reason}")
+            return Ask.because(ReasonKind.NO_RULE, excerpt=" ".join(words))
+        if concern := find_concern(words, len(rule.words)):
+            return Ask.because(ReasonKind.RISKY_ARGUMENTS, rule=rule.text, detail=concern)
         if joint == "|" and can_execute_input(words):
-            return Ask(f"`{' '.join(words)}` may carry out what it is given by the pipe")
+            return Ask.because(ReasonKind.EXECUTES_PIPE, excerpt=" ".join(words))
         used[rule.text] = None
     return Allow(", ".join(used))
 
@@ -168,11 +171,7 @@ _MAX_EXCERPT_CHARS = 40
 
 
 def describe_unsupported_syntax(line: str) -> str:
-    """`it has a pattern (`*.py`), and rules judge plain words only`."""
-    return f"it has {_describe_first_unsupported_syntax(line)}, and rules judge plain words only"
-
-
-def _describe_first_unsupported_syntax(line: str) -> str:
+    """The first syntax that rules cannot judge: "a pattern (`*.py`)"."""
     for first in _FIRST_WORD_RE.findall(line):
         if first in RESERVED_WORDS or first == "[":
             return f"a keyword of the shell (`{first}`)"

@@ -24,33 +24,13 @@ from typing import Literal
 from msgspec import Struct, structs
 
 from joey.core.path_access import ResolvedPath
+from joey.core.permissions.reasons import Access, Reason, ReasonKind, build_ignored_path_reason
 from joey.core.permissions.shell import CommandChain, parse_plain_chain
 from joey.core.settings import Settings
 
 SandboxStatus = Literal["full", "landlock", "none", "off"]
 """How far the operating system holds a command: a level of the sandbox, `none` where no sandbox
 works, `off` where the user has switched it off."""
-
-
-class Access(StrEnum):
-    NONE = "none"
-    """Touches nothing but the task itself; never asks."""
-    READ = "read"
-    WRITE = "write"
-    EXECUTE = "execute"
-    SWITCH_MODE = "switch_mode"
-    DELEGATE = "delegate"
-    """Starts a subtask, or ends one."""
-    MCP = "mcp"
-    """Calls a tool or reads a resource of an MCP server."""
-    BROWSER = "browser"
-    """Opens a page."""
-    CUSTOM_TOOL = "custom_tool"
-    """Runs code that the user or the project brought along as a tool."""
-    FETCH_INSTRUCTIONS = "guidance"
-    """Fetches instructions that the user has put there for it."""
-    QUESTION = "question"
-    """The tool *is* a question: a user always answers."""
 
 
 class Claim(Struct, frozen=True):
@@ -91,18 +71,23 @@ class Allow(Struct, frozen=True):
 
 
 class Ask(Struct, frozen=True):
-    reason: str
-    """Why a user has to look, naming the setting and the path or command."""
+    reasons: tuple[Reason, ...]
+    """Why a user has to look: one reason at least."""
+
+    @staticmethod
+    def because(
+        kind: ReasonKind, *, setting: str = "", rule: str = "", excerpt: str = "", detail: str = ""
+    ) -> Ask:
+        return Ask((Reason(kind, setting=setting, rule=rule, excerpt=excerpt, detail=detail),))
 
 
 class Deny(Struct, frozen=True):
-    rule: str
-    reason: str
+    reason: Reason
 
 
 Decision = Allow | Ask | Deny
 
-__all__ = ["Allow", "Ask", "Decision", "Deny", "decide"]
+__all__ = ["Access", "Allow", "Ask", "Decision", "Deny", "decide"]
 
 WORKSPACE_EDITS_TEXT = "edits in this workspace, for this task"
 """What a user may grant a task: changes of files that are neither outside nor protected."""
@@ -111,9 +96,6 @@ _FIELD_NAMES_BY_BOUNDARY_SETTING = {
     BoundarySetting.WRITE_OUTSIDE: "always_allow_write_outside_workspace",
     BoundarySetting.WRITE_PROTECTED: "always_allow_write_protected",
 }
-NO_SANDBOX_REASON = (
-    "no sandbox works here, so each command is asked (see joey doctor, or --no-sandbox)"
-)
 
 
 def decide(
@@ -125,14 +107,16 @@ def decide(
 ) -> Decision:
     """`grammar` is the second reading of command lines; without one, no rule allows a command."""
     if not claims:
-        return Ask("the call does not say what it is going to do")
+        return Ask.because(ReasonKind.UNSTATED, detail="what it is going to do")
     decisions = [_judge_or_ask(claim, settings, grammar, edits_granted) for claim in claims]
     for decision in decisions:
         if isinstance(decision, Deny):
             return decision
-    reasons = [decision.reason for decision in decisions if isinstance(decision, Ask)]
+    reasons = [
+        reason for decision in decisions if isinstance(decision, Ask) for reason in decision.reasons
+    ]
     if reasons:
-        return Ask("; ".join(dict.fromkeys(reasons)))
+        return Ask(tuple(dict.fromkeys(reasons)))
     rules = [decision.rule for decision in decisions if isinstance(decision, Allow)]
     return Allow(", ".join(dict.fromkeys(rules)))
 
@@ -160,9 +144,30 @@ def _judge_or_ask(
     claim: Claim, settings: Settings, grammar: GrammarParser | None, edits_granted: bool
 ) -> Decision:
     try:
-        return _judge_claim(claim, settings, grammar, edits_granted)
+        decision = _judge_claim(claim, settings, grammar, edits_granted)
     except Exception as fault:
-        return Ask(f"the rules could not judge it ({type(fault).__name__}: {str(fault)[:200]})")
+        detail = f"{type(fault).__name__}: {str(fault)[:200]}"
+        decision = Ask.because(ReasonKind.RULES_FAILED, detail=detail)
+    match decision:
+        case Ask(reasons):
+            return Ask(tuple(_add_action(reason, claim) for reason in reasons))
+        case Deny(reason):
+            return Deny(_add_action(reason, claim))
+    return decision
+
+
+def _add_action(reason: Reason, claim: Claim) -> Reason:
+    subject = claim.subject
+    if claim.access is Access.EXECUTE:
+        subject = claim.command or ""
+    elif claim.path is not None:
+        subject = claim.path.display_path
+    return structs.replace(
+        reason,
+        access=claim.access,
+        subject=subject,
+        has_changed_description=claim.has_changed_description,
+    )
 
 
 def _judge_claim(
@@ -172,7 +177,7 @@ def _judge_claim(
         case Access.NONE:
             return Allow("touches nothing outside the task")
         case Access.QUESTION:
-            return Ask("the call is a question to you")
+            return Ask.because(ReasonKind.QUESTION)
         case Access.READ:
             return _judge_read(claim, settings)
         case Access.WRITE:
@@ -183,34 +188,34 @@ def _judge_claim(
             return _judge_mcp(claim, settings)
         case Access.SWITCH_MODE:
             switches = {"alwaysAllowModeSwitch": settings.always_allow_mode_switch}
-            return _decide_by_switches(switches, "switching the mode", settings)
+            return _decide_by_switches(switches, settings)
         case Access.DELEGATE:
             switches = {"alwaysAllowSubtasks": settings.always_allow_subtasks}
-            return _decide_by_switches(switches, "working with a subtask", settings)
+            return _decide_by_switches(switches, settings)
         case Access.BROWSER:
             switches = {"alwaysAllowBrowser": settings.always_allow_browser}
-            return _decide_by_switches(switches, f"opening {claim.subject}", settings)
+            return _decide_by_switches(switches, settings)
         case Access.CUSTOM_TOOL:
-            return _judge_custom_tool(claim, settings)
+            return _judge_custom_tool(settings)
         case Access.FETCH_INSTRUCTIONS:
-            return _decide_by_switches({}, f"following {claim.subject}", settings)
+            return _decide_by_switches({}, settings)
 
 
 def _judge_read(claim: Claim, settings: Settings) -> Decision:
     path = claim.path
     if path is None:
-        return Ask("the call does not say what it reads")
+        return Ask.because(ReasonKind.UNSTATED, detail="what it reads")
     if path.is_ignored:
         return _deny_ignored_path(path)
     switches = {"alwaysAllowReadOnly": settings.always_allow_read_only}
     switches |= _get_boundary_switches(claim, settings)
-    return _decide_by_switches(switches, f"reading {path.display_path}", settings)
+    return _decide_by_switches(switches, settings)
 
 
 def _judge_write(claim: Claim, settings: Settings, edits_granted: bool) -> Decision:
     path = claim.path
     if path is None:
-        return Ask("the call does not say what it writes")
+        return Ask.because(ReasonKind.UNSTATED, detail="what it writes")
     if path.is_ignored:
         return _deny_ignored_path(path)
     beyond = _get_boundary_switches(claim, settings)
@@ -221,7 +226,7 @@ def _judge_write(claim: Claim, settings: Settings, edits_granted: bool) -> Decis
         switches = beyond | switches  # what lies beyond the leave is what to tell
     else:
         switches = {WORKSPACE_EDITS_TEXT: True}
-    return _decide_by_switches(switches, f"writing {path.display_path}", settings)
+    return _decide_by_switches(switches, settings)
 
 
 def _get_boundary_switches(claim: Claim, settings: Settings) -> dict[str, bool]:
@@ -246,57 +251,45 @@ def _iter_boundary_settings(claim: Claim) -> Iterator[BoundarySetting]:
 def _judge_execute(claim: Claim, settings: Settings, grammar: GrammarParser | None) -> Decision:
     command = claim.command
     if command is None:
-        return Ask("the call does not say what it runs")
+        return Ask.because(ReasonKind.UNSTATED, detail="what it runs")
     # What it knows of programs takes long to load, and no request waits for it.
     from joey.core.permissions.commands import judge_command
 
     verdict = judge_command(command, settings.allowed_commands, settings.denied_commands)
     if isinstance(verdict, Deny):
         return verdict
-    action = f"running `{command}`"
-    switched = _decide_by_switches(
-        {"alwaysAllowExecute": settings.always_allow_execute}, action, settings
-    )
+    switched = _decide_by_switches({"alwaysAllowExecute": settings.always_allow_execute}, settings)
     if isinstance(switched, Ask):
         return switched
     if isinstance(verdict, Allow) and verdict.rule != ALLOW_ALL_RULE:
         verdict = confirm_with_grammar(command, verdict, grammar)
     if isinstance(verdict, Ask):
-        return Ask(f"{action}: {verdict.reason}")
+        return verdict
     if claim.sandbox == "none":
-        return Ask(f"{action}: {NO_SANDBOX_REASON}")
+        return Ask.because(ReasonKind.NO_SANDBOX)
     if claim.path is not None and not claim.path.is_inside and verdict.rule != ALLOW_ALL_RULE:
-        return Ask(f"{action}: {claim.path.display_path} is outside the workspace")
+        return Ask.because(ReasonKind.OUTSIDE_WORKSPACE, excerpt=claim.path.display_path)
     return verdict
 
 
-def _judge_custom_tool(claim: Claim, settings: Settings) -> Decision:
+def _judge_custom_tool(settings: Settings) -> Decision:
     """Leave to run some commands is no leave to run a program of one's own."""
-    action = f"running {claim.subject}"
-    switched = _decide_by_switches(
-        {"alwaysAllowExecute": settings.always_allow_execute}, action, settings
-    )
+    switched = _decide_by_switches({"alwaysAllowExecute": settings.always_allow_execute}, settings)
     if isinstance(switched, Allow) and ALLOW_ALL_RULE not in settings.allowed_commands:
-        return Ask(f"{action}: allowedCommands does not hold `{ALLOW_ALL_RULE}`")
+        return Ask.because(ReasonKind.CUSTOM_TOOL, setting="allowedCommands")
     return switched
 
 
 def _judge_mcp(claim: Claim, settings: Settings) -> Decision:
-    note = (
-        " (which its server describes otherwise than before)"
-        if claim.has_changed_description
-        else ""
-    )
-    action = f"using {claim.subject}{note}"
-    switched = _decide_by_switches({"alwaysAllowMcp": settings.always_allow_mcp}, action, settings)
+    switched = _decide_by_switches({"alwaysAllowMcp": settings.always_allow_mcp}, settings)
     if isinstance(switched, Ask) or ALLOW_ALL_RULE in settings.allowed_mcp_tools:
         return switched
     if claim.has_changed_description:
-        return Ask(action)
+        return Ask.because(ReasonKind.CHANGED_DESCRIPTION)
     if not claim.is_always_allowed and not _is_listed_tool(
         claim.subject, settings.allowed_mcp_tools
     ):
-        return Ask(f"{action}: it is not on the alwaysAllow list of its server")
+        return Ask.because(ReasonKind.UNLISTED_MCP_TOOL)
     return switched
 
 
@@ -306,17 +299,17 @@ def _is_listed_tool(subject: str, patterns: Sequence[str]) -> bool:
     return subject in patterns or ("/" not in tool and f"{server}/*" in patterns)
 
 
-def _decide_by_switches(switches: dict[str, bool], action: str, settings: Settings) -> Decision:
-    """Allow when every switch that the action needs is on; else name the first that is off."""
+def _decide_by_switches(switches: dict[str, bool], settings: Settings) -> Allow | Ask:
+    """Allow when every switch that the call needs is on; else name the first that is off."""
     needed = {"autoApprovalEnabled": settings.auto_approval_enabled, **switches}
     missing = next((name for name, is_on in needed.items() if not is_on), None)
     if missing is not None:
-        return Ask(f"{action}: {missing} is off")
+        return Ask.because(ReasonKind.SETTING_OFF, setting=missing)
     return Allow(" + ".join(switches) or "autoApprovalEnabled")
 
 
 def _deny_ignored_path(path: ResolvedPath) -> Deny:
-    return Deny(".rooignore", path.ignore_error or f"{path.display_path} is hidden by .rooignore")
+    return Deny(build_ignored_path_reason(path.display_path, path.ignore_error))
 
 
 class PersistentRule(Struct, frozen=True):
@@ -405,10 +398,10 @@ MAX_COMMANDS_PER_LINE = 256
 def confirm_with_grammar(line: str, verdict: Allow, grammar: GrammarParser | None) -> Allow | Ask:
     """The verdict, if the second reading bears it out."""
     if grammar is None:
-        return Ask("there is no grammar of the shell to check it against")
+        return Ask.because(ReasonKind.NO_GRAMMAR)
     chain = parse_plain_chain(line)
     if chain is None or len(chain) > MAX_COMMANDS_PER_LINE:
-        return Ask("it is more than the rules can judge")
+        return Ask.because(ReasonKind.COMPLEX_COMMAND)
     if grammar(line) != chain:
-        return Ask("its words can be understood in more than one way")
+        return Ask.because(ReasonKind.AMBIGUOUS_COMMAND)
     return verdict

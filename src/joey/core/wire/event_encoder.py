@@ -177,7 +177,10 @@ class FrameEncoder:
             case ev.ModeSwitched(mode=mode):
                 yield "taskModeSwitched", ModeSwitchedPayload(mode_slug=mode)
             case ev.ToolFailed():
-                yield "taskToolFailed", ToolFailedPayload(tool_name=event.tool, error=event.error)
+                failed = ToolFailedPayload(
+                    tool_name=event.tool, error=event.error, reason=event.reason
+                )
+                yield "taskToolFailed", failed
             case ev.TodosChanged(todos=todos):
                 yield "todosUpdated", TodosPayload(todos=todos)
             case ev.MessageQueued() | ev.MessageUnqueued():
@@ -288,6 +291,7 @@ def _build_ask_payload(event: ev.AskOpened) -> NamedPayload:
         ask=event.ask.value,
         always_rule=event.always_rule,
         reason=event.reason,
+        reasons=event.reasons,
         sandbox=event.sandbox,
     )
     return name, payload

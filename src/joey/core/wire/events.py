@@ -8,6 +8,7 @@ from msgspec import Meta, Struct, structs
 
 from joey.core.events import TokenUsage, ToolTally
 from joey.core.permissions.policy import SandboxStatus
+from joey.core.permissions.reasons import Reason
 from joey.core.task_types import Todo
 
 
@@ -48,6 +49,8 @@ class AskPayload(_Payload, frozen=True, omit_defaults=True):
     """The rule that `respond` adds with `always`."""
     reason: str | None = None
     """Why somebody is asked."""
+    reasons: tuple[Reason, ...] = ()
+    """The same as values."""
     sandbox: SandboxStatus | None = None
     """Of a command: how far the operating system would hold it."""
 
@@ -110,9 +113,11 @@ class ModeSwitchedPayload(_Payload, frozen=True):
     mode_slug: str
 
 
-class ToolFailedPayload(_Payload, frozen=True):
+class ToolFailedPayload(_Payload, frozen=True, omit_defaults=True):
     tool_name: str
     error: str
+    reason: Reason | None = None
+    """Why it was refused, if a rule or a hook did."""
 
 
 class QueuedMessage(_Payload, frozen=True, omit_defaults=True):

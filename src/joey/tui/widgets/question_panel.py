@@ -22,12 +22,12 @@ from joey.core.events import AskOpened
 from joey.core.task_types import APPROVAL_ASKS, Answer, AskKind, Response
 from joey.presentation.phrases import COMMAND_TOOL_NAME
 from joey.presentation.questions import (
-    describe_ask_reason,
     describe_confinement,
+    describe_reasons,
     format_question,
     parse_follow_up,
 )
-from joey.presentation.text import find_line_breaks, sanitize, to_one_line
+from joey.presentation.text import find_line_breaks, to_one_line
 from joey.presentation.tool_calls import format_write_question, is_no_change, render_call_card
 from joey.tui.task_controller import PendingQuestion
 from joey.tui.widgets.choice_list import CURSOR_MARK, ChoiceLine, ChoiceList
@@ -318,14 +318,12 @@ def _build_approval_view(ask: AskOpened) -> QuestionView:
         choices.append(AnswerChoice(f"always: {rule}", Answer(Response.YES, always=True), "a", 2))
     choices.append(AnswerChoice("no", NO_ANSWER, "n", digit=3, is_escape_choice=True))
     choices.append(AnswerChoice("no, and say what to do instead", None, digit=4))
-    is_command = ask.ask is AskKind.COMMAND
-    reason = describe_ask_reason(sanitize(ask.reason or ""), ask.text if is_command else "")
     sandbox_text = "" if ask.sandbox is None else describe_confinement(ask.sandbox)
     return QuestionView(
         _format_approval_title(ask),
         tuple(choices),
         _render_summary(ask),
-        reason=reason,
+        reason=describe_reasons(ask.reasons, ask.reason),
         sandbox_text=sandbox_text,
         warning="this file is protected: it tells joey itself what to do"
         if ask.is_protected
