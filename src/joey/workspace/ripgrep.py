@@ -5,6 +5,7 @@ It has a memory limit, and is killed when its output is no longer read.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import signal
