@@ -167,7 +167,7 @@ class AttachedTaskView:
 
     async def _render_events(self) -> ExitCode:
         session = self._session
-        if not session.is_running:
+        if not session.is_running and session.seq == session.opened_at_seq:
             if self._keyboard is None:
                 return ExitCode.DONE
             self._print_idle_prompt()
