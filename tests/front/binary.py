@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import sys
 from asyncio.subprocess import PIPE, Process
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+
+from tests.fork_server import start_process
 
 LIMIT = 60.0
 """Seconds after which a test gives up waiting."""
@@ -54,18 +55,8 @@ class Joey(Struct, frozen=True):
         (self.home / "settings.json").write_text(json.dumps(values), encoding="utf-8")
 
     async def start(self, *arguments: str, **options: Any) -> Process:
-        return await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "joey",
-            *arguments,
-            env=options.pop("env", self.env),
-            cwd=self.workspace,
-            stdin=options.pop("stdin", asyncio.subprocess.DEVNULL),
-            stdout=options.pop("stdout", PIPE),
-            stderr=PIPE,
-            limit=64 * 1024 * 1024,
-            **options,
+        return await start_process(
+            *arguments, env=options.pop("env", self.env), cwd=self.workspace, **options
         )
 
     async def run(

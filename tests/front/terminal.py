@@ -8,13 +8,13 @@ import fcntl
 import os
 import re
 import struct
-import sys
 import termios
 from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 from joey.presentation.text import measure_width
+from tests.fork_server import start_process
 from tests.front.binary import LIMIT, Joey
 
 CTRL_C = "\x03"
@@ -119,15 +119,15 @@ async def terminal(
     """The program on a terminal of its own, which it controls."""
     master, slave = os.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "joey", *arguments),
+    process = await start_process(
+        *arguments,
+        env={**joey.env, "JOEY_PLAIN": "1", **(env or {})},
+        cwd=joey.workspace,
         stdin=slave,
         stdout=slave,
         stderr=slave,
-        env={**joey.env, "JOEY_PLAIN": "1", **(env or {})},
-        cwd=joey.workspace,
         start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        controls_terminal=True,
     )
     os.close(slave)
     screen = Screen(master, process, columns)

@@ -6,14 +6,13 @@ import asyncio
 import itertools
 import json
 import signal
-import sys
-from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
 
+from tests.fork_server import start_process
 from tests.front.binary import LIMIT
 from tests.golden.program import Program
 
@@ -26,12 +25,10 @@ _ASKING = ("taskInteractive", "taskIdle", "taskResumable")
 @asynccontextmanager
 async def serving(program: Program) -> AsyncIterator[Client]:
     """Serve the program's home until the end of the block, then stop the server cleanly."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "joey", "serve", "--port", "0"),
+    process = await start_process(
+        *("serve", "--port", "0"),
         env={**program.env, "JOEY_TOKEN": TOKEN},
         cwd=program.workspace,
-        stdout=PIPE,
-        stderr=PIPE,
     )
     assert process.stdout is not None
     try:

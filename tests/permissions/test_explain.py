@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 
 from joey.app.sandbox import detect_sandbox
 from joey.ports.execution import SandboxLevel
+from tests.fork_server import run_process
 
 
 def explain(
@@ -22,16 +22,8 @@ def explain(
     if settings is not None:
         home.mkdir(exist_ok=True)
         (home / "settings.json").write_text(json.dumps(settings))
-    return subprocess.run(
-        [sys.executable, "-m", "joey", "permissions", "explain", *arguments],
-        cwd=directory,
-        env={**os.environ, "JOEY_HOME": str(home), "HOME": str(directory.parent)},
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    env = {"JOEY_HOME": str(home), "HOME": str(directory.parent)}
+    return run_process("permissions", "explain", *arguments, env=env, cwd=directory, stdin=stdin)
 
 
 def answer(directory: Path, *arguments: str, **given: Any) -> dict[str, Any]:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +17,12 @@ from joey.ports.tool_context import Capabilities
 from joey.testing.script import Turn, call
 from tests.engine.engine_harness import EngineHarness, finish, wait_for_ask, wait_for_ending
 from tests.engine.scripted_subtasks import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, delegate
+from tests.fork_server import run_process
 
 
 def run_report(engine_harness: EngineHarness, *arguments: str) -> str:
-    env = {**os.environ, "JOEY_HOME": str(engine_harness.home), "HOME": str(engine_harness.home)}
-    done = subprocess.run(
-        [sys.executable, "-m", "joey", "permissions", "report", *arguments],
-        cwd=engine_harness.root,
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    env = {"JOEY_HOME": str(engine_harness.home), "HOME": str(engine_harness.home)}
+    done = run_process("permissions", "report", *arguments, env=env, cwd=engine_harness.root)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

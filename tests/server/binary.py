@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import sys
-from asyncio.subprocess import PIPE, Process
+from asyncio.subprocess import Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 from websockets.asyncio.client import connect
 
+from tests.fork_server import start_process
 from tests.server.server_fixture import TIMEOUT_S, TOKEN, Peer
 
 
@@ -35,13 +35,7 @@ class Served:
         (self.home / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
 
     async def start(self, *flags: str) -> Process:
-        return await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "joey", "serve", *flags),
-            env=self.env,
-            cwd=self.workspace,
-            stdout=PIPE,
-            stderr=PIPE,
-        )
+        return await start_process("serve", *flags, env=self.env, cwd=self.workspace)
 
     @asynccontextmanager
     async def running(self, *flags: str) -> AsyncIterator[Program]:

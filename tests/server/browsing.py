@@ -8,8 +8,7 @@ import os
 import re
 import shutil
 import socket
-import sys
-from asyncio.subprocess import PIPE, STDOUT, Process
+from asyncio.subprocess import STDOUT, Process
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -20,6 +19,7 @@ from msgspec import Struct
 
 from joey.testing.script import Turn
 from joey.testing.server import ModelServer, TurnSelector
+from tests.fork_server import start_process
 
 pytest.importorskip("playwright", reason="the page's tests need playwright")
 
@@ -89,10 +89,10 @@ class Served:
             "ANTHROPIC_API_KEY": "x",
             "ANTHROPIC_BASE_URL": self.model_url,
             "LANG": "C.UTF-8",
+            "PYTHONWARNINGS": "error",
         }
-        command = (sys.executable, "-m", "joey", "serve", "--port", str(self.port))
-        self._process = await asyncio.create_subprocess_exec(
-            *command, env=env, cwd=self.workspace, stdout=PIPE, stderr=STDOUT
+        self._process = await start_process(
+            "serve", "--port", str(self.port), env=env, cwd=self.workspace, stderr=STDOUT
         )
         assert self._process.stdout is not None
         said = b""

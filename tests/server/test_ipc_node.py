@@ -10,7 +10,6 @@ import asyncio
 import json
 import os
 import shutil
-import sys
 from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -22,6 +21,7 @@ import pytest
 from joey.testing.script import Turn, call, pause, say
 from joey.testing.server import ModelServer
 from tests.client.serving import done, write
+from tests.fork_server import start_process
 from tests.server.packages import installed
 
 SOURCE = Path(__file__).parent / "ipc_client"
@@ -50,11 +50,8 @@ async def serving(root: Path, model: ModelServer) -> AsyncIterator[Path]:
         "ANTHROPIC_BASE_URL": model.url,
         "PYTHONWARNINGS": "error",
     }
-    command = (sys.executable, "-m", "joey", "serve", "--port", "0")
     with (root / "log").open("wb") as log:
-        server = await asyncio.create_subprocess_exec(
-            *command, cwd=root / "work", env=env, stdout=PIPE, stderr=log
-        )
+        server = await start_process("serve", "--port", "0", env=env, cwd=root / "work", stderr=log)
     try:
         assert server.stdout is not None
         assert await server.stdout.readline(), (root / "log").read_text()
