@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,6 +16,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
+
+from tests.memory_disk import get_disk
 
 ROOT = Path(__file__).parent.parent
 
@@ -67,8 +70,27 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+@pytest.fixture
+def on_disk() -> None:
+    """Keep the files of the test on the disk, also where `make test` keeps others in memory."""
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    disk = get_disk()
+    if disk is None or "on_disk" not in request.fixturenames:
+        yield tmp_path
+        return
+    with TemporaryDirectory(prefix="joey-test-", dir=disk) as directory:
+        yield Path(directory)
+
+
 @pytest.fixture(autouse=True)
-def _own_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _own_home(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    disk = get_disk()
+    if disk is not None and "on_disk" in request.fixturenames:
+        monkeypatch.setattr(tempfile, "tempdir", disk)
+        monkeypatch.setenv("TMPDIR", disk)
     for name in list(os.environ):
         upper = name.upper()
         if (

@@ -114,6 +114,7 @@ def _refusal_code(workspace: Path) -> int:
 
 
 @pytest.mark.requirement("store:full-disk")
+@pytest.mark.usefixtures("on_disk")
 async def test_a_full_disk_is_reported_and_what_was_written_stays_whole(joey: Joey) -> None:
     def little_room() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))

@@ -25,6 +25,8 @@ from joey.engine.outcomes import Completed
 from joey.testing.script import Call, Turn, call, say, think
 from joey.testing.server import ModelServer, by_conversation
 
+pytestmark = pytest.mark.usefixtures("on_disk")
+
 KILLS = int(os.environ.get("JOEY_KILLS", "24"))
 AT_ONCE = 2
 LONGEST = 1.4

@@ -29,6 +29,8 @@ from joey.testing.server import ModelServer
 from tests.scripted_conversations import by_first_message
 from tests.workspace.test_worktrees import git
 
+pytestmark = pytest.mark.usefixtures("on_disk")
+
 CRASH_SCRIPT = str(Path(__file__).with_name("crash_after_record.py"))
 AT_ONCE = 2
 LIMIT = 60.0

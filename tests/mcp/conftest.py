@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.mcp.hub_harness import HubHarness
+from tests.memory_disk import get_disk
 
 PACKAGES = ("server-everything", "server-filesystem")
 VERSION = "2026.8.31"
@@ -26,7 +27,9 @@ def npm_servers() -> dict[str, list[str]]:
     """
     if shutil.which("npm") is None or shutil.which("node") is None:
         pytest.skip("node and npm are not installed, so the reference servers cannot be run")
-    directory = Path(tempfile.gettempdir(), f"joey-test-servers-{os.getuid()}-{VERSION}")
+    directory = Path(
+        get_disk() or tempfile.gettempdir(), f"joey-test-servers-{os.getuid()}-{VERSION}"
+    )
     directory.mkdir(mode=0o700, exist_ok=True)
     with (directory / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

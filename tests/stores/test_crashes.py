@@ -15,6 +15,8 @@ from joey.errors import TaskLockedError
 from joey.storage.task_store import JsonFileStore
 from tests.stores.records import TASK, created, said
 
+pytestmark = pytest.mark.usefixtures("on_disk")
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -16,6 +16,8 @@ from joey.errors import StoreError, TaskStateError
 from joey.storage.journal import Journal, decode_journal, encode_record
 from tests.stores.records import created, opening, said
 
+pytestmark = pytest.mark.usefixtures("on_disk")
+
 
 def write_journal(directory: Path, data: bytes) -> Path:
     path = directory / "journal.jsonl"
