@@ -5,9 +5,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS ?= 2
+# Without bytecode, each of the many processes that tests start compiles what it imports anew.
+CACHED := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python
+TESTS := $(CACHED) -m pytest -n $(WORKERS) --dist worksteal -p tests.memory_disk
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test shake check format bench corpus soak web lock
+.PHONY: help setup demo test shake check format bench corpus soak nightly web lock
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,10 +21,10 @@ demo: $(READY) ## watch a task run: no key, no network, a scripted model
 	@$(BIN)/joey demo
 
 test: $(READY) ## run all tests
-	@$(BIN)/python -m pytest -n $(WORKERS)
+	@$(TESTS)
 
 shake: $(READY) ## run all tests while the disk, threads and event loops stutter, to find what holds by luck
-	@$(BIN)/python -m pytest -n $(WORKERS) -p tests.latency_injection
+	@$(TESTS) -p tests.latency_injection
 
 check: $(READY) ## lint, formatting, names and types, without changing anything
 	@$(BIN)/ruff check
@@ -34,25 +37,16 @@ format: $(READY) ## repair what can be repaired: imports, layout
 	@$(BIN)/ruff format
 
 bench: $(READY) ## measure joey against its goals and a bare loop, and the page in a browser
-	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m bench
-	@$(BIN)/python -m bench.page
+	@$(CACHED) -m scripts.lanes bench
 
 corpus: $(READY) ## judge thousands of hostile commands, run what would run unasked, and see what it does
 	@$(BIN)/python -m tests.permissions.corpus
 
 soak: $(READY) ## for some minutes: try other examples, send 100,000 broken frames; kill, cancel and resume tasks at random
-	@$(BIN)/python -m pytest -n $(WORKERS) -m hypothesis --hypothesis-profile chance
-	@JOEY_FUZZ=100000 $(BIN)/python -m pytest -s tests/server/test_fuzz.py
-	@JOEY_KILLS=200 $(BIN)/python -m pytest tests/e2e/test_kill.py
-	@JOEY_STREAM_RUNS=20 $(BIN)/python -m pytest tests/front/test_stdin_stream.py
-	@JOEY_LONG_STEPS=20000 JOEY_LONG_SEED=$$(date +%s) $(BIN)/python -m pytest --timeout 3600 tests/engine/test_long_task.py tests/engine/test_long_task_files.py
-	@JOEY_PROGRAMS=1000 $(BIN)/python -m pytest -n $(WORKERS) tests/system/test_programs.py
-	@JOEY_STOPS=20 $(BIN)/python -m pytest tests/front/test_pipes_stopped.py
-	@JOEY_SWAPS=200000 $(BIN)/python -m pytest tests/workspace/test_path_races.py
-	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m bench.soak
-	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m bench.trees 200000
-	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m bench.task_list 100000
-	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m bench.adoption 100000
+	@$(CACHED) -m scripts.lanes soak
+
+nightly: $(READY) ## run everything, for about an hour: tests, corpus, soak and bench; ends with a table of results
+	@$(CACHED) -m scripts.lanes test corpus soak bench
 
 # `npm ci` misreads a lock without addresses; this installs the same versions, checked by their hashes.
 web: ## build the web page and run its own tests (needs node 20 or newer)

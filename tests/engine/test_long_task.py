@@ -51,7 +51,7 @@ from joey.testing.scripted_provider import ScriptedProvider, ScriptedTurn
 from tests.engine.engine_harness import EngineHarness, done
 from tests.service_rules import check_messages, check_request
 
-STEPS = int(os.environ.get("JOEY_LONG_STEPS", "2000"))
+STEPS = int(os.environ.get("JOEY_LONG_STEPS", "300"))
 """All in all, a third of them in each protocol, and after Roo."""
 STEPS_AT_ONCE = 50
 SEED = int(os.environ.get("JOEY_LONG_SEED", "1"))

@@ -20,7 +20,7 @@ from tests.engine.engine_harness import list_durable_events
 from tests.engine.rewind_harness import RewindHarness
 from tests.engine.test_long_task import STEPS, LongTask, TaskSnapshot, check_same, survive
 
-FILE_STEPS = STEPS // 10
+FILE_STEPS = max(60, STEPS // 10)
 """They cost more: git looks at the files in most of them."""
 
 

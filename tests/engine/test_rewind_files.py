@@ -17,6 +17,7 @@ from joey.engine.task import Task
 from joey.errors import UserError
 from joey.ports.tool_context import Capabilities
 from joey.testing.script import Turn, call
+from tests.counts import daily
 from tests.engine.engine_harness import (
     EngineHarness,
     finish,
@@ -223,7 +224,8 @@ async def test_without_checkpoints_only_the_history_goes_back(
     assert (engine_harness.root / "a").read_text() == "1\n"
 
 
-@pytest.mark.parametrize("protocol", list(ToolProtocol))
+@pytest.mark.shortened
+@pytest.mark.parametrize("protocol", daily([ToolProtocol.NATIVE], list(ToolProtocol)))
 async def test_every_row_of_a_rich_task_has_its_files(
     rewind_harness: RewindHarness, protocol: ToolProtocol
 ) -> None:

@@ -24,6 +24,7 @@ from joey.engine.task import Task
 from joey.ports.storage import Store, TaskLog, TaskMetadata
 from joey.storage.task_store import JsonFileStore
 from joey.testing.script import Turn
+from tests.counts import daily
 from tests.engine.engine_harness import (
     EngineHarness,
     check_history,
@@ -132,7 +133,8 @@ async def gone_on(engine_harness: EngineHarness, task: Task) -> Any:
 
 
 @pytest.mark.requirement("subtasks:cancel")
-@pytest.mark.parametrize(("who", "step"), [("parent", 2), ("child", 5)])
+@pytest.mark.shortened
+@pytest.mark.parametrize(("who", "step"), [("parent", daily(6, 2)), ("child", daily(15, 5))])
 async def test_a_tree_is_cancelled_whole_and_goes_on_from_any_moment(
     tmp_path: Path, who: str, step: int
 ) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.counts import daily
 from tests.server.packages import installed
 from tests.server.websocket_clients import JS, Client
 
@@ -16,7 +17,7 @@ def ws_packages() -> Path:
     return installed(JS)
 
 
-@pytest.fixture(params=["websockets", "ws"], scope="session")
+@pytest.fixture(params=daily(["websockets"], ["websockets", "ws"]), scope="session")
 def client(request: pytest.FixtureRequest) -> Client:
     return Client(request.getfixturevalue("ws_packages") if request.param == "ws" else None)
 

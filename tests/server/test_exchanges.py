@@ -10,6 +10,7 @@ from joey.core.wire.commands import COMMANDS
 from joey.core.wire.events import PAYLOAD_TYPES
 from joey.core.wire.frames import ErrorCode
 from joey.server.commands import HANDLERS
+from tests.counts import FULL
 from tests.server.exchange_steps import Exchange, ExchangePlayer, ExpectEvent, SendFrame
 from tests.server.exchanges import EXCHANGES
 from tests.server.server_fixture import open_server
@@ -17,8 +18,28 @@ from tests.server.websocket_clients import Client
 
 pytestmark = pytest.mark.requirement("websocket:commands")
 
+WITH_NODE = {
+    "a task from its beginning to its end",
+    "yes, no, and words",
+    "mistakes of the client",
+    "a defect of the server",
+    "a server that stops",
+    "a client that reads too slowly",
+}
+"""One of every kind: answers, events, errors, the end of a connection, and full buffers."""
 
-@pytest.mark.parametrize("exchange", EXCHANGES, ids=lambda exchange: exchange.name)
+
+@pytest.mark.shortened
+@pytest.mark.parametrize(
+    ("client", "exchange"),
+    [
+        pytest.param(client, exchange, id=f"{client}-{exchange.name}")
+        for client in ("websockets", "ws")
+        for exchange in EXCHANGES
+        if FULL or client != "ws" or exchange.name in WITH_NODE
+    ],
+    indirect=["client"],
+)
 async def test_an_exchange_is_played_as_written(
     client: Client, exchange: Exchange, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

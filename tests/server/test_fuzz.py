@@ -23,12 +23,13 @@ from joey.core.wire.frames import AuthFrame, ParsedCommand, WireError, encode_fr
 from joey.server.serve import ServeOptions
 from joey.server.websocket import ConnectionLimits
 from joey.testing.script import Turn, call
+from tests.counts import daily
 from tests.server.fuzzing import Fuzzer
 from tests.server.json_schema_check import find_violations
 from tests.server.server_fixture import TOKEN, Peer, ServerFixture, done, open_server
 
-PARSED = 20_000
-SENT = int(os.environ.get("JOEY_FUZZ", "4000"))
+PARSED = daily(5_000, 20_000)
+SENT = int(os.environ.get("JOEY_FUZZ", "500"))
 PEERS = 4
 AT_ONCE = 50
 """Frames that are on their way before the first answer is read."""
@@ -51,6 +52,7 @@ def check_parsed(frame: str | bytes) -> str:
             return "auth"
 
 
+@pytest.mark.shortened
 def test_the_parser_has_an_answer_to_everything() -> None:
     fuzzer = Fuzzer(seed=1, task_ids=("known",))
     kinds = Counter(check_parsed(fuzzer.frame()) for _ in range(PARSED))

@@ -12,7 +12,7 @@ from joey.testing.script import Turn, call, pause, say
 from tests.server.server_fixture import done, open_server, rows_of
 from tests.server.websocket_clients import Client
 
-pytestmark = pytest.mark.requirement("websocket:commands")
+pytestmark = [pytest.mark.requirement("websocket:commands"), pytest.mark.shortened]
 
 
 async def test_a_new_task_is_answered_then_started_then_reported(

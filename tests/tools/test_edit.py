@@ -6,9 +6,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from joey.core.edits import text_replace
 from joey.core.models import ModelInfo, ToolProtocol
 from joey.errors import ArgumentError, IgnoredPathError, ToolError
 from joey.ports.tool_context import ToolContext
+from joey.tools import regex_client
 from joey.tools.base import Access, Claim
 from joey.tools.edit import (
     BatchReplacement,
@@ -409,9 +411,13 @@ async def test_an_expression_that_is_nowhere_is_reported(
 
 
 @pytest.mark.parametrize("pattern", ["x*", "."])
-async def test_an_expression_that_matches_everywhere_is_refused(pattern: str) -> None:
-    with pytest.raises(ToolError, match="more than 1000000 times"):
-        await find_pattern("y" * 1_000_001, pattern, is_regex=True, ignore_case=False)
+async def test_an_expression_that_matches_everywhere_is_refused(
+    pattern: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (regex_client, text_replace):
+        monkeypatch.setattr(module, "MAX_MATCHES", 1000)
+    with pytest.raises(ToolError, match="more than 1000 times"):
+        await find_pattern("y" * 1001, pattern, is_regex=True, ignore_case=False)
 
 
 async def test_an_expression_that_never_ends_is_stopped() -> None:

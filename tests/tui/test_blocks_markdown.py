@@ -8,6 +8,7 @@ from joey.tui.blocks.block_layout import CHUNK_LINES
 from joey.tui.blocks.markdown import MAX_LINE_CHARS, TABLE_CHUNK_ROWS, MarkdownParser, parse_inline
 from joey.tui.blocks.styled_text import to_plain_text
 from joey.tui.blocks.text import MarkdownBlock
+from tests.counts import shortened_examples
 from tests.tui.conversation_harness import block_lines, piece_lines
 
 SAMPLE = """\
@@ -142,6 +143,7 @@ pieces = st.lists(
 )
 
 
+@shortened_examples(25, 100)
 @given(st.data(), pieces.map("".join))
 @example(None, SAMPLE)
 def test_any_split_of_a_stream_gives_the_same_lines(data: st.DataObject | None, text: str) -> None:
