@@ -19,6 +19,11 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 from msgspec import Struct
+from tests.testing.window_limited_model import (
+    RequestTally,
+    WindowLimitedModelScript,
+    make_file_reading_turns,
+)
 
 from bench.runs import build_environment
 from bench.tables import format_verdict, print_table
@@ -27,12 +32,7 @@ from joey.core.events import RequestStarted
 from joey.core.settings import Profile, Settings
 from joey.core.task_types import TaskState
 from joey.engine.engine import TaskOptions
-from joey.testing.server import (
-    ModelServer,
-    RequestTally,
-    WindowLimitedModelScript,
-    make_file_reading_turns,
-)
+from joey.testing.server import ModelServer
 
 TURN_COUNT = 5_000
 WINDOW_TOKENS = 32_000

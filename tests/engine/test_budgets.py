@@ -383,7 +383,7 @@ async def test_a_request_that_fails_and_costs_is_not_repeated_beyond_the_budget(
         ProviderError("gone", failure=ProviderFailureKind.NETWORK),
     ]
     scripted = engine_harness.use_script(*[broken] * 5)
-    scripted._model = PRICED_MODEL
+    scripted.model = PRICED_MODEL
     task = await engine_harness.start(limits=Limits(max_cost=15.0), policy=Unattended())
     async with asyncio.timeout(TIMEOUT_S):
         assert code_of(await task.wait()) == "budget"

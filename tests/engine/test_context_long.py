@@ -11,7 +11,8 @@ from joey import Unattended, open_engine
 from joey.core.settings import Profile, Settings
 from joey.engine.engine import TaskOptions
 from joey.engine.outcomes import Completed
-from joey.testing.server import ModelServer, WindowLimitedModelScript, make_file_reading_turns
+from joey.testing.server import ModelServer
+from tests.testing.window_limited_model import WindowLimitedModelScript, make_file_reading_turns
 
 TURNS = 150
 WINDOW = 14_000

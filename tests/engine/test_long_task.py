@@ -134,11 +134,9 @@ class AnyAnswer(ScriptedProvider):
     def __init__(self) -> None:
         super().__init__([], ModelInfo(id="scripted", context_window=WIDE, max_output_tokens=1000))
         self.planned: list[ScriptedTurn] = []
-        self.window = WIDE
 
-    @property
-    def model(self) -> ModelInfo:
-        return structs.replace(self._model, context_window=self.window)
+    def set_window(self, tokens: int) -> None:
+        self.model = structs.replace(self.model, context_window=tokens)
 
     def _take_next_turn(self, request: ModelRequest) -> ScriptedTurn:
         check_request(request)
@@ -341,12 +339,12 @@ class LongTask(RuleBasedStateMachine):
     @rule()
     def outgrow_the_window(self) -> None:
         """A smaller model takes over for one turn: turns are hidden, or summed up."""
-        self.model.window = NARROW
+        self.model.set_window(NARROW)
         try:
             self.do(self.task.send("words " * 2_000))
             self.rest()
         finally:
-            self.model.window = WIDE
+            self.model.set_window(WIDE)
 
     @rule(data=st.data())
     def rewind(self, data: st.DataObject) -> None:

@@ -17,48 +17,9 @@ from typing import Any, NamedTuple
 from acp.connection import Connection
 from acp.exceptions import RequestError
 from acp.meta import AGENT_METHODS, PROTOCOL_VERSION
-from acp.schema import (
-    AgentCapabilities,
-    AuthenticateRequest,
-    AuthenticateResponse,
-    AuthMethodAgent,
-    CancelNotification,
-    ClientCapabilities,
-    CloseSessionRequest,
-    CloseSessionResponse,
-    EnvVarAuthMethod,
-    ForkSessionRequest,
-    ForkSessionResponse,
-    Implementation,
-    InitializeRequest,
-    InitializeResponse,
-    ListSessionsRequest,
-    ListSessionsResponse,
-    LoadSessionRequest,
-    LoadSessionResponse,
-    McpCapabilities,
-    NewSessionRequest,
-    NewSessionResponse,
-    PromptCapabilities,
-    PromptRequest,
-    PromptResponse,
-    ResumeSessionRequest,
-    ResumeSessionResponse,
-    SessionCapabilities,
-    SessionCloseCapabilities,
-    SessionForkCapabilities,
-    SessionInfo,
-    SessionListCapabilities,
-    SessionResumeCapabilities,
-    SetSessionConfigOptionBooleanRequest,
-    SetSessionConfigOptionResponse,
-    SetSessionConfigOptionSelectRequest,
-    SetSessionModeRequest,
-    SetSessionModeResponse,
-    TerminalAuthMethod,
-)
 from pydantic import BaseModel, ValidationError
 
+from acp import schema
 from joey import __version__
 from joey.acp.editor import Editor, to_json_dict
 from joey.acp.errors import AUTH_REQUIRED, to_request_error
@@ -101,19 +62,19 @@ class Agent:
         self._background_jobs: set[asyncio.Task[None]] = set()
         self._running_requests: set[asyncio.Task[Any]] = set()
         methods = {
-            "initialize": MethodHandler(InitializeRequest, self._initialize),
-            "authenticate": MethodHandler(AuthenticateRequest, self._authenticate),
-            "session_new": MethodHandler(NewSessionRequest, self._create_session),
-            "session_load": MethodHandler(LoadSessionRequest, self._load_session),
-            "session_resume": MethodHandler(ResumeSessionRequest, self._resume_session),
-            "session_fork": MethodHandler(ForkSessionRequest, self._fork_session),
-            "session_list": MethodHandler(ListSessionsRequest, self._list_sessions),
-            "session_close": MethodHandler(CloseSessionRequest, self._close_session),
-            "session_set_mode": MethodHandler(SetSessionModeRequest, self._set_mode),
+            "initialize": MethodHandler(schema.InitializeRequest, self._initialize),
+            "authenticate": MethodHandler(schema.AuthenticateRequest, self._authenticate),
+            "session_new": MethodHandler(schema.NewSessionRequest, self._create_session),
+            "session_load": MethodHandler(schema.LoadSessionRequest, self._load_session),
+            "session_resume": MethodHandler(schema.ResumeSessionRequest, self._resume_session),
+            "session_fork": MethodHandler(schema.ForkSessionRequest, self._fork_session),
+            "session_list": MethodHandler(schema.ListSessionsRequest, self._list_sessions),
+            "session_close": MethodHandler(schema.CloseSessionRequest, self._close_session),
+            "session_set_mode": MethodHandler(schema.SetSessionModeRequest, self._set_mode),
             "session_set_config_option": MethodHandler(
-                SetSessionConfigOptionSelectRequest, self._set_config_option
+                schema.SetSessionConfigOptionSelectRequest, self._set_config_option
             ),
-            "session_prompt": MethodHandler(PromptRequest, self._run_prompt),
+            "session_prompt": MethodHandler(schema.PromptRequest, self._run_prompt),
         }
         self._method_handlers = {AGENT_METHODS[name]: method for name, method in methods.items()}
 
@@ -121,11 +82,7 @@ class Agent:
         self._editor = Editor(connection)
 
     async def handle(self, name: str, params: Any, is_notification: bool) -> Any:
-        """What the library calls for each message.
-
-        Raises:
-            RequestError
-        """
+        """What the library calls for each message. Raises RequestError."""
         request_task = asyncio.current_task()
         assert request_task is not None
         self._running_requests.add(request_task)
@@ -165,64 +122,66 @@ class Agent:
         if not self._is_initialized and name != AGENT_METHODS["initialize"]:
             raise RequestError(INVALID_REQUEST, "`initialize` comes first.")
         model = method.params_type
-        if model is SetSessionConfigOptionSelectRequest and params.get("type") == "boolean":
-            model = SetSessionConfigOptionBooleanRequest
+        if model is schema.SetSessionConfigOptionSelectRequest and params.get("type") == "boolean":
+            model = schema.SetSessionConfigOptionBooleanRequest
         return await method.handle(model.model_validate(params))
 
     async def _handle_notification(self, name: str, params: Any) -> None:
         if name != AGENT_METHODS["session_cancel"]:
             return  # none that we would not know needs an answer
         try:
-            notification = CancelNotification.model_validate(params or {})
+            notification = schema.CancelNotification.model_validate(params or {})
         except ValidationError as error:
             log.warning("%s was passed over: %s", name, to_request_error(error))
             return
         if session := self._sessions.get(notification.session_id):
             await session.cancel()
 
-    async def _initialize(self, request: InitializeRequest) -> BaseModel:
+    async def _initialize(self, request: schema.InitializeRequest) -> BaseModel:
         assert self._editor is not None
         if request.client_capabilities is not None:
             self._editor.capabilities = request.client_capabilities
         self._is_initialized = True
         missing_reason = await asyncio.to_thread(self._services.describe_missing_model)
-        return InitializeResponse(
+        return schema.InitializeResponse(
             protocol_version=min(request.protocol_version, PROTOCOL_VERSION) or PROTOCOL_VERSION,
             agent_capabilities=build_agent_capabilities(),
             auth_methods=build_auth_methods(self._editor.capabilities, missing_reason),
             agent_info=build_agent_info(),
         )
 
-    async def _authenticate(self, request: AuthenticateRequest) -> BaseModel:
+    async def _authenticate(self, request: schema.AuthenticateRequest) -> BaseModel:
         """Nothing is sent here: the key is where it is found, or it is not."""
         if missing_reason := await asyncio.to_thread(self._services.describe_missing_model):
             raise RequestError(AUTH_REQUIRED, missing_reason)
-        return AuthenticateResponse()
+        return schema.AuthenticateResponse()
 
     # Sessions -----------------------------------------------------------------------------------
 
-    async def _create_session(self, request: NewSessionRequest) -> BaseModel:
+    async def _create_session(self, request: schema.NewSessionRequest) -> BaseModel:
         session = await self._build_session(
             generate_task_id(self._get_now_ms()), request.cwd, request.mcp_servers
         )
         await session.start()
         self._register_session(session)
-        return NewSessionResponse(
+        return schema.NewSessionResponse(
             session_id=session.id, modes=session.mode_state, config_options=session.config_options
         )
 
-    async def _load_session(self, request: LoadSessionRequest) -> BaseModel:
+    async def _load_session(self, request: schema.LoadSessionRequest) -> BaseModel:
         session = await self._open_session(request, replay=True)
-        return LoadSessionResponse(modes=session.mode_state, config_options=session.config_options)
+        return schema.LoadSessionResponse(
+            modes=session.mode_state, config_options=session.config_options
+        )
 
-    async def _resume_session(self, request: ResumeSessionRequest) -> BaseModel:
+    async def _resume_session(self, request: schema.ResumeSessionRequest) -> BaseModel:
         session = await self._open_session(request, replay=False)
-        return ResumeSessionResponse(
+        return schema.ResumeSessionResponse(
             modes=session.mode_state, config_options=session.config_options
         )
 
     async def _open_session(
-        self, request: LoadSessionRequest | ResumeSessionRequest, *, replay: bool
+        self, request: schema.LoadSessionRequest | schema.ResumeSessionRequest, *, replay: bool
     ) -> AcpSession:
         id = request.session_id.removeprefix("task_")
         async with self._session_open_locks.setdefault(id, asyncio.Lock()):
@@ -233,11 +192,11 @@ class Agent:
             self._register_session(session)
         return session
 
-    async def _fork_session(self, request: ForkSessionRequest) -> BaseModel:
+    async def _fork_session(self, request: schema.ForkSessionRequest) -> BaseModel:
         session = await self._build_session(request.session_id, request.cwd, request.mcp_servers)
         await session.fork_task(request.session_id)
         self._register_session(session)
-        return ForkSessionResponse(
+        return schema.ForkSessionResponse(
             session_id=session.id, modes=session.mode_state, config_options=session.config_options
         )
 
@@ -254,7 +213,7 @@ class Agent:
         # The editor has to know of the session first: this comes after the answer.
         self._start_job(session.send_commands())
 
-    async def _list_sessions(self, request: ListSessionsRequest) -> BaseModel:
+    async def _list_sessions(self, request: schema.ListSessionsRequest) -> BaseModel:
         cursor = request.cursor or "0"
         if not cursor.isdecimal() or len(cursor) > 9:
             raise RequestError(INVALID_PARAMS, "cursor: it is none that was given out here.")
@@ -263,9 +222,9 @@ class Agent:
         page = await asyncio.to_thread(
             self._services.list_tasks, directory, skip, SESSIONS_PER_PAGE
         )
-        return ListSessionsResponse(
+        return schema.ListSessionsResponse(
             sessions=[
-                SessionInfo(
+                schema.SessionInfo(
                     session_id=task.id,
                     cwd=task.workspace or request.cwd or str(Path.home()),
                     title=to_one_line(task.title, 80) or None,
@@ -276,26 +235,28 @@ class Agent:
             next_cursor=str(skip + SESSIONS_PER_PAGE) if page.has_more else None,
         )
 
-    async def _close_session(self, request: CloseSessionRequest) -> BaseModel:
+    async def _close_session(self, request: schema.CloseSessionRequest) -> BaseModel:
         session = self._find_session(request.session_id)
         del self._sessions[session.id]
         await session.close()
-        return CloseSessionResponse()
+        return schema.CloseSessionResponse()
 
-    async def _set_mode(self, request: SetSessionModeRequest) -> BaseModel:
+    async def _set_mode(self, request: schema.SetSessionModeRequest) -> BaseModel:
         await self._find_session(request.session_id).set_mode(request.mode_id)
-        return SetSessionModeResponse()
+        return schema.SetSessionModeResponse()
 
     async def _set_config_option(
-        self, request: SetSessionConfigOptionSelectRequest | SetSessionConfigOptionBooleanRequest
+        self,
+        request: schema.SetSessionConfigOptionSelectRequest
+        | schema.SetSessionConfigOptionBooleanRequest,
     ) -> BaseModel:
         session = self._find_session(request.session_id)
         await session.set_config_option(request.config_id, request.value)
-        return SetSessionConfigOptionResponse(config_options=session.config_options)
+        return schema.SetSessionConfigOptionResponse(config_options=session.config_options)
 
-    async def _run_prompt(self, request: PromptRequest) -> BaseModel:
+    async def _run_prompt(self, request: schema.PromptRequest) -> BaseModel:
         stop_reason = await self._find_session(request.session_id).prompt(request.prompt)
-        return PromptResponse(stop_reason=stop_reason)
+        return schema.PromptResponse(stop_reason=stop_reason)
 
     def _find_session(self, session_id: str) -> AcpSession:
         session = self._sessions.get(session_id)
@@ -345,35 +306,37 @@ async def serve(agent: Agent, transport: JsonRpcTransport) -> None:
         await connection.close()
 
 
-AuthMethods = list[EnvVarAuthMethod | TerminalAuthMethod | AuthMethodAgent]
+AuthMethods = list[schema.EnvVarAuthMethod | schema.TerminalAuthMethod | schema.AuthMethodAgent]
 
 
-def build_agent_info() -> Implementation:
-    return Implementation(name="joey", title="joey", version=__version__)
+def build_agent_info() -> schema.Implementation:
+    return schema.Implementation(name="joey", title="joey", version=__version__)
 
 
-def build_agent_capabilities() -> AgentCapabilities:
-    return AgentCapabilities(
+def build_agent_capabilities() -> schema.AgentCapabilities:
+    return schema.AgentCapabilities(
         load_session=True,
-        prompt_capabilities=PromptCapabilities(image=True, embedded_context=True, audio=False),
-        mcp_capabilities=McpCapabilities(http=True, sse=True),
-        session_capabilities=SessionCapabilities(
-            list=SessionListCapabilities(),
-            resume=SessionResumeCapabilities(),
-            close=SessionCloseCapabilities(),
-            fork=SessionForkCapabilities(),
+        prompt_capabilities=schema.PromptCapabilities(
+            image=True, embedded_context=True, audio=False
+        ),
+        mcp_capabilities=schema.McpCapabilities(http=True, sse=True),
+        session_capabilities=schema.SessionCapabilities(
+            list=schema.SessionListCapabilities(),
+            resume=schema.SessionResumeCapabilities(),
+            close=schema.SessionCloseCapabilities(),
+            fork=schema.SessionForkCapabilities(),
         ),
     )
 
 
 def build_auth_methods(
-    client_capabilities: ClientCapabilities, missing_reason: str | None
+    client_capabilities: schema.ClientCapabilities, missing_reason: str | None
 ) -> AuthMethods:
     """How a key comes to joey, when none is found: `missing` says so in words."""
     if missing_reason is None:
         return []
     methods: AuthMethods = [
-        AuthMethodAgent(
+        schema.AuthMethodAgent(
             id="environment",
             name="Set a key in the environment of joey",
             description=missing_reason,
@@ -382,7 +345,7 @@ def build_auth_methods(
     if client_capabilities.auth is not None and client_capabilities.auth.terminal:
         methods.insert(
             0,
-            TerminalAuthMethod(
+            schema.TerminalAuthMethod(
                 type="terminal",
                 id="terminal",
                 name="Set up joey in a terminal",

@@ -13,15 +13,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from acp.exceptions import RequestError
-from acp.schema import (
-    AgentThoughtChunk,
-    Cost,
-    SessionInfoUpdate,
-    StopReason,
-    TextContentBlock,
-    UsageUpdate,
-)
 
+from acp import schema
 from joey.acp.editor import Editor, SessionUpdate
 from joey.acp.errors import resolve_stop_reason
 from joey.acp.permissions import (
@@ -35,18 +28,7 @@ from joey.acp.updates import UpdateEncoder
 from joey.client.engine_reexports import Engine, Subscription, Task, TaskOptions
 from joey.client.session import Session
 from joey.client.task_tree_events import follow_task_tree
-from joey.core.events import (
-    AskAnswered,
-    AskOpened,
-    AskWithdrawn,
-    Event,
-    ModeSwitched,
-    ReplyReceived,
-    TaskAborted,
-    TaskFailed,
-    TaskFinished,
-    UsageChanged,
-)
+from joey.core import events as ev
 from joey.core.history.branch import find_live_branch
 from joey.core.task_types import APPROVAL_ASKS, Answer, AskKind, Response
 from joey.errors import CondenseError
@@ -59,13 +41,13 @@ log = logging.getLogger(__name__)
 
 class PromptTurn:
     def __init__(self) -> None:
-        self.stop_reason_future: asyncio.Future[StopReason] = (
+        self.stop_reason_future: asyncio.Future[schema.StopReason] = (
             asyncio.get_running_loop().create_future()
         )
         self.cancel_event = asyncio.Event()
         self.is_refused = False
 
-    def end(self, outcome: StopReason | Exception) -> None:
+    def end(self, outcome: schema.StopReason | Exception) -> None:
         if self.stop_reason_future.done():
             return
         if self.cancel_event.is_set():
@@ -98,7 +80,7 @@ class Conversation:
         self._event_forwarding_job: asyncio.Task[None] | None = None
         self._ask_jobs: dict[tuple[str, int], asyncio.Task[None]] = {}
         """Questions that the editor has been asked, by task and `ts`."""
-        self._turn_ending_ask: tuple[Session, AskOpened] | None = None
+        self._turn_ending_ask: tuple[Session, ev.AskOpened] | None = None
         """The question that the latest turn has ended with."""
         self._on_mode_switched = on_mode_switched
         self._send_lock = asyncio.Lock()
@@ -112,15 +94,10 @@ class Conversation:
 
     async def prompt(
         self, text: str, images: tuple[str, ...], options: TaskOptions | None
-    ) -> StopReason:
-        """Say something, and wait for the end of the turn. `options` are those of a new task.
-
-        Words that come while a turn is at work join it: they answer what is asked about a call (as
-        a no, with a reason), or are read before the next step.
-
-        Raises:
-            RequestError, UserError
-        """
+    ) -> schema.StopReason:
+        """Say something, and wait for the end of the turn. `options` are those of a new task. Words
+        that come while a turn is at work join it: they answer what is asked about a call (as a no,
+        with a reason), or are read before the next step. Raises RequestError, UserError."""
         turn = self._turn
         if turn is None:
             turn = self._turn = PromptTurn()
@@ -135,7 +112,7 @@ class Conversation:
             await self.task.cancel()
         return await asyncio.shield(turn.stop_reason_future)
 
-    async def condense(self, task: Task, instructions: str) -> StopReason:
+    async def condense(self, task: Task, instructions: str) -> schema.StopReason:
         """A turn in which a summary takes the place of the conversation. Raises UserError."""
         turn = self._turn
         if turn is not None:
@@ -155,9 +132,9 @@ class Conversation:
         """Tell what is no part of the conversation, and is not told again."""
         text = "\n\n".join(f"*{sanitize(line)}*" for line in lines)
         if text:
-            block = TextContentBlock(type="text", text=f"{text}\n\n")
+            block = schema.TextContentBlock(type="text", text=f"{text}\n\n")
             await self._send_updates(
-                [AgentThoughtChunk(session_update="agent_thought_chunk", content=block)]
+                [schema.AgentThoughtChunk(session_update="agent_thought_chunk", content=block)]
             )
 
     async def cancel(self) -> None:
@@ -204,7 +181,7 @@ class Conversation:
         now = datetime.fromtimestamp(projection.updated / 1000, UTC).isoformat()
         await self._send_updates(
             [
-                SessionInfoUpdate(
+                schema.SessionInfoUpdate(
                     session_update="session_info_update", title=title or None, updated_at=now
                 ),
                 _build_usage_update(self.task),
@@ -258,26 +235,26 @@ class Conversation:
         finally:
             self._cancel_ask_jobs(list(self._ask_jobs))
 
-    async def _forward_event(self, task: Task, session: Session, event: Event) -> None:
+    async def _forward_event(self, task: Task, session: Session, event: ev.Event) -> None:
         encoder = self._encoders_by_task.get(session.id)
         if encoder is None:
             encoder = self._build_encoder(task, session.id)
             self._encoders_by_task[session.id] = encoder
         await self._send_updates(encoder.encode(event))
         match event:
-            case AskOpened():
+            case ev.AskOpened():
                 self._handle_ask(session, event, encoder)
-            case AskAnswered(ask_ts=ts) | AskWithdrawn(ask_ts=ts):
+            case ev.AskAnswered(ask_ts=ts) | ev.AskWithdrawn(ask_ts=ts):
                 self._cancel_ask_jobs([(session.id, ts)])
-            case UsageChanged() if session is task:
+            case ev.UsageChanged() if session is task:
                 await self._send_updates([_build_usage_update(task)])
-            case ModeSwitched(mode=mode) if session is task:
+            case ev.ModeSwitched(mode=mode) if session is task:
                 await self._on_mode_switched(mode)
-            case ReplyReceived(stop_reason=reason) if (
+            case ev.ReplyReceived(stop_reason=reason) if (
                 session is task and reason in REFUSAL_STOP_REASONS
             ):
                 self._handle_refusal(task)
-        if session is task and isinstance(event, TaskFinished | TaskAborted | TaskFailed):
+        if session is task and isinstance(event, ev.TaskFinished | ev.TaskAborted | ev.TaskFailed):
             await self._handle_task_end(task, event)
 
     def _build_encoder(self, task: Task, subtask_id: str = "") -> UpdateEncoder:
@@ -288,10 +265,10 @@ class Conversation:
         )
 
     async def _handle_task_end(
-        self, task: Task, event: TaskFinished | TaskAborted | TaskFailed
+        self, task: Task, event: ev.TaskFinished | ev.TaskAborted | ev.TaskFailed
     ) -> None:
         self._turn_ending_ask = None
-        if isinstance(event, TaskFinished) and task.recorder.projection.queued_messages:
+        if isinstance(event, ev.TaskFinished) and task.recorder.projection.queued_messages:
             return  # words came in meanwhile, and it goes on with them
         if self._turn is not None:
             await self.send_session_info()
@@ -303,7 +280,7 @@ class Conversation:
             self._turn.is_refused = True
         self._start_ask_job((task.id, task.next_ts()), task.cancel())
 
-    def _end_turn(self, outcome: StopReason | Exception) -> None:
+    def _end_turn(self, outcome: schema.StopReason | Exception) -> None:
         turn, self._turn = self._turn, None
         if turn is not None:
             turn.end(outcome)
@@ -314,7 +291,7 @@ class Conversation:
 
     # What it asks -----------------------------------------------------------------------------
 
-    def _handle_ask(self, session: Session, ask: AskOpened, encoder: UpdateEncoder) -> None:
+    def _handle_ask(self, session: Session, ask: ev.AskOpened, encoder: UpdateEncoder) -> None:
         if session.pending is None or session.pending.ts != ask.ts:
             return  # it is answered already
         if ask.ask in APPROVAL_ASKS:
@@ -336,7 +313,7 @@ class Conversation:
                 job.cancel()
 
     async def _request_permission(
-        self, session: Session, ask: AskOpened, encoder: UpdateEncoder
+        self, session: Session, ask: ev.AskOpened, encoder: UpdateEncoder
     ) -> None:
         call_id, view = encoder.build_ask_view(ask)
         try:
@@ -360,15 +337,15 @@ class Conversation:
             await self.task.cancel()
 
 
-async def _iter_events(subscription: Subscription) -> AsyncIterator[Event]:
+async def _iter_events(subscription: Subscription) -> AsyncIterator[ev.Event]:
     async for numbered in subscription:
         yield numbered.event
 
 
 def _build_usage_update(task: Task) -> SessionUpdate:
     usage = task.total_usage
-    cost = Cost(amount=usage.total_cost, currency="USD") if usage.total_cost else None
+    cost = schema.Cost(amount=usage.total_cost, currency="USD") if usage.total_cost else None
     window = task.provider.model.context_window
-    return UsageUpdate(
+    return schema.UsageUpdate(
         session_update="usage_update", used=usage.context_tokens, size=window, cost=cost
     )

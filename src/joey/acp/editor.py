@@ -17,47 +17,26 @@ from typing import TypeVar
 from acp.connection import Connection
 from acp.exceptions import RequestError
 from acp.meta import CLIENT_METHODS
-from acp.schema import (
-    AgentMessageChunk,
-    AgentPlanUpdate,
-    AgentThoughtChunk,
-    AvailableCommandsUpdate,
-    ClientCapabilities,
-    ConfigOptionUpdate,
-    CurrentModeUpdate,
-    PermissionOption,
-    ReadTextFileRequest,
-    ReadTextFileResponse,
-    RequestPermissionRequest,
-    RequestPermissionResponse,
-    SessionInfoUpdate,
-    SessionNotification,
-    ToolCallProgress,
-    ToolCallStart,
-    ToolCallUpdate,
-    UsageUpdate,
-    UserMessageChunk,
-    WriteTextFileRequest,
-)
 from pydantic import BaseModel, ValidationError
 
+from acp import schema
 from joey.core.edits.encodings import UTF_8, detect_encoding
 from joey.core.path_access import ResolvedPath
 from joey.errors import ToolError
 from joey.ports.workspace import Files, FileStat
 
 SessionUpdate = (
-    AgentMessageChunk
-    | AgentPlanUpdate
-    | AgentThoughtChunk
-    | AvailableCommandsUpdate
-    | ConfigOptionUpdate
-    | CurrentModeUpdate
-    | SessionInfoUpdate
-    | ToolCallProgress
-    | ToolCallStart
-    | UsageUpdate
-    | UserMessageChunk
+    schema.AgentMessageChunk
+    | schema.AgentPlanUpdate
+    | schema.AgentThoughtChunk
+    | schema.AvailableCommandsUpdate
+    | schema.ConfigOptionUpdate
+    | schema.CurrentModeUpdate
+    | schema.SessionInfoUpdate
+    | schema.ToolCallProgress
+    | schema.ToolCallStart
+    | schema.UsageUpdate
+    | schema.UserMessageChunk
 )
 
 
@@ -70,7 +49,7 @@ ResponseT = TypeVar("ResponseT", bound=BaseModel)
 class Editor:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self.capabilities = ClientCapabilities()
+        self.capabilities = schema.ClientCapabilities()
 
     @property
     def can_read_files(self) -> bool:
@@ -87,42 +66,38 @@ class Editor:
 
     async def send_update(self, session_id: str, update: SessionUpdate) -> None:
         """Raises ConnectionError."""
-        notification = SessionNotification(session_id=session_id, update=update)
+        notification = schema.SessionNotification(session_id=session_id, update=update)
         method = CLIENT_METHODS["session_update"]
         await self._connection.send_notification(method, to_json_dict(notification))
 
     async def request_permission(
-        self, session_id: str, call: ToolCallUpdate, options: Sequence[PermissionOption]
-    ) -> RequestPermissionResponse:
-        """Wait for the user, however long that takes.
-
-        Raises:
-            RequestError: the editor does not ask, or its answer cannot be read.
-            ConnectionError
-        """
-        request = RequestPermissionRequest(
+        self,
+        session_id: str,
+        call: schema.ToolCallUpdate,
+        options: Sequence[schema.PermissionOption],
+    ) -> schema.RequestPermissionResponse:
+        """Wait for the user, however long that takes. Raises RequestError: the editor does not ask,
+        or its answer cannot be read; ConnectionError."""
+        request = schema.RequestPermissionRequest(
             session_id=session_id, tool_call=call, options=list(options)
         )
         return await self._send_request(
-            "session_request_permission", request, RequestPermissionResponse
+            "session_request_permission", request, schema.RequestPermissionResponse
         )
 
     async def read_file(self, session_id: str, path: str) -> str:
-        """The text of a file as the user sees it.
-
-        Raises:
-            RequestError, ConnectionError, TimeoutError
-        """
+        """The text of a file as the user sees it. Raises RequestError, ConnectionError,
+        TimeoutError."""
         async with asyncio.timeout(REQUEST_TIMEOUT_S):
-            request = ReadTextFileRequest(session_id=session_id, path=path)
+            request = schema.ReadTextFileRequest(session_id=session_id, path=path)
             return (
-                await self._send_request("fs_read_text_file", request, ReadTextFileResponse)
+                await self._send_request("fs_read_text_file", request, schema.ReadTextFileResponse)
             ).content
 
     async def write_file(self, session_id: str, path: str, text: str) -> None:
         """Raises RequestError, ConnectionError, TimeoutError."""
         async with asyncio.timeout(REQUEST_TIMEOUT_S):
-            request = WriteTextFileRequest(session_id=session_id, path=path, content=text)
+            request = schema.WriteTextFileRequest(session_id=session_id, path=path, content=text)
             method = CLIENT_METHODS["fs_write_text_file"]
             await self._connection.send_request(method, to_json_dict(request))
 

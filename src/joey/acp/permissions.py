@@ -12,14 +12,7 @@
 
 from __future__ import annotations
 
-from acp.schema import (
-    AllowedOutcome,
-    PermissionOption,
-    RequestPermissionResponse,
-    StopReason,
-    ToolCallUpdate,
-)
-
+from acp import schema
 from joey.acp.tool_calls import ToolCallView, build_text_content
 from joey.core.events import AskOpened
 from joey.core.task_types import APPROVAL_ASKS, Answer, AnsweredBy, AskKind, Response
@@ -28,7 +21,7 @@ from joey.presentation.text import to_one_line
 
 ALLOW_OPTION_ID, ALWAYS_OPTION_ID, REJECT_OPTION_ID = "allow", "always", "reject"
 
-TURN_ENDING_ASKS: dict[AskKind, StopReason] = {
+TURN_ENDING_ASKS: dict[AskKind, schema.StopReason] = {
     AskKind.FOLLOWUP: "end_turn",
     AskKind.MISTAKE_LIMIT_REACHED: "end_turn",
     AskKind.LIMIT_REACHED: "max_turn_requests",
@@ -53,20 +46,26 @@ class AutoAnswerPolicy:
                 return Answer(Response.NO)
 
 
-def build_permission_options(ask: AskOpened) -> list[PermissionOption]:
-    options = [PermissionOption(option_id=ALLOW_OPTION_ID, name="Allow", kind="allow_once")]
+def build_permission_options(ask: AskOpened) -> list[schema.PermissionOption]:
+    options = [schema.PermissionOption(option_id=ALLOW_OPTION_ID, name="Allow", kind="allow_once")]
     if ask.always_rule:
         rule = f"Always allow {to_one_line(ask.always_rule, 120)}"
-        options.append(PermissionOption(option_id=ALWAYS_OPTION_ID, name=rule, kind="allow_always"))
-    options.append(PermissionOption(option_id=REJECT_OPTION_ID, name="Reject", kind="reject_once"))
+        options.append(
+            schema.PermissionOption(option_id=ALWAYS_OPTION_ID, name=rule, kind="allow_always")
+        )
+    options.append(
+        schema.PermissionOption(option_id=REJECT_OPTION_ID, name="Reject", kind="reject_once")
+    )
     return options
 
 
-def build_permission_tool_call(ask: AskOpened, call_id: str, view: ToolCallView) -> ToolCallUpdate:
+def build_permission_tool_call(
+    ask: AskOpened, call_id: str, view: ToolCallView
+) -> schema.ToolCallUpdate:
     """What the user decides about."""
     confinement = None if ask.sandbox is None else describe_confinement(ask.sandbox)
     why = "; ".join(filter(None, (describe_reasons(ask.reasons, ask.reason), confinement)))
-    return ToolCallUpdate(
+    return schema.ToolCallUpdate(
         tool_call_id=call_id,
         title=view.title,
         kind=view.kind,
@@ -80,12 +79,15 @@ def build_permission_tool_call(ask: AskOpened, call_id: str, view: ToolCallView)
     )
 
 
-def parse_permission_response(response: RequestPermissionResponse) -> Answer | None:
+def parse_permission_response(response: schema.RequestPermissionResponse) -> Answer | None:
     """None when the user has cancelled the turn. Anything but a plain yes is a no."""
     match response.outcome:
-        case AllowedOutcome(option_id=chosen) if chosen in (ALLOW_OPTION_ID, ALWAYS_OPTION_ID):
+        case schema.AllowedOutcome(option_id=chosen) if chosen in (
+            ALLOW_OPTION_ID,
+            ALWAYS_OPTION_ID,
+        ):
             return Answer(Response.YES, always=chosen == ALWAYS_OPTION_ID)
-        case AllowedOutcome():
+        case schema.AllowedOutcome():
             return Answer(Response.NO)
         case _:
             return None

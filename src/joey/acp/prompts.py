@@ -14,28 +14,19 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from acp.exceptions import RequestError
-from acp.schema import (
-    AudioContentBlock,
-    BlobResourceContents,
-    EmbeddedResourceContentBlock,
-    ImageContentBlock,
-    ResourceContentBlock,
-    TextContentBlock,
-    TextResourceContents,
-    UserMessageChunk,
-)
 
+from acp import schema
 from joey.acp.editor import SessionUpdate
 from joey.client.images import ImageError, encode_image_data_uri
 from joey.core.mentions import find_command_mentions, find_mentions, replace_spans
 from joey.presentation.text import sanitize
 
 PromptBlock = (
-    TextContentBlock
-    | ImageContentBlock
-    | AudioContentBlock
-    | ResourceContentBlock
-    | EmbeddedResourceContentBlock
+    schema.TextContentBlock
+    | schema.ImageContentBlock
+    | schema.AudioContentBlock
+    | schema.ResourceContentBlock
+    | schema.EmbeddedResourceContentBlock
 )
 IMAGE_MEDIA_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 MAX_PROMPT_CHARS = 8 * 1024 * 1024
@@ -45,25 +36,26 @@ _MENTION_ESCAPE_RE = re.compile(r"([\s\\])|(?<=.)([.,;:!?])$")
 def parse_prompt(
     blocks: Sequence[PromptBlock], workspace: Path, commands: Collection[str] = ()
 ) -> tuple[str, tuple[str, ...]]:
-    """Text for the engine, and images as data URIs; `commands` are names of slash commands.
-
-    Raises:
-        RequestError: it says nothing, or something that cannot be taken in.
-    """
+    """Text for the engine, and images as data URIs; `commands` are names of slash commands. Raises
+    RequestError: it says nothing, or something that cannot be taken in."""
     message_parts: list[str] = []
     context: list[str] = []
     images: list[str] = []
     for index, block in enumerate(blocks):
         match block:
-            case TextContentBlock(text=text):
+            case schema.TextContentBlock(text=text):
                 message_parts.append(text)
-            case ImageContentBlock():
+            case schema.ImageContentBlock():
                 images.append(_to_image_data_uri(block.data, index))
-            case ResourceContentBlock(uri=uri, name=name):
+            case schema.ResourceContentBlock(uri=uri, name=name):
                 message_parts.append(_format_link(uri, name, workspace))
-            case EmbeddedResourceContentBlock(resource=BlobResourceContents() as blob):
+            case schema.EmbeddedResourceContentBlock(
+                resource=schema.BlobResourceContents() as blob
+            ):
                 _add_blob_resource(blob, index, context, images)
-            case EmbeddedResourceContentBlock(resource=TextResourceContents() as resource):
+            case schema.EmbeddedResourceContentBlock(
+                resource=schema.TextResourceContents() as resource
+            ):
                 message_parts.append(
                     _format_link(resource.uri, "", workspace, content_follows=True)
                 )
@@ -81,7 +73,7 @@ def parse_prompt(
 
 
 def _add_blob_resource(
-    blob: BlobResourceContents, index: int, context: list[str], images: list[str]
+    blob: schema.BlobResourceContents, index: int, context: list[str], images: list[str]
 ) -> None:
     media = blob.mime_type or ""
     if media in IMAGE_MEDIA_TYPES:
@@ -147,14 +139,14 @@ def build_user_message_chunks(
 ) -> Iterator[SessionUpdate]:
     """`images` are data URIs."""
     if text:
-        block = TextContentBlock(type="text", text=sanitize(text))
-        yield UserMessageChunk(
+        block = schema.TextContentBlock(type="text", text=sanitize(text))
+        yield schema.UserMessageChunk(
             session_update="user_message_chunk", content=block, message_id=str(ts)
         )
     for uri in images:
         head, _, data = uri.partition(",")
         media = head.removeprefix("data:").partition(";")[0]
-        image_block = ImageContentBlock(type="image", mime_type=media, data=data)
-        yield UserMessageChunk(
+        image_block = schema.ImageContentBlock(type="image", mime_type=media, data=data)
+        yield schema.UserMessageChunk(
             session_update="user_message_chunk", content=image_block, message_id=str(ts)
         )

@@ -14,26 +14,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from acp.exceptions import RequestError
-from acp.schema import (
-    AcpMcpServer,
-    AvailableCommand,
-    AvailableCommandInput,
-    AvailableCommandsUpdate,
-    ConfigOptionUpdate,
-    CurrentModeUpdate,
-    HttpMcpServer,
-    McpServerStdio,
-    SessionConfigOptionBoolean,
-    SessionConfigOptionSelect,
-    SessionConfigSelectOption,
-    SessionMode,
-    SessionModeState,
-    SseMcpServer,
-    StopReason,
-    UnstructuredCommandInput,
-)
 from msgspec import Struct, structs
 
+from acp import schema
 from joey.acp.conversation import Conversation
 from joey.acp.editor import Editor, EditorFiles
 from joey.acp.permissions import AutoAnswerPolicy
@@ -195,7 +178,7 @@ class AcpSession:
 
     # What is said -------------------------------------------------------------------------------
 
-    async def prompt(self, blocks: Sequence[PromptBlock]) -> StopReason:
+    async def prompt(self, blocks: Sequence[PromptBlock]) -> schema.StopReason:
         """Raises RequestError, UserError."""
         names = {command.name for command in self._commands}
         text, images = parse_prompt(blocks, self.directory, names)
@@ -242,7 +225,7 @@ class AcpSession:
     # What is chosen -----------------------------------------------------------------------------
 
     @property
-    def mode_state(self) -> SessionModeState:
+    def mode_state(self) -> schema.SessionModeState:
         return build_mode_state(self._modes, self._mode_slug)
 
     @property
@@ -282,13 +265,15 @@ class AcpSession:
         await self._editor.send_update(self.id, build_commands_update(self._commands))
 
     async def _set_and_send_mode(self, slug: str) -> None:
-        update = CurrentModeUpdate(session_update="current_mode_update", current_mode_id=slug)
+        update = schema.CurrentModeUpdate(
+            session_update="current_mode_update", current_mode_id=slug
+        )
         await self._editor.send_update(self.id, update)
         await self._set_mode_and_send_config_options(slug)
 
     async def _set_mode_and_send_config_options(self, mode: str) -> None:
         self._mode_slug = mode
-        update = ConfigOptionUpdate(
+        update = schema.ConfigOptionUpdate(
             session_update="config_option_update", config_options=self.config_options
         )
         await self._editor.send_update(self.id, update)
@@ -300,15 +285,17 @@ _COMPACT_COMMAND = SlashCommandInfo(
     COMPACT_COMMAND_NAME, "Sum the conversation up, to make room", "what to mind"
 )
 
-ConfigOptions = list[SessionConfigOptionSelect | SessionConfigOptionBoolean]
+ConfigOptions = list[schema.SessionConfigOptionSelect | schema.SessionConfigOptionBoolean]
 
 
-def build_mode_state(modes: Sequence[Mode], current: str) -> SessionModeState:
+def build_mode_state(modes: Sequence[Mode], current: str) -> schema.SessionModeState:
     listed = [
-        SessionMode(id=mode.slug, name=to_one_line(mode.name, 80), description=_describe_mode(mode))
+        schema.SessionMode(
+            id=mode.slug, name=to_one_line(mode.name, 80), description=_describe_mode(mode)
+        )
         for mode in modes
     ]
-    return SessionModeState(available_modes=listed, current_mode_id=current)
+    return schema.SessionModeState(available_modes=listed, current_mode_id=current)
 
 
 def build_config_options(
@@ -316,14 +303,14 @@ def build_config_options(
 ) -> ConfigOptions:
     """The same modes once more, for editors that know options only, and the models."""
     options: ConfigOptions = [
-        SessionConfigOptionSelect(
+        schema.SessionConfigOptionSelect(
             type="select",
             id=MODE_OPTION_ID,
             name="Mode",
             category="mode",
             current_value=mode,
             options=[
-                SessionConfigSelectOption(
+                schema.SessionConfigSelectOption(
                     value=choice.slug,
                     name=to_one_line(choice.name, 80),
                     description=_describe_mode(choice),
@@ -335,22 +322,22 @@ def build_config_options(
     if model:
         names = dict.fromkeys((model, *models))
         options.append(
-            SessionConfigOptionSelect(
+            schema.SessionConfigOptionSelect(
                 type="select",
                 id=MODEL_OPTION_ID,
                 name="Model",
                 category="model",
                 current_value=model,
-                options=[SessionConfigSelectOption(value=name, name=name) for name in names],
+                options=[schema.SessionConfigSelectOption(value=name, name=name) for name in names],
             )
         )
     return options
 
 
-def build_commands_update(commands: Sequence[SlashCommandInfo]) -> AvailableCommandsUpdate:
+def build_commands_update(commands: Sequence[SlashCommandInfo]) -> schema.AvailableCommandsUpdate:
     """Those of files, and our own where no file has one of that name."""
     named = {command.name: command for command in (_COMPACT_COMMAND, *commands)}
-    return AvailableCommandsUpdate(
+    return schema.AvailableCommandsUpdate(
         session_update="available_commands_update",
         available_commands=[_build_available_command(command) for command in named.values()],
     )
@@ -362,11 +349,11 @@ def parse_compact_command(text: str) -> str | None:
     return instructions.strip() if name == f"/{COMPACT_COMMAND_NAME}" else None
 
 
-def _build_available_command(command: SlashCommandInfo) -> AvailableCommand:
-    hint = AvailableCommandInput(
-        UnstructuredCommandInput(hint=to_one_line(command.argument_hint, 80))
+def _build_available_command(command: SlashCommandInfo) -> schema.AvailableCommand:
+    hint = schema.AvailableCommandInput(
+        schema.UnstructuredCommandInput(hint=to_one_line(command.argument_hint, 80))
     )
-    return AvailableCommand(
+    return schema.AvailableCommand(
         name=command.name,
         description=to_one_line(command.description, 200) or command.name,
         input=hint if command.argument_hint else None,
@@ -377,7 +364,9 @@ def _describe_mode(mode: Mode) -> str:
     return to_one_line(mode.description or mode.purpose, 200)
 
 
-EditorMcpServer = HttpMcpServer | SseMcpServer | AcpMcpServer | McpServerStdio
+EditorMcpServer = (
+    schema.HttpMcpServer | schema.SseMcpServer | schema.AcpMcpServer | schema.McpServerStdio
+)
 
 
 def to_mcp_config_entries(servers: Sequence[EditorMcpServer] | None) -> dict[str, Any]:
@@ -387,11 +376,11 @@ def to_mcp_config_entries(servers: Sequence[EditorMcpServer] | None) -> dict[str
 
 def _to_mcp_config_entry(server: EditorMcpServer) -> dict[str, Any]:
     match server:
-        case McpServerStdio():
+        case schema.McpServerStdio():
             env = {variable.name: variable.value for variable in server.env}
             return {"command": server.command, "args": list(server.args), "env": env}
-        case HttpMcpServer() | SseMcpServer():
-            kind = "sse" if isinstance(server, SseMcpServer) else "streamable-http"
+        case schema.HttpMcpServer() | schema.SseMcpServer():
+            kind = "sse" if isinstance(server, schema.SseMcpServer) else "streamable-http"
             headers = {header.name: header.value for header in server.headers}
             return {"type": kind, "url": server.url, "headers": headers}
         case _:

@@ -12,17 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from acp.schema import (
-    ContentToolCallContent,
-    FileEditToolCallContent,
-    ImageContentBlock,
-    TerminalToolCallContent,
-    TextContentBlock,
-    ToolCallLocation,
-    ToolKind,
-)
 from msgspec import Struct
 
+from acp import schema
 from joey.core.events import AskOpened, ToolFinished, ToolStarted
 from joey.presentation.phrases import describe_command_exit, describe_error
 from joey.presentation.text import sanitize, to_one_line
@@ -31,7 +23,7 @@ COMMAND_TOOL = "execute_command"
 HIDDEN_TOOLS = frozenset({"attempt_completion", "ask_followup_question", "update_todo_list"})
 """Their outcome is told otherwise: as the agent's words, and as its plan."""
 
-TOOL_KINDS: dict[str, ToolKind] = {
+TOOL_KINDS: dict[str, schema.ToolKind] = {
     "read_file": "read",
     "list_code_definition_names": "read",
     "read_command_output": "read",
@@ -82,16 +74,16 @@ _TOOL_TITLES: dict[str, str] = {
 _EDIT_TOOLS = frozenset(name for name, kind in TOOL_KINDS.items() if kind == "edit")
 _TITLE_DETAIL_KEYS = ("path", "regex", "query", "mode", "command", "skill", "action", "url")
 
-ToolCallContent = ContentToolCallContent | FileEditToolCallContent
+ToolCallContent = schema.ContentToolCallContent | schema.FileEditToolCallContent
 
 
 class ToolCallView(Struct, frozen=True):
     """What is known of a call once its tool has looked at it."""
 
-    kind: ToolKind
+    kind: schema.ToolKind
     title: str
     content: tuple[ToolCallContent, ...] = ()
-    locations: tuple[ToolCallLocation, ...] = ()
+    locations: tuple[schema.ToolCallLocation, ...] = ()
     raw_input: Any = None
 
 
@@ -100,7 +92,7 @@ def build_initial_view(tool: str) -> ToolCallView:
     return ToolCallView(get_tool_kind(tool), _get_tool_title(tool))
 
 
-def get_tool_kind(tool: str) -> ToolKind:
+def get_tool_kind(tool: str) -> schema.ToolKind:
     return TOOL_KINDS.get(tool, "other")
 
 
@@ -118,7 +110,7 @@ def build_prepared_view(
         parse_hunks(event.path, event.diff, row), _get_string_values(arguments)
     )
     edits = tuple(
-        FileEditToolCallContent(
+        schema.FileEditToolCallContent(
             type="diff",
             path=str(workspace / hunk.path),
             old_text=hunk.old_text,
@@ -133,7 +125,10 @@ def build_prepared_view(
         _resolve_edit_kind(tool, event.diff, hunks),
         f"{_get_tool_title(tool)} {_format_title_detail(event.path, row)}".strip(),
         edits or _build_fallback_content(tool, event, row),
-        tuple(ToolCallLocation(path=str(workspace / path), line=line) for path, line in locations),
+        tuple(
+            schema.ToolCallLocation(path=str(workspace / path), line=line)
+            for path, line in locations
+        ),
         None if tool in _EDIT_TOOLS else arguments or None,
     )
 
@@ -147,27 +142,27 @@ def decode_row_json(text: str) -> dict[str, Any]:
     return row if isinstance(row, dict) else {}
 
 
-def build_text_content(text: str) -> ContentToolCallContent:
-    block = TextContentBlock(type="text", text=text)
-    return ContentToolCallContent(type="content", content=block)
+def build_text_content(text: str) -> schema.ContentToolCallContent:
+    block = schema.TextContentBlock(type="text", text=text)
+    return schema.ContentToolCallContent(type="content", content=block)
 
 
-def build_terminal_content(terminal_id: str) -> TerminalToolCallContent:
-    return TerminalToolCallContent(type="terminal", terminal_id=terminal_id)
+def build_terminal_content(terminal_id: str) -> schema.TerminalToolCallContent:
+    return schema.TerminalToolCallContent(type="terminal", terminal_id=terminal_id)
 
 
-def build_image_contents(images: Iterable[str]) -> Iterable[ContentToolCallContent]:
+def build_image_contents(images: Iterable[str]) -> Iterable[schema.ContentToolCallContent]:
     """Data URIs."""
     for uri in images:
         head, _, data = uri.partition(",")
         media = head.removeprefix("data:").partition(";")[0]
-        block = ImageContentBlock(type="image", mime_type=media, data=data)
-        yield ContentToolCallContent(type="content", content=block)
+        block = schema.ImageContentBlock(type="image", mime_type=media, data=data)
+        yield schema.ContentToolCallContent(type="content", content=block)
 
 
 def build_outcome_contents(
     event: ToolFinished, output: str, terminal_id: str | None
-) -> Iterable[ContentToolCallContent | TerminalToolCallContent]:
+) -> Iterable[schema.ContentToolCallContent | schema.TerminalToolCallContent]:
     """What a user reads of a call that has ended; `output` is what a command has printed,
     `terminal_id` the editor's that has shown it."""
     end = describe_command_exit(event) if event.tool == COMMAND_TOOL else ""
@@ -202,7 +197,7 @@ def _build_command_view(
 
 
 def _build_mcp_call_view(
-    row: dict[str, Any], arguments: dict[str, Any], kind: ToolKind
+    row: dict[str, Any], arguments: dict[str, Any], kind: schema.ToolKind
 ) -> ToolCallView:
     target = row.get("toolName") or row.get("uri") or ""
     title = f"{row.get('serverName') or ''}: {target}"
@@ -215,7 +210,7 @@ def _build_mcp_call_view(
     return ToolCallView(kind, to_one_line(title, 160), shown, (), arguments or None)
 
 
-def _resolve_edit_kind(tool: str, diff: str | None, hunks: Iterable[Any]) -> ToolKind:
+def _resolve_edit_kind(tool: str, diff: str | None, hunks: Iterable[Any]) -> schema.ToolKind:
     if tool in _EDIT_TOOLS and diff and not any(hunks):
         if diff.endswith(" will be deleted."):
             return "delete"
@@ -226,7 +221,7 @@ def _resolve_edit_kind(tool: str, diff: str | None, hunks: Iterable[Any]) -> Too
 
 def _build_fallback_content(
     tool: str, event: ToolStarted | AskOpened, row: dict[str, Any]
-) -> tuple[ContentToolCallContent, ...]:
+) -> tuple[schema.ContentToolCallContent, ...]:
     """Where there are no lines to compare."""
     if tool in _EDIT_TOOLS and event.diff:
         return (build_text_content(format_code_block(event.diff, "diff")),)

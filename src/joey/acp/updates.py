@@ -12,17 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from acp.schema import (
-    AgentMessageChunk,
-    AgentPlanUpdate,
-    AgentThoughtChunk,
-    CurrentModeUpdate,
-    PlanEntry,
-    TextContentBlock,
-    ToolCallProgress,
-    ToolCallStart,
-)
-
+from acp import schema
 from joey.acp.editor import SessionUpdate
 from joey.acp.prompts import build_user_message_chunks
 from joey.acp.tool_calls import (
@@ -38,31 +28,7 @@ from joey.acp.tool_calls import (
     decode_row_json,
     format_code_block,
 )
-from joey.core.events import (
-    AskAnswered,
-    AskOpened,
-    CommandOutputDelta,
-    ContextCondensed,
-    ContextTruncated,
-    Event,
-    ModeSwitched,
-    ReplyReceived,
-    RequestStarted,
-    RetryCountdown,
-    RowAdded,
-    RowDelta,
-    RowOpened,
-    TaskAborted,
-    TaskCreated,
-    TaskFailed,
-    TaskFinished,
-    TaskImported,
-    TodosChanged,
-    ToolFailed,
-    ToolFinished,
-    ToolStarted,
-    UserMessage,
-)
+from joey.core import events as ev
 from joey.core.messages import CallPart, ReasoningPart, TextPart
 from joey.core.task_types import APPROVAL_ASKS, AskKind, RowKind, Todo
 from joey.presentation.phrases import (
@@ -99,8 +65,7 @@ class UpdateEncoder:
 
     With `uses_terminals`, command output goes to display-only terminals: the `_meta` of a call
     announces its terminal (`terminal_info`) and carries output (`terminal_output`) and exit status
-    (`terminal_exit`), as Zed's client reads them.
-    """
+    (`terminal_exit`), as Zed's client reads them."""
 
     def __init__(
         self, workspace: Path, *, subtask_id: str = "", uses_terminals: bool = False
@@ -117,39 +82,41 @@ class UpdateEncoder:
         self._call_inputs: dict[str, dict[str, Any]] = {}
         self._call_id_by_ask: dict[int, str] = {}
         """Calls by the question about them."""
-        self._pending_error: RowAdded | None = None
+        self._pending_error: ev.RowAdded | None = None
         """An error that may be that of a call, which tells it itself."""
         self._announced_retries: set[int] = set()
         self._last_message_ts = 0
         """The row whose words came last."""
 
-    def encode(self, event: Event, *, live: bool = True) -> Iterator[SessionUpdate]:
+    def encode(self, event: ev.Event, *, live: bool = True) -> Iterator[SessionUpdate]:
         """The updates that an event is worth; `live`, the user knows what they said."""
         pending_error, self._pending_error = self._pending_error, None
-        if pending_error is not None and not isinstance(event, ToolFailed):
+        if pending_error is not None and not isinstance(event, ev.ToolFailed):
             yield from self._encode_message(
                 pending_error.ts, f"*{sanitize(describe_error(pending_error.text))}*"
             )
         match event:
-            case RowOpened() | RowDelta() | CommandOutputDelta() | RetryCountdown():
+            case ev.RowOpened() | ev.RowDelta() | ev.CommandOutputDelta() | ev.RetryCountdown():
                 yield from self._encode_transient(event)
-            case ReplyReceived():
+            case ev.ReplyReceived():
                 yield from self._encode_reply(event)
-            case ToolStarted() | AskOpened() | AskAnswered() | ToolFinished():
+            case ev.ToolStarted() | ev.AskOpened() | ev.AskAnswered() | ev.ToolFinished():
                 yield from self._encode_call_event(event)
-            case RowAdded():
+            case ev.RowAdded():
                 yield from self._encode_row(event)
-            case UserMessage(ts=ts, text=text, images=images):
+            case ev.UserMessage(ts=ts, text=text, images=images):
                 self._last_message_ts = 0
                 if not live and not self._is_subtask:
                     yield from build_user_message_chunks(ts, text, images)
-            case TaskImported():
+            case ev.TaskImported():
                 yield from encode_imported_history(event, self._workspace)
-            case TodosChanged(todos=todos) if not self._is_subtask:
+            case ev.TodosChanged(todos=todos) if not self._is_subtask:
                 yield _build_plan_update(todos)
-            case ModeSwitched(mode=mode) if not self._is_subtask:
-                yield CurrentModeUpdate(session_update="current_mode_update", current_mode_id=mode)
-            case ContextCondensed() | ContextTruncated():
+            case ev.ModeSwitched(mode=mode) if not self._is_subtask:
+                yield schema.CurrentModeUpdate(
+                    session_update="current_mode_update", current_mode_id=mode
+                )
+            case ev.ContextCondensed() | ev.ContextTruncated():
                 yield self._build_thought(event.ts, f"\n\n{describe_condense(event)}\n\n")
             case _:
                 yield from self._encode_lifecycle(event)
@@ -160,52 +127,52 @@ class UpdateEncoder:
             yield self._build_final(call, "failed")
         self._open_calls.clear()
 
-    def build_ask_view(self, ask: AskOpened) -> tuple[str, ToolCallView]:
+    def build_ask_view(self, ask: ev.AskOpened) -> tuple[str, ToolCallView]:
         """The call that a question is about: its name in the session, and how it looks."""
         call_id = ask.call_id or f"ask_{ask.ts}"
         return self._to_session_call_id(call_id), self._build_view(ask, call_id)
 
     # The task --------------------------------------------------------------------------------
 
-    def _encode_lifecycle(self, event: Event) -> Iterator[SessionUpdate]:
+    def _encode_lifecycle(self, event: ev.Event) -> Iterator[SessionUpdate]:
         match event:
-            case TaskCreated(workspace=workspace):
+            case ev.TaskCreated(workspace=workspace):
                 self._workspace = Path(workspace)
-            case RequestStarted():
+            case ev.RequestStarted():
                 self._streaming_row_kinds.clear()
                 self._sent_chars_by_row.clear()
-            case TaskFailed(code=code, message=message):
+            case ev.TaskFailed(code=code, message=message):
                 yield from self.fail_open_calls()
                 if not self._is_subtask:
                     text = f"**{describe_failure(code).capitalize()}.** {sanitize(message)}"
                     yield from self._encode_message(event.ts, text)
-            case TaskAborted() | TaskFinished():
+            case ev.TaskAborted() | ev.TaskFinished():
                 yield from self.fail_open_calls()
 
     # Words -----------------------------------------------------------------------------------
 
     def _encode_transient(
-        self, event: RowOpened | RowDelta | CommandOutputDelta | RetryCountdown
+        self, event: ev.RowOpened | ev.RowDelta | ev.CommandOutputDelta | ev.RetryCountdown
     ) -> Iterator[SessionUpdate]:
         match event:
-            case RowOpened(ts=ts, tool=None, say=say):
+            case ev.RowOpened(ts=ts, tool=None, say=say):
                 self._streaming_row_kinds[ts] = say
-            case RowOpened(tool=str(tool), call_id=str(call_id)):
+            case ev.RowOpened(tool=str(tool), call_id=str(call_id)):
                 yield from self._start_call(call_id, tool)
-            case RowDelta(ts=ts, delta=delta) if ts in self._streaming_row_kinds:
+            case ev.RowDelta(ts=ts, delta=delta) if ts in self._streaming_row_kinds:
                 sent_chars = self._sent_chars_by_row.get(ts, 0)
                 self._sent_chars_by_row[ts] = sent_chars + len(delta)
                 yield from self._encode_text_delta(ts, self._streaming_row_kinds[ts], delta)
-            case CommandOutputDelta(output=output):
+            case ev.CommandOutputDelta(output=output):
                 yield from self._encode_output(output)
-            case RetryCountdown(ts=ts, seconds=seconds) if (
+            case ev.RetryCountdown(ts=ts, seconds=seconds) if (
                 seconds and ts not in self._announced_retries
             ):
                 self._announced_retries.add(ts)
                 text = f"{describe_provider_error(event.message)} ({describe_retry(event)})"
                 yield self._build_thought(ts, f"\n\n{sanitize(text)}\n\n")
 
-    def _encode_reply(self, event: ReplyReceived) -> Iterator[SessionUpdate]:
+    def _encode_reply(self, event: ev.ReplyReceived) -> Iterator[SessionUpdate]:
         reply_call_ids: set[str] = set()
         for row_part in event.parts:
             match row_part.part:
@@ -243,20 +210,20 @@ class UpdateEncoder:
             return
         parted = f"\n\n{text}" if self._last_message_ts not in (0, ts) else text
         self._last_message_ts = ts
-        block = TextContentBlock(type="text", text=parted)
-        yield AgentMessageChunk(
+        block = schema.TextContentBlock(type="text", text=parted)
+        yield schema.AgentMessageChunk(
             session_update="agent_message_chunk", content=block, message_id=str(ts)
         )
 
     def _build_thought(self, ts: int, text: str) -> SessionUpdate:
-        block = TextContentBlock(type="text", text=text)
-        return AgentThoughtChunk(
+        block = schema.TextContentBlock(type="text", text=text)
+        return schema.AgentThoughtChunk(
             session_update="agent_thought_chunk",
             content=block,
             message_id=f"{self._id_prefix}{ts}",
         )
 
-    def _encode_row(self, event: RowAdded) -> Iterator[SessionUpdate]:
+    def _encode_row(self, event: ev.RowAdded) -> Iterator[SessionUpdate]:
         match event.say:
             case RowKind.TEXT | RowKind.REASONING:
                 yield from self._encode_unsent_text(event.ts, event.say, event.text)
@@ -284,7 +251,7 @@ class UpdateEncoder:
 
     def _announce_call(self, call_id: str, tool: str) -> SessionUpdate:
         call = self._open_calls[call_id] = _OpenCall(self._to_session_call_id(call_id), tool)
-        start = ToolCallStart(
+        start = schema.ToolCallStart(
             session_update="tool_call",
             tool_call_id=call.id,
             title=call.view.title,
@@ -297,31 +264,31 @@ class UpdateEncoder:
         return start
 
     def _encode_call_event(
-        self, event: ToolStarted | AskOpened | AskAnswered | ToolFinished
+        self, event: ev.ToolStarted | ev.AskOpened | ev.AskAnswered | ev.ToolFinished
     ) -> Iterator[SessionUpdate]:
         match event:
-            case ToolStarted():
+            case ev.ToolStarted():
                 yield from self._encode_call_view(event, event.call_id, "in_progress")
-            case AskOpened(ask=kind) if kind in APPROVAL_ASKS:
+            case ev.AskOpened(ask=kind) if kind in APPROVAL_ASKS:
                 if event.call_id is not None:
                     self._call_id_by_ask[event.ts] = event.call_id
                 yield from self._encode_call_view(
                     event, event.call_id or f"ask_{event.ts}", "pending"
                 )
-            case AskOpened(ask=AskKind.FOLLOWUP | AskKind.MISTAKE_LIMIT_REACHED):
+            case ev.AskOpened(ask=AskKind.FOLLOWUP | AskKind.MISTAKE_LIMIT_REACHED):
                 yield from self._encode_question(event)
-            case AskOpened(ask=AskKind.LIMIT_REACHED):
+            case ev.AskOpened(ask=AskKind.LIMIT_REACHED):
                 yield from self._encode_question(event)
-            case AskAnswered(ask_ts=ask_ts, answer=answer) if ask_ts in self._call_id_by_ask:
+            case ev.AskAnswered(ask_ts=ask_ts, answer=answer) if ask_ts in self._call_id_by_ask:
                 call = self._open_calls.get(self._call_id_by_ask.pop(ask_ts))
                 if call is not None and answer.approves:
                     yield self._build_progress(call, status="in_progress")
                 elif call is not None:
                     call.is_rejected = True
-            case ToolFinished():
+            case ev.ToolFinished():
                 yield from self._finish_call(event)
 
-    def _encode_question(self, ask: AskOpened) -> Iterator[SessionUpdate]:
+    def _encode_question(self, ask: ev.AskOpened) -> Iterator[SessionUpdate]:
         text = (
             f"{format_question(ask)}\n\n{format_answer_hint(ask)}"
             if ask.ask is not AskKind.FOLLOWUP
@@ -330,10 +297,10 @@ class UpdateEncoder:
         yield from self._encode_message(ask.ts, text or format_question(ask))
 
     def _encode_call_view(
-        self, event: ToolStarted | AskOpened, call_id: str, status: str
+        self, event: ev.ToolStarted | ev.AskOpened, call_id: str, status: str
     ) -> Iterator[SessionUpdate]:
         tool = event.tool or ""
-        if isinstance(event, ToolStarted) and tool in HIDDEN_TOOLS:
+        if isinstance(event, ev.ToolStarted) and tool in HIDDEN_TOOLS:
             return
         if call_id not in self._open_calls:
             yield self._announce_call(call_id, tool)
@@ -349,7 +316,7 @@ class UpdateEncoder:
             raw_input=call.view.raw_input,
         )
 
-    def _build_view(self, event: ToolStarted | AskOpened, call_id: str) -> ToolCallView:
+    def _build_view(self, event: ev.ToolStarted | ev.AskOpened, call_id: str) -> ToolCallView:
         return build_prepared_view(event, self._call_inputs.get(call_id, {}), self._workspace)
 
     def _encode_output(self, output: str) -> Iterator[SessionUpdate]:
@@ -375,7 +342,7 @@ class UpdateEncoder:
         """Commands run one after the other, so that the first is the one that is at work."""
         return [call for call in self._open_calls.values() if call.tool == COMMAND_TOOL][:1]
 
-    def _finish_call(self, event: ToolFinished) -> Iterator[SessionUpdate]:
+    def _finish_call(self, event: ev.ToolFinished) -> Iterator[SessionUpdate]:
         self._call_inputs.pop(event.call_id, None)
         call = self._open_calls.pop(event.call_id, None)
         if call is None:
@@ -409,7 +376,9 @@ class UpdateEncoder:
 
     def _build_progress(self, call: _OpenCall, **fields: Any) -> SessionUpdate:
         known = {name: value for name, value in fields.items() if value is not None}
-        return ToolCallProgress(session_update="tool_call_update", tool_call_id=call.id, **known)
+        return schema.ToolCallProgress(
+            session_update="tool_call_update", tool_call_id=call.id, **known
+        )
 
     def _to_session_call_id(self, call_id: str) -> str:
         return f"{self._id_prefix}{call_id}"
@@ -417,10 +386,10 @@ class UpdateEncoder:
 
 def _build_plan_update(todos: tuple[Todo, ...]) -> SessionUpdate:
     entries = [
-        PlanEntry(content=sanitize(todo.content), priority="medium", status=todo.status)
+        schema.PlanEntry(content=sanitize(todo.content), priority="medium", status=todo.status)
         for todo in todos
     ]
-    return AgentPlanUpdate(session_update="plan", entries=entries)
+    return schema.AgentPlanUpdate(session_update="plan", entries=entries)
 
 
 _TOOL_BY_ROW_TOOL = {
@@ -447,7 +416,7 @@ _HIDDEN_ROW_TOOLS = ("finishTask", "updateTodoList")
 _RowData = dict[str, Any]
 
 
-def encode_imported_history(event: TaskImported, workspace: Path) -> Iterator[SessionUpdate]:
+def encode_imported_history(event: ev.TaskImported, workspace: Path) -> Iterator[SessionUpdate]:
     output: dict[int, str] = {}
     command: int | None = None
     rows = [row for row in event.rows if not row.get("partial")]
@@ -478,8 +447,8 @@ def _encode_imported_row(
             suggested = "".join(f"\n- {suggestion.answer}" for suggestion in question.suggestions)
             yield _build_imported_message_update(ts, f"{question.question}\n{suggested}".rstrip())
         case RowKind.REASONING if text.strip():
-            block = TextContentBlock(type="text", text=sanitize(text))
-            yield AgentThoughtChunk(
+            block = schema.TextContentBlock(type="text", text=sanitize(text))
+            yield schema.AgentThoughtChunk(
                 session_update="agent_thought_chunk", content=block, message_id=str(ts)
             )
         case AskKind.COMMAND:
@@ -493,8 +462,8 @@ def _encode_imported_row(
 
 
 def _build_imported_message_update(ts: int, text: str) -> SessionUpdate:
-    block = TextContentBlock(type="text", text=f"{sanitize(text)}\n\n")
-    return AgentMessageChunk(
+    block = schema.TextContentBlock(type="text", text=f"{sanitize(text)}\n\n")
+    return schema.AgentMessageChunk(
         session_update="agent_message_chunk", content=block, message_id=str(ts)
     )
 
@@ -504,7 +473,7 @@ def _build_imported_call_update(
 ) -> SessionUpdate:
     row = {} if tool == COMMAND_TOOL else decode_row_json(text)
     path, diff = row.get("path"), row.get("diff") or row.get("content")
-    asked = AskOpened(
+    asked = ev.AskOpened(
         ts=ts,
         ask=AskKind.TOOL,
         text=text,
@@ -514,7 +483,7 @@ def _build_imported_call_update(
     )
     view = build_prepared_view(asked, {}, workspace)
     shown = [build_text_content(format_code_block(output))] if output.strip() else []
-    return ToolCallStart(
+    return schema.ToolCallStart(
         session_update="tool_call",
         tool_call_id=f"row_{ts}",
         title=view.title,

@@ -345,14 +345,9 @@ class ServerAddress(Struct, frozen=True):
 def resolve_server_address(
     url: str | None, token: str | None, env: Mapping[str, str]
 ) -> ServerAddress:
-    """The server at `url`, which may also be the link that `joey serve` prints.
-
-    The token is the argument, else that of the link, else `JOEY_TOKEN`; a server on this
-    machine left one in `$JOEY_HOME/server.token`, which is sent nowhere else.
-
-    Raises:
-        UserError: the address is none.
-    """
+    """The server at `url`, which may also be the link that `joey serve` prints. The token is the
+    argument, else that of the link, else `JOEY_TOKEN`; a server on this machine left one in
+    `$JOEY_HOME/server.token`, which is sent nowhere else. Raises UserError: the address is none."""
     parts = urlsplit(url or DEFAULT_URL)
     if parts.scheme not in _WEBSOCKET_SCHEMES or not parts.hostname:
         raise UserError(f"{url!r} is not the address of a server; one looks like {DEFAULT_URL}")

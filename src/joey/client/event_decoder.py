@@ -18,45 +18,7 @@ from typing import Any
 
 import msgspec
 
-from joey.core.events import (
-    AskAnswered,
-    AskOpened,
-    AskWithdrawn,
-    CheckpointSaved,
-    CommandOutputDelta,
-    ContextCondensed,
-    ContextTruncated,
-    Event,
-    MessageQueued,
-    MessageUnqueued,
-    ModeSwitched,
-    ReplyReceived,
-    RequestEnded,
-    RequestStarted,
-    RetryCountdown,
-    RowAdded,
-    RowDelta,
-    RowOpened,
-    RowPart,
-    SubtaskSpawned,
-    TaskAborted,
-    TaskCompleted,
-    TaskCreated,
-    TaskFailed,
-    TaskFinished,
-    TaskPaused,
-    TaskRewound,
-    TaskStarted,
-    TaskUnpaused,
-    TodosChanged,
-    TokenUsage,
-    ToolFailed,
-    ToolFinished,
-    ToolStarted,
-    ToolTally,
-    UsageChanged,
-    UserMessage,
-)
+from joey.core import events as ev
 from joey.core.history.ui import REPLY_ROW_KINDS, RequestInfo
 from joey.core.messages import ReasoningPart, TextPart, Usage
 from joey.core.models import ToolProtocol
@@ -77,7 +39,7 @@ class EventDecoder:
         """The question that has no answer yet."""
         self._latest_ts = max(self._rows, default=0)
 
-    def feed(self, frame: EventFrame) -> list[Event]:
+    def feed(self, frame: EventFrame) -> list[ev.Event]:
         """What has happened, according to this frame."""
         if frame.event_name == "message":
             return self.feed_row(frame.payload["message"])
@@ -88,14 +50,14 @@ class EventDecoder:
         event = self._decode_task_event(frame.event_name, frame.task_id or "", frame.payload)
         return [] if event is None else [event]
 
-    def _decode_rewind(self, payload: Mapping[str, Any]) -> Event:
+    def _decode_rewind(self, payload: Mapping[str, Any]) -> ev.Event:
         """To which record it went is not told; the rows that came back follow as news."""
         for ts in payload["removed"]:
             self._rows.pop(ts, None)
         self._open_ask_ts = None
-        return TaskRewound(ts=self._latest_ts, to_seq=0, last_row_ts=payload["messageTs"])
+        return ev.TaskRewound(ts=self._latest_ts, to_seq=0, last_row_ts=payload["messageTs"])
 
-    def feed_row(self, row: RowData) -> list[Event]:
+    def feed_row(self, row: RowData) -> list[ev.Event]:
         """What has happened to this row since it was last seen."""
         ts = row["ts"]
         before = self._rows.get(ts, {})
@@ -125,7 +87,7 @@ class EventDecoder:
             case _:
                 return list(self._decode_plain_say_row(row, before))
 
-    def _decode_plain_say_row(self, row: RowData, before: RowData) -> Iterator[Event]:
+    def _decode_plain_say_row(self, row: RowData, before: RowData) -> Iterator[ev.Event]:
         if row.get("partial"):
             return
         text, say = row.get("text", ""), str(row.get("say"))
@@ -133,62 +95,62 @@ class EventDecoder:
             if say == RowKind.COMPLETION_RESULT:
                 self._completion_result = text
             images = tuple(row.get("images", ()))
-            yield RowAdded(ts=row["ts"], say=say, text=text, images=images)
+            yield ev.RowAdded(ts=row["ts"], say=say, text=text, images=images)
         yield from _decode_tool_result(row, before)
 
-    def _decode_queue(self, queue: list[dict[str, Any]]) -> Iterator[Event]:
+    def _decode_queue(self, queue: list[dict[str, Any]]) -> Iterator[ev.Event]:
         now = {item["id"]: item for item in queue}
         for id in self._queued_messages.keys() - now.keys():
-            yield MessageUnqueued(ts=self._latest_ts, id=id)
+            yield ev.MessageUnqueued(ts=self._latest_ts, id=id)
         for id, item in now.items():
             if id not in self._queued_messages:
                 images = tuple(item.get("images", ()))
                 ts = item.get("timestamp", self._latest_ts)
-                yield MessageQueued(ts=ts, id=id, text=item.get("text", ""), images=images)
+                yield ev.MessageQueued(ts=ts, id=id, text=item.get("text", ""), images=images)
         self._queued_messages = now
 
     def _decode_task_event(
         self, name: str, task_id: str, payload: Mapping[str, Any]
-    ) -> Event | None:
+    ) -> ev.Event | None:
         ts = self._latest_ts
         match name:
             case "taskCreated":
                 return _decode_task_created(ts, task_id, payload)
             case "taskStarted":
-                return TaskStarted(ts=ts)
+                return ev.TaskStarted(ts=ts)
             case "taskCompleted":
-                return TaskCompleted(
+                return ev.TaskCompleted(
                     ts=ts,
                     result=self._completion_result,
                     usage=_decode_usage(payload),
-                    tool_usage=msgspec.convert(payload["toolUsage"], dict[str, ToolTally]),
+                    tool_usage=msgspec.convert(payload["toolUsage"], dict[str, ev.ToolTally]),
                 )
             case "taskFinished":
-                return TaskFinished(ts=ts)
+                return ev.TaskFinished(ts=ts)
             case "taskAborted":
-                return TaskAborted(ts=ts, reason=payload["reason"])
+                return ev.TaskAborted(ts=ts, reason=payload["reason"])
             case "taskFailed":
-                return TaskFailed(ts=ts, code=payload["code"], message=payload["message"])
+                return ev.TaskFailed(ts=ts, code=payload["code"], message=payload["message"])
             case "taskAskResponded":
                 self._open_ask_ts = None
                 return _decode_ask_answered(ts, payload)
             case "taskActive" if self._open_ask_ts is not None:
                 withdrawn, self._open_ask_ts = self._open_ask_ts, None
-                return AskWithdrawn(ts=ts, ask_ts=withdrawn)
+                return ev.AskWithdrawn(ts=ts, ask_ts=withdrawn)
             case "taskTokenUsageUpdated":
-                return UsageChanged(ts=ts, usage=_decode_usage(payload))
+                return ev.UsageChanged(ts=ts, usage=_decode_usage(payload))
             case "taskModeSwitched":
-                return ModeSwitched(ts=ts, mode=payload["modeSlug"])
+                return ev.ModeSwitched(ts=ts, mode=payload["modeSlug"])
             case "taskToolFailed":
                 reason = msgspec.convert(payload.get("reason"), Reason | None)
-                return ToolFailed(
+                return ev.ToolFailed(
                     ts=ts, tool=payload["toolName"], error=str(payload["error"]), reason=reason
                 )
             case "todosUpdated":
                 todos = msgspec.convert(payload["todos"], tuple[Todo, ...])
-                return TodosChanged(ts=ts, todos=todos)
+                return ev.TodosChanged(ts=ts, todos=todos)
             case "countdown":
-                return RetryCountdown(
+                return ev.RetryCountdown(
                     ts=ts,
                     seconds=payload["seconds"],
                     message=payload["message"],
@@ -198,20 +160,20 @@ class EventDecoder:
                 return _decode_subtask_event(ts, name, payload)
 
 
-def _decode_subtask_event(ts: int, name: str, payload: Mapping[str, Any]) -> Event | None:
+def _decode_subtask_event(ts: int, name: str, payload: Mapping[str, Any]) -> ev.Event | None:
     match name:
         case "taskSpawned":
-            return SubtaskSpawned(ts=ts, child_id=payload["childTaskId"])
+            return ev.SubtaskSpawned(ts=ts, child_id=payload["childTaskId"])
         case "taskPaused":
-            return TaskPaused(ts=ts, child_ids=tuple(payload.get("childTaskIds", ())))
+            return ev.TaskPaused(ts=ts, child_ids=tuple(payload.get("childTaskIds", ())))
         case "taskUnpaused":
-            return TaskUnpaused(ts=ts)
+            return ev.TaskUnpaused(ts=ts)
         case _:
             return None
 
 
-def _decode_task_created(ts: int, task_id: str, payload: Mapping[str, Any]) -> TaskCreated:
-    return TaskCreated(
+def _decode_task_created(ts: int, task_id: str, payload: Mapping[str, Any]) -> ev.TaskCreated:
+    return ev.TaskCreated(
         ts=ts,
         task_id=task_id,
         workspace=payload.get("workspace", ""),
@@ -223,36 +185,36 @@ def _decode_task_created(ts: int, task_id: str, payload: Mapping[str, Any]) -> T
     )
 
 
-def _decode_usage(payload: Mapping[str, Any]) -> TokenUsage:
-    return msgspec.convert(payload["usage"], TokenUsage)
+def _decode_usage(payload: Mapping[str, Any]) -> ev.TokenUsage:
+    return msgspec.convert(payload["usage"], ev.TokenUsage)
 
 
-def _decode_ask_answered(ts: int, payload: Mapping[str, Any]) -> AskAnswered:
+def _decode_ask_answered(ts: int, payload: Mapping[str, Any]) -> ev.AskAnswered:
     answer = Answer(Response(payload["response"]), by=payload["by"])
-    return AskAnswered(ts=ts, ask_ts=payload["askTs"], answer=answer)
+    return ev.AskAnswered(ts=ts, ask_ts=payload["askTs"], answer=answer)
 
 
-def _decode_checkpoint_row(row: RowData) -> CheckpointSaved:
+def _decode_checkpoint_row(row: RowData) -> ev.CheckpointSaved:
     checkpoint = row.get("checkpoint") or {}
     own = bool(checkpoint.get("suppressMessage"))
-    return CheckpointSaved(
+    return ev.CheckpointSaved(
         ts=row["ts"], id=row.get("text", ""), previous_id=checkpoint.get("from"), is_own_change=own
     )
 
 
-def _decode_user_row(row: RowData, *, is_first: bool) -> UserMessage:
+def _decode_user_row(row: RowData, *, is_first: bool) -> ev.UserMessage:
     images = tuple(row.get("images", ()))
-    return UserMessage(ts=row["ts"], text=row.get("text", ""), images=images, is_first=is_first)
+    return ev.UserMessage(ts=row["ts"], text=row.get("text", ""), images=images, is_first=is_first)
 
 
-def _decode_condense_row(row: RowData, before: RowData) -> Iterator[Event]:
+def _decode_condense_row(row: RowData, before: RowData) -> Iterator[ev.Event]:
     """The row says how much was hidden; what the model is shown instead does not travel."""
     ts = row["ts"]
     if row.get("partial"):
         if not before:
-            yield RowOpened(ts=ts, say=str(row["say"]))
+            yield ev.RowOpened(ts=ts, say=str(row["say"]))
     elif info := row.get("contextCondense"):
-        yield ContextCondensed(
+        yield ev.ContextCondensed(
             ts=ts,
             condense_id=info["condenseId"],
             summary=info["summary"],
@@ -262,7 +224,7 @@ def _decode_condense_row(row: RowData, before: RowData) -> Iterator[Event]:
             cost=info["cost"],
         )
     elif info := row.get("contextTruncation"):
-        yield ContextTruncated(
+        yield ev.ContextTruncated(
             ts=ts,
             truncation_id=info["truncationId"],
             hidden_message_count=info["messagesRemoved"],
@@ -271,15 +233,15 @@ def _decode_condense_row(row: RowData, before: RowData) -> Iterator[Event]:
         )
 
 
-def _decode_ask_row(row: RowData, before: RowData) -> Iterator[Event]:
+def _decode_ask_row(row: RowData, before: RowData) -> Iterator[ev.Event]:
     if before.get("type") != "ask":
         yield build_ask_opened(row)
     yield from _decode_tool_result(row, before)
 
 
-def build_ask_opened(row: RowData) -> AskOpened:
+def build_ask_opened(row: RowData) -> ev.AskOpened:
     """The question that a row puts."""
-    return AskOpened(
+    return ev.AskOpened(
         ts=row["ts"],
         ask=AskKind(row["ask"]),
         text=row.get("text", ""),
@@ -295,27 +257,29 @@ def build_ask_opened(row: RowData) -> AskOpened:
     )
 
 
-def _decode_reply_row(row: RowData, before: RowData) -> Iterator[Event]:
+def _decode_reply_row(row: RowData, before: RowData) -> Iterator[ev.Event]:
     ts, say, text = row["ts"], row["say"], row.get("text", "")
     if before and not before.get("partial"):
         return
     if row.get("partial") and not before:
-        yield RowOpened(ts=ts, say=say)
+        yield ev.RowOpened(ts=ts, say=say)
     if (before or row.get("partial")) and (delta := _get_added_text(row, before)):
-        yield RowDelta(ts=ts, delta=delta)
+        yield ev.RowDelta(ts=ts, delta=delta)
     if not row.get("partial"):
         part = TextPart(text) if say == RowKind.TEXT else ReasoningPart(text)
-        yield ReplyReceived(ts=ts, parts=(RowPart(ts, part),))
+        yield ev.ReplyReceived(ts=ts, parts=(ev.RowPart(ts, part),))
 
 
-def _decode_call_row(row: RowData, before: RowData) -> Iterator[Event]:
+def _decode_call_row(row: RowData, before: RowData) -> Iterator[ev.Event]:
     tool = row.get("tool", "")
     if row.get("partial"):
         if not before:
-            yield RowOpened(ts=row["ts"], say=RowKind.TOOL, tool=tool, call_id=_build_call_id(row))
+            yield ev.RowOpened(
+                ts=row["ts"], say=RowKind.TOOL, tool=tool, call_id=_build_call_id(row)
+            )
         return
     if not before or before.get("partial"):
-        yield ToolStarted(
+        yield ev.ToolStarted(
             ts=row["ts"],
             call_id=_build_call_id(row),
             tool=tool,
@@ -328,9 +292,9 @@ def _decode_call_row(row: RowData, before: RowData) -> Iterator[Event]:
     yield from _decode_tool_result(row, before)
 
 
-def _decode_tool_result(row: RowData, before: RowData) -> Iterator[Event]:
+def _decode_tool_result(row: RowData, before: RowData) -> Iterator[ev.Event]:
     if "result" in row and "result" not in before:
-        yield ToolFinished(
+        yield ev.ToolFinished(
             ts=row["ts"],
             call_id=_build_call_id(row),
             tool=row.get("tool", ""),
@@ -339,19 +303,19 @@ def _decode_tool_result(row: RowData, before: RowData) -> Iterator[Event]:
         )
 
 
-def _decode_output_row(row: RowData, before: RowData) -> Iterator[Event]:
+def _decode_output_row(row: RowData, before: RowData) -> Iterator[ev.Event]:
     if before and not before.get("partial"):
         return
     if (before or row.get("partial")) and (delta := _get_added_text(row, before)):
-        yield CommandOutputDelta(ts=row["ts"], output=delta)
+        yield ev.CommandOutputDelta(ts=row["ts"], output=delta)
     if not row.get("partial"):
-        yield RowAdded(ts=row["ts"], say=RowKind.COMMAND_OUTPUT, text=row.get("text", ""))
+        yield ev.RowAdded(ts=row["ts"], say=RowKind.COMMAND_OUTPUT, text=row.get("text", ""))
 
 
-def _decode_request_row(row: RowData, before: RowData) -> Iterator[Event]:
+def _decode_request_row(row: RowData, before: RowData) -> Iterator[ev.Event]:
     info = msgspec.json.decode(row.get("text") or "{}", type=RequestInfo)
     if not before:
-        yield RequestStarted(ts=row["ts"], api_protocol=info.api_protocol or "")
+        yield ev.RequestStarted(ts=row["ts"], api_protocol=info.api_protocol or "")
     if not _is_request_ended(info) or row.get("text") == before.get("text"):
         return
     usage = None
@@ -362,7 +326,7 @@ def _decode_request_row(row: RowData, before: RowData) -> Iterator[Event]:
             cache_writes=info.cache_writes or 0,
             cache_reads=info.cache_reads or 0,
         )
-    yield RequestEnded(
+    yield ev.RequestEnded(
         ts=row["ts"],
         request_ts=row["ts"],
         usage=usage,
@@ -414,8 +378,8 @@ class TaskMirror:
         """All that lasts."""
         self.partial_frames: dict[int, EventFrame] = {}
         """The latest look of each row that has not ended, by its `ts`."""
-        self.pending_ask: AskOpened | None = None
-        self.usage = TokenUsage()
+        self.pending_ask: ev.AskOpened | None = None
+        self.usage = ev.TokenUsage()
         self.pending_subtasks: tuple[str, ...] = ()
         self.is_running = False
         self._rows: dict[int, RowData] = {row["ts"]: row for row in self.initial_rows}
@@ -464,7 +428,7 @@ class TaskMirror:
         """Frames come again after a gap: what still grows comes with them."""
         self.partial_frames.clear()
 
-    def update_status(self, ask_ts: int | None, usage: TokenUsage, is_running: bool) -> None:
+    def update_status(self, ask_ts: int | None, usage: ev.TokenUsage, is_running: bool) -> None:
         """How the task stands, by the server's own account."""
         self.usage, self.is_running = usage, is_running
         row = self.get_row(ask_ts) if ask_ts is not None else None
@@ -508,22 +472,22 @@ class TaskMirror:
         for event in self._decoder.feed(frame):
             self._apply_event(event)
 
-    def _apply_event(self, event: Event) -> None:
+    def _apply_event(self, event: ev.Event) -> None:
         match event:
-            case AskOpened():
+            case ev.AskOpened():
                 self.pending_ask = event
-            case AskAnswered(ask_ts=ts) | AskWithdrawn(ask_ts=ts):
+            case ev.AskAnswered(ask_ts=ts) | ev.AskWithdrawn(ask_ts=ts):
                 if self.pending_ask is not None and self.pending_ask.ts == ts:
                     self.pending_ask = None
-            case TaskStarted():
+            case ev.TaskStarted():
                 self.is_running = True
-            case TaskPaused(child_ids=child_ids):
+            case ev.TaskPaused(child_ids=child_ids):
                 self.pending_subtasks = child_ids
-            case TaskUnpaused():
+            case ev.TaskUnpaused():
                 self.pending_subtasks = ()
-            case TaskFinished() | TaskAborted() | TaskFailed() | TaskRewound():
+            case ev.TaskFinished() | ev.TaskAborted() | ev.TaskFailed() | ev.TaskRewound():
                 self.pending_ask, self.is_running = None, False
-            case UsageChanged(usage=usage) | TaskCompleted(usage=usage):
+            case ev.UsageChanged(usage=usage) | ev.TaskCompleted(usage=usage):
                 self.usage = usage
 
 

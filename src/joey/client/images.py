@@ -22,11 +22,7 @@ class ImageError(UserError):
 
 
 def load_image_data_uri(path: str) -> str:
-    """An image file as a data URI.
-
-    Raises:
-        ImageError
-    """
+    """An image file as a data URI. Raises ImageError."""
     try:
         with Path(path).open("rb") as file:
             data = file.read(MAX_IMAGE_BYTES + 1)
@@ -36,11 +32,7 @@ def load_image_data_uri(path: str) -> str:
 
 
 def encode_image_data_uri(data: bytes, name: str) -> str:
-    """An image as a data URI; `name` is for complaints.
-
-    Raises:
-        ImageError
-    """
+    """An image as a data URI; `name` is for complaints. Raises ImageError."""
     if len(data) > MAX_IMAGE_BYTES:
         raise ImageError(
             f"the image {name} is larger than {MAX_IMAGE_BYTES // 1024 // 1024} MB; make it smaller"

@@ -68,11 +68,8 @@ class RemoteEngine:
         env: Mapping[str, str] | None = None,
     ) -> Self:
         """The server at `url` (this machine's, by default). A lost connection is tried again for
-        `patience` seconds; `on_connection_change` is told of the loss and of the return.
-
-        Raises:
-            RemoteError: nobody is there, or the token is not theirs.
-        """
+        `patience` seconds; `on_connection_change` is told of the loss and of the return. Raises
+        RemoteError: nobody is there, or the token is not theirs."""
         address = resolve_server_address(url, token, os.environ if env is None else env)
         engine = cls(address, patience, on_connection_change)
         await engine._connection.open()
@@ -95,10 +92,7 @@ class RemoteEngine:
         limits: Limits | None = None,
     ) -> RemoteSession:
         """A new task, already at work; `configuration` holds settings by their names on the wire.
-
-        Raises:
-            RemoteError
-        """
+        Raises RemoteError."""
         arguments = {
             "text": text,
             "images": list(images) or None,
@@ -113,11 +107,8 @@ class RemoteEngine:
         return await self.attach(data["taskId"])
 
     async def attach(self, task_id: str) -> RemoteSession:
-        """A task of the server, live or at rest; the same session for the same task.
-
-        Raises:
-            RemoteError
-        """
+        """A task of the server, live or at rest; the same session for the same task. Raises
+        RemoteError."""
         _check_task_id(task_id)
         session = self._sessions.get(task_id)
         if session is None:
@@ -143,11 +134,7 @@ class RemoteEngine:
         self, task_id: str, row_ts: int | None = None, *, keep: bool = True, text: str | None = None
     ) -> RemoteSession:
         """A new task with the history of another, up to a row; it goes on with `text`, else it
-        rests.
-
-        Raises:
-            RemoteError
-        """
+        rests. Raises RemoteError."""
         _check_task_id(task_id)
         arguments = {"messageTs": row_ts, "keep": keep, "text": text}
         given = {name: value for name, value in arguments.items() if value is not None}
@@ -167,11 +154,7 @@ class RemoteEngine:
 
     async def command(self, name: str, task_id: str | None = None, **arguments: Any) -> Any:
         """Any other command of the API: the data of its response. Without a `task_id`, a command
-        about a task acts on the current one.
-
-        Raises:
-            RemoteError: with the `code` of the API.
-        """
+        about a task acts on the current one. Raises RemoteError: with the `code` of the API."""
         return await self._connection.request(name, task_id, arguments)
 
     def detach(self, session: RemoteSession) -> None:
@@ -293,11 +276,7 @@ class RemoteSession:
         return self._mirror.pending_subtasks
 
     async def find_subtask(self, task_id: str) -> RemoteSession:
-        """One of its subtasks, or any other task of the server.
-
-        Raises:
-            RemoteError
-        """
+        """One of its subtasks, or any other task of the server. Raises RemoteError."""
         return await self._attach(task_id)
 
     @property
@@ -460,11 +439,8 @@ class RemoteSession:
 
     async def condense(self, instructions: str = "") -> None:
         """Have the conversation summed up: at once when the task rests, else before its next
-        request. Returns when it is begun; a row tells how it went.
-
-        Raises:
-            RemoteError: there is nothing to condense.
-        """
+        request. Returns when it is begun; a row tells how it went. Raises RemoteError: there is
+        nothing to condense."""
         await self._request("condenseTask", self._id, {"instructions": instructions})
 
     async def cancel(self) -> None:
@@ -473,11 +449,8 @@ class RemoteSession:
     # What the engine says
 
     async def subscribe(self) -> None:
-        """Hear everything after what was heard already, and ask how the task stands.
-
-        Raises:
-            RemoteError
-        """
+        """Hear everything after what was heard already, and ask how the task stands. Raises
+        RemoteError."""
         since = {"since": self._mirror.seq}
         await self._request("subscribe", self._id, since, then=self._handle_subscribed, retry=True)
         await self._request("getTask", self._id, then=self._handle_task_info, retry=True)

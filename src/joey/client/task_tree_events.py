@@ -29,11 +29,9 @@ class TaskTreeEvent(Struct, frozen=True):
 async def follow_task_tree(
     session: Session, events: AsyncIterator[Event], *, from_start: bool = False
 ) -> AsyncIterator[AsyncIterator[TaskTreeEvent]]:
-    """The events of a task and its subtasks as they come, until the task's own `events` end.
-
-    Set `from_start` if these are all events of the task: then they name every subtask. Otherwise
-    some subtasks may have been started before.
-    """
+    """The events of a task and its subtasks as they come, until the task's own `events` end. Set
+    `from_start` if these are all events of the task: then they name every subtask. Otherwise some
+    subtasks may have been started before."""
     listener = _TaskTreeListener(session, events, from_start=from_start)
     try:
         yield listener.iter_events()

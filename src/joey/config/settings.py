@@ -45,19 +45,19 @@ log = logging.getLogger(__name__)
 _KNOWN_KEYS = frozenset({*Settings.__struct_encode_fields__, "$schema"})
 _ROO_ONLY_KEYS = frozenset(
     """
-    autoCondenseContext autoCondenseContextPercent cachedChromeHostUrl codebaseIndexConfig
-    codebaseIndexModels condensingApiConfigId currentApiConfigName customCondensingPrompt
-    customModes customSupportPrompts diagnosticsEnabled diffEnabled dismissedUpsells
-    enableMcpServerCreation enhancementApiConfigId enterBehavior execaShellPath experiments
-    fuzzyMatchThreshold hasOpenedModeSelector historyPreviewCollapsed imageGenerationProvider
-    includeTaskHistoryInEnhance lastShownAnnouncementId listApiConfigMeta maxOpenTabsContext
-    openRouterImageApiKey openRouterImageGenerationSelectedModel pinnedApiConfigs
-    profileThresholds rateLimitSeconds reasoningBlockCollapsed remoteBrowserEnabled
-    remoteBrowserHost screenshotQuality showRooIgnoredFiles showWorktreesInHomeScreen
-    soundEnabled soundVolume taskHistory telemetrySetting terminalCommandDelay
-    terminalCompressProgressBar terminalOutputCharacterLimit terminalOutputLineLimit
-    terminalPowershellCounter terminalShellIntegrationDisabled terminalShellIntegrationTimeout
-    terminalZdotdir terminalZshClearEolMark terminalZshOhMy terminalZshP10k ttsEnabled ttsSpeed
+    cachedChromeHostUrl codebaseIndexConfig codebaseIndexModels condensingApiConfigId
+    currentApiConfigName customModes customSupportPrompts diagnosticsEnabled diffEnabled
+    dismissedUpsells enableMcpServerCreation enhancementApiConfigId enterBehavior execaShellPath
+    experiments fuzzyMatchThreshold hasOpenedModeSelector historyPreviewCollapsed
+    imageGenerationProvider includeTaskHistoryInEnhance lastShownAnnouncementId
+    listApiConfigMeta maxOpenTabsContext openRouterImageApiKey
+    openRouterImageGenerationSelectedModel pinnedApiConfigs rateLimitSeconds
+    reasoningBlockCollapsed remoteBrowserEnabled remoteBrowserHost screenshotQuality
+    showRooIgnoredFiles showWorktreesInHomeScreen soundEnabled soundVolume taskHistory
+    telemetrySetting terminalCommandDelay terminalCompressProgressBar
+    terminalOutputCharacterLimit terminalOutputLineLimit terminalPowershellCounter
+    terminalShellIntegrationDisabled terminalShellIntegrationTimeout terminalZdotdir
+    terminalZshClearEolMark terminalZshOhMy terminalZshP10k ttsEnabled ttsSpeed
     worktreeAutoOpenPath writeDelayMs
     """.split()  # noqa: SIM905 (easier to read and to extend than a literal)
 )

@@ -31,11 +31,8 @@ EXTRA_SERVERS_PSEUDO_PATH = Path("given")
 
 
 def read_config_file(path: Path) -> dict[str, Any]:
-    """The JSON object in a regular file of sane size; empty when there is no file.
-
-    Raises:
-        ConfigError: naming the file and what is wrong with it.
-    """
+    """The JSON object in a regular file of sane size; empty when there is no file. Raises
+    ConfigError: naming the file and what is wrong with it."""
     data = _read_bytes(path)
     try:
         value = json.loads(data) if data.strip() else {}
@@ -171,11 +168,8 @@ PRIVATE_FILE_MODE = 0o600
 
 
 def write_json_atomically(path: Path, value: dict[str, Any], mode: int = PRIVATE_FILE_MODE) -> None:
-    """Write `value`; folders that are missing are made, for their owner alone.
-
-    Raises:
-        ConfigError: it cannot be written; what was there is untouched.
-    """
+    """Write `value`; folders that are missing are made, for their owner alone. Raises ConfigError:
+    it cannot be written; what was there is untouched."""
     from tempfile import mkstemp  # and with it `random`: those who only read do without
 
     data = json.dumps(value, indent=2, ensure_ascii=False).encode() + b"\n"

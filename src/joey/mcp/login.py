@@ -76,11 +76,8 @@ class LoginCallback:
         )
 
     async def wait_for_parameters(self) -> dict[str, str]:
-        """The parameters that came back: `code`, `expected_state` and perhaps `iss`.
-
-        Raises:
-            UserError: the login was refused.
-        """
+        """The parameters that came back: `code`, `expected_state` and perhaps `iss`. Raises
+        UserError: the login was refused."""
         parameters = await self._parameters_future
         if "code" not in parameters:
             reason = (

@@ -225,10 +225,8 @@ class BoundedLineSplitter:
 
 
 async def to_bounded_message(line: bytes | TruncatedLine, prefix: bytes = b"") -> bytes:
-    """The line, or the shorter message that stands for it; empty when nobody waits for it.
-
-    `prefix` stands before a message in its line (`data: ` in a stream of events).
-    """
+    """The line, or the shorter message that stands for it; empty when nobody waits for it. `prefix`
+    stands before a message in its line (`data: ` in a stream of events)."""
     if isinstance(line, bytes):
         return line
     # Reading ten megabytes takes a while, and must not stop everything else.

@@ -87,11 +87,8 @@ class ServerAdmin:
         )
 
     def add(self, name: str, entry: dict[str, Any], *, project: bool) -> Path:
-        """The file that it was written to.
-
-        Raises:
-            ConfigError: the entry is not one, or there is a server of this name.
-        """
+        """The file that it was written to. Raises ConfigError: the entry is not one, or there is a
+        server of this name."""
         try:
             parse_server(name, entry, "project" if project else "global", {})
         except ValueError as error:
@@ -106,12 +103,8 @@ class ServerAdmin:
         return path
 
     def remove(self, name: str, *, project: bool) -> Path:
-        """The file that it was taken from: the project's, which others share, or one's own.
-
-        Raises:
-            ServerNotFoundError: there is none of this name.
-            ConfigError
-        """
+        """The file that it was taken from: the project's, which others share, or one's own. Raises
+        ServerNotFoundError: there is none of this name; ConfigError."""
         with self._lock_config():
             for path in self._list_config_paths(project):
                 document = read_config_file(path)
@@ -133,12 +126,8 @@ class ServerAdmin:
         raise ServerNotFoundError(f"There is no server {name!r}; see joey mcp list.")
 
     async def test_server(self, name: str) -> McpServer:
-        """Start one server, and say how it stands.
-
-        Raises:
-            ServerNotFoundError: there is none of this name.
-            ConfigError: its entry, or its file, cannot be used.
-        """
+        """Start one server, and say how it stands. Raises ServerNotFoundError: there is none of
+        this name; ConfigError: its entry, or its file, cannot be used."""
         from joey.mcp.hub import Hub
 
         self._require_config(name)
@@ -150,11 +139,8 @@ class ServerAdmin:
             await hub.close()
 
     async def log_in(self, name: str, show_url: Callable[[str], None]) -> int:
-        """Log in at a server; `show_url` gets the address to open. How many tools it offers.
-
-        Raises:
-            UserError
-        """
+        """Log in at a server; `show_url` gets the address to open. How many tools it offers. Raises
+        UserError."""
         import asyncio
 
         from joey.mcp import connection

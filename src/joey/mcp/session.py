@@ -303,10 +303,8 @@ def _iter_images(content: Iterable[ContentBlock]) -> Iterator[str]:
 
 
 def _to_image_data_uri(data: str) -> str | None:
-    """As a data URI, by what it is and not by what it is said to be.
-
-    One that a model's service does not take would make every later request of the task fail.
-    """
+    """As a data URI, by what it is and not by what it is said to be. One that a model's service
+    does not take would make every later request of the task fail."""
     try:
         start = base64.b64decode(data, validate=True)[:_SIGNATURE_BYTES]
     except (binascii.Error, ValueError):

@@ -47,11 +47,7 @@ _TERMINATE_GRACE_S = 1.0
 async def open_stdio_streams(
     entry: ServerEntry, workspace: Path, environment: Mapping[str, str], stderr_tail: StderrTail
 ) -> AsyncIterator[MessageStreams]:
-    """A running server; it and whatever it started are gone when this is left.
-
-    Raises:
-        LaunchError
-    """
+    """A running server; it and what it started are gone when this is left. Raises LaunchError."""
     process = launch_server(entry, workspace, environment)
     incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
@@ -100,10 +96,8 @@ async def _read_messages(
 
 
 def _parse_message(text: bytes) -> JSONRPCMessage | None:
-    """A message; None for what is none.
-
-    Texts that were cut in the middle of a letter, or are not UTF-8, get a sign in its place.
-    """
+    """A message; None for what is none. Texts that were cut in the middle of a letter, or are not
+    UTF-8, get a sign in its place."""
     try:
         return jsonrpc_message_adapter.validate_json(text, by_name=False)
     except ValueError:

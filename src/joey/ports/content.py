@@ -89,10 +89,7 @@ class CodeIndex(Protocol):
         self, query: str, directory: ResolvedPath | None, limit: int
     ) -> CodeSearchResult:
         """Best first; what changed since the last search is taken in before, unless it is much.
-
-        Raises:
-            ToolError: there is no index yet, or it is broken; the text says how far it is.
-        """
+        Raises ToolError: there is no index yet, or it is broken; the text says how far it is."""
         ...
 
     async def close(self) -> None: ...

@@ -72,10 +72,8 @@ class Terminal(Protocol):
         artifact: Path | None,
         on_output: Callable[[str], None] | None = None,
     ) -> RunningCommand:
-        """Run `command` with bash, stdin closed, both outputs merged.
-
-        `artifact` receives every byte of the output. `on_output` gets decoded text as it comes.
-        """
+        """Run `command` with bash, stdin closed, both outputs merged. `artifact` receives every
+        byte of the output. `on_output` gets decoded text as it comes."""
         ...
 
     @property
@@ -119,12 +117,8 @@ class ConfinedProcess(Protocol):
 
     async def start(self, protocol: SubprocessProtocol) -> None:
         """Start it, and wait until the command itself runs. Its process, which has no input and one
-        output, tells `protocol` about itself.
-
-        Raises:
-            OSError: no process could be started.
-            ToolError: it could not be confined, and nothing of it was run.
-        """
+        output, tells `protocol` about itself. Raises OSError: no process could be started;
+        ToolError: it could not be confined, and nothing of it was run."""
         ...
 
     def take_denial_messages(self) -> list[str]:
@@ -162,11 +156,8 @@ class Sandbox(Protocol):
     async def confine(
         self, shell: Sequence[str], cwd: Path, env: Mapping[str, str]
     ) -> ConfinedProcess | None:
-        """How to start `shell` in `cwd`; None when nothing works here and a user may decide.
-
-        Raises:
-            ToolError: it may not run unconfined, or `cwd` is not to be seen from inside.
-        """
+        """How to start `shell` in `cwd`; None when nothing works here and a user may decide. Raises
+        ToolError: it may not run unconfined, or `cwd` is not to be seen from inside."""
         ...
 
     def mark_own_write(self, path: Path) -> None:
@@ -181,7 +172,5 @@ class Sandbox(Protocol):
 class ShellGrammar(Protocol):
     def parse_chain(self, line: str) -> CommandChain | None:
         """The commands of a line made of plain words alone; None when it holds anything else.
-
-        Whatever it raises means the same to those who ask: not proven.
-        """
+        Whatever it raises means the same to those who ask: not proven."""
         ...

@@ -46,18 +46,13 @@ class Customizations(Protocol):
         ...
 
     def read_skill(self, skill: Skill) -> str:
-        """The instructions themselves, without front matter.
-
-        Raises:
-            ToolError: the file is gone or cannot be read.
-        """
+        """The instructions themselves, without front matter. Raises ToolError: the file is gone or
+        cannot be read."""
         ...
 
     def refresh(self) -> bool:
-        """Look whether a file was changed, and if so read everything again: a run begins.
-
-        True when something is different now. It looks at files: call it in a thread.
-        """
+        """Look whether a file was changed, and if so read everything again: a run begins. True when
+        something is different now. It looks at files: call it in a thread."""
         ...
 
 
@@ -94,7 +89,6 @@ class Hooks(Protocol):
 
     async def run(self, hook_input: HookInput, tool_names: Sequence[str]) -> HookReport:
         """Run the hooks for this moment and tool one after the other, until one blocks.
-
         `tool_names` are all that the tool goes by. Raises nothing; cancelling it kills what runs.
         """
         ...
@@ -150,11 +144,8 @@ class Mcp(Protocol):
         arguments: dict[str, Any],
         on_progress: Callable[[str], None] | None = None,
     ) -> McpResult:
-        """Cancelling tells the server.
-
-        Raises:
-            ToolError: not connected, timed out or died; the text says which, and what comes next.
-        """
+        """Cancelling tells the server. Raises ToolError: not connected, timed out or died; the text
+        says which, and what comes next."""
         ...
 
     async def read_resource(self, server: str, uri: str) -> McpResult:

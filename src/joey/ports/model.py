@@ -22,11 +22,8 @@ class Provider(Protocol):
         ...
 
     def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
-        """An async generator; closing it closes the request's socket.
-
-        Raises:
-            ProviderError: the service failed, before or in the middle of the stream.
-        """
+        """An async generator; closing it closes the request's socket. Raises ProviderError: the
+        service failed, before or in the middle of the stream."""
         ...
 
     async def close(self) -> None:
@@ -43,11 +40,8 @@ class Embedder(Protocol):
         ...
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """A vector for each text.
-
-        Raises:
-            ProviderError: the service failed, several times where trying again could help.
-        """
+        """A vector for each text. Raises ProviderError: the service failed, several times where
+        trying again could help."""
         ...
 
     async def close(self) -> None: ...
@@ -55,9 +49,6 @@ class Embedder(Protocol):
 
 class ImageGenerator(Protocol):
     async def generate(self, prompt: str, image: str | None = None) -> str:
-        """An image as a data URI, made from scratch or from another one.
-
-        Raises:
-            ToolError: the provider refused or gave no image.
-        """
+        """An image as a data URI, made from scratch or from another one. Raises ToolError: the
+        provider refused or gave no image."""
         ...

@@ -60,9 +60,8 @@ class TaskLog(Protocol):
     async def write_snapshot(
         self, ui: Iterable[bytes], api: Iterable[bytes], metadata: TaskMetadata
     ) -> None:
-        """Replace the two history files (JSON arrays of these elements) and the metadata.
-
-        Iterators are used up in another thread."""
+        """Replace the two history files (JSON arrays of these elements) and the metadata. Iterators
+        are used up in another thread."""
         ...
 
     def close(self) -> None:
@@ -74,54 +73,33 @@ class Store(Protocol):
     def create(self, task_id: str) -> TaskLog: ...
 
     def load_secrets(self, task_id: str) -> TaskSecrets | None:
-        """What the task was given and its folder does not hold. It need not exist.
-
-        Raises:
-            StoreError
-        """
+        """What the task was given and its folder does not hold. It need not exist. Raises
+        StoreError."""
         ...
 
     def save_secrets(self, task_id: str, secrets: TaskSecrets) -> None:
-        """Keep them, outside the task's folder, until the task is deleted.
-
-        Raises:
-            StoreError
-        """
+        """Keep them, outside the task's folder, until the task is deleted. Raises StoreError."""
         ...
 
     def create_with_records(self, task_id: str, records: Sequence[Record], source_id: str) -> None:
-        """A new task with all these records at once, and with the secrets and command output of
-        the one that they were taken from; whatever dies, there is the whole task or none. Nobody
-        holds it.
-
-        Raises:
-            StoreError
-        """
+        """A new task with all these records at once, and with the secrets and command output of the
+        one that they were taken from; whatever dies, there is the whole task or none. Nobody holds
+        it. Raises StoreError."""
         ...
 
     def open(self, task_id: str) -> tuple[TaskLog, Sequence[Record]]:
-        """Lock a task and read its journal; a folder without one is adopted.
-
-        Raises:
-            TaskNotFoundError, TaskLockedError, StoreError
-        """
+        """Lock a task and read its journal; a folder without one is adopted. Raises
+        TaskNotFoundError, TaskLockedError, StoreError."""
         ...
 
     def read_records(self, task_id: str) -> Sequence[Record]:
-        """The records of a task, whoever holds it; nothing is locked or changed.
-
-        Raises:
-            TaskNotFoundError, StoreError
-        """
+        """The records of a task, whoever holds it; nothing is locked or changed. Raises
+        TaskNotFoundError, StoreError."""
         ...
 
     def read_rows_json(self, task_id: str, limit: int) -> bytes:
-        """The UI history of the last snapshot, a JSON array; nothing when there is none, or when
-        it is longer than `limit`.
-
-        Raises:
-            TaskNotFoundError, StoreError
-        """
+        """The UI history of the last snapshot, a JSON array; nothing when there is none, or when it
+        is longer than `limit`. Raises TaskNotFoundError, StoreError."""
         ...
 
     def list_tasks(self) -> Sequence[TaskMetadata]:
@@ -133,19 +111,11 @@ class Store(Protocol):
         ...
 
     def is_locked(self, task_id: str) -> bool:
-        """Whether a living process has the task open.
-
-        Raises:
-            TaskNotFoundError, StoreError
-        """
+        """Whether a living process has the task open. Raises TaskNotFoundError, StoreError."""
         ...
 
     def delete(self, task_id: str) -> None:
-        """Remove a task for good.
-
-        Raises:
-            TaskNotFoundError, TaskLockedError, StoreError
-        """
+        """Remove a task for good. Raises TaskNotFoundError, TaskLockedError, StoreError."""
         ...
 
 
@@ -193,10 +163,8 @@ class TaskIndex(Protocol):
         ...
 
     def search(self, query: TaskQuery, *, refresh: bool = False) -> TaskPage:
-        """One page. With `refresh` every folder is looked at, however recently that was done.
-
-        Of `text` without a letter or a digit nothing is found.
-        """
+        """One page. With `refresh` every folder is looked at, however recently that was done. Of
+        `text` without a letter or a digit nothing is found."""
         ...
 
     def find_by_prefix(self, id_prefix: str) -> Sequence[TaskMetadata]:

@@ -33,11 +33,8 @@ class Files(Protocol):
         ...
 
     async def read(self, path: ResolvedPath, limit: int | None = None, offset: int = 0) -> bytes:
-        """The bytes of a regular file from `offset` on, at most `limit` of them.
-
-        Raises:
-            ToolError: missing, a directory, special, or not readable; the text says which.
-        """
+        """The bytes of a regular file from `offset` on, at most `limit` of them. Raises ToolError:
+        missing, a directory, special, or not readable; the text says which."""
         ...
 
     async def stat(self, path: ResolvedPath) -> FileStat: ...
@@ -49,18 +46,13 @@ class Files(Protocol):
     async def write(
         self, path: ResolvedPath, data: bytes, mode_source: ResolvedPath | None = None
     ) -> None:
-        """Replace the file atomically, keeping its mode; parents are made.
-
-        A new file gets the mode of the file that it is `mode_source`.
-        """
+        """Replace the file atomically, keeping its mode; parents are made. A new file gets the mode
+        of the file that it is `mode_source`."""
         ...
 
     async def remove(self, path: ResolvedPath) -> None:
-        """Delete a regular file.
-
-        Raises:
-            ToolError: missing, a directory, special, or it may not be deleted.
-        """
+        """Delete a regular file. Raises ToolError: missing, a directory, special, or it may not be
+        deleted."""
         ...
 
 
@@ -153,11 +145,8 @@ class Repository(Protocol):
     """Looks only; runs nothing that the repository's own configuration names."""
 
     async def show_changes(self) -> str:
-        """What differs from the last commit.
-
-        Raises:
-            ToolError: no git, no repository, or git failed; the text says which.
-        """
+        """What differs from the last commit. Raises ToolError: no git, no repository, or git
+        failed; the text says which."""
         ...
 
     async def show_commit(self, name: str) -> str:
@@ -179,18 +168,13 @@ class Checkpoints(Protocol):
         ...
 
     async def save(self, task_id: str) -> str:
-        """Keep the files as they are now; the id of the checkpoint.
-
-        Costs what has changed. The same files give the same id as the task's last one.
-
-        Raises:
-            CheckpointError: the text says why, and what to do.
-        """
+        """Keep the files as they are now; the id of the checkpoint. Costs what has changed. The
+        same files give the same id as the task's last one. Raises CheckpointError: the text says
+        why, and what to do."""
         ...
 
     async def list_changes(self, since: str, until: str | None = None) -> Sequence[FileChange]:
         """What differs between two checkpoints, or between one and the files as they are now.
-
         Raises CheckpointError."""
         ...
 
@@ -229,10 +213,9 @@ class Worktrees(Protocol):
     def get_branch(self, name: str) -> str: ...
 
     async def add(self, name: str) -> Path:
-        """A worktree with the files of the workspace as they are now, or the one that is there;
-        the folder in it to work in. Neither the user's index nor their files are touched.
-
-        Raises ToolError."""
+        """A worktree with the files of the workspace as they are now, or the one that is there; the
+        folder in it to work in. Neither the user's index nor their files are touched. Raises
+        ToolError."""
         ...
 
     async def merge(
@@ -240,9 +223,7 @@ class Worktrees(Protocol):
     ) -> WorktreeMergeResult:
         """Commit what was done there, and bring it into the workspace if it fits: into the files,
         not into the index or a commit. If it does not fit, no file is touched; nor if `refusal`
-        says of a path in the workspace why it may not be changed.
-
-        Raises ToolError."""
+        says of a path in the workspace why it may not be changed. Raises ToolError."""
         ...
 
     async def remove(self, name: str) -> None:

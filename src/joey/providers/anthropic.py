@@ -128,10 +128,8 @@ class AnthropicRequestBuilder(RequestBuilder):
 
 
 def encode_message(message: Message, *, images: bool = True) -> bytes:
-    """The message as the wire wants it, or nothing when nothing of it may be sent.
-
-    Users' words are always a list of blocks, which ends the bytes with `}]}`.
-    """
+    """The message as the wire wants it, or nothing when nothing of it may be sent. Users' words are
+    always a list of blocks, which ends the bytes with `}]}`."""
     content = message.content
     if isinstance(content, str):
         if not content.strip():

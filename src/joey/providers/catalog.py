@@ -326,11 +326,8 @@ _EDIT_TOOL_BY_PROVIDER = {"xai": "search_replace", "gemini": "edit"}
 
 
 def find_model_info(provider: str, model: str) -> ModelInfo:
-    """What is known of a model at a provider; the stated defaults when it is not listed.
-
-    Raises:
-        ConfigError: there is no such provider.
-    """
+    """What is known of a model at a provider; the stated defaults when it is not listed. Raises
+    ConfigError: there is no such provider."""
     kind = find_provider_spec(provider)
     return structs.replace(
         _find_model_or_default(kind, model), preferred_edit_tool=_choose_edit_tool(kind, model)

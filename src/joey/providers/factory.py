@@ -22,11 +22,8 @@ _MAX_OUTPUT_SHARE = 0.2
 
 
 def make_provider(profile: Profile, http: HttpClient, route: ModelRoute | None = None) -> Provider:
-    """The adapter for the service that the profile names; `route` as the task remembers it.
-
-    Raises:
-        ConfigError: no such provider, no model named, or a base URL that is not one.
-    """
+    """The adapter for the service that the profile names; `route` as the task remembers it. Raises
+    ConfigError: no such provider, no model named, or a base URL that is not one."""
     kind = find_provider_spec(profile.provider)
     if not (profile.model or kind.default_model):
         raise ConfigError(

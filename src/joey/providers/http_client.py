@@ -69,12 +69,9 @@ class HttpClient:
         """Send a request, its body in pieces, and wait for the head of its answer.
 
         `read_timeout` is the number of seconds that the server may send nothing. Close the
-        response, or use it as a context manager, in every case.
-
-        Raises:
-            ProviderError: no connection, or no HTTP answer on it.
-            ConfigError: the URL, or a proxy's in the environment, is not one.
-        """
+        response, or use it as a context manager, in every case. Raises ProviderError: no
+        connection, or no HTTP answer on it; ConfigError: the URL, or a proxy's in the environment,
+        is not one."""
         address = parse_url(url)
         target = HttpAddress(address.host, address.port, address.is_secure)
         proxy = find_proxy(target, self._environ)
@@ -175,11 +172,8 @@ class HttpResponse:
         return self
 
     async def read(self) -> bytes:
-        """The next bytes of the body, as many as have come; empty at its end.
-
-        Raises:
-            ProviderError: the connection was lost or silent for too long.
-        """
+        """The next bytes of the body, as many as have come; empty at its end. Raises ProviderError:
+        the connection was lost or silent for too long."""
         while not self._pending_chunks:
             if self._is_complete or self._connection is None:
                 return b""

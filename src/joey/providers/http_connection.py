@@ -90,12 +90,8 @@ class HttpConnection(asyncio.Protocol):
             self._transport.writelines(pieces)
 
     async def receive(self) -> bytes:
-        """What has arrived; empty when the peer has ended the connection.
-
-        Raises:
-            OSError: the connection broke.
-            TimeoutError: nothing came for as long as `set_read_timeout` allows.
-        """
+        """What has arrived; empty when the peer has ended the connection. Raises OSError: the
+        connection broke; TimeoutError: nothing came for as long as `set_read_timeout` allows."""
         while not self._received_chunks:
             if self._error is not None:
                 raise self._error
@@ -168,11 +164,8 @@ async def connect(
     tls: Callable[[], ssl.SSLContext],
     connect_timeout: float,
 ) -> HttpConnection:
-    """Open a connection to `target`, through `proxy` if there is one.
-
-    Raises:
-        ProviderError: nobody there, no such name, no trust, or too slow; the text says which.
-    """
+    """Open a connection to `target`, through `proxy` if there is one. Raises ProviderError: nobody
+    there, no such name, no trust, or too slow; the text says which."""
     first = proxy or target
     opened: HttpConnection | None = None
     try:

@@ -43,10 +43,7 @@ class Token:
 
 def load_or_create_token(home: Path, env: Mapping[str, str], file: Path | None = None) -> Token:
     """The token from the environment, from a file, or kept from an earlier start; else a new one.
-
-    Raises:
-        ConfigError
-    """
+    Raises ConfigError."""
     if value := env.get(TOKEN_ENV_VAR, "").strip():
         return _parse_token(value, TOKEN_ENV_VAR)
     if file is not None:

@@ -140,11 +140,7 @@ class ServerHub:
     async def run_command(
         self, name: str, arguments: dict[str, Any] | None = None, task_id: str | None = None
     ) -> Any:
-        """Run a command from within: its data.
-
-        Raises:
-            CommandError, JoeyError
-        """
+        """Run a command from within: its data. Raises CommandError, JoeyError."""
         checked = msgspec.convert(arguments or {}, COMMANDS[name].arguments_type)
         return await self._dispatch(name, CommandCall(task_id, checked))
 
@@ -177,10 +173,8 @@ class ServerHub:
         queue: bool = False,
         options: TaskOptions | None = None,
     ) -> Task:
-        """A task at work again, opened from disk when it is not open here.
-
-        It stays with the folder, the model, the address and the settings that it had, unless
-        `options` say otherwise.
+        """A task at work again, opened from disk when it is not open here. It stays with the
+        folder, the model, the address and the settings that it had, unless `options` say otherwise.
         """
         task = await self.engine.resume(task_id, text, images=images, queue=queue, options=options)
         self._focus_and_feed(task)
@@ -265,11 +259,7 @@ class ServerHub:
         return self.engine.find_open_task(self.resolve_task_id(call))
 
     async def find_replay_source(self, task_id: str) -> ReplaySource:
-        """The frames of a task, open or not.
-
-        Raises:
-            TaskNotFoundError, StoreError
-        """
+        """The frames of a task, open or not. Raises TaskNotFoundError, StoreError."""
         if feed := self._feeds.get(task_id):
             return feed
         stored = await asyncio.to_thread(self._read_stored_task, task_id)

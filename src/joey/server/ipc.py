@@ -60,11 +60,7 @@ DEFAULT_TASK_CONFIGURATION = {"consecutiveMistakeLimit": 0}
 
 @asynccontextmanager
 async def serve_ipc(hub: ServerHub, path: Path) -> AsyncIterator[None]:
-    """Listen at `path` as long as this lasts.
-
-    Raises:
-        ConfigError: the socket cannot be made there.
-    """
+    """Listen at `path` while inside. Raises ConfigError: the socket cannot be made there."""
     listener, inode = await asyncio.to_thread(bind_socket, path)
     clients = IpcClients(hub)
     server = await asyncio.start_unix_server(clients.serve_client, sock=listener)
@@ -250,12 +246,8 @@ def _encode_model(info: ModelInfo) -> dict[str, Any]:
 
 
 def bind_socket(path: Path) -> tuple[socket.socket, int]:
-    """A socket at `path` for its owner alone, and the number of its file. Nobody can connect
-    before it listens.
-
-    Raises:
-        ConfigError: the socket cannot be made there.
-    """
+    """A socket at `path` for its owner alone, and the number of its file. Nobody can connect before
+    it listens. Raises ConfigError: the socket cannot be made there."""
     try:
         make_private_directory(path.parent)
         _check_socket_directory(path.parent)

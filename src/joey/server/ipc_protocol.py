@@ -33,11 +33,7 @@ class IpcFrameParser:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The frames that these bytes complete.
-
-        Raises:
-            FrameTooLargeError
-        """
+        """The frames that these bytes complete. Raises FrameTooLargeError."""
         *ends, rest = data.split(FORM_FEED)
         frames = []
         for end in ends:

@@ -72,11 +72,8 @@ class RunningServer(Struct, frozen=True):
 async def run_server(
     hub: ServerHub, token: Token, options: ServeOptions
 ) -> AsyncIterator[RunningServer]:
-    """Listens while inside. Afterwards all tasks are stopped and everybody was told.
-
-    Raises:
-        ConfigError: the address is not allowed, not there, or taken.
-    """
+    """Listens while inside. Afterwards all tasks are stopped and everybody was told. Raises
+    ConfigError: the address is not allowed, not there, or taken."""
     check_listen_options(options)
     tls = options.tls_cert is not None
     bound = _bind_socket(options)

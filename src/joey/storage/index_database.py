@@ -117,11 +117,8 @@ class IndexDatabase:
             self._connection = None
 
     def recover(self, error: Exception) -> None:
-        """Do something about a failure, so that what failed can be tried again.
-
-        Raises:
-            StoreError: nothing is left to be tried.
-        """
+        """Do something about a failure, so that what failed can be tried again. Raises StoreError:
+        nothing is left to be tried."""
         self.close()
         if self._is_temporary:
             raise StoreError(f"the tasks cannot be indexed: {error}") from error

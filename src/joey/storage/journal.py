@@ -54,11 +54,8 @@ class _RecordHeader(Struct):
 
 
 def encode_record(record: Record) -> bytes:
-    """The line of a record.
-
-    Raises:
-        TaskStateError: its text is not valid Unicode, so that no file or wire could carry it.
-    """
+    """The line of a record. Raises TaskStateError: its text is not valid Unicode, so that no file
+    or wire could carry it."""
     try:
         return _encoder.encode(record) + b"\n"
     except UnicodeEncodeError as error:
@@ -72,11 +69,8 @@ def _get_decoder() -> msgspec.json.Decoder[Record]:
 
 
 def decode_journal(data: bytes) -> tuple[list[Record], int]:
-    """The records at the beginning of `data` that can be read, and how many bytes they take.
-
-    Raises:
-        StoreError: a whole line is of a kind that this version does not know.
-    """
+    """The records at the beginning of `data` that can be read, and how many bytes they take. Raises
+    StoreError: a whole line is of a kind that this version does not know."""
     records: list[Record] = []
     decoder = _get_decoder()
     view = memoryview(data)
@@ -170,11 +164,8 @@ class Journal:
             raise build_storage_error("could not read the journal", directory, error) from error
 
     def append(self, record: Record) -> None:
-        """Write one line.
-
-        Raises:
-            StoreError: the disk is full or gone. The journal is as it was before.
-        """
+        """Write one line. Raises StoreError: the disk is full or gone. The journal is as it was
+        before."""
         self._check_usable()
         if record.seq <= self._last_seq:
             raise TaskStateError(f"record {record.seq} cannot follow record {self._last_seq}")

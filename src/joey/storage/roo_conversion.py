@@ -49,10 +49,8 @@ _INVALID_BLOCK_TYPES: dict[str, frozenset[type]] = {
 
 
 def convert_messages(rows: list[Any], deleted: range = range(0)) -> list[Message]:
-    """All that was said, hidden or not.
-
-    `deleted` are the places of messages that Cline has taken out of sight for good.
-    """
+    """All that was said, hidden or not. `deleted` are the places of messages that Cline has taken
+    out of sight for good."""
     kept = [row for place, row in enumerate(rows) if place not in deleted] if deleted else rows
     found = [row for row in kept if isinstance(row, dict)]
     if len(found) < len(kept):
@@ -63,10 +61,8 @@ def convert_messages(rows: list[Any], deleted: range = range(0)) -> list[Message
 
 
 def _clear_invalid_parents(messages: list[Message]) -> list[Message]:
-    """What hides a message always comes after it; anything else that a tag names hides nothing.
-
-    So the end of a history is always visible, whatever the file says.
-    """
+    """What hides a message always comes after it; anything else that a tag names hides nothing. So
+    the end of a history is always visible, whatever the file says."""
     if not any(message.condense_parent or message.truncation_parent for message in messages):
         return messages
     later: set[str] = set()
@@ -257,10 +253,8 @@ def normalize_rows(raw: list[Any]) -> list[RooRow]:
 
 
 def pop_deleted_range(rows: list[RooRow]) -> range:
-    """The places of API messages that Cline no longer sends, after the latest row that tells.
-
-    The rows forget them: they are places in Cline's file, and mean nothing in any other.
-    """
+    """The places of API messages that Cline no longer sends, after the latest row that tells. The
+    rows forget them: they are places in Cline's file, and mean nothing in any other."""
     deleted = range(0)
     for place, row in enumerate(rows):
         if _DELETED_RANGE_KEY not in row:
@@ -395,10 +389,8 @@ def _build_condense_or_truncation_row(message: Message) -> RooRow:
 
 
 def _extract_user_texts(message: Message) -> Iterator[str]:
-    """What the user wrote, without the tags around it and without what the engine added.
-
-    Where the engine put results into the text (XML tasks), only tagged words are the user's.
-    """
+    """What the user wrote, without the tags around it and without what the engine added. Where the
+    engine put results into the text (XML tasks), only tagged words are the user's."""
     blocks = strip_environment_details(get_blocks(message))
     said = [block.text for block in blocks if isinstance(block, TextBlock) and block.text.strip()]
     mixed = any(_ENGINE_TEXT_RE.match(text) for text in said)
@@ -423,10 +415,8 @@ def _build_tool_row(name: str, arguments: dict[str, Any]) -> RooRow:
 
 
 def assign_message_timestamps(messages: list[Message], rows: list[RooRow]) -> list[Message]:
-    """The messages, each with a time: its own, or else that of the one before it.
-
-    Where none has one, or all are later than every row, times are made from the rows.
-    """
+    """The messages, each with a time: its own, or else that of the one before it. Where none has
+    one, or all are later than every row, times are made from the rows."""
     own = [message.ts for message in messages if isinstance(message.ts, int)]
     if len(own) == len(messages) and min(own) <= rows[-1]["ts"]:
         return messages

@@ -44,8 +44,7 @@ def read_json_array(directory: Path, name: str) -> JsonArray:
 
     Roo saves by writing `.<name>.new_…`, moving the old file to `.<name>.bak_…` and the new one
     into its place; when that was cut short, one of the two is the best there is. Without a whole
-    file, the elements at the beginning of a broken one are taken.
-    """
+    file, the elements at the beginning of a broken one are taken."""
     paths = [directory / name, *find_interrupted_saves(directory, name)]
     for path in paths:
         value = read_json_value(path)
@@ -86,10 +85,7 @@ def get_text(item: dict[str, Any], key: str) -> str:
 
 def decode_lenient_json(data: bytes) -> Any:
     """JSON as JavaScript writes it, or as editors save it again: half of a surrogate pair, a
-    byte-order mark and UTF-16 are no errors.
-
-    Raises:
-        ValueError, RecursionError: it is not JSON.
+    byte-order mark and UTF-16 are no errors. Raises ValueError, RecursionError: it is not JSON.
     """
     try:
         return msgspec.json.decode(data)

@@ -148,11 +148,8 @@ def inspect_task(task: ForeignTask, own_tasks: Path) -> ImportCandidate:
 
 
 def import_task(task: ForeignTask, own_tasks: Path) -> Path:
-    """Copy a task to where joey keeps its tasks; where it is now.
-
-    Raises:
-        StoreError: it cannot be opened, or is there already, or the disk is full.
-    """
+    """Copy a task to where joey keeps its tasks; where it is now. Raises StoreError: it cannot be
+    opened, or is there already, or the disk is full."""
     if normalize_task_id(task.directory.name) is None:
         raise StoreError(f"{task.directory.name!r} cannot be the id of a task")
     if find_task_directory(own_tasks, task.id) is not None:
@@ -223,10 +220,8 @@ def _promote_interrupted_saves(stage: Path) -> None:
 def _complete_history_item(
     stage: Path, task: ForeignTask, histories: RooHistories
 ) -> dict[str, Any]:
-    """The task's history item, with what it lacks found in the histories.
-
-    Lists of tasks, their folders and the protocol of older tasks depend on it.
-    """
+    """The task's history item, with what it lacks found in the histories. Lists of tasks, their
+    folders and the protocol of older tasks depend on it."""
     event = build_adoption_record(stage, task.id, histories).event
     assert isinstance(event, TaskImported)
     found = {

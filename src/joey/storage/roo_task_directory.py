@@ -105,10 +105,7 @@ class RooTaskInfo(Struct, frozen=True):
 
 def adopt_task(directory: Path, record: Record) -> Journal:
     """Begin the journal of a folder that has none, or none that can be read; the caller locks.
-
-    Raises:
-        StoreError: the folder cannot be written.
-    """
+    Raises StoreError: the folder cannot be written."""
     for name in (UI_HISTORY_FILE, API_HISTORY_FILE):
         _back_up_file(directory, name)
     replace_files(directory, {JOURNAL_FILE: encode_record(record)})
@@ -117,11 +114,8 @@ def adopt_task(directory: Path, record: Record) -> Journal:
 
 
 def read_adoption_record(directory: Path, task_id: str) -> Record:
-    """What the first record of the journal would be; changes nothing.
-
-    Raises:
-        StoreError: neither history can be used.
-    """
+    """What the first record of the journal would be; changes nothing. Raises StoreError: neither
+    history can be used."""
     return build_adoption_record(directory, task_id, read_histories(directory, task_id))
 
 
@@ -252,11 +246,8 @@ def write_roo_directory(
     redactor: Callable[[str], str] = redact_secrets,
 ) -> Path:
     """Write `<parent>/<id>/` with the four files of a task of Roo's; where it is. `redactor` takes
-    secrets out of what was said.
-
-    Raises:
-        StoreError: there is something of that name, or it cannot be written.
-    """
+    secrets out of what was said. Raises StoreError: there is something of that name, or it cannot
+    be written."""
     directory = parent / task.id
     files = encode_roo_files(task, records, redactor)
     try:
@@ -272,11 +263,7 @@ def write_roo_directory(
 def encode_roo_files(
     task: TaskMetadata, records: Sequence[Record], redactor: Callable[[str], str] = redact_secrets
 ) -> dict[str, bytes]:
-    """The files of a task, by name.
-
-    Raises:
-        StoreError: the task has no rows yet.
-    """
+    """The files of a task, by name. Raises StoreError: the task has no rows yet."""
     rows, messages = _build_redacted_histories(records, redactor)
     if not rows:
         raise StoreError(f"task {task.id} is empty: there is nothing to export")

@@ -167,11 +167,9 @@ class TaskLock:
 
 
 def _acquire_flock(descriptor: int) -> None:
-    """Raises BlockingIOError when somebody else has it.
-
-    A process that was killed while it started another leaves the lock in that one's hands until
-    it has become the program it was started for: a moment, which is worth waiting for.
-    """
+    """Raises BlockingIOError when somebody else has it. A process that was killed while it started
+    another leaves the lock in that one's hands until it has become the program it was started for:
+    a moment, which is worth waiting for."""
     for _ in range(_LOCK_ATTEMPTS):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -193,11 +191,8 @@ def _is_owner_dead(holder: LockOwner) -> bool:
 
 
 def is_locked(directory: Path) -> bool:
-    """Whether a living process has the task.
-
-    The lock is tried only where somebody has signed and not signed off, so that nobody who comes
-    to take a free task finds us there.
-    """
+    """Whether a living process has the task. The lock is tried only where somebody has signed and
+    not signed off, so that nobody who comes to take a free task finds us there."""
     try:
         descriptor = os.open(directory / LOCK_FILE, os.O_RDONLY | os.O_NOFOLLOW)
     except FileNotFoundError:

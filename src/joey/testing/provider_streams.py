@@ -12,33 +12,19 @@ from typing import Any
 
 import msgspec
 
-from joey.testing.script import (
-    Call,
-    Disconnect,
-    Fail,
-    Gate,
-    Pause,
-    Raw,
-    Redacted,
-    Say,
-    Stop,
-    Think,
-    Tokens,
-    Turn,
-    split_text,
-)
+from joey.testing import script
 
 ANTHROPIC = "anthropic"
 OPENAI = "openai"
 
-ControlStep = Pause | Gate | Disconnect | Fail
+ControlStep = script.Pause | script.Gate | script.Disconnect | script.Fail
 PlaybackItem = bytes | ControlStep
 
 _encode_json = msgspec.json.Encoder().encode
 _LAST_HTTP_CHUNK = b"0\r\n\r\n"
 
 
-def build_playback(turn: Turn, wire: str) -> list[PlaybackItem]:
+def build_playback(turn: script.Turn, wire: str) -> list[PlaybackItem]:
     """What to play for a turn, after the opening event and including the end of the body."""
     kept = turn.encoded_playback.get(wire)
     if kept is None:
@@ -48,7 +34,7 @@ def build_playback(turn: Turn, wire: str) -> list[PlaybackItem]:
     return result
 
 
-def encode_opening_event(turn: Turn, wire: str, number: int, model: str) -> bytes:
+def encode_opening_event(turn: script.Turn, wire: str, number: int, model: str) -> bytes:
     """The first event of an answer; it alone differs from one answer to the next."""
     if wire == ANTHROPIC:
         return encode_http_chunk(_encode_message_start(turn.tokens, f"msg_{number:06}", model))
@@ -56,7 +42,7 @@ def encode_opening_event(turn: Turn, wire: str, number: int, model: str) -> byte
     return encode_http_chunk(_encode_openai_chunk(delta, id=f"chatcmpl-{number:06}", model=model))
 
 
-def encode_error_body(step: Fail, wire: str) -> bytes:
+def encode_error_body(step: script.Fail, wire: str) -> bytes:
     if step.body is not None:
         return step.body.encode()
     return _encode_json(_build_error(step, wire))
@@ -77,7 +63,7 @@ def _add_http_framing(events: list[PlaybackItem], *, coalesce: bool) -> list[Pla
             result[-1] += encode_http_chunk(event)
         else:
             result.append(encode_http_chunk(event))
-        if isinstance(event, Disconnect):
+        if isinstance(event, script.Disconnect):
             break
     else:
         if result and isinstance(result[-1], bytes):
@@ -87,11 +73,11 @@ def _add_http_framing(events: list[PlaybackItem], *, coalesce: bool) -> list[Pla
     return result
 
 
-def _is_before_output(turn: Turn, position: int) -> bool:
+def _is_before_output(turn: script.Turn, position: int) -> bool:
     return all(isinstance(step, ControlStep) for step in turn.steps[:position])
 
 
-def _build_error(step: Fail, wire: str) -> dict[str, Any]:
+def _build_error(step: script.Fail, wire: str) -> dict[str, Any]:
     if wire == ANTHROPIC:
         kind = step.error_code or _ANTHROPIC_ERROR_TYPES.get(step.status, "api_error")
         return {"type": "error", "error": {"type": kind, "message": step.message}}
@@ -115,20 +101,20 @@ _ANTHROPIC_ERROR_TYPES = {
 # Anthropic ------------------------------------------------------------------------------------
 
 
-def _iter_anthropic_events(turn: Turn) -> Iterator[PlaybackItem]:
+def _iter_anthropic_events(turn: script.Turn) -> Iterator[PlaybackItem]:
     index = 0
     for position, step in enumerate(turn.steps):
         match step:
-            case Say() | Think() | Redacted() | Call():
+            case script.Say() | script.Think() | script.Redacted() | script.Call():
                 yield from _iter_anthropic_block_events(step, index)
                 index += 1
-            case Raw():
+            case script.Raw():
                 yield step.content
-            case Fail() if not _is_before_output(turn, position):
+            case script.Fail() if not _is_before_output(turn, position):
                 yield _encode_sse_event("error", _build_error(step, ANTHROPIC))
-                yield Disconnect(clean=True)
+                yield script.Disconnect(clean=True)
                 return
-            case Tokens() | Stop():
+            case script.Tokens() | script.Stop():
                 continue
             case _:
                 yield step
@@ -142,31 +128,31 @@ def _iter_anthropic_events(turn: Turn) -> Iterator[PlaybackItem]:
 
 
 def _iter_anthropic_block_events(
-    step: Say | Think | Redacted | Call, index: int
+    step: script.Say | script.Think | script.Redacted | script.Call, index: int
 ) -> Iterator[bytes]:
     deltas: list[dict[str, Any]] = []
     match step:
-        case Say():
+        case script.Say():
             start: dict[str, Any] = {"type": "text", "text": ""}
             deltas = [
                 {"type": "text_delta", "text": text}
-                for text in split_text(step.text, step.chunk_size)
+                for text in script.split_text(step.text, step.chunk_size)
             ]
-        case Think():
+        case script.Think():
             start = {"type": "thinking", "thinking": "", "signature": ""}
             deltas = [
                 {"type": "thinking_delta", "thinking": text}
-                for text in split_text(step.text, step.chunk_size)
+                for text in script.split_text(step.text, step.chunk_size)
             ]
             if step.signature is not None:
                 deltas.append({"type": "signature_delta", "signature": step.signature})
-        case Redacted():
+        case script.Redacted():
             start = {"type": "redacted_thinking", "data": step.data}
-        case Call():
+        case script.Call():
             start = {"type": "tool_use", "id": step.id, "name": step.name, "input": {}}
             deltas = [
                 {"type": "input_json_delta", "partial_json": text}
-                for text in split_text(step.arguments, step.chunk_size)
+                for text in script.split_text(step.arguments, step.chunk_size)
             ]
     body = {"type": "content_block_start", "index": index, "content_block": start}
     yield _encode_sse_event("content_block_start", body)
@@ -176,7 +162,7 @@ def _iter_anthropic_block_events(
     yield _encode_sse_event("content_block_stop", {"type": "content_block_stop", "index": index})
 
 
-def _encode_message_start(tokens: Tokens, message_id: str, model: str) -> bytes:
+def _encode_message_start(tokens: script.Tokens, message_id: str, model: str) -> bytes:
     message: dict[str, Any] = {
         "id": message_id,
         "type": "message",
@@ -202,29 +188,29 @@ def _encode_sse_event(name: str, body: dict[str, Any]) -> bytes:
 # OpenAI ---------------------------------------------------------------------------------------
 
 
-def _iter_openai_events(turn: Turn) -> Iterator[PlaybackItem]:
+def _iter_openai_events(turn: script.Turn) -> Iterator[PlaybackItem]:
     index = 0
     for position, step in enumerate(turn.steps):
         match step:
-            case Say():
-                for text in split_text(step.text, step.chunk_size):
+            case script.Say():
+                for text in script.split_text(step.text, step.chunk_size):
                     yield _encode_openai_chunk({"content": text})
-            case Think():
-                for text in split_text(step.text, step.chunk_size):
+            case script.Think():
+                for text in script.split_text(step.text, step.chunk_size):
                     yield _encode_openai_chunk({"reasoning_content": text})
-            case Redacted():
+            case script.Redacted():
                 detail = {"type": "reasoning.encrypted", "data": step.data, "index": 0}
                 yield _encode_openai_chunk({"reasoning_details": [detail]})
-            case Call():
+            case script.Call():
                 yield from _iter_openai_call_chunks(step, index)
                 index += 1
-            case Raw():
+            case script.Raw():
                 yield step.content
-            case Fail() if not _is_before_output(turn, position):
+            case script.Fail() if not _is_before_output(turn, position):
                 yield b"data: %b\n\n" % _encode_json(_build_error(step, OPENAI))
-                yield Disconnect(clean=True)
+                yield script.Disconnect(clean=True)
                 return
-            case Tokens() | Stop():
+            case script.Tokens() | script.Stop():
                 continue
             case _:
                 yield step
@@ -234,16 +220,16 @@ def _iter_openai_events(turn: Turn) -> Iterator[PlaybackItem]:
         yield b"data: [DONE]\n\n"
 
 
-def _iter_openai_call_chunks(step: Call, index: int) -> Iterator[bytes]:
+def _iter_openai_call_chunks(step: script.Call, index: int) -> Iterator[bytes]:
     function = {"name": step.name, "arguments": ""}
     head = {"index": index, "id": step.id, "type": "function", "function": function}
     yield _encode_openai_chunk({"tool_calls": [head]})
-    for text in split_text(step.arguments, step.chunk_size):
+    for text in script.split_text(step.arguments, step.chunk_size):
         piece = {"index": index, "function": {"arguments": text}}
         yield _encode_openai_chunk({"tool_calls": [piece]})
 
 
-def _encode_openai_usage(tokens: Tokens) -> bytes:
+def _encode_openai_usage(tokens: script.Tokens) -> bytes:
     prompt = tokens.input + tokens.cache_writes + tokens.cache_reads
     usage = {
         "prompt_tokens": prompt,

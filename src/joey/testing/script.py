@@ -145,7 +145,12 @@ class Turn:
         """`coalesce` lets a server write all that it can at once, instead of piece by piece;
         `pace` is a number of pieces a second; without `done` OpenAI's closing mark is left out.
         """
-        self.steps = tuple(_assign_call_id(step, self._call_ids) for step in steps)
+        self.steps = tuple(
+            structs.replace(step, id=f"toolu_{next(self._call_ids):06}")
+            if isinstance(step, Call) and step.id is None
+            else step
+            for step in steps
+        )
         self.coalesce = coalesce
         self.pace = pace
         self.done = done
@@ -167,16 +172,15 @@ class Turn:
         return stated[-1] if stated else None
 
 
+redacted, usage, stop, disconnect = Redacted, Tokens, Stop, Disconnect
+
+
 def say(text: str, chunk: int | None = None) -> Say:
     return Say(text, chunk)
 
 
 def think(text: str = "", signature: str | None = None, chunk: int | None = None) -> Think:
     return Think(text, signature, chunk)
-
-
-def redacted(data: str) -> Redacted:
-    return Redacted(data)
 
 
 def call(
@@ -189,16 +193,6 @@ def call(
     return Call(name, {} if arguments is None else arguments, id, chunk)
 
 
-def usage(
-    *, input: int = 0, output: int = 0, cache_writes: int = 0, cache_reads: int = 0
-) -> Tokens:
-    return Tokens(input, output, cache_writes, cache_reads)
-
-
-def stop(reason: str) -> Stop:
-    return Stop(reason)
-
-
 def fail(
     status: int = 500,
     message: str = "The scripted model fails here.",
@@ -209,10 +203,6 @@ def fail(
     body: str | None = None,
 ) -> Fail:
     return Fail(status, message, code, retry_after, headers or {}, body)
-
-
-def disconnect(*, clean: bool = False) -> Disconnect:
-    return Disconnect(clean)
 
 
 def pause(until: float | asyncio.Event) -> Pause | Gate:
@@ -230,17 +220,11 @@ def split_text(text: str, size: int | None) -> list[str]:
     return [text[start : start + size] for start in range(0, len(text), size)]
 
 
-def _assign_call_id(step: Step, ids: itertools.count[int]) -> Step:
-    if isinstance(step, Call) and step.id is None:
-        return structs.replace(step, id=f"toolu_{next(ids):06}")
-    return step
-
-
 class _FileTurn(Struct, forbid_unknown_fields=True):
     steps: list[FileStep]
     coalesce: bool = False
-    pieces_per_second: float | None = field(default=None, name="pace")
-    sends_done_mark: bool = field(default=True, name="done")
+    pace: float | None = None
+    done: bool = True
 
 
 class _FileScript(Struct, forbid_unknown_fields=True):
@@ -249,18 +233,11 @@ class _FileScript(Struct, forbid_unknown_fields=True):
 
 
 def read_script(path: Path) -> tuple[list[Turn], bool]:
-    """The turns in a file, and whether each conversation gets them all.
-
-    Raises:
-        msgspec.ValidationError: naming the place that is not as it should be.
-    """
+    """The turns in a file, and whether each conversation gets them all. Raises
+    msgspec.ValidationError: naming the place that is not as it should be."""
     script = msgspec.json.decode(path.read_bytes(), type=_FileScript)
-    return [_build_turn(turn) for turn in script.turns], script.plays_per_conversation
-
-
-def _build_turn(turn: list[FileStep] | _FileTurn) -> Turn:
-    if isinstance(turn, list):
-        return Turn(*turn)
-    return Turn(
-        *turn.steps, coalesce=turn.coalesce, pace=turn.pieces_per_second, done=turn.sends_done_mark
-    )
+    given = [_FileTurn(turn) if isinstance(turn, list) else turn for turn in script.turns]
+    turns = [
+        Turn(*turn.steps, coalesce=turn.coalesce, pace=turn.pace, done=turn.done) for turn in given
+    ]
+    return turns, script.plays_per_conversation

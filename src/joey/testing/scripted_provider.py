@@ -18,25 +18,10 @@ from joey.core.messages import (
 from joey.core.models import ModelInfo, ModelRequest
 from joey.errors import ProviderError, ProviderFailureKind
 from joey.ports.model import Provider
-from joey.testing.script import (
-    Call,
-    Disconnect,
-    Fail,
-    Gate,
-    Pause,
-    Raw,
-    Redacted,
-    Say,
-    Step,
-    Stop,
-    Think,
-    Tokens,
-    Turn,
-    split_text,
-)
+from joey.testing import script
 
-ScriptItem = Step | Chunk | Exception
-ScriptedTurn = Turn | Sequence[ScriptItem]
+ScriptItem = script.Step | Chunk | Exception
+ScriptedTurn = script.Turn | Sequence[ScriptItem]
 """A turn, or a bare list in which chunks and exceptions stand as they are."""
 
 _FAILURE_BY_STATUS = {
@@ -65,20 +50,12 @@ class ScriptedProvider:
         api_protocol: str = "anthropic",
     ) -> None:
         self._turns = list(turns)
-        self._model = model or ModelInfo(id="scripted", context_window=200_000)
-        self._api_protocol = api_protocol
+        self.model = model or ModelInfo(id="scripted", context_window=200_000)
+        self.api_protocol = api_protocol
         self.requests: list[ModelRequest] = []
         self.open_stream_count = 0
         """Answers that were begun and neither ended nor closed."""
         self.is_closed = False
-
-    @property
-    def model(self) -> ModelInfo:
-        return self._model
-
-    @property
-    def api_protocol(self) -> str:
-        return self._api_protocol
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
         self.requests.append(request)
@@ -89,9 +66,9 @@ class ScriptedProvider:
                 match item:
                     case Exception():
                         raise item
-                    case Pause():
+                    case script.Pause():
                         await asyncio.sleep(item.seconds)
-                    case Gate():
+                    case script.Gate():
                         await item.event.wait()
                     case _:
                         for chunk in _build_chunks(item):
@@ -116,16 +93,16 @@ class ScriptedProvider:
 
 def _iter_items(turn: ScriptedTurn) -> Iterable[ScriptItem]:
     """A turn's steps with calls numbered and the usual ending; a bare list as it is."""
-    if not isinstance(turn, Turn):
+    if not isinstance(turn, script.Turn):
         yield from turn
         return
     for index, step in enumerate(turn.steps):
         match step:
-            case Call():
+            case script.Call():
                 yield from _iter_call_chunks(step, index)
-            case Tokens() | Stop():
+            case script.Tokens() | script.Stop():
                 continue
-            case Disconnect():
+            case script.Disconnect():
                 yield ProviderError("The connection was lost.", failure=ProviderFailureKind.NETWORK)
             case _:
                 yield step
@@ -133,43 +110,43 @@ def _iter_items(turn: ScriptedTurn) -> Iterable[ScriptItem]:
     yield StopChunk(turn.stop or ("tool_use" if turn.calls else "end_turn"))
 
 
-def _build_chunks(item: Step | Chunk) -> Iterable[Chunk]:
+def _build_chunks(item: script.Step | Chunk) -> Iterable[Chunk]:
     match item:
-        case Say():
-            return [TextChunk(piece) for piece in split_text(item.text, item.chunk_size)]
-        case Think():
+        case script.Say():
+            return [TextChunk(piece) for piece in script.split_text(item.text, item.chunk_size)]
+        case script.Think():
             thoughts: list[Chunk] = [
-                ReasoningChunk(piece) for piece in split_text(item.text, item.chunk_size)
+                ReasoningChunk(piece) for piece in script.split_text(item.text, item.chunk_size)
             ]
             if item.signature is not None:
                 thoughts.append(ReasoningChunk(signature=item.signature))
             return thoughts
-        case Redacted():
+        case script.Redacted():
             return [ReasoningChunk(redacted=item.data)]
-        case Call():
+        case script.Call():
             return list(_iter_call_chunks(item, 0))
-        case Tokens():
+        case script.Tokens():
             return [_build_usage_chunk(item)]
-        case Stop():
+        case script.Stop():
             return [StopChunk(item.reason)]
-        case Fail():
+        case script.Fail():
             raise _build_provider_error(item)
-        case Disconnect():
+        case script.Disconnect():
             raise ProviderError("The connection was lost.", failure=ProviderFailureKind.NETWORK)
-        case Raw() | Pause() | Gate():
+        case script.Raw() | script.Pause() | script.Gate():
             raise TypeError(f"{type(item).__name__} is for servers, or for a list of its own")
         case _:
             return [item]
 
 
-def _iter_call_chunks(step: Call, index: int) -> Iterable[CallChunk | CallEndChunk]:
+def _iter_call_chunks(step: script.Call, index: int) -> Iterable[CallChunk | CallEndChunk]:
     yield CallChunk(index, id=step.id, name=step.name)
-    for piece in split_text(step.arguments, step.chunk_size):
+    for piece in script.split_text(step.arguments, step.chunk_size):
         yield CallChunk(index, arguments=piece)
     yield CallEndChunk(index)
 
 
-def _build_usage_chunk(tokens: Tokens) -> UsageChunk:
+def _build_usage_chunk(tokens: script.Tokens) -> UsageChunk:
     return UsageChunk(
         Usage(
             input=tokens.input + tokens.cache_writes + tokens.cache_reads,
@@ -180,7 +157,7 @@ def _build_usage_chunk(tokens: Tokens) -> UsageChunk:
     )
 
 
-def _build_provider_error(step: Fail) -> ProviderError:
+def _build_provider_error(step: script.Fail) -> ProviderError:
     failure = _FAILURE_BY_STATUS.get(step.status, ProviderFailureKind.OVERLOAD)
     if step.error_code == "context_length_exceeded" or "prompt is too long" in step.message:
         failure = ProviderFailureKind.CONTEXT_OVERFLOW

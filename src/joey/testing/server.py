@@ -9,18 +9,12 @@ It implements Anthropic's `/v1/messages` and OpenAI's `/v1/chat/completions` (wi
 From other processes: `python -m joey.testing.server script.json --port 0` writes its URL as the
 first line of its output and serves until it is stopped; `joey.testing.script` describes the file.
 `--requests FILE` appends each request to a file as a line of JSON: `path`, `headers`, `body`.
-
-`WindowLimitedModelScript` is a script that refuses requests above its window, for tasks that
-outgrow it many times. It counts the bytes of each request, reports the count as its usage, and
-refuses a request that is too long with the message of a real service. Asked for a summary, it
-writes one that names its number.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import math
 import signal
 import sys
 import time
@@ -32,20 +26,8 @@ from typing import Any, Self, cast
 import msgspec
 from msgspec import Struct
 
-from joey.core.context.condense import CONDENSE_SYSTEM_PROMPT
 from joey.testing import provider_streams
-from joey.testing.script import (
-    Disconnect,
-    Fail,
-    Gate,
-    Pause,
-    Turn,
-    call,
-    fail,
-    read_script,
-    say,
-    usage,
-)
+from joey.testing.script import Disconnect, Fail, Pause, Turn, read_script
 
 _RESPONSE_HEAD = (
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncache-control: no-cache\r\n"
@@ -143,14 +125,13 @@ class ModelServer:
 
     async def wait_for_connections(self, count: int) -> None:
         """Return when exactly so many connections are open."""
-        await self._wait_until(lambda: self.open_connections == count)
+        while self.open_connections != count:
+            self._state_changed.clear()
+            await self._state_changed.wait()
 
     async def wait_for_requests(self, count: int) -> None:
         """Return when at least so many requests have arrived."""
-        await self._wait_until(lambda: len(self.requests) >= count)
-
-    async def _wait_until(self, is_so: Callable[[], bool]) -> None:
-        while not is_so():
+        while len(self.requests) < count:
             self._state_changed.clear()
             await self._state_changed.wait()
 
@@ -274,11 +255,10 @@ class _ClientConnection(asyncio.Protocol):
                 if isinstance(frame, Disconnect):
                     self._disconnect(frame, first)
                     return
-                await (
-                    asyncio.sleep(frame.seconds)
-                    if isinstance(frame, Pause)
-                    else _wait_for_gate(frame)
-                )
+                if isinstance(frame, Pause):
+                    await asyncio.sleep(frame.seconds)
+                else:
+                    await frame.event.wait()
                 continue
             await self._write(first + frame)
             first = b""
@@ -314,10 +294,6 @@ class _ClientConnection(asyncio.Protocol):
         fields["content-length"] = str(len(body))
         lines = [f"HTTP/1.1 {step.status} Scripted", *(f"{k}: {v}" for k, v in fields.items())]
         await self._write("\r\n".join([*lines, "", ""]).encode("latin-1") + body)
-
-
-async def _wait_for_gate(gate: Gate) -> None:
-    await gate.event.wait()
 
 
 def _parse_request_head(head: bytes) -> tuple[str, dict[str, str]]:
@@ -393,66 +369,6 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     asyncio.run(_serve(arguments.script, arguments.port, arguments.requests))
-
-
-_REPORTED_OUTPUT_TOKENS = 50
-
-
-class RequestTally(Struct):
-    """What was asked of the model."""
-
-    turn_count: int = 0
-    summary_count: int = 0
-    resummarization_count: int = 0
-    """Summaries of a conversation that began with the one before."""
-    max_request_tokens: int = 0
-    refused_request_count: int = 0
-
-
-class WindowLimitedModelScript:
-    def __init__(
-        self, turns: Callable[[int], Turn], window: int, bytes_per_token: float = 4.0
-    ) -> None:
-        """`turns` makes the answer to the n-th request, from 0 on; summaries do not count."""
-        self._make_turn = turns
-        self._window_tokens = window
-        self._bytes_per_token = bytes_per_token
-        self.tally = RequestTally()
-
-    def __call__(self, request: Request) -> Turn:
-        tally = self.tally
-        tokens = math.ceil(len(request.raw) / self._bytes_per_token)
-        tally.max_request_tokens = max(tally.max_request_tokens, tokens)
-        if tokens > self._window_tokens:
-            tally.refused_request_count += 1
-            return Turn(
-                fail(400, f"prompt is too long: {tokens} tokens > {self._window_tokens} maximum")
-            )
-        if is_summary_request(request):
-            tally.resummarization_count += (
-                f"Summary number {tally.summary_count}.".encode() in request.raw
-            )
-            tally.summary_count += 1
-            turn = Turn(say(f"Summary number {tally.summary_count}. Files were read."))
-        else:
-            turn = self._make_turn(tally.turn_count)
-            tally.turn_count += 1
-        return Turn(*turn.steps, usage(input=tokens, output=_REPORTED_OUTPUT_TOKENS), coalesce=True)
-
-
-def is_summary_request(request: Request) -> bool:
-    return CONDENSE_SYSTEM_PROMPT[:40].encode() in request.raw
-
-
-def make_file_reading_turns(files: int, turns: int) -> Callable[[int], Turn]:
-    """Reads one file after the other for so many turns, then is done."""
-
-    def turn(number: int) -> Turn:
-        if number < turns:
-            return Turn(call("read_file", {"path": f"file{number % files}.txt"}))
-        return Turn(call("attempt_completion", {"result": f"{turns} files read."}))
-
-    return turn
 
 
 if __name__ == "__main__":

@@ -9,15 +9,7 @@ from joey.core.events import MessageQueued, MessageUnqueued, ModeSwitched
 from joey.core.messages import replace_lone_surrogates
 from joey.core.modes import Mode
 from joey.core.task_types import Answer, Response
-from joey.core.wire.commands import (
-    Accepted,
-    CondenseTask,
-    Done,
-    EditQueue,
-    Respond,
-    SendMessage,
-    SwitchMode,
-)
+from joey.core.wire import commands as wire
 from joey.core.wire.events import ModePayload
 from joey.engine.task import Task
 from joey.server.commands.call import (
@@ -32,39 +24,39 @@ if TYPE_CHECKING:
     from joey.server.hub import ServerHub
 
 
-async def send_message(hub: ServerHub, call: CommandCall) -> Done:
-    arguments: SendMessage = call.arguments
+async def send_message(hub: ServerHub, call: CommandCall) -> wire.Done:
+    arguments: wire.SendMessage = call.arguments
     text, images = (arguments.message or "").strip(), arguments.images or ()
     if not text and not images:
         raise make_argument_error("arguments.message", "there is nothing to send.")
     await hub.resume_task(hub.resolve_task_id(call), text, images, queue=arguments.queue)
-    return Done()
+    return wire.Done()
 
 
-async def press_primary_button(hub: ServerHub, call: CommandCall) -> Done:
+async def press_primary_button(hub: ServerHub, call: CommandCall) -> wire.Done:
     return await _answer_pending_ask(hub, call, Response.YES)
 
 
-async def press_secondary_button(hub: ServerHub, call: CommandCall) -> Done:
+async def press_secondary_button(hub: ServerHub, call: CommandCall) -> wire.Done:
     return await _answer_pending_ask(hub, call, Response.NO)
 
 
-async def _answer_pending_ask(hub: ServerHub, call: CommandCall, response: Response) -> Done:
+async def _answer_pending_ask(hub: ServerHub, call: CommandCall, response: Response) -> wire.Done:
     task = await _require_open_task(hub, call)
     pending = task.pending
     answer = Answer(response, text=call.arguments.text or "")
     if pending is None or not await task.answer(pending.ts, answer):
         raise make_execution_error(f"Task '{task.id}' is not waiting for an answer.")
-    return Done()
+    return wire.Done()
 
 
-async def respond(hub: ServerHub, call: CommandCall) -> Accepted:
+async def respond(hub: ServerHub, call: CommandCall) -> wire.Accepted:
     """The first answer to a question counts; a later one is not accepted."""
-    arguments: Respond = call.arguments
+    arguments: wire.Respond = call.arguments
     task = hub.find_open_task(call)
     if task is None:
         await _check_task_exists(hub, call)
-        return Accepted(accepted=False)
+        return wire.Accepted(accepted=False)
     if arguments.always and not _can_add_rule(task, arguments):
         raise make_argument_error("arguments.always", "there is no rule to add with this answer.")
     answer = Answer(
@@ -73,10 +65,10 @@ async def respond(hub: ServerHub, call: CommandCall) -> Accepted:
         images=arguments.images or (),
         always=arguments.always,
     )
-    return Accepted(accepted=await task.answer(arguments.ask_ts, answer))
+    return wire.Accepted(accepted=await task.answer(arguments.ask_ts, answer))
 
 
-def _can_add_rule(task: Task, arguments: Respond) -> bool:
+def _can_add_rule(task: Task, arguments: wire.Respond) -> bool:
     """Of a question that is not open any more nothing is said here."""
     pending = task.pending
     is_open = pending is not None and pending.ts == arguments.ask_ts
@@ -85,8 +77,8 @@ def _can_add_rule(task: Task, arguments: Respond) -> bool:
     )
 
 
-async def edit_queue(hub: ServerHub, call: CommandCall) -> Done:
-    arguments: EditQueue = call.arguments
+async def edit_queue(hub: ServerHub, call: CommandCall) -> wire.Done:
+    arguments: wire.EditQueue = call.arguments
     if arguments.remove == (arguments.text is not None):
         raise make_argument_error("arguments", "give either a new `text`, or `remove: true`.")
     task = await _require_open_task(hub, call)
@@ -101,31 +93,31 @@ async def edit_queue(hub: ServerHub, call: CommandCall) -> Done:
             MessageQueued(ts=task.next_ts(), id=queued.id, text=text, images=queued.images)
         )
     await task.recorder.commit()
-    return Done()
+    return wire.Done()
 
 
-async def condense_task(hub: ServerHub, call: CommandCall) -> Done:
+async def condense_task(hub: ServerHub, call: CommandCall) -> wire.Done:
     """Answered when it is begun; a row tells how it went."""
-    arguments: CondenseTask = call.arguments
+    arguments: wire.CondenseTask = call.arguments
     task = await hub.load_task(hub.resolve_task_id(call))
     task.start_condensing(arguments.instructions or "")
-    return Done()
+    return wire.Done()
 
 
-async def switch_mode(hub: ServerHub, call: CommandCall) -> Done:
+async def switch_mode(hub: ServerHub, call: CommandCall) -> wire.Done:
     """Of a task; without one, the mode that new tasks start in."""
-    arguments: SwitchMode = call.arguments
+    arguments: wire.SwitchMode = call.arguments
     if call.task_id is None and hub.current_task is None:
         _check_mode_exists(arguments.mode, await asyncio.to_thread(hub.services.list_modes))
         hub.services.config_store.update_settings({"mode": arguments.mode})
         hub.announce("modeChanged", ModePayload(mode=arguments.mode))
-        return Done()
+        return wire.Done()
     task = await _require_open_task(hub, call)
     _check_mode_exists(arguments.mode, task.runtime.modes)
     if task.mode.slug != arguments.mode:
         task.publish(ModeSwitched(ts=task.next_ts(), mode=arguments.mode))
         await task.recorder.commit()
-    return Done()
+    return wire.Done()
 
 
 def _check_mode_exists(slug: str, modes: tuple[Mode, ...]) -> None:

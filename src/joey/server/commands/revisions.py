@@ -7,19 +7,7 @@ from typing import TYPE_CHECKING
 
 from joey.core.events import CheckpointSaved
 from joey.core.history.branch import find_live_branch
-from joey.core.wire.commands import (
-    CheckpointData,
-    CheckpointList,
-    DiffCheckpoint,
-    EditMessage,
-    FileDiffs,
-    Forked,
-    ForkTask,
-    RestoreCheckpoint,
-    Revised,
-    RewindTask,
-    UndoRewind,
-)
+from joey.core.wire import commands as wire
 from joey.engine.checkpoints import (
     find_checkpoint_seq,
     preview_restore,
@@ -34,41 +22,43 @@ if TYPE_CHECKING:
     from joey.server.hub import ServerHub
 
 
-async def rewind_task(hub: ServerHub, call: CommandCall) -> Revised:
-    arguments: RewindTask = call.arguments
+async def rewind_task(hub: ServerHub, call: CommandCall) -> wire.Revised:
+    arguments: wire.RewindTask = call.arguments
     task = await hub.load_task(hub.resolve_task_id(call))
     where = {"keep": arguments.keep, "files": arguments.files}
     if arguments.preview:
-        return Revised(done=False, changes=await task.preview_rewind(arguments.message_ts, **where))
+        return wire.Revised(
+            done=False, changes=await task.preview_rewind(arguments.message_ts, **where)
+        )
     changes = await task.rewind(arguments.message_ts, **where, force=arguments.force)
-    return Revised(done=True, changes=changes)
+    return wire.Revised(done=True, changes=changes)
 
 
-async def undo_rewind(hub: ServerHub, call: CommandCall) -> Revised:
-    arguments: UndoRewind = call.arguments
+async def undo_rewind(hub: ServerHub, call: CommandCall) -> wire.Revised:
+    arguments: wire.UndoRewind = call.arguments
     task = await hub.load_task(hub.resolve_task_id(call))
     if arguments.preview:
-        return Revised(done=False, changes=await task.preview_undo())
-    return Revised(done=True, changes=await task.undo_rewind(force=arguments.force))
+        return wire.Revised(done=False, changes=await task.preview_undo())
+    return wire.Revised(done=True, changes=await task.undo_rewind(force=arguments.force))
 
 
-async def edit_message(hub: ServerHub, call: CommandCall) -> Revised:
-    arguments: EditMessage = call.arguments
+async def edit_message(hub: ServerHub, call: CommandCall) -> wire.Revised:
+    arguments: wire.EditMessage = call.arguments
     if not arguments.text.strip() and not arguments.images:
         raise make_argument_error("arguments.text", "there is nothing to say.")
     task = await hub.load_task(hub.resolve_task_id(call))
     changes = await task.edit(arguments.message_ts, arguments.text, arguments.images or ())
-    return Revised(done=True, changes=changes)
+    return wire.Revised(done=True, changes=changes)
 
 
-async def fork_task(hub: ServerHub, call: CommandCall) -> Forked:
-    arguments: ForkTask = call.arguments
+async def fork_task(hub: ServerHub, call: CommandCall) -> wire.Forked:
+    arguments: wire.ForkTask = call.arguments
     options = _build_profile_options(hub, arguments.profile)
     source = hub.resolve_task_id(call)
     task = await hub.fork_task(source, arguments.message_ts, keep=arguments.keep, options=options)
     if (arguments.text or "").strip() or arguments.images:
         await task.send(arguments.text or "", arguments.images or ())
-    return Forked(task_id=task.id)
+    return wire.Forked(task_id=task.id)
 
 
 def _build_profile_options(hub: ServerHub, name: str | None) -> TaskOptions:
@@ -81,7 +71,7 @@ def _build_profile_options(hub: ServerHub, name: str | None) -> TaskOptions:
     return TaskOptions(profile=options.profile, route=options.route, settings=options.settings)
 
 
-async def get_checkpoints(hub: ServerHub, call: CommandCall) -> CheckpointList:
+async def get_checkpoints(hub: ServerHub, call: CommandCall) -> wire.CheckpointList:
     task = hub.find_open_task(call)
     if task is None:
         path = find_live_branch(
@@ -90,9 +80,9 @@ async def get_checkpoints(hub: ServerHub, call: CommandCall) -> CheckpointList:
     else:
         path = task.recorder.live_branch
     saved = (record.event for record in path if isinstance(record.event, CheckpointSaved))
-    return CheckpointList(
+    return wire.CheckpointList(
         checkpoints=[
-            CheckpointData(
+            wire.CheckpointData(
                 id=each.id,
                 ts=each.ts,
                 is_own_change=each.is_own_change,
@@ -103,26 +93,26 @@ async def get_checkpoints(hub: ServerHub, call: CommandCall) -> CheckpointList:
     )
 
 
-async def diff_checkpoint(hub: ServerHub, call: CommandCall) -> FileDiffs:
-    arguments: DiffCheckpoint = call.arguments
+async def diff_checkpoint(hub: ServerHub, call: CommandCall) -> wire.FileDiffs:
+    arguments: wire.DiffCheckpoint = call.arguments
     task = await hub.load_task(hub.resolve_task_id(call))
     for checkpoint in filter(None, (arguments.checkpoint, arguments.to)):
         find_checkpoint_seq(task, checkpoint)
     try:
-        return FileDiffs(
+        return wire.FileDiffs(
             files=list(await require_checkpoints(task).diff(arguments.checkpoint, arguments.to))
         )
     except CheckpointError as error:
         raise make_execution_error(str(error)) from error
 
 
-async def restore_files(hub: ServerHub, call: CommandCall) -> Revised:
-    arguments: RestoreCheckpoint = call.arguments
+async def restore_files(hub: ServerHub, call: CommandCall) -> wire.Revised:
+    arguments: wire.RestoreCheckpoint = call.arguments
     task = await hub.load_task(hub.resolve_task_id(call))
     if arguments.preview:
-        return Revised(done=False, changes=await preview_restore(task, arguments.checkpoint))
+        return wire.Revised(done=False, changes=await preview_restore(task, arguments.checkpoint))
     changes = await restore_checkpoint(task, arguments.checkpoint, force=arguments.force)
-    return Revised(done=True, changes=changes)
+    return wire.Revised(done=True, changes=changes)
 
 
 HANDLERS = {

@@ -7,22 +7,7 @@ from typing import TYPE_CHECKING
 
 from joey.core.modes import Mode, SlashCommand
 from joey.core.redaction import remove_secrets
-from joey.core.wire.commands import (
-    ActiveProfile,
-    Commands,
-    Configuration,
-    Done,
-    GetModels,
-    ModeInfo,
-    Models,
-    Modes,
-    ProfileData,
-    ProfileEntry,
-    ProfileId,
-    ProfileName,
-    ProfileNames,
-    SetConfiguration,
-)
+from joey.core.wire import commands as wire
 from joey.core.wire.events import ModePayload, ProfilePayload
 from joey.errors import ConfigError
 from joey.server.commands.call import CommandCall, make_argument_error
@@ -31,7 +16,7 @@ if TYPE_CHECKING:
     from joey.server.hub import ServerHub
 
 
-async def get_configuration(hub: ServerHub, call: CommandCall) -> Configuration:
+async def get_configuration(hub: ServerHub, call: CommandCall) -> wire.Configuration:
     preferences = hub.services.config_store
     profiles = preferences.load_profiles()
     document = {
@@ -40,11 +25,11 @@ async def get_configuration(hub: ServerHub, call: CommandCall) -> Configuration:
     }
     if active := profiles.profiles.get(profiles.active_name):
         document |= {"apiProvider": active.provider, "apiModelId": active.model}
-    return Configuration(configuration=remove_secrets(document))
+    return wire.Configuration(configuration=remove_secrets(document))
 
 
-async def set_configuration(hub: ServerHub, call: CommandCall) -> Done:
-    arguments: SetConfiguration = call.arguments
+async def set_configuration(hub: ServerHub, call: CommandCall) -> wire.Done:
+    arguments: wire.SetConfiguration = call.arguments
     preferences = hub.services.config_store
     before = preferences.read_settings_document().get("mode")
     profiles = preferences.load_profiles()
@@ -62,48 +47,48 @@ async def set_configuration(hub: ServerHub, call: CommandCall) -> Done:
         hub.announce("modeChanged", ModePayload(mode=str(after)))
     if preferences.load_profiles() != profiles:
         _announce_active_profile(hub)
-    return Done()
+    return wire.Done()
 
 
-async def get_profiles(hub: ServerHub, call: CommandCall) -> ProfileNames:
-    return ProfileNames(profiles=sorted(hub.services.config_store.load_profiles().profiles))
+async def get_profiles(hub: ServerHub, call: CommandCall) -> wire.ProfileNames:
+    return wire.ProfileNames(profiles=sorted(hub.services.config_store.load_profiles().profiles))
 
 
-async def get_active_profile(hub: ServerHub, call: CommandCall) -> ActiveProfile:
+async def get_active_profile(hub: ServerHub, call: CommandCall) -> wire.ActiveProfile:
     profiles = hub.services.config_store.load_profiles()
     known = profiles.active_name in profiles.profiles
-    return ActiveProfile(active_profile=profiles.active_name if known else None)
+    return wire.ActiveProfile(active_profile=profiles.active_name if known else None)
 
 
-async def set_active_profile(hub: ServerHub, call: CommandCall) -> ActiveProfile:
-    arguments: ProfileName = call.arguments
+async def set_active_profile(hub: ServerHub, call: CommandCall) -> wire.ActiveProfile:
+    arguments: wire.ProfileName = call.arguments
     _check_profile_exists(hub, arguments.name)
     hub.services.config_store.activate_profile(arguments.name)
     _announce_active_profile(hub)
-    return ActiveProfile(active_profile=arguments.name)
+    return wire.ActiveProfile(active_profile=arguments.name)
 
 
-async def get_profile_entry(hub: ServerHub, call: CommandCall) -> ProfileData:
-    arguments: ProfileName = call.arguments
+async def get_profile_entry(hub: ServerHub, call: CommandCall) -> wire.ProfileData:
+    arguments: wire.ProfileName = call.arguments
     _check_profile_exists(hub, arguments.name)
     entry = hub.services.config_store.get_profile_entry(arguments.name)
-    return ProfileData(profile=remove_secrets(entry))
+    return wire.ProfileData(profile=remove_secrets(entry))
 
 
-async def create_profile(hub: ServerHub, call: CommandCall) -> ProfileId:
+async def create_profile(hub: ServerHub, call: CommandCall) -> wire.ProfileId:
     return _save_profile(hub, call, exists=False)
 
 
-async def update_profile(hub: ServerHub, call: CommandCall) -> ProfileId:
+async def update_profile(hub: ServerHub, call: CommandCall) -> wire.ProfileId:
     return _save_profile(hub, call, exists=True)
 
 
-async def upsert_profile(hub: ServerHub, call: CommandCall) -> ProfileId:
+async def upsert_profile(hub: ServerHub, call: CommandCall) -> wire.ProfileId:
     return _save_profile(hub, call, exists=None)
 
 
-def _save_profile(hub: ServerHub, call: CommandCall, *, exists: bool | None) -> ProfileId:
-    arguments: ProfileEntry = call.arguments
+def _save_profile(hub: ServerHub, call: CommandCall, *, exists: bool | None) -> wire.ProfileId:
+    arguments: wire.ProfileEntry = call.arguments
     if exists is not None and exists != (
         arguments.name in hub.services.config_store.load_profiles().profiles
     ):
@@ -117,15 +102,15 @@ def _save_profile(hub: ServerHub, call: CommandCall, *, exists: bool | None) -> 
         raise make_argument_error("arguments.profile", str(error)) from error
     if arguments.activate:
         _announce_active_profile(hub)
-    return ProfileId(profile_id=arguments.name)
+    return wire.ProfileId(profile_id=arguments.name)
 
 
-async def delete_profile(hub: ServerHub, call: CommandCall) -> Done:
-    arguments: ProfileName = call.arguments
+async def delete_profile(hub: ServerHub, call: CommandCall) -> wire.Done:
+    arguments: wire.ProfileName = call.arguments
     _check_profile_exists(hub, arguments.name)
     hub.services.config_store.delete_profile(arguments.name)
     _announce_active_profile(hub)
-    return Done()
+    return wire.Done()
 
 
 def _check_profile_exists(hub: ServerHub, name: str) -> None:
@@ -142,26 +127,28 @@ def _announce_active_profile(hub: ServerHub) -> None:
     )
 
 
-async def get_modes(hub: ServerHub, call: CommandCall) -> Modes:
+async def get_modes(hub: ServerHub, call: CommandCall) -> wire.Modes:
     modes = await asyncio.to_thread(hub.services.list_modes)
-    return Modes(modes=[_build_mode_info(mode) for mode in modes])
+    return wire.Modes(modes=[_build_mode_info(mode) for mode in modes])
 
 
-def _build_mode_info(mode: Mode) -> ModeInfo:
-    return ModeInfo(slug=mode.slug, name=mode.name, description=mode.description or mode.purpose)
+def _build_mode_info(mode: Mode) -> wire.ModeInfo:
+    return wire.ModeInfo(
+        slug=mode.slug, name=mode.name, description=mode.description or mode.purpose
+    )
 
 
-async def get_models(hub: ServerHub, call: CommandCall) -> Models:
-    arguments: GetModels = call.arguments
+async def get_models(hub: ServerHub, call: CommandCall) -> wire.Models:
+    arguments: wire.GetModels = call.arguments
     try:
-        return Models(models=hub.services.list_models(arguments.provider))
+        return wire.Models(models=hub.services.list_models(arguments.provider))
     except ConfigError as error:
         raise make_argument_error("arguments.provider", str(error)) from error
 
 
-async def get_commands(hub: ServerHub, call: CommandCall) -> Commands:
+async def get_commands(hub: ServerHub, call: CommandCall) -> wire.Commands:
     commands = await asyncio.to_thread(hub.services.list_commands)
-    return Commands(commands=[_encode_slash_command(command) for command in commands])
+    return wire.Commands(commands=[_encode_slash_command(command) for command in commands])
 
 
 def _encode_slash_command(command: SlashCommand) -> dict[str, str]:

@@ -17,23 +17,7 @@ from msgspec import Struct, structs
 
 from joey.core.history.ui import Row
 from joey.core.task_types import IDLE_STATES, RowKind, TaskState
-from joey.core.wire.commands import (
-    Events,
-    FoundTasks,
-    GetEvents,
-    InHistory,
-    ListTasks,
-    Messages,
-    PendingAsk,
-    SearchTasks,
-    Since,
-    Subscribed,
-    TaskData,
-    TaskInfo,
-    TaskList,
-    Todos,
-    UsageData,
-)
+from joey.core.wire import commands as wire
 from joey.core.wire.event_encoder import (
     FrameEncoder,
     ReplayNormalizer,
@@ -50,36 +34,36 @@ if TYPE_CHECKING:
     from joey.server.hub import ServerHub
 
 
-_SHARED_FIELDS = {*TaskInfo.__struct_fields__} & {*TaskMetadata.__struct_fields__}
+_SHARED_FIELDS = {*wire.TaskInfo.__struct_fields__} & {*TaskMetadata.__struct_fields__}
 
 log = logging.getLogger(__name__)
 
 
-async def is_task_in_history(hub: ServerHub, call: CommandCall) -> InHistory:
-    return InHistory(in_history=await is_known_task(hub, hub.resolve_task_id(call)))
+async def is_task_in_history(hub: ServerHub, call: CommandCall) -> wire.InHistory:
+    return wire.InHistory(in_history=await is_known_task(hub, hub.resolve_task_id(call)))
 
 
-async def get_messages(hub: ServerHub, call: CommandCall) -> Messages:
+async def get_messages(hub: ServerHub, call: CommandCall) -> wire.Messages:
     if task := hub.find_open_task(call):
-        return Messages(messages=list(task.rows), seq=task.bus.last_seq)
+        return wire.Messages(messages=list(task.rows), seq=task.bus.last_seq)
     read = await _load_encoder(hub, call)
-    return Messages(messages=list(read.ui.rows), seq=read.last_seq)
+    return wire.Messages(messages=list(read.ui.rows), seq=read.last_seq)
 
 
-async def get_token_usage(hub: ServerHub, call: CommandCall) -> UsageData:
+async def get_token_usage(hub: ServerHub, call: CommandCall) -> wire.UsageData:
     if task := hub.find_open_task(call):
-        return UsageData(usage=to_usage_totals(task.usage))
-    return UsageData(usage=to_usage_totals((await _load_encoder(hub, call)).projection.usage))
+        return wire.UsageData(usage=to_usage_totals(task.usage))
+    return wire.UsageData(usage=to_usage_totals((await _load_encoder(hub, call)).projection.usage))
 
 
-async def get_todos(hub: ServerHub, call: CommandCall) -> Todos:
+async def get_todos(hub: ServerHub, call: CommandCall) -> wire.Todos:
     if task := hub.find_open_task(call):
-        return Todos(todos=list(task.recorder.projection.todos))
-    return Todos(todos=list((await _load_encoder(hub, call)).projection.todos))
+        return wire.Todos(todos=list(task.recorder.projection.todos))
+    return wire.Todos(todos=list((await _load_encoder(hub, call)).projection.todos))
 
 
-async def get_events(hub: ServerHub, call: CommandCall) -> Events:
-    arguments: GetEvents = call.arguments
+async def get_events(hub: ServerHub, call: CommandCall) -> wire.Events:
+    arguments: wire.GetEvents = call.arguments
     source = await hub.find_replay_source(hub.resolve_task_id(call))
     replay = ReplayNormalizer()
     end = (
@@ -89,43 +73,43 @@ async def get_events(hub: ServerHub, call: CommandCall) -> Events:
         replay.normalize(frame)
         for frame in source.frames[source.find_index_after(arguments.since) : end]
     ]
-    return Events(events=frames, seq=source.seq)
+    return wire.Events(events=frames, seq=source.seq)
 
 
-async def subscribe(hub: ServerHub, call: CommandCall) -> Subscribed:
-    arguments: Since = call.arguments
+async def subscribe(hub: ServerHub, call: CommandCall) -> wire.Subscribed:
+    arguments: wire.Since = call.arguments
     if call.task_id is None:
-        return Subscribed(tasks={feed.task.id: feed.seq for feed in hub.feeds})
+        return wire.Subscribed(tasks={feed.task.id: feed.seq for feed in hub.feeds})
     source = await hub.find_replay_source(call.task_id)
     if call.client is not None:
         call.client.schedule_replay(call.task_id, source, arguments.since)
-    return Subscribed(task_id=call.task_id, seq=source.seq)
+    return wire.Subscribed(task_id=call.task_id, seq=source.seq)
 
 
-async def get_task(hub: ServerHub, call: CommandCall) -> TaskData:
+async def get_task(hub: ServerHub, call: CommandCall) -> wire.TaskData:
     task_id = hub.resolve_task_id(call)
     for metadata in await _list_all_tasks(hub):
         if metadata.id == task_id:
-            return TaskData(task=await _build_detailed_info(hub, metadata, call))
+            return wire.TaskData(task=await _build_detailed_info(hub, metadata, call))
     raise make_not_found_error(task_id)
 
 
-async def list_tasks(hub: ServerHub, call: CommandCall) -> TaskList:
-    arguments: ListTasks = call.arguments
+async def list_tasks(hub: ServerHub, call: CommandCall) -> wire.TaskList:
+    arguments: wire.ListTasks = call.arguments
     tasks = _filter_by_workspace(await _list_all_tasks(hub), arguments.workspace)
     page = tasks[arguments.offset : arguments.offset + arguments.limit]
-    return TaskList(tasks=[_build_task_info(hub, task) for task in page], total=len(tasks))
+    return wire.TaskList(tasks=[_build_task_info(hub, task) for task in page], total=len(tasks))
 
 
-async def search_tasks(hub: ServerHub, call: CommandCall) -> FoundTasks:
+async def search_tasks(hub: ServerHub, call: CommandCall) -> wire.FoundTasks:
     """Tasks that have all the words in their title, id or conversation."""
-    arguments: SearchTasks = call.arguments
+    arguments: wire.SearchTasks = call.arguments
     tasks = _filter_by_workspace(await _list_all_tasks(hub), arguments.workspace)
     search = TaskSearch(
         arguments.query, hub.store, {task.id: task.rows for task in hub.engine.tasks}
     )
     found = await asyncio.to_thread(search.run, tasks, arguments.limit)
-    return FoundTasks(tasks=[_build_task_info(hub, task) for task in found])
+    return wire.FoundTasks(tasks=[_build_task_info(hub, task) for task in found])
 
 
 async def _load_encoder(hub: ServerHub, call: CommandCall) -> FrameEncoder:
@@ -153,7 +137,7 @@ def _filter_by_workspace(
 
 async def _build_detailed_info(
     hub: ServerHub, metadata: TaskMetadata, call: CommandCall
-) -> TaskInfo:
+) -> wire.TaskInfo:
     """With what a list does not say: what waits, what failed, and the room of a task at rest."""
     info = _build_task_info(hub, metadata)
     task = hub.engine.find_open_task(metadata.id)
@@ -182,10 +166,10 @@ def _find_context_window(hub: ServerHub, metadata: TaskMetadata) -> int | None:
     return model.context_window if model is not None else None
 
 
-def _build_task_info(hub: ServerHub, metadata: TaskMetadata) -> TaskInfo:
+def _build_task_info(hub: ServerHub, metadata: TaskMetadata) -> wire.TaskInfo:
     task = hub.engine.find_open_task(metadata.id)
     shared = {name: getattr(metadata, name) for name in _SHARED_FIELDS}
-    info = TaskInfo(**shared, protocol=metadata.tool_protocol, live=task is not None)
+    info = wire.TaskInfo(**shared, protocol=metadata.tool_protocol, live=task is not None)
     if task is None:
         return structs.replace(info, status=_resolve_closed_task_status(hub, metadata))
     ask = task.pending
@@ -193,7 +177,7 @@ def _build_task_info(hub: ServerHub, metadata: TaskMetadata) -> TaskInfo:
         info,
         context_tokens=task.usage.context_tokens,
         context_window=task.provider.model.context_window,
-        ask=PendingAsk(ts=ask.ts, ask=ask.ask.value) if ask is not None else None,
+        ask=wire.PendingAsk(ts=ask.ts, ask=ask.ask.value) if ask is not None else None,
     )
 
 

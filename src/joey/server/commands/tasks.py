@@ -11,18 +11,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 from joey.core.settings import Limits
-from joey.core.wire.commands import (
-    Done,
-    KillProcess,
-    Pong,
-    Processes,
-    ProcessInfo,
-    Ready,
-    ResumeTask,
-    StartNewTask,
-    TaskStack,
-    TaskStartedData,
-)
+from joey.core.wire import commands as wire
 from joey.core.wire.events import Empty
 from joey.engine.engine import TaskOptions
 from joey.errors import ConfigError, TaskNotFoundError, WorkspaceError
@@ -38,8 +27,8 @@ if TYPE_CHECKING:
     from joey.server.hub import ServerHub
 
 
-async def start_new_task(hub: ServerHub, call: CommandCall) -> TaskStartedData:
-    arguments: StartNewTask = call.arguments
+async def start_new_task(hub: ServerHub, call: CommandCall) -> wire.TaskStartedData:
+    arguments: wire.StartNewTask = call.arguments
     text, images = arguments.text or "", arguments.images or ()
     if not text.strip() and not images:
         raise make_argument_error("arguments.text", "say what is to be done.")
@@ -69,17 +58,17 @@ async def start_new_task(hub: ServerHub, call: CommandCall) -> TaskStartedData:
         raise make_argument_error("arguments.configuration", str(error)) from error
     task_id = None if arguments.task_id is UNSET else arguments.task_id
     task = await hub.start_task(text, images, options, task_id)
-    return TaskStartedData(task_id=task.id)
+    return wire.TaskStartedData(task_id=task.id)
 
 
-async def resume_task(hub: ServerHub, call: CommandCall) -> Done:
-    arguments: ResumeTask = call.arguments
+async def resume_task(hub: ServerHub, call: CommandCall) -> wire.Done:
+    arguments: wire.ResumeTask = call.arguments
     task_id = hub.resolve_task_id(call)
     options = None
     if arguments.configuration:
         options = await _release_and_build_resume_options(hub, task_id, arguments.configuration)
     await hub.resume_task(task_id, options=options)
-    return Done()
+    return wire.Done()
 
 
 async def _release_and_build_resume_options(
@@ -106,34 +95,34 @@ async def _release_and_build_resume_options(
     return options
 
 
-async def cancel_task(hub: ServerHub, call: CommandCall) -> Done:
+async def cancel_task(hub: ServerHub, call: CommandCall) -> wire.Done:
     task_id = hub.resolve_task_id(call)
     task = hub.engine.find_open_task(task_id)
     if task is None and not await is_known_task(hub, task_id):
         raise make_not_found_error(task_id)
     if task is not None:
         await task.cancel()
-    return Done()
+    return wire.Done()
 
 
-async def cancel_current_task(hub: ServerHub, call: CommandCall) -> Done:
+async def cancel_current_task(hub: ServerHub, call: CommandCall) -> wire.Done:
     if call.task_id is None and hub.current_task is None:
-        return Done()
+        return wire.Done()
     return await cancel_task(hub, call)
 
 
-async def clear_current_task(hub: ServerHub, call: CommandCall) -> Done:
+async def clear_current_task(hub: ServerHub, call: CommandCall) -> wire.Done:
     if call.task_id is None and hub.current_task is None:
-        return Done()
+        return wire.Done()
     task_id = hub.resolve_task_id(call)
     if task := hub.engine.find_open_task(task_id):
         await hub.release_task(task)
     elif not await is_known_task(hub, task_id):
         raise make_not_found_error(task_id)
-    return Done()
+    return wire.Done()
 
 
-async def get_current_task_stack(hub: ServerHub, call: CommandCall) -> TaskStack:
+async def get_current_task_stack(hub: ServerHub, call: CommandCall) -> wire.TaskStack:
     """The current task below its parents."""
     stack: list[str] = []
     task = hub.current_task
@@ -141,10 +130,10 @@ async def get_current_task_stack(hub: ServerHub, call: CommandCall) -> TaskStack
         stack.insert(0, task.id)
         parent = task.recorder.projection.parent_id
         task = hub.engine.find_open_task(parent) if parent else None
-    return TaskStack(task_stack=stack)
+    return wire.TaskStack(task_stack=stack)
 
 
-async def delete_task(hub: ServerHub, call: CommandCall) -> Done:
+async def delete_task(hub: ServerHub, call: CommandCall) -> wire.Done:
     task_id = hub.resolve_task_id(call)
     if task := hub.engine.find_open_task(task_id):
         await hub.release_task(task)
@@ -154,15 +143,15 @@ async def delete_task(hub: ServerHub, call: CommandCall) -> Done:
         raise make_not_found_error(task_id) from error
     await hub.services.remove_task_worktree(task_id)
     hub.announce("taskDeleted", Empty(), task_id)
-    return Done()
+    return wire.Done()
 
 
-async def is_ready(hub: ServerHub, call: CommandCall) -> Ready:
-    return Ready(ready=hub.is_ready)
+async def is_ready(hub: ServerHub, call: CommandCall) -> wire.Ready:
+    return wire.Ready(ready=hub.is_ready)
 
 
-async def ping(hub: ServerHub, call: CommandCall) -> Pong:
-    return Pong(pong=time.time_ns() // 1_000_000)
+async def ping(hub: ServerHub, call: CommandCall) -> wire.Pong:
+    return wire.Pong(pong=time.time_ns() // 1_000_000)
 
 
 async def is_known_task(hub: ServerHub, task_id: str) -> bool:
@@ -185,10 +174,10 @@ HANDLERS = {
 }
 
 
-async def get_processes(hub: ServerHub, call: CommandCall) -> Processes:
-    return Processes(
+async def get_processes(hub: ServerHub, call: CommandCall) -> wire.Processes:
+    return wire.Processes(
         processes=[
-            ProcessInfo(
+            wire.ProcessInfo(
                 task_id=task_id,
                 pid=running.pid,
                 command=running.command,
@@ -200,12 +189,12 @@ async def get_processes(hub: ServerHub, call: CommandCall) -> Processes:
     )
 
 
-async def kill_process(hub: ServerHub, call: CommandCall) -> Done:
-    arguments: KillProcess = call.arguments
+async def kill_process(hub: ServerHub, call: CommandCall) -> wire.Done:
+    arguments: wire.KillProcess = call.arguments
     for _, running in _iter_background_commands(hub, call):
         if running.pid == arguments.pid:
             await running.kill()
-            return Done()
+            return wire.Done()
     raise make_execution_error(f"No task has left a process {arguments.pid} running.")
 
 
