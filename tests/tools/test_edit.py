@@ -10,7 +10,7 @@ from joey.core.edits import text_replace
 from joey.core.models import ModelInfo, ToolProtocol
 from joey.errors import ArgumentError, IgnoredPathError, ToolError
 from joey.ports.tool_context import ToolContext
-from joey.tools import regex_client
+from joey.tools import edit
 from joey.tools.base import Access, Claim
 from joey.tools.edit import (
     BatchReplacement,
@@ -414,7 +414,7 @@ async def test_an_expression_that_is_nowhere_is_reported(
 async def test_an_expression_that_matches_everywhere_is_refused(
     pattern: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (regex_client, text_replace):
+    for module in (edit, text_replace):
         monkeypatch.setattr(module, "MAX_MATCHES", 1000)
     with pytest.raises(ToolError, match="more than 1000 times"):
         await find_pattern("y" * 1001, pattern, is_regex=True, ignore_case=False)
