@@ -39,7 +39,7 @@ from joey.core.events import (
     UserMessage,
 )
 from joey.core.history.branch import find_live_branch
-from joey.core.history.ui import UiHistory
+from joey.core.history.ui import UiHistory, add_row_summary
 from joey.core.messages import TextPart
 from joey.core.settings import Settings
 from joey.core.task_types import AskKind
@@ -322,4 +322,4 @@ def test_a_client_has_the_rows_that_are_in_sight_however_often_it_was_rewound(
         ui = UiHistory()
         for each in path:
             ui.apply(each.event)
-        assert list(following.rows) == msgspec.to_builtins(list(ui.rows))
+        assert list(following.rows) == msgspec.to_builtins(list(map(add_row_summary, ui.rows)))

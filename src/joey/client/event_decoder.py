@@ -24,6 +24,7 @@ from joey.core.messages import ReasoningPart, TextPart, Usage
 from joey.core.models import ToolProtocol
 from joey.core.permissions.reasons import Reason
 from joey.core.task_types import Answer, AskKind, Response, RowKind, Todo
+from joey.core.tool_calls import ToolCallSummary
 from joey.core.wire.frames import EventFrame
 
 RowData = Mapping[str, Any]
@@ -253,6 +254,7 @@ def build_ask_opened(row: RowData) -> ev.AskOpened:
         reason=row.get("reason"),
         reasons=msgspec.convert(row.get("reasons", ()), tuple[Reason, ...]),
         sandbox=row.get("sandbox"),
+        summary=_decode_summary(row),
         call_id=_build_call_id(row) if row.get("tool") else None,
     )
 
@@ -288,8 +290,14 @@ def _decode_call_row(row: RowData, before: RowData) -> Iterator[ev.Event]:
             diff=row.get("diff"),
             rule=row.get("rule"),
             sandbox=row.get("sandbox"),
+            summary=_decode_summary(row),
         )
     yield from _decode_tool_result(row, before)
+
+
+def _decode_summary(row: RowData) -> ToolCallSummary | None:
+    """None from a server that sends none."""
+    return msgspec.convert(row["summary"], ToolCallSummary) if row.get("summary") else None
 
 
 def _decode_tool_result(row: RowData, before: RowData) -> Iterator[ev.Event]:

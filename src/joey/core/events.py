@@ -27,6 +27,7 @@ from joey.core.permissions.policy import SandboxStatus
 from joey.core.permissions.reasons import Reason
 from joey.core.settings import Limits, ModelRoute
 from joey.core.task_types import Answer, AskKind, CancelReason, Todo
+from joey.core.tool_calls import ToolCallSummary
 
 _FORMER_FIELDS = {
     "always": "always_rule",
@@ -272,6 +273,8 @@ class ToolStarted(EventBase, frozen=True, tag="toolAnnounced"):
     """What allowed it."""
     sandbox: SandboxStatus | None = None
     """Of a command: how far the operating system holds it."""
+    summary: ToolCallSummary | None = None
+    """What users are shown; `get_summary` has one for events without."""
 
 
 class AskOpened(EventBase, frozen=True, tag="askOpened"):
@@ -292,6 +295,8 @@ class AskOpened(EventBase, frozen=True, tag="askOpened"):
     """The rule that an answer may add, so that it is not asked again."""
     sandbox: SandboxStatus | None = None
     """Of a command: how far the operating system would hold it."""
+    summary: ToolCallSummary | None = None
+    """Of an approval: the call, as in `ToolStarted`."""
 
 
 class AskAnswered(EventBase, frozen=True, tag="taskAskResponded"):

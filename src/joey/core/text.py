@@ -1,4 +1,4 @@
-"""Text primitives: lazily compiled regexes, lines, line numbers, entities.
+"""Text primitives: lazily compiled regexes, safe display, lines, line numbers, entities.
 
 `compile_regex` compiles a regular expression at its first use: every run loads some two hundred of
 them and uses a few dozen, and compiling all of them would take longer than anything else at
@@ -6,6 +6,10 @@ start-up.
 
 Lines end at LF only (a CR before it belongs to the line end); `str.splitlines` would also break at
 form feeds and other characters that editors and compilers do not count as line ends.
+
+Text of models, files and programs can hold bytes that move the cursor, overwrite what was shown,
+set the clipboard or reverse the reading order, and so make a user approve something other than they
+see. `sanitize` judges each character by itself, so text may be cut anywhere.
 """
 
 from __future__ import annotations
@@ -95,3 +99,39 @@ def strip_line_numbers(text: str, *, bare_bars: bool = False) -> str:
 def unescape_entities(text: str) -> str:
     """Undo the escapes that some models put into text that is not markup, once each."""
     return _ENTITY_RE.sub(lambda match: _ENTITY_CHARACTERS[match[1]], text)
+
+
+_ESCAPE_SEQUENCE_RE = compile_regex(
+    r"\x1b(?:"
+    r"\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor movement
+    r"|\][^\x07\x1b]*(?:\x07|\x1b\\)"  # OSC: titles, links, the clipboard
+    r"|[PX^_][^\x1b]*\x1b\\"  # strings for the terminal itself
+    r"|[ -/]+[0-~]"  # character sets
+    r"|(?![\[\]PX^_])[0-~])"
+)
+_DELETED_CODE_POINTS = (
+    code for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"
+)
+_BIDI_CODE_POINTS = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+_INVISIBLE_CODE_POINTS = (0x200B, 0x2060, 0xFEFF, *range(0xE0000, 0xE0080))
+BIDI_AND_INVISIBLE_CODE_POINTS = (*_BIDI_CODE_POINTS, *_INVISIBLE_CODE_POINTS)
+_SANITIZE_TABLE: dict[int, str | None] = {
+    **dict.fromkeys(_DELETED_CODE_POINTS),
+    **{code: f"<U+{code:04X}>" for code in BIDI_AND_INVISIBLE_CODE_POINTS},
+    **dict.fromkeys(range(0xD800, 0xE000), "\N{REPLACEMENT CHARACTER}"),
+}
+
+
+def sanitize(text: str) -> str:
+    """`text` without control sequences; characters that reorder or hide text are named instead."""
+    if text.isprintable():
+        return text
+    if "\x1b" in text:
+        text = _ESCAPE_SEQUENCE_RE.sub("", text)
+    return text.translate(_SANITIZE_TABLE)
+
+
+def to_one_line(text: str, width: int = 100) -> str:
+    """The safe text on one line, cut with an ellipsis when it is longer than `width`."""
+    line = " ".join(sanitize(text[: 4 * width]).split())
+    return line if len(line) <= width else f"{line[: width - 1]}…"

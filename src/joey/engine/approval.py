@@ -34,6 +34,7 @@ from joey.core.permissions.reasons import DeniedError, Reason, format_reason
 from joey.core.prompts import messages_to_model
 from joey.core.settings import Settings
 from joey.core.task_types import Answer, AskKind, Response, RowKind, get_first_suggestion
+from joey.core.tool_calls import ToolCallSummary, summarize_call
 from joey.engine.asks import TimeoutAnswer, publish_feedback
 from joey.engine.environment import has_background_command
 from joey.engine.hooks import check_hook_refusal
@@ -134,6 +135,7 @@ def _publish_tool_started(
             diff=prepared.diff,
             rule=rule,
             sandbox=_find_confinement(prepared),
+            summary=_summarize(tool, prepared),
         )
     )
 
@@ -155,11 +157,29 @@ async def _ask_approval(
         tool=tool.name,
         path=prepared.path,
         diff=prepared.diff,
-        is_protected=any(c.path is not None and c.path.is_protected for c in prepared.claims),
+        is_protected=_is_protected(prepared),
         reasons=reasons,
         always_rule=None if proposed is None else proposed.text,
         sandbox=_find_confinement(prepared),
+        summary=None if prepared.ask_kind is AskKind.FOLLOWUP else _summarize(tool, prepared),
     )
+
+
+def _summarize(tool: AnyTool, prepared: PreparedToolCall) -> ToolCallSummary:
+    return summarize_call(
+        tool.name,
+        prepared.row,
+        text=prepared.row_text or "",
+        path=prepared.path,
+        diff=prepared.diff,
+        kind=prepared.kind,
+        is_protected=_is_protected(prepared),
+        sandbox=_find_confinement(prepared),
+    )
+
+
+def _is_protected(prepared: PreparedToolCall) -> bool:
+    return any(claim.path is not None and claim.path.is_protected for claim in prepared.claims)
 
 
 def _find_confinement(prepared: PreparedToolCall) -> SandboxStatus | None:

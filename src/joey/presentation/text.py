@@ -1,8 +1,4 @@
-"""Text for the terminal: sanitised, and wrapped to its width.
-
-Models, files and programs can put bytes into their text that move the cursor, overwrite what was
-shown, set the clipboard or reverse the reading order, and so make a user approve something other
-than they see. `sanitize` judges each character by itself, so text may be cut anywhere.
+"""Text for the terminal, wrapped to its width.
 
 `wrap` breaks lines between words. Whatever precedes the text of a line (spaces, a bullet, a number)
 is its lead; continuation lines are indented by as much. A word longer than a line is cut.
@@ -15,41 +11,8 @@ import re
 from typing import TextIO
 from unicodedata import combining, east_asian_width
 
-_ESCAPE_SEQUENCE_RE = re.compile(
-    r"\x1b(?:"
-    r"\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor movement
-    r"|\][^\x07\x1b]*(?:\x07|\x1b\\)"  # OSC: titles, links, the clipboard
-    r"|[PX^_][^\x1b]*\x1b\\"  # strings for the terminal itself
-    r"|[ -/]+[0-~]"  # character sets
-    r"|(?![\[\]PX^_])[0-~])"
-)
-_DELETED_CODE_POINTS = (
-    code for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"
-)
-_BIDI_CODE_POINTS = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
-_INVISIBLE_CODE_POINTS = (0x200B, 0x2060, 0xFEFF, *range(0xE0000, 0xE0080))
-BIDI_AND_INVISIBLE_CODE_POINTS = (*_BIDI_CODE_POINTS, *_INVISIBLE_CODE_POINTS)
-_SANITIZE_TABLE: dict[int, str | None] = {
-    **dict.fromkeys(_DELETED_CODE_POINTS),
-    **{code: f"<U+{code:04X}>" for code in BIDI_AND_INVISIBLE_CODE_POINTS},
-    **dict.fromkeys(range(0xD800, 0xE000), "\N{REPLACEMENT CHARACTER}"),
-}
-
-
-def sanitize(text: str) -> str:
-    """`text` without control sequences; characters that reorder or hide text are named instead."""
-    if text.isprintable():
-        return text
-    if "\x1b" in text:
-        text = _ESCAPE_SEQUENCE_RE.sub("", text)
-    return text.translate(_SANITIZE_TABLE)
-
-
-def to_one_line(text: str, width: int = 100) -> str:
-    """The safe text on one line, cut with an ellipsis when it is longer than `width`."""
-    line = " ".join(sanitize(text[: 4 * width]).split())
-    return line if len(line) <= width else f"{line[: width - 1]}…"
-
+from joey.core.text import sanitize as sanitize  # noqa: PLC0414
+from joey.core.text import to_one_line as to_one_line  # noqa: PLC0414
 
 MIN_TERMINAL_WIDTH = 20
 _LINE_LEAD_RE = re.compile(r"\s*(?:(?:[-*+•●│$!›✓✗·~?]|\d{1,3}[.)]|joey:) +|[+-]\s*)?")

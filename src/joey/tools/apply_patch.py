@@ -28,6 +28,7 @@ from joey.core.modes import ToolGroup
 from joey.core.path_access import ResolvedPath
 from joey.core.task_types import Answer
 from joey.core.text import split_lines, unescape_entities
+from joey.core.tool_calls import CallKind
 from joey.errors import ToolError
 from joey.ports.tool_context import ToolContext
 from joey.tools.base import (
@@ -109,6 +110,7 @@ class ApplyPatch(Tool[ApplyPatchParams, PreparedPatch]):
             diff=shown[0].patch.text
             if len(shown) == 1
             else "\n".join(map(_add_file_header, shown)),
+            kind=_find_kind(plan.drafts),
             drafts=plan.drafts,
             failures_withheld_until_approval=tuple(failure.reason for failure in plan.failures),
         )
@@ -138,6 +140,16 @@ class ApplyPatch(Tool[ApplyPatchParams, PreparedPatch]):
                     "\n\n".join([*results, _format_partial_failure(error, left)]), is_error=True
                 )
         return Outcome("\n\n".join(results))
+
+
+def _find_kind(drafts: Sequence[FileDraft]) -> CallKind:
+    if drafts and all(draft.new_bytes is None and not draft.moved_to for draft in drafts):
+        return CallKind.DELETE
+    if len(drafts) == 2 and any(draft.moved_to is not None for draft in drafts):
+        return CallKind.MOVE
+    if drafts and not any(draft.original.exists for draft in drafts):
+        return CallKind.CREATE
+    return CallKind.EDIT
 
 
 def _build_patch_error(reasons: Sequence[str]) -> ToolError:

@@ -36,6 +36,7 @@ from joey.core.permissions.policy import Access as Access  # noqa: PLC0414
 from joey.core.permissions.policy import Claim as Claim  # noqa: PLC0414
 from joey.core.settings import Settings
 from joey.core.task_types import Answer, AskKind, RowKind, Todo
+from joey.core.tool_calls import CallKind
 from joey.errors import ArgumentError, IgnoredPathError
 from joey.ports.execution import Terminal
 from joey.ports.tool_context import Capabilities, ToolContext
@@ -52,6 +53,8 @@ class PreparedToolCall(Struct, frozen=True, kw_only=True):
     ask_kind: AskKind = AskKind.TOOL
     path: str | None = None
     diff: str | None = None
+    kind: CallKind | None = None
+    """Set where the row does not say it."""
 
 
 class SetTodos(Struct, frozen=True):

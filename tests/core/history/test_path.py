@@ -40,7 +40,7 @@ from joey.core.history.branch import (
     find_live_branch,
 )
 from joey.core.history.state import TaskProjection
-from joey.core.history.ui import UiHistory
+from joey.core.history.ui import UiHistory, add_row_summary
 from joey.core.messages import (
     CallPart,
     Message,
@@ -296,7 +296,7 @@ def test_whoever_follows_the_frames_has_the_rows_of_the_path(story: JournalBuild
                 case "taskModeSwitched":
                     mode = frame.payload.mode_slug
         ui, _, facts = folded(story.paths[number])
-        assert [rows[ts] for ts in sorted(rows)] == list(ui.rows)
+        assert [rows[ts] for ts in sorted(rows)] == list(map(add_row_summary, ui.rows))
         assert (todos, mode) == (facts.todos, facts.mode)
 
 

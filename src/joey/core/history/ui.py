@@ -22,6 +22,7 @@ from joey.core.parsing.json_stream import JsonStream
 from joey.core.permissions.policy import SandboxStatus
 from joey.core.permissions.reasons import Reason
 from joey.core.task_types import APPROVAL_ASKS, RowKind
+from joey.core.tool_calls import ToolCallSummary, summarize_arguments, summarize_row
 
 __all__ = ["REPLY_ROW_KINDS", "RequestInfo", "Row", "RowChange", "UiHistory"]
 
@@ -62,6 +63,7 @@ class OpenRow:
             tool=opened.tool,
             path=path if isinstance(path, str) else None,
             text=encode_json({"tool": opened.tool, **arguments}),
+            summary=summarize_arguments(opened.tool, arguments),
             partial=True,
         )
 
@@ -299,6 +301,8 @@ class Row(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True)
     """The same as values."""
     sandbox: SandboxStatus | None = None
     """Of a command: how far the operating system holds it."""
+    summary: ToolCallSummary | None = None
+    """Of a call, also while it is still being written."""
     context_condense: CondenseInfo | None = None
     context_truncation: TruncationInfo | None = None
     checkpoint: CheckpointInfo | None = None
@@ -350,6 +354,7 @@ def build_row(event: ev.Event) -> Row | None:
                 approval_state="approved",
                 rule=event.rule,
                 sandbox=event.sandbox,
+                summary=event.summary,
                 partial=False,
             )
         case ev.AskOpened():
@@ -367,6 +372,7 @@ def build_row(event: ev.Event) -> Row | None:
                 reason=event.reason,
                 reasons=event.reasons,
                 sandbox=event.sandbox,
+                summary=event.summary,
                 partial=False if event.tool is not None else None,
             )
         case _:
@@ -405,6 +411,24 @@ def build_context_or_checkpoint_row(
             )
             say = RowKind.CHECKPOINT_SAVED
             return Row(ts=event.ts, type="say", say=say, text=event.id, checkpoint=saved)
+
+
+def get_row_summary(row: Row | dict[str, Any]) -> ToolCallSummary | None:
+    """The call that a row shows, if it shows one."""
+    if isinstance(row, dict):
+        return summarize_row(row)
+    return row.summary or summarize_row(msgspec.to_builtins(row))
+
+
+def add_row_summary(row: Row | dict[str, Any] | None) -> Row | dict[str, Any] | None:
+    """The row as it is sent: rows of old journals and other programs come without a summary."""
+    if row is None or (isinstance(row, Row) and row.summary is not None):
+        return row
+    if (summary := get_row_summary(row)) is None:
+        return row
+    if isinstance(row, Row):
+        return structs.replace(row, summary=summary)
+    return {**row, "summary": summary}
 
 
 def _build_say_row(ts: int, say: str, text: str, images: tuple[str, ...] = ()) -> Row:

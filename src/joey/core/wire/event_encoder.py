@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 from joey.core import events as ev
 from joey.core.history.branch import BranchTracker
 from joey.core.history.state import TaskProjection
-from joey.core.history.ui import RowChange, UiHistory
+from joey.core.history.ui import RowChange, UiHistory, add_row_summary
 from joey.core.rewind import get_ts
 from joey.core.task_types import APPROVAL_ASKS, AskKind
 from joey.core.wire.events import (
@@ -142,7 +142,9 @@ class FrameEncoder:
         return EventFrame(event_name=name, task_id=self.task_id, payload=payload, seq=seq)
 
     def _build_message_payload(self, change: RowChange) -> NamedPayload:
-        payload = MessagePayload(action=change.action, message=self.ui.get_row(change.ts))
+        payload = MessagePayload(
+            action=change.action, message=add_row_summary(self.ui.get_row(change.ts))
+        )
         return "message", payload
 
     def _encode_before_rows(self, event: ev.Event) -> Iterator[NamedPayload]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct, structs
 
-from joey.core.history.ui import Row
+from joey.core.history.ui import Row, add_row_summary
 from joey.core.task_types import IDLE_STATES, RowKind, TaskState
 from joey.core.wire import commands as wire
 from joey.core.wire.event_encoder import (
@@ -45,9 +45,9 @@ async def is_task_in_history(hub: ServerHub, call: CommandCall) -> wire.InHistor
 
 async def get_messages(hub: ServerHub, call: CommandCall) -> wire.Messages:
     if task := hub.find_open_task(call):
-        return wire.Messages(messages=list(task.rows), seq=task.bus.last_seq)
+        return wire.Messages(messages=list(map(add_row_summary, task.rows)), seq=task.bus.last_seq)
     read = await _load_encoder(hub, call)
-    return wire.Messages(messages=list(read.ui.rows), seq=read.last_seq)
+    return wire.Messages(messages=list(map(add_row_summary, read.ui.rows)), seq=read.last_seq)
 
 
 async def get_token_usage(hub: ServerHub, call: CommandCall) -> wire.UsageData:

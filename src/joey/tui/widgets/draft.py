@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from joey.presentation.text import BIDI_AND_INVISIBLE_CODE_POINTS, sanitize
+from joey.core.text import BIDI_AND_INVISIBLE_CODE_POINTS, sanitize
 
 MARK_START, MARK_END = "\U0010fe00", "\U0010fe01"
 _FIRST_STAND_IN_CODE_POINT = 0x10FE10
