@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.core.suggest import compute_edit_distance, find_closest_name
+from joey.core.suggest import find_closest_name
 
 SETTINGS = ("alwaysAllowWrite", "alwaysAllowWriteProtected", "alwaysAllowMcp", "sandbox", "mode")
 COMMANDS = ("mode", "model", "mcp", "new", "rewind", "permissions", "help")
@@ -50,15 +50,12 @@ def test_what_is_guessed_is_one_of_the_names(word: str, names: list[str]) -> Non
     assert find_closest_name(word, names) in {None, *names}
 
 
-@given(st.text("abc", min_size=5, max_size=11), st.integers(0, 10), st.sampled_from("abc"))
-def test_one_slip_is_forgiven(name: str, at: int, letter: str) -> None:
+@given(
+    st.permutations("abcdefghijk"), st.integers(5, 11), st.integers(0, 10), st.sampled_from("az")
+)
+def test_one_slip_is_forgiven(letters: list[str], size: int, at: int, letter: str) -> None:
+    name = "".join(letters[:size])
     at = min(at, len(name) - 1)
     swapped = name[:at] + name[at : at + 2][::-1] + name[at + 2 :]
     for slip in (name[:at] + name[at + 1 :], name[:at] + letter + name[at:], swapped):
         assert find_closest_name(slip, (name,)) == name
-
-
-@given(st.text("ab", max_size=6), st.text("ab", max_size=6))
-def test_the_distance_is_the_same_both_ways(one: str, other: str) -> None:
-    assert compute_edit_distance(one, other, 6) == compute_edit_distance(other, one, 6)
-    assert (compute_edit_distance(one, other, 6) == 0) == (one == other)

@@ -4,54 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-_SHORT_NAME_CHARS, _LONG_NAME_CHARS = 4, 12
+_SHORT_NAME_CHARS = 3
+_MIN_SIMILARITY, _MIN_SHORT_SIMILARITY = 0.75, 0.66
 _MIN_PARTIAL_NAME_CHARS = 4
 """From here on a part of a name is no accident."""
+_MAX_NAME_CHARS = 100
 
 
 def find_closest_name(word: str, names: Iterable[str]) -> str | None:
-    """The name that is a few slips away, or of which only a part was written; None: no name is.
+    """The most similar name, or the one of which only a part was written; None: no name is.
 
     Capitals, `-` and `_` make no difference.
     """
-    normalized = _normalize_name(word)
-    known = [(_normalize_name(name), name) for name in names]
-    slips = [
-        (steps, -len(plain), name)
-        for plain, name in known
-        if (steps := compute_edit_distance(normalized, plain, _get_max_distance(plain))) is not None
-    ]
-    if slips:
-        return min(slips)[2]
-    if len(normalized) < _MIN_PARTIAL_NAME_CHARS:
+    from difflib import get_close_matches  # seldom needed, and never to print the help
+
+    written = _normalize_name(word)
+    known = {_normalize_name(name): name for name in names}
+    if len(written) > _MAX_NAME_CHARS:
         return None
-    parts = [(len(plain), name) for plain, name in known if _is_partial_name(normalized, plain)]
-    return min(parts)[1] if parts else None
-
-
-def compute_edit_distance(source: str, target: str, max_distance: int) -> int | None:
-    """How many letters must be changed, added, left out, or swapped with their neighbour; None:
-    more than `max_distance`."""
-    if abs(len(source) - len(target)) > max_distance:
-        return None
-    before: list[int] = []
-    last = list(range(len(target) + 1))
-    for i, a in enumerate(source, 1):
-        row = [i]
-        for j, b in enumerate(target, 1):
-            steps = min(last[j] + 1, row[j - 1] + 1, last[j - 1] + (a != b))
-            if i > 1 and j > 1 and a == target[j - 2] and b == source[i - 2]:
-                steps = min(steps, before[j - 2] + 1)
-            row.append(steps)
-        before, last = last, row
-    return last[-1] if last[-1] <= max_distance else None
-
-
-def _get_max_distance(name: str) -> int:
-    """Short names are near many words."""
-    if len(name) <= _SHORT_NAME_CHARS:
-        return min(1, len(name) - 1)
-    return 2 if len(name) < _LONG_NAME_CHARS else 3
+    is_short = len(written) <= _SHORT_NAME_CHARS
+    cutoff = _MIN_SHORT_SIMILARITY if is_short else _MIN_SIMILARITY
+    found = get_close_matches(written, known, 3, cutoff)
+    found.sort(key=lambda name: sorted(name) != sorted(written))  # swapped letters are likeliest
+    if not found and len(written) >= _MIN_PARTIAL_NAME_CHARS:
+        found = sorted((name for name in known if _is_partial_name(written, name)), key=len)
+    return known[found[0]] if found else None
 
 
 def _is_partial_name(word: str, name: str) -> bool:
