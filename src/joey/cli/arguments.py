@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterator, Sequence
-from typing import Any, NoReturn
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple, NoReturn
 
 from joey.cli.exit_codes import UsageError
 from joey.core.suggest import find_closest_name
+from joey.core.text import compile_regex
 
+_TIME_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_RELATIVE_TIME_RE = compile_regex(rf"(\d{{1,6}})([{''.join(_TIME_UNITS)}])", re.ASCII)
 EDIT_SETTINGS_COMMAND = '$EDITOR "$(joey config path)"'
 
 
@@ -83,9 +87,70 @@ def _iter_flags(parser: argparse.ArgumentParser) -> Iterator[str]:
             yield from action.option_strings
 
 
-def format_sentence(text: str) -> str:
-    """A line of a list, as it stands alone."""
-    return f"{text[:1].upper()}{text[1:]}."
+Argument = tuple[str, str] | tuple[str, str, str] | tuple[str, str, str | None, Mapping[str, Any]]
+"""Names, help, metavar and further options of a flag or a positional argument. A flag with
+neither metavar nor choices is a switch."""
+Row = Argument | list[Argument]
+"""An argument, or several of which only one may be given."""
+DEBUG: Argument = ("--debug", argparse.SUPPRESS)
+REPEATABLE: Mapping[str, Any] = {"action": "append", "default": []}
+
+
+def add_arguments(container: argparse._ActionsContainer, rows: Iterable[Row]) -> None:
+    for row in rows:
+        if isinstance(row, list):
+            add_arguments(container.add_mutually_exclusive_group(), row)
+            continue
+        options: dict[str, Any] = dict(row[3]) if len(row) == 4 else {}
+        if len(row) > 2 and row[2] is not None:
+            options["metavar"] = row[2]
+        elif row[0].startswith("-") and "choices" not in options:
+            options["action"] = "store_true"
+        container.add_argument(*row[0].split(), help=row[1], **options)
+
+
+class Action(NamedTuple):
+    """An action of a command (`joey COMMAND ACTION`): its line in the list, and its arguments."""
+
+    about: str
+    arguments: Sequence[Row] = ()
+    description: str | None = None
+    """Default: the line of the list, as a sentence."""
+    epilog: str | None = None
+
+
+class Command(NamedTuple):
+    about: str
+    arguments: Sequence[Row] = ()
+    actions: Mapping[str, Action] = {}
+    epilog: str | None = None
+    parser_class: type[CliArgumentParser] = CliArgumentParser
+    action_class: type[CliArgumentParser] = SubcommandParser
+
+
+def build_parser(name: str, command: Command) -> CliArgumentParser:
+    parser = command.parser_class(
+        prog=f"joey {name}", description=command.about, epilog=command.epilog, allow_abbrev=False
+    )
+    add_arguments(parser, command.arguments)
+    if not command.actions:
+        return parser
+    actions = parser.add_subparsers(
+        dest="action",
+        required=True,
+        metavar="|".join(command.actions),
+        parser_class=command.action_class,
+    )
+    for word, action in command.actions.items():
+        inner = actions.add_parser(
+            word,
+            help=action.about,
+            description=action.description or f"{action.about[:1].upper()}{action.about[1:]}.",
+            epilog=action.epilog,
+            allow_abbrev=False,
+        )
+        add_arguments(inner, (DEBUG, *action.arguments))
+    return parser
 
 
 def parse_count(text: str) -> int:
@@ -111,3 +176,17 @@ def parse_duration(text: str) -> float:
     if match is None or float(match[1]) <= 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 90, 90s, 10m or 1h")
     return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
+
+
+def parse_time_ms(text: str) -> int:
+    """A day, a time, or so long ago; in milliseconds since 1970."""
+    try:
+        if ago := _RELATIVE_TIME_RE.fullmatch(text):
+            when = datetime.now() - timedelta(**{_TIME_UNITS[ago[2]]: int(ago[1])})
+        else:
+            when = datetime.fromisoformat(text)
+        return max(0, int(when.timestamp() * 1000))
+    except (ValueError, OverflowError, OSError):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a day such as 2026-01-31, nor a time such as 36h, 7d or 2w"
+        ) from None

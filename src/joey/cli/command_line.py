@@ -8,18 +8,24 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from joey import __version__
-from joey.cli.arguments import CliArgumentParser, parse_count, parse_dollars, parse_duration
+from joey.cli.arguments import (
+    REPEATABLE,
+    CliArgumentParser,
+    Row,
+    add_arguments,
+    parse_count,
+    parse_dollars,
+    parse_duration,
+)
 from joey.cli.commands.command_parsers import COMMAND_PARSERS
 from joey.cli.exit_codes import UsageError
 from joey.core.suggest import find_closest_name
 from joey.core.text import compile_regex
 
 COMMAND_NAMES = tuple(COMMAND_PARSERS)
-OUTPUT_FORMATS = ("text", "json", "stream-json")
-INPUT_FORMATS = ("text", "stream-json")
 
 _HELP_DESCRIPTION = """\
 A coding agent that works in this folder: it reads, edits and runs what the
@@ -141,6 +147,111 @@ def _check_stream_arguments(arguments: argparse.Namespace) -> None:
         )
 
 
+_OPTION_GROUPS: Mapping[str, Sequence[Row]] = {
+    "output": (
+        (
+            "-p --print",
+            "no conversation: the answer on stdout, progress on stderr (as without a terminal)",
+        ),
+        (
+            "--output-format",
+            "of -p: the result, one JSON object, or one JSON object per line (default: text)",
+            None,
+            {"choices": ("text", "json", "stream-json")},
+        ),
+        (
+            "--input-format",
+            "of stdin: the prompt, or a JSON command per line (needs --output-format stream-json)",
+            None,
+            {"choices": ("text", "stream-json"), "default": "text"},
+        ),
+        (
+            "--stdin-prompt-stream",
+            "as --input-format and --output-format stream-json: its name in Roo's command line",
+        ),
+        (
+            "--json-schema",
+            "the result is JSON that fits this schema; anything else is not accepted",
+            "FILE|JSON",
+        ),
+        (
+            "--plain",
+            "a conversation line by line instead of the screen (also JOEY_PLAIN=1, TERM=dumb)",
+        ),
+        ("--debug", "log to stderr, and show tracebacks"),
+    ),
+    "task": (
+        [
+            (
+                "-c --continue",
+                "go on with the latest task of this folder",
+                None,
+                {"dest": "continue_"},
+            ),
+            ("-r --resume", "go on with this task (the start of its id is enough)", "ID"),
+        ],
+        ("--fork", "with -c or -r: go on in a copy; the task itself stays"),
+        ("-w --workspace", "the folder to work in", "DIR"),
+        ("--prompt-file", "read the prompt from a file", "FILE"),
+        (
+            "--image",
+            "send a picture along: PNG, JPEG, GIF or WebP (repeatable)",
+            "FILE",
+            REPEATABLE,
+        ),
+        ("--ephemeral", "keep nothing of this task"),
+    ),
+    "model": (
+        ("-m --model", "which model (see joey models)", "MODEL"),
+        ("--provider", "anthropic, openai, openrouter, ollama…", "PROVIDER"),
+        ("--base-url", "another address of the provider", "URL"),
+        ("--profile", "a profile (see joey profiles)", "PROFILE"),
+        ("--mode", "code, architect, ask, debug…", "MODE"),
+        (
+            "--protocol",
+            "how the model calls tools (default: what it can do)",
+            None,
+            {"choices": ("native", "xml")},
+        ),
+        ("--system-prompt-file", "use this system prompt in place of joey's", "FILE"),
+    ),
+    "permissions": (
+        [
+            (
+                "-y --yes",
+                "allow everything without asking, as far as the sandbox and --add-dir reach",
+            ),
+            ("-a --require-approval", "ask before everything, even reading"),
+        ],
+        (
+            "--allow",
+            "commands that begin like this may run without asking (repeatable)",
+            "PATTERN",
+            REPEATABLE,
+        ),
+        (
+            "--allow-writes",
+            "files of the workspace may be changed without asking (protected ones still ask)",
+        ),
+        (
+            "--add-dir",
+            "work in this directory too, as if it were part of the workspace (repeatable)",
+            "DIR",
+            REPEATABLE,
+        ),
+        ("--deny", "commands that begin like this never run (repeatable)", "PATTERN", REPEATABLE),
+        ("--no-sandbox", "do not confine commands: what they may do is what you may do"),
+    ),
+    "limits": (
+        ("--max-turns", "stop after N replies of the model", "N", {"type": parse_count}),
+        ("--max-budget-usd", "stop when this much is spent", "USD", {"type": parse_dollars}),
+        ("--max-wall-time", "stop after 90, 90s, 10m or 1h", "TIME", {"type": parse_duration}),
+        ("--max-tokens", "stop when N tokens went to or fro", "N", {"type": parse_count}),
+        ("--max-tool-calls", "stop after N tool calls", "N", {"type": parse_count}),
+    ),
+}
+
+
 def build_run_parser() -> CliArgumentParser:
     parser = CliArgumentParser(
         prog="joey",
@@ -151,155 +262,9 @@ def build_run_parser() -> CliArgumentParser:
     )
     parser.add_argument("prompt", nargs="*", metavar="PROMPT", help="what to do; - reads a pipe")
     parser.add_argument("--version", action="version", version=f"joey {__version__}")
-    _add_output_options(parser.add_argument_group("output"))
-    _add_task_options(parser.add_argument_group("task"))
-    _add_model_options(parser.add_argument_group("model"))
-    _add_permission_options(parser.add_argument_group("permissions"))
-    _add_limit_options(parser.add_argument_group("limits"))
+    for title, rows in _OPTION_GROUPS.items():
+        add_arguments(parser.add_argument_group(title), rows)
     return parser
-
-
-def _add_output_options(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "-p",
-        "--print",
-        action="store_true",
-        help="no conversation: the answer on stdout, progress on stderr (as without a terminal)",
-    )
-    group.add_argument(
-        "--output-format",
-        choices=OUTPUT_FORMATS,
-        help="of -p: the result, one JSON object, or one JSON object per line (default: text)",
-    )
-    group.add_argument(
-        "--input-format",
-        choices=INPUT_FORMATS,
-        default="text",
-        help="of stdin: the prompt, or a JSON command per line (needs --output-format stream-json)",
-    )
-    group.add_argument(
-        "--stdin-prompt-stream",
-        action="store_true",
-        help="as --input-format and --output-format stream-json: its name in Roo's command line",
-    )
-    group.add_argument(
-        "--json-schema",
-        metavar="FILE|JSON",
-        help="the result is JSON that fits this schema; anything else is not accepted",
-    )
-    group.add_argument(
-        "--plain",
-        action="store_true",
-        help="a conversation line by line instead of the screen (also JOEY_PLAIN=1, TERM=dumb)",
-    )
-    group.add_argument("--debug", action="store_true", help="log to stderr, and show tracebacks")
-
-
-def _add_task_options(group: argparse._ArgumentGroup) -> None:
-    which = group.add_mutually_exclusive_group()
-    which.add_argument(
-        "-c",
-        "--continue",
-        dest="continue_",
-        action="store_true",
-        help="go on with the latest task of this folder",
-    )
-    which.add_argument(
-        "-r", "--resume", metavar="ID", help="go on with this task (the start of its id is enough)"
-    )
-    group.add_argument(
-        "--fork", action="store_true", help="with -c or -r: go on in a copy; the task itself stays"
-    )
-    group.add_argument("-w", "--workspace", metavar="DIR", help="the folder to work in")
-    group.add_argument("--prompt-file", metavar="FILE", help="read the prompt from a file")
-    group.add_argument(
-        "--image",
-        metavar="FILE",
-        action="append",
-        default=[],
-        help="send a picture along: PNG, JPEG, GIF or WebP (repeatable)",
-    )
-    group.add_argument("--ephemeral", action="store_true", help="keep nothing of this task")
-
-
-def _add_model_options(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("-m", "--model", metavar="MODEL", help="which model (see joey models)")
-    group.add_argument(
-        "--provider", metavar="PROVIDER", help="anthropic, openai, openrouter, ollama…"
-    )
-    group.add_argument("--base-url", metavar="URL", help="another address of the provider")
-    group.add_argument("--profile", metavar="PROFILE", help="a profile (see joey profiles)")
-    group.add_argument("--mode", metavar="MODE", help="code, architect, ask, debug…")
-    group.add_argument(
-        "--protocol",
-        choices=("native", "xml"),
-        help="how the model calls tools (default: what it can do)",
-    )
-    group.add_argument(
-        "--system-prompt-file", metavar="FILE", help="use this system prompt in place of joey's"
-    )
-
-
-def _add_permission_options(group: argparse._ArgumentGroup) -> None:
-    how = group.add_mutually_exclusive_group()
-    how.add_argument(
-        "-y",
-        "--yes",
-        action="store_true",
-        help="allow everything without asking, as far as the sandbox and --add-dir reach",
-    )
-    how.add_argument(
-        "-a", "--require-approval", action="store_true", help="ask before everything, even reading"
-    )
-    group.add_argument(
-        "--allow",
-        metavar="PATTERN",
-        action="append",
-        default=[],
-        help="commands that begin like this may run without asking (repeatable)",
-    )
-    group.add_argument(
-        "--allow-writes",
-        action="store_true",
-        help="files of the workspace may be changed without asking (protected ones still ask)",
-    )
-    group.add_argument(
-        "--add-dir",
-        metavar="DIR",
-        action="append",
-        default=[],
-        help="work in this directory too, as if it were part of the workspace (repeatable)",
-    )
-    group.add_argument(
-        "--deny",
-        metavar="PATTERN",
-        action="append",
-        default=[],
-        help="commands that begin like this never run (repeatable)",
-    )
-    group.add_argument(
-        "--no-sandbox",
-        action="store_true",
-        help="do not confine commands: what they may do is what you may do",
-    )
-
-
-def _add_limit_options(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--max-turns", metavar="N", type=parse_count, help="stop after N replies of the model"
-    )
-    group.add_argument(
-        "--max-budget-usd", metavar="USD", type=parse_dollars, help="stop when this much is spent"
-    )
-    group.add_argument(
-        "--max-wall-time", metavar="TIME", type=parse_duration, help="stop after 90, 90s, 10m or 1h"
-    )
-    group.add_argument(
-        "--max-tokens", metavar="N", type=parse_count, help="stop when N tokens went to or fro"
-    )
-    group.add_argument(
-        "--max-tool-calls", metavar="N", type=parse_count, help="stop after N tool calls"
-    )
 
 
 _SUGGESTED_COMMANDS = {

@@ -1,37 +1,85 @@
-"""Argument parsers of the commands, by name.
+"""Argument parsers of the commands, built from one table each.
 
 Parsers are apart from the commands, whose modules load the engine: `joey --help` and a misspelt
-flag must not wait for that. Those of the commands that configure joey are in
-`configuration_arguments`.
+flag must not wait for that. Of `mcp` and `permissions`, everything after `--` is another program's
+command line, whatever it looks like.
 """
 
 from __future__ import annotations
 
 import argparse
-import re
-from argparse import ArgumentParser
-from collections.abc import Callable
-from datetime import datetime, timedelta
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from joey.cli.arguments import (
+    DEBUG,
+    REPEATABLE,
+    Action,
     CliArgumentParser,
-    SubcommandParser,
-    format_sentence,
+    Command,
+    Row,
+    build_parser,
     parse_count,
     parse_port,
+    parse_time_ms,
 )
-from joey.cli.commands.configuration_parsers import (
-    build_completion_parser,
-    build_config_parser,
-    build_mcp_parser,
-    build_models_parser,
-    build_permissions_parser,
-    build_profiles_parser,
-    build_trust_parser,
-)
-from joey.core.text import compile_regex
 
+_CONFIG_EXAMPLES = """\
+examples:
+  joey config list --changed             what is not as it comes
+  joey config describe sandbox           what a setting means and may be
+  joey config set alwaysAllowWrite true
+  joey config set allowedCommands --add "npm test" --add "git status"
+  joey config unset alwaysAllowWrite     back to its default
+
+Your settings are in $JOEY_HOME/settings.json; .roo/settings.json of a project
+can make some of them stricter. docs/settings.md lists them all."""
+_PROFILES_EXAMPLES = """\
+examples:
+  joey profiles add work --provider anthropic          asks for the key unseen
+  joey profiles add local --provider ollama --model qwen3-coder
+  pass show openai | joey profiles set work apiKey     a key through a pipe
+  joey profiles use local                              from now on
+
+A key is never taken from the command line, which others can read. Without one
+in the profile, the provider's variable is used."""
+_COMPLETION_INSTRUCTIONS = """\
+to install it:
+  bash  joey completion bash > ~/.local/share/bash-completion/completions/joey
+  zsh   joey completion zsh > "${fpath[1]}/_joey"    (of yours, before compinit)
+  fish  joey completion fish > ~/.config/fish/completions/joey.fish
+
+or for this shell alone: source <(joey completion bash)"""
+_MCP_EXAMPLES = """\
+examples:
+  joey mcp add files -- npx -y @modelcontextprotocol/server-filesystem ~/notes
+  joey mcp add --env API_KEY='${env:WEATHER_KEY}' weather -- python3 weather.py
+  joey mcp add --url https://example.org/mcp --transport http example
+  joey mcp test files"""
+_EXPLAIN_DESCRIPTION = (
+    "Say what would happen: whether a command would run, or a file be read or written, without"
+    " you being asked; by which rule; and if not, why. Nothing of the folder"
+    " is run, and nothing is changed."
+)
+_EXPLAIN_EXAMPLES = """\
+examples:
+  joey permissions explain -- 'git status && npm test'
+  joey permissions explain --allow 'npm test' --deny 'npm run' -- npm test
+  joey permissions explain --read ../notes.txt
+  joey permissions explain --stdin < questions.jsonl
+
+Of --stdin, each line is an object {"id": …, "command": …} with "read" or
+"write" in place of "command"; the answers have the same ids, in the same
+order."""
+_REPORT_DESCRIPTION = (
+    "Say what ran in earlier tasks, by which rule or whose answer, and what was refused. With"
+    " rules, say what they would decide otherwise. Nothing is run and nothing is changed."
+)
+_REPORT_EXAMPLES = """\
+examples:
+  joey permissions report
+  joey permissions report --task 1733 --json
+  joey permissions report --last 50 --allow 'npm test' --deny 'git push'"""
 _TASKS_EXAMPLES = """\
 examples:
   joey tasks list --all --since 7d       everywhere, of the last week
@@ -41,308 +89,453 @@ examples:
   joey tasks import --roo --dry-run      what Roo Code has on this machine"""
 
 
-def _build_tasks_parser() -> CliArgumentParser:
-    parser = CliArgumentParser(
-        prog="joey tasks",
-        description="Look at earlier tasks, go back in them, and take over those of others.",
-        epilog=_TASKS_EXAMPLES,
-        allow_abbrev=False,
-    )
-    names = "list|search|show|export|import|rewind|fork|delete"
-    actions = parser.add_subparsers(
-        dest="action", required=True, metavar=names, parser_class=SubcommandParser
-    )
-    listed = _add_action(actions, "list", "the tasks of this folder, the latest first")
-    add_task_filter_flags(listed)
-    searched = _add_action(
-        actions, "search", "tasks of this folder with these words, the latest first"
-    )
-    searched.add_argument(
-        "query", metavar="WORDS", nargs="+", help='all occur; "a phrase" and begin* are understood'
-    )
-    add_task_filter_flags(searched)
-    shown = _add_action(actions, "show", "one task: its facts and its conversation")
-    shown.add_argument("id", metavar="ID", help="the id of a task, or the start of it")
-    shown.add_argument("--json", action="store_true", help="as a JSON object")
-    shown.add_argument("--rows", action="store_true", help="its messages in a table, numbered")
-    add_export_flags(
-        _add_action(actions, "export", "the conversation as a document, or for Roo Code")
-    )
-    add_import_flags(
-        _add_action(actions, "import", "take over tasks of Roo Code, Zoo Code and Cline")
-    )
-    add_rewind_flags(_add_action(actions, "rewind", "go back to an earlier message of a task"))
-    add_fork_flags(_add_action(actions, "fork", "a new task with the history of another"))
-    deleted = _add_action(actions, "delete", "remove a task for good")
-    deleted.add_argument("id", metavar="ID", help="the id of a task, or the start of it")
-    deleted.add_argument("--with-subtasks", action="store_true", help="and the subtasks below it")
-    deleted.add_argument("-y", "--yes", action="store_true", help="do not ask")
-    return parser
+class McpParser(CliArgumentParser):
+    def parse_args(self, args: Sequence[str]) -> argparse.Namespace:  # type: ignore[override]
+        """What stands behind `--` is the server's own command line, whatever it looks like."""
+        end = args.index("--") if "--" in args else len(args)
+        arguments = super().parse_args(args[:end])
+        arguments.command_line = list(args[end + 1 :])
+        if arguments.command_line and arguments.action != "add":
+            self.error(f"joey mcp {arguments.action} takes no command behind --")
+        return arguments
 
 
-def _build_modes_parser() -> CliArgumentParser:
-    about = "Look at the modes of this folder: built-in, the project's and yours."
-    parser = CliArgumentParser(prog="joey modes", description=about, allow_abbrev=False)
-    actions = parser.add_subparsers(dest="action", required=True, metavar="list|show")
-    listed = _add_action(actions, "list", "all modes, and what of your files could not be used")
-    shown = _add_action(actions, "show", "one mode: what it may do, and what it is told")
-    shown.add_argument("slug", metavar="MODE", help="its short name, such as code")
-    for action in (listed, shown):
-        action.add_argument("-w", "--workspace", metavar="DIR", help="of this folder instead")
-        action.add_argument("--json", action="store_true", help="as JSON")
-    return parser
+class PermissionsParser(CliArgumentParser):
+    def parse_args(self, args: Sequence[str]) -> argparse.Namespace:  # type: ignore[override]
+        """What stands behind `--` is the command line in question, whatever it looks like."""
+        end = args.index("--") if "--" in args else len(args)
+        arguments = super().parse_args(args[:end])
+        if arguments.action == "report":
+            if end != len(args):
+                self.error("the report is about no command: leave `--` out")
+            return arguments
+        arguments.command_line = [*arguments.command_line, *args[end + 1 :]]
+        asked = [bool(arguments.command_line), arguments.stdin]
+        asked += [arguments.read is not None, arguments.write is not None]
+        if sum(asked) != 1:
+            self.error("ask about one thing: a command behind --, or --read, --write, --stdin")
+        return arguments
 
 
-def _add_action(
-    actions: argparse._SubParsersAction[Any], name: str, description: str
-) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = actions.add_parser(
-        name, help=description, description=format_sentence(description), allow_abbrev=False
-    )
-    parser.add_argument("--debug", action="store_true", help=argparse.SUPPRESS)
-    return parser
+_YES = ("-y --yes", "do not ask")
+_JSON_ARRAY = ("--json", "as a JSON array")
+_JSON_OBJECT = ("--json", "as a JSON object")
+_OTHER_WORKSPACE = ("-w --workspace", "of this folder instead", "DIR")
+_EFFECTIVE_WORKSPACE = ("-w --workspace", "as it counts in this folder", "DIR")
+_SETTING = ("key", "the name of a setting, such as sandbox", "KEY")
+_PROFILE = ("name", "the name of a profile", "PROFILE")
+_PROFILE_KEY = ("key", "such as model, temperature, apiKey", "PROFILE_KEY")
+_SERVER = ("name", "its name", "SERVER")
+_TASK_ID = ("id", "the id of a task, or the start of it", "ID")
+_SINCE = ("--since", "changed since: 2026-01-31, 36h, 7d, 2w", "WHEN", {"type": parse_time_ms})
+_BASE_URL = ("--base-url", "another address of the provider", "URL")
 
-
-def _build_doctor_parser() -> CliArgumentParser:
-    parser = CliArgumentParser(
-        prog="joey doctor",
-        description="Check what joey needs: what is found, what is missing, what to do.",
-        allow_abbrev=False,
-    )
-    parser.add_argument(
-        "--offline", action="store_true", help="open no connections, not even on this machine"
-    )
-    parser.add_argument(
-        "--fix",
-        action="store_true",
-        help="set right what is safe: modes of files, stale locks, leftovers, a damaged index",
-    )
-    parser.add_argument("--json", action="store_true", help="as a JSON object")
-    parser.add_argument("--debug", action="store_true", help=argparse.SUPPRESS)
-    return parser
-
-
-def _build_demo_parser() -> CliArgumentParser:
-    parser = CliArgumentParser(
-        prog="joey demo",
-        description=(
-            "Watch a whole task, without key and without network: a scripted model on this machine"
-            " plays one conversation through the real client, tools, files and histories."
+_TASK_STATUSES = ("completed", "failed", "interrupted", "running", "waiting", "delegated")
+_TASK_FILTER: Sequence[Row] = (
+    ("-n --number", "how many (20)", "N", {"type": parse_count, "default": 20}),
+    [_OTHER_WORKSPACE, ("--all", "of all folders")],
+    ("--status", ", ".join(_TASK_STATUSES), "S", {"choices": _TASK_STATUSES}),
+    _SINCE,
+    ("--refresh", "look at every task folder, however many there are"),
+    _JSON_ARRAY,
+)
+_TASKS = Command(
+    "Look at earlier tasks, go back in them, and take over those of others.",
+    epilog=_TASKS_EXAMPLES,
+    actions={
+        "list": Action("the tasks of this folder, the latest first", _TASK_FILTER),
+        "search": Action(
+            "tasks of this folder with these words, the latest first",
+            (
+                (
+                    "query",
+                    'all occur; "a phrase" and begin* are understood',
+                    "WORDS",
+                    {"nargs": "+"},
+                ),
+                *_TASK_FILTER,
+            ),
         ),
-        allow_abbrev=False,
-    )
-    parser.add_argument("--fast", action="store_true", help="do not type at a human pace")
-    parser.add_argument(
-        "--protocol",
-        choices=("native", "xml"),
-        default="native",
-        help="how the model calls tools: by the API, or in its text (default: native)",
-    )
-    parser.add_argument(
-        "--wire", choices=("anthropic", "openai"), default="anthropic", help="whose API to speak"
-    )
-    parser.add_argument("--keep", metavar="DIR", help="work in DIR, and leave everything there")
-    parser.add_argument("--debug", action="store_true", help=argparse.SUPPRESS)
-    return parser
-
-
-def _build_serve_parser() -> CliArgumentParser:
-    parser = CliArgumentParser(
-        prog="joey serve",
-        description=(
-            "Serve tasks to programs (WebSocket at /ws) and to people (a web page at /). Whoever"
-            " has the token can run commands here; it is printed once, as part of a link."
+        "show": Action(
+            "one task: its facts and its conversation",
+            (_TASK_ID, _JSON_OBJECT, ("--rows", "its messages in a table, numbered")),
         ),
-        epilog=(
-            "The token is taken from JOEY_TOKEN, else from --token-file, else it is made once and"
-            " kept in $JOEY_HOME/server.token."
+        "export": Action(
+            "the conversation as a document, or for Roo Code",
+            (
+                _TASK_ID,
+                (
+                    "--format",
+                    "a document to read, facts and rows for programs, or a folder for Roo Code"
+                    " (default: markdown)",
+                    None,
+                    {"choices": ("markdown", "json", "roo"), "default": "markdown"},
+                ),
+                ("-o --output", "the file, or for roo the folder to put <id>/ into", "PATH"),
+                ("--force", "replace what is there"),
+            ),
         ),
-        allow_abbrev=False,
-    )
-    add = parser.add_argument
-    add("--host", metavar="ADDRESS", default="127.0.0.1", help="listen here (127.0.0.1)")
-    add(
-        "--port", metavar="N", type=parse_port, default=7800, help="and on this port (7800; 0: any)"
-    )
-    add("--allow-remote", action="store_true", help="listen beyond this machine")
-    add("--token-file", metavar="FILE", help="a file that holds the token, readable by you alone")
-    add(
-        "--max-connections",
-        metavar="N",
-        type=parse_count,
-        default=256,
-        help="clients at once (256)",
-    )
-    add(
-        "--allow-origin",
-        metavar="ORIGIN",
-        action="append",
-        default=[],
-        help="let pages of another site connect, such as https://joey.example.org (repeatable)",
-    )
-    add("--tls-cert", metavar="FILE", help="certificate, for https and wss")
-    add("--tls-key", metavar="FILE", help="its private key")
-    add("-w", "--workspace", metavar="DIR", help="the folder that tasks work in by default")
-    add("--ipc", metavar="PATH", help="also serve Roo Code's IPC protocol on this Unix socket")
-    add("--debug", action="store_true", help="log every command")
-    return parser
-
-
-def _build_attach_parser() -> CliArgumentParser:
-    parser = CliArgumentParser(
-        prog="joey attach",
-        description=(
-            "Watch a task of a running `joey serve`: what it says, as it says it. What you write"
-            " answers its questions, or is read before its next step. Ctrl-C leaves the view; the"
-            " task goes on."
+        "import": Action(
+            "take over tasks of Roo Code, Zoo Code and Cline",
+            (
+                ("paths", "a task, a folder of tasks, or a folder above", "PATH", {"nargs": "*"}),
+                ("--roo", "all of Roo Code, Zoo Code and Cline on this machine"),
+                ("--dry-run", "list what is found, and import nothing"),
+                (
+                    "--only",
+                    "these tasks, by the start of the id",
+                    "ID",
+                    {"nargs": "+", "default": []},
+                ),
+                _SINCE,
+                _JSON_ARRAY,
+            ),
         ),
-        epilog=(
-            "Without --url it is the server of this machine; its token is found in JOEY_TOKEN or"
-            " in $JOEY_HOME/server.token."
+        "rewind": Action(
+            "go back to an earlier message of a task",
+            (
+                _TASK_ID,
+                (
+                    "message",
+                    "the last message that stays: a number that joey tasks show --rows lists"
+                    " (default: the one before your latest words)",
+                    "MESSAGE",
+                    {"nargs": "?"},
+                ),
+                ("--before", "the message goes too"),
+                ("--with-files", "bring back the files of that moment"),
+                ("--undo", "take back the latest rewind"),
+                ("--preview", "only tell what would change"),
+                ("--force", "give up what others changed in the files since"),
+                _YES,
+                _JSON_OBJECT,
+            ),
         ),
-        allow_abbrev=False,
-    )
-    add = parser.add_argument
-    add("id", nargs="?", metavar="ID", help="a task, or the start of its id (default: the latest)")
-    add("--url", metavar="URL", help="the server, without the token of the link")
-    add("--list", action="store_true", help="the tasks that are open there, the latest first")
-    add("--debug", action="store_true", help=argparse.SUPPRESS)
-    return parser
-
-
-def build_acp_parser() -> CliArgumentParser:
-    parser = CliArgumentParser(
-        prog="joey acp",
-        description=(
-            "Speak the Agent Client Protocol on stdin and stdout. Editors start this by"
-            " themselves: Zed, JetBrains, Neovim, Emacs and others; docs/editors.md has their"
-            " settings."
+        "fork": Action(
+            "a new task with the history of another",
+            (
+                _TASK_ID,
+                (
+                    "message",
+                    "the last message that is copied: a number that joey tasks show --rows lists"
+                    " (default: all)",
+                    "MESSAGE",
+                    {"nargs": "?"},
+                ),
+                ("--before", "the message is left out too"),
+                _JSON_OBJECT,
+            ),
         ),
-        allow_abbrev=False,
-    )
-    add = parser.add_argument
-    add("-m", "--model", metavar="MODEL", help="which model new sessions begin with")
-    add("--provider", metavar="PROVIDER", help="anthropic, openai, openrouter, ollama…")
-    add("--base-url", metavar="URL", help="another address of the provider")
-    add("--profile", metavar="PROFILE", help="a profile of profiles.json")
-    add("--mode", metavar="MODE", help="code, architect, ask, debug…")
-    add(
-        "--setup",
-        action="store_true",
-        help="open joey at a terminal instead: editors do so for you to name a model and a key",
-    )
-    add("--debug", action="store_true", help="log to stderr")
-    return parser
-
-
-def add_import_flags(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("paths", nargs="*", metavar="PATH", help="a task, a folder of tasks, or a folder above")
-    add("--roo", action="store_true", help="all of Roo Code, Zoo Code and Cline on this machine")
-    add("--dry-run", action="store_true", help="list what is found, and import nothing")
-    add("--only", metavar="ID", nargs="+", default=[], help="these tasks, by the start of the id")
-    add(
-        "--since", metavar="WHEN", type=parse_time_ms, help="changed since: 2026-01-31, 36h, 7d, 2w"
-    )
-    add("--json", action="store_true", help="as a JSON array")
-
-
-def add_export_flags(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("id", metavar="ID", help="the id of a task, or the start of it")
-    add(
-        "--format",
-        choices=("markdown", "json", "roo"),
-        default="markdown",
-        help="a document to read, facts and rows for programs, or a folder for Roo Code"
-        " (default: markdown)",
-    )
-    add("-o", "--output", metavar="PATH", help="the file, or for roo the folder to put <id>/ into")
-    add("--force", action="store_true", help="replace what is there")
-
-
-_TASK_ID_HELP = "the id of a task, or the start of it"
-
-
-def add_rewind_flags(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("id", metavar="ID", help=_TASK_ID_HELP)
-    add(
-        "message",
-        nargs="?",
-        metavar="MESSAGE",
-        help="the last message that stays: a number that joey tasks show --rows lists"
-        " (default: the one before your latest words)",
-    )
-    add("--before", action="store_true", help="the message goes too")
-    add("--with-files", action="store_true", help="bring back the files of that moment")
-    add("--undo", action="store_true", help="take back the latest rewind")
-    add("--preview", action="store_true", help="only tell what would change")
-    add("--force", action="store_true", help="give up what others changed in the files since")
-    add("-y", "--yes", action="store_true", help="do not ask")
-    add("--json", action="store_true", help="as a JSON object")
-
-
-def add_fork_flags(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("id", metavar="ID", help=_TASK_ID_HELP)
-    add(
-        "message",
-        nargs="?",
-        metavar="MESSAGE",
-        help="the last message that is copied: a number that joey tasks show --rows lists"
-        " (default: all)",
-    )
-    add("--before", action="store_true", help="the message is left out too")
-    add("--json", action="store_true", help="as a JSON object")
-
-
-TASK_STATUSES = ("completed", "failed", "interrupted", "running", "waiting", "delegated")
-_TIME_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-_RELATIVE_TIME_RE = compile_regex(rf"(\d{{1,6}})([{''.join(_TIME_UNITS)}])", re.ASCII)
-
-
-def add_task_filter_flags(parser: ArgumentParser) -> None:
-    add = parser.add_argument
-    add("-n", "--number", metavar="N", type=parse_count, default=20, help="how many (20)")
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument("-w", "--workspace", metavar="DIR", help="of this folder instead")
-    where.add_argument("--all", action="store_true", help="of all folders")
-    add("--status", choices=TASK_STATUSES, metavar="S", help=", ".join(TASK_STATUSES))
-    add(
-        "--since", metavar="WHEN", type=parse_time_ms, help="changed since: 2026-01-31, 36h, 7d, 2w"
-    )
-    add("--refresh", action="store_true", help="look at every task folder, however many there are")
-    add("--json", action="store_true", help="as a JSON array")
-
-
-def parse_time_ms(text: str) -> int:
-    """A day, a time, or so long ago; in milliseconds since 1970."""
-    try:
-        if ago := _RELATIVE_TIME_RE.fullmatch(text):
-            when = datetime.now() - timedelta(**{_TIME_UNITS[ago[2]]: int(ago[1])})
-        else:
-            when = datetime.fromisoformat(text)
-        return max(0, int(when.timestamp() * 1000))
-    except (ValueError, OverflowError, OSError):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a day such as 2026-01-31, nor a time such as 36h, 7d or 2w"
-        ) from None
-
-
+        "delete": Action(
+            "remove a task for good",
+            (_TASK_ID, ("--with-subtasks", "and the subtasks below it"), _YES),
+        ),
+    },
+)
+_CONFIG = Command(
+    "Look at your settings, and change them.",
+    epilog=_CONFIG_EXAMPLES,
+    actions={
+        "list": Action(
+            "every setting: its value, and where that comes from",
+            (("--changed", "only those that are set somewhere"), _JSON_ARRAY, _EFFECTIVE_WORKSPACE),
+        ),
+        "get": Action(
+            "the value of a setting, as it counts here",
+            (_SETTING, ("--json", "as JSON, also a text"), _EFFECTIVE_WORKSPACE),
+        ),
+        "set": Action(
+            "give a setting a value",
+            (
+                _SETTING,
+                ("value", "JSON, or plain words", "VALUE", {"nargs": "*"}),
+                ("--add", "add to a list (repeatable)", "ITEM", REPEATABLE),
+                ("--remove", "take from a list", "ITEM", REPEATABLE),
+                _EFFECTIVE_WORKSPACE,
+            ),
+        ),
+        "unset": Action("take a setting back to its default", (_SETTING, _EFFECTIVE_WORKSPACE)),
+        "describe": Action(
+            "what a setting means, and what it may be",
+            (_SETTING, _JSON_OBJECT, _EFFECTIVE_WORKSPACE),
+        ),
+        "path": Action("where the settings are", (_EFFECTIVE_WORKSPACE,)),
+    },
+)
+_PROFILES = Command(
+    "Look after profiles: named ways to reach a model, with their keys.",
+    epilog=_PROFILES_EXAMPLES,
+    actions={
+        "list": Action(
+            "all profiles; * marks the one that is used",
+            (("--json", "as a JSON array, without keys"),),
+        ),
+        "show": Action(
+            "one profile, and where each value comes from",
+            (
+                ("name", "default: whatever would be used now", "PROFILE", {"nargs": "?"}),
+                ("--json", "as a JSON object, without keys"),
+            ),
+        ),
+        "add": Action(
+            "make a profile",
+            (
+                ("name", "its name", "NEW"),
+                ("--provider", "whose API is spoken", "PROVIDER", {"required": True}),
+                ("-m --model", "which model", "MODEL"),
+                _BASE_URL,
+                [
+                    ("--key", "ask for a key, or read it from stdin, or fail"),
+                    ("--no-key", "neither ask for one nor read stdin"),
+                ],
+                ("--use", "use it from now on"),
+            ),
+        ),
+        "set": Action(
+            "change a value of a profile",
+            (
+                _PROFILE,
+                _PROFILE_KEY,
+                ("value", "left out for apiKey, which is asked for", "VALUE", {"nargs": "*"}),
+            ),
+        ),
+        "unset": Action("take a value out of a profile", (_PROFILE, _PROFILE_KEY)),
+        "use": Action("use this profile from now on", (_PROFILE,)),
+        "remove": Action("remove a profile, and its key", (_PROFILE, _YES)),
+    },
+)
+_MCP = Command(
+    "Look after MCP servers: programs and services that bring tools along.",
+    epilog=_MCP_EXAMPLES,
+    parser_class=McpParser,
+    action_class=CliArgumentParser,
+    actions={
+        "list": Action("the servers of this folder and yours", (_OTHER_WORKSPACE, _JSON_ARRAY)),
+        "add": Action(
+            "name a server in a file: … NAME -- COMMAND ARGUMENTS",
+            (
+                _OTHER_WORKSPACE,
+                ("name", "what you call it", "NAME"),
+                (
+                    "--env",
+                    "set a variable for the program; '${env:OTHER}' takes it from yours"
+                    " (repeatable)",
+                    "NAME=VALUE",
+                    REPEATABLE,
+                ),
+                ("--cwd", "where the program runs (default: the workspace)", "DIR"),
+                ("--url", "a server behind an address, in place of a program", "URL"),
+                (
+                    "--transport",
+                    "of --url (default: http)",
+                    None,
+                    {"choices": ("http", "sse"), "default": "http"},
+                ),
+                ("--header", "send a header to --url (repeatable)", "NAME: VALUE", REPEATABLE),
+                ("--timeout", "how long a call may take (default: 60)", "SECONDS", {"type": float}),
+                ("--project", "in .roo/mcp.json of the workspace, not in yours"),
+            ),
+        ),
+        "remove": Action(
+            "take a server out of your file, or the project's",
+            (_OTHER_WORKSPACE, _SERVER, ("--project", "out of .roo/mcp.json of the workspace")),
+        ),
+        "test": Action(
+            "start a server, and say what it offers or what is wrong",
+            (_OTHER_WORKSPACE, _SERVER, _JSON_OBJECT),
+        ),
+        "login": Action("log in at a server, in your browser", (_OTHER_WORKSPACE, _SERVER)),
+        "logout": Action("forget the login at a server", (_OTHER_WORKSPACE, _SERVER)),
+    },
+)
+_HYPOTHETICAL_RULES: Sequence[Row] = (
+    [
+        ("-y --yes", "with everything allowed"),
+        ("-a --require-approval", "with everything to be asked"),
+    ],
+    ("--allow", "with this rule too", "PATTERN", REPEATABLE),
+    ("--allow-writes", "with leave to change files"),
+    ("--add-dir", "with this directory too", "DIR", REPEATABLE),
+    ("--deny", "with this rule too", "PATTERN", REPEATABLE),
+    ("--no-sandbox", "with commands that nothing confines"),
+)
+"""As a run would have them."""
+_PERMISSIONS = Command(
+    "Look at what the rules allow.",
+    parser_class=PermissionsParser,
+    action_class=CliArgumentParser,
+    actions={
+        "explain": Action(
+            "what would happen with a command or a file, and why",
+            (
+                (
+                    "command_line",
+                    "a command line, best quoted and behind --",
+                    "COMMAND",
+                    {"nargs": "*"},
+                ),
+                ("--read", "a file that would be read", "PATH"),
+                ("--write", "a file that would be written", "PATH"),
+                ("--stdin", "many questions and answers, a JSON object per line"),
+                *_HYPOTHETICAL_RULES,
+                ("-w --workspace", "in this folder instead", "DIR"),
+                _JSON_OBJECT,
+            ),
+            _EXPLAIN_DESCRIPTION,
+            _EXPLAIN_EXAMPLES,
+        ),
+        "report": Action(
+            "what was decided in earlier tasks, or would be by other rules",
+            (
+                ("--last", "of the latest N tasks (10)", "N", {"type": parse_count, "default": 10}),
+                ("--task", "of one task, by the beginning of its id", "ID"),
+                ("-w --workspace", "of tasks in this folder alone", "DIR"),
+                _JSON_OBJECT,
+                *_HYPOTHETICAL_RULES,
+            ),
+            _REPORT_DESCRIPTION,
+            _REPORT_EXAMPLES,
+        ),
+    },
+)
+_MODE_FLAGS = (_OTHER_WORKSPACE, ("--json", "as JSON"))
+_MODES = Command(
+    "Look at the modes of this folder: built-in, the project's and yours.",
+    action_class=CliArgumentParser,
+    actions={
+        "list": Action("all modes, and what of your files could not be used", _MODE_FLAGS),
+        "show": Action(
+            "one mode: what it may do, and what it is told",
+            (("slug", "its short name, such as code", "MODE"), *_MODE_FLAGS),
+        ),
+    },
+)
+_SERVE = Command(
+    "Serve tasks to programs (WebSocket at /ws) and to people (a web page at /). Whoever"
+    " has the token can run commands here; it is printed once, as part of a link.",
+    (
+        ("--host", "listen here (127.0.0.1)", "ADDRESS", {"default": "127.0.0.1"}),
+        ("--port", "and on this port (7800; 0: any)", "N", {"type": parse_port, "default": 7800}),
+        ("--allow-remote", "listen beyond this machine"),
+        ("--token-file", "a file that holds the token, readable by you alone", "FILE"),
+        ("--max-connections", "clients at once (256)", "N", {"type": parse_count, "default": 256}),
+        (
+            "--allow-origin",
+            "let pages of another site connect, such as https://joey.example.org (repeatable)",
+            "ORIGIN",
+            REPEATABLE,
+        ),
+        ("--tls-cert", "certificate, for https and wss", "FILE"),
+        ("--tls-key", "its private key", "FILE"),
+        ("-w --workspace", "the folder that tasks work in by default", "DIR"),
+        ("--ipc", "also serve Roo Code's IPC protocol on this Unix socket", "PATH"),
+        ("--debug", "log every command"),
+    ),
+    epilog="The token is taken from JOEY_TOKEN, else from --token-file, else it is made once and"
+    " kept in $JOEY_HOME/server.token.",
+)
+_ATTACH = Command(
+    "Watch a task of a running `joey serve`: what it says, as it says it. What you write"
+    " answers its questions, or is read before its next step. Ctrl-C leaves the view; the"
+    " task goes on.",
+    (
+        ("id", "a task, or the start of its id (default: the latest)", "ID", {"nargs": "?"}),
+        ("--url", "the server, without the token of the link", "URL"),
+        ("--list", "the tasks that are open there, the latest first"),
+        DEBUG,
+    ),
+    epilog="Without --url it is the server of this machine; its token is found in JOEY_TOKEN or"
+    " in $JOEY_HOME/server.token.",
+)
+_ACP = Command(
+    "Speak the Agent Client Protocol on stdin and stdout. Editors start this by"
+    " themselves: Zed, JetBrains, Neovim, Emacs and others; docs/editors.md has their"
+    " settings.",
+    (
+        ("-m --model", "which model new sessions begin with", "MODEL"),
+        ("--provider", "anthropic, openai, openrouter, ollama…", "PROVIDER"),
+        _BASE_URL,
+        ("--profile", "a profile of profiles.json", "PROFILE"),
+        ("--mode", "code, architect, ask, debug…", "MODE"),
+        (
+            "--setup",
+            "open joey at a terminal instead: editors do so for you to name a model and a key",
+        ),
+        ("--debug", "log to stderr"),
+    ),
+)
+_DEMO = Command(
+    "Watch a whole task, without key and without network: a scripted model on this machine"
+    " plays one conversation through the real client, tools, files and histories.",
+    (
+        ("--fast", "do not type at a human pace"),
+        (
+            "--protocol",
+            "how the model calls tools: by the API, or in its text (default: native)",
+            None,
+            {"choices": ("native", "xml"), "default": "native"},
+        ),
+        (
+            "--wire",
+            "whose API to speak",
+            None,
+            {"choices": ("anthropic", "openai"), "default": "anthropic"},
+        ),
+        ("--keep", "work in DIR, and leave everything there", "DIR"),
+        DEBUG,
+    ),
+)
+_COMMANDS = {
+    "acp": _ACP,
+    "attach": _ATTACH,
+    "completion": Command(
+        "Print a script that completes commands, flags and their values in your shell.",
+        (("shell", "for which shell", None, {"choices": ("bash", "zsh", "fish")}), DEBUG),
+        epilog=_COMPLETION_INSTRUCTIONS,
+    ),
+    "config": _CONFIG,
+    "demo": _DEMO,
+    "doctor": Command(
+        "Check what joey needs: what is found, what is missing, what to do.",
+        (
+            ("--offline", "open no connections, not even on this machine"),
+            (
+                "--fix",
+                "set right what is safe: modes of files, stale locks, leftovers, a damaged index",
+            ),
+            _JSON_OBJECT,
+            DEBUG,
+        ),
+    ),
+    "mcp": _MCP,
+    "models": Command(
+        "List models to choose from: what the catalogue knows, and what the server offers.",
+        (
+            ("--provider", "of this one (default: the one that is used)", "PROVIDER"),
+            ("--offline", "do not ask the server"),
+            _JSON_ARRAY,
+            DEBUG,
+        ),
+    ),
+    "modes": _MODES,
+    "permissions": _PERMISSIONS,
+    "profiles": _PROFILES,
+    "serve": _SERVE,
+    "tasks": _TASKS,
+    "trust": Command(
+        "Look at what this folder would run (its MCP servers), and agree to it. Agreement"
+        " counts for exactly what is shown: whatever changes later is asked about again.",
+        (
+            _OTHER_WORKSPACE,
+            [
+                ("--yes", "agree without being asked"),
+                ("--revoke", "agree to nothing of it any more"),
+                ("--show", "only show it, and whether it is trusted"),
+            ],
+            DEBUG,
+        ),
+    ),
+}
 COMMAND_PARSERS: dict[str, Callable[[], CliArgumentParser]] = {
-    "acp": build_acp_parser,
-    "attach": _build_attach_parser,
-    "completion": build_completion_parser,
-    "config": build_config_parser,
-    "demo": _build_demo_parser,
-    "doctor": _build_doctor_parser,
-    "mcp": build_mcp_parser,
-    "models": build_models_parser,
-    "modes": _build_modes_parser,
-    "permissions": build_permissions_parser,
-    "profiles": build_profiles_parser,
-    "serve": _build_serve_parser,
-    "tasks": _build_tasks_parser,
-    "trust": build_trust_parser,
+    name: partial(build_parser, name, command) for name, command in _COMMANDS.items()
 }
