@@ -21,6 +21,7 @@ import psutil
 import pytest
 
 from joey.errors import CheckpointError
+from joey.system.locks import try_lock_file
 from joey.workspace.checkpoints import shadow_repo as shadow_repo_module
 from tests.workspace.checkpoint_workspace import (
     checkpoints_of,
@@ -210,7 +211,7 @@ def test_a_git_that_outlives_its_process_keeps_the_lock(
             children = process.children()
         process.kill()
         process.wait()
-        assert shadow_repo_module.try_lock_file(shadow_of(home) / "lock") is None
+        assert try_lock_file(shadow_of(home) / "lock") is None
     finally:
         for one in (process, *children):
             with suppress(psutil.NoSuchProcess):

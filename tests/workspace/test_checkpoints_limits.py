@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from joey.errors import CheckpointError
-from joey.workspace.checkpoints.shadow_repo import try_lock_file
+from joey.system.locks import try_lock_file
 from tests.workspace.checkpoint_workspace import checkpoints_of, is_there, shadow_of
 
 DAY = 24 * 60 * 60

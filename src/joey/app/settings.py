@@ -36,7 +36,7 @@ from joey.config.settings import (
 from joey.config.untrusted_files import UntrustedFileReader
 from joey.core.settings import Settings
 from joey.errors import ConfigError
-from joey.system.files import lock_for_update
+from joey.system.locks import lock_for_update
 from joey.workspace.files import LocalFiles
 
 __all__ = ["ConfigKey", "SettingOrigin", "SettingState", "SettingsAdmin"]

@@ -26,7 +26,7 @@ from joey.core.permissions.policy import PersistentRule, add_rule, would_enable_
 from joey.core.settings import Profile, Settings
 from joey.errors import ConfigError
 from joey.ports.extensions import RuleStore
-from joey.system.files import lock_for_update
+from joey.system.locks import lock_for_update
 
 _PROVIDER_SPECIFIC_KEYS = ("apiKey", "baseUrl", "model", "headers")
 """What means nothing to another provider, or must not go to one."""

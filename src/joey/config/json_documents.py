@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,7 +14,7 @@ import msgspec
 
 from joey.core.text import compile_regex
 from joey.errors import ConfigError
-from joey.system.files import make_private_directory
+from joey.system.files import make_private_directory, open_regular_file, replace_file
 
 T = TypeVar("T")
 _ERROR_LOCATION_RE = compile_regex(r" - at `\$\.?(.*)`$")
@@ -25,12 +24,8 @@ def read_document(path: Path) -> dict[str, Any] | None:
     """The JSON object in a file, or None when there is no file. Raises ConfigError: it cannot be
     read or is not a JSON object; the text names file and line."""
     try:
-        # Whoever waits for a pipe may wait forever.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(descriptor, encoding="utf-8-sig") as file:
-            if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
-                raise ConfigError(f"{path} cannot be read: it is a pipe, not a file.")
-            text = file.read()
+        with open_regular_file(path) as file:
+            text = file.read().decode("utf-8-sig")
     except FileNotFoundError:
         return None
     except UnicodeDecodeError as error:
@@ -86,29 +81,9 @@ def convert_document(value: dict[str, Any], kind: type[T], path: Path, within: s
 def write_document(path: Path, value: dict[str, Any]) -> None:
     """Replace a file, readable by its owner alone; no moment shows half of it. Raises ConfigError:
     it cannot be written; what was there is untouched."""
-    from tempfile import mkstemp  # and with it `random`: those who only read do without
-
-    data = f"{json.dumps(value, indent=2, ensure_ascii=False)}\n".encode()
     path = Path(os.path.realpath(path))  # a link to where the user keeps such files stays one
     try:
         make_private_directory(path.parent)
-        descriptor, temporary = mkstemp(".tmp", ".joey-", path.parent)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(descriptor)
-            Path(temporary).replace(path)
-        finally:
-            Path(temporary).unlink(missing_ok=True)
-        _sync_directory(path.parent)
+        replace_file(path, f"{json.dumps(value, indent=2, ensure_ascii=False)}\n".encode())
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {error.strerror}.") from error
-
-
-def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

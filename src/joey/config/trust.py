@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from joey.config.json_documents import convert_document, read_document, write_document
-from joey.system.files import lock_for_update
+from joey.system.locks import lock_for_update
 
 TRUST_FILE = "trust.json"
 

@@ -20,7 +20,6 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ from msgspec import Struct
 
 from joey.core.modes import CustomizationSource
 from joey.core.text import compile_regex
+from joey.system.files import open_regular_file, open_regular_file_within, scan_directory
 
 MAX_FILE_BYTES = 100_000
 MAX_DIRECTORY_ENTRIES = 1000
@@ -36,10 +36,6 @@ MAX_CODE_DIRECTORY_ENTRIES = 20_000
 MAX_WARNINGS = 100
 _MISSING_FILE_ERRNOS = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
 _CONTROL_CHARS_RE = compile_regex("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-_READ_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-_DIRECTORY_FLAGS = (
-    os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
-)
 
 FileSignature = tuple[int, ...]
 
@@ -109,9 +105,10 @@ class UntrustedFileReader:
             return []
         try:
             with (
-                _open_allowed_path(directory, symlink_policy) as descriptor,
-                os.scandir(descriptor) as entries,
-            ):
+                os.scandir(directory)
+                if symlink_policy is None
+                else scan_directory(_resolve_allowed_path(directory, symlink_policy))
+            ) as entries:
                 names = sorted(entry.name for entry in islice(entries, MAX_DIRECTORY_ENTRIES + 1))
         except OSError as error:
             self.warn(f"{label}/ cannot be read: {_format_reason(error)}.")
@@ -224,41 +221,20 @@ def _build_signature(facts: os.stat_result) -> FileSignature:
 
 def _read_bytes(path: Path, symlink_policy: SymlinkPolicy | None, limit: int) -> tuple[bytes, int]:
     """Up to one byte more than the limit, and the size of the whole."""
-    with (
-        _open_allowed_path(path, symlink_policy) as descriptor,
-        os.fdopen(descriptor, "rb", closefd=False) as file,
-    ):
-        facts = os.fstat(descriptor)
-        if not stat.S_ISREG(facts.st_mode):
-            raise OSError(errno.EINVAL, "it is not a regular file")
-        return file.read(limit + 1), facts.st_size
-
-
-@contextmanager
-def _open_allowed_path(path: Path, symlink_policy: SymlinkPolicy | None) -> Iterator[int]:
-    """Raises OSError, also when it leads over the fence."""
     if symlink_policy is None:
-        descriptor = os.open(path, _READ_FLAGS)
-    elif (real := symlink_policy.resolve(path)) is not None:
-        descriptor = _open_without_symlinks(real)
+        opened = open_regular_file(path)
     else:
+        real = _resolve_allowed_path(path, symlink_policy)
+        opened = open_regular_file_within(real.anchor, str(real.relative_to(real.anchor)))
+    with opened as file:
+        return file.read(limit + 1), os.fstat(file.fileno()).st_size
+
+
+def _resolve_allowed_path(path: Path, symlink_policy: SymlinkPolicy) -> Path:
+    """Raises OSError when it leads over the fence."""
+    if (real := symlink_policy.resolve(path)) is None:
         raise OSError(errno.ELOOP, "it leads out of the workspace")
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def _open_without_symlinks(path: Path) -> int:
-    current = os.open(path.anchor, _DIRECTORY_FLAGS)
-    try:
-        for name in path.parts[1:-1]:
-            below = os.open(name, _DIRECTORY_FLAGS, dir_fd=current)
-            os.close(current)
-            current = below
-        return os.open(path.name or ".", _READ_FLAGS | os.O_NOFOLLOW, dir_fd=current)
-    finally:
-        os.close(current)
+    return real
 
 
 def _format_reason(error: OSError) -> str:

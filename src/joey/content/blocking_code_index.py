@@ -38,6 +38,7 @@ from joey.content.outlines import decode_text
 from joey.errors import ToolError
 from joey.ports.content import CodeSearchHit
 from joey.ports.workspace import Files, Listing
+from joey.system.files import NotRegularFileError, open_regular_file_within
 
 log = logging.getLogger(__name__)
 
@@ -299,10 +300,6 @@ _STAMP_SETTLING_NS = 100_000_000
 UNSETTLED_STAMP: IndexedFileStamp = (0, 0, 0, 0)
 """Of a file that was changed a moment ago: it may be changed again within the same tick of the
 disk's clock and look the same, so it is like no other."""
-_DIRECTORY_FLAGS = (
-    os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
-)
-_READ_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class IndexChanges(Struct, frozen=True):
@@ -404,7 +401,9 @@ def _split_file(path: str, data: bytes) -> list[Passage]:
 def _read_file(root: Path, path: str) -> tuple[IndexedFileStamp, bytes] | None:
     """What the file looks like and holds; None when it is not there any more, or no file."""
     try:
-        descriptor = _open_without_symlinks(root, path)
+        file = open_regular_file_within(root, path)
+    except (IsADirectoryError, NotRegularFileError):
+        return None
     except OSError as error:
         # A folder that is a link by now may lead anywhere.
         return (
@@ -412,28 +411,10 @@ def _read_file(root: Path, path: str) -> tuple[IndexedFileStamp, bytes] | None:
             if error.errno in (errno.ELOOP, errno.ENOTDIR)
             else _stamp_unreadable_file(root / path)
         )
-    with os.fdopen(descriptor, "rb") as file:
-        facts = os.fstat(descriptor)
-        if not stat.S_ISREG(facts.st_mode):
-            return None
-        size = facts.st_size
-        return _build_stamp(facts), file.read(
-            MAX_FILE_BYTES + 1
-        ) if size <= MAX_FILE_BYTES else b"\0"
-
-
-def _open_without_symlinks(root: Path, path: str) -> int:
-    """Down from the root, without following a link that was put there after the listing."""
-    *directories, name = path.split("/")
-    current = os.open(root, _DIRECTORY_FLAGS)
-    try:
-        for directory in directories:
-            below = os.open(directory, _DIRECTORY_FLAGS, dir_fd=current)
-            os.close(current)
-            current = below
-        return os.open(name, _READ_FLAGS, dir_fd=current)
-    finally:
-        os.close(current)
+    with file:
+        facts = os.fstat(file.fileno())
+        is_small = facts.st_size <= MAX_FILE_BYTES
+        return _build_stamp(facts), file.read(MAX_FILE_BYTES + 1) if is_small else b"\0"
 
 
 def _stamp_unreadable_file(path: Path) -> tuple[IndexedFileStamp, bytes] | None:

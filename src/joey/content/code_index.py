@@ -20,7 +20,6 @@ paying for the same embeddings.
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import logging
 import os
 import threading
@@ -37,7 +36,8 @@ from joey.errors import ProviderError, ProviderFailureKind, ToolError, UserError
 from joey.ports.content import CodeIndex, CodeIndexState, CodeSearchHit, CodeSearchResult
 from joey.ports.model import Embedder
 from joey.ports.workspace import Files, Listing
-from joey.system.files import get_per_workspace_directory, make_private_directory
+from joey.system.files import PrivateDirectory
+from joey.system.locks import try_lock_file
 
 if TYPE_CHECKING:
     from joey.content.blocking_code_index import BlockingCodeIndex
@@ -473,33 +473,22 @@ DATABASE_FILE = "code.sqlite"
 BUILD_LOCK_FILE, EMBED_LOCK_FILE = "build.lock", "embed.lock"
 
 
-class IndexDirectory:
-    """Folders are 0700, files 0600. It outlives the process."""
-
-    def __init__(self, parent: Path, workspace: Path) -> None:
-        self._parent = parent
-        self._workspace = workspace
-
-    @cached_property
-    def path(self) -> Path:
-        return get_per_workspace_directory(self._parent, self._workspace)
+class IndexDirectory(PrivateDirectory):
+    """It outlives the process."""
 
     @property
     def database_path(self) -> Path:
         return self.path / DATABASE_FILE
 
-    def create(self) -> None:
-        make_private_directory(self.path)
-
     @contextmanager
     def try_lock(self, name: str) -> Iterator[bool]:
         """Whether nobody else holds the lock; until the end of the block nobody else can."""
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(self.path / name, flags, 0o600)
+        descriptor = try_lock_file(self.path / name)
         try:
-            yield _try_flock(descriptor)
+            yield descriptor is not None
         finally:
-            os.close(descriptor)
+            if descriptor is not None:
+                os.close(descriptor)
 
     def delete_database(self) -> None:
         """Throw the database away."""
@@ -525,11 +514,3 @@ class TemporaryIndexDirectory(IndexDirectory):
         if "path" in self.__dict__:  # it was made
             rmtree(self.path, ignore_errors=True)
             del self.path
-
-
-def _try_flock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

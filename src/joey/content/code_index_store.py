@@ -28,6 +28,7 @@ from msgspec import Struct, structs
 
 from joey.content.code_index_chunks import Passage, extract_name_parts, extract_query_terms
 from joey.ports.content import CodeSearchHit
+from joey.system.files import open_private_file
 
 SCHEMA_VERSION = 1
 MAX_POSTINGS = 20_000
@@ -99,7 +100,7 @@ class CodeIndexStore:
 
     def __init__(self, path: Path) -> None:
         """Raises OSError, sqlite3.Error or DatabaseDamagedError."""
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+        os.close(open_private_file(path))
         self._connection = sqlite3.connect(
             path, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
         )

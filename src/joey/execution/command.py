@@ -25,7 +25,7 @@ from msgspec import structs
 
 from joey.core.terminal_text import count_incomplete_utf8_bytes, render_terminal_output
 from joey.ports.execution import CommandExit, ConfinedProcess, RunningCommand
-from joey.system.files import make_private_directory
+from joey.system.files import make_private_directory, open_private_file
 from joey.system.subprocess import (
     STDOUT,
     Process,
@@ -476,5 +476,4 @@ class OutputFile:
 
 def _create_private_file(path: Path) -> BinaryIO:
     make_private_directory(path.parent)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-    return os.fdopen(os.open(path, flags, 0o600), "wb")
+    return os.fdopen(open_private_file(path, os.O_WRONLY | os.O_TRUNC), "wb")

@@ -8,8 +8,6 @@ atomically.
 from __future__ import annotations
 
 import json
-import os
-import stat
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,7 +21,15 @@ from joey.mcp.config import (
     apply_default_cwd,
     parse_servers,
 )
-from joey.system.files import FileFingerprint, make_private_directory, read_fingerprint
+from joey.system.files import (
+    PRIVATE_FILE_MODE,
+    FileFingerprint,
+    NotRegularFileError,
+    make_private_directory,
+    open_regular_file,
+    read_fingerprint,
+    replace_file,
+)
 
 MAX_FILE_BYTES = 1024 * 1024
 EXTRA_SERVERS_PSEUDO_PATH = Path("given")
@@ -46,19 +52,17 @@ def read_config_file(path: Path) -> dict[str, Any]:
 
 def _read_bytes(path: Path) -> bytes:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open_regular_file(path) as file:
+            data = file.read(MAX_FILE_BYTES + 1)
     except (FileNotFoundError, NotADirectoryError):
         return b""
+    except (IsADirectoryError, NotRegularFileError):
+        raise ConfigError(f"{path} is not a file of at most 1 MiB.") from None
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
-    try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_FILE_BYTES:
-            raise ConfigError(f"{path} is not a file of at most 1 MiB.")
-        with os.fdopen(descriptor, "rb", closefd=False) as file:
-            return file.read(MAX_FILE_BYTES).removeprefix(b"\xef\xbb\xbf")
-    finally:
-        os.close(descriptor)
+    if len(data) > MAX_FILE_BYTES:
+        raise ConfigError(f"{path} is not a file of at most 1 MiB.")
+    return data.removeprefix(b"\xef\xbb\xbf")
 
 
 class ConfigFiles:
@@ -164,29 +168,15 @@ def _is_same_file(first: Path, second: Path) -> bool:
         return False
 
 
-PRIVATE_FILE_MODE = 0o600
-
-
 def write_json_atomically(path: Path, value: dict[str, Any], mode: int = PRIVATE_FILE_MODE) -> None:
     """Write `value`; folders that are missing are made, for their owner alone. Raises ConfigError:
     it cannot be written; what was there is untouched."""
-    from tempfile import mkstemp  # and with it `random`: those who only read do without
-
     data = json.dumps(value, indent=2, ensure_ascii=False).encode() + b"\n"
     try:
         if mode == PRIVATE_FILE_MODE:
             make_private_directory(path.parent)
         else:
             path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        descriptor, temporary = mkstemp(".tmp", ".joey-", path.parent)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                os.fchmod(descriptor, mode)
-                file.write(data)
-                file.flush()
-                os.fsync(descriptor)
-            Path(temporary).replace(path)
-        finally:
-            Path(temporary).unlink(missing_ok=True)
+        replace_file(path, data, mode)
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {error.strerror}.") from error

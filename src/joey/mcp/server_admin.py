@@ -16,7 +16,6 @@ from joey.core.mcp import PROJECT_CONFIG_FILE, USER_CONFIG_FILE_NAMES, McpServer
 from joey.errors import ConfigError, UserError
 from joey.mcp.config import SERVERS_KEY, ServerConfig, parse_server
 from joey.mcp.config_files import (
-    PRIVATE_FILE_MODE,
     ConfigFiles,
     read_config_file,
     write_json_atomically,
@@ -24,7 +23,8 @@ from joey.mcp.config_files import (
 from joey.mcp.leases import HubConfig
 from joey.mcp.trust import list_trust_items
 from joey.ports.extensions import TrustItem
-from joey.system.files import lock_for_update
+from joey.system.files import PRIVATE_FILE_MODE
+from joey.system.locks import lock_for_update
 
 if TYPE_CHECKING:
     from joey.mcp.login import Credentials

@@ -31,7 +31,8 @@ from joey.mcp.config import (
 )
 from joey.mcp.config_files import write_json_atomically
 from joey.ports.extensions import TrustItem
-from joey.system.files import compute_file_digest, lock_for_update
+from joey.system.files import compute_file_digest
+from joey.system.locks import lock_for_update
 
 _CODE_LOADING_VARIABLES = frozenset(
     """

@@ -16,7 +16,6 @@ own processes report what they write, and tasks that are about to be shown are c
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import sqlite3
@@ -42,6 +41,7 @@ from joey.storage.task_directory import (
 )
 from joey.storage.task_list import parse_task_id, summarize_task
 from joey.system.files import PRIVATE_FILE_MODE
+from joey.system.locks import lock_directory
 
 SCHEMA_VERSION = 1
 _SQLITE_APPLICATION_ID = 0x4A4F4559
@@ -143,7 +143,7 @@ class IndexDatabase:
             )
 
     def _open_file(self) -> sqlite3.Connection:
-        with _lock_home(self.path.parent):
+        with lock_directory(self.path.parent):
             _make_private_file(self.path)
             self._inode = self.path.stat().st_ino
             connection = _connect(str(self.path), self._busy_timeout_s)
@@ -166,7 +166,7 @@ class IndexDatabase:
     def _delete_file(self) -> None:
         """Remove the file that was found damaged, unless somebody has replaced it meanwhile."""
         try:
-            with _lock_home(self.path.parent):
+            with lock_directory(self.path.parent):
                 if self._inode in (0, self.path.stat().st_ino):
                     for suffix in ("-wal", "-shm", ""):
                         Path(f"{self.path}{suffix}").unlink(missing_ok=True)
@@ -206,16 +206,6 @@ def _make_private_file(path: Path) -> None:
         return
     os.fchmod(descriptor, PRIVATE_FILE_MODE)
     os.close(descriptor)
-
-
-@contextmanager
-def _lock_home(home: Path) -> Iterator[None]:
-    descriptor = os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _get_primary_error_code(error: Exception) -> int | None:

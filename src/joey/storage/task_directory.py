@@ -20,7 +20,7 @@ which is quicker than any index. So this module must not import the rest of the 
 
 from __future__ import annotations
 
-import fcntl
+import errno
 import logging
 import os
 import re
@@ -33,7 +33,13 @@ from msgspec import Struct, field
 
 from joey.core.text import compile_regex
 from joey.errors import TaskLockedError
-from joey.system.files import PRIVATE_FILE_MODE, build_storage_error, write_fully
+from joey.system.files import (
+    PRIVATE_FILE_MODE,
+    build_storage_error,
+    open_private_file,
+    write_fully,
+)
+from joey.system.locks import try_lock
 
 JOURNAL_FILE = "journal.jsonl"
 UI_HISTORY_FILE = "ui_messages.json"
@@ -140,9 +146,7 @@ class TaskLock:
     def acquire(cls, directory: Path, task_id: str) -> TaskLock:
         """Raises TaskLockedError when another holder lives."""
         try:
-            descriptor = os.open(
-                directory / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, PRIVATE_FILE_MODE
-            )
+            descriptor = open_private_file(directory / LOCK_FILE)
         except OSError as error:
             raise build_storage_error(f"could not lock task {task_id}", directory, error) from error
         try:
@@ -171,16 +175,13 @@ def _acquire_flock(descriptor: int) -> None:
     another leaves the lock in that one's hands until it has become the program it was started for:
     a moment, which is worth waiting for."""
     for _ in range(_LOCK_ATTEMPTS):
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = _read_lock_owner(descriptor)
-            if holder is None or not _is_owner_dead(holder):
-                raise
-            time.sleep(_LOCK_RETRY_DELAY_S)
-        else:
+        if try_lock(descriptor):
             return
-    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        holder = _read_lock_owner(descriptor)
+        if holder is None or not _is_owner_dead(holder):
+            break
+        time.sleep(_LOCK_RETRY_DELAY_S)
+    raise BlockingIOError(errno.EAGAIN, "another process holds it")
 
 
 def _is_owner_dead(holder: LockOwner) -> bool:
@@ -200,13 +201,9 @@ def is_locked(directory: Path) -> bool:
     except OSError as error:
         raise build_storage_error("could not look who holds the task", directory, error) from error
     try:
-        if os.fstat(descriptor).st_size:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        return os.fstat(descriptor).st_size > 0 and not try_lock(descriptor, shared=True)
     finally:
         os.close(descriptor)
-    return False
 
 
 def _write_lock_owner(descriptor: int, directory: Path) -> None:

@@ -12,13 +12,11 @@ belongs to one task on this machine, and is deleted with it.
 
 from __future__ import annotations
 
-import fcntl
-import os
 import shutil
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -55,6 +53,7 @@ from joey.system.files import (
     replace_files,
     sync_directory,
 )
+from joey.system.locks import lock_directory
 
 
 class JsonFileLog:
@@ -345,7 +344,7 @@ def create_task_directory(directory: Path, records: Sequence[Record], source: Pa
     except OSError as error:
         raise build_storage_error(f"could not make {directory.name}", tasks, error) from error
     try:
-        with _lock_directory(stage):
+        with lock_directory(stage, timeout_s=0):
             _copy_command_output(
                 source / COMMAND_OUTPUT_DIRECTORY, stage / COMMAND_OUTPUT_DIRECTORY
             )
@@ -367,21 +366,10 @@ def _is_abandoned(path: Path) -> bool:
     try:
         if time.time() - path.stat().st_mtime < _MIN_ABANDONED_AGE_S:
             return False
-        with _lock_directory(path):
+        with lock_directory(path, timeout_s=0):
             return True
     except OSError:
         return False  # somebody has it, or it is gone
-
-
-@contextmanager
-def _lock_directory(directory: Path) -> Iterator[None]:
-    """Raises BlockingIOError when another process holds it."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _copy_command_output(source: Path, target: Path) -> None:

@@ -1,26 +1,28 @@
-"""Private files and directories: owner-only, replaced atomically, changed by one writer at a time.
+"""Files: private ones replaced atomically, hostile ones opened without waiting or following links.
 
 `mkdir` with a mode obeys the umask, and with `parents` it creates the missing parents as open as
 the umask allows; `make_private_directory` creates each of them 0700. `replace_files` touches no
-file before all new ones are safe on disk, so a reader never sees half of one. `lock_for_update`
-locks the directory of a file while a process reads it, changes what it read, and writes it; other
-threads and other processes wait. `compute_file_digest` identifies a file's content: trust in a file
-ends when its digest changes.
+file before all new ones are safe on disk, so a reader never sees half of one. `compute_file_digest`
+identifies a file's content: trust in a file ends when its digest changes.
+
+A file of a workspace may turn out to be a pipe, a device, or a link to a private key, also after
+somebody has looked. `open_regular_file` opens nothing but regular files, and never waits.
+`open_directory` opens each directory from the one above it, and a symlink is an error.
 """
 
 from __future__ import annotations
 
 import errno
-import fcntl
 import itertools
 import os
 import stat
-import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import cached_property
+from io import FileIO
 from pathlib import Path
 
-from joey.errors import ConfigError, StoreError
+from joey.errors import StoreError
 
 PRIVATE_DIRECTORY_MODE = 0o700
 
@@ -35,15 +37,28 @@ def make_private_directory(path: Path) -> None:
         directory.chmod(PRIVATE_DIRECTORY_MODE)
 
 
-def get_per_workspace_directory(parent: Path, workspace: Path) -> Path:
-    """Where something about a workspace is kept; nothing is made."""
-    # Imported on need: it is slow to load, and most tasks never come here.
-    from hashlib import sha256
+class PrivateDirectory:
+    """A directory about a workspace, for its owner alone: 0700, and its files 0600."""
 
-    return parent / sha256(os.fsencode(workspace)).hexdigest()[:16]
+    def __init__(self, parent: Path, workspace: Path) -> None:
+        self.parent = parent
+        self._workspace = workspace
+
+    @cached_property
+    def path(self) -> Path:
+        """Where it is, or would be."""
+        # Imported on need: it is slow to load, and most tasks never come here.
+        from hashlib import sha256
+
+        return self.parent / sha256(os.fsencode(self._workspace)).hexdigest()[:16]
+
+    def create(self) -> None:
+        make_private_directory(self.path)
 
 
 PRIVATE_FILE_MODE = 0o600
+_READ_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_WALK_FLAGS = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 _TEMP_PREFIX, _TEMP_SUFFIX = ".joey-", ".tmp"
 _WRITE_BUFFER_BYTES = 256 * 1024
 _DISK_FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -78,46 +93,164 @@ def sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
+class NotRegularFileError(OSError):
+    """A pipe, a device or a socket."""
+
+
+def open_regular_file(
+    path: Path | str | bytes, *, follow_symlinks: bool = True, dir_fd: int | None = None
+) -> FileIO:
+    """A regular file, open for reading; nothing else is waited for. Raises OSError."""
+    flags = _READ_FLAGS if follow_symlinks else _READ_FLAGS | os.O_NOFOLLOW
+    descriptor = os.open(path, flags, dir_fd=dir_fd)
+    try:
+        check_regular_file(os.fstat(descriptor))
+        return FileIO(descriptor)
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def open_regular_file_within(directory: Path | str, path: str) -> FileIO:
+    """The same for a path below a directory, no part of which may be a symlink. Raises OSError."""
+    *above, name = path.split("/")
+    with open_directory(above, directory) as parent:
+        return open_regular_file(name or ".", follow_symlinks=False, dir_fd=parent)
+
+
+@contextmanager
+def scan_directory(path: Path) -> Iterator[Iterator[os.DirEntry[str]]]:
+    """What is in a directory, no part of whose path may be a symlink. Raises OSError."""
+    with open_directory(path.parts[1:-1], path.anchor) as above:
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(path.name or ".", flags, dir_fd=above)
+    try:
+        with os.scandir(descriptor) as entries:
+            yield entries
+    finally:
+        os.close(descriptor)
+
+
+def check_regular_file(facts: os.stat_result) -> None:
+    """Raises OSError."""
+    if stat.S_ISDIR(facts.st_mode):
+        raise IsADirectoryError(errno.EISDIR, "it is a directory")
+    if stat.S_ISLNK(facts.st_mode):
+        raise OSError(errno.ELOOP, "it leads through too many symbolic links, or is a new one")
+    if not stat.S_ISREG(facts.st_mode):
+        raise NotRegularFileError(errno.EINVAL, "it is not a regular file")
+
+
 def read_regular_file(path: Path | str, limit: int = -1) -> bytes | None:
     """The bytes of a regular file, at most `limit`; None when there is no such file.
 
     A pipe or a folder of that name counts as no file, and never blocks.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return None
-        with os.fdopen(descriptor, "rb", buffering=0, closefd=False) as file:
+        with open_regular_file(path) as file:
             return file.read(limit)
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, NotRegularFileError):
+        return None
+
+
+@contextmanager
+def open_directory(
+    parts: Iterable[str | bytes],
+    start: Path | str,
+    *,
+    create: bool = False,
+    check: Callable[[int, int], None] | None = None,
+) -> Iterator[int]:
+    """A handle by which files of a directory can be named (`dir_fd`), from `start` down.
+
+    `check` is called with the depth and the handle of each directory on the way. Raises OSError: a
+    part is missing, a symlink or no directory.
+    """
+    current = os.open(start, _WALK_FLAGS & ~os.O_NOFOLLOW)
+    try:
+        for depth, name in enumerate(("", *parts)):
+            if depth:
+                below = _open_child_directory(name, current, create)
+                os.close(current)
+                current = below
+            if check is not None:
+                check(depth, current)
+        yield current
     finally:
-        os.close(descriptor)
+        os.close(current)
+
+
+def _open_child_directory(name: str | bytes, directory: int, create: bool) -> int:
+    try:
+        return os.open(name, _WALK_FLAGS, dir_fd=directory)
+    except FileNotFoundError:
+        if not create:
+            raise
+    with suppress(FileExistsError):
+        os.mkdir(name, dir_fd=directory)
+    return os.open(name, _WALK_FLAGS, dir_fd=directory)
+
+
+@contextmanager
+def replace_at(directory: int, name: str | bytes, temporary: str | None = None) -> Iterator[str]:
+    """Replace a file of an open directory by one that is made under the name given here."""
+    temporary = temporary or make_temp_name()
+    try:
+        yield temporary
+        os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+    except BaseException:
+        with suppress(OSError):  # it was not even made
+            os.unlink(temporary, dir_fd=directory)
+        raise
+
+
+def make_temp_name() -> str:
+    return f"{_TEMP_PREFIX}{os.urandom(8).hex()}{_TEMP_SUFFIX}"
+
+
+def create_file(path: Path | str, mode: int, dir_fd: int | None = None) -> FileIO:
+    """A file that was not there before, open for writing. Raises OSError."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    return FileIO(os.open(path, flags, mode, dir_fd=dir_fd), "w")
+
+
+def open_private_file(path: Path, flags: int = os.O_RDWR) -> int:
+    """A descriptor of a file of joey's own, made 0600 if it is not there. Raises OSError."""
+    return os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE_FILE_MODE)
 
 
 def replace_files(directory: Path, contents: Mapping[str, bytes | Iterable[bytes]]) -> None:
     """Replace files of `directory`; none is touched before all the new ones are safe on disk.
-
-    Content that comes in pieces is never in memory as a whole.
-
-    Raises:
-        StoreError: the disk is full, or the folder cannot be written; the old files are intact.
-    """
-    from tempfile import mkstemp  # and with it `random`: those who only read do without
-
-    temporary: dict[Path, Path] = {}
+    Content that comes in pieces is never in memory as a whole. Raises StoreError: the disk is full,
+    or the folder cannot be written; the old files are intact."""
     try:
-        for name, data in contents.items():
-            descriptor, path = mkstemp(_TEMP_SUFFIX, _TEMP_PREFIX, directory)
-            temporary[Path(path)] = directory / name
-            _write_and_sync(descriptor, data)
-        for new, target in temporary.items():
-            new.replace(target)
-        sync_directory(directory)
+        _replace_all(directory, contents, PRIVATE_FILE_MODE)
     except OSError as error:
         names = ", ".join(contents)
         raise build_storage_error(f"could not write {names}", directory, error) from error
+
+
+def replace_file(path: Path, data: bytes, mode: int = PRIVATE_FILE_MODE) -> None:
+    """Replace one file. Raises OSError; the old file is intact."""
+    _replace_all(path.parent, {path.name: data}, mode)
+
+
+def _replace_all(
+    directory: Path, contents: Mapping[str, bytes | Iterable[bytes]], mode: int
+) -> None:
+    temporary: dict[Path, Path] = {}
+    try:
+        for name, data in contents.items():
+            path = directory / make_temp_name()
+            with create_file(path, PRIVATE_FILE_MODE) as file:
+                temporary[path] = directory / name
+                os.fchmod(file.fileno(), mode)
+                for piece in (data,) if isinstance(data, bytes) else _iter_buffered(data):
+                    write_fully(file.fileno(), piece)
+                os.fsync(file.fileno())
+        for new, target in temporary.items():
+            new.replace(target)
+        sync_directory(directory)
     finally:
         for new in temporary:
             new.unlink(missing_ok=True)
@@ -144,16 +277,6 @@ def write_fully(descriptor: int, data: bytes) -> None:
         rest = rest[os.write(descriptor, rest) :]
 
 
-def _write_and_sync(descriptor: int, data: bytes | Iterable[bytes]) -> None:
-    try:
-        os.fchmod(descriptor, PRIVATE_FILE_MODE)
-        for piece in (data,) if isinstance(data, bytes) else _iter_buffered(data):
-            write_fully(descriptor, piece)
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _iter_buffered(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """Small pieces in fewer, larger ones."""
     waiting = bytearray()
@@ -163,43 +286,6 @@ def _iter_buffered(pieces: Iterable[bytes]) -> Iterator[bytes]:
             yield bytes(waiting)
             waiting.clear()
     yield bytes(waiting)
-
-
-_LOCK_TIMEOUT_S = 5.0
-_LOCK_POLL_INTERVAL_S = 0.01
-
-
-@contextmanager
-def lock_for_update(path: Path) -> Iterator[None]:
-    """One process at a time reads a file, changes what it read, and writes it.
-
-    Raises:
-        ConfigError: another one does not come to an end, or the folder cannot be used.
-    """
-    try:
-        make_private_directory(path.parent)
-        descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be written: {error.strerror}.") from error
-    try:
-        _acquire_lock(descriptor, path)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _acquire_lock(descriptor: int, path: Path) -> None:
-    deadline = time.monotonic() + _LOCK_TIMEOUT_S
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise ConfigError(
-                    f"{path} is being changed by another process. Try again."
-                ) from None
-            time.sleep(_LOCK_POLL_INTERVAL_S)
 
 
 _READ_CHUNK_BYTES = 1024 * 1024
@@ -220,22 +306,13 @@ def compute_file_digest(path: Path) -> bytes | None:
         return None
     if found.st_size > _MAX_HASHED_BYTES or not os.access(path, os.R_OK):
         return f"{found.st_size} bytes of {found.st_mtime_ns}, {found.st_ctime_ns}".encode()
-    return _hash_file(path)
-
-
-def _hash_file(path: Path) -> bytes | None:
     from hashlib import sha256
 
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return None
+    with open_regular_file(path) as file:
         digest = sha256()
-        while chunk := os.read(descriptor, _READ_CHUNK_BYTES):
+        while chunk := file.read(_READ_CHUNK_BYTES):
             digest.update(chunk)
-        return digest.digest()
-    finally:
-        os.close(descriptor)
+    return digest.digest()
 
 
 FileFingerprint = tuple[int, int, int] | None

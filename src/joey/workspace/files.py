@@ -28,9 +28,9 @@ from joey.core.protected_paths import fold_name, is_protected
 from joey.core.text import compile_regex
 from joey.errors import ToolError, WorkspaceError
 from joey.ports.workspace import Boundary, Files, FileStat
+from joey.system.files import check_regular_file, create_file, replace_at, write_fully
 from joey.workspace.ignore import IgnoreRules
 from joey.workspace.safe_open import (
-    check_regular_file,
     find_directory_identity,
     lstat_path,
     open_directory,
@@ -45,7 +45,6 @@ _MAX_INLINE_BYTES = 256 * 1024
 _MAX_INLINE_STATS = 20
 """The same for files that are looked at."""
 _CONTROL_CHARS_RE = compile_regex("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-_CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 T = TypeVar("T")
 
@@ -286,20 +285,16 @@ def _replace_atomically(path: ResolvedPath, data: bytes, mode: int | None) -> No
         path.path.parent, create=True, identity=path.directory_identity
     ) as directory:
         before = _stat_writable_file(name, directory)
-        temporary = f".joey-{os.urandom(8).hex()}.tmp"
-        descriptor = os.open(temporary, _CREATE_FLAGS, 0o666, dir_fd=directory)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-                if before is not None:
-                    _preserve_owner(descriptor, before)
-                    mode = stat.S_IMODE(before.st_mode)
-                if mode is not None:
-                    os.fchmod(descriptor, mode)
-            os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
-        except BaseException:
-            os.unlink(temporary, dir_fd=directory)
-            raise
+        with (
+            replace_at(directory, name) as temporary,
+            create_file(temporary, 0o666, dir_fd=directory) as file,
+        ):
+            write_fully(file.fileno(), data)
+            if before is not None:
+                _preserve_owner(file.fileno(), before)
+                mode = stat.S_IMODE(before.st_mode)
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
 
 
 def _unlink_file(path: ResolvedPath) -> None:

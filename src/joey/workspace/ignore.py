@@ -32,6 +32,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from joey.core.protected_paths import fold_name
+from joey.system.files import open_regular_file
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +40,6 @@ IGNORE_FILE_NAME = ".rooignore"
 _MAX_FILE_BYTES = 1024 * 1024
 _MAX_NAME_CHARS = 255
 """No disk has a longer one, and matching takes time."""
-_OPEN_READ_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _CTIME_SETTLE_NS = 100_000_000
 """Until then a file may change again without looking different."""
 
@@ -186,10 +186,8 @@ def _build_stat_signature(facts: os.stat_result) -> tuple[int, ...]:
 
 def _read_ignore_file(path: Path) -> tuple[bytes, os.stat_result]:
     """Never waits, as for a pipe, and never takes more than is reasonable."""
-    with open(path, "rb", opener=lambda name, _: os.open(name, _OPEN_READ_FLAGS)) as file:
+    with open_regular_file(path) as file:
         facts = os.fstat(file.fileno())
-        if not stat.S_ISREG(facts.st_mode):
-            raise ValueError("it is not a regular file")
         text = file.read(_MAX_FILE_BYTES + 1)
     if len(text) > _MAX_FILE_BYTES:
         raise ValueError(f"it is larger than {_MAX_FILE_BYTES // 1024} KB")

@@ -26,6 +26,7 @@ from joey.core.path_access import ResolvedPath
 from joey.core.text import compile_regex
 from joey.errors import TargetNotFoundError, ToolError
 from joey.ports.workspace import Listing
+from joey.system.files import scan_directory
 from joey.system.subprocess import run
 from joey.workspace.files import LocalFiles, is_root_or_home, to_printable_name
 from joey.workspace.ignore import IGNORE_FILE_NAME
@@ -42,7 +43,7 @@ from joey.workspace.ripgrep import (
     get_opened_ignore_file_names,
     iter_records,
 )
-from joey.workspace.safe_open import open_directory, scan_directory
+from joey.workspace.safe_open import open_directory
 
 log = logging.getLogger(__name__)
 

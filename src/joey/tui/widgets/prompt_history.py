@@ -9,9 +9,7 @@ opens that.
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
-import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,7 +20,16 @@ from msgspec import Struct, field
 
 from joey.core.redaction import redact_log_line, redact_secrets
 from joey.presentation.text import sanitize, to_one_line
-from joey.system.files import make_private_directory
+from joey.system.files import (
+    PRIVATE_FILE_MODE,
+    check_regular_file,
+    make_private_directory,
+    open_private_file,
+    open_regular_file,
+    replace_file,
+    write_fully,
+)
+from joey.system.locks import try_lock
 from joey.tui.widgets.completion import CompletionChoice, CompletionList
 from joey.tui.widgets.draft import Draft, to_visible_text
 
@@ -31,9 +38,7 @@ _MAX_FILE_BYTES = 2 * 1024 * 1024
 _MAX_ENTRY_BYTES = 64 * 1024
 _MAX_PROMPTS = 1_000
 """Of a folder."""
-_FILE_MODE = 0o600
 _LOCK_ATTEMPTS, _LOCK_RETRY_INTERVAL_S = 50, 0.002
-_OPEN_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 class StoredPrompt(Struct, frozen=True, omit_defaults=True):
@@ -160,32 +165,19 @@ class HistoryBrowser:
 def _open_locked(path: Path) -> Iterator[int]:
     """The file that has this name once nobody else writes to it."""
     for _ in range(_LOCK_ATTEMPTS):
-        descriptor = os.open(path, _OPEN_FLAGS, _FILE_MODE)
+        descriptor = open_private_file(path, os.O_RDWR | os.O_APPEND | os.O_NONBLOCK)
         try:
-            _check_regular_file(descriptor)
-            if not _try_lock(descriptor):
+            check_regular_file(os.fstat(descriptor))
+            if not try_lock(descriptor):
                 time.sleep(_LOCK_RETRY_INTERVAL_S)
                 continue
             if os.path.samestat(os.fstat(descriptor), path.stat()):
-                os.fchmod(descriptor, _FILE_MODE)
+                os.fchmod(descriptor, PRIVATE_FILE_MODE)
                 yield descriptor
                 return
         finally:
             os.close(descriptor)
     raise BlockingIOError(errno.EAGAIN, "another process holds it")
-
-
-def _check_regular_file(descriptor: int) -> None:
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        raise OSError(errno.EINVAL, "it is not a regular file")
-
-
-def _try_lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _read_file_state(descriptor: int) -> tuple[int, int]:
@@ -197,19 +189,13 @@ def _append_line(descriptor: int, line: bytes) -> None:
     """Behind whole lines only: a process may have died in the middle of one."""
     size = os.fstat(descriptor).st_size
     torn = size and os.pread(descriptor, 1, size - 1) != b"\n"
-    rest = memoryview(b"\n" + line if torn else line)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
+    write_fully(descriptor, b"\n" + line if torn else line)
 
 
 def _drop_older_prompts(path: Path, descriptor: int) -> None:
     size = os.fstat(descriptor).st_size
     newer = os.pread(descriptor, _MAX_FILE_BYTES // 2, size - _MAX_FILE_BYTES // 2)
-    lines = newer.partition(b"\n")[2]
-    new = path.with_name(f".{path.name}.{os.getpid()}")
-    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _FILE_MODE), "wb") as file:
-        file.write(lines)
-    new.replace(path)
+    replace_file(path, newer.partition(b"\n")[2])
 
 
 def _get_timestamp(entry: StoredPrompt) -> int:
@@ -224,8 +210,7 @@ def _to_draft(entry: StoredPrompt) -> Draft:
 
 def _read_prompts(path: Path, directory: str) -> Iterator[StoredPrompt]:
     """Lines that are no entries are passed over: another version, or half written."""
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        _check_regular_file(file.fileno())
+    with open_regular_file(path) as file:
         size = os.fstat(file.fileno()).st_size
         file.seek(max(0, size - 2 * _MAX_FILE_BYTES))
         data = file.read(2 * _MAX_FILE_BYTES)

@@ -7,7 +7,6 @@ kind, length and data. git packs them later; reading from packs is left to git.
 
 from __future__ import annotations
 
-import os
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha1
@@ -15,6 +14,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import NamedTuple
 
+from joey.system.files import create_file, write_fully
 from joey.workspace.checkpoints.shadow_repo import ShadowRepository
 
 _TREE_MODE = b"40000"
@@ -149,12 +149,9 @@ def write_object(repository: Path, kind: bytes, data: bytes) -> str:
     path.parent.mkdir(mode=_DIRECTORY_PERMISSIONS, exist_ok=True)
     # Under a name that git removes when it finds it left behind.
     new = path.with_name(f"tmp_obj_{token_hex(8)}")
-    descriptor = os.open(
-        new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, _FILE_PERMISSIONS
-    )
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(zlib.compress(head + data, _COMPRESSION_LEVEL))
+        with create_file(new, _FILE_PERMISSIONS) as file:
+            write_fully(file.fileno(), zlib.compress(head + data, _COMPRESSION_LEVEL))
         new.rename(path)
     except BaseException:
         new.unlink(missing_ok=True)

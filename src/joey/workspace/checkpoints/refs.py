@@ -25,6 +25,7 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes
 from msgspec import Struct
 
 from joey.errors import CheckpointError
+from joey.system.locks import try_lock_file
 from joey.workspace.checkpoints.objects import write_object
 from joey.workspace.checkpoints.scan import WorkspaceSnapshot
 from joey.workspace.checkpoints.shadow_repo import (
@@ -32,7 +33,6 @@ from joey.workspace.checkpoints.shadow_repo import (
     ShadowDirectory,
     ShadowGitError,
     ShadowRepository,
-    try_lock_file,
     write_private_file,
 )
 

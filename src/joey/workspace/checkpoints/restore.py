@@ -9,19 +9,23 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
+from joey.system.files import (
+    create_file,
+    make_temp_name,
+    open_directory,
+    replace_at,
+    write_fully,
+)
 from joey.workspace.checkpoints.scan import MAX_FILE_BYTES
 from joey.workspace.checkpoints.shadow_repo import write_private_file
 
 _SYMLINK_MODE, _EXECUTABLE_MODE = "120000", "100755"
-_OPEN_DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _EXECUTE_BITS = 0o111
 
 
@@ -32,7 +36,7 @@ class FileRestorer:
     def __init__(self, root: Path, recovery_path: Path) -> None:
         self._workspace = root
         self._recovery_path = recovery_path
-        self._temporary_name = f".joey-{secrets.token_hex(8)}.tmp"
+        self._temporary_name = make_temp_name()
         self._possibly_emptied_directories: set[bytes] = set()
 
     def write_recovery_file(self, paths: Sequence[bytes]) -> None:
@@ -50,7 +54,7 @@ class FileRestorer:
         """Whether it was there to be removed. Raises OSError."""
         *above, name = _split_path(path)
         try:
-            with self._open_directory(above) as directory:
+            with open_directory(above, self._workspace) as directory:
                 facts = os.lstat(name, dir_fd=directory)
                 if not _is_checkpointable(facts):
                     return False
@@ -64,20 +68,15 @@ class FileRestorer:
         """Whether it was written; not when a file is in the way that is not ours. Raises
         OSError."""
         *above, name = _split_path(path)
-        with self._open_directory(above, create=True) as directory:
+        with open_directory(above, self._workspace, create=True) as directory:
             earlier = _lstat_if_exists(name, directory)
             if earlier is not None and stat.S_ISDIR(earlier.st_mode):
                 _remove_empty_tree(name, directory)
                 earlier = None
             if earlier is not None and not _is_checkpointable(earlier):
                 return False
-            try:
+            with replace_at(directory, name, self._temporary_name):
                 self._write_temporary_file(directory, mode, data, earlier)
-                os.rename(self._temporary_name, name, src_dir_fd=directory, dst_dir_fd=directory)
-            except BaseException:
-                with suppress(FileNotFoundError):
-                    os.unlink(self._temporary_name, dir_fd=directory)
-                raise
         return True
 
     def _write_temporary_file(
@@ -89,33 +88,18 @@ class FileRestorer:
         is_program = mode == _EXECUTABLE_MODE
         is_replaced = earlier is not None and stat.S_ISREG(earlier.st_mode)
         fresh = 0o600 if is_replaced else 0o777 if is_program else 0o666
-        descriptor = os.open(self._temporary_name, _CREATE_FLAGS, fresh, dir_fd=directory)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
+        with create_file(self._temporary_name, fresh, dir_fd=directory) as file:
+            write_fully(file.fileno(), data)
             if earlier is not None and is_replaced:
-                os.fchmod(descriptor, _compute_permissions(earlier, is_program=is_program))
-
-    @contextmanager
-    def _open_directory(self, parts: Sequence[bytes], *, create: bool = False) -> Iterator[int]:
-        current = os.open(self._workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            for name in parts:
-                if create:
-                    with suppress(FileExistsError):
-                        os.mkdir(name, dir_fd=current)
-                below = os.open(name, _OPEN_DIRECTORY_FLAGS, dir_fd=current)
-                os.close(current)
-                current = below
-            yield current
-        finally:
-            os.close(current)
+                permissions = _compute_permissions(earlier, is_program=is_program)
+                os.fchmod(file.fileno(), permissions)
 
     def _remove_empty_parents(self, path: bytes) -> None:
         """Remove a folder and those above it, as long as they are empty."""
         while path:
             *above, name = _split_path(path)
             try:
-                with self._open_directory(above) as directory:
+                with open_directory(above, self._workspace) as directory:
                     os.rmdir(name, dir_fd=directory)
             except OSError:
                 return  # something is in it, or it has gone already

@@ -28,6 +28,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from joey.errors import CheckpointError, ToolError
+from joey.system.files import NotRegularFileError, open_private_file, open_regular_file
 from joey.workspace.checkpoints.objects import TreeEntry
 from joey.workspace.checkpoints.shadow_repo import (
     ShadowGitError,
@@ -255,8 +256,8 @@ def append_pending_index_entries(
     lines += (b"%s %s\t%s\0" % (mode, blob.encode(), path) for path, (mode, blob) in kept.items())
     if not lines:
         return
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
-    with os.fdopen(os.open(git.repository_path / _PENDING_INDEX_FILE, flags, 0o600), "ab") as file:
+    path = git.repository_path / _PENDING_INDEX_FILE
+    with os.fdopen(open_private_file(path, os.O_WRONLY | os.O_APPEND), "ab") as file:
         file.write(b"".join(lines))
 
 
@@ -446,17 +447,17 @@ def _rebase_rule(line: bytes, below: tuple[str, ...]) -> bytes | None:
 
 def _read_gitignore(path: Path) -> list[bytes]:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+        with open_regular_file(path, follow_symlinks=False) as file:
+            text = file.read(_MAX_GITIGNORE_BYTES + 1)
+    except (IsADirectoryError, NotRegularFileError):
+        text = None
     except OSError:
         # There is none, or it may not be read: then git would not follow it either.
         return []
-    with os.fdopen(descriptor, "rb") as file:
-        facts = os.fstat(descriptor)
-        if not stat.S_ISREG(facts.st_mode) or facts.st_size > _MAX_GITIGNORE_BYTES:
-            log.warning("%s is not followed: it is no file of reasonable size", path)
-            return []
-        lines = file.read().splitlines()
-    return [line for line in lines if line.strip() and not line.startswith(b"#")]
+    if text is None or len(text) > _MAX_GITIGNORE_BYTES:
+        log.warning("%s is not followed: it is no file of reasonable size", path)
+        return []
+    return [line for line in text.splitlines() if line.strip() and not line.startswith(b"#")]
 
 
 def _is_ignored_by(lines: list[bytes], below: Path) -> bool:

@@ -9,20 +9,19 @@ interrupted.
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import shutil
 import signal
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import cached_property
 from pathlib import Path
 
 from msgspec import Struct
 
 from joey.errors import CheckpointError
-from joey.system.files import get_per_workspace_directory, make_private_directory
+from joey.system.files import PrivateDirectory, open_private_file
+from joey.system.locks import try_lock_file
 from joey.workspace.git.process import (
     SAFE_SETTINGS,
     GitError,
@@ -192,7 +191,6 @@ _REPOSITORY_DIRECTORY, _DAMAGED_DIRECTORY, _WORKSPACE_PATH_FILE, _RECOVERY_FILE 
     "workspace",
     "restoring",
 )
-_FILE_MODE = 0o600
 _LOCK_TIMEOUT_S = 60.0
 _LOCK_POLL_INTERVAL_S = 0.05
 
@@ -205,21 +203,7 @@ class ShadowLock(Struct, frozen=True):
     """Whether the last one who had it was killed at work."""
 
 
-class ShadowDirectory:
-    """Folders are 0700, files 0600."""
-
-    def __init__(self, parent: Path, workspace: Path) -> None:
-        self._parent = parent
-        self._workspace = workspace
-
-    @cached_property
-    def path(self) -> Path:
-        return get_per_workspace_directory(self._parent, self._workspace)
-
-    @property
-    def parent(self) -> Path:
-        return self._parent
-
+class ShadowDirectory(PrivateDirectory):
     @property
     def repository_path(self) -> Path:
         return self.path / _REPOSITORY_DIRECTORY
@@ -230,9 +214,8 @@ class ShadowDirectory:
         return self.path / _RECOVERY_FILE
 
     def create(self) -> None:
-        make_private_directory(self._parent)
-        self._parent.chmod(0o700)
-        self.path.mkdir(mode=0o700, exist_ok=True)
+        super().create()
+        self.parent.chmod(0o700)
         name = self.path / _WORKSPACE_PATH_FILE
         if not name.exists():
             write_private_file(name, os.fsencode(self._workspace) + b"\n")
@@ -294,8 +277,7 @@ class ShadowDirectory:
 
 
 def write_private_file(path: Path, data: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, _FILE_MODE)
-    with os.fdopen(descriptor, "wb") as file:
+    with os.fdopen(open_private_file(path, os.O_WRONLY | os.O_TRUNC), "wb") as file:
         file.write(data)
 
 
@@ -306,24 +288,6 @@ def build_file_signature(path: Path) -> tuple[int, ...]:
     except FileNotFoundError:
         return ()
     return facts.st_mtime_ns, facts.st_ctime_ns, facts.st_size, facts.st_ino
-
-
-def try_lock_file(path: Path) -> int | None:
-    """The lock's descriptor, or None when somebody else has it."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, _FILE_MODE)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.path.samestat(os.fstat(descriptor), path.stat()):
-            return descriptor
-    except (BlockingIOError, FileNotFoundError):
-        # Held, or the whole folder was just removed.
-        os.close(descriptor)
-        return None
-    except BaseException:
-        os.close(descriptor)
-        raise
-    os.close(descriptor)
-    return None
 
 
 def _iter_leftover_files(repository: Path) -> Iterator[Path]:

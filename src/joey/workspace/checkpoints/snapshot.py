@@ -24,6 +24,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from joey.errors import CheckpointError
+from joey.system.files import open_regular_file
 from joey.workspace.checkpoints.objects import TreeCache, TreeEntry, write_object
 from joey.workspace.checkpoints.scan import (
     MAX_FILE_BYTES,
@@ -228,11 +229,10 @@ def _write_blob(repository: Path, path: bytes) -> TreeEntry:
     if stat.S_ISLNK(os.lstat(path).st_mode):
         target = os.readlink(path)  # noqa: PTH115 (bytes)
         return TreeEntry(b"120000", write_object(repository, b"blob", target))
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    with os.fdopen(descriptor, "rb") as file:
-        mode = os.fstat(descriptor).st_mode
+    with open_regular_file(path, follow_symlinks=False) as file:
+        mode = os.fstat(file.fileno()).st_mode
         data = file.read(MAX_FILE_BYTES + 1)
-    if not stat.S_ISREG(mode) or len(data) > MAX_FILE_BYTES:
+    if len(data) > MAX_FILE_BYTES:
         raise OSError(f"{os.fsdecode(path)!r} has changed while it was kept")
     executable = mode & stat.S_IXUSR
     return TreeEntry(

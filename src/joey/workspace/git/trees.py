@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import shutil
 import stat
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
@@ -20,6 +19,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from joey.errors import ToolError
+from joey.system.files import create_file, replace_at, write_fully
 from joey.workspace.git.process import Git, describe_failure
 from joey.workspace.safe_open import open_directory
 
@@ -205,7 +205,6 @@ class GitTrees:
 
 _SYMLINK_MODE, _SUBMODULE_MODE, _EXECUTABLE_MODE = "120000", "160000", "100755"
 _ABSENT_MODE = "000000"
-_CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 FileSignatures = Mapping[bytes, tuple[int, ...] | None]
 
@@ -275,7 +274,7 @@ def apply_changes(
                 if not change.is_deleted:
                     _replace_file(place.name, directory, before, new_files / relative, change)
                 elif before is not None:
-                    _unlink_file(place.name, directory)
+                    os.unlink(place.name, dir_fd=directory)
         except FileNotFoundError as error:
             if not change.is_deleted or expected_signatures[change.path] is not None:
                 raise ConcurrentChangeError(relative) from error
@@ -320,38 +319,19 @@ def _remove_empty_parents(top: Path, directory: Path) -> None:
             directory = directory.parent
 
 
-def _unlink_file(name: str, directory: int) -> None:
-    os.unlink(name, dir_fd=directory)
-
-
 def _replace_file(
     name: str, directory: int, before: os.stat_result | None, made: Path, change: TreeChange
 ) -> None:
     if before is not None and stat.S_ISDIR(before.st_mode):
         os.rmdir(name, dir_fd=directory)  # its files are gone by now, or it is not ours to remove
-    temporary = f".joey-{secrets.token_hex(8)}.tmp"
-    try:
+    with replace_at(directory, name) as temporary:
         if change.new_mode == _SYMLINK_MODE:
             os.symlink(made.readlink(), temporary, dir_fd=directory)
-        else:
-            _write_temporary_file(
-                temporary, directory, before, made, is_program=change.new_mode == _EXECUTABLE_MODE
-            )
-        os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            os.unlink(temporary, dir_fd=directory)
-        raise
-
-
-def _write_temporary_file(
-    temporary: str, directory: int, before: os.stat_result | None, made: Path, *, is_program: bool
-) -> None:
-    usual = 0o777 if is_program else 0o666
-    descriptor = os.open(temporary, _CREATE_FLAGS, usual, dir_fd=directory)
-    with os.fdopen(descriptor, "wb") as file:
-        if before is not None and stat.S_ISREG(before.st_mode):
-            mode = stat.S_IMODE(before.st_mode) & 0o777
-            runs = (mode & 0o444) >> 2
-            os.fchmod(descriptor, mode | runs if is_program else mode & ~0o111)
-        file.write(made.read_bytes())
+            return
+        is_program = change.new_mode == _EXECUTABLE_MODE
+        with create_file(temporary, 0o777 if is_program else 0o666, dir_fd=directory) as file:
+            if before is not None and stat.S_ISREG(before.st_mode):
+                mode = stat.S_IMODE(before.st_mode) & 0o777
+                runs = (mode & 0o444) >> 2
+                os.fchmod(file.fileno(), mode | runs if is_program else mode & ~0o111)
+            write_fully(file.fileno(), made.read_bytes())

@@ -1,0 +1,73 @@
+"""Locks between processes: advisory locks of the kernel, which end with their owner."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import math
+import os
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from joey.errors import ConfigError
+from joey.system.files import make_private_directory, open_private_file
+
+_UPDATE_TIMEOUT_S = 5.0
+_POLL_INTERVAL_S = 0.01
+
+
+def try_lock(descriptor: int, *, shared: bool = False) -> bool:
+    """Whether an open file or directory is locked from now on, until its descriptor is closed."""
+    try:
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def try_lock_file(path: Path) -> int | None:
+    """The descriptor that holds the lock, or None when somebody else does. The file is made, and a
+    file that has lost its name meanwhile does not count. Raises OSError."""
+    descriptor = open_private_file(path)
+    try:
+        if try_lock(descriptor) and os.path.samestat(os.fstat(descriptor), path.stat()):
+            return descriptor
+    except FileNotFoundError:
+        pass  # the whole folder was just removed
+    except BaseException:
+        os.close(descriptor)
+        raise
+    os.close(descriptor)
+    return None
+
+
+@contextmanager
+def lock_directory(directory: Path, timeout_s: float = math.inf) -> Iterator[None]:
+    """Hold the lock of a directory. Raises BlockingIOError: somebody else does, for longer."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        deadline = time.monotonic() + timeout_s
+        while not try_lock(descriptor):
+            if time.monotonic() >= deadline:
+                raise BlockingIOError(errno.EAGAIN, "another process holds it")
+            time.sleep(_POLL_INTERVAL_S)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def lock_for_update(path: Path) -> Iterator[None]:
+    """One process at a time reads a file, changes what it read, and writes it; others wait. Raises
+    ConfigError: another one does not come to an end, or the folder cannot be used."""
+    with ExitStack() as stack:
+        try:
+            make_private_directory(path.parent)
+            stack.enter_context(lock_directory(path.parent, _UPDATE_TIMEOUT_S))
+        except BlockingIOError:
+            raise ConfigError(f"{path} is being changed by another process. Try again.") from None
+        except OSError as error:
+            raise ConfigError(f"{path} cannot be written: {error.strerror}.") from error
+        yield
