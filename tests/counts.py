@@ -21,8 +21,8 @@ def daily(value: T, full: T) -> T:
     return full if FULL else value
 
 
-def shortened_examples(count: int, full: int) -> Callable[[Any], Any]:
-    """Settings of a hypothesis test whose examples take long; above all other decorators."""
+def shortened_examples(count: int, full: int, **more: Any) -> Callable[[Any], Any]:
+    """Settings of a hypothesis test whose examples take long."""
     is_random = settings.get_current_profile_name() == "chance"
-    limit = settings(max_examples=full if FULL or is_random else count)
+    limit = settings(max_examples=full if FULL or is_random else count, **more)
     return lambda test: pytest.mark.shortened(limit(test))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from tests.requirements import REQUIREMENTS
@@ -13,17 +13,19 @@ from tests.tools.tool_examples import IDS as EXAMPLE_IDS
 TESTS = Path(__file__).parent
 
 
-def carried() -> Iterator[tuple[str, str]]:
+@cache
+def carried() -> tuple[tuple[str, str], ...]:
     """(test file, id) for every `@pytest.mark.requirement` and `pytestmark` in the tests, and for
     every example of a tool, whose ids are made from its name."""
+    found: list[tuple[str, str]] = []
     for path in sorted(TESTS.rglob("test_*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             match node:
                 case ast.Call(func=ast.Attribute(attr="requirement"), args=args):
                     for argument in args:
                         if isinstance(argument, ast.Constant):
-                            yield str(path.relative_to(TESTS)), str(argument.value)
-    yield from (("tools/test_every_tool.py", id) for id in EXAMPLE_IDS)
+                            found.append((str(path.relative_to(TESTS)), str(argument.value)))
+    return (*found, *(("tools/test_every_tool.py", id) for id in EXAMPLE_IDS))
 
 
 def listed(lines: list[str]) -> str:

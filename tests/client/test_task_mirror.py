@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from joey.client.event_decoder import EventDecoder, TaskMirror
@@ -47,6 +47,7 @@ from joey.core.wire.event_encoder import FrameEncoder, ReplayNormalizer
 from joey.core.wire.frames import EventFrame, encode_frame
 from joey.testing.script import Turn, call, say, think
 from tests.core.history.test_path import JournalBuilder, build_journals
+from tests.counts import shortened_examples
 from tests.engine.engine_harness import EngineHarness, done
 
 ASKING = Settings(always_allow_execute=True, allowed_commands=("*",))
@@ -122,7 +123,7 @@ def bare(frames: Sequence[EventFrame]) -> list[Any]:
 
 
 @pytest.mark.requirement("client:cuts")
-@settings(max_examples=150)
+@shortened_examples(40, 150)
 @given(st.lists(st.integers(0, 12), max_size=20))
 def test_under_any_cuts_every_frame_is_delivered_once_and_in_order(
     played: tuple[Sequence[Record], Sequence[Any]], cuts: list[int]
@@ -308,7 +309,7 @@ def test_a_question_without_an_answer_is_withdrawn_when_the_task_goes_on() -> No
     assert client.pending_ask is None
 
 
-@settings(max_examples=60, deadline=None)
+@shortened_examples(20, 60)
 @given(build_journals())
 @pytest.mark.requirement("rewind:clients")
 def test_a_client_has_the_rows_that_are_in_sight_however_often_it_was_rewound(

@@ -7,6 +7,7 @@ option itself. Then the next word is a file that is read.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -43,9 +44,14 @@ async def test_no_option_hides_a_file_outside_as_its_value(tmp_path: Path, value
     testbed = CommandTestbed(tmp_path, ())
     named = value.replace("{root}", str(testbed.root))
     unasked = []
+
+    @cache
+    def build_explainer(program: str) -> PermissionExplainer:
+        flags = PermissionFlags(allow=(program,), no_sandbox=True)
+        return PermissionExplainer(testbed.work, flags, home=tmp_path / "joey-home", env={})
+
     for line in lines():
-        flags = PermissionFlags(allow=(line.split()[0],), no_sandbox=True)
-        explainer = PermissionExplainer(testbed.work, flags, home=tmp_path / "joey-home", env={})
+        explainer = build_explainer(line.split()[0])
         for given in (f"{line} {named}", f"{line} {line.split()[-1]} {named}"):
             if (await explainer.explain_command(given)).decision == "allow":
                 unasked.append(given)

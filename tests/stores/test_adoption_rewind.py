@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from joey.core.events import Record, TaskImported, TaskRewound
@@ -20,6 +20,7 @@ from joey.core.rewind import FoldedHistory, build_rewind_preview, get_row_say, g
 from joey.ports.storage import TaskMetadata
 from joey.storage.roo_task_directory import write_roo_directory
 from joey.storage.task_store import JsonFileStore
+from tests.counts import shortened_examples
 from tests.service_rules import check_messages
 from tests.stores import roo_task_directories
 from tests.stores.roo_sessions import STEPS, Condense, Form, RooSession, Truncate, Turn
@@ -68,7 +69,7 @@ def check_valid(history: FoldedHistory) -> None:
 
 
 @pytest.mark.requirement("adoption:hidden")
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@shortened_examples(40, 150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     form=st.sampled_from(["january", "april"]),
     protocol=st.sampled_from(ToolProtocol),
@@ -139,7 +140,7 @@ def test_a_preview_tells_of_the_summaries_that_would_go(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("export:round-trip", "adoption:hidden")
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@shortened_examples(20, 60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     form=st.sampled_from(["january", "april"]),
     protocol=st.sampled_from(ToolProtocol),
@@ -222,7 +223,7 @@ MESSAGES = st.builds(
 
 
 @pytest.mark.requirement("adoption:hidden")
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@shortened_examples(50, 200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(api=st.lists(MESSAGES, max_size=8), protocol=st.sampled_from(ToolProtocol))
 def test_no_order_of_blocks_and_no_tags_make_a_history_that_a_service_refuses(
     tmp_path: Path, api: list[Any], protocol: ToolProtocol

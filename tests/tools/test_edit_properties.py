@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec import Struct
 
 from joey.core.models import ModelInfo
 from joey.tools.registry import Registry, build_default_tools
+from tests.counts import shortened_examples
 from tests.tools.editing import run_tool
 from tests.tools.tool_context import make_context
 
@@ -140,7 +141,7 @@ ENCODINGS = st.sampled_from(
 
 @pytest.mark.requirement("edits:bytes")
 @pytest.mark.parametrize("tool", TOOLS)
-@settings(max_examples=60, deadline=None)
+@shortened_examples(20, 60)
 @given(file=files(st.sampled_from(ENDS)), encoding=ENCODINGS)
 def test_only_the_lines_that_were_meant_are_changed(
     tool: str, file: File, encoding: tuple[str, bytes]
@@ -153,7 +154,7 @@ def test_only_the_lines_that_were_meant_are_changed(
 
 @pytest.mark.requirement("edits:bytes")
 @pytest.mark.parametrize("tool", TOOLS)
-@settings(max_examples=40, deadline=None)
+@shortened_examples(15, 40)
 @given(
     file=files(st.sampled_from(ENDS)),
     around=st.tuples(st.binary(min_size=1, max_size=9), st.binary(min_size=1, max_size=9)),
@@ -173,7 +174,7 @@ def test_bytes_that_are_no_text_stay_as_they_are(
 
 @pytest.mark.requirement("edits:bytes")
 @pytest.mark.parametrize("tool", ["edit", "search_replace", "edit_file", "search_and_replace"])
-@settings(max_examples=60, deadline=None)
+@shortened_examples(20, 60)
 @given(
     before=st.text("ab\r\né ", max_size=20),
     old=st.text("cd\n", min_size=1, max_size=6).filter(lambda old: old.strip() == old),
@@ -201,7 +202,7 @@ def test_a_text_inside_of_lines_is_replaced_and_nothing_else(
 
 
 @pytest.mark.requirement("edits:bytes")
-@settings(max_examples=60, deadline=None)
+@shortened_examples(20, 60)
 @given(
     file=files(st.just("\n")),
     crlf=st.booleans(),

@@ -13,7 +13,7 @@ import anthropic
 import jsonschema
 import openai
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import fields
 from pydantic import TypeAdapter
@@ -47,6 +47,7 @@ from joey.testing.script import Call, Turn, say
 from joey.tools.custom_tool import CustomTool
 from joey.tools.mcp_tool import McpServerTool
 from joey.tools.registry import AnyTool, Registry, build_default_tools
+from tests.counts import shortened_examples
 from tests.engine.engine_harness import (
     EngineHarness,
     check_history,
@@ -311,7 +312,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=200)
+@shortened_examples(40, 200)
 @given(spoiled=st.lists(st.tuples(st.integers(0, 99), VALUES | st.builds(json.dumps, VALUES))))
 def test_values_of_the_wrong_kind_are_never_worse_than_refused(
     spoiled: list[tuple[int, Any]],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from textual import events
 
@@ -17,6 +17,7 @@ from joey.tui.widgets.draft import (
     should_fold_paste,
     to_visible_text,
 )
+from tests.counts import shortened_examples
 from tests.tui.composer_harness import open_composer
 
 LONG = "".join(f"line {number}\n" for number in range(120))
@@ -162,7 +163,7 @@ def test_what_is_sent_is_what_was_typed_and_pasted(parts: list[tuple[bool, str]]
 MOVES = ["left", "right", "home", "end", "backspace", "delete", "paste", "a", "b", " "]
 
 
-@settings(max_examples=25)
+@shortened_examples(8, 25)
 @given(st.lists(st.sampled_from(MOVES), max_size=25))
 def test_pastes_are_single_things_to_every_key(moves: list[str]) -> None:
     asyncio.run(_press_and_compare(moves))

@@ -32,6 +32,7 @@ from joey.presentation.text import sanitize
 from joey.testing.script import Turn, call, fail, pause, say, think
 from joey.tui.blocks.block_layout import DrawContext
 from joey.tui.blocks.timeline import Timeline
+from tests.counts import shortened_examples
 from tests.engine.engine_harness import TIMEOUT_S, EngineHarness, finish
 from tests.engine.scripted_subtasks import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, delegate
 from tests.tui.conversation_harness import PALETTE, SessionStub
@@ -286,6 +287,7 @@ FOREIGN = st.fixed_dictionaries(
 )
 
 
+@shortened_examples(25, 100)
 @given(st.lists(FOREIGN, max_size=8), st.booleans(), st.integers(1, 50))
 def test_rows_that_others_wrote_are_drawn_whatever_is_in_them(
     rows: list[dict[str, Any]], whole: bool, width: int

@@ -8,9 +8,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.counts import shortened_examples
 from tests.workspace.checkpoint_workspace import (
     checkpoints_of,
     commit_all,
@@ -63,7 +64,7 @@ STEPS = st.one_of(
     chosen=[0, 2, 1, 0],
     in_git=True,
 )
-@settings(max_examples=30)
+@shortened_examples(10, 30)
 def test_every_checkpoint_gives_back_what_was(
     rounds: list[list[tuple[object, ...]]], chosen: list[int], in_git: bool
 ) -> None:

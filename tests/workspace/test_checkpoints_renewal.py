@@ -8,11 +8,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from joey.workspace.checkpoints import snapshot as snapshot_module
 from joey.workspace.checkpoints.scan import MAX_FILE_BYTES
+from tests.counts import shortened_examples
 from tests.workspace.checkpoint_workspace import (
     checkpoints_of,
     commit_all,
@@ -50,7 +51,7 @@ Step = tuple[object, ...]
         [("write", b"a/b", b"5", False)],
     ]
 )
-@settings(max_examples=25)
+@shortened_examples(8, 25)
 def test_what_is_kept_is_what_another_process_sees(rounds: list[list[Step]]) -> None:
     with TemporaryDirectory(prefix="joey-test-") as name:
         root, home = Path(name).resolve() / "work", Path(name) / "home"

@@ -10,12 +10,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from joey.workspace.files import LocalFiles
 from joey.workspace.ignore import IgnoreRules
 from joey.workspace.listing import list_all_files
+from tests.counts import shortened_examples
 
 GIT = {
     "PATH": os.environ["PATH"],
@@ -91,7 +92,7 @@ def ignored_by_git(store: Path, root: Path, paths: Sequence[str]) -> set[str]:
     return set(run.stdout.decode().split("\0")) - {""}
 
 
-@settings(max_examples=60, deadline=None)
+@shortened_examples(20, 60)
 @given(st.lists(worlds(), min_size=1, max_size=20))
 @example([(["packages/app/secrets/prod.env"], "secrets/\n!packages/")])
 @example([(["foo/x/bar", "foobar", "foox/y/bar"], "foo**/bar")])
@@ -120,7 +121,7 @@ def test_what_is_hidden_is_what_git_ignores(
             assert {path for path in kinds[root] if files.resolve(path).is_ignored} == expected
 
 
-@settings(max_examples=60, deadline=None)
+@shortened_examples(20, 60)
 @given(worlds())
 @example((["a/b", "{a,b}"], "{a,b}"))
 @example((["a/b/A", "a/A"], "*\n!/a\n!A"))

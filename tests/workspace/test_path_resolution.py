@@ -9,11 +9,12 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from joey.errors import ToolError
 from joey.workspace.files import LocalFiles
+from tests.counts import shortened_examples
 
 NAMES = ("a", "b", "c")
 DIRECTORIES = ("work", "work/a", "work/b", "work/b/c", "out", "out/a")
@@ -40,7 +41,7 @@ def build(root: Path, planted: list[tuple[str, str, str]]) -> None:
 
 
 @pytest.mark.requirement("permissions:paths:outside")
-@settings(max_examples=150, deadline=None)
+@shortened_examples(50, 150)
 @given(planted=links, path=asked)
 def test_a_place_is_where_the_system_finds_the_file(
     planted: list[tuple[str, str, str]], path: str
@@ -64,7 +65,7 @@ def test_a_place_is_where_the_system_finds_the_file(
 
 
 @pytest.mark.requirement("permissions:paths:outside")
-@settings(max_examples=100, deadline=None)
+@shortened_examples(35, 100)
 @given(planted=links, path=asked)
 def test_writing_to_a_place_inside_changes_nothing_outside(
     planted: list[tuple[str, str, str]], path: str

@@ -7,11 +7,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from joey.core.permissions.commands import judge_command
 from joey.core.permissions.policy import Allow
+from tests.counts import shortened_examples
 
 ALLOWED = ("cat", "cd", "echo", "find", "grep", "ls", "printf", "sed", "sort", "uniq", "wc", "tree")
 PROGRAMS = [*ALLOWED, "rm", "touch", "tee", "sh -c", "xargs", "eval"]
@@ -52,9 +53,7 @@ lines = st.lists(
     "permissions:commands:every-part",
     "permissions:commands:options",
 )
-@settings(
-    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@shortened_examples(60, 200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(line=lines)
 def test_no_line_that_runs_unasked_changes_a_file(line: str, tmp_path: Path) -> None:
     if not isinstance(judge_command(line, ALLOWED, ()), Allow):

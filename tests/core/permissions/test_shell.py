@@ -6,10 +6,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from joey.core.permissions.shell import parse_plain_commands, split_possible_commands
+from tests.counts import shortened_examples
 
 RECORDER = """\
 #!/bin/sh
@@ -107,9 +108,7 @@ def recorded(line: str, programs: Path, workspace: Path) -> list[tuple[str, ...]
     return [("p", *(next(fields) for _ in range(int(count)))) for count in fields]
 
 
-@settings(
-    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@shortened_examples(60, 200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(fragments=st.lists(st.sampled_from(FRAGMENTS), max_size=10))
 def test_bash_runs_exactly_the_arguments_of_a_plain_line(
     fragments: list[str], recorder: Path, tmp_path: Path
