@@ -206,12 +206,12 @@ async def serve_joey(lines: asyncio.StreamReader, clients: int) -> dict[str, Any
     from joey.server.hub import ServerHub
     from joey.server.serve import ServeOptions, run_server
     from joey.server.websocket import ConnectionLimits
-    from joey.storage.memory_store import MemoryStore
+    from joey.storage.task_store import EphemeralStore
 
     with TemporaryDirectory(prefix="joey-bench-") as directory:
         setup = Application(workspace=Path(directory), home=Path(directory, "home"))
         engine = open_engine(home=setup.home)
-        hub = ServerHub(engine, MemoryStore(), setup)
+        hub = ServerHub(engine, EphemeralStore(Path(directory)), setup)
         options = ServeOptions(port=0, limits=ConnectionLimits(max_connections=clients))
         async with run_server(hub, Token(AUTH_TOKEN), options) as listening:
             print(listening.port, flush=True)

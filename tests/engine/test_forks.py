@@ -22,7 +22,7 @@ from joey.engine.engine import TaskOptions
 from joey.engine.outcomes import Completed
 from joey.engine.task import Task
 from joey.errors import TaskNotFoundError, UserError
-from joey.storage.memory_store import MemoryStore
+from joey.storage.task_store import EphemeralStore
 from joey.testing.script import Turn, call, pause, say
 from tests.engine.engine_harness import (
     finish,
@@ -197,8 +197,8 @@ async def test_its_command_output_can_still_be_read(rewind_harness: RewindHarnes
     assert not (copied / "elsewhere.txt").exists()
 
 
-async def test_in_memory(rewind_harness: RewindHarness) -> None:
-    engine = rewind_harness.new_engine(MemoryStore())
+async def test_in_an_ephemeral_store(rewind_harness: RewindHarness, tmp_path: Path) -> None:
+    engine = rewind_harness.new_engine(EphemeralStore(tmp_path))
     rewind_harness.use_script(finish("one"))
     task = await engine.start("x", options=TaskOptions(policy=Unattended()))
     await wait_for_ending(task)

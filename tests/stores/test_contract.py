@@ -1,4 +1,4 @@
-"""What every store does, on disk and in memory alike."""
+"""What every store does, kept or ephemeral."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from joey.core.events import RowAdded
 from joey.core.settings import TaskSecrets
 from joey.errors import StoreError, TaskLockedError, TaskNotFoundError, TaskStateError
 from joey.ports.storage import Store, TaskMetadata
-from joey.storage.memory_store import MemoryStore
-from joey.storage.task_store import JsonFileStore
+from joey.storage.task_store import EphemeralStore, JsonFileStore
 from tests.stores.records import TASK, created, opening, said
 
 
-@pytest.fixture(params=["files", "memory"])
+@pytest.fixture(params=["kept", "ephemeral"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
-    return JsonFileStore(tmp_path) if request.param == "files" else MemoryStore()
+    return JsonFileStore(tmp_path) if request.param == "kept" else EphemeralStore(tmp_path)
 
 
 @pytest.mark.requirement("store:journal")

@@ -15,7 +15,7 @@ from joey.config.home import resolve_joey_home
 from joey.errors import ToolError
 from joey.ports.storage import IndexProgressCallback, Store, TaskIndex
 from joey.storage.task_directory import WORKTREES_DIRECTORY
-from joey.storage.task_store import JsonFileStore
+from joey.storage.task_store import EphemeralStore, JsonFileStore
 
 if TYPE_CHECKING:
     from joey.engine.engine import Engine, StoredTaskState, TaskOptions
@@ -30,20 +30,19 @@ def open_engine(
 ) -> Engine:
     """An engine that keeps its tasks under `home` (`JOEY_HOME`, else `~/.roo`).
 
-    With `ephemeral`, tasks live in memory and are gone with the process.
+    With `ephemeral`, tasks are in a private temporary directory and gone with the process.
     """
     from joey.app.mcp_pool import McpServerPool
     from joey.app.options import resolve_options
     from joey.app.task_runtime_factory import ConfiguredIndexPool, build_runtime
     from joey.engine.engine import Engine
-    from joey.storage.memory_store import MemoryStore
     from joey.tools.registry import Registry, build_default_tools
     from joey.workspace.checkpoints.pool import CheckpointStorePool
     from joey.workspace.environment import SystemClock
 
     env = os.environ if env is None else env
     home = home or resolve_joey_home(env)
-    store: Store = MemoryStore() if ephemeral else open_store(home, env)
+    store = _open_ephemeral_store(env) if ephemeral else open_store(home, env)
     registry = Registry(build_default_tools())
     servers = McpServerPool(home, env)
     indexes = ConfiguredIndexPool(home, env, persistent=not ephemeral)
@@ -58,6 +57,15 @@ def open_engine(
         )
 
     return Engine(store, SystemClock(), runtime)
+
+
+def _open_ephemeral_store(env: Mapping[str, str]) -> Store:
+    """In `XDG_RUNTIME_DIR` where there is one: it is in memory, and emptied at logout."""
+    import tempfile
+
+    runtime = env.get("XDG_RUNTIME_DIR")
+    is_usable = runtime and os.access(runtime, os.R_OK | os.W_OK | os.X_OK)
+    return EphemeralStore(Path(runtime if runtime and is_usable else tempfile.gettempdir()))
 
 
 def open_store(home: Path | None = None, env: Mapping[str, str] | None = None) -> Store:

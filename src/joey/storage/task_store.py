@@ -15,8 +15,9 @@ from __future__ import annotations
 import shutil
 import threading
 import time
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import msgspec
@@ -137,6 +138,9 @@ class JsonFileLog:
             replace_files(self.directory, files | {METADATA_FILE: msgspec.json.encode(metadata)})
             self._last_written_snapshot_number = number
             _update_index(self.directory, metadata)
+
+
+_EPHEMERAL_PREFIX = "joey-ephemeral-"
 
 
 class JsonFileStore:
@@ -458,3 +462,43 @@ class TaskSecretFiles:
 
 def _parse_task_id(path: Path) -> str:
     return path.name.removeprefix(TASK_DIRECTORY_PREFIX).removesuffix(_SECRET_FILE_SUFFIX)
+
+
+class EphemeralStore(JsonFileStore):
+    """Tasks in a private temporary directory that is removed with the store.
+
+    Their secrets stay in memory. A process that is killed leaves the directory; the next such store
+    in `parent` removes it.
+    """
+
+    def __init__(self, parent: Path) -> None:
+        """Raises StoreError."""
+        from tempfile import mkdtemp
+
+        for left in parent.glob(f"{_EPHEMERAL_PREFIX}*"):
+            if _is_abandoned(left):
+                shutil.rmtree(left, ignore_errors=True)
+        try:
+            home = Path(mkdtemp(prefix=_EPHEMERAL_PREFIX, dir=parent))
+        except OSError as error:
+            raise build_storage_error("could not make a temporary folder", parent, error) from error
+        super().__init__(home)
+        self._secret_files = _SecretsInMemory(home)
+        self._lock = ExitStack()
+        self._lock.enter_context(lock_directory(home, timeout_s=0))
+        weakref.finalize(self, shutil.rmtree, home, ignore_errors=True)
+
+
+class _SecretsInMemory(TaskSecretFiles):
+    def __init__(self, home: Path) -> None:
+        super().__init__(home)
+        self._secrets: dict[str, TaskSecrets] = {}
+
+    def load(self, task_id: str) -> TaskSecrets | None:
+        return self._secrets.get(task_id.removeprefix(TASK_DIRECTORY_PREFIX))
+
+    def save(self, task_id: str, secrets: TaskSecrets) -> None:
+        self._secrets[task_id.removeprefix(TASK_DIRECTORY_PREFIX)] = secrets
+
+    def delete(self, task_id: str) -> None:
+        self._secrets.pop(task_id.removeprefix(TASK_DIRECTORY_PREFIX), None)
