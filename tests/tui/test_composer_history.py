@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import stat
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -127,7 +129,7 @@ async def test_a_key_that_edits_takes_what_was_found() -> None:
 
 
 def test_prompts_are_kept_for_their_directory_alone(tmp_path: Path) -> None:
-    file = tmp_path / "deep" / "prompts.jsonl"
+    file = tmp_path / "deep" / "prompts.sqlite"
     past("one", "two", file=file)
     past("elsewhere", file=file, directory=Path("/other"))
     assert texts(PromptHistory(file, HERE)) == ["one", "two"]
@@ -135,7 +137,7 @@ def test_prompts_are_kept_for_their_directory_alone(tmp_path: Path) -> None:
 
 
 def test_what_another_process_wrote_is_seen(tmp_path: Path) -> None:
-    file = tmp_path / "prompts.jsonl"
+    file = tmp_path / "prompts.sqlite"
     mine = past("one", file=file)
     past("theirs", file=file)
     mine.add(Draft("two"))
@@ -160,67 +162,90 @@ def test_without_a_file_nothing_is_written(tmp_path: Path) -> None:
 def test_a_prompt_with_a_key_in_it_is_recalled_but_never_written(
     tmp_path: Path, secret: str
 ) -> None:
-    file = tmp_path / "prompts.jsonl"
+    file = tmp_path / "prompts.sqlite"
     history = past("one", secret, "two", file=file)
     assert texts(history) == ["one", secret, "two"]
-    assert secret.rsplit(maxsplit=1)[-1] not in file.read_text(encoding="utf-8")
+    assert secret.rsplit(maxsplit=1)[-1].encode() not in file.read_bytes()
     assert texts(PromptHistory(file, HERE)) == ["one", "two"]
 
 
 def test_a_key_in_a_folded_paste_is_not_written_either(tmp_path: Path) -> None:
-    file = tmp_path / "prompts.jsonl"
+    file = tmp_path / "prompts.sqlite"
     draft = Draft(f"{MARK_START}pasted text #1, 9 lines", {1: "AKIAIOSFODNN7EXAMPLE"})
     PromptHistory(file, HERE).add(draft)
     assert not file.exists()
 
 
-def test_lines_that_cannot_be_read_are_passed_over(tmp_path: Path) -> None:
-    file = tmp_path / "prompts.jsonl"
-    past("one", file=file)
-    with file.open("ab") as opened:
-        opened.write(b'\xff\n{"at": "x"}\n[]\n{"at":1,"folder":"/work","te')
+def test_the_text_file_of_earlier_versions_is_imported_once(tmp_path: Path) -> None:
+    old = tmp_path / "prompts.jsonl"
+    lines = [{"at": at, "folder": str(HERE), "text": f"old {at}"} for at in (1, 2)]
+    old.write_bytes(
+        b"\n".join(json.dumps(line).encode() for line in lines)
+        + b'\n\xff\n{"at": "x"}\n[]\n{"at":1,"folder":"/work","te'
+    )
+    file = tmp_path / "prompts.sqlite"
     history = PromptHistory(file, HERE)
-    assert texts(history) == ["one"]
-    history.add(Draft("two"))
-    assert texts(PromptHistory(file, HERE)) == ["one", "two"]
+    assert texts(history) == ["old 1", "old 2"]
+    history.add(Draft("new"))
+    assert not old.exists()
+    old.write_text(json.dumps(lines[0]), encoding="utf-8")
+    assert texts(PromptHistory(file, HERE)) == ["old 1", "old 2", "new"]
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_a_file_that_is_no_database_is_reported_and_stays(tmp_path: Path) -> None:
+    file = tmp_path / "prompts.sqlite"
+    file.write_text("my own text\n" * 1000, encoding="utf-8")
+    history = past("one", file=file)
+    assert (texts(history), "not a database" in history.storage_error) == (["one"], True)
+    assert file.read_text(encoding="utf-8").startswith("my own text")
+
+
+def test_entries_that_cannot_be_read_are_passed_over(tmp_path: Path) -> None:
+    file = tmp_path / "prompts.sqlite"
+    past("one", file=file)
+    with closing(sqlite3.connect(file)) as database, database:
+        database.execute("INSERT INTO prompts (at, folder, entry) VALUES (1, ?, '[]')", [str(HERE)])
+    assert texts(PromptHistory(file, HERE)) == ["one"]
 
 
 def test_the_file_does_not_grow_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prompt_history, "_MAX_FILE_BYTES", 10_000)
-    file = tmp_path / "prompts.jsonl"
+    monkeypatch.setattr(prompt_history, "_MAX_FILE_BYTES", 50_000)
+    file = tmp_path / "prompts.sqlite"
     history = PromptHistory(file, HERE)
-    for number in range(1_000):
-        history.add(Draft(f"prompt {number}"))
-        assert file.stat().st_size <= 10_200
-    assert texts(PromptHistory(file, HERE))[-1] == "prompt 999"
-    assert [path.name for path in tmp_path.iterdir()] == ["prompts.jsonl"]
+    for number in range(60):
+        history.add(Draft(f"prompt {number} {'x' * 2_000}"))
+        assert file.stat().st_size <= 80_000
+    assert texts(PromptHistory(file, HERE))[-1].startswith("prompt 59 ")
+    assert [path.name for path in tmp_path.iterdir()] == ["prompts.sqlite"]
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
 def test_a_file_that_cannot_be_written_is_reported_and_the_session_goes_on(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("no folder", encoding="utf-8")
-    history = past("one", file=tmp_path / "taken" / "prompts.jsonl")
+    history = past("one", file=tmp_path / "taken" / "prompts.sqlite")
     assert texts(history) == ["one"]
     assert "not kept" in history.storage_error
 
 
 def test_a_pipe_in_the_place_of_the_file_is_not_waited_for(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "prompts.jsonl")
-    history = past("one", file=tmp_path / "prompts.jsonl")
+    os.mkfifo(tmp_path / "prompts.sqlite")
+    history = past("one", file=tmp_path / "prompts.sqlite")
     assert (texts(history), "not a regular file" in history.storage_error) == (["one"], True)
 
 
 def test_what_somebody_wrote_into_the_file_cannot_command_the_terminal(tmp_path: Path) -> None:
-    file = tmp_path / "prompts.jsonl"
     entry = {"at": 1, "folder": str(HERE), "text": "a\x1b[2Jb\u202e", "pasted": {"1": "\x07c"}}
-    file.write_text(json.dumps(entry), encoding="utf-8")
-    assert PromptHistory(file, HERE).load_drafts() == [Draft("ab<U+202E>", {1: "c"})]
+    (tmp_path / "prompts.jsonl").write_text(json.dumps(entry), encoding="utf-8")
+    assert PromptHistory(tmp_path / "prompts.sqlite", HERE).load_drafts() == [
+        Draft("ab<U+202E>", {1: "c"})
+    ]
 
 
 def test_a_link_in_the_place_of_the_file_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "precious").write_text("mine", encoding="utf-8")
-    (tmp_path / "prompts.jsonl").symlink_to(tmp_path / "precious")
-    assert past("one", file=tmp_path / "prompts.jsonl").storage_error
+    (tmp_path / "prompts.sqlite").symlink_to(tmp_path / "precious")
+    assert past("one", file=tmp_path / "prompts.sqlite").storage_error
     assert (tmp_path / "precious").read_text(encoding="utf-8") == "mine"
 
 
@@ -231,24 +256,24 @@ from joey.tui.widgets import prompt_history
 from joey.tui.widgets.draft import Draft
 prompt_history._MAX_FILE_BYTES = int(sys.argv[3])
 history = prompt_history.PromptHistory(Path(sys.argv[1]), Path("/work"))
-for number in range(300):
-    history.add(Draft(f"{sys.argv[2]} {number}"))
+for number in range(60):
+    history.add(Draft(f"{sys.argv[2]} {number} {'x' * 500}"))
 assert not history.storage_error, history.storage_error
 """
 
 
-@pytest.mark.parametrize("largest", [2_000_000, 8_000])
-def test_two_processes_write_at_once_and_no_line_is_torn(tmp_path: Path, largest: int) -> None:
-    file = tmp_path / "prompts.jsonl"
+@pytest.mark.parametrize("largest", [2_000_000, 30_000])
+def test_two_processes_write_at_once_and_no_prompt_is_lost(tmp_path: Path, largest: int) -> None:
+    file = tmp_path / "prompts.sqlite"
     processes = [
         subprocess.Popen([sys.executable, "-c", WRITER, str(file), name, str(largest)])
         for name in ("left", "right")
     ]
     assert [process.wait(timeout=60) for process in processes] == [0, 0]
-    entries = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    entries = texts(PromptHistory(file, HERE))
     for name in ("left", "right"):
-        numbers = [int(e["text"].split()[1]) for e in entries if e["text"].startswith(name)]
+        numbers = [int(entry.split()[1]) for entry in entries if entry.startswith(name)]
         assert numbers == sorted(numbers)
         if largest > 1_000_000:
-            assert numbers == list(range(300))
-    assert {entry["text"] for entry in entries} & {"left 299", "right 299"}
+            assert numbers == list(range(60))
+    assert entries[-1].split()[1] == "59"

@@ -1,44 +1,41 @@
-"""History of prompts, per workspace: stored in a file, browsed with Up, searched with Ctrl+R.
+"""History of prompts, per workspace: stored in a database, browsed with Up, searched with Ctrl+R.
 
-One file for all workspaces, one JSON document per line. Several processes may write at once: each
-line is written under a lock. A process that finds the file too large replaces it by its newer
-part; one that waited for the lock meanwhile sees that the name refers to another file now, and
-opens that.
+One SQLite file for all workspaces and processes. The text file of earlier versions is imported into
+it once.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import stat
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct, field
 
 from joey.core.redaction import redact_log_line, redact_secrets
 from joey.presentation.text import sanitize, to_one_line
-from joey.system.files import (
-    PRIVATE_FILE_MODE,
-    check_regular_file,
-    make_private_directory,
-    open_private_file,
-    open_regular_file,
-    replace_file,
-    write_fully,
-)
-from joey.system.locks import try_lock
+from joey.system.files import make_private_directory
 from joey.tui.widgets.completion import CompletionChoice, CompletionList
 from joey.tui.widgets.draft import Draft, to_visible_text
 
-HISTORY_FILE_NAME = "prompt-history.jsonl"
+if TYPE_CHECKING:
+    import sqlite3
+
+HISTORY_FILE_NAME = "prompt-history.sqlite"
+_TEXT_FILE_SUFFIX = ".jsonl"
 _MAX_FILE_BYTES = 2 * 1024 * 1024
 _MAX_ENTRY_BYTES = 64 * 1024
 _MAX_PROMPTS = 1_000
 """Of a folder."""
-_LOCK_ATTEMPTS, _LOCK_RETRY_INTERVAL_S = 50, 0.002
+_FILE_MODE = 0o600
+_LOCK_TIMEOUT_S = 2.0
+_OPEN_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 class StoredPrompt(Struct, frozen=True, omit_defaults=True):
@@ -65,27 +62,27 @@ class PromptHistory:
         self._drafts: list[Draft] = []
         self._unwritten_prompts: list[StoredPrompt] = []
         self._last_timestamp_ms = 0
-        self._last_read_state: tuple[int, int] | None = None
-        """Which file was read, and how much was in it."""
+        self._newest_id: int | None = None
+        """The latest prompt of all folders when the file was read."""
         self.storage_error = ""
         """Why the file cannot be used, in a sentence."""
 
     def load_drafts(self) -> list[Draft]:
         """Read again when somebody wrote more; not to be changed."""
-        if self._file is None:
-            return self._drafts
+        import sqlite3
+
+        file = self._file
         try:
-            status = self._file.stat()
-            seen = status.st_ino, status.st_size
-            if seen != self._last_read_state:
-                entries = [*_read_prompts(self._file, self._directory), *self._unwritten_prompts]
-                self._drafts = [
-                    _to_draft(one) for one in sorted(entries, key=_get_timestamp)[-_MAX_PROMPTS:]
-                ]
-                self._last_read_state = seen
-        except FileNotFoundError:
-            return self._drafts
-        except OSError as error:
+            if file is None or not (file.exists() or file.with_suffix(_TEXT_FILE_SUFFIX).exists()):
+                return self._drafts
+            with _open_database(file) as database:
+                newest = _read_newest_id(database)
+                if newest != self._newest_id:
+                    entries = [*_read_prompts(database, self._directory), *self._unwritten_prompts]
+                    entries.sort(key=lambda entry: entry.timestamp_ms)
+                    self._drafts = [_to_draft(entry) for entry in entries[-_MAX_PROMPTS:]]
+                    self._newest_id = newest
+        except (OSError, sqlite3.Error) as error:
             self._set_storage_error(error)
         return self._drafts
 
@@ -111,25 +108,27 @@ class PromptHistory:
         text = "\n".join((entry.text, *entry.pasted.values()))
         if redact_log_line(text, self._redactor) != text:
             return False
-        line = msgspec.json.encode(entry) + b"\n"
-        if len(line) > _MAX_ENTRY_BYTES:
+        data = msgspec.json.encode(entry)
+        if len(data) > _MAX_ENTRY_BYTES:
             return False
+        import sqlite3
+
         try:
             make_private_directory(file.parent)
-            with _open_locked(file) as descriptor:
-                nobody_else_wrote = _read_file_state(descriptor) == self._last_read_state
-                _append_line(descriptor, line)
+            with _open_database(file) as database, database:
+                database.execute("BEGIN IMMEDIATE")
+                nobody_else_wrote = _read_newest_id(database) == self._newest_id
+                _insert_prompt(database, entry, data)
                 if nobody_else_wrote:
-                    self._last_read_state = _read_file_state(descriptor)
-                if os.fstat(descriptor).st_size > _MAX_FILE_BYTES:
-                    _drop_older_prompts(file, descriptor)
-        except OSError as error:
+                    self._newest_id = _read_newest_id(database)
+                _drop_older_prompts(database)
+        except (OSError, sqlite3.Error) as error:
             self._set_storage_error(error)
             return False
         return True
 
-    def _set_storage_error(self, error: OSError) -> None:
-        reason = error.strerror or str(error)
+    def _set_storage_error(self, error: Exception) -> None:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
         self.storage_error = f"prompts are not kept in {self._file}: {reason}"
 
 
@@ -162,65 +161,97 @@ class HistoryBrowser:
 
 
 @contextmanager
-def _open_locked(path: Path) -> Iterator[int]:
-    """The file that has this name once nobody else writes to it."""
-    for _ in range(_LOCK_ATTEMPTS):
-        descriptor = open_private_file(path, os.O_RDWR | os.O_APPEND | os.O_NONBLOCK)
-        try:
-            check_regular_file(os.fstat(descriptor))
-            if not try_lock(descriptor):
-                time.sleep(_LOCK_RETRY_INTERVAL_S)
-                continue
-            if os.path.samestat(os.fstat(descriptor), path.stat()):
-                os.fchmod(descriptor, PRIVATE_FILE_MODE)
-                yield descriptor
-                return
-        finally:
-            os.close(descriptor)
-    raise BlockingIOError(errno.EAGAIN, "another process holds it")
+def _open_database(path: Path) -> Iterator[sqlite3.Connection]:
+    """Raises OSError or sqlite3.Error."""
+    import sqlite3
+
+    descriptor = os.open(path, _OPEN_FLAGS, _FILE_MODE)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file")
+        os.fchmod(descriptor, _FILE_MODE)
+    finally:
+        os.close(descriptor)
+    opened = sqlite3.connect(path, timeout=_LOCK_TIMEOUT_S, isolation_level=None)
+    with closing(opened) as database:
+        if not _is_initialized(database):
+            _initialize(database, path.with_suffix(_TEXT_FILE_SUFFIX))
+        yield database
 
 
-def _read_file_state(descriptor: int) -> tuple[int, int]:
-    facts = os.fstat(descriptor)
-    return facts.st_ino, facts.st_size
+def _is_initialized(database: sqlite3.Connection) -> bool:
+    return bool(database.execute("PRAGMA user_version").fetchone()[0])
 
 
-def _append_line(descriptor: int, line: bytes) -> None:
-    """Behind whole lines only: a process may have died in the middle of one."""
-    size = os.fstat(descriptor).st_size
-    torn = size and os.pread(descriptor, 1, size - 1) != b"\n"
-    write_fully(descriptor, b"\n" + line if torn else line)
+def _initialize(database: sqlite3.Connection, text_file: Path) -> None:
+    database.execute("PRAGMA auto_vacuum = FULL")
+    with database:
+        database.execute("BEGIN IMMEDIATE")
+        if _is_initialized(database):
+            return
+        database.execute(
+            "CREATE TABLE prompts (id INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER, folder TEXT,"
+            " entry BLOB)"
+        )
+        for line in _read_text_file(text_file).split(b"\n"):
+            if (entry := _decode_prompt(line)) is not None:
+                _insert_prompt(database, entry, line)
+        database.execute("PRAGMA user_version = 1")
+    text_file.unlink(missing_ok=True)
 
 
-def _drop_older_prompts(path: Path, descriptor: int) -> None:
-    size = os.fstat(descriptor).st_size
-    newer = os.pread(descriptor, _MAX_FILE_BYTES // 2, size - _MAX_FILE_BYTES // 2)
-    replace_file(path, newer.partition(b"\n")[2])
+def _read_text_file(path: Path) -> bytes:
+    try:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return b""
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _MAX_FILE_BYTES))
+            return file.read(_MAX_FILE_BYTES)
+    except FileNotFoundError:
+        return b""
 
 
-def _get_timestamp(entry: StoredPrompt) -> int:
-    return entry.timestamp_ms
+def _decode_prompt(data: bytes) -> StoredPrompt | None:
+    """None for what is no entry: another version, or half written."""
+    try:
+        return _prompt_decoder.decode(data)
+    except msgspec.DecodeError:
+        return None
+
+
+def _insert_prompt(database: sqlite3.Connection, entry: StoredPrompt, data: bytes) -> None:
+    values = (entry.timestamp_ms, entry.directory, data)
+    database.execute("INSERT INTO prompts (at, folder, entry) VALUES (?, ?, ?)", values)
+
+
+def _read_newest_id(database: sqlite3.Connection) -> int | None:
+    (newest,) = database.execute("SELECT max(id) FROM prompts").fetchone()
+    return newest if isinstance(newest, int) else None
+
+
+def _read_prompts(database: sqlite3.Connection, directory: str) -> Iterator[StoredPrompt]:
+    query = "SELECT entry FROM prompts WHERE folder = ? ORDER BY at DESC, id DESC LIMIT ?"
+    rows = database.execute(query, (directory, _MAX_PROMPTS)).fetchall()
+    return (entry for (data,) in reversed(rows) if (entry := _decode_prompt(data)) is not None)
+
+
+def _drop_older_prompts(database: sqlite3.Connection) -> None:
+    """Keep the newer half of a file that has become too large."""
+    (pages,), (page_bytes,) = (
+        database.execute(f"PRAGMA {name}").fetchone() for name in ("page_count", "page_size")
+    )
+    if pages * page_bytes > _MAX_FILE_BYTES:
+        database.execute(
+            "DELETE FROM prompts WHERE id IN (SELECT id FROM (SELECT id, sum(length(entry)) OVER"
+            " (ORDER BY id DESC) AS size FROM prompts) WHERE size > ?)",
+            (_MAX_FILE_BYTES // 2,),
+        )
 
 
 def _to_draft(entry: StoredPrompt) -> Draft:
     """Anybody may have written into the file."""
     pasted = {number: sanitize(text) for number, text in entry.pasted.items()}
     return Draft(sanitize(entry.text), pasted, {}, entry.shell)
-
-
-def _read_prompts(path: Path, directory: str) -> Iterator[StoredPrompt]:
-    """Lines that are no entries are passed over: another version, or half written."""
-    with open_regular_file(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        file.seek(max(0, size - 2 * _MAX_FILE_BYTES))
-        data = file.read(2 * _MAX_FILE_BYTES)
-    for line in data.split(b"\n"):
-        try:
-            entry = _prompt_decoder.decode(line)
-        except msgspec.DecodeError:
-            continue
-        if entry.directory == directory:
-            yield entry
 
 
 _prompt_decoder = msgspec.json.Decoder(StoredPrompt)
