@@ -260,18 +260,6 @@ async def test_a_damaged_index_is_reported_and_removed(joey: Joey) -> None:
     assert not (joey.home / "index.sqlite").exists()
 
 
-async def test_leftovers_that_may_be_needed_are_reported_and_stay(joey: Joey) -> None:
-    aside = joey.home / "put-aside/1"
-    orphan = joey.home / "worktrees/0198dead"
-    for directory in (aside, orphan):
-        directory.mkdir(parents=True)
-    left = (await findings(joey, "--offline", "--fix"))["Leftovers"]
-    assert left["status"] == "warn"
-    assert str(orphan) in left["found"]
-    assert aside.exists()
-    assert orphan.exists()
-
-
 async def test_slips_in_settings_and_servers_are_named(joey: Joey) -> None:
     joey.settings(sandbx="off")
     (joey.home / "mcp.json").write_text("{")
@@ -325,26 +313,6 @@ async def test_an_old_or_broken_git_is_reported(
     git = (await findings(joey, "--offline", PATH=path))["git"]
     assert git["status"] == "warn"
     assert advice in git["advice"]
-
-
-async def test_a_second_joey_on_the_path_is_reported(joey: Joey, tmp_path: Path) -> None:
-    path = programs(tmp_path, "bash")
-    directories = [tmp_path / "one", tmp_path / "two"]
-    for directory in directories:
-        directory.mkdir()
-        (directory / "joey").write_text("#!/bin/sh\n")
-        (directory / "joey").chmod(0o755)
-    path = ":".join([*map(str, directories), path])
-    found = (await findings(joey, "--offline", PATH=path))["joey"]
-    assert found["status"] == "warn"
-    assert f"Only {directories[0] / 'joey'} is started" in found["advice"]
-
-
-async def test_a_terminal_that_cannot_show_text_is_reported(joey: Joey) -> None:
-    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    found = (await findings(joey, "--offline", **plain))["Terminal"]
-    assert found["status"] == "warn"
-    assert "UTF-8" in found["advice"]
 
 
 async def test_a_browser_that_cannot_be_run_is_reported(joey: Joey) -> None:

@@ -1,4 +1,4 @@
-"""Checks and repairs of `joey doctor`: keys, home directory, tasks, worktrees, trust, index."""
+"""Checks and repairs of `joey doctor`: keys, home directory, tasks, trust, index."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from joey.app.engine_factory import resolve_worktrees_directory
 from joey.config.home import resolve_joey_home
 from joey.config.profiles import PROFILES_FILE, load_profiles
 from joey.config.settings import SETTINGS_FILE
@@ -18,8 +17,7 @@ from joey.content.browser import find_chromium
 from joey.errors import UserError
 from joey.providers.catalog import PROVIDER_SPECS
 from joey.storage.store_health import StoreHealth, check_store, clean_up_store
-from joey.storage.task_directory import INDEX_FILE, normalize_task_id
-from joey.storage.task_list import list_task_ids
+from joey.storage.task_directory import INDEX_FILE
 
 __all__ = ["FoundKey", "StoreHealth", "clean_up_store", "find_chromium"]
 
@@ -136,17 +134,6 @@ def inspect_store(home: Path) -> StoreHealth:
     return check_store(home / "tasks")
 
 
-def find_orphaned_worktrees(home: Path) -> list[Path]:
-    """Worktrees of subtasks that are no more; what is in them may still be wanted."""
-    directory = resolve_worktrees_directory(home)
-    if not directory.is_dir():
-        return []
-    known = set(list_task_ids(home / "tasks"))
-    return [
-        path for path in sorted(directory.iterdir()) if normalize_task_id(path.name) not in known
-    ]
-
-
 def explain_index_damage(home: Path) -> str:
     """What is wrong with the index of tasks; nothing when it is well, or not made yet."""
     path = home / INDEX_FILE
@@ -169,12 +156,6 @@ def delete_index(home: Path) -> str:
     for name in (INDEX_FILE, f"{INDEX_FILE}-wal", f"{INDEX_FILE}-shm"):
         (home / name).unlink(missing_ok=True)
     return f"{home / INDEX_FILE} is removed; the next list of tasks makes it anew"
-
-
-def list_quarantined_files(home: Path) -> list[Path]:
-    """What commands made under protected names, and the sandbox put aside."""
-    directory = home / "put-aside"
-    return sorted(directory.iterdir()) if directory.is_dir() else []
 
 
 def list_untrusted_titles(workspace: Path) -> tuple[str, ...]:

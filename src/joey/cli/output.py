@@ -1,4 +1,4 @@
-"""Output of commands: writing to stdout, text tables.
+"""Output of commands: writing to stdout, JSON, text tables, warnings, yes/no questions.
 
 A slow reader of stdout is waited for; one that has stalled is given up once a signal has come. In
 a table, cells that are too long end with an ellipsis; the widest columns are cut first, so that
@@ -11,13 +11,16 @@ import errno
 import os
 import select
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from typing import TextIO
 
+import msgspec
+
+from joey.cli.exit_codes import UsageError
 from joey.cli.signals import was_interrupted
 from joey.errors import UserError
-from joey.presentation.text import measure_width
+from joey.presentation.text import get_terminal_width, measure_width, sanitize, wrap
 
 POLL_INTERVAL_S = 0.1
 DRAIN_TIMEOUT_S = 1.0
@@ -77,8 +80,52 @@ def detach_stream(stream: TextIO) -> None:
         os.close(nowhere)
 
 
+def emit(value: object, lines: Iterable[str], as_json: bool) -> None:
+    """Write a value as JSON for programs, or lines for people."""
+    if as_json:
+        write_stdout(encode_json(value))
+    else:
+        write_lines(lines)
+
+
+def encode_json(value: object) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
+
+
+def write_lines(lines: Iterable[str]) -> None:
+    write_stdout("".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
+
+
+def print_warning(text: str) -> None:
+    print(wrap(f"joey: {sanitize(text)}", get_terminal_width(sys.stderr)), file=sys.stderr)
+
+
+def confirm(question: str, otherwise: str, lines: Iterable[str] = ()) -> bool:
+    """Show `lines`, and ask. Raises UsageError where nobody is there to answer; `otherwise` says
+    what to do then."""
+    if not sys.stdin.isatty():
+        raise UsageError(f"nobody is there to ask; {otherwise}")
+    for line in lines:
+        print(line)
+    try:
+        return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        print()
+        return False
+
+
 COLUMN_GAP = "  "
 _MIN_COLUMN_WIDTH = 6
+
+
+def format_columns(
+    heading: Sequence[str], rows: Iterable[Sequence[str]], fixed_columns: Collection[int] = ()
+) -> list[str]:
+    """Columns for a user; for a pipe, values with tabs between them and no heading."""
+    width = get_terminal_width(sys.stdout)
+    if width is None:
+        return ["\t".join(row) for row in rows]
+    return format_table([heading, *rows], width, fixed_columns)
 
 
 def format_table(

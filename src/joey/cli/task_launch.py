@@ -19,6 +19,7 @@ from joey.app.options import add_result_schema, apply_configuration, check_store
 from joey.app.sandbox import check_unattended_sandbox
 from joey.cli.exit_codes import UsageError
 from joey.cli.notices import print_startup_warnings
+from joey.cli.output import confirm
 from joey.cli.task_lookup import find_task_by_prefix, resolve_workspace_argument
 from joey.core.models import ToolProtocol
 from joey.core.settings import Limits, TaskSecrets
@@ -215,9 +216,6 @@ def _read_schema_file(file: str) -> bytes:
     return data.removeprefix(b"\xef\xbb\xbf")
 
 
-_YES_ANSWERS = ("y", "yes")
-
-
 def check_model_configured(engine: Engine, arguments: Namespace) -> None:
     """See that the flags and files name a model, before a screen or a conversation opens. An
     address that only the task folder names is asked about once.
@@ -236,12 +234,11 @@ def check_model_configured(engine: Engine, arguments: Namespace) -> None:
 
 
 def _confirm_address(error: UntrustedAddressError) -> bool:
-    print(f"This task talks to {to_one_line(error.address, 400)}, as to {error.provider}.")
-    print("The address comes from the task folder; it is in none of your profiles.")
-    question = f"Send the conversation and your key for {error.provider}, if any, there? [y/N] "
-    try:
-        answer = input(question)
-    except EOFError:
-        print()
-        return False
-    return answer.strip().lower() in _YES_ANSWERS
+    return confirm(
+        f"Send the conversation and your key for {error.provider}, if any, there?",
+        "name the address with --base-url",
+        (
+            f"This task talks to {to_one_line(error.address, 400)}, as to {error.provider}.",
+            "The address comes from the task folder; it is in none of your profiles.",
+        ),
+    )

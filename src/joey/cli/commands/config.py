@@ -12,7 +12,15 @@ import msgspec
 
 from joey.app.settings import ConfigKey, SettingOrigin, SettingsAdmin, SettingState
 from joey.cli.exit_codes import ExitCode, UsageError
-from joey.cli.output import format_table, write_stdout
+from joey.cli.output import (
+    emit,
+    encode_json,
+    format_columns,
+    format_table,
+    print_warning,
+    write_lines,
+    write_stdout,
+)
 from joey.cli.task_lookup import resolve_workspace_argument
 from joey.errors import ConfigError, UserError
 from joey.presentation.text import get_terminal_width, sanitize, to_one_line, wrap
@@ -42,7 +50,7 @@ def run_config(arguments: Namespace) -> ExitCode:
         case "describe":
             _print_description(settings, arguments)
         case "path":
-            _write_text(str(settings.path))
+            write_lines([str(settings.path)])
     return ExitCode.DONE
 
 
@@ -53,17 +61,17 @@ def _print_settings(settings: SettingsAdmin, arguments: Namespace) -> None:
     model = _list_profile_rows()
     if arguments.json:
         reached = [{"key": key, "value": value, "from": origin} for key, value, origin, _ in model]
-        _write_json([*(_to_json_fields(state) for state in states), *reached])
+        write_stdout(encode_json([*map(_to_json_fields, states), *reached]))
     elif states or model:
         rows = [
             (state.key.name, state.value, _ORIGIN_LABELS[state.origin], state.key.description)
             for state in states
         ]
-        _write_text("\n".join(_format_settings([*rows, *model], get_terminal_width(sys.stdout))))
+        write_lines(_format_settings([*rows, *model]))
     else:
         print("every setting is as it comes", file=sys.stderr)
     for remark in settings.collect_warnings():
-        print(wrap(f"joey: {sanitize(remark)}", get_terminal_width(sys.stderr)), file=sys.stderr)
+        print_warning(remark)
 
 
 def _list_profile_rows() -> list[_SettingRow]:
@@ -83,15 +91,11 @@ def _list_profile_rows() -> list[_SettingRow]:
     ]
 
 
-def _format_settings(rows: Iterable[_SettingRow], width: int | None) -> list[str]:
-    """Columns for a user; for a pipe, values with tabs between them and no heading."""
+def _format_settings(rows: Iterable[_SettingRow]) -> list[str]:
+    width = get_terminal_width(sys.stdout)
     cells = [[name, _format_value(value), origin, about] for name, value, origin, about in rows]
-    if width is None:
-        return ["\t".join(row) for row in cells]
-    if width >= MIN_WIDE_LAYOUT_COLUMNS:
-        return format_table(
-            [["setting", "value", "from", "what it is"], *cells], width, fixed_columns={0, 2}
-        )
+    if width is None or width >= MIN_WIDE_LAYOUT_COLUMNS:
+        return format_columns(["setting", "value", "from", "what it is"], cells, {0, 2})
     heading, *lines = format_table(
         [["setting", "value", "from"], *(cell[:3] for cell in cells)], width, fixed_columns={0, 2}
     )
@@ -102,9 +106,9 @@ def _format_settings(rows: Iterable[_SettingRow], width: int | None) -> list[str
 def _print_value(settings: SettingsAdmin, arguments: Namespace) -> None:
     value = _find_setting_state(settings, arguments.key).value
     if isinstance(value, str) and not arguments.json:
-        _write_text(sanitize(value) if sys.stdout.isatty() else value)
+        write_lines([sanitize(value) if sys.stdout.isatty() else value])
     else:
-        _write_text(json.dumps(value, ensure_ascii=False))
+        write_lines([json.dumps(value, ensure_ascii=False)])
 
 
 def _set_value(settings: SettingsAdmin, arguments: Namespace) -> None:
@@ -129,7 +133,7 @@ def _set_value(settings: SettingsAdmin, arguments: Namespace) -> None:
     if state.origin is SettingOrigin.PROJECT:
         shown = _format_value(state.value)
         note = f"in this folder it stays {shown}: .roo/settings.json makes it stricter"
-        print(wrap(f"joey: {note}", get_terminal_width(sys.stderr)), file=sys.stderr)
+        print_warning(note)
 
 
 def _unset_value(settings: SettingsAdmin, name: str) -> None:
@@ -145,9 +149,6 @@ def _unset_value(settings: SettingsAdmin, name: str) -> None:
 def _print_description(settings: SettingsAdmin, arguments: Namespace) -> None:
     state = _find_setting_state(settings, arguments.key)
     key = state.key
-    if arguments.json:
-        _write_json(_to_json_fields(state))
-        return
     facts = [
         ("what", key.description),
         ("may be", key.type_description),
@@ -159,7 +160,7 @@ def _print_description(settings: SettingsAdmin, arguments: Namespace) -> None:
     lines = (
         wrap(f"  {name + ':':9} {text}", get_terminal_width(sys.stdout)) for name, text in facts
     )
-    _write_text("\n".join((key.name, *lines)))
+    emit(_to_json_fields(state), (key.name, *lines), arguments.json)
 
 
 def _format_example_value(key: ConfigKey) -> str:
@@ -206,11 +207,3 @@ def _format_value(value: Any) -> str:
             return to_one_line(value, 200)
         case _:
             return to_one_line(json.dumps(value, ensure_ascii=False), 200)
-
-
-def _write_text(text: str) -> None:
-    write_stdout(f"{text}\n".encode("utf-8", "replace"))
-
-
-def _write_json(value: object) -> None:
-    write_stdout(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")

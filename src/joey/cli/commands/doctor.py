@@ -11,30 +11,26 @@ from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 
-import msgspec
 from msgspec import structs
 
 from joey.cli.commands import doctor_checks
 from joey.cli.commands.doctor_checks import Finding, FindingStatus, HealthCheck
 from joey.cli.exit_codes import ExitCode
 from joey.cli.logs import redact
-from joey.cli.output import write_stdout
+from joey.cli.output import encode_json, write_stdout
 from joey.errors import UserError
 from joey.presentation.text import get_terminal_width, sanitize, to_one_line, wrap
 
 _STATUS_MARKS = {FindingStatus.OK: "✓", FindingStatus.WARN: "!", FindingStatus.FAIL: "✗"}
 _STATUS_ANSI_COLOURS = {FindingStatus.OK: "32", FindingStatus.WARN: "33", FindingStatus.FAIL: "31"}
 HEALTH_CHECKS: tuple[HealthCheck, ...] = (
-    HealthCheck("joey", doctor_checks.check_joey_installations),
+    HealthCheck("joey", doctor_checks.check_joey),
     HealthCheck("Python", doctor_checks.check_python),
-    HealthCheck("Clock", doctor_checks.check_clock),
-    HealthCheck("Terminal", doctor_checks.check_terminal),
     HealthCheck("Home", doctor_checks.check_joey_home),
     HealthCheck("Privacy", doctor_checks.check_file_privacy, doctor_checks.repair_file_privacy),
     HealthCheck("Disk", doctor_checks.check_disk_space),
     HealthCheck("Tasks", doctor_checks.check_tasks, doctor_checks.repair_tasks),
     HealthCheck("Index of tasks", doctor_checks.check_task_index, doctor_checks.repair_task_index),
-    HealthCheck("Leftovers", doctor_checks.check_leftovers),
     HealthCheck("bash", doctor_checks.check_bash),
     HealthCheck("ripgrep", doctor_checks.check_ripgrep),
     HealthCheck("git", doctor_checks.check_git),
@@ -59,7 +55,7 @@ def run_doctor(arguments: Namespace) -> ExitCode:
     failed = any(finding.status is FindingStatus.FAIL for finding in findings)
     if arguments.json:
         report = {"ok": not failed, "findings": findings}
-        write_stdout(msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
+        write_stdout(encode_json(report))
     else:
         _print_findings(findings)
     return ExitCode.FAILED if failed else ExitCode.DONE

@@ -6,7 +6,6 @@ Each check tries one thing and returns a finding; some can also repair what is s
 from __future__ import annotations
 
 import asyncio
-import locale
 import os
 import shlex
 import shutil
@@ -14,7 +13,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 
@@ -48,7 +46,6 @@ from joey.system.subprocess import run
 MIN_PYTHON_VERSION = (3, 11)
 MIN_GIT_VERSION = (2, 17)
 """Older ones have no `worktree remove`."""
-SECONDS_PER_DAY = 86_400
 FIX_ADVICE = "joey doctor --fix sets this right."
 _PACKAGE_DIRECTORY = Path(__file__).parent.parent.parent
 _MAX_VERSION_BYTES = 4096
@@ -95,22 +92,8 @@ def check_python() -> Finding:
     return Finding("Python", FindingStatus.OK, found)
 
 
-def check_joey_installations() -> Finding:
-    """Another joey that comes first on the path is a riddle to whoever has just upgraded."""
-    directories = [
-        Path(each) for each in os.environ.get("PATH", os.defpath).split(os.pathsep) if each
-    ]
-    programs = [each / "joey" for each in directories if os.access(each / "joey", os.X_OK)]
-    found = list(dict.fromkeys(path for path in programs if path.is_file()))
-    places = {os.path.realpath(path): path for path in reversed(found)}
-    own = f"joey {__version__} in {_PACKAGE_DIRECTORY}"
-    if len(places) < 2:
-        return Finding("joey", FindingStatus.OK, own)
-    listed = ", ".join(str(path) for path in found)
-    advice = f"Only {found[0]} is started. Remove the others, or put theirs first on the PATH."
-    return Finding(
-        "joey", FindingStatus.WARN, f"{own}; {len(places)} on the PATH: {listed}", advice
-    )
+def check_joey() -> Finding:
+    return Finding("joey", FindingStatus.OK, f"joey {__version__} in {_PACKAGE_DIRECTORY}")
 
 
 def check_bash() -> Finding:
@@ -178,36 +161,6 @@ def check_browser() -> Finding:
         advice = "Correct JOEY_CHROMIUM, or unset it."
         return Finding("Browser", FindingStatus.WARN, f"{path} cannot be run", advice)
     return Finding("Browser", FindingStatus.OK, path)
-
-
-def check_terminal() -> Finding:
-    term = os.environ.get("TERM", "")
-    encoding = locale.getpreferredencoding(do_setlocale=False).lower().replace("-", "")
-    colours = "no colours (NO_COLOR)" if os.environ.get("NO_COLOR") else _describe_colours(term)
-    found = f"TERM={term or '(not set)'}, {colours}, {encoding}"
-    if encoding != "utf8":
-        advice = "Letters beyond English will be wrong: set LANG to a UTF-8 locale (C.UTF-8)."
-        return Finding("Terminal", FindingStatus.WARN, found, advice)
-    if sys.stdout.isatty() and term in ("", "dumb"):
-        advice = "The screen needs a terminal that can do more: set TERM (xterm-256color)."
-        return Finding("Terminal", FindingStatus.WARN, found, advice)
-    return Finding("Terminal", FindingStatus.OK, found)
-
-
-def check_clock() -> Finding:
-    """Certificates and the times of tasks go by it."""
-    now, own = time.time(), (_PACKAGE_DIRECTORY / "__init__.py").stat().st_mtime
-    found = datetime.fromtimestamp(now).astimezone().isoformat(" ", "seconds")
-    if now < own - SECONDS_PER_DAY:
-        advice = "It is behind joey's own files, and certificates will not be trusted: set it."
-        return Finding("Clock", FindingStatus.WARN, found, advice)
-    return Finding("Clock", FindingStatus.OK, found)
-
-
-def _describe_colours(term: str) -> str:
-    if os.environ.get("COLORTERM") in ("truecolor", "24bit"):
-        return "true colours"
-    return "256 colours" if "256" in term else "few colours"
 
 
 def _read_first_output_line(command: list[str]) -> str:
@@ -288,18 +241,6 @@ def check_tasks() -> Finding:
 
 def repair_tasks() -> Iterator[str]:
     yield from doctor.clean_up_store(doctor.inspect_store(_resolve_joey_home()))
-
-
-def check_leftovers() -> Finding:
-    """What may still be wanted is told, and never removed by itself."""
-    home = _resolve_joey_home()
-    aside, orphans = doctor.list_quarantined_files(home), doctor.find_orphaned_worktrees(home)
-    leftovers = [f"{len(aside)} folders in {home / 'put-aside'}"] if aside else []
-    leftovers += [f"{path}: of a task that is no more" for path in orphans]
-    if not leftovers:
-        return Finding("Leftovers", FindingStatus.OK, "none")
-    advice = "Look at them, and remove what you do not want (git worktree remove, rm -r)."
-    return Finding("Leftovers", FindingStatus.WARN, _join_items(leftovers), advice)
 
 
 def check_task_index() -> Finding:

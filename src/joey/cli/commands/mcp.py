@@ -7,14 +7,12 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import msgspec
-
 from joey.app.trust import ServerAdmin, ServerInfo, ServerNotFoundError, open_server_admin
 from joey.cli.exit_codes import ExitCode, UsageError
-from joey.cli.output import format_table, write_stdout
+from joey.cli.output import emit, format_columns, print_warning
 from joey.cli.task_lookup import resolve_workspace_argument
 from joey.core.mcp import McpServer, McpStatus
-from joey.presentation.text import get_terminal_width, sanitize, to_one_line
+from joey.presentation.text import sanitize, to_one_line
 
 _SOURCE_LABELS = {"project": "project", "global": "yours"}
 
@@ -49,35 +47,26 @@ def _run_action(admin: ServerAdmin, arguments: Namespace) -> ExitCode:
 
 def _print_servers(admin: ServerAdmin, *, as_json: bool) -> None:
     servers = admin.list_servers()
-    if as_json:
-        _write_text(msgspec.json.format(msgspec.json.encode(servers), indent=2).decode())
-    elif servers:
-        _write_text("\n".join(_format_servers(servers, get_terminal_width(sys.stdout))))
+    if servers or as_json:
+        emit(servers, _format_servers(servers), as_json)
     else:
         print("there are no MCP servers; joey mcp add --help says how to add one", file=sys.stderr)
     for problem in admin.problems:
-        print(f"joey: {sanitize(problem)}", file=sys.stderr)
+        print_warning(problem)
 
 
-def _format_servers(servers: Sequence[ServerInfo], width: int | None) -> Iterator[str]:
-    """Columns for a user; for a pipe, values with tabs between them and no heading."""
+def _format_servers(servers: Sequence[ServerInfo]) -> list[str]:
     rows = [
         [
             to_one_line(server.name, 40),
             _SOURCE_LABELS[server.source],
             server.transport,
             f"{server.state}, logged in" if server.logged_in else server.state,
+            to_one_line(server.reached_by, 1000),
         ]
         for server in servers
     ]
-    reached = [to_one_line(server.reached_by, 1000) for server in servers]
-    if width is None:
-        yield from ("\t".join([*row, how]) for row, how in zip(rows, reached, strict=True))
-        return
-    cells = [[*row, how] for row, how in zip(rows, reached, strict=True)]
-    yield from format_table(
-        [["name", "from", "kind", "state", "reached by"], *cells], width, fixed_columns={0}
-    )
+    return format_columns(["name", "from", "kind", "state", "reached by"], rows, {0})
 
 
 def _add_server(admin: ServerAdmin, arguments: Namespace) -> None:
@@ -114,10 +103,7 @@ def _parse_pair(text: str, separator: str) -> tuple[str, str]:
 async def _test_server(admin: ServerAdmin, name: str, *, as_json: bool) -> ExitCode:
     server = await admin.test_server(name)
     works = server.status is McpStatus.CONNECTED
-    if as_json:
-        _write_text(msgspec.json.format(msgspec.json.encode(server), indent=2).decode())
-    else:
-        _write_text("\n".join(_describe_test_result(server)))
+    emit(server, _describe_test_result(server), as_json)
     return ExitCode.DONE if works else ExitCode.FAILED
 
 
@@ -148,7 +134,3 @@ def _log_in(admin: ServerAdmin, name: str) -> None:
     tools = run(admin.log_in(name, show))
     done = "logged in at" if shown else "no login is needed at"
     print(f"{done} {sanitize(name)}; it offers {tools} tools")
-
-
-def _write_text(text: str) -> None:
-    write_stdout(f"{text}\n".encode("utf-8", "replace"))

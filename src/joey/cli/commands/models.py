@@ -7,13 +7,11 @@ import sys
 from argparse import Namespace
 from typing import Any
 
-import msgspec
-
 from joey.app.models import ListedModel, list_models
 from joey.cli.exit_codes import ExitCode, UsageError
-from joey.cli.output import format_table, write_stdout
+from joey.cli.output import emit, format_columns, print_warning
 from joey.errors import ConfigError
-from joey.presentation.text import get_terminal_width, to_one_line, wrap
+from joey.presentation.text import get_terminal_width, to_one_line
 
 
 def run_models(arguments: Namespace) -> ExitCode:
@@ -23,22 +21,18 @@ def run_models(arguments: Namespace) -> ExitCode:
         if arguments.provider and str(error).startswith("There is no provider"):
             raise UsageError(str(error)) from error
         raise
-    if arguments.json:
+    if found.models or arguments.json:
         objects = [_to_json_fields(found.provider, model) for model in found.models]
-        write_stdout(msgspec.json.format(msgspec.json.encode(objects), indent=2) + b"\n")
-    elif found.models:
-        lines = _format_models(found.models, get_terminal_width(sys.stdout))
-        write_stdout("".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
+        emit(objects, _format_models(found.models), arguments.json)
     else:
         print(f"no models of {found.provider} are known here", file=sys.stderr)
     if found.server_error:
-        note = f"joey: the server was not heard: {to_one_line(found.server_error, 400)}"
-        print(wrap(note, get_terminal_width(sys.stderr)), file=sys.stderr)
+        print_warning(f"the server was not heard: {to_one_line(found.server_error, 400)}")
     return ExitCode.DONE
 
 
-def _format_models(models: tuple[ListedModel, ...], width: int | None) -> list[str]:
-    """Columns for a user; for a pipe, names alone with tabs before what is known of them."""
+def _format_models(models: tuple[ListedModel, ...]) -> list[str]:
+    width = get_terminal_width(sys.stdout)
     rows = [
         [
             f"{'*' if model.is_default else ' '} {to_one_line(model.id)}"
@@ -50,10 +44,7 @@ def _format_models(models: tuple[ListedModel, ...], width: int | None) -> list[s
         ]
         for model in models
     ]
-    if width is None:
-        return ["\t".join(row) for row in rows]
-    heading = ["  model", "window", "$ in/out per million", "from"]
-    return format_table([heading, *rows], width, fixed_columns={0, 1, 3})
+    return format_columns(["  model", "window", "$ in/out per million", "from"], rows, {0, 1, 3})
 
 
 def _format_thousands(tokens: int) -> str:

@@ -7,11 +7,9 @@ from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-import msgspec
-
 from joey.app.customizations import check_mode, open_customizations
 from joey.cli.exit_codes import ExitCode, UsageError
-from joey.cli.output import format_table, write_stdout
+from joey.cli.output import emit, format_columns, print_warning
 from joey.cli.task_lookup import resolve_workspace_argument
 from joey.core.modes import Grant, Mode, RuleFile, find_mode
 from joey.errors import ConfigError
@@ -25,32 +23,26 @@ def run_modes(arguments: Namespace) -> ExitCode:
     customizations = open_customizations(resolve_workspace_argument(arguments))
     if arguments.action == "show":
         _print_mode(customizations, arguments.slug, as_json=arguments.json)
-    elif arguments.json:
-        _write_json([_to_json_fields(mode) for mode in customizations.modes])
     else:
-        _write_lines(
-            _format_modes(customizations.modes, get_terminal_width(sys.stdout)), wrapped=False
-        )
+        modes = customizations.modes
+        emit([_to_json_fields(mode) for mode in modes], _format_modes(modes), arguments.json)
     for warning in customizations.warnings:
-        text = f"joey: {sanitize(warning)}"
-        print(wrap(text, get_terminal_width(sys.stderr)), file=sys.stderr)
+        print_warning(warning)
     return ExitCode.DONE
 
 
-def _format_modes(modes: Iterable[Mode], width: int | None) -> Iterator[str]:
-    """Columns for a user; for a pipe, values with tabs between them and no heading."""
+def _format_modes(modes: Iterable[Mode]) -> list[str]:
     rows = [
-        [mode.slug, to_one_line(mode.name, 30), _SOURCE_LABELS[mode.source], _format_groups(mode)]
+        [
+            mode.slug,
+            to_one_line(mode.name, 30),
+            _SOURCE_LABELS[mode.source],
+            _format_groups(mode),
+            to_one_line(mode.description or mode.purpose, 1000),
+        ]
         for mode in modes
     ]
-    purposes = [to_one_line(mode.description or mode.purpose, 1000) for mode in modes]
-    if width is None:
-        yield from ("\t".join([*row, why]) for row, why in zip(rows, purposes, strict=True))
-        return
-    cells = [[*row, why] for row, why in zip(rows, purposes, strict=True)]
-    yield from format_table(
-        [["mode", "name", "from", "may", "use it for"], *cells], width, fixed_columns={0, 2}
-    )
+    return format_columns(["mode", "name", "from", "may", "use it for"], rows, {0, 2})
 
 
 def _format_groups(mode: Mode) -> str:
@@ -68,16 +60,12 @@ def _print_mode(customizations: Customizations, slug: str, *, as_json: bool) -> 
     instructions = customizations.get_instructions(mode)
     rules = [*instructions.mode_rules, *instructions.agent_rules, *instructions.rules]
     skills = [skill.name for skill in customizations.list_skills(mode)]
-    if as_json:
-        extra = {"rules": [file.label for file in rules], "skills": skills}
-        own_prompt = instructions.system_prompt_override is not None
-        _write_json({**_to_json_fields(mode), **extra, "ownSystemPrompt": own_prompt})
-        return
-    _write_lines(
-        _describe_mode(
-            mode, rules, skills, has_prompt=instructions.system_prompt_override is not None
-        )
-    )
+    own_prompt = instructions.system_prompt_override is not None
+    extra = {"rules": [file.label for file in rules], "skills": skills}
+    value = {**_to_json_fields(mode), **extra, "ownSystemPrompt": own_prompt}
+    width = get_terminal_width(sys.stdout)
+    lines = _describe_mode(mode, rules, skills, has_prompt=own_prompt)
+    emit(value, (wrap(line, width) for line in lines), as_json)
 
 
 def _describe_mode(
@@ -127,13 +115,3 @@ def _to_json_group(grant: Grant) -> Any:
     options = {"fileRegex": grant.file_regex, "description": grant.description}
     given = {name: value for name, value in options.items() if value is not None}
     return [str(grant.group), given] if given else str(grant.group)
-
-
-def _write_lines(lines: Iterable[str], *, wrapped: bool = True) -> None:
-    width = get_terminal_width(sys.stdout) if wrapped else None
-    text = "".join(f"{wrap(line, width)}\n" for line in lines)
-    write_stdout(text.encode("utf-8", "replace"))
-
-
-def _write_json(value: object) -> None:
-    write_stdout(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")

@@ -21,7 +21,7 @@ from joey.app.permission_explanations import (
     TaskAuditReport,
 )
 from joey.cli.exit_codes import ExitCode
-from joey.cli.output import format_table, write_stdout
+from joey.cli.output import emit, format_table
 from joey.cli.task_lookup import find_task_by_prefix, resolve_workspace_argument, shorten_task_id
 from joey.core.permissions.audit import AuditEntry
 from joey.core.task_types import HOOK_NAME_PREFIX, AnsweredBy
@@ -38,16 +38,12 @@ def run_report(arguments: Namespace, flags: PermissionFlags) -> ExitCode:
     tasks = _select_tasks(audit, arguments)
     if flags != PermissionFlags():
         compared = asyncio.run(audit.compare_decisions(tasks, flags))
-        if arguments.json:
-            _write_json(_to_json_comparison(compared, tasks))
-        else:
-            _print_lines(_format_comparison(compared, tasks, audit.list_task_ids()))
+        lines = _format_comparison(compared, tasks, audit.list_task_ids())
+        emit(_to_json_comparison(compared, tasks), lines, arguments.json)
         return ExitCode.DONE
     reports = list(audit.iter_reports(tasks))
-    if arguments.json:
-        _write_json({"tasks": msgspec.to_builtins(reports), "counts": _count_outcomes(reports)})
-    else:
-        _print_lines(_format_report(reports))
+    value = {"tasks": msgspec.to_builtins(reports), "counts": _count_outcomes(reports)}
+    emit(value, _format_report(reports), arguments.json)
     return ExitCode.DONE
 
 
@@ -169,12 +165,3 @@ def _to_json_comparison(compared: AuditComparison, tasks: Sequence[TaskMetadata]
 
 def _format_count(count: int, name: str) -> str:
     return f"{count} {name}" if count == 1 else f"{count} {name}s"
-
-
-def _write_json(value: object) -> None:
-    write_stdout(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
-
-
-def _print_lines(lines: Iterator[str]) -> None:
-    for line in lines:
-        print(line)

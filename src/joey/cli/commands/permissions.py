@@ -20,7 +20,7 @@ from joey.app.permission_explanations import (
 )
 from joey.cli.exit_codes import ExitCode
 from joey.cli.headless.refusal_advice import find_missing_rules
-from joey.cli.output import write_stdout
+from joey.cli.output import encode_json, write_stdout
 from joey.cli.task_lookup import resolve_workspace_argument
 from joey.core.permissions.commands import quote_words
 from joey.core.permissions.policy import BoundarySetting
@@ -69,7 +69,7 @@ async def _print_explanation(explainer: PermissionExplainer, arguments: Namespac
     else:
         explained = await explainer.explain_command(" ".join(arguments.command_line))
     if arguments.json:
-        write_stdout(msgspec.json.format(msgspec.json.encode(explained), indent=2) + b"\n")
+        write_stdout(encode_json(explained))
         return
     parts = [await explainer.explain_command(quote_words(argv)) for argv in explained.commands]
     width = get_terminal_width(sys.stdout)

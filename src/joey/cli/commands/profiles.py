@@ -10,17 +10,21 @@ import sys
 from argparse import Namespace
 from typing import Any
 
-import msgspec
-
 from joey.app.profiles import API_KEY_FIELD, ProfileAdmin, mask_key, mask_value
 from joey.cli.exit_codes import ExitCode, UsageError
-from joey.cli.output import format_table, write_stdout
+from joey.cli.output import (
+    confirm,
+    emit,
+    encode_json,
+    format_table,
+    write_lines,
+    write_stdout,
+)
 from joey.cli.prompt import find_piped_fd, wait_for_first_byte
 from joey.errors import ConfigError
 from joey.presentation.text import get_terminal_width, to_one_line
 
 MAX_API_KEY_CHARS = 8192
-_YES_ANSWERS = frozenset({"y", "yes"})
 
 
 def run_profiles(arguments: Namespace) -> ExitCode:
@@ -70,7 +74,7 @@ def _print_profiles(admin: ProfileAdmin, *, as_json: bool) -> None:
             }
             for name, each in profiles.items()
         ]
-        _write_json(objects)
+        write_stdout(encode_json(objects))
         return
     if not profiles:
         _print_message("there are no profiles yet; joey profiles add makes one (see its --help)")
@@ -86,11 +90,9 @@ def _print_profiles(admin: ProfileAdmin, *, as_json: bool) -> None:
         for name, each in profiles.items()
     ]
     if width is None:
-        _write_text("\n".join("\t".join([*row, "*" if row[0] == active else ""]) for row in rows))
+        write_lines("\t".join([*row, "*" if row[0] == active else ""]) for row in rows)
     else:
-        _write_text(
-            "\n".join(format_table([["  name", "provider", "model", "address"], *rows], width))
-        )
+        write_lines(format_table([["  name", "provider", "model", "address"], *rows], width))
 
 
 def _list_connection_fields(model: str, base_url: str | None) -> list[tuple[str, str | None]]:
@@ -99,11 +101,12 @@ def _list_connection_fields(model: str, base_url: str | None) -> list[tuple[str,
 
 def _print_profile(admin: ProfileAdmin, name: str | None, *, as_json: bool) -> None:
     facts = admin.describe_profile(name)
-    if as_json:
-        _write_json({fact.name: {"value": fact.value, "from": fact.origin} for fact in facts})
-        return
     rows = [[fact.name, _format_value(fact.value), f"({fact.origin})"] for fact in facts]
-    _write_text("\n".join(format_table(rows, get_terminal_width(sys.stdout), fixed_columns={0})))
+    emit(
+        {fact.name: {"value": fact.value, "from": fact.origin} for fact in facts},
+        format_table(rows, get_terminal_width(sys.stdout), fixed_columns={0}),
+        as_json,
+    )
 
 
 def _add_profile(admin: ProfileAdmin, arguments: Namespace) -> None:
@@ -163,13 +166,10 @@ def _set_value(admin: ProfileAdmin, arguments: Namespace) -> None:
 def _remove_profile(admin: ProfileAdmin, arguments: Namespace) -> ExitCode:
     if arguments.name not in admin.list_profiles():
         admin.remove(arguments.name)  # says which ones there are
-    if not arguments.yes:
-        if not sys.stdin.isatty():
-            raise UsageError("nobody is there to ask; add -y to remove it")
-        answer = input(f"Remove the profile {arguments.name}, with its key? [y/N] ")
-        if answer.strip().lower() not in _YES_ANSWERS:
-            _print_message("nothing was removed")
-            return ExitCode.DONE
+    question = f"Remove the profile {arguments.name}, with its key?"
+    if not arguments.yes and not confirm(question, "add -y to remove it"):
+        _print_message("nothing was removed")
+        return ExitCode.DONE
     admin.remove(arguments.name)
     _print_message(
         f"the profile {arguments.name} is removed; {_describe_remaining_profiles(admin)}"
@@ -223,11 +223,3 @@ def _format_value(value: Any) -> str:
 
 def _print_message(text: str) -> None:
     print(to_one_line(text, 1000), file=sys.stderr)
-
-
-def _write_text(text: str) -> None:
-    write_stdout(f"{text}\n".encode("utf-8", "replace"))
-
-
-def _write_json(value: object) -> None:
-    write_stdout(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")

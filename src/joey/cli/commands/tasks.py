@@ -20,7 +20,14 @@ import msgspec
 
 from joey.app import open_store
 from joey.cli.exit_codes import ExitCode, UsageError
-from joey.cli.output import write_stdout
+from joey.cli.output import (
+    confirm,
+    emit,
+    encode_json,
+    print_warning,
+    write_lines,
+    write_stdout,
+)
 from joey.cli.task_lookup import find_task_by_prefix, resolve_workspace_argument
 from joey.cli.task_views import (
     determine_status,
@@ -35,7 +42,7 @@ from joey.cli.task_views import (
 from joey.core.redaction import remove_secrets
 from joey.errors import TaskNotFoundError
 from joey.ports.storage import HIGHLIGHT_MARKS, FoundTask, Store, TaskIndex, TaskMetadata, TaskPage
-from joey.presentation.text import get_terminal_width, measure_width, sanitize, to_one_line, wrap
+from joey.presentation.text import get_terminal_width, measure_width, sanitize, to_one_line
 
 if TYPE_CHECKING:
     from joey.ports.storage import TaskQuery
@@ -73,13 +80,11 @@ def _print_tasks(store: Store, index: TaskIndex, arguments: Namespace) -> None:
         build_query(arguments, _resolve_workspace_filter(arguments)), refresh=arguments.refresh
     )
     if arguments.json:
-        _write_json(
-            [msgspec.to_builtins(with_current_status(each.task, store)) for each in page.matches]
-        )
+        write_stdout(encode_json([with_current_status(each.task, store) for each in page.matches]))
         return
     if page.matches:
         width = get_terminal_width(sys.stdout)
-        _write_lines(
+        write_lines(
             format_task_table(page.matches, store, with_directory=arguments.all, width=width)
         )
     _print_empty_or_more_note(page, arguments)
@@ -94,14 +99,14 @@ def _search_tasks(store: Store, index: TaskIndex, arguments: Namespace) -> None:
         refresh=arguments.refresh,
     )
     if arguments.json:
-        _write_json(build_search_results_json(page.matches, store))
+        write_stdout(encode_json(build_search_results_json(page.matches, store)))
         return
     if page.matches:
         width = get_terminal_width(sys.stdout)
         if width is None:
-            _write_lines(format_search_results_tsv(page.matches, store))
+            write_lines(format_search_results_tsv(page.matches, store))
         else:
-            _write_lines(
+            write_lines(
                 format_search_results_table(
                     page.matches, store, with_directory=arguments.all, width=width
                 )
@@ -132,30 +137,12 @@ def _print_task(store: Store, index: TaskIndex, arguments: Namespace) -> None:
     rows = read_rows(store, task.id)
     if arguments.rows:
         listed = number_rows(rows)
-        if arguments.json:
-            _write_json(listed)
-        else:
-            _write_lines(format_row_table(listed, get_terminal_width(sys.stdout)))
+        emit(listed, format_row_table(listed, get_terminal_width(sys.stdout)), arguments.json)
     elif arguments.json:
-        _write_json({**msgspec.to_builtins(task), "messages": rows})
+        write_stdout(encode_json({**msgspec.to_builtins(task), "messages": rows}))
     else:
-        _write_text(sanitize(render_markdown(task, rows, render_subtask_tree(task, index, store))))
-
-
-def _write_lines(lines: Sequence[str]) -> None:
-    _write_text("".join(f"{line}\n" for line in lines))
-
-
-def _write_text(text: str) -> None:
-    write_stdout(text.encode("utf-8", "replace"))
-
-
-def _write_json(value: object) -> None:
-    write_stdout(_encode_json(value))
-
-
-def _encode_json(value: object) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
+        text = sanitize(render_markdown(task, rows, render_subtask_tree(task, index, store)))
+        write_stdout(text.encode("utf-8", "replace"))
 
 
 _MIN_TASKS_FOR_PROGRESS = 200
@@ -188,8 +175,7 @@ def open_index() -> Iterator[TaskIndex]:
         line.clear()
         index.close()
         for notice in index.warnings:
-            text = sanitize(f"joey: {notice}")
-            print(wrap(text, get_terminal_width(sys.stderr)), file=sys.stderr)
+            print_warning(notice)
 
 
 class _IndexProgressLine:
@@ -323,8 +309,7 @@ def _build_redacted_document(
     facts = remove_secrets(msgspec.to_builtins(with_current_status(task, store)), blot)
     rows = remove_secrets(read_rows(store, task.id), blot)
     if form == "json":
-        encoded = msgspec.json.encode({**facts, "messages": rows})
-        return msgspec.json.format(encoded, indent=2) + b"\n"
+        return encode_json({**facts, "messages": rows})
     shown = msgspec.convert(facts, TaskMetadata)
     text = render_markdown(shown, rows, render_subtask_tree(task, index, store))
     return blot(text).encode("utf-8", "replace")
@@ -347,9 +332,6 @@ def _export_roo_directory(store: Store, task: TaskMetadata, arguments: Namespace
     write_stdout(f"{directory}\n".encode())
 
 
-_YES_ANSWERS = frozenset({"y", "yes"})
-
-
 def delete_tasks(store: Store, index: TaskIndex, arguments: Namespace) -> ExitCode:
     """The task, and its subtasks where that was asked for.
 
@@ -363,7 +345,11 @@ def delete_tasks(store: Store, index: TaskIndex, arguments: Namespace) -> ExitCo
     task = find_task_by_prefix(index.find_by_prefix(arguments.id), arguments.id)
     subtasks = index.list_descendants(task.id)
     doomed = [task, *subtasks] if arguments.with_subtasks else [task]
-    if not arguments.yes and not _confirm_deletion(doomed, subtasks):
+    lines = ["To be deleted, with everything in the folder of each:"]
+    lines += [f"  {_format_task(each)}" for each in doomed]
+    if subtasks and len(doomed) == 1:
+        lines.append(_describe_remaining_subtasks(subtasks))
+    if not arguments.yes and not confirm("Delete for good?", "agree with --yes", lines):
         print("nothing was deleted", file=sys.stderr)
         return ExitCode.NEEDS_USER
     # Open ones first: they refuse, while everything is still there. Subtasks before their parent,
@@ -376,22 +362,6 @@ def delete_tasks(store: Store, index: TaskIndex, arguments: Namespace) -> ExitCo
     if subtasks and not arguments.with_subtasks:
         print(_describe_remaining_subtasks(subtasks), file=sys.stderr)
     return ExitCode.DONE
-
-
-def _confirm_deletion(doomed: Sequence[TaskMetadata], subtasks: Sequence[TaskMetadata]) -> bool:
-    if not sys.stdin.isatty():
-        raise UsageError("nobody is there to ask; agree with --yes")
-    print("To be deleted, with everything in the folder of each:")
-    for each in doomed:
-        print(f"  {_format_task(each)}")
-    if subtasks and len(doomed) == 1:
-        print(_describe_remaining_subtasks(subtasks))
-    try:
-        answer = input("Delete for good? [y/N] ")
-    except EOFError:
-        print()
-        return False
-    return answer.strip().lower() in _YES_ANSWERS
 
 
 def _describe_remaining_subtasks(subtasks: Sequence[TaskMetadata]) -> str:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
-import msgspec
 from msgspec import structs
 
 from joey.app.task_exchange import (
@@ -20,7 +19,7 @@ from joey.app.task_exchange import (
     is_caused_by_full_disk,
 )
 from joey.cli.exit_codes import ExitCode, UsageError
-from joey.cli.output import format_table, write_stdout
+from joey.cli.output import emit, format_table
 from joey.errors import StoreError
 from joey.presentation.text import get_terminal_width, to_one_line
 
@@ -46,12 +45,9 @@ def import_tasks(arguments: Namespace) -> ExitCode:
         candidates = [
             _import_task(exchange, task) for task in _iter_with_progress(selected, "importing")
         ]
-    if arguments.json:
-        encoded = msgspec.json.encode(candidates)
-        write_stdout(msgspec.json.format(encoded, indent=2) + b"\n")
-    elif candidates:
+    if candidates or arguments.json:
         lines = _format_candidates(candidates, get_terminal_width(sys.stdout))
-        write_stdout("".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
+        emit(candidates, lines, arguments.json)
     _print_summary(candidates, dry_run=arguments.dry_run)
     damaged = any(each.state == "damaged" for each in candidates)
     return ExitCode.FAILED if damaged and not arguments.dry_run else ExitCode.DONE

@@ -14,7 +14,7 @@ import msgspec
 from joey.app import open_engine
 from joey.app.options import make_inspect_options
 from joey.cli.exit_codes import ExitCode, UsageError
-from joey.cli.output import write_stdout
+from joey.cli.output import confirm, encode_json, write_stdout
 from joey.cli.task_lookup import find_task_by_prefix, shorten_task_id
 from joey.cli.task_views import (
     Rows,
@@ -31,7 +31,6 @@ from joey.engine.task import Task
 from joey.errors import UserError
 from joey.ports.storage import TaskIndex, TaskMetadata
 
-_YES_ANSWERS = frozenset({"y", "yes"})
 _CONFLICT_MESSAGE = (
     "somebody else has changed files that would be brought back; nothing was changed."
     " --force gives up their changes (a checkpoint keeps them)"
@@ -132,15 +131,11 @@ async def _preview_changes(
 
 
 def _confirm_rewind(changes: RewindPreview, arguments: Namespace, rows: Rows) -> bool:
-    if arguments.json or not sys.stdin.isatty():
-        raise UsageError("nobody is there to ask; agree with --yes, or look with --preview")
-    _print_changes(changes, rows)
-    try:
-        answer = input("Undo the rewind? [y/N] " if arguments.undo else "Rewind? [y/N] ")
-    except EOFError:
-        print()
-        return False
-    return answer.strip().lower() in _YES_ANSWERS
+    otherwise = "agree with --yes, or look with --preview"
+    if arguments.json:
+        raise UsageError(f"nobody is there to ask; {otherwise}")
+    question = "Undo the rewind?" if arguments.undo else "Rewind?"
+    return confirm(question, otherwise, describe_rewind(changes, rows))
 
 
 def _print_result(changes: RewindPreview, arguments: Namespace, rows: Rows, *, done: bool) -> None:
@@ -158,8 +153,7 @@ def _print_result(changes: RewindPreview, arguments: Namespace, rows: Rows, *, d
 
 
 def _write_json(changes: RewindPreview, **facts: object) -> None:
-    document = facts | {"changes": changes}
-    write_stdout(msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
+    write_stdout(encode_json(facts | {"changes": changes}))
 
 
 def _print_changes(changes: RewindPreview, rows: Rows) -> None:

@@ -8,14 +8,15 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from joey.app.trust import WorkspaceTrust
-from joey.cli.exit_codes import ExitCode, UsageError
+from joey.cli.exit_codes import ExitCode
+from joey.cli.output import confirm
 from joey.cli.task_lookup import resolve_workspace_argument
 from joey.errors import ConfigError
 from joey.ports.extensions import TrustItem
 from joey.presentation.phrases import lower_first
 from joey.presentation.text import sanitize
 
-_YES_ANSWERS = frozenset({"y", "yes"})
+_TRUST_QUESTION = ("Trust this, as it is now?", "look at it with --show, and agree with --yes")
 
 
 def run_trust(arguments: Namespace) -> ExitCode:
@@ -33,7 +34,7 @@ def run_trust(arguments: Namespace) -> ExitCode:
     if arguments.show or not missing:
         print("not all of this is trusted" if missing else "all of this is trusted")
         return ExitCode.DONE
-    if not arguments.yes and not _confirm_trust():
+    if not arguments.yes and not confirm(*_TRUST_QUESTION):
         print("not trusted; none of this runs")
         return ExitCode.NEEDS_USER
     trust.grant()
@@ -49,7 +50,7 @@ def offer_trust(workspace: Path) -> None:
         return
     print("This folder brings something along that would run on your machine:", file=sys.stderr)
     print(_format_items(missing, ()), file=sys.stderr)
-    if _confirm_trust():
+    if confirm(*_TRUST_QUESTION):
         trust.grant()
     else:
         print("joey goes on without it (joey trust asks again)", file=sys.stderr)
@@ -84,17 +85,6 @@ def _load_trust(workspace: Path) -> WorkspaceTrust | None:
     except OSError as error:
         raise ConfigError(f"{workspace} cannot be looked at: {error.strerror}.") from error
     return trust if trust.items else None
-
-
-def _confirm_trust() -> bool:
-    if not sys.stdin.isatty():
-        raise UsageError("nobody is there to ask; look at it with --show, and agree with --yes")
-    try:
-        answer = input("Trust this, as it is now? [y/N] ")
-    except EOFError:
-        print()
-        return False
-    return answer.strip().lower() in _YES_ANSWERS
 
 
 def _format_items(items: Iterable[TrustItem], missing: Iterable[TrustItem]) -> str:

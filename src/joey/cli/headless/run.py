@@ -27,7 +27,7 @@ from joey.cli.headless.roo_stream_json import (
     build_result_line,
 )
 from joey.cli.notices import McpStartupReporter, describe_endpoint, format_total_usage
-from joey.cli.output import detach_stdout, write_stdout
+from joey.cli.output import detach_stdout, encode_json, write_stdout
 from joey.cli.prompt import gather_prompt, load_images
 from joey.cli.signals import Interruption, handle_signals
 from joey.cli.task_launch import launch_task
@@ -252,7 +252,7 @@ class JsonOutput:
     def finish(self, run: RunResult) -> None:
         result = build_result_line(run, self._encoder.last_text)
         document = {**result, "usage": run.usage, "events": self._completed_lines}
-        write_stdout(msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
+        write_stdout(encode_json(document))
 
 
 class StreamJsonOutput:
