@@ -68,6 +68,17 @@ def test_text_whose_deltas_were_missed_is_drawn_whole() -> None:
     assert drawn(reply(1, "Hello.")) == "\nHello.\n"
 
 
+@pytest.mark.parametrize("size", [1, 3, 1000])
+@pytest.mark.parametrize("terminal", [False, True])
+def test_markdown_is_printed_as_it_was_written(size: int, terminal: bool) -> None:
+    text = "# Title\n\nSome **bold** text and `code`,\n- an item\n\n```py\nx = 1\n```"
+    given = f"\n\n{text}\n\n"
+    pieces = [given[start : start + size] for start in range(0, len(given), size)]
+    deltas = (RowDelta(ts=1, delta=piece) for piece in pieces)
+    shown = drawn(RowOpened(ts=1, say="text"), *deltas, reply(1, given), terminal=terminal)
+    assert shown == f"\n{text}\n"
+
+
 def test_long_reasoning_is_folded() -> None:
     lines = "".join(f"thought {n}\n" for n in range(50))
     shown = drawn(
@@ -77,6 +88,13 @@ def test_long_reasoning_is_folded() -> None:
     )
     assert "thought 0" in shown
     assert "thought 20" not in shown
+
+
+def test_reasoning_in_one_long_line_is_folded() -> None:
+    deltas = (RowDelta(ts=1, delta=f"thought {n}, ") for n in range(500))
+    shown = drawn(RowOpened(ts=1, say="reasoning"), *deltas, terminal=True)
+    assert "thought 0" in shown
+    assert "thought 200" not in shown
 
 
 def test_nothing_that_a_model_says_commands_the_terminal() -> None:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from joey.cli.repl.markdown import MarkdownStreamRenderer, WrappingWriter
 from joey.client.session import Session
 from joey.core.events import (
     TRANSIENT_EVENTS,
@@ -77,6 +76,46 @@ MAX_ALWAYS_RULE_CHARS = 2000
 _TODO_MARKS = {"pending": "☐", "in_progress": "◐", "completed": "☑"}
 
 
+class StreamedText:
+    """Text as it streams in, written as it is but for blank lines before and after it."""
+
+    def __init__(self, console: Console, style: str = "") -> None:
+        self._console = console
+        self._style = style
+        self._pending_newlines = ""
+        """Held back, because perhaps nothing follows them."""
+        self._has_begun = self._is_line_open = False
+        self._ended_lines = self._column = 0
+
+    @property
+    def line_count(self) -> int:
+        """Lines that were ended, by the text or by the edge."""
+        return self._ended_lines + self._column // self._console.width
+
+    def write(self, text: str) -> None:
+        text = self._pending_newlines + text
+        body = text.rstrip("\n")
+        self._pending_newlines = text[len(body) :] if body or self._has_begun else ""
+        body = body if self._has_begun else body.lstrip("\n")
+        if not body:
+            return
+        *ended, last = body.split("\n")
+        for line in ended:
+            self._ended_lines += 1 + (self._column + len(line)) // self._console.width
+            self._column = 0
+        self._column += len(last)
+        self._has_begun = self._is_line_open = True
+        self._console.out(body, style=self._style or None, end="", highlight=False)
+
+    def finish(self) -> None:
+        """End the line: something else is going to be drawn."""
+        if self._is_line_open:
+            self._console.out("")
+            self._ended_lines = self.line_count + 1
+            self._is_line_open, self._column = False, 0
+            self._pending_newlines = self._pending_newlines[1:]
+
+
 class TaskRenderer:
     """Draws one task. Whatever is on the current line is finished before anything else is."""
 
@@ -88,11 +127,11 @@ class TaskRenderer:
         """The row whose text stands unfinished on the current line."""
         self._has_transient_line = False
         """The current line holds a note that the next thing wipes out."""
-        self._text_streams: dict[int, MarkdownStreamRenderer] = {}
+        self._text_streams: dict[int, StreamedText] = {}
         """Rows of text that were shown while they grew."""
         self._displayed_text_rows: set[int] = set()
         """Rows of text of the latest reply, which were shown whole."""
-        self._reasoning_writers: dict[int, WrappingWriter] = {}
+        self._reasoning_writers: dict[int, StreamedText] = {}
         self._command_output: CommandOutputPreview | None = None
         self._call_id_by_ask: dict[int, str] = {}
         """Calls that a user or a policy was asked about, by the question."""
@@ -111,7 +150,7 @@ class TaskRenderer:
             case RowDelta():
                 self._append_text(event)
             case RowOpened(say=RowKind.REASONING, ts=ts):
-                self._reasoning_writers[ts] = WrappingWriter(self._console)
+                self._reasoning_writers[ts] = StreamedText(self._console, "dim italic")
             case RowOpened(tool=str(tool)):
                 self.show_transient(f"{tool}…")
             case RowOpened(say=RowKind.CONDENSE_CONTEXT):
@@ -245,8 +284,8 @@ class TaskRenderer:
             self._current_row_ts = event.ts
             self._console.out("")
         if event.ts not in self._text_streams:
-            self._text_streams[event.ts] = MarkdownStreamRenderer(self._console)
-        self._text_streams[event.ts].feed(sanitize(event.delta))
+            self._text_streams[event.ts] = StreamedText(self._console)
+        self._text_streams[event.ts].write(sanitize(event.delta))
 
     def _append_reasoning(self, event: RowDelta) -> None:
         """The beginning of a block, dimmed; the rest is folded away."""
@@ -257,7 +296,7 @@ class TaskRenderer:
             self._end_line()
             self._current_row_ts = event.ts
         for line in sanitize(event.delta).splitlines(keepends=True):
-            flow.write(line, "dim italic")
+            flow.write(line)
             if flow.line_count >= MAX_REASONING_LINES:
                 self._end_line()
                 self._console.out("…", style="dim italic")
@@ -285,10 +324,7 @@ class TaskRenderer:
         if self._current_row_ts is None:
             return
         row, self._current_row_ts = self._current_row_ts, None
-        if row in self._text_streams:
-            self._text_streams[row].flush_line()
-        else:
-            self._reasoning_writers[row].finish()
+        (self._text_streams.get(row) or self._reasoning_writers[row]).finish()
 
     # Tools
 
@@ -361,9 +397,9 @@ class TaskRenderer:
 
     def _print_result(self, text: str) -> None:
         self.print(Text("\n✓ result", "bold green"))
-        result = MarkdownStreamRenderer(self._console)
-        result.feed(sanitize(text))
-        result.flush_line()
+        result = StreamedText(self._console)
+        result.write(sanitize(text))
+        result.finish()
 
 
 def _format_policy_answer(event: AskAnswered, by: str) -> str:
