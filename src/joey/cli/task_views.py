@@ -314,7 +314,7 @@ def format_task_table(
             task.model,
             cost,
             *([task.workspace] if with_directory else []),
-            _format_title(task),
+            f"{_SUBTASK_PREFIX}{task.title}" if task.parent_id else task.title,
         ]
         facts = [each.short_id, _format_updated_time(task), determine_status(task, store)]
         rows.append([*facts, *(to_one_line(text, MAX_CELL_CHARS) for text in texts)])
@@ -344,10 +344,6 @@ def _render_subtasks(
         facts = f"{short[child_id]} · {determine_status(child, store)} · {child.mode}"
         yield f"{'  ' * level}- {facts} · {to_one_line(child.title, MAX_TITLE_CHARS)}"
         yield from _render_subtasks(child, task_tree, short, store, level + 1)
-
-
-def _format_title(task: TaskMetadata) -> str:
-    return f"{_SUBTASK_PREFIX}{task.title}" if task.parent_id else task.title
 
 
 def determine_status(task: TaskMetadata, store: Store) -> str:

@@ -23,6 +23,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from joey.app import shell_completion
 from joey.cli.command_line import COMMAND_NAMES, build_run_parser
 from joey.cli.commands.command_parsers import COMMAND_PARSERS
 from joey.cli.exit_codes import ExitCode
@@ -113,84 +114,30 @@ class CompletionContext(Struct, frozen=True):
 DescribedValues = list[tuple[str, str]]
 
 
-def _complete_tasks(context: CompletionContext) -> DescribedValues:
-    from joey.app.shell_completion import list_tasks
-
-    return list_tasks(os.environ, context.current_word, context.workspace)
-
-
-def _complete_modes(context: CompletionContext) -> DescribedValues:
-    from joey.app.shell_completion import list_modes
-
-    return list_modes(os.environ, context.workspace)
-
-
-def _complete_models(context: CompletionContext) -> DescribedValues:
-    from joey.app.shell_completion import list_models
-
-    return list_models(os.environ, context.flag_values.get("provider"))
-
-
-def _complete_profiles(context: CompletionContext) -> DescribedValues:
-    from joey.app.shell_completion import list_profiles
-
-    return list_profiles(os.environ)
-
-
-def _complete_providers(context: CompletionContext) -> DescribedValues:
-    from joey.app.shell_completion import list_providers
-
-    return list_providers()
-
-
-def _complete_mcp_servers(context: CompletionContext) -> DescribedValues:
-    from joey.app.shell_completion import list_mcp_servers
-
-    return list_mcp_servers(os.environ, context.workspace)
-
-
-def _complete_setting_names(context: CompletionContext) -> DescribedValues:
-    from joey.app.shell_completion import list_setting_names
-
-    return list_setting_names()
-
-
-def _complete_profile_keys(context: CompletionContext) -> DescribedValues:
-    from joey.app.shell_completion import list_profile_keys
-
-    return list_profile_keys()
-
-
 def _complete_setting_or_profile_values(context: CompletionContext) -> DescribedValues:
-    from joey.app.shell_completion import list_profile_values, list_setting_values
-
     if "profiles" in context.parser_prog:
-        return list_profile_values(context.previous_words[1], os.environ)
+        return shell_completion.list_profile_values(context.previous_words[1], os.environ)
     name, *given = context.previous_words
-    return list_setting_values(name, len(given), os.environ, context.workspace)
+    return shell_completion.list_setting_values(name, len(given), os.environ, context.workspace)
 
 
 def _complete_removable_items(context: CompletionContext) -> DescribedValues:
     """Of a list: those that are there can be removed."""
-    from joey.app.shell_completion import list_setting_items
-
-    return (
-        list_setting_items(context.previous_words[0], os.environ)
-        if context.action_dest == "remove"
-        else []
-    )
+    if context.action_dest != "remove":
+        return []
+    return shell_completion.list_setting_items(context.previous_words[0], os.environ)
 
 
 VALUE_COMPLETERS: dict[str, Callable[[CompletionContext], DescribedValues]] = {
-    "ID": _complete_tasks,
+    "ID": lambda at: shell_completion.list_tasks(os.environ, at.current_word, at.workspace),
     "ITEM": _complete_removable_items,
-    "KEY": _complete_setting_names,
-    "MODE": _complete_modes,
-    "MODEL": _complete_models,
-    "PROFILE": _complete_profiles,
-    "PROFILE_KEY": _complete_profile_keys,
-    "PROVIDER": _complete_providers,
-    "SERVER": _complete_mcp_servers,
+    "KEY": lambda at: shell_completion.list_setting_names(),
+    "MODE": lambda at: shell_completion.list_modes(os.environ, at.workspace),
+    "MODEL": lambda at: shell_completion.list_models(os.environ, at.flag_values.get("provider")),
+    "PROFILE": lambda at: shell_completion.list_profiles(os.environ),
+    "PROFILE_KEY": lambda at: shell_completion.list_profile_keys(),
+    "PROVIDER": lambda at: shell_completion.list_providers(),
+    "SERVER": lambda at: shell_completion.list_mcp_servers(os.environ, at.workspace),
     "VALUE": _complete_setting_or_profile_values,
 }
 FILE_METAVARS: dict[str, FileCompletion] = {
@@ -310,7 +257,7 @@ class _CommandLineWalker:
         self.used_flags |= set(action.option_strings)
         if is_joined:
             self.flag_values[action.dest] = value
-        elif _takes_value(action):
+        elif action.nargs != 0:
             self.pending_flag = action
 
     def _consume_positional(self, parser: argparse.ArgumentParser, word: str) -> None:
@@ -404,10 +351,6 @@ def _extract_parser_summary(parser: argparse.ArgumentParser) -> str:
 
 def _clean_help_text(text: str | None) -> str:
     return (text or "").replace("%%", "%").rstrip(".")
-
-
-def _takes_value(action: argparse.Action) -> bool:
-    return action.nargs != 0
 
 
 def _is_greedy(action: argparse.Action) -> bool:

@@ -268,9 +268,8 @@ def check_settings() -> Finding:
     if remarks:
         advice = "joey config unset KEY removes a key that is not used."
         return Finding("Settings", FindingStatus.WARN, _join_items(list(remarks)), advice)
-    return Finding(
-        "Settings", FindingStatus.OK, f"{settings.path}{_format_missing_note(settings.path)}"
-    )
+    missing = "" if settings.path.exists() else " (not there: everything is as it comes)"
+    return Finding("Settings", FindingStatus.OK, f"{settings.path}{missing}")
 
 
 def check_customizations() -> Finding:
@@ -326,10 +325,6 @@ def _find_existing_parent(path: Path) -> Path:
     while not path.exists():
         path = path.parent
     return path
-
-
-def _format_missing_note(path: Path) -> str:
-    return "" if path.exists() else " (not there: everything is as it comes)"
 
 
 def _join_items(items: Sequence[str]) -> str:

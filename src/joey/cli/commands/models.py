@@ -38,17 +38,13 @@ def _format_models(models: tuple[ListedModel, ...]) -> list[str]:
             f"{'*' if model.is_default else ' '} {to_one_line(model.id)}"
             if width
             else to_one_line(model.id),
-            _format_thousands(model.info.context_window) if model.info.is_known else "-",
+            f"{model.info.context_window // 1000:,}k" if model.info.is_known else "-",
             _format_price(model),
             "+".join(model.sources),
         ]
         for model in models
     ]
     return format_columns(["  model", "window", "$ in/out per million", "from"], rows, {0, 1, 3})
-
-
-def _format_thousands(tokens: int) -> str:
-    return f"{tokens // 1000:,}k"
 
 
 def _format_price(model: ListedModel) -> str:

@@ -67,11 +67,8 @@ def _print_profiles(admin: ProfileAdmin, *, as_json: bool) -> None:
     if as_json:
         objects = [
             {"name": name, "active": name == active, "provider": each.provider}
-            | {
-                key: value
-                for key, value in _list_connection_fields(each.model, each.base_url)
-                if value
-            }
+            | ({"model": each.model} if each.model else {})
+            | ({"baseUrl": each.base_url} if each.base_url else {})
             for name, each in profiles.items()
         ]
         write_stdout(encode_json(objects))
@@ -93,10 +90,6 @@ def _print_profiles(admin: ProfileAdmin, *, as_json: bool) -> None:
         write_lines("\t".join([*row, "*" if row[0] == active else ""]) for row in rows)
     else:
         write_lines(format_table([["  name", "provider", "model", "address"], *rows], width))
-
-
-def _list_connection_fields(model: str, base_url: str | None) -> list[tuple[str, str | None]]:
-    return [("model", model), ("baseUrl", base_url)]
 
 
 def _print_profile(admin: ProfileAdmin, name: str | None, *, as_json: bool) -> None:

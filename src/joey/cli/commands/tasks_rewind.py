@@ -63,7 +63,11 @@ async def _run_rewind(metadata: TaskMetadata, arguments: Namespace) -> ExitCode:
     async with _open_task(metadata) as (engine, task):
         rows = [msgspec.to_builtins(row) for row in task.rows]
         target, keep = _resolve_target(task, rows, arguments)
-        changes = await _preview_changes(task, target, keep, arguments)
+        changes = (
+            await task.preview_undo()
+            if target is None
+            else await task.preview_rewind(target, keep=keep, files=arguments.with_files)
+        )
         if arguments.preview:
             _print_result(changes, arguments, rows, done=False)
             return ExitCode.DONE
@@ -120,14 +124,6 @@ def _find_problem(task: Task, changes: RewindPreview, arguments: Namespace) -> s
     protected = [each.path for each in changes.files if is_protected(each.path)]
     named = ", ".join(protected[:MAX_NAMED_FILES])
     return _PROTECTED_MESSAGE.format(named) if protected else ""
-
-
-async def _preview_changes(
-    task: Task, target: int | None, keep: bool, arguments: Namespace
-) -> RewindPreview:
-    if target is None:
-        return await task.preview_undo()
-    return await task.preview_rewind(target, keep=keep, files=arguments.with_files)
 
 
 def _confirm_rewind(changes: RewindPreview, arguments: Namespace, rows: Rows) -> bool:

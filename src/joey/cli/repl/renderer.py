@@ -343,11 +343,6 @@ class TaskRenderer:
         for line in self._command_output.feed(output):
             self._print_output_line(line)
 
-    def _print_output_preview(self, text: str) -> None:
-        output = CommandOutputPreview()
-        for line in (*output.feed(text), *output.close()):
-            self._print_output_line(line)
-
     def _print_output_line(self, line: str) -> None:
         self.print(Text(f"  │ {line}", "dim"))
 
@@ -361,7 +356,9 @@ class TaskRenderer:
             self.print_note("  rejected")
         elif event.call_id in self._custom_tool_call_ids:
             self._custom_tool_call_ids.discard(event.call_id)
-            self._print_output_preview(event.content)
+            preview = CommandOutputPreview()
+            for line in (*preview.feed(event.content), *preview.close()):
+                self._print_output_line(line)
         elif event.tool == COMMAND_TOOL_NAME and (end := describe_command_exit(event)):
             self.print_note(f"  {end}")
 
@@ -370,9 +367,9 @@ class TaskRenderer:
         if call is not None and not event.answer.approves:
             self._rejected_call_ids.add(call)
         if not event.answer.is_by_user:
-            self._console.out(
-                _format_policy_answer(event, event.answered_by), style="bold", highlight=False
-            )
+            # Where a user would have typed theirs.
+            said = sanitize(event.answer.text) or ("y" if event.answer.approves else "n")
+            self._console.out(f"{said} ({event.answered_by})", style="bold", highlight=False)
 
     def _render_row(self, event: RowAdded) -> None:
         match event.say:
@@ -400,11 +397,6 @@ class TaskRenderer:
         result = StreamedText(self._console)
         result.write(sanitize(text))
         result.finish()
-
-
-def _format_policy_answer(event: AskAnswered, by: str) -> str:
-    """The answer of a policy, where a user would have typed theirs."""
-    return f"{sanitize(event.answer.text) or ('y' if event.answer.approves else 'n')} ({by})"
 
 
 MAX_TITLE_CHARS = 70
@@ -448,7 +440,9 @@ class TaskTreeRenderer:
         if session.id != self._front_session.id:
             self._get_renderer(self._front_session).finish_line()
             self._front_session = session
-            renderer.print_note(f"\n┄┄ {self._format_heading(session)}")
+            is_root = session is self._root
+            heading = "the task goes on" if is_root else self._get_or_assign_heading(session.id)
+            renderer.print_note(f"\n┄┄ {heading}")
         return renderer
 
     def _get_renderer(self, session: Session) -> TaskRenderer:
@@ -473,11 +467,6 @@ class TaskTreeRenderer:
     def _get_or_assign_heading(self, task_id: str) -> str:
         return self._headings_by_task.setdefault(
             task_id, f"subtask {len(self._headings_by_task) + 1}"
-        )
-
-    def _format_heading(self, session: Session) -> str:
-        return (
-            "the task goes on" if session is self._root else self._get_or_assign_heading(session.id)
         )
 
     @property

@@ -53,7 +53,8 @@ def _log_to_file(path: Path) -> None:
 async def _run_app(arguments: Namespace, prompt: str, images: tuple[str, ...]) -> ExitCode:
     async with open_engine(ephemeral=arguments.ephemeral) as engine:
         earlier = find_earlier_task(engine, arguments)
-        is_new_here = earlier is None and not _has_model_flags(arguments) and is_first_run()
+        has_model_flags = any((arguments.provider, arguments.base_url, arguments.profile))
+        is_new_here = earlier is None and not has_model_flags and is_first_run()
         if not is_new_here:
             check_model_configured(engine, arguments)
         host = LocalAppHost(engine, arguments, needs_model=is_new_here)
@@ -83,10 +84,6 @@ async def _run_app(arguments: Namespace, prompt: str, images: tuple[str, ...]) -
             if code is not ExitCode.HANGUP:  # nobody would read it
                 _print_closing_summary(engine, task, ended, ephemeral=arguments.ephemeral)
     return code
-
-
-def _has_model_flags(arguments: Namespace) -> bool:
-    return any((arguments.provider, arguments.base_url, arguments.profile))
 
 
 async def _run_until_closed(app: JoeyApp, interruption: Interruption) -> ExitCode:
