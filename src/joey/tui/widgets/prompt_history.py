@@ -7,8 +7,6 @@ it once.
 from __future__ import annotations
 
 import errno
-import os
-import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -20,7 +18,7 @@ from msgspec import Struct, field
 
 from joey.core.redaction import redact_log_line, redact_secrets
 from joey.presentation.text import sanitize, to_one_line
-from joey.system.files import make_private_directory
+from joey.system.files import make_private_directory, read_regular_file
 from joey.tui.widgets.completion import CompletionChoice, CompletionList
 from joey.tui.widgets.draft import Draft, to_visible_text
 
@@ -34,8 +32,7 @@ _MAX_ENTRY_BYTES = 64 * 1024
 _MAX_PROMPTS = 1_000
 """Of a folder."""
 _FILE_MODE = 0o600
-_LOCK_TIMEOUT_S = 2.0
-_OPEN_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_LOCK_TIMEOUT_S = 5.0
 
 
 class StoredPrompt(Struct, frozen=True, omit_defaults=True):
@@ -165,22 +162,21 @@ def _open_database(path: Path) -> Iterator[sqlite3.Connection]:
     """Raises OSError or sqlite3.Error."""
     import sqlite3
 
-    descriptor = os.open(path, _OPEN_FLAGS, _FILE_MODE)
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "it is not a regular file")
-        os.fchmod(descriptor, _FILE_MODE)
-    finally:
-        os.close(descriptor)
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise OSError(errno.EINVAL, "it is not a regular file")
+    path.touch(_FILE_MODE)
+    path.chmod(_FILE_MODE)
     opened = sqlite3.connect(path, timeout=_LOCK_TIMEOUT_S, isolation_level=None)
     with closing(opened) as database:
+        database.execute("PRAGMA synchronous = OFF")  # others wait; a power cut may take prompts
         if not _is_initialized(database):
             _initialize(database, path.with_suffix(_TEXT_FILE_SUFFIX))
         yield database
 
 
 def _is_initialized(database: sqlite3.Connection) -> bool:
-    return bool(database.execute("PRAGMA user_version").fetchone()[0])
+    (version,) = database.execute("PRAGMA user_version").fetchone()
+    return bool(version)
 
 
 def _initialize(database: sqlite3.Connection, text_file: Path) -> None:
@@ -193,22 +189,11 @@ def _initialize(database: sqlite3.Connection, text_file: Path) -> None:
             "CREATE TABLE prompts (id INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER, folder TEXT,"
             " entry BLOB)"
         )
-        for line in _read_text_file(text_file).split(b"\n"):
+        for line in (read_regular_file(text_file, 2 * _MAX_FILE_BYTES) or b"").split(b"\n"):
             if (entry := _decode_prompt(line)) is not None:
                 _insert_prompt(database, entry, line)
         database.execute("PRAGMA user_version = 1")
     text_file.unlink(missing_ok=True)
-
-
-def _read_text_file(path: Path) -> bytes:
-    try:
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                return b""
-            file.seek(max(0, os.fstat(file.fileno()).st_size - _MAX_FILE_BYTES))
-            return file.read(_MAX_FILE_BYTES)
-    except FileNotFoundError:
-        return b""
 
 
 def _decode_prompt(data: bytes) -> StoredPrompt | None:
