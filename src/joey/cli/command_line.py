@@ -77,12 +77,8 @@ files and variables:
 
 
 def parse_command_line(argv: Sequence[str]) -> argparse.Namespace:
-    """What is to be done, with `command` naming it (`run` when none was).
-
-    Raises:
-        UsageError
-        SystemExit: --help, help and --version, which have printed what they should.
-    """
+    """What is to be done, with `command` naming it (`run` when none was). Raises UsageError;
+    SystemExit: --help, help and --version, which have printed what they should."""
     if argv[:1] == ["help"] and (len(argv) == 1 or argv[1] in COMMAND_NAMES):
         argv = [*argv[1:], "--help"]  # many words behind it are a cry for it: a prompt
     if is_help_with_topic(argv):

@@ -21,10 +21,7 @@ FIRST_BYTE_TIMEOUT_S = 3.0
 
 def gather_prompt(arguments: Sequence[str], file: str | None, stdin: TextIO) -> str:
     """The prompt of the arguments or of `file`, followed by what was piped in; "" if there is none.
-
-    Raises:
-        UsageError
-    """
+    Raises UsageError."""
     if arguments and file is not None:
         raise UsageError("give the prompt as an argument or with --prompt-file, not both")
     wants_stdin = list(arguments) == ["-"] or file == "-"
@@ -105,11 +102,8 @@ def _build_too_long_error() -> UsageError:
 
 
 def load_images(paths: Sequence[str]) -> tuple[str, ...]:
-    """Image files as data URIs.
-
-    Raises:
-        UsageError: not an image that models can see, too large, too many, or not readable.
-    """
+    """Image files as data URIs. Raises UsageError: not an image that models can see, too large, too
+    many, or not readable."""
     if len(paths) > MAX_IMAGES:
         raise UsageError(f"{len(paths)} images are too many; at most {MAX_IMAGES} can be sent")
     try:

@@ -38,11 +38,7 @@ class Interruption:
         self._stoppable_task = work
 
     async def run_stoppable(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do this; a signal cancels it, also one that has come already.
-
-        Raises:
-            CancelledError
-        """
+        """Do this; a signal cancels it, also one that has come already. Raises CancelledError."""
         import asyncio
 
         doing: asyncio.Task[T] = asyncio.ensure_future(work)

@@ -42,11 +42,7 @@ async def launch_task(
     configuration: dict[str, Any] | None = None,
 ) -> Task:
     """The task that the flags ask for, at work. A new one may be given an id, and settings that
-    count for it alone.
-
-    Raises:
-        UserError
-    """
+    count for it alone. Raises UserError."""
     earlier = find_earlier_task(engine, arguments)
     options = build_task_options(arguments, earlier, policy)
     options = await apply_schema_flag(options, arguments)
@@ -86,12 +82,8 @@ def find_earlier_task(engine: Engine, arguments: Namespace) -> TaskMetadata | No
 def build_task_options(
     arguments: Namespace, earlier: TaskMetadata | None, policy: Unattended | None
 ) -> ResolvedTaskOptions:
-    """What the flags ask for.
-
-    Raises:
-        UsageError: a flag names something that does not exist.
-        ConfigError: the files and variables do not make a model that can be used.
-    """
+    """What the flags ask for. Raises UsageError: a flag names something that does not exist;
+    ConfigError: the files and variables do not make a model that can be used."""
     if arguments.profile is None:  # else the profile says whether it is Ollama's
         _check_base_url(arguments.base_url, arguments.provider)
     try:
@@ -218,11 +210,7 @@ def _read_schema_file(file: str) -> bytes:
 
 def check_model_configured(engine: Engine, arguments: Namespace) -> None:
     """See that the flags and files name a model, before a screen or a conversation opens. An
-    address that only the task folder names is asked about once.
-
-    Raises:
-        UserError
-    """
+    address that only the task folder names is asked about once. Raises UserError."""
     earlier = find_earlier_task(engine, arguments)
     try:
         build_task_options(arguments, earlier, None)

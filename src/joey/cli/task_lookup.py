@@ -17,11 +17,8 @@ SHORT_ID_CHARS = 13
 
 
 def find_task_by_prefix(tasks: Sequence[TaskMetadata], prefix: str) -> TaskMetadata:
-    """The one task whose id begins like this.
-
-    Raises:
-        UsageError: there is none, or more than one.
-    """
+    """The one task whose id begins like this. Raises UsageError: there is none, or more than
+    one."""
     prefix = prefix.removeprefix("task_")
     found = [task for task in tasks if prefix and task.id.startswith(prefix)]
     exact = [task for task in found if task.id == prefix]

@@ -242,11 +242,7 @@ def format_row_table(rows: Sequence[NumberedRow], width: int | None) -> list[str
 
 
 def find_row_ts(rows: Sequence[Mapping[str, Any]], name: str, task_id: str) -> int:
-    """The row that a user means: its number from the end, or its `ts`.
-
-    Raises:
-        UsageError
-    """
+    """The row that a user means: its number from the end, or its `ts`. Raises UsageError."""
     listed = number_rows(rows)
     if name.isascii() and name.isdigit():
         number = int(name)

@@ -25,17 +25,7 @@ from joey.client.event_decoder import EventDecoder, RowData
 from joey.client.remote import RemoteEngine, RemoteSession, TaskInfo
 from joey.client.session import Session
 from joey.client.task_tree_events import follow_task_tree
-from joey.core.events import (
-    AskAnswered,
-    AskOpened,
-    AskWithdrawn,
-    Event,
-    RequestStarted,
-    TaskAborted,
-    TaskFailed,
-    TaskFinished,
-    UserMessage,
-)
+from joey.core import events as ev
 from joey.core.task_types import APPROVAL_ASKS, Answer, AskKind, Response
 from joey.errors import UserError
 from joey.presentation.questions import format_question, parse_answer
@@ -48,7 +38,7 @@ MAX_PAST_ROWS = 40
 HELP_TEXT = """\
 What you write answers the question above, or is read by joey before its next step.
   /cancel  stop the task (it can be resumed)     /exit  leave the view (or Ctrl-C, Ctrl-D)"""
-END_EVENTS = (TaskFinished, TaskAborted, TaskFailed)
+END_EVENTS = (ev.TaskFinished, ev.TaskAborted, ev.TaskFailed)
 _RESULT_ASKS = (AskKind.COMPLETION_RESULT, AskKind.RESUME_COMPLETED_TASK)
 _RESPONSE_LABELS = {Response.YES: "yes", Response.NO: "no", Response.MESSAGE: "with words"}
 
@@ -136,7 +126,7 @@ class AttachedTaskView:
         self._renderer = renderer
         self._tree_renderer = TaskTreeRenderer(session, renderer)
         self._keyboard: Keyboard | None = None
-        self._open_asks: dict[tuple[str, int], tuple[Session, AskOpened]] = {}
+        self._open_asks: dict[tuple[str, int], tuple[Session, ev.AskOpened]] = {}
         """Open questions by task and `ts`; the first is on the screen."""
         self._answered_asks: set[tuple[str, int]] = set()
         """Questions that were answered from here."""
@@ -178,7 +168,7 @@ class AttachedTaskView:
                 self._render_event(each.session, each.event)
                 if each.session is session and isinstance(each.event, END_EVENTS):
                     if self._keyboard is None:
-                        finished = isinstance(each.event, TaskFinished)
+                        finished = isinstance(each.event, ev.TaskFinished)
                         return ExitCode.DONE if finished else ExitCode.FAILED
                     self._print_idle_prompt()
         self._renderer.print_note("the task was deleted")
@@ -202,42 +192,42 @@ class AttachedTaskView:
             for event in reader.feed_row(row):
                 self._render_past_event(event, row)
 
-    def _render_past_event(self, event: Event, row: RowData) -> None:
+    def _render_past_event(self, event: ev.Event, row: RowData) -> None:
         match event:
-            case RequestStarted():
+            case ev.RequestStarted():
                 return
-            case AskOpened() if event == self._session.pending:
+            case ev.AskOpened() if event == self._session.pending:
                 return
-            case AskOpened(ask=kind) if kind in APPROVAL_ASKS:
+            case ev.AskOpened(ask=kind) if kind in APPROVAL_ASKS:
                 shown = render_call_card(
                     event.tool or "", event.text, event.path, event.diff, is_ask=False
                 )
                 self._renderer.print(shown)
                 self._renderer.print_note(f"  {row.get('approvalState', '')}")
-            case AskOpened(ask=AskKind.FOLLOWUP):
+            case ev.AskOpened(ask=AskKind.FOLLOWUP):
                 self._renderer.print(Text(format_question(event)))
-            case AskOpened():
+            case ev.AskOpened():
                 return
             case _:
                 self._renderer.render(event)
 
-    def _render_event(self, session: Session, event: Event) -> None:
+    def _render_event(self, session: Session, event: ev.Event) -> None:
         match event:
-            case AskOpened():
+            case ev.AskOpened():
                 self._queue_ask(session, event)
-            case AskAnswered(ask_ts=ts) | AskWithdrawn(ask_ts=ts):
+            case ev.AskAnswered(ask_ts=ts) | ev.AskWithdrawn(ask_ts=ts):
                 key = (session.id, ts)
-                if isinstance(event, AskAnswered) and key not in self._answered_asks:
+                if isinstance(event, ev.AskAnswered) and key not in self._answered_asks:
                     how = _RESPONSE_LABELS[event.answer.response]
                     note = f"\nanswered elsewhere ({event.answered_by}): {how}"
                     self._tree_renderer.focus_renderer(session).print_note(note)
                 self._remove_ask(key)
-            case UserMessage(text=text) if text in self._typed_texts:
+            case ev.UserMessage(text=text) if text in self._typed_texts:
                 self._typed_texts.remove(text)
             case _:
                 self._tree_renderer.render(session, event)
 
-    def _queue_ask(self, session: Session, ask: AskOpened) -> None:
+    def _queue_ask(self, session: Session, ask: ev.AskOpened) -> None:
         """Questions are put one after the other, whoever asks."""
         key = (session.id, ask.ts)
         if key in self._open_asks or key in self._answered_asks:
@@ -246,7 +236,7 @@ class AttachedTaskView:
         if len(self._open_asks) == 1:
             self._print_ask(session, ask)
 
-    def _print_ask(self, session: Session, ask: AskOpened) -> None:
+    def _print_ask(self, session: Session, ask: ev.AskOpened) -> None:
         if self._keyboard is not None and ask.ask in APPROVAL_ASKS:
             self._keyboard.discard_typeahead()
         self._tree_renderer.focus_renderer(session).print_ask(ask)
@@ -256,7 +246,7 @@ class AttachedTaskView:
                 UNANSWERED_TIMEOUT_S, self._handle_answer_timeout, session, ask
             )
 
-    def _handle_answer_timeout(self, session: Session, ask: AskOpened) -> None:
+    def _handle_answer_timeout(self, session: Session, ask: ev.AskOpened) -> None:
         self._has_timed_out = True
         self._tree_renderer.focus_renderer(session).end_prompt_line()
         waits = "its result to be accepted" if ask.ask in _RESULT_ASKS else "an answer"
@@ -292,7 +282,7 @@ class AttachedTaskView:
             case text:
                 self._send_message(text)
 
-    def _submit_answer(self, session: Session, ask: AskOpened, text: str) -> None:
+    def _submit_answer(self, session: Session, ask: ev.AskOpened, text: str) -> None:
         answer = parse_answer(ask, text)
         if answer is None:
             self._tree_renderer.focus_renderer(session).print_ask(ask)
@@ -302,7 +292,7 @@ class AttachedTaskView:
         self._start_job(self._send_answer(session, ask, answer))
         self._remove_ask(key)
 
-    async def _send_answer(self, session: Session, ask: AskOpened, answer: Answer) -> None:
+    async def _send_answer(self, session: Session, ask: ev.AskOpened, answer: Answer) -> None:
         if answer.text:
             self._typed_texts.append(answer.text)
         if not await session.answer(ask.ts, answer):

@@ -182,11 +182,7 @@ def _describe_remaining_profiles(admin: ProfileAdmin) -> str:
 
 
 def _read_api_key(whose: str) -> str:
-    """From the terminal, unseen; else the first line of stdin.
-
-    Raises:
-        UsageError: nothing came.
-    """
+    """From the terminal, unseen; else the first line of stdin. Raises UsageError: nothing came."""
     if sys.stdin.isatty():
         import getpass
 

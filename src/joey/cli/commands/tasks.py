@@ -263,11 +263,8 @@ def render_highlights(snippet: str, width: int) -> str:
 
 
 def export_task(store: Store, index: TaskIndex, arguments: Namespace) -> None:
-    """Secrets are left out: fields of that name, keys in use, and what looks like one.
-
-    Raises:
-        UsageError: it cannot be written there.
-    """
+    """Secrets are left out: fields of that name, keys in use, and what looks like one. Raises
+    UsageError: it cannot be written there."""
     task = find_task_by_prefix(index.find_by_prefix(arguments.id), arguments.id)
     if arguments.format == "roo":
         _export_roo_directory(store, task, arguments)
@@ -280,11 +277,8 @@ def export_task(store: Store, index: TaskIndex, arguments: Namespace) -> None:
 
 
 def export_markdown(store: Store, index: TaskIndex, task_id: str, path: Path) -> None:
-    """A task as a document, in the place of an earlier one of it.
-
-    Raises:
-        UsageError: it cannot be written there.
-    """
+    """A task as a document, in the place of an earlier one of it. Raises UsageError: it cannot be
+    written there."""
     task = find_task_by_prefix(index.find_by_prefix(task_id), task_id)
     _write_file(_build_redacted_document(store, index, task, "markdown"), path, force=True)
 
@@ -333,11 +327,8 @@ def _export_roo_directory(store: Store, task: TaskMetadata, arguments: Namespace
 
 
 def delete_tasks(store: Store, index: TaskIndex, arguments: Namespace) -> ExitCode:
-    """The task, and its subtasks where that was asked for.
-
-    Raises:
-        StoreError: one of them is open, or is not joey's to delete; those named before are gone.
-    """
+    """The task, and its subtasks where that was asked for. Raises StoreError: one of them is open,
+    or is not joey's to delete; those named before are gone."""
     import asyncio
 
     from joey.app.engine_factory import remove_worktree

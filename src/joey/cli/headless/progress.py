@@ -9,29 +9,7 @@ from typing import TextIO
 import msgspec
 from msgspec import Struct
 
-from joey.core.events import (
-    ArgumentsDelta,
-    AskAnswered,
-    AskOpened,
-    ContextCondensed,
-    ContextTruncated,
-    Event,
-    ModeSwitched,
-    ReplyReceived,
-    RequestEnded,
-    RequestStarted,
-    RetryCountdown,
-    RowAdded,
-    RowDelta,
-    SubtaskSpawned,
-    TaskAborted,
-    TaskCreated,
-    TaskFailed,
-    TaskFinished,
-    TaskPaused,
-    ToolFinished,
-    ToolStarted,
-)
+from joey.core import events as ev
 from joey.core.history.api import COMPLETION_TOOL_NAME
 from joey.core.messages import TextPart
 from joey.core.task_types import APPROVAL_ASKS, AskKind, RowKind
@@ -48,10 +26,10 @@ from joey.presentation.text import get_terminal_width, to_one_line, wrap
 
 _WRITING_STATUS = "  the model writes…"
 _TRANSIENT_STATUS_TEXTS: dict[type[object], str] = {
-    RequestStarted: "  waiting for the model…",
-    RowDelta: _WRITING_STATUS,
-    ArgumentsDelta: _WRITING_STATUS,
-    RequestEnded: "",
+    ev.RequestStarted: "  waiting for the model…",
+    ev.RowDelta: _WRITING_STATUS,
+    ev.ArgumentsDelta: _WRITING_STATUS,
+    ev.RequestEnded: "",
 }
 _ERASE_LINE = "\r\x1b[K"
 DEFAULT_WIDTH = 120
@@ -97,48 +75,48 @@ class ProgressPrinter:
         """The wait that was announced last."""
         self._pending_asks: dict[int, AskKind] = {}
 
-    def handle(self, event: Event) -> None:
+    def handle(self, event: ev.Event) -> None:
         match event:
-            case RequestStarted() | RowDelta() | ArgumentsDelta() | RequestEnded():
+            case ev.RequestStarted() | ev.RowDelta() | ev.ArgumentsDelta() | ev.RequestEnded():
                 self._show_status(_TRANSIENT_STATUS_TEXTS[type(event)])
-            case ReplyReceived():
+            case ev.ReplyReceived():
                 for placed in event.parts:
                     if isinstance(placed.part, TextPart) and placed.part.text.strip():
                         self.print_truncated(
                             f"  {to_one_line(placed.part.text, 2 * DEFAULT_WIDTH)}"
                         )
-            case ToolStarted(tool=tool) if tool != COMPLETION_TOOL_NAME:
+            case ev.ToolStarted(tool=tool) if tool != COMPLETION_TOOL_NAME:
                 self.print_truncated(describe_call(event.tool, event.path, event.text))
-            case AskOpened(ask=ask) if ask in APPROVAL_ASKS:
+            case ev.AskOpened(ask=ask) if ask in APPROVAL_ASKS:
                 self._pending_asks[event.ts] = ask
                 self.print_truncated(describe_call(event.tool or "", event.path, event.text))
-            case AskOpened(ask=AskKind.FOLLOWUP):
+            case ev.AskOpened(ask=AskKind.FOLLOWUP):
                 self._pending_asks[event.ts] = AskKind.FOLLOWUP
                 self.print_truncated(
                     f"? {to_one_line(parse_follow_up(event.text).question, 2 * DEFAULT_WIDTH)}"
                 )
-            case AskAnswered(ask_ts=ts) if ts in self._pending_asks:
+            case ev.AskAnswered(ask_ts=ts) if ts in self._pending_asks:
                 self._print_answer(event, self._pending_asks.pop(ts))
-            case ToolFinished(tool=tool) if tool == COMMAND_TOOL_NAME and (
+            case ev.ToolFinished(tool=tool) if tool == COMMAND_TOOL_NAME and (
                 end := describe_command_exit(event)
             ):
                 self.print_truncated(f"  {end}")
-            case RowAdded():
+            case ev.RowAdded():
                 self._print_row(event)
-            case ContextCondensed() | ContextTruncated():
+            case ev.ContextCondensed() | ev.ContextTruncated():
                 self.print_wrapped(f"~ {describe_condense(event)}")
-            case ModeSwitched(mode=mode):
+            case ev.ModeSwitched(mode=mode):
                 self.print_truncated(f"  now in {mode} mode")
-            case RetryCountdown(ts=ts) if ts != self._announced_countdown_ts:
+            case ev.RetryCountdown(ts=ts) if ts != self._announced_countdown_ts:
                 self._announced_countdown_ts = ts
                 self.print_wrapped(
                     f"~ {describe_retry(event)}: "
                     f"{to_one_line(describe_provider_error(event.message), 2 * DEFAULT_WIDTH)}"
                 )
-            case TaskCreated():
+            case ev.TaskCreated():
                 self.print_wrapped(f"joey: task {event.task_id} · {event.model} · {event.mode}")
 
-    def _print_row(self, event: RowAdded) -> None:
+    def _print_row(self, event: ev.RowAdded) -> None:
         match event.say:
             case RowKind.ERROR:
                 self.print_truncated(
@@ -151,7 +129,7 @@ class ProgressPrinter:
             case RowKind.CONDENSE_CONTEXT_ERROR:
                 self.print_wrapped(f"~ not condensed: {to_one_line(event.text, 2 * DEFAULT_WIDTH)}")
 
-    def _print_answer(self, event: AskAnswered, kind: AskKind) -> None:
+    def _print_answer(self, event: ev.AskAnswered, kind: AskKind) -> None:
         if kind is AskKind.FOLLOWUP:
             self.print_truncated(f"  answered: {to_one_line(event.answer.text, 2 * DEFAULT_WIDTH)}")
         elif not event.answer.approves:
@@ -197,29 +175,29 @@ class TaskTreeProgress:
         self._printers_by_task = {root_id: progress}
         self._subtask_counts: Counter[str] = Counter()
 
-    def handle(self, task_id: str, event: Event) -> None:
+    def handle(self, task_id: str, event: ev.Event) -> None:
         if task_id not in self._printers_by_task:
             self._add_subtask(task_id, self._root_id)
         printer = self._printers_by_task[task_id]
-        if task_id == self._root_id or not isinstance(event, TaskCreated):
+        if task_id == self._root_id or not isinstance(event, ev.TaskCreated):
             printer.handle(event)
         match event:
-            case SubtaskSpawned(child_id=child_id):
+            case ev.SubtaskSpawned(child_id=child_id):
                 said = (
                     f"subtask in {event.mode} mode: {to_one_line(event.message, 2 * DEFAULT_WIDTH)}"
                 )
                 self._add_subtask(child_id, task_id).print_truncated(said)
-            case TaskPaused(child_ids=child_ids):
+            case ev.TaskPaused(child_ids=child_ids):
                 for child_id in child_ids:
                     if child_id not in self._printers_by_task:
                         self._add_subtask(child_id, task_id).print_wrapped(
                             f"going on with subtask {child_id}"
                         )
-            case TaskFinished() if task_id != self._root_id:
+            case ev.TaskFinished() if task_id != self._root_id:
                 printer.print_wrapped("done")
-            case TaskAborted() if task_id != self._root_id:
+            case ev.TaskAborted() if task_id != self._root_id:
                 printer.print_wrapped("stopped")
-            case TaskFailed(message=message) if task_id != self._root_id:
+            case ev.TaskFailed(message=message) if task_id != self._root_id:
                 printer.print_wrapped(f"failed: {to_one_line(message, 2 * DEFAULT_WIDTH)}")
 
     def _add_subtask(self, task_id: str, parent_id: str) -> ProgressPrinter:

@@ -16,21 +16,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct
 
-from joey.core.events import (
-    ArgumentsDelta,
-    AskAnswered,
-    AskOpened,
-    CommandOutputDelta,
-    Event,
-    ReplyReceived,
-    RowAdded,
-    RowDelta,
-    RowOpened,
-    TokenUsage,
-    ToolFinished,
-    ToolStarted,
-    UserMessage,
-)
+from joey.core import events as ev
 from joey.core.messages import CallPart, ReasoningPart, TextPart, ToolCall
 from joey.core.task_types import AskKind, RowKind
 from joey.presentation.phrases import COMMAND_TOOL_NAME
@@ -101,7 +87,7 @@ class RunResult(Struct, frozen=True, kw_only=True):
     """What the model presented as the result, if it did."""
     structured_result: Any = UNSET
     """The value of a result that had to fit a JSON schema."""
-    usage: TokenUsage = TokenUsage()
+    usage: ev.TokenUsage = ev.TokenUsage()
     task_id: str = ""
 
 
@@ -173,43 +159,43 @@ class StreamJsonEncoder:
         self.last_text = ""
         """The assistant's latest words: the content of a result when none was presented."""
 
-    def encode(self, event: Event) -> list[JsonLine]:
+    def encode(self, event: ev.Event) -> list[JsonLine]:
         return list(self._iter_lines(event))
 
-    def _iter_lines(self, event: Event) -> Iterator[JsonLine]:
+    def _iter_lines(self, event: ev.Event) -> Iterator[JsonLine]:
         match event:
-            case RowDelta(ts=ts, delta=delta) if kind := self._open_row_types.get(ts):
+            case ev.RowDelta(ts=ts, delta=delta) if kind := self._open_row_types.get(ts):
                 yield {"type": kind, "id": ts, "content": delta}
-            case ArgumentsDelta(ts=ts, delta=delta) if ts in self._streaming_call_ids:
+            case ev.ArgumentsDelta(ts=ts, delta=delta) if ts in self._streaming_call_ids:
                 line: JsonLine = {
                     "type": "tool_use",
                     "id": ts,
                     "callId": self._streaming_call_ids[ts],
                 }
                 yield {**line, "content": delta}
-            case RowOpened():
+            case ev.RowOpened():
                 yield from self._encode_row_opened(event)
-            case CommandOutputDelta(ts=ts, output=output):
+            case ev.CommandOutputDelta(ts=ts, output=output):
                 yield self._encode_output_delta(ts, output)
-            case ReplyReceived():
+            case ev.ReplyReceived():
                 yield from self._encode_reply(event)
-            case UserMessage(ts=ts, text=text):
+            case ev.UserMessage(ts=ts, text=text):
                 yield _build_complete_line("user", ts, text)
-            case ToolStarted():
+            case ev.ToolStarted():
                 yield self._encode_tool_use(event, event.tool)
-            case AskOpened():
+            case ev.AskOpened():
                 yield from self._encode_ask(event)
-            case AskAnswered(ask_ts=ts, answer=answer) if ts in self._call_id_by_ask:
+            case ev.AskAnswered(ask_ts=ts, answer=answer) if ts in self._call_id_by_ask:
                 if not answer.approves:
                     self._refused_call_ids.add(self._call_id_by_ask[ts])
-            case ToolFinished():
+            case ev.ToolFinished():
                 if event.call_id not in self._emitted_tool_names:
                     yield self._encode_unannounced_tool_use(event)
                 yield self._encode_tool_result(event)
-            case RowAdded(say=say) if say not in OMITTED_ROW_KINDS:
+            case ev.RowAdded(say=say) if say not in OMITTED_ROW_KINDS:
                 yield from self._encode_row(event)
 
-    def _encode_row_opened(self, event: RowOpened) -> Iterator[JsonLine]:
+    def _encode_row_opened(self, event: ev.RowOpened) -> Iterator[JsonLine]:
         if event.tool in _USER_FACING_TOOLS:
             return
         if event.tool is None:
@@ -226,7 +212,7 @@ class StreamJsonEncoder:
             "tool_use": _build_tool_names(_ROO_TOOL_NAMES.get(event.tool), event.tool),
         }
 
-    def _encode_reply(self, event: ReplyReceived) -> Iterator[JsonLine]:
+    def _encode_reply(self, event: ev.ReplyReceived) -> Iterator[JsonLine]:
         self._reply_calls.clear()
         self._emitted_tool_names.clear()
         self._call_id_by_ask.clear()
@@ -244,11 +230,11 @@ class StreamJsonEncoder:
                 case CallPart(call=call):
                     self._reply_calls[call.id] = (placed.ts, call)
 
-    def _encode_tool_use(self, event: ToolStarted | AskOpened, tool: str) -> JsonLine:
+    def _encode_tool_use(self, event: ev.ToolStarted | ev.AskOpened, tool: str) -> JsonLine:
         """A call that is complete: as the model made it, and as Roo's rows tell it."""
         call_id = event.call_id or ""
         self._streaming_call_ids.pop(event.ts, None)
-        is_asked = isinstance(event, AskOpened) and event.ask is AskKind.USE_MCP_SERVER
+        is_asked = isinstance(event, ev.AskOpened) and event.ask is AskKind.USE_MCP_SERVER
         if is_asked or (tool != COMMAND_TOOL_NAME and _is_mcp_row(event.text)):
             self._current_mcp_call = (call_id, tool)
             self._emitted_tool_names[call_id] = _MCP_TOOL_NAME
@@ -267,7 +253,7 @@ class StreamJsonEncoder:
             use["row"] = row
         return _build_tool_use_line(event, _select_tool_subtype(tool), use)
 
-    def _encode_unannounced_tool_use(self, event: ToolFinished) -> JsonLine:
+    def _encode_unannounced_tool_use(self, event: ev.ToolFinished) -> JsonLine:
         """A call without a row: it was refused, skipped or wrong, or spoke to the user."""
         ts, call = self._reply_calls.get(event.call_id, (event.row_ts or event.ts, None))
         self._emitted_tool_names[event.call_id] = _ROO_TOOL_NAMES.get(event.tool, event.tool)
@@ -277,7 +263,7 @@ class StreamJsonEncoder:
         line: JsonLine = {"type": "tool_use", "subtype": _select_tool_subtype(event.tool), "id": ts}
         return {**line, "callId": event.call_id, "tool_use": use, "done": True}
 
-    def _encode_ask(self, event: AskOpened) -> Iterator[JsonLine]:
+    def _encode_ask(self, event: ev.AskOpened) -> Iterator[JsonLine]:
         self._open_row_types.pop(event.ts, None)
         match event.ask:
             case AskKind.TOOL | AskKind.COMMAND | AskKind.USE_MCP_SERVER:
@@ -309,7 +295,7 @@ class StreamJsonEncoder:
             },
         }
 
-    def _encode_tool_result(self, event: ToolFinished) -> JsonLine:
+    def _encode_tool_result(self, event: ev.ToolFinished) -> JsonLine:
         """The end of a call; of a command, under the id that its output was told with."""
         name = self._emitted_tool_names.get(event.call_id) or _ROO_TOOL_NAMES.get(
             event.tool, event.tool
@@ -328,7 +314,7 @@ class StreamJsonEncoder:
                 result["exitCode"] = event.exit_code
         return {**line, "callId": event.call_id, "tool_result": result, "done": True}
 
-    def _encode_row(self, event: RowAdded) -> Iterator[JsonLine]:
+    def _encode_row(self, event: ev.RowAdded) -> Iterator[JsonLine]:
         match event.say:
             case RowKind.ERROR:
                 yield _build_complete_line("error", event.ts, event.text)
@@ -360,14 +346,16 @@ def _is_mcp_row(text: str) -> bool:
     )
 
 
-def _build_tool_use_line(event: ToolStarted | AskOpened, subtype: str, use: JsonLine) -> JsonLine:
+def _build_tool_use_line(
+    event: ev.ToolStarted | ev.AskOpened, subtype: str, use: JsonLine
+) -> JsonLine:
     line: JsonLine = {"type": "tool_use", "subtype": subtype, "id": event.ts}
     if event.call_id:
         line["callId"] = event.call_id
     match event:
-        case ToolStarted(rule=str(rule)):
+        case ev.ToolStarted(rule=str(rule)):
             line["rule"] = rule
-        case AskOpened(reason=str(reason), reasons=reasons):
+        case ev.AskOpened(reason=str(reason), reasons=reasons):
             line |= {"reason": reason, "reasons": msgspec.to_builtins(reasons)}
     if event.sandbox is not None:
         line["sandbox"] = event.sandbox

@@ -28,18 +28,7 @@ from joey.cli.headless.roo_stream_json import (
 from joey.cli.headless.run import build_result
 from joey.cli.prompt import MAX_PROMPT_BYTES
 from joey.client.images import MAX_IMAGE_BYTES, MAX_IMAGES, ImageError, encode_image_data_uri
-from joey.core.events import (
-    AskAnswered,
-    AskOpened,
-    Event,
-    MessageQueued,
-    MessageUnqueued,
-    RequestStarted,
-    TaskAborted,
-    TaskCompleted,
-    TaskFailed,
-    UserMessage,
-)
+from joey.core import events as ev
 from joey.core.history.api import COMPLETION_TOOL_NAME
 from joey.core.task_types import APPROVAL_ASKS, Answer, AskKind, Response
 from joey.core.wire.frames import TaskId
@@ -272,7 +261,7 @@ def _build_control_line(
 
 
 class _QueuedMessage(Struct, frozen=True):
-    message: MessageQueued
+    message: ev.MessageQueued
     request_id: str | None
     is_reported: bool
     """Words that set a task at rest to work only pass through the queue."""
@@ -289,13 +278,13 @@ class QueueReporter:
         """The next message that is queued came with this command."""
         self._expected_requests.append((request_id, is_reported))
 
-    def report_snapshot(self, messages: Sequence[MessageQueued]) -> Iterator[JsonLine]:
+    def report_snapshot(self, messages: Sequence[ev.MessageQueued]) -> Iterator[JsonLine]:
         """Words that have waited since an earlier run."""
         self._queued_messages = {each.id: _QueuedMessage(each, None, True) for each in messages}
         if messages:
             yield self._build_queue_line(QueueChange.SNAPSHOT)
 
-    def report_queued(self, message: MessageQueued) -> Iterator[JsonLine]:
+    def report_queued(self, message: ev.MessageQueued) -> Iterator[JsonLine]:
         known = self._queued_messages.get(message.id)
         if known is not None:
             self._queued_messages[message.id] = _QueuedMessage(
@@ -346,7 +335,7 @@ class QueueReporter:
         }
 
 
-def _build_queue_item(message: MessageQueued) -> JsonLine:
+def _build_queue_item(message: ev.MessageQueued) -> JsonLine:
     text = " ".join(message.text.split())
     item: JsonLine = {"id": message.id, "imageCount": len(message.images), "timestamp": message.ts}
     if text:
@@ -370,12 +359,12 @@ class StdinAnswerPolicy(Unattended):
         self.is_stdin_open = True
         """Commands may still come."""
 
-    def answer(self, ask: AskOpened) -> Answer | None:
+    def answer(self, ask: ev.AskOpened) -> Answer | None:
         if self.is_stdin_open and self._is_for_program(ask):
             return None
         return super().answer(ask)
 
-    def _is_for_program(self, ask: AskOpened) -> bool:
+    def _is_for_program(self, ask: ev.AskOpened) -> bool:
         if ask.ask in APPROVAL_ASKS:
             return self._can_approve and ask.tool != COMPLETION_TOOL_NAME
         return ask.ask in (AskKind.COMPLETION_RESULT, AskKind.FOLLOWUP)
@@ -398,16 +387,16 @@ class JsonEmitter:
         """An answer to this question comes with this command."""
         self._answer_request_ids[ask_ts] = request_id
 
-    def handle(self, task: Task, event: Event) -> Iterator[JsonLine]:
+    def handle(self, task: Task, event: ev.Event) -> Iterator[JsonLine]:
         yield from map(self._add_request_id, self._handle_queue_event(event))
-        if isinstance(event, AskAnswered):
+        if isinstance(event, ev.AskAnswered):
             self.current_request_id = self._answer_request_ids.pop(
                 event.ask_ts, self.current_request_id
             )
         yield from map(self._add_request_id, self._encoder.encode(event))
         yield from self._handle_task_end(task, event)
 
-    def handle_subtask_ask(self, task_id: str, ask: AskOpened) -> Iterator[JsonLine]:
+    def handle_subtask_ask(self, task_id: str, ask: ev.AskOpened) -> Iterator[JsonLine]:
         """A question of a subtask, which the program may answer."""
         for line in StreamJsonEncoder().encode(ask):
             yield self._add_request_id({**line, "taskId": task_id})
@@ -419,16 +408,16 @@ class JsonEmitter:
             else {**line, "requestId": self.current_request_id}
         )
 
-    def _handle_queue_event(self, event: Event) -> Iterator[JsonLine]:
+    def _handle_queue_event(self, event: ev.Event) -> Iterator[JsonLine]:
         match event:
-            case MessageQueued():
+            case ev.MessageQueued():
                 yield from self.queue_reporter.report_queued(event)
-            case MessageUnqueued(id=message_id):
+            case ev.MessageUnqueued(id=message_id):
                 yield from self.queue_reporter.report_dequeued(message_id)
-            case UserMessage(text=text, images=images, is_first=False):
+            case ev.UserMessage(text=text, images=images, is_first=False):
                 if found := self.queue_reporter.find_message_id(text, images):
                     yield from self._begin_queued_message(found)
-            case RequestStarted(dequeued_ids=dequeued):
+            case ev.RequestStarted(dequeued_ids=dequeued):
                 for message_id in dequeued:
                     yield from self._begin_queued_message(message_id)
 
@@ -439,14 +428,14 @@ class JsonEmitter:
         )
         yield from self.queue_reporter.report_dequeued(message_id)
 
-    def _handle_task_end(self, task: Task, event: Event) -> Iterator[JsonLine]:
+    def _handle_task_end(self, task: Task, event: ev.Event) -> Iterator[JsonLine]:
         match event:
-            case TaskCompleted(result=result, is_plain_answer=answered):
+            case ev.TaskCompleted(result=result, is_plain_answer=answered):
                 ending: Completed | Failed = Completed(result, answered=answered)
                 code = ControlCode.TASK_COMPLETED
-            case TaskFailed(code=reason, message=message):
+            case ev.TaskFailed(code=reason, message=message):
                 ending, code = Failed(reason, message), ControlCode.TASK_FAILED
-            case TaskAborted():
+            case ev.TaskAborted():
                 yield from self._finish_start_command(task.id, ControlCode.TASK_ABORTED)
                 self.current_request_id = None
                 return

@@ -150,11 +150,7 @@ class StdinSession:
         return self._task.id if self._task is not None else None
 
     async def open_earlier_task(self) -> None:
-        """Open the task that the flags name, if they do.
-
-        Raises:
-            UserError
-        """
+        """Open the task that the flags name, if they do. Raises UserError."""
         self._reader_job = asyncio.current_task()
         earlier = find_earlier_task(self._engine, self._arguments)
         if earlier is None:
@@ -208,11 +204,8 @@ class StdinSession:
         return True
 
     async def finish(self) -> ExitCode:
-        """No more commands will come: see the task through, as nobody is there to ask.
-
-        Raises:
-            UserError: there never was a command.
-        """
+        """No more commands will come: see the task through, as nobody is there to ask. Raises
+        UserError: there never was a command."""
         if not self._has_received_commands:
             raise UsageError(
                 "nothing came through standard input; --input-format stream-json reads commands:"

@@ -71,11 +71,7 @@ class ReplCommands:
         return [offer.name for offer in self._host.list_commands()]
 
     async def run(self, command: BuiltInCommand, rest: str, task: Task | None) -> Task | None:
-        """The task to go on with.
-
-        Raises:
-            UserError
-        """
+        """The task to go on with. Raises UserError."""
         match command.name:
             case "help":
                 self._print_help()
@@ -219,11 +215,7 @@ PrintLine = Callable[[str], None]
 
 
 async def open_earlier_task(engine: Engine, arguments: Namespace) -> Task:
-    """The task that the conversation is to go on with.
-
-    Raises:
-        UserError
-    """
+    """The task that the conversation is to go on with. Raises UserError."""
     earlier = find_earlier_task(engine, arguments)
     if earlier is None:
         raise UserError("nothing was said yet")
@@ -236,11 +228,8 @@ async def open_earlier_task(engine: Engine, arguments: Namespace) -> Task:
 async def run_history_command(
     engine: Engine, task: Task | None, argv: list[str], print_line: PrintLine
 ) -> Task:
-    """Carry out one of the commands; the task that the conversation goes on with.
-
-    Raises:
-        UserError
-    """
+    """Carry out one of the commands; the task that the conversation goes on with. Raises
+    UserError."""
     if task is None:
         raise UserError("nothing was said yet")
     match argv:

@@ -143,11 +143,7 @@ class Keyboard:
 
 
 async def read_answer(keyboard: Keyboard, task: Session, ask: AskOpened) -> str | None:
-    """The next line; None when the question is not open any more.
-
-    Raises:
-        EOFError, Interrupted
-    """
+    """The next line; None when the question is not open any more. Raises EOFError, Interrupted."""
     line = asyncio.ensure_future(keyboard.read_line())
     settled = asyncio.ensure_future(_wait_until_ask_closed(task, ask))
     try:

@@ -12,36 +12,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from joey.client.session import Session
-from joey.core.events import (
-    TRANSIENT_EVENTS,
-    ArgumentsDelta,
-    AskAnswered,
-    AskOpened,
-    CommandOutputDelta,
-    ContextCondensed,
-    ContextTruncated,
-    Event,
-    ModeSwitched,
-    ReplyReceived,
-    RequestStarted,
-    RetryCountdown,
-    RowAdded,
-    RowDelta,
-    RowOpened,
-    SubtaskSpawned,
-    TaskAborted,
-    TaskFailed,
-    TaskFinished,
-    TaskPaused,
-    TaskRewound,
-    TaskStarted,
-    TaskUnpaused,
-    TodosChanged,
-    ToolFinished,
-    ToolStarted,
-    UsageChanged,
-    UserMessage,
-)
+from joey.core import events as ev
 from joey.core.messages import CallPart, ReasoningPart, TextPart
 from joey.core.task_types import APPROVAL_ASKS, RowKind
 from joey.presentation.phrases import (
@@ -139,62 +110,62 @@ class TaskRenderer:
         self._custom_tool_call_ids: set[str] = set()
         """Calls of tools that the user wrote: only their results say what they did."""
 
-    def render(self, event: Event) -> None:
-        if type(event) in TRANSIENT_EVENTS:
+    def render(self, event: ev.Event) -> None:
+        if type(event) in ev.TRANSIENT_EVENTS:
             self._render_transient(event)
         else:
             self._render_persistent(event)
 
-    def _render_transient(self, event: Event) -> None:
+    def _render_transient(self, event: ev.Event) -> None:
         match event:
-            case RowDelta():
+            case ev.RowDelta():
                 self._append_text(event)
-            case RowOpened(say=RowKind.REASONING, ts=ts):
+            case ev.RowOpened(say=RowKind.REASONING, ts=ts):
                 self._reasoning_writers[ts] = StreamedText(self._console, "dim italic")
-            case RowOpened(tool=str(tool)):
+            case ev.RowOpened(tool=str(tool)):
                 self.show_transient(f"{tool}…")
-            case RowOpened(say=RowKind.CONDENSE_CONTEXT):
+            case ev.RowOpened(say=RowKind.CONDENSE_CONTEXT):
                 self.show_transient("condensing the conversation…")
-            case RetryCountdown(seconds=seconds) if seconds:
+            case ev.RetryCountdown(seconds=seconds) if seconds:
                 self.show_transient(
                     f"{describe_retry(event)}: "
                     f"{to_one_line(describe_provider_error(event.message))}"
                 )
-            case CommandOutputDelta():
+            case ev.CommandOutputDelta():
                 self._append_output(event.output)
 
-    def _render_persistent(self, event: Event) -> None:
+    def _render_persistent(self, event: ev.Event) -> None:
         match event:
-            case RequestStarted():
+            case ev.RequestStarted():
                 self._displayed_text_rows.clear()
                 self.show_transient("thinking…")
-            case ReplyReceived():
+            case ev.ReplyReceived():
                 self._render_unstreamed_parts(event)
-            case ToolStarted():
+            case ev.ToolStarted():
                 self._print_call(event, asked=False)
-            case AskOpened():
+            case ev.AskOpened():
                 self.print_ask(event)
                 if event.ask in APPROVAL_ASKS and event.call_id:
                     self._call_id_by_ask[event.ts] = event.call_id
-            case AskAnswered():
+            case ev.AskAnswered():
                 self._record_answer(event)
-            case ToolFinished():
+            case ev.ToolFinished():
                 self._finish_tool(event)
-            case RowAdded():
+            case ev.RowAdded():
                 self._render_row(event)
-            case UserMessage(text=text) if self._should_echo:
+            case ev.UserMessage(text=text) if self._should_echo:
                 self.print_user_message(text)
-            case TodosChanged():
+            case ev.TodosChanged():
                 marks = (f"  {_TODO_MARKS[todo.status]} {todo.content}" for todo in event.todos)
                 self.print(Text(sanitize("\n".join(marks))))
-            case ContextCondensed() | ContextTruncated():
+            case ev.ContextCondensed() | ev.ContextTruncated():
                 self.print_note(describe_condense(event))
-            case ModeSwitched(mode=mode):
+            case ev.ModeSwitched(mode=mode):
                 self.print_note(f"now in {mode} mode")
-            case TaskAborted() | TaskRewound():
-                went_back = isinstance(event, TaskRewound)
+            case ev.TaskAborted() | ev.TaskRewound():
+                went_back = isinstance(event, ev.TaskRewound)
                 self.print_note("back at an earlier message" if went_back else "interrupted")
-            case TaskFailed():
+            case ev.TaskFailed():
                 self.print_error(event.message)
 
     # What others may print in between
@@ -227,7 +198,7 @@ class TaskRenderer:
     def should_echo(self) -> bool:
         return self._should_echo
 
-    def should_show_result(self, event: ToolFinished) -> bool:
+    def should_show_result(self, event: ev.ToolFinished) -> bool:
         """Whether the end of this call will be drawn."""
         return event.tool == COMMAND_TOOL_NAME or event.call_id in self._custom_tool_call_ids
 
@@ -249,7 +220,7 @@ class TaskRenderer:
         self._console.print(note, end="", no_wrap=True, highlight=False)
         self._has_transient_line = True
 
-    def print_ask(self, ask: AskOpened) -> None:
+    def print_ask(self, ask: ev.AskOpened) -> None:
         """What is asked and what may be answered, with the cursor behind it."""
         if ask.ask in APPROVAL_ASKS:
             self._print_call(ask, asked=True)
@@ -275,7 +246,7 @@ class TaskRenderer:
 
     # Pieces of text
 
-    def _append_text(self, event: RowDelta) -> None:
+    def _append_text(self, event: ev.RowDelta) -> None:
         if event.ts in self._reasoning_writers:
             self._append_reasoning(event)
             return
@@ -287,7 +258,7 @@ class TaskRenderer:
             self._text_streams[event.ts] = StreamedText(self._console)
         self._text_streams[event.ts].write(sanitize(event.delta))
 
-    def _append_reasoning(self, event: RowDelta) -> None:
+    def _append_reasoning(self, event: ev.RowDelta) -> None:
         """The beginning of a block, dimmed; the rest is folded away."""
         flow = self._reasoning_writers[event.ts]
         if flow.line_count >= MAX_REASONING_LINES:
@@ -302,14 +273,14 @@ class TaskRenderer:
                 self._console.out("…", style="dim italic")
                 return
 
-    def _render_unstreamed_parts(self, event: ReplyReceived) -> None:
+    def _render_unstreamed_parts(self, event: ev.ReplyReceived) -> None:
         """Parts whose growth was not heard."""
         for placed in event.parts:
             if placed.ts in self._text_streams or placed.ts in self._reasoning_writers:
                 continue
             match placed.part:
                 case TextPart(text=text) if text.strip():
-                    self._append_text(RowDelta(ts=placed.ts, delta=text))
+                    self._append_text(ev.RowDelta(ts=placed.ts, delta=text))
                 case ReasoningPart(text=text) if text:
                     self.print(Text(to_one_line(text, 400), "dim italic"))
         self._end_line()
@@ -328,7 +299,7 @@ class TaskRenderer:
 
     # Tools
 
-    def _print_call(self, event: ToolStarted | AskOpened, *, asked: bool) -> None:
+    def _print_call(self, event: ev.ToolStarted | ev.AskOpened, *, asked: bool) -> None:
         if event.call_id and is_custom_tool_call(event.text):
             self._custom_tool_call_ids.add(event.call_id)
         # The lines of a command must not be taken for one line that was broken.
@@ -346,7 +317,7 @@ class TaskRenderer:
     def _print_output_line(self, line: str) -> None:
         self.print(Text(f"  │ {line}", "dim"))
 
-    def _finish_tool(self, event: ToolFinished) -> None:
+    def _finish_tool(self, event: ev.ToolFinished) -> None:
         output, self._command_output = self._command_output, None
         if output is not None:
             for line in output.close():
@@ -362,7 +333,7 @@ class TaskRenderer:
         elif event.tool == COMMAND_TOOL_NAME and (end := describe_command_exit(event)):
             self.print_note(f"  {end}")
 
-    def _record_answer(self, event: AskAnswered) -> None:
+    def _record_answer(self, event: ev.AskAnswered) -> None:
         call = self._call_id_by_ask.pop(event.ask_ts, None)
         if call is not None and not event.answer.approves:
             self._rejected_call_ids.add(call)
@@ -371,7 +342,7 @@ class TaskRenderer:
             said = sanitize(event.answer.text) or ("y" if event.answer.approves else "n")
             self._console.out(f"{said} ({event.answered_by})", style="bold", highlight=False)
 
-    def _render_row(self, event: RowAdded) -> None:
+    def _render_row(self, event: ev.RowAdded) -> None:
         match event.say:
             case RowKind.ERROR:
                 self.print_error(to_one_line(describe_error(event.text), 400))
@@ -423,15 +394,15 @@ class TaskTreeRenderer:
         )
         return self._front_session if is_active else self._root
 
-    def render(self, session: Session, event: Event) -> None:
+    def render(self, session: Session, event: ev.Event) -> None:
         self._track_state(session, event)
-        if type(event) in TRANSIENT_EVENTS and not self._can_stream(session, event):
+        if type(event) in ev.TRANSIENT_EVENTS and not self._can_stream(session, event):
             return
-        if isinstance(event, UserMessage) and event.is_first and session is not self._root:
+        if isinstance(event, ev.UserMessage) and event.is_first and session is not self._root:
             return  # the headline says it
         if self._is_visible(session, event):
             self.focus_renderer(session).render(event)
-        elif not isinstance(event, RequestStarted):
+        elif not isinstance(event, ev.RequestStarted):
             self._get_renderer(session).render(event)
 
     def focus_renderer(self, session: Session) -> TaskRenderer:
@@ -450,18 +421,18 @@ class TaskTreeRenderer:
             self._renderers[session.id] = self._renderers[self._root.id].create_sibling()
         return self._renderers[session.id]
 
-    def _track_state(self, session: Session, event: Event) -> None:
+    def _track_state(self, session: Session, event: ev.Event) -> None:
         match event:
-            case SubtaskSpawned(child_id=child_id):
+            case ev.SubtaskSpawned(child_id=child_id):
                 self._get_or_assign_heading(child_id)
-            case UserMessage(is_first=True, text=text) if session is not self._root:
+            case ev.UserMessage(is_first=True, text=text) if session is not self._root:
                 self._headings_by_task[session.id] = (
                     f"{self._get_or_assign_heading(session.id)}: "
                     f"{to_one_line(text, MAX_TITLE_CHARS)}"
                 )
-            case TaskStarted() | TaskUnpaused():
+            case ev.TaskStarted() | ev.TaskUnpaused():
                 self._active_task_ids.add(session.id)
-            case TaskPaused() | TaskFinished() | TaskAborted() | TaskFailed():
+            case ev.TaskPaused() | ev.TaskFinished() | ev.TaskAborted() | ev.TaskFailed():
                 self._active_task_ids.discard(session.id)
 
     def _get_or_assign_heading(self, task_id: str) -> str:
@@ -473,37 +444,37 @@ class TaskTreeRenderer:
     def _has_single_active_task(self) -> bool:
         return len(self._active_task_ids) <= 1
 
-    def _can_stream(self, session: Session, event: Event) -> bool:
+    def _can_stream(self, session: Session, event: ev.Event) -> bool:
         row = (session.id, event.ts)
         if self._has_single_active_task:
             self._streamed_rows.add(row)
         return row in self._streamed_rows
 
-    def _is_visible(self, session: Session, event: Event) -> bool:
+    def _is_visible(self, session: Session, event: ev.Event) -> bool:
         """Whether something will be drawn; what nobody sees brings nobody to the front."""
         match event:
-            case RequestStarted():
+            case ev.RequestStarted():
                 return self._has_single_active_task
-            case ReplyReceived(parts=parts):
+            case ev.ReplyReceived(parts=parts):
                 return any(
                     not isinstance(placed.part, CallPart)
                     and bool(placed.part.text.strip())
                     and (session.id, placed.ts) not in self._streamed_rows
                     for placed in parts
                 )
-            case RowOpened(tool=tool):
+            case ev.RowOpened(tool=tool):
                 return tool is not None
-            case ToolFinished():
+            case ev.ToolFinished():
                 return self._get_renderer(session).should_show_result(event)
-            case RowAdded(say=say):
+            case ev.RowAdded(say=say):
                 return say not in HIDDEN_ROW_KINDS
-            case UserMessage():
+            case ev.UserMessage():
                 return self._get_renderer(session).should_echo
-            case UsageChanged() | ArgumentsDelta():
+            case ev.UsageChanged() | ev.ArgumentsDelta():
                 return False
-            case AskOpened() | ToolStarted() | TodosChanged() | ModeSwitched():
+            case ev.AskOpened() | ev.ToolStarted() | ev.TodosChanged() | ev.ModeSwitched():
                 return True
-            case TaskAborted() | TaskFailed() | ContextCondensed() | ContextTruncated():
+            case ev.TaskAborted() | ev.TaskFailed() | ev.ContextCondensed() | ev.ContextTruncated():
                 return True
             case _:
-                return type(event) in TRANSIENT_EVENTS
+                return type(event) in ev.TRANSIENT_EVENTS

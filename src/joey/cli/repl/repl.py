@@ -56,15 +56,7 @@ from joey.cli.task_lookup import find_task_by_prefix, resolve_workspace_argument
 from joey.cli.task_views import build_rows
 from joey.client.session import Session
 from joey.client.task_tree_events import follow_task_tree
-from joey.core.events import (
-    AskOpened,
-    Event,
-    MessageUnqueued,
-    Record,
-    TaskAborted,
-    TaskFailed,
-    TaskFinished,
-)
+from joey.core import events as ev
 from joey.core.history.usage_ledger import UsageLedger
 from joey.core.task_types import APPROVAL_ASKS, AskKind, RowKind
 from joey.engine.bus import Subscription
@@ -114,11 +106,11 @@ async def _run_conversation(arguments: Namespace, prompt: str, images: tuple[str
     return code
 
 
-async def _iter_events_until_idle(subscription: Subscription) -> AsyncIterator[Event]:
+async def _iter_events_until_idle(subscription: Subscription) -> AsyncIterator[ev.Event]:
     with subscription:
         async for numbered in subscription:
             yield numbered.event
-            if isinstance(numbered.event, TaskFinished | TaskAborted | TaskFailed):
+            if isinstance(numbered.event, ev.TaskFinished | ev.TaskAborted | ev.TaskFailed):
                 return
 
 
@@ -145,11 +137,7 @@ class Repl:
         """Where the next line is for the prompt, also while a command is carried out there."""
 
     async def run(self, keyboard: Keyboard, prompt: str) -> None:
-        """Talk until the user leaves.
-
-        Raises:
-            Leave
-        """
+        """Talk until the user leaves. Raises Leave."""
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, self._handle_interrupt, keyboard)
         try:
@@ -243,7 +231,7 @@ class Repl:
                     async for each in events:
                         if each.session is self._task:
                             servers.handle(each.event)
-                        if isinstance(each.event, AskOpened):
+                        if isinstance(each.event, ev.AskOpened):
                             await self._answer_ask(
                                 keyboard, tree_renderer, each.session, each.event
                             )
@@ -261,7 +249,7 @@ class Repl:
                 )
 
     async def _answer_ask(
-        self, keyboard: Keyboard, tree_renderer: TaskTreeRenderer, task: Session, ask: AskOpened
+        self, keyboard: Keyboard, tree_renderer: TaskTreeRenderer, task: Session, ask: ev.AskOpened
     ) -> None:
         if task.pending is None or task.pending.ts != ask.ts:
             return  # it was stopped while another question was on the screen
@@ -289,7 +277,7 @@ class Repl:
                 return
             tree_renderer.focus_renderer(task).print_ask(ask)
 
-    async def _handle_command_while_busy(self, text: str, ask: AskOpened | None) -> bool:
+    async def _handle_command_while_busy(self, text: str, ask: ev.AskOpened | None) -> bool:
         """Carry out or refuse a small command while the task works or asks; False for words."""
         if not text.startswith("/"):
             return False
@@ -307,7 +295,7 @@ class Repl:
         return True
 
     async def _run_command_while_busy(
-        self, command: BuiltInCommand, rest: str, ask: AskOpened | None
+        self, command: BuiltInCommand, rest: str, ask: ev.AskOpened | None
     ) -> None:
         if (why := explain_unavailable(command, ask)) is not None:
             self._renderer.print_note(why)
@@ -446,11 +434,7 @@ class Repl:
 def print_introduction(
     engine: Engine, arguments: Namespace, print_note: Callable[[str], None]
 ) -> str | None:
-    """The id of the task that is to go on, if one is.
-
-    Raises:
-        UserError
-    """
+    """The id of the task that is to go on, if one is. Raises UserError."""
     earlier = find_earlier_task(engine, arguments)
     print_note(format_banner(build_task_options(arguments, earlier, None)))
     if earlier is None:
@@ -466,7 +450,7 @@ def print_introduction(
     return earlier.id
 
 
-def _join_queued_messages(records: Sequence[Record]) -> str:
+def _join_queued_messages(records: Sequence[ev.Record]) -> str:
     """What was said to the task while it worked, and no request has carried to the model."""
     ledger = UsageLedger()
     for record in records:
@@ -503,7 +487,7 @@ class UnreadMessages:
 def _unqueue_messages(task: Task) -> list[str]:
     waiting = tuple(task.recorder.projection.queued_messages.values())
     for message in waiting:
-        task.publish(MessageUnqueued(ts=task.next_ts(), id=message.id))
+        task.publish(ev.MessageUnqueued(ts=task.next_ts(), id=message.id))
     return [message.text for message in waiting]
 
 

@@ -442,11 +442,8 @@ def summarize_sandbox(settings: Settings, level: SandboxLevel | None) -> str:
 
 
 def load_custom_commands_and_skills(workspace: Path) -> dict[str, str]:
-    """Commands and skills that files bring along, each with a description.
-
-    Raises:
-        ConfigError, WorkspaceError
-    """
+    """Commands and skills that files bring along, each with a description. Raises ConfigError,
+    WorkspaceError."""
     customizations = open_customizations(workspace)
     skills = (skill for mode in customizations.modes for skill in customizations.list_skills(mode))
     named = {skill.name: skill.description for skill in skills}

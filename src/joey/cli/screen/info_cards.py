@@ -140,11 +140,7 @@ _DECISION_GROUPS = (
 def render_permissions_card(
     task: Task | None, arguments: Namespace, workspace: Path, level: SandboxLevel | None
 ) -> Text:
-    """Of a task, or of one that would begin now.
-
-    Raises:
-        ConfigError, WorkspaceError
-    """
+    """Of a task, or of one that would begin now. Raises ConfigError, WorkspaceError."""
     flags = build_permission_flags(arguments)
     sources = SettingSources(workspace, flags)
     if task is None:
