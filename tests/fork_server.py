@@ -12,6 +12,7 @@ from __future__ import annotations
 import array
 import asyncio
 import atexit
+import fcntl
 import gc
 import os
 import pickle
@@ -23,6 +24,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import threading
 import time
 import traceback
@@ -77,6 +79,8 @@ async def start_process(
 ) -> Process:
     """`python -m joey` with these arguments; `options` as of `Popen`, or of an `Order`."""
     if not _can_be_forked(env, options):
+        if options.pop("controls_terminal", False):
+            options["preexec_fn"] = _control_terminal
         return await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "joey", *arguments),
             env=env,
@@ -117,6 +121,10 @@ def run_process(
         return subprocess.CompletedProcess(
             arguments, code, out.read().decode(), err.read().decode()
         )
+
+
+def _control_terminal() -> None:
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 def _can_be_forked(env: Mapping[str, str], options: Mapping[str, Any]) -> bool:
@@ -290,9 +298,6 @@ def _report(descriptor: int, number: int) -> None:
 
 def _become(descriptors: list[int]) -> None:
     """Run what was ordered, in a new process, and exit."""
-    import fcntl
-    import termios
-
     *streams, ordered, reporting = descriptors
     os.close(reporting)
     with os.fdopen(ordered, "rb") as file:
@@ -304,7 +309,7 @@ def _become(descriptors: list[int]) -> None:
         os.dup2(stream, number)
         os.close(stream)
     if order.controls_terminal:
-        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        _control_terminal()
     if order.umask >= 0:
         os.umask(order.umask)
     os.chdir(order.cwd)

@@ -7,14 +7,16 @@ import os
 import shlex
 import shutil
 import sys
+from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 
 from joey.tui.widgets.question_panel import ANSWER_GUARD_S
+from tests.fork_server import start_process
 from tests.front.binary import LIMIT, Joey
 
 needs_tmux = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
@@ -32,6 +34,8 @@ class Screen:
     def __init__(self, socket: str, snapshots: Path) -> None:
         self._socket = socket
         self._snapshots = snapshots
+        self.process: Process | None = None
+        """joey, unless a shell has started it."""
 
     async def tmux(self, *arguments: str) -> str:
         process = await asyncio.create_subprocess_exec(
@@ -127,6 +131,8 @@ class Screen:
 
     async def pid(self) -> int:
         """Of joey itself."""
+        if self.process is not None:
+            return self.process.pid
         shell = (await self.tmux("display-message", "-t", "joey", "-p", "#{pane_pid}")).strip()
         return await asyncio.to_thread(_only_child, int(shell))
 
@@ -156,9 +162,74 @@ async def screen(
     behind: str = "",
 ) -> AsyncIterator[Screen]:
     """joey on a terminal of this size, in a window that outlives it; `behind` is for the shell."""
-    after = f"{command_line(*arguments)} {behind}; echo {AFTER} $?.; exec sleep 1000"
-    async with _window(joey, size, env or {}, "sh", "-c", after) as shown:
-        yield shown
+    if behind:
+        after = f"{command_line(*arguments)} {behind}; echo {AFTER} $?.; exec sleep 1000"
+        async with _window(joey, size, env or {}, "sh", "-c", after) as shown:
+            yield shown
+        return
+    with TemporaryDirectory(prefix="joey-pane-") as directory:
+        released, ended = Path(directory, "released"), Path(directory, "ended")
+        for fifo in (released, ended):
+            os.mkfifo(fifo)
+        hold = (sys.executable, "-I", "-S", "-c", _HOLD_PANE, str(released), str(ended))
+        async with _window(joey, size, {}, *hold) as shown:
+            async with asyncio.timeout(LIMIT):
+                await asyncio.to_thread(released.read_bytes)
+            process = await _start_in_pane(shown, joey, arguments, {**joey.env, **(env or {})})
+            shown.process = process
+            reporting = asyncio.create_task(_report_end(process, ended))
+            try:
+                yield shown
+            finally:
+                if process.returncode is None:
+                    process.kill()
+                await reporting
+
+
+_HOLD_PANE = f"""
+import fcntl, os, select, signal, sys, termios
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+fcntl.ioctl(0, termios.TIOCNOTTY)
+with open(sys.argv[1], "wb") as released:
+    released.write(b".")
+ended = os.open(sys.argv[2], os.O_RDWR)
+waiting = select.poll()
+waiting.register(0, 0)  # only for its end
+waiting.register(ended, select.POLLIN)
+for ready, _ in iter(lambda: waiting.poll()[0], None):
+    if ready != ended:
+        break
+    print("{AFTER}", os.read(ended, 16).decode(), flush=True)
+"""
+"""Gives the terminal of the pane to joey, says how that ended, and stays until it is closed."""
+
+
+async def _start_in_pane(
+    shown: Screen, joey: Joey, arguments: tuple[str, ...], env: Mapping[str, str]
+) -> Process:
+    tty = (await shown.tmux("display-message", "-t", "joey", "-p", "#{pane_tty}")).strip()
+    terminal = os.open(tty, os.O_RDWR | os.O_NOCTTY)
+    try:
+        return await start_process(
+            *arguments,
+            env=env,
+            cwd=joey.workspace,
+            stdin=terminal,
+            stdout=terminal,
+            stderr=terminal,
+            start_new_session=True,
+            controls_terminal=True,
+        )
+    finally:
+        os.close(terminal)
+
+
+async def _report_end(process: Process, ended: Path) -> None:
+    code = await process.wait()
+    with suppress(OSError):  # the window is closed
+        fifo = os.open(ended, os.O_WRONLY | os.O_NONBLOCK)
+        os.write(fifo, f"{code if code >= 0 else 128 - code}.".encode())
+        os.close(fifo)
 
 
 @asynccontextmanager
