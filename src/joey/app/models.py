@@ -1,15 +1,13 @@
 """Model discovery: models of the catalogue, of a provider's server, of local model servers.
 
 A local server counts only if it lists its models as its API promises: many other programs listen on
-ports 8000 and 8080. `http_get` sends the one small request this takes, with a short timeout, and
-reports at which step it failed; the HTTP client of the providers is built for long streams.
+ports 8000 and 8080.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import ssl
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -33,14 +31,8 @@ from joey.providers.catalog import (
     find_provider_spec,
     list_model_ids,
 )
-from joey.providers.http_connection import (
-    HttpAddress,
-    HttpConnection,
-    connect,
-    find_proxy,
-    parse_url,
-)
-from joey.providers.http_parser import ProtocolError, ResponseEnd, ResponseHead, ResponseReader
+from joey.providers.http_client import HttpClient
+from joey.providers.http_connection import parse_url
 
 REQUEST_TIMEOUT_S = 3.0
 HTTP_NOT_FOUND = 404
@@ -264,55 +256,14 @@ async def http_get(
 ) -> HttpGetResponse:
     """The answer to GET. Raises ProviderError: nobody there, no such name, no trust, too slow, or
     no HTTP; ConfigError: the address, or a proxy's in the environment, is not one."""
-    address = parse_url(url)
-    target = HttpAddress(address.host, address.port, address.is_secure)
-    proxy = find_proxy(target, env)
+    client = HttpClient(connect_timeout=seconds, environ=env)
     try:
         async with asyncio.timeout(seconds):
-            connection = await connect(target, proxy, ssl.create_default_context, seconds)
-            try:
-                connection.send((_encode_request(address, proxy, headers or {}),))
-                return await _read_response(connection)
-            finally:
-                connection.abort()
+            asked = {"accept": "application/json", **(headers or {})}
+            async with await client.get(url, asked) as response:
+                return HttpGetResponse(response.status, await response.read_all(MAX_RESPONSE_BYTES))
     except TimeoutError as error:
-        text = f"{target.host_and_port} did not answer within {seconds:g} seconds."
+        text = f"{parse_url(url).host_and_port} did not answer within {seconds:g} seconds."
         raise ProviderError(text, failure=ProviderFailureKind.NETWORK) from error
-    except (OSError, ProtocolError) as error:
-        text = f"{target.host_and_port} does not answer like a web server ({error})."
-        raise ProviderError(text, failure=ProviderFailureKind.NETWORK) from error
-
-
-async def _read_response(connection: HttpConnection) -> HttpGetResponse:
-    """Raises OSError, ProtocolError."""
-    reader = ResponseReader()
-    status, pieces, size = 0, list[bytes](), 0
-    while size < MAX_RESPONSE_BYTES:
-        data = await connection.receive()
-        for event in reader.feed(data) if data else reader.close():
-            match event:
-                case ResponseHead():
-                    status = event.status
-                case ResponseEnd():
-                    return HttpGetResponse(status, b"".join(pieces))
-                case bytes():
-                    pieces.append(event)
-                    size += len(event)
-        if not data:
-            break
-    return HttpGetResponse(status, b"".join(pieces))
-
-
-def _encode_request(
-    address: HttpAddress, proxy: HttpAddress | None, headers: Mapping[str, str]
-) -> bytes:
-    fields = {"Host": address.authority, "Accept": "application/json", **headers}
-    path = address.path
-    if proxy is not None and not address.is_secure:
-        path = f"http://{address.authority}{path}"
-        if proxy.proxy_authorization:
-            fields["Proxy-Authorization"] = proxy.proxy_authorization
-    fields |= {"Accept-Encoding": "identity", "Connection": "close"}
-    # What cannot stand in a header is left out: the question is only whether somebody answers.
-    header_lines = (f"{k}: {v}" for k, v in fields.items() if v.isascii() and v.isprintable())
-    return "\r\n".join([f"GET {path} HTTP/1.1", *header_lines, "", ""]).encode("ascii")
+    finally:
+        await client.close()

@@ -65,6 +65,7 @@ class HttpClient:
         body: Sequence[bytes],
         *,
         read_timeout: float | None = None,
+        method: str = "POST",
     ) -> HttpResponse:
         """Send a request, its body in pieces, and wait for the head of its answer.
 
@@ -76,7 +77,8 @@ class HttpClient:
         target = HttpAddress(address.host, address.port, address.is_secure)
         proxy = find_proxy(target, self._environ)
         origin = (target, proxy)
-        request = [_encode_request_head(address, proxy, headers, sum(map(len, body))), *body]
+        length = {"content-length": str(sum(map(len, body)))} if body else {}
+        request = [_encode_request_head(method, address, proxy, length | dict(headers)), *body]
         if (kept := self._pop_idle_connection(origin)) is not None:
             try:
                 return await HttpResponse(self, origin, kept).send_request(request, read_timeout)
@@ -88,6 +90,10 @@ class HttpClient:
         except _NoResponseError as error:
             text = f"{target.host_and_port} closed the connection without an answer. Try again."
             raise ProviderError(text, failure=ProviderFailureKind.NETWORK) from error
+
+    async def get(self, url: str, headers: Mapping[str, str]) -> HttpResponse:
+        """Like `post`, without a body."""
+        return await self.post(url, headers, (), method="GET")
 
     async def close(self) -> None:
         """Close what is idle; requests under way go on."""
@@ -258,9 +264,9 @@ class HttpResponse:
 
 
 def _encode_request_head(
-    address: HttpAddress, proxy: HttpAddress | None, headers: Mapping[str, str], length: int
+    method: str, address: HttpAddress, proxy: HttpAddress | None, headers: Mapping[str, str]
 ) -> bytes:
-    fields = {"host": address.authority, "content-length": str(length)}
+    fields = {"host": address.authority}
     path = address.path
     if proxy is not None and not address.is_secure:
         path = f"http://{address.authority}{path}"
@@ -274,5 +280,5 @@ def _encode_request_head(
                 f"The header {name!r} has characters that a header must not have. Check the API"
                 " key and the profile's headers for line breaks and accents."
             )
-    lines = [f"POST {path} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items())]
+    lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items())]
     return "\r\n".join([*lines, "", ""]).encode("latin-1")
