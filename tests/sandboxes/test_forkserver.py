@@ -184,13 +184,17 @@ async def test_a_command_runs_also_when_the_fork_server_that_replaces_a_dead_one
 async def test_only_what_nobody_has_looked_at_may_be_started_again(is_read: bool) -> None:
     fork_server = ForkServerClient()
     supervisor = fork_server.start_supervisor({})
+    supervisor.send_command({})
     with socket.socket(fileno=os.dup(*fork_server.child_fds)) as theirs:
-        _, sent, *_ = socket.recv_fds(theirs, 1, 3)
-    if is_read:
-        os.read(sent[-1], 100)
-    for each in sent:
-        os.close(each)
-    assert await supervisor.wait_until_plan_read(10) is is_read
+        _, (control, output), *_ = socket.recv_fds(theirs, 1, 2)
+    with socket.socket(fileno=control) as orders:
+        for _ in range(2):
+            _, (plan,), *_ = socket.recv_fds(orders, 1, 1)
+            if is_read:
+                os.read(plan, 100)
+            os.close(plan)
+    os.close(output)
+    assert await supervisor.wait_until_begun(10) is is_read
     assert supervisor.was_never_started is not is_read
     supervisor.disconnect()
     fork_server.close()
@@ -219,11 +223,11 @@ async def test_commands_that_wait_for_a_fork_server_that_is_killed_all_get_the_n
     supervisors_of = ForkServerManager(lambda: group)
     shell = ("/bin/sh", "-c", "true")
     plan = sandbox.prepare_command(
-        confinement, shell, tmp_path, os.environ, supervisors_of.start_supervisor
+        confinement, shell, tmp_path, os.environ, supervisors_of.start_command
     ).plan
     async with asyncio.timeout(20):
         supervisors = await asyncio.gather(
-            *(supervisors_of.start_supervisor(plan) for _ in range(3))
+            *(supervisors_of.start_command(plan) for _ in range(3))
         )
         answers = [await supervisor.wait_for_reply(10) for supervisor in supervisors]
         for supervisor in supervisors:
@@ -294,11 +298,13 @@ async def test_a_command_that_is_given_up_before_its_start_never_starts(
     shell = ("/bin/sh", "-c", ": > ran")
     fork_server = ForkServerClient()
     handle = sandbox.prepare_command(
-        confinement, shell, tmp_path, os.environ, ForkServerManager(lambda: None).start_supervisor
+        confinement, shell, tmp_path, os.environ, ForkServerManager(lambda: None).start_command
     )
     await fork_server.spawn()
     for _ in range(30):
-        fork_server.start_supervisor(handle.plan).disconnect()
+        supervisor = fork_server.start_supervisor(handle.plan["sandbox"])
+        supervisor.send_command(handle.plan["command"])
+        supervisor.disconnect()
     await fork_server.stop()
     await sandbox.close()
     assert not is_there(tmp_path / "ran")

@@ -129,11 +129,12 @@ class Sieve(Landlock):
         layout: FilesystemLayout,
         protected_paths: ProtectedPaths,
         shell: Sequence[bytes],
-        cwd: Path,
         network: str,
     ) -> dict[str, Any]:
-        plan = super().build_plan(layout, protected_paths, shell, cwd, network)
-        return {**plan, "rules": [("/", plan["files"])], "tcp": 0, "guarded": []}
+        plan = super().build_plan(layout, protected_paths, shell, network)
+        plan["sandbox"] |= {"rules": [("/", plan["sandbox"]["files"])], "tcp": 0}
+        plan["command"] |= {"guarded": []}
+        return plan
 
 
 def test_the_canary_notices_a_sandbox_that_holds_nothing() -> None:
@@ -268,7 +269,7 @@ def test_first_commands_that_come_together_share_one_temporary_directory(
             together.wait()
             handle = held.prepare_command(Landlock(), ("/bin/true",), workspace, {}, none_needed)
             handle.close()
-            return Path(handle.plan["written"]).parent
+            return Path(handle.plan["command"]["written"]).parent
 
         with ThreadPoolExecutor(8) as pool:
             [directory] = set(pool.map(led, range(8)))

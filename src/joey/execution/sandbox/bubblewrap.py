@@ -29,19 +29,16 @@ INIT_SCRIPT = r"""
 for each in $1; do exec {each}>&-; done
 shift
 echo ready >&9
-@gate
-exec 2>/dev/null
+. /proc/self/fd/8 || exit
+exec 2>/dev/null 8<&-
 "$@" 2>&1 9>&-
 echo $? >&9
 exec >/dev/null 9>&-
 while kill -s 0 -- -1; do sleep 0.1; done
 """
-"""The first process inside. It lives as long as anything does that the command has started: when it
+"""The first process inside. It waits for a script that sets its arguments to those of the command,
+and ends when none comes. It lives as long as anything does that the command has started: when it
 ends, or whoever watches over it, the kernel ends all the others."""
-_NETWORK_GATE_SCRIPT = "read -r go <&8 || exit 1; exec 8<&-"
-"""The network is opened from outside, once there is one."""
-HIDING_TMPFS_OPTIONS = ("--perms", "0555", "--tmpfs")
-"""In front of a place: nothing is to be seen there, and nothing can be made."""
 SANDBOX_TEMP_DIRECTORY = "/tmp"
 _SHARED_MEMORY_MOUNT_OPTIONS = (
     *("--perms", "1777", "--size", str(1024**3), "--tmpfs", "/dev/shm"),
@@ -87,15 +84,14 @@ class Bubblewrap:
         layout: FilesystemLayout,
         protected_paths: ProtectedPaths,
         shell: Sequence[bytes],
-        cwd: Path,
         network: str,
     ) -> dict[str, Any]:
         """What the supervisor needs to know."""
         binary = self._find_binary()
         assert binary is not None
         shared = network == "all"
-        first = INIT_SCRIPT.replace("@gate", _NETWORK_GATE_SCRIPT if network == "hosts" else "")
-        return {
+        shell_options = ["--noprofile", "--norc"] if b"--norc" in shell else []
+        sandbox = {
             "level": "full",
             "program": [binary, *_build_namespace_options(layout, shared)],
             "views": [*_build_mount_options(layout, self._supports_option(binary, "--size"))],
@@ -106,25 +102,17 @@ class Bubblewrap:
                 *_build_socket_mask_options(layout, protected_paths),
                 *_build_readonly_remount_options(layout),
             ],
-            "by_descriptor": bool(_build_shell_options(shell)),
-            "rest": [
-                "--chdir",
-                str(cwd),
-                "--",
-                shell[0],
-                *_build_shell_options(shell),
-                "-c",
-                first,
-                "joey",
-            ],
-            "port": PROXY_PORT if network == "hosts" else 0,
-            "shell": list(shell),
+            "by_descriptor": bool(shell_options),
+            "first": ["--", shell[0], *shell_options, "-c", INIT_SCRIPT, "joey"],
             "seccomp": _build_seccomp_filter(local_sockets=not shared),
+        }
+        command = {
+            "port": PROXY_PORT if network == "hosts" else 0,
             "absent": list(protected_paths.placeholder_paths),
-            "empty": list(HIDING_TMPFS_OPTIONS),
             "guarded": list(protected_paths.restored_afterwards),
             "pinned": [],
         }
+        return {"sandbox": sandbox, "command": command}
 
     def build_environment(self, layout: FilesystemLayout) -> dict[str, str]:
         return dict.fromkeys(("TMPDIR", "TMP", "TEMP"), SANDBOX_TEMP_DIRECTORY)
@@ -152,10 +140,6 @@ def _build_seccomp_filter(*, local_sockets: bool) -> bytes:
     return seccomp.compile_filter(
         seccomp.build_denied_calls(internet=True, local_sockets=local_sockets, shared_memory=True)
     )
-
-
-def _build_shell_options(shell: Sequence[bytes]) -> list[str]:
-    return ["--noprofile", "--norc"] if b"--norc" in shell else []
 
 
 def _build_namespace_options(layout: FilesystemLayout, shared: bool) -> list[str]:
@@ -228,7 +212,11 @@ def _build_path_mount_options(path: Path, view: PathView, layout: FilesystemLayo
             source = layout.temp_directory / ("home" if path == layout.home else "tmp")
             return ["--bind", str(source), place]
     # For each bind bubblewrap reads the list of all mounts; an empty file system costs nothing.
-    return [*HIDING_TMPFS_OPTIONS, place] if path.is_dir() else ["--ro-bind", "/dev/null", place]
+    return (
+        ["--perms", "0555", "--tmpfs", place]
+        if path.is_dir()
+        else ["--ro-bind", "/dev/null", place]
+    )
 
 
 _UNIX_SOCKET_TABLE_PATH = Path("/proc/net/unix")

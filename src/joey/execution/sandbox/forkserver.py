@@ -2,8 +2,8 @@
 
 Python takes longer to start than a sandbox takes to be set up; a copy of a running process is
 there at once. Orders come from joey over a socket: each message brings the supervisor's end of a
-socket to joey, the output of the command, and a file that holds the plan. When joey has gone, or
-has no more orders, the fork server waits for its supervisors and ends.
+socket to joey, and the output of its command. When joey has gone, or has no more orders, the fork
+server waits for its supervisors and ends.
 
 It runs with `python -I -S`, without joey's package module and without site-packages: everything it
 imports, at once or late, must get by with the standard library.
@@ -14,23 +14,24 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found] # `signal` takes longer to load than we run
 import _socket
 import array
-import marshal
+import gc
 import os
 import select
 
-from joey.execution.sandbox.supervisor import Supervisor, format_fork_failure, send_reply
+from joey.execution.sandbox.supervisor import refuse, supervise
 
 _IGNORED_SIGNALS = (1, 2, 3, 15)
 """Signals to the whole group are meant for the command, which gets its own."""
 _PRELOAD_DELAY_MS = 15
 """An order that is not here by then is not for the user who waits now."""
-_ORDER_DESCRIPTOR_COUNT = 3
+_ORDER_DESCRIPTOR_COUNT = 2
 
 
 def main(order_fd: int) -> None:
     os.set_inheritable(order_fd, False)  # it came to us by being inherited; a command is no heir
     for number in _IGNORED_SIGNALS:
         _signal.signal(number, _signal.SIG_IGN)
+    gc.disable()  # it would touch, and so copy, memory that is shared with supervisors
     ForkServer(order_fd).run()
     os._exit(0)
 
@@ -69,21 +70,22 @@ class ForkServer:
             numbers.frombytes(data)
         return numbers.tolist()
 
-    def _start_supervisor(self, control: int, output: int, plan: int) -> None:
+    def _start_supervisor(self, control_fd: int, output: int) -> None:
+        control = _socket.socket(fileno=control_fd)
         try:
             supervisor = os.fork()
         except OSError as error:
-            send_reply(control, format_fork_failure(error))
+            refuse(control, f"no process could be started: {error.strerror}".encode())
         else:
             if not supervisor:
-                self._become_supervisor(control, output, plan)
+                self._become_supervisor(control, output)
             ended = os.pidfd_open(supervisor)
             self._supervisor_pids[ended] = supervisor
             self._poller.register(ended, select.POLLIN)
-        for each in (control, output, plan):
-            os.close(each)
+        control.close()
+        os.close(output)
 
-    def _become_supervisor(self, control: int, output: int, plan: int) -> None:
+    def _become_supervisor(self, control: _socket.socket, output: int) -> None:
         try:
             self._client_socket.close()
             for each in self._supervisor_pids:
@@ -92,9 +94,7 @@ class ForkServer:
             for number in (1, 2):
                 os.dup2(output, number)
             os.close(output)
-            with open(plan, "rb") as file:
-                data = file.read()
-            Supervisor(marshal.loads(data), control).run()
+            supervise(control)
         finally:
             os._exit(0)
 

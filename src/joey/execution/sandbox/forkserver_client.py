@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import marshal
 import os
 import signal
 import socket
@@ -40,29 +39,57 @@ class ForkServerManager:
         self._idle_timer: asyncio.TimerHandle | None = None
         self._stop_tasks: set[asyncio.Task[None]] = set()
         self._is_closed = False
+        self._spare: tuple[dict[str, Any], SupervisorTransport | None] = ({}, None)
+        """A sandbox that was prepared for the next command, with its plan."""
 
-    async def start_supervisor(self, plan: dict[str, Any]) -> SupervisorTransport:
-        """Have a command kept.
+    async def start_command(self, plan: dict[str, Any]) -> SupervisorTransport:
+        """Have a command kept, in the sandbox that waits for it if there is such a one.
 
-        Raises:
-            OSError
+        Raises OSError.
         """
         try:
+            supervisor = await self._try_spare(plan)
             for _ in range(_MAX_START_ATTEMPTS):
-                server_task = self._ensure_server()
-                supervisor = await _try_start_supervisor(await asyncio.shield(server_task), plan)
                 if supervisor is not None:
-                    return supervisor
-                if (
-                    self._server_task is server_task
-                ):  # else somebody who waited too has begun another
+                    break
+                server_task = self._ensure_server()
+                supervisor = await _try_start_command(await asyncio.shield(server_task), plan)
+                # else somebody who waited too has begun another
+                if supervisor is None and self._server_task is server_task:
                     self._stop_server()
-            return (await asyncio.shield(self._ensure_server())).start_supervisor(plan)
+            if supervisor is None:
+                server = await asyncio.shield(self._ensure_server())
+                supervisor = server.start_supervisor(plan["sandbox"])
+                supervisor.send_command(plan["command"])
         except OSError:
             self._stop_server()
             raise
         finally:
             self._schedule_idle_stop()
+        if not supervisor.was_refused:
+            asyncio.get_running_loop().call_soon(self._prepare_spare, plan["sandbox"])
+        return supervisor
+
+    async def _try_spare(self, plan: dict[str, Any]) -> SupervisorTransport | None:
+        """The sandbox that waits, with the command in it; None if it is not fit for it."""
+        sandbox, supervisor = self._spare
+        self._spare = ({}, None)
+        if supervisor is None:
+            return None
+        if sandbox == plan["sandbox"]:
+            supervisor.send_command(plan["command"])
+            await supervisor.wait_until_begun(_ORDER_TIMEOUT_S)
+            if not supervisor.was_refused:
+                return supervisor
+        supervisor.disconnect()
+        return None
+
+    def _prepare_spare(self, sandbox: dict[str, Any]) -> None:
+        """The next command will most likely need such a one."""
+        server_task, (_, spare) = self._server_task, self._spare
+        if spare is None and server_task is not None and server_task.done():
+            with suppress(OSError):  # then the next command tells
+                self._spare = (sandbox, server_task.result().start_supervisor(sandbox))
 
     def start_server(self) -> None:
         """A fork server will be needed at once."""
@@ -111,6 +138,9 @@ class ForkServerManager:
 
     def _stop_server(self) -> None:
         _idle_managers.discard(self)
+        (_, spare), self._spare = self._spare, ({}, None)
+        if spare is not None:
+            spare.disconnect()
         server_task, self._server_task = self._server_task, None
         if server_task is not None:
             task = asyncio.get_running_loop().create_task(_stop_when_started(server_task))
@@ -118,20 +148,21 @@ class ForkServerManager:
             task.add_done_callback(self._stop_tasks.discard)
 
 
-async def _try_start_supervisor(
+async def _try_start_command(
     server: ForkServerClient, plan: dict[str, Any]
 ) -> SupervisorTransport | None:
     """Who keeps the command; None when nobody has begun with it, and nobody will."""
     if not server.is_alive:
         return None
     try:
-        supervisor = server.start_supervisor(plan)
+        supervisor = server.start_supervisor(plan["sandbox"])
     except (BrokenPipeError, ConnectionResetError):
         return None  # It has just been killed.
     try:
-        if not await supervisor.wait_until_plan_read(_ORDER_TIMEOUT_S):
+        supervisor.send_command(plan["command"])
+        if not await supervisor.wait_until_begun(_ORDER_TIMEOUT_S):
             await server.kill()
-            await supervisor.wait_until_plan_read(_ORDER_TIMEOUT_S)
+            await supervisor.wait_until_begun(_ORDER_TIMEOUT_S)
     except BaseException:
         supervisor.disconnect()
         raise
@@ -206,29 +237,20 @@ class ForkServerClient:
         is_there = self._process_transport is not None and not self._exit_watcher.has_exited
         return is_there and self._socket.fileno() >= 0
 
-    def start_supervisor(self, plan: dict[str, Any]) -> SupervisorTransport:
-        """Have a command kept.
-
-        Raises:
-            OSError
-        """
+    def start_supervisor(self, sandbox: dict[str, Any]) -> SupervisorTransport:
+        """Have a sandbox prepared. Raises OSError."""
         ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
         output, written = os.pipe()
-        file = os.memfd_create("plan")
-        supervisor = SupervisorTransport(ours, output, os.dup(file))
         try:
-            data = memoryview(marshal.dumps(plan))
-            while data:
-                data = data[os.write(file, data) :]
-            os.lseek(file, 0, os.SEEK_SET)
-            socket.send_fds(self._socket, [b"K"], [theirs.fileno(), written, file])
-        except BaseException:
-            supervisor.disconnect()
-            raise
+            supervisor = SupervisorTransport(ours, output, sandbox)
+            try:
+                socket.send_fds(self._socket, [b"K"], [theirs.fileno(), written])
+            except BaseException:
+                supervisor.disconnect()
+                raise
         finally:
             theirs.close()
             os.close(written)
-            os.close(file)
         self._was_used = True
         return supervisor
 

@@ -26,7 +26,8 @@ _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 36, 38
 _LINUX_CAPABILITY_VERSION_3 = 0x20080522
 _MAX_CAPABILITY_NUMBER = 63
 _AT_FDCWD, _AT_SYMLINK_NOFOLLOW, _STATX_BTIME = -100, 0x100, 0x800
-_NS_GET_USERNS, _CLONE_NEWUSER, _CLONE_NEWNET = 0xB701, 0x10000000, 0x40000000
+_NS_GET_USERNS, _CLONE_NEWUSER = 0xB701, 0x10000000
+_MS_RDONLY_NOSUID_NODEV_NOEXEC = 0b1111
 
 
 class _LandlockRulesetAttr(ctypes.Structure):
@@ -85,13 +86,20 @@ def read_birth_time_ns(path: str) -> int | None:
     return int(found.birth_seconds) * 10**9 + int(found.birth_nanoseconds)
 
 
-def join_network_namespace(pid: int) -> None:
-    """Go where another process has its network. The one who made its namespace of users may."""
-    network = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-    owner = fcntl.ioctl(network, _NS_GET_USERNS)
+def join_namespace(pid: int, kind: str) -> None:
+    """Enter a namespace of another process. The one who made its namespace of users may."""
+    namespace = os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC)
+    owner = fcntl.ioctl(namespace, _NS_GET_USERNS)
     if not os.path.samestat(os.fstat(owner), os.stat("/proc/self/ns/user")):
         _raise_on_failure(_libc.setns(owner, _CLONE_NEWUSER), "join its users")
-    _raise_on_failure(_libc.setns(network, _CLONE_NEWNET), "join its network")
+    _raise_on_failure(_libc.setns(namespace, 0), f"join its namespace ({kind})")
+
+
+def mount_empty_directory() -> None:
+    """Cover the current directory with an empty one that nobody can write to."""
+    flags = ctypes.c_ulong(_MS_RDONLY_NOSUID_NODEV_NOEXEC)
+    done = _libc.mount(b"tmpfs", b".", b"tmpfs", flags, b"mode=0555")
+    _raise_on_failure(done, "occupy a protected name")
 
 
 def apply_landlock_rules(files: int, tcp: int, scopes: int, rules: list[tuple[str, int]]) -> None:
@@ -188,7 +196,7 @@ def listen_in_network_namespace(pid: int, port: int) -> int:
 
 def _send_listening_socket(receiver: _socket.socket, pid: int, port: int) -> None:
     try:
-        join_network_namespace(pid)
+        join_namespace(pid, "net")
         listener = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
         listener.bind(("127.0.0.1", port))
         listener.listen(_LISTEN_BACKLOG)

@@ -108,7 +108,6 @@ class Landlock:
         layout: FilesystemLayout,
         protected_paths: ProtectedPaths,
         shell: Sequence[bytes],
-        cwd: Path,
         network: str,
     ) -> dict[str, Any]:
         """What the supervisor needs to know."""
@@ -118,25 +117,26 @@ class Landlock:
         is_scoped = version >= _SCOPES_MIN_ABI_VERSION
         spared = () if is_scoped else (os.getpid(),)
         all_rights = READ_RIGHTS | CHANGE_RIGHTS | _MAKE_CHAR_RIGHT | _MAKE_BLOCK_RIGHT
-        return {
+        sandbox = {
             "level": "landlock",
-            "cwd": str(cwd),
-            "shell": list(shell),
             "files": all_rights | (_IOCTL_DEV_RIGHT if version >= 5 else 0),
             "tcp": _TCP_RIGHTS if version >= 4 and network != "all" else 0,
             "scopes": _SCOPE_FLAGS if is_scoped else 0,
             "rules": _build_rules(layout),
             "seccomp": _build_seccomp_filter(internet=network == "all", spared=spared),
             "capabilities": _compute_retained_capabilities(layout.workspace),
+        }
+        command = {
+            "port": 0,
+            "absent": [],
             "guarded": [
                 *protected_paths.read_only,
                 *protected_paths.placeholder_paths,
                 *protected_paths.restored_afterwards,
             ],
             "pinned": list(protected_paths.pinned_directories),
-            "absent": [],
-            "port": 0,
         }
+        return {"sandbox": sandbox, "command": command}
 
     def build_environment(self, layout: FilesystemLayout) -> dict[str, str]:
         return dict.fromkeys(("TMPDIR", "TMP", "TEMP"), str(layout.temp_directory / "tmp"))

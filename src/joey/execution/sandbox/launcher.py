@@ -1,20 +1,25 @@
-"""The launcher: turns a forked process into the confined command.
+"""The launcher: confined processes that wait for their command, and become it.
+
+Everything about a sandbox that does not depend on the command is done before the command is known:
+namespaces and mounts, or Landlock's rules. A process that has waited is used only if all of that
+still holds (`is_stale`): the same mounts at the same places from the same sources, the same inodes
+behind the rules, about as many processes of the user.
 
 Resource limits are set here. The kernel counts all processes of a user, so the limit is the number
 there is already plus the command's share; it does not hold for root (see `ControlGroup`).
 
-Runs in the supervisor and its child: the standard library only, and little of it.
+Runs in the supervisor and its children: the standard library only, and little of it.
 """
 
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found] # `signal` takes longer to load than we run
+import _socket
 import fcntl
+import marshal
 import os
 import resource
 import stat
-
-from joey.execution.sandbox.protected_scan import MountPlaceholders
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,64 +27,207 @@ if TYPE_CHECKING:
 
 
 GATE_FD, STATUS_FD = 8, 9
-"""Where the first process inside waits until the network is ready, and says how the shell ended."""
+"""Where the first process inside reads its command, and says how the shell ended."""
 _FIRST_FREE_FD = 16
 """Numbers from here on are free for what only bubblewrap needs."""
 _RESET_SIGNALS = (1, 2, 3, 13, 15, 25)
 """Signals that we ignore, or Python does: what is ignored would stay so in the command."""
 _OPEN_DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _OPEN_PATH_FLAGS = os.O_PATH | os.O_NOFOLLOW
+_DESTINATION_OFFSETS = {"--bind": 2, "--ro-bind": 2, "--tmpfs": 1}
+_MAX_PLACES_BYTES = 256 * 1024
+_MOUNT_TABLE_ESCAPES = {ord(each): f"\\{ord(each):03o}" for each in "\\ \t\n"}
 
 
-class CommandLauncher:
-    def __init__(self, plan: dict[str, Any], placeholders: MountPlaceholders) -> None:
-        """What has to be done before: names are occupied, what is protected is opened."""
-        self._plan = plan
-        self._placeholders = placeholders
-        self._protected_fds: list[int] = []
-        self._is_full_level = plan["level"] == "full"
-        self._mount_options = (
-            self._create_placeholders() + self._build_protected_mounts()
-            if self._is_full_level
-            else []
-        )
-        if not self._is_full_level:
-            from joey.execution.sandbox.kernel import become_subreaper
+class ConfinedChild:
+    """A child process that is confined, and waits for its command."""
 
-            become_subreaper()
+    def __init__(self, plan: dict[str, Any]) -> None:
+        """Raises OSError: no process could be started."""
+        self.plan = plan
+        self._thread_count = _count_own_threads(plan["processes"])
+        self.status_fd, status = os.pipe()
+        self._errors_fd, errors = os.pipe()
+        gate, self._gate_fd = os.pipe()
+        self.pid = self._spawn(status, errors, gate)
+        for each in (status, errors, gate):
+            os.close(each)
 
-    def exec_command(self, status: int, complains: int, gate: int) -> None:
-        """Turn this process into the command; it does not return."""
-        plan = self._plan
+    def wait_until_ready(self) -> bytes:
+        """Why it does not wait for a command; empty when it does, or that is not known yet."""
+        return b""
+
+    def remember(self) -> None:
+        """It will wait for a while: note what it stands on, and do what can be done meanwhile."""
+
+    def is_stale(self) -> bool:
+        """Whether the machine has changed too much since for a command to be run in it."""
+        drift = abs(_count_own_threads(self.plan["processes"]) - self._thread_count)
+        return bool(drift * 8 > self.plan["processes"])
+
+    def start(self, command: dict[str, Any]) -> bytes:
+        """Run a command in it: why that does not work, or nothing."""
+        data = memoryview(self._encode_command(command))
+        try:
+            while data:
+                data = data[os.write(self._gate_fd, data) :]
+        except BrokenPipeError:
+            return read_to_end(self._errors_fd) or b"it ended without a word"
+        finally:
+            os.close(self._gate_fd)
+        return b""
+
+    def discard(self) -> None:
+        """End it: there is no command for it."""
+        os.kill(self.pid, _signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+
+    def _encode_command(self, command: dict[str, Any]) -> bytes:
+        raise NotImplementedError
+
+    def _spawn(self, status: int, errors: int, gate: int) -> int:
+        raise NotImplementedError
+
+    def _limit_processes(self) -> None:
+        """Limit the number of the user's processes, for this one and those that come of it."""
+        if (most := self.plan["processes"]) and os.getuid():
+            _limit(0, resource.RLIMIT_NPROC, self._thread_count + most)
+
+
+class LandlockChild(ConfinedChild):
+    def _spawn(self, status: int, errors: int, gate: int) -> int:
+        from joey.execution.sandbox import kernel
+
+        kernel.become_subreaper()
+        self._identities = self._stat_rules()
+        if pid := os.fork():
+            return pid
+        os.close(self._gate_fd)
+        plan = self.plan
         try:
             for number in _RESET_SIGNALS:
                 _signal.signal(number, _signal.SIG_DFL)
-            limit_processes(plan["processes"])
+            self._limit_processes()
             for kind, most in plan["limits"]:
-                _, hard = resource.getrlimit(kind)
-                limit = most if hard == resource.RLIM_INFINITY else min(most, hard)
-                resource.setrlimit(kind, (limit, limit))
-            if self._is_full_level:
-                self._exec_in_bubblewrap(status, complains, gate)
-            else:
-                self._exec_with_landlock()
+                _limit(0, kind, most)
+            os.setsid()
+            kernel.apply_landlock_rules(plan["files"], plan["tcp"], plan["scopes"], plan["rules"])
+            kernel.drop_capabilities(plan["capabilities"])
+            kernel.install_seccomp_filter(plan["seccomp"])
+            if data := read_to_end(gate):  # else nobody has a command
+                cwd, shell, env = marshal.loads(data)
+                os.chdir(cwd)
+                os.execve(shell[0], shell, env)
         except (OSError, ValueError) as error:
-            os.write(complains, str(error).encode(errors="replace"))
-        os._exit(127)
+            os.write(errors, str(error).encode(errors="replace"))
+        finally:
+            os._exit(127)
 
-    def _create_placeholders(self) -> list[str]:
-        plan, root = self._plan, self._plan["workspace"]
-        mounts = []
-        for name in plan["absent"]:
-            if self._placeholders.acquire(name):
-                place = f"{root}/{name}"
-                mounts += [*plan["empty"], place, "--remount-ro", place]
-        return mounts
+    def is_stale(self) -> bool:
+        return super().is_stale() or self._identities != self._stat_rules()
 
-    def _build_protected_mounts(self) -> list[str]:
+    def _stat_rules(self) -> list[tuple[int, int] | None]:
+        found: list[tuple[int, int] | None] = []
+        for path, _ in self.plan["rules"]:
+            try:
+                seen = os.lstat(path)
+            except OSError:
+                found.append(None)  # It is gone, or not to be seen by us either.
+            else:
+                found.append((seen.st_dev, seen.st_ino))
+        return found
+
+    def start(self, command: dict[str, Any]) -> bytes:
+        return super().start(command) or read_to_end(self._errors_fd)
+
+    def _encode_command(self, command: dict[str, Any]) -> bytes:
+        env = self.plan["env"] | command["env"]
+        return marshal.dumps((command["cwd"], command["shell"], env))
+
+
+class BubblewrapChild(ConfinedChild):
+    def _spawn(self, status: int, errors: int, gate: int) -> int:
+        self._mounts = b""
+        self._mounter: MountHelper | None = None
+        self._limit_processes()
+        rules = os.memfd_create("rules")
+        os.write(rules, self.plan["seccomp"])
+        os.lseek(rules, 0, os.SEEK_SET)
+        inherited = [_duplicate_descriptor_high(rules)]
+        self._options = [*self.plan["views"], *self._build_protected_mounts(inherited)]
+        # above all numbers that are given away
+        status, errors, gate = map(_duplicate_descriptor_high, (status, errors, gate))
+        ends = ((errors, 2), (status, STATUS_FD), (gate, GATE_FD))
+        for descriptor in inherited:
+            os.set_inheritable(descriptor, True)
+        argv = [*self.plan["program"], *self._options, "--seccomp", str(inherited[0])]
+        argv += [*self.plan["first"], " ".join(map(str, inherited[1:]))]
+        try:
+            return os.posix_spawn(
+                argv[0],
+                argv,
+                self.plan["env"],
+                file_actions=[(os.POSIX_SPAWN_DUP2, *each) for each in ends],
+                setsigdef=_RESET_SIGNALS,
+            )
+        finally:
+            for descriptor in (rules, status, errors, gate, *inherited):
+                os.close(descriptor)
+
+    def wait_until_ready(self) -> bytes:
+        if os.read(self.status_fd, 6) != b"ready\n":
+            return read_to_end(self._errors_fd) or b"it ended without a word"
+        self.first_pid = list_children(self.pid)[0]
+        for kind, most in self.plan["limits"]:
+            _limit(self.first_pid, kind, most)
+        return b""
+
+    def remember(self) -> None:
+        self._mounts = self._read_mounts()
+        self._mounter = MountHelper(self.first_pid)
+
+    def is_stale(self) -> bool:
+        points = {os.fsdecode(line.split(b" ", 5)[4]) for line in self._mounts.splitlines()}
+        places = {
+            self._options[number + offset].translate(_MOUNT_TABLE_ESCAPES)
+            for number, option in enumerate(self._options)
+            if (offset := _DESTINATION_OFFSETS.get(option))
+        }
+        return (
+            super().is_stale()
+            or self._mounts != self._read_mounts()
+            or b"//deleted " in self._mounts
+            or not places <= points
+        )
+
+    def cover(self, places: list[str]) -> bytes:
+        """Mount something empty that cannot be written over directories: why that fails."""
+        if places and self._mounter is None:
+            self._mounter = MountHelper(self.first_pid)
+        return b"" if self._mounter is None else self._mounter.cover(places)
+
+    def _read_mounts(self) -> bytes:
+        with open(f"/proc/{self.first_pid}/mountinfo", "rb") as file:
+            return file.read()
+
+    def _encode_command(self, command: dict[str, Any]) -> bytes:
+        """A script for the first process inside; it goes on with the arguments that are set."""
+        env = b" ".join(
+            b"%s=%s" % (key.encode(), _quote(word)) for key, word in command["env"].items()
+        )
+        cwd, words = _quote(command["cwd"]), b" ".join(map(_quote, command["shell"]))
+        # In braces: a script that was not sent to its end is not begun with.
+        return b"""{
+            export %s
+            cd -P -- %s 2>&1 || { echo 1 >&%d; exit; }
+            unset OLDPWD
+            set -- %s
+        }\n""" % (env, cwd, STATUS_FD, words)
+
+    def _build_protected_mounts(self, inherited: list[int]) -> list[str]:
         """Mount what is protected over itself. By descriptors, where the shell can close them: a
         name may lead elsewhere by the time it is looked up."""
-        plan, root = self._plan, self._plan["workspace"]
+        plan, root = self.plan, self.plan["workspace"]
         mounts = []
         for option, names in (("--bind", plan["kept"]), ("--ro-bind", plan["held"])):
             for name in names:
@@ -87,37 +235,56 @@ class CommandLauncher:
                 if not plan["by_descriptor"]:
                     mounts += [option, place, place]
                 elif (opened := _open_without_symlinks(root, name)) is not None:
-                    self._protected_fds.append(opened)
+                    inherited.append(opened)
                     mounts += [option, f"/proc/self/fd/{opened}", place]
         return [*mounts, *plan["again"]]
 
-    def _exec_in_bubblewrap(self, status: int, complains: int, gate: int) -> None:
-        plan = self._plan
-        rules = _duplicate_descriptor_high(os.memfd_create("rules", os.MFD_CLOEXEC))
-        os.write(rules, plan["seccomp"])
-        os.lseek(rules, 0, os.SEEK_SET)
-        status, gate = _duplicate_descriptor_high(status), _duplicate_descriptor_high(gate)
-        os.dup2(complains, 2)
-        os.dup2(status, STATUS_FD)
-        if plan["port"]:
-            os.dup2(gate, GATE_FD)
-        for descriptor in (*self._protected_fds, rules):
-            os.set_inheritable(descriptor, True)
-        argv = [*plan["program"], *plan["views"], *self._mount_options, "--seccomp", str(rules)]
-        numbers = " ".join(map(str, self._protected_fds))
-        argv += [*plan["rest"], numbers, *plan["shell"]]
-        os.execve(argv[0], argv, plan["env"])
 
-    def _exec_with_landlock(self) -> None:
+class MountHelper:
+    """A child process in the mount namespace of another process."""
+
+    def __init__(self, pid: int) -> None:
+        self._socket, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
+        self._pid = os.fork()
+        if not self._pid:
+            self._socket.close()
+            self._serve(theirs, pid)
+        theirs.close()
+
+    def cover(self, places: list[str]) -> bytes:
+        try:
+            self._socket.send(marshal.dumps(places))
+            said = self._socket.recv(512)
+        except OSError as error:
+            said = str(error).encode()
+        self._socket.close()
+        os.waitpid(self._pid, 0)
+        return b"" if said == b"done" else said or b"names could not be occupied"
+
+    def _serve(self, client: _socket.socket, pid: int) -> None:
         from joey.execution.sandbox import kernel
 
-        plan = self._plan
-        os.setsid()
-        os.chdir(plan["cwd"])
-        kernel.apply_landlock_rules(plan["files"], plan["tcp"], plan["scopes"], plan["rules"])
-        kernel.drop_capabilities(plan["capabilities"])
-        kernel.install_seccomp_filter(plan["seccomp"])
-        os.execve(plan["shell"][0], plan["shell"], plan["env"])
+        try:
+            kernel.join_namespace(pid, "mnt")
+            if data := client.recv(_MAX_PLACES_BYTES):
+                for place in marshal.loads(data):
+                    os.fchdir(os.open(place, _OPEN_PATH_FLAGS | os.O_DIRECTORY))
+                    kernel.mount_empty_directory()
+                client.send(b"done")
+        except OSError as error:
+            client.send(str(error).encode()[:500])
+        finally:
+            os._exit(0)
+
+
+def _limit(pid: int, kind: int, wanted: int) -> None:
+    _, hard = resource.prlimit(pid, kind)
+    limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.prlimit(pid, kind, (limit, limit))
+
+
+def _quote(word: str | bytes) -> bytes:
+    return b"'%s'" % os.fsencode(word).replace(b"'", b"'\\''")
 
 
 def _duplicate_descriptor_high(descriptor: int) -> int:
@@ -132,30 +299,20 @@ def _open_without_symlinks(root: str, path: str) -> int | None:
             inner = os.open(name, _OPEN_PATH_FLAGS, dir_fd=directory)
             os.close(directory)
             directory = inner
+        if stat.S_ISLNK(os.fstat(directory).st_mode):
+            return None
+        return _duplicate_descriptor_high(directory)
     except OSError:
-        os.close(directory)
         return None
-    if stat.S_ISLNK(os.fstat(directory).st_mode):
+    finally:
         os.close(directory)
-        return None
-    found = _duplicate_descriptor_high(directory)
-    os.close(directory)
-    return found
 
 
-def limit_processes(most: int) -> None:
-    """For this process and those that come of it."""
-    user = os.getuid()
+def _count_own_threads(most: int) -> int:
+    """Of the user, where the kernel limits their number; that it does not for root."""
+    user, count = os.getuid(), 0
     if not most or not user:
-        return
-    _, hard = resource.getrlimit(resource.RLIMIT_NPROC)
-    share = _count_user_threads(user) + most
-    limit = share if hard == resource.RLIM_INFINITY else min(share, hard)
-    resource.setrlimit(resource.RLIMIT_NPROC, (limit, limit))
-
-
-def _count_user_threads(user: int) -> int:
-    count = 0
+        return 0
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
@@ -164,3 +321,39 @@ def _count_user_threads(user: int) -> int:
                 continue  # It ended meanwhile.
             count += found.st_nlink - 2 if found.st_uid == user else 0
     return count
+
+
+def read_to_end(descriptor: int) -> bytes:
+    found = b""
+    while data := os.read(descriptor, 65536):
+        found += data
+    os.close(descriptor)
+    return found
+
+
+def list_children(pid: int) -> list[int]:
+    """Also those that have ended and were not asked about yet."""
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", "rb") as file:
+            return [int(each) for each in file.read().split()]
+    except OSError:
+        return list_descendants(pid)  # The kernel keeps no such list.
+
+
+def list_descendants(pid: int) -> list[int]:
+    """Nearest first; zombies are left out."""
+    known: dict[int, list[int]] = {}
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open(f"/proc/{name}/stat", "rb") as file:
+                fields = file.read().rpartition(b")")[2].split()
+        except OSError:
+            continue  # It ended meanwhile.
+        if fields[0] not in (b"Z", b"X"):
+            known.setdefault(int(fields[1]), []).append(int(name))
+    found = list(known.get(pid, ()))
+    for each in found:
+        found += known.get(each, ())
+    return found

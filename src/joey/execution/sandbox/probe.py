@@ -152,7 +152,9 @@ def _run_escape_script(
         )
         with process:
             try:
-                refused = _wait_for_failure_reason(server.start_supervisor(plan))
+                supervisor = server.start_supervisor(plan["sandbox"])
+                supervisor.send_command(plan["command"])
+                refused = _wait_for_failure_reason(supervisor)
             finally:
                 server.close()
             process.wait(_PROBE_TIMEOUT_S)

@@ -34,6 +34,7 @@ from joey.core.settings import Settings
 from joey.errors import ToolError
 from joey.ports.execution import Sandbox, SandboxLevel, SandboxReport
 from joey.ports.workspace import Boundary
+from joey.system.subprocess import MARKER_VARIABLE
 
 if TYPE_CHECKING:
     from joey.execution.sandbox.filesystem import FilesystemLayout, PathView
@@ -52,7 +53,7 @@ log = logging.getLogger(__name__)
 
 _MAX_ARGUMENT_BYTES = 128 * 1024
 """What the kernel takes as one argument."""
-_CACHE_VARIABLES = {"npm_config_cache": "npm", "GOCACHE": "go-build", "UV_CACHE_DIR": "uv"}
+_CACHE_PLACES = {"npm_config_cache": "/npm", "GOCACHE": "/go-build", "UV_CACHE_DIR": "/uv"}
 """Caches that tools cannot do without writing: they get one of the task's own."""
 _BYTES_PER_MB = 1024**2
 _TEMP_PREFIX = "joey-commands-"
@@ -83,7 +84,6 @@ class SandboxBackend(Protocol):
         layout: FilesystemLayout,
         protected_paths: ProtectedPaths,
         shell: Sequence[bytes],
-        cwd: Path,
         network: str,
     ) -> dict[str, Any]: ...
 
@@ -164,7 +164,7 @@ class LocalSandbox:
             shell,
             cwd,
             env,
-            fork_server.start_supervisor,
+            fork_server.start_command,
             proxy,
         )
         task = asyncio.get_running_loop().create_task(preparation)
@@ -183,7 +183,7 @@ class LocalSandbox:
         shell: Sequence[str],
         cwd: Path,
         env: Mapping[str, str],
-        start_supervisor: Callable[[dict[str, Any]], Awaitable[SupervisorTransport]],
+        start_command: Callable[[dict[str, Any]], Awaitable[SupervisorTransport]],
         proxy: HostProxy | None = None,
     ) -> SupervisorHandle:
         """How to start `shell` with this confinement, by a supervisor that waits."""
@@ -208,21 +208,27 @@ class LocalSandbox:
         protected_paths = find_visible_protected_paths(
             self._config, layout, self._scan_and_warn(layout.workspace)
         )
-        plan = backend.build_plan(layout, protected_paths, _encode_arguments(shell), where, network)
-        plan |= {
+        words = _encode_arguments(shell)
+        plan = backend.build_plan(layout, protected_paths, words, network)
+        given = backend.build_environment(layout)
+        caches = {name: given["TMPDIR"] + place for name, place in _CACHE_PLACES.items()}
+        proxy_env = {} if proxy is None else proxy.environment
+        plan["sandbox"] |= {
             "workspace": str(layout.workspace),
+            "processes": max(self._settings.sandbox_max_processes, 0),
+            "limits": _build_resource_limits(self._settings),
+            "env": {**caches, **env, **given, **proxy_env, MARKER_VARIABLE: ""},
+        }
+        plan["command"] |= {
+            "shell": words,
+            "cwd": str(where),
+            "env": {MARKER_VARIABLE: env.get(MARKER_VARIABLE, "")},
             "folders": protected_paths.scanned_directories,
             "left_out": list(protected_paths.excluded),
             "written": str(layout.temp_directory / _OWN_WRITES_FILE),
             "aside": str(self._config.joey_home / "put-aside" / str(time.time_ns())),
-            "processes": max(self._settings.sandbox_max_processes, 0),
-            "limits": _build_resource_limits(self._settings),
         }
-        caches = {name: f"/{place}" for name, place in _CACHE_VARIABLES.items() if name not in env}
-        given = backend.build_environment(layout)
-        added = given | {name: given["TMPDIR"] + place for name, place in caches.items()}
-        plan["env"] = {**env, **added, **(proxy.environment if proxy is not None else {})}
-        return SupervisorHandle(plan, start_supervisor, proxy)
+        return SupervisorHandle(plan, start_command, proxy)
 
     def mark_own_write(self, path: Path) -> None:
         if not self._has_temp_directory or not is_protected(str(path)):

@@ -3,11 +3,12 @@
     joey ── fork server ── supervisor ── bubblewrap ── the first process inside ── the shell
                                      └── (landlock) the shell
 
-It lives until everything that the shell started has ended. joey talks to it over a socket: `T`
-asks all processes inside to end, and the end of the socket, which also comes when joey dies, kills
-them at once. It answers `R` and its process id when the command runs, together with a listening
-socket if the command may reach some hosts, or `F` and a reason when the command could not be
-confined; and then `E` and the shell's exit code, with a `!` when nothing is left inside.
+joey sends it two plans over a socket: that of a sandbox, which it prepares at once, and that of
+the command, which may come much later or never. It answers `R` and its process id when the command
+runs, together with a listening socket if the command may reach some hosts, or `F` and a reason when
+the command was not run; and then `E` and the shell's exit code, with a `!` when nothing is left
+inside. It lives until everything that the shell started has ended. `T` asks all processes inside to
+end, and the end of the socket, which also comes when joey dies, kills them at once.
 
 It is a fork of the fork server, so nothing that is slow to import may be imported here.
 """
@@ -15,12 +16,18 @@ It is a fork of the fork server, so nothing that is slow to import may be import
 from __future__ import annotations
 
 import _socket
+import marshal
 import os
 import select
 import sys
 import time
 
-from joey.execution.sandbox.launcher import CommandLauncher
+from joey.execution.sandbox.launcher import (
+    BubblewrapChild,
+    LandlockChild,
+    list_children,
+    list_descendants,
+)
 from joey.execution.sandbox.protected_scan import MountPlaceholders
 from joey.execution.sandbox.restore import NewProtectedFileFinder, OwnWrites, ProtectedFileRestorer
 
@@ -40,23 +47,51 @@ _DESCRIPTOR_BYTES = 4
 _LAST_REPORT_FLAG = b"!"
 
 
+def supervise(control: _socket.socket) -> None:
+    """Prepare a sandbox, and run in it the command that comes then, if one comes."""
+    if (sandbox := _receive_plan(control)) is None:
+        return
+    try:
+        child = (BubblewrapChild if sandbox["level"] == "full" else LandlockChild)(sandbox)
+    except OSError as error:
+        refuse(control, f"no process could be started: {error.strerror}".encode())
+        return
+    if reason := child.wait_until_ready():
+        refuse(control, reason)
+    elif is_spare := not _has_event(control, select.POLLIN):
+        child.remember()
+    command = _receive_plan(control)
+    if command is None or _has_event(control, select.POLLRDHUP):
+        child.discard()
+    elif is_spare and child.is_stale():
+        refuse(control, b"what it was made for has changed")
+        child.discard()
+    else:
+        Supervisor(child, command, control).run()
+
+
 class Supervisor:
-    def __init__(self, plan: dict[str, Any], control_fd: int) -> None:
+    def __init__(
+        self,
+        child: BubblewrapChild | LandlockChild,
+        plan: dict[str, Any],
+        control: _socket.socket,
+    ) -> None:
+        self._child = child
         self._plan = plan
-        self._control_fd = control_fd
-        self._is_full_level = plan["level"] == "full"
-        self._placeholders = MountPlaceholders(plan["workspace"])
-        guarded, pinned = plan["guarded"], plan["pinned"]
+        self._control = control
+        root, guarded, pinned = child.plan["workspace"], plan["guarded"], plan["pinned"]
+        self._placeholders = MountPlaceholders(root)
         self._restorer = ProtectedFileRestorer(
-            plan["workspace"], guarded, pinned, plan["aside"], OwnWrites(plan["written"])
+            root, guarded, pinned, plan["aside"], OwnWrites(plan["written"])
         )
         self._new_file_finder = NewProtectedFileFinder(
-            plan["workspace"],
+            root,
             plan["folders"],
             {*guarded, *pinned, *plan["absent"]},
             set(plan["left_out"]),
         )
-        self._child_pid = 0
+        self._child_pid = child.pid
         self._exit_code: int | None = None
         """How the shell has ended; negative: by this signal."""
         self._shell_ended_at = 0.0
@@ -65,17 +100,24 @@ class Supervisor:
         """The shell has left nothing behind."""
         self._sent_signal: int = 0
         """The signal that was sent by us, if any."""
-        self._status_fd = -1
+        self._status_fd = child.status_fd
         """Where the first process inside says how the shell has ended."""
         self._status_data = b""
+
+    @property
+    def _is_full_level(self) -> bool:
+        return isinstance(self._child, BubblewrapChild)
 
     def run(self) -> None:
         self._output_fd = os.dup(1)
         try:
-            runs = self._start_command()
+            proxy_socket, reason = self._start_command()
+            if reason:
+                refuse(self._control, reason)
+                return
+            send_reply(self._control, b"R%d" % os.getpid(), proxy_socket)
             _redirect_output_to_null()
-            if runs:
-                self._watch_command()
+            self._watch_command()
         finally:
             try:
                 self._kill_all()
@@ -88,77 +130,35 @@ class Supervisor:
 
     # The beginning
 
-    def _start_command(self) -> bool:
-        """Whether the command could be confined."""
-        if self._is_client_gone():
-            return False
-        self._status_fd, ends = os.pipe()
-        errors, complains = os.pipe()
-        gate, opens = os.pipe()
-        launcher = CommandLauncher(self._plan, self._placeholders)
+    def _start_command(self) -> tuple[int | None, bytes]:
+        """Where joey hears from inside who is to be reached, and why the command does not run."""
+        child, plan, proxy_socket = self._child, self._plan, None
         try:
-            self._child_pid = os.fork()
+            if isinstance(child, BubblewrapChild):
+                names = filter(self._placeholders.acquire, plan["absent"])
+                places = [f"{child.plan['workspace']}/{name}" for name in names]
+                if reason := child.cover(places):
+                    return None, reason
+                if plan["port"]:
+                    from joey.execution.sandbox.kernel import listen_in_network_namespace
+
+                    proxy_socket = listen_in_network_namespace(child.first_pid, plan["port"])
         except OSError as error:
-            send_reply(self._control_fd, format_fork_failure(error))
-            return False
-        if not self._child_pid:
-            os.close(opens)
-            launcher.exec_command(ends, complains, gate)
-        for each in (ends, complains, gate):
-            os.close(each)
-        proxy_socket, reason = None, self._read_start_error(errors)
-        if not reason:
-            proxy_socket, reason = self._open_proxy_socket()
-        if reason:
-            send_reply(self._control_fd, b"F" + reason[:_MAX_REASON_BYTES])
-            os.close(opens)
-            return False
-        send_reply(self._control_fd, b"R%d" % os.getpid(), proxy_socket)
-        os.write(opens, b"\n" if self._is_full_level and self._plan["port"] else b"")
-        os.close(opens)
-        return True
-
-    def _is_client_gone(self) -> bool:
-        """Nobody waits for the command any more."""
-        poll = select.poll()
-        poll.register(self._control_fd, select.POLLRDHUP)
-        return bool(poll.poll(0))
-
-    def _read_start_error(self, errors: int) -> bytes:
-        """Why the command does not run; empty when it does."""
-        if self._is_full_level:
-            if os.read(self._status_fd, 6) == b"ready\n":
-                return b""
-        elif not (said := _read_to_end(errors)):
-            return b""
-        else:
-            return said
-        return _read_to_end(errors) or b"it ended without a word"
-
-    def _open_proxy_socket(self) -> tuple[int | None, bytes]:
-        """Where joey hears from inside who is to be reached, and why it cannot."""
-        if not self._plan["port"]:
-            return None, b""
-        from joey.execution.sandbox.kernel import listen_in_network_namespace
-
-        try:
-            return listen_in_network_namespace(
-                list_descendants(self._child_pid)[0], self._plan["port"]
-            ), b""
-        except (OSError, IndexError) as error:
-            return None, f"no way to the network could be made: {error}".encode()
+            return None, str(error).encode(errors="replace")
+        return proxy_socket, child.start(plan)
 
     # The middle
 
     def _watch_command(self) -> None:
         poll = select.poll()
         status = [self._status_fd] if self._is_full_level else []
-        sources = [self._control_fd, os.pidfd_open(self._child_pid), *status]
+        control = self._control.fileno()
+        sources = [control, os.pidfd_open(self._child_pid), *status]
         for each in sources:
             poll.register(each, select.POLLIN)
         while self._child_pid:
             for ready, _ in poll.poll(self._compute_poll_timeout_ms()):
-                if ready == self._control_fd:
+                if ready == control:
                     self._handle_control(poll)
                 elif ready == self._status_fd:
                     self._handle_status(poll)
@@ -176,12 +176,12 @@ class Supervisor:
         return None if self._is_full_level else _POLL_INTERVAL_MS
 
     def _handle_control(self, poll: select.poll) -> None:
-        order = os.read(self._control_fd, 1)
+        order = self._control.recv(1)
         if order == b"T":
             self._sent_signal = _SIGTERM
             send_signal(self._list_command_processes(), _SIGTERM)
             return
-        poll.unregister(self._control_fd)
+        poll.unregister(self._control)
         self._kill_all()
 
     def _handle_status(self, poll: select.poll) -> None:
@@ -218,15 +218,17 @@ class Supervisor:
             code = None  # What is being killed still holds it.
         return -_SIGKILL if code is None else code
 
-    def _reap_children(self) -> None:
+    def _reap_children(self, options: int = os.WNOHANG) -> None:
+        """Those that have ended; without `options` wait until one does."""
         while True:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                pid, status = os.waitpid(-1, options)
             except ChildProcessError:
                 self._child_pid = 0
                 return
             if not pid:
                 return
+            options = os.WNOHANG
             if pid == self._child_pid and self._exit_code is None:
                 ended = os.waitstatus_to_exitcode(status)
                 self._has_no_leftover_processes = True
@@ -257,7 +259,7 @@ class Supervisor:
         """How the shell has ended."""
         if self._exit_code is not None and not self._has_reported_exit:
             self._has_reported_exit = True
-            send_reply(self._control_fd, b"E%d%s" % (self._exit_code, last))
+            send_reply(self._control, b"E%d%s" % (self._exit_code, last))
 
     # The end
 
@@ -270,42 +272,55 @@ class Supervisor:
 
     def _kill_all(self) -> None:
         self._sent_signal = _SIGKILL
-        if self._is_full_level:
-            if self._child_pid:
-                send_signal([self._child_pid], _SIGKILL)
-            self._wait_for_children()
-            return
-        while self._child_pid and (found := list_descendants(os.getpid())):
-            send_signal(found, _SIGKILL)
-            self._wait_for_children()
-
-    def _wait_for_children(self) -> None:
-        """For all that are our own children by now."""
         while self._child_pid:
-            before = self._child_pid
-            self._reap_children()
-            if self._child_pid == before:
-                select.select((), (), (), 0.005)
-                send_signal(list_descendants(os.getpid()), _SIGKILL)
+            # bubblewrap takes everything inside with it; orphans of the others become our children
+            full = self._is_full_level
+            send_signal([self._child_pid] if full else list_descendants(os.getpid()), _SIGKILL)
+            self._reap_children(0)
 
 
-def format_fork_failure(error: OSError) -> bytes:
-    return f"Fno process could be started: {error.strerror}".encode()
+def refuse(control: _socket.socket, reason: bytes) -> None:
+    """Tell joey why no command runs, and take none any more."""
+    try:
+        control.shutdown(_socket.SHUT_RD)
+        while control.recv(1):
+            pass  # an end with something unread would be told before the reason
+    except OSError:
+        return  # joey is gone.
+    send_reply(control, b"F" + reason[:_MAX_REASON_BYTES])
 
 
-def send_reply(control: int, message: bytes, attached: int | None = None) -> None:
+def send_reply(control: _socket.socket, message: bytes, attached: int | None = None) -> None:
     """Say something to joey."""
-    joey = _socket.socket(fileno=control)
     rights = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS)
     number = b"" if attached is None else attached.to_bytes(_DESCRIPTOR_BYTES, sys.byteorder)
     try:
-        joey.sendmsg([message], [(*rights, number)] if number else [])
+        control.sendmsg([message], [(*rights, number)] if number else [])
     except OSError:
         pass  # joey is gone; the end of the socket says so again.
     finally:
-        joey.detach()
         if attached is not None:
             os.close(attached)
+
+
+def _receive_plan(control: _socket.socket) -> dict[str, Any] | None:
+    """What joey sends next, as a file; None when it has gone."""
+    space = _socket.CMSG_LEN(_DESCRIPTOR_BYTES)
+    try:
+        _, attached, *_ = control.recvmsg(1, space, _socket.MSG_CMSG_CLOEXEC)
+    except OSError:
+        return None
+    if not attached:
+        return None
+    with open(int.from_bytes(attached[0][2], sys.byteorder), "rb") as file:
+        plan: dict[str, Any] = marshal.loads(file.read())
+    return plan
+
+
+def _has_event(control: _socket.socket, event: int) -> bool:
+    poll = select.poll()
+    poll.register(control, event)
+    return bool(poll.poll(0))
 
 
 def _redirect_output_to_null() -> None:
@@ -321,42 +336,6 @@ def _write_text(descriptor: int, text: str) -> None:
         os.write(descriptor, text.encode())
     except OSError:
         return  # Nobody listens any more.
-
-
-def _read_to_end(descriptor: int) -> bytes:
-    found = b""
-    while data := os.read(descriptor, 4096):
-        found += data
-    os.close(descriptor)
-    return found
-
-
-def list_children(pid: int) -> list[int]:
-    """Also those that have ended and were not asked about yet."""
-    try:
-        with open(f"/proc/{pid}/task/{pid}/children", "rb") as file:
-            return [int(each) for each in file.read().split()]
-    except OSError:
-        return list_descendants(pid)  # The kernel keeps no such list.
-
-
-def list_descendants(pid: int) -> list[int]:
-    """Nearest first; zombies are left out."""
-    known: dict[int, list[int]] = {}
-    for name in os.listdir("/proc"):
-        if not name.isdigit():
-            continue
-        try:
-            with open(f"/proc/{name}/stat", "rb") as file:
-                fields = file.read().rpartition(b")")[2].split()
-        except OSError:
-            continue  # It ended meanwhile.
-        if fields[0] not in (b"Z", b"X"):
-            known.setdefault(int(fields[1]), []).append(int(name))
-    found = list(known.get(pid, ()))
-    for each in found:
-        found += known.get(each, ())
-    return found
 
 
 def send_signal(pids: list[int], number: int) -> None:

@@ -12,9 +12,11 @@ one without further privileges.
 from __future__ import annotations
 
 import asyncio
+import marshal
 import os
 import socket
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -30,20 +32,20 @@ class SupervisorHandle:
     def __init__(
         self,
         plan: dict[str, Any],
-        start_supervisor: Callable[[dict[str, Any]], Awaitable[SupervisorTransport]],
+        start_command: Callable[[dict[str, Any]], Awaitable[SupervisorTransport]],
         proxy: HostProxy | None = None,
     ) -> None:
-        """`start_supervisor` has the plan carried out; `proxy` answers where only some hosts are
+        """`start_command` has the plan carried out; `proxy` answers where only some hosts are
         reached."""
         self.plan = plan
-        self._start_supervisor = start_supervisor
+        self._start_command = start_command
         self._proxy = proxy
         self._transport: SupervisorTransport | None = None
         self._proxy_endpoint: ProxyEndpoint | None = None
 
     async def start(self, protocol: asyncio.SubprocessProtocol) -> None:
         try:
-            self._transport = await self._start_supervisor(self.plan)
+            self._transport = await self._start_command(self.plan)
         except OSError as error:
             raise build_setup_error(str(error)) from error
         answer, attached = await self._transport.wait_for_reply(_START_TIMEOUT_S)
@@ -111,14 +113,15 @@ network if there is one; `F` and a reason when it could not be confined."""
 
 
 class SupervisorTransport(asyncio.SubprocessTransport):
-    def __init__(self, control: socket.socket, output: int, plan: int) -> None:
-        """`plan` is a descriptor of the plan that moves when somebody reads it."""
+    def __init__(self, control: socket.socket, output: int, sandbox: dict[str, Any]) -> None:
+        """`sandbox` is prepared at once, for a command that may come later."""
         super().__init__()
         control.setblocking(False)
         os.set_blocking(output, False)
         self._control_socket = control
         self._output_fd: int | None = output
-        self._plan_fd: int | None = plan
+        self._command_fd: int | None = None
+        """The command's plan; its position moves when somebody reads it."""
         self._reply_future: asyncio.Future[StartReply] | None = None
         self._protocol: asyncio.SubprocessProtocol | None = None
         self._pid = 0
@@ -128,19 +131,43 @@ class SupervisorTransport(asyncio.SubprocessTransport):
         self.has_no_processes = False
         """Nothing is left inside."""
         self.was_never_started = False
-        """Nobody has ever looked at the plan, and nobody will."""
+        """Nobody has ever looked at the command, and nobody will."""
+        os.close(self._send_plan(sandbox))
+
+    def send_command(self, plan: dict[str, Any]) -> None:
+        """Have a command run; what comes of it is told by `wait_for_reply`."""
+        self._command_fd = self._send_plan(plan)
+
+    def _send_plan(self, plan: dict[str, Any]) -> int:
+        file = os.memfd_create("plan")
+        try:
+            data = memoryview(marshal.dumps(plan))
+            while data:
+                data = data[os.write(file, data) :]
+            os.lseek(file, 0, os.SEEK_SET)
+            with suppress(BrokenPipeError, ConnectionResetError):  # the reply says why
+                socket.send_fds(self._control_socket, [b"P"], [file])
+        except BaseException:
+            os.close(file)
+            raise
+        return file
 
     async def wait_for_reply(self, patience: float) -> StartReply:
         """What comes of the command."""
         reply = await self._wait_for_first_message(patience)
         return reply.result() if reply.done() else (b"Fit took too long", None)
 
-    async def wait_until_plan_read(self, patience: float) -> bool:
+    async def wait_until_begun(self, patience: float) -> bool:
         """Whether somebody has begun with it; waits for the answer, if that comes soon."""
         await self._wait_for_first_message(patience)
-        return not self.was_never_started and (
-            self._plan_fd is None or _is_plan_read(self._plan_fd)
-        )
+        return not self.was_never_started and self._is_command_read
+
+    @property
+    def was_refused(self) -> bool:
+        """Nothing of the command was run, and nothing will be."""
+        reply = self._reply_future
+        is_refused = reply is not None and reply.done() and reply.result()[0].startswith(b"F")
+        return is_refused or self.was_never_started
 
     async def _wait_for_first_message(self, patience: float) -> asyncio.Future[StartReply]:
         loop = asyncio.get_running_loop()
@@ -235,10 +262,8 @@ class SupervisorTransport(asyncio.SubprocessTransport):
         assert self._reply_future is not None
         if not self._reply_future.done():
             # Who held the other end is gone; who had the plan has read it first of all.
-            self.was_never_started = (
-                not data and self._plan_fd is not None and not _is_plan_read(self._plan_fd)
-            )
-            self._close_plan()
+            self.was_never_started = not data and not self._is_command_read
+            self._close_command()
             self._reply_future.set_result((data, attached))
         elif attached is not None:
             attached.close()
@@ -257,14 +282,18 @@ class SupervisorTransport(asyncio.SubprocessTransport):
         protocol.process_exited()
         self._notify_if_all_ended(protocol)
 
-    def _close_plan(self) -> None:
-        if self._plan_fd is not None:
-            os.close(self._plan_fd)
-            self._plan_fd = None
+    @property
+    def _is_command_read(self) -> bool:
+        return self._command_fd is None or os.lseek(self._command_fd, 0, os.SEEK_CUR) > 0
+
+    def _close_command(self) -> None:
+        if self._command_fd is not None:
+            os.close(self._command_fd)
+            self._command_fd = None
 
     def _close_control(self) -> None:
         self.has_no_processes = True
-        self._close_plan()
+        self._close_command()
         if self._reply_future is not None and self._control_socket.fileno() >= 0:
             self._reply_future.get_loop().remove_reader(self._control_socket)
         self._control_socket.close()
@@ -289,10 +318,6 @@ class SupervisorTransport(asyncio.SubprocessTransport):
         self._pending_end_count -= 1
         if not self._pending_end_count:
             protocol.connection_lost(None)
-
-
-def _is_plan_read(plan: int) -> bool:
-    return os.lseek(plan, 0, os.SEEK_CUR) > 0
 
 
 _CGROUP_ROOT = Path("/sys/fs/cgroup")

@@ -1,0 +1,145 @@
+"""The sandbox that is prepared for the next command: used only while it is as it has to be."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import psutil
+import pytest
+
+from joey.execution.sandbox.sandbox import SandboxBackend
+from joey.execution.terminal import LocalTerminal
+from joey.ports.execution import SandboxLevel
+from tests.sandboxes.test_forkserver import confinement, list_fork_servers, output, terminal
+
+__all__ = ["confinement", "terminal"]
+
+
+async def wait_for_spare() -> int:
+    """The only supervisor that is left, once what it needs has been started."""
+    async with asyncio.timeout(20):
+        while True:
+            servers = map(psutil.Process, list_fork_servers())
+            supervisors = [each for server in servers for each in server.children()]
+            if len(supervisors) == 1 and is_ready(supervisors[0]):
+                return supervisors[0].pid
+            await asyncio.sleep(0.01)
+
+
+def is_ready(supervisor: psutil.Process) -> bool:
+    try:
+        names = [each.name() for each in supervisor.children()]
+    except psutil.Error:
+        return False  # It ended meanwhile.
+    return len(names) > names.count("bwrap")
+
+
+async def supervisor_of(terminal: LocalTerminal, cwd: Path) -> int:
+    running = await terminal.start("true", cwd, None)
+    async with asyncio.timeout(20):
+        await running.wait()
+    return running.pid
+
+
+async def test_the_next_command_runs_in_the_sandbox_that_waits(
+    terminal: LocalTerminal, tmp_path: Path
+) -> None:
+    await output(terminal, tmp_path, "true")
+    waiting = await wait_for_spare()
+    assert await supervisor_of(terminal, tmp_path) == waiting
+
+
+async def test_names_that_are_occupied_for_a_command_are_free_while_a_sandbox_waits(
+    terminal: LocalTerminal, tmp_path: Path
+) -> None:
+    for _ in range(2):
+        await output(terminal, tmp_path, "true")
+        await wait_for_spare()
+        assert [each.name for each in tmp_path.iterdir()] == [".roo"]
+
+
+async def test_words_of_a_command_arrive_as_they_are(
+    terminal: LocalTerminal, tmp_path: Path
+) -> None:
+    words = "it's \\ \"$HOME\" `x` \n\t ü \udcff * {a,b} " + "x" * 100_000
+    command = f"cat <<'END'\n{words}\nEND"
+    await output(terminal, tmp_path, "true")
+    for _ in range(2):
+        artifact = tmp_path.parent / "artifact"
+        running = await terminal.start(command, tmp_path, artifact)
+        async with asyncio.timeout(20):
+            await running.wait()
+        assert artifact.read_bytes() == os.fsencode(words) + b"\n"
+
+
+async def test_a_directory_that_has_taken_the_place_of_the_workspace_is_the_workspace(
+    terminal: LocalTerminal, tmp_path: Path
+) -> None:
+    await output(terminal, tmp_path, "touch old")
+    await wait_for_spare()
+    tmp_path.rename(tmp_path.with_name("moved"))
+    (tmp_path / ".roo").mkdir(parents=True)
+    assert await output(terminal, tmp_path, "touch new; ls") == "new\n0"
+    assert (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("name", [".roomodes", "deep/.roo/mcp.json", ".git/config"])
+async def test_a_protected_file_that_was_replaced_meanwhile_is_protected(
+    terminal: LocalTerminal, tmp_path: Path, name: str
+) -> None:
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    file = tmp_path / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("first", encoding="utf-8")
+    await output(terminal, tmp_path, "true")
+    await wait_for_spare()
+    other = tmp_path / "other"
+    other.write_text("second", encoding="utf-8")
+    other.replace(file)
+    await output(terminal, tmp_path, f"echo third > {name}; mv {name} away; rm -f {name}")
+    assert file.read_text(encoding="utf-8") == "second"
+
+
+async def test_a_protected_file_that_is_new_is_protected(
+    terminal: LocalTerminal, tmp_path: Path
+) -> None:
+    await output(terminal, tmp_path, "true")
+    await wait_for_spare()
+    (tmp_path / ".vscode").mkdir()
+    (tmp_path / ".vscode/tasks.json").write_text("mine", encoding="utf-8")
+    await output(terminal, tmp_path, "echo theirs > .vscode/tasks.json; rm -rf .vscode")
+    assert (tmp_path / ".vscode/tasks.json").read_text(encoding="utf-8") == "mine"
+
+
+async def test_hooks_cannot_be_made_in_a_repository_without_any(
+    terminal: LocalTerminal, tmp_path: Path
+) -> None:
+    subprocess.run(["git", "init", "-q", "--template=", tmp_path], check=True)
+    for _ in range(2):
+        await output(terminal, tmp_path, "mkdir -p .git/hooks; echo bad > .git/hooks/post-checkout")
+        assert not (tmp_path / ".git/hooks").exists()
+        await wait_for_spare()
+
+
+async def test_the_next_command_runs_when_the_sandbox_that_waits_was_killed(
+    terminal: LocalTerminal, tmp_path: Path
+) -> None:
+    await output(terminal, tmp_path, "true")
+    os.kill(await wait_for_spare(), signal.SIGKILL)
+    assert await output(terminal, tmp_path, "echo again") == "again\n0"
+
+
+async def test_nothing_of_the_sandbox_that_waits_stays_when_the_task_ends(
+    terminal: LocalTerminal, tmp_path: Path, confinement: SandboxBackend
+) -> None:
+    await output(terminal, tmp_path, "true")
+    spare = psutil.Process(await wait_for_spare())
+    family = [spare, *spare.children(recursive=True)]
+    assert len(family) >= (4 if confinement.level is SandboxLevel.FULL else 2)
+    await terminal.close()
+    _, alive = await asyncio.to_thread(psutil.wait_procs, family, 20)
+    assert alive == []
