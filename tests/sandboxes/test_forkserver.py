@@ -50,6 +50,25 @@ def _read_command_line(process: psutil.Process) -> list[str]:
         return []  # It ended meanwhile.
 
 
+async def wait_for_spare() -> int:
+    """The only supervisor that is left, once what it needs has been started."""
+    async with asyncio.timeout(20):
+        while True:
+            servers = map(psutil.Process, list_fork_servers())
+            supervisors = [each for server in servers for each in server.children()]
+            if len(supervisors) == 1 and is_ready(supervisors[0]):
+                return int(supervisors[0].pid)
+            await asyncio.sleep(0.01)
+
+
+def is_ready(supervisor: psutil.Process) -> bool:
+    try:
+        names = [each.name() for each in supervisor.children()]
+    except psutil.Error:
+        return False  # It ended meanwhile.
+    return len(names) > names.count("bwrap")
+
+
 def is_there(path: Path) -> bool:
     return path.exists()
 
@@ -172,7 +191,8 @@ async def test_a_command_runs_also_when_the_fork_server_that_replaces_a_dead_one
     before = list_fork_servers()
     assert await output(terminal, tmp_path, "echo a") == "a\n0"
     (first,) = set(list_fork_servers()) - set(before)
-    os.kill(first, signal.SIGKILL)
+    for each in (await wait_for_spare(), first):
+        os.kill(each, signal.SIGKILL)
     running = asyncio.create_task(output(terminal, tmp_path, "echo b"))
     while not (others := set(list_fork_servers()) - {*before, first}):  # noqa: ASYNC110 (another process)
         await asyncio.sleep(0)
@@ -226,9 +246,7 @@ async def test_commands_that_wait_for_a_fork_server_that_is_killed_all_get_the_n
         confinement, shell, tmp_path, os.environ, supervisors_of.start_command
     ).plan
     async with asyncio.timeout(20):
-        supervisors = await asyncio.gather(
-            *(supervisors_of.start_command(plan) for _ in range(3))
-        )
+        supervisors = await asyncio.gather(*(supervisors_of.start_command(plan) for _ in range(3)))
         answers = [await supervisor.wait_for_reply(10) for supervisor in supervisors]
         for supervisor in supervisors:
             supervisor.disconnect()

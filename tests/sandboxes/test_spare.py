@@ -14,28 +14,23 @@ import pytest
 from joey.execution.sandbox.sandbox import SandboxBackend
 from joey.execution.terminal import LocalTerminal
 from joey.ports.execution import SandboxLevel
-from tests.sandboxes.test_forkserver import confinement, list_fork_servers, output, terminal
+from tests.sandboxes.test_forkserver import confinement, output, terminal, wait_for_spare
 
 __all__ = ["confinement", "terminal"]
 
 
-async def wait_for_spare() -> int:
-    """The only supervisor that is left, once what it needs has been started."""
-    async with asyncio.timeout(20):
-        while True:
-            servers = map(psutil.Process, list_fork_servers())
-            supervisors = [each for server in servers for each in server.children()]
-            if len(supervisors) == 1 and is_ready(supervisors[0]):
-                return supervisors[0].pid
-            await asyncio.sleep(0.01)
+def make_repository(place: Path) -> None:
+    """Without hooks."""
+    subprocess.run(["git", "init", "-q", "--template=", place], check=True)
 
 
-def is_ready(supervisor: psutil.Process) -> bool:
-    try:
-        names = [each.name() for each in supervisor.children()]
-    except psutil.Error:
-        return False  # It ended meanwhile.
-    return len(names) > names.count("bwrap")
+def list_names(place: Path) -> list[str]:
+    return [each.name for each in place.iterdir()]
+
+
+def replace_directory(place: Path) -> None:
+    place.rename(f"{place}-moved")
+    (place / ".roo").mkdir(parents=True)
 
 
 async def supervisor_of(terminal: LocalTerminal, cwd: Path) -> int:
@@ -59,13 +54,13 @@ async def test_names_that_are_occupied_for_a_command_are_free_while_a_sandbox_wa
     for _ in range(2):
         await output(terminal, tmp_path, "true")
         await wait_for_spare()
-        assert [each.name for each in tmp_path.iterdir()] == [".roo"]
+        assert list_names(tmp_path) == [".roo"]
 
 
 async def test_words_of_a_command_arrive_as_they_are(
     terminal: LocalTerminal, tmp_path: Path
 ) -> None:
-    words = "it's \\ \"$HOME\" `x` \n\t ü \udcff * {a,b} " + "x" * 100_000
+    words = 'it\'s \\ "$HOME" `x` \n\t ü \udcff * {a,b} ' + "x" * 100_000
     command = f"cat <<'END'\n{words}\nEND"
     await output(terminal, tmp_path, "true")
     for _ in range(2):
@@ -81,8 +76,7 @@ async def test_a_directory_that_has_taken_the_place_of_the_workspace_is_the_work
 ) -> None:
     await output(terminal, tmp_path, "touch old")
     await wait_for_spare()
-    tmp_path.rename(tmp_path.with_name("moved"))
-    (tmp_path / ".roo").mkdir(parents=True)
+    replace_directory(tmp_path)
     assert await output(terminal, tmp_path, "touch new; ls") == "new\n0"
     assert (tmp_path / "new").exists()
 
@@ -91,7 +85,7 @@ async def test_a_directory_that_has_taken_the_place_of_the_workspace_is_the_work
 async def test_a_protected_file_that_was_replaced_meanwhile_is_protected(
     terminal: LocalTerminal, tmp_path: Path, name: str
 ) -> None:
-    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    make_repository(tmp_path)
     file = tmp_path / name
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("first", encoding="utf-8")
@@ -118,7 +112,7 @@ async def test_a_protected_file_that_is_new_is_protected(
 async def test_hooks_cannot_be_made_in_a_repository_without_any(
     terminal: LocalTerminal, tmp_path: Path
 ) -> None:
-    subprocess.run(["git", "init", "-q", "--template=", tmp_path], check=True)
+    make_repository(tmp_path)
     for _ in range(2):
         await output(terminal, tmp_path, "mkdir -p .git/hooks; echo bad > .git/hooks/post-checkout")
         assert not (tmp_path / ".git/hooks").exists()

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from joey.execution.sandbox import seccomp
-from joey.execution.sandbox.filesystem import FilesystemLayout, PathView
+from joey.execution.sandbox.filesystem import VISIBLE_VIEWS, FilesystemLayout, PathView
 from joey.execution.sandbox.network_proxy import PROXY_PORT
 from joey.execution.sandbox.protected_files import ProtectedPaths
 from joey.ports.execution import SandboxLevel
@@ -26,8 +26,6 @@ _BINARY_PATHS = (
 )
 """Never looked for on the PATH: whatever confines commands is not to be found by accident."""
 INIT_SCRIPT = r"""
-for each in $1; do exec {each}>&-; done
-shift
 echo ready >&9
 . /proc/self/fd/8 || exit
 exec 2>/dev/null 8<&-
@@ -95,19 +93,14 @@ class Bubblewrap:
             "level": "full",
             "program": [binary, *_build_namespace_options(layout, shared)],
             "views": [*_build_mount_options(layout, self._supports_option(binary, "--size"))],
-            "kept": list(protected_paths.pinned_directories),
-            "held": list(protected_paths.read_only),
-            "again": [
-                *_build_rehide_options(layout),
-                *_build_socket_mask_options(layout, protected_paths),
-                *_build_readonly_remount_options(layout),
-            ],
-            "by_descriptor": bool(shell_options),
-            "first": ["--", shell[0], *shell_options, "-c", INIT_SCRIPT, "joey"],
+            "first": ["--", shell[0], *shell_options, "-c", INIT_SCRIPT],
             "seccomp": _build_seccomp_filter(local_sockets=not shared),
         }
         command = {
             "port": PROXY_PORT if network == "hosts" else 0,
+            "kept": list(protected_paths.pinned_directories),
+            "held": list(protected_paths.read_only),
+            "masked": _find_visible_sockets(layout, protected_paths),
             "absent": list(protected_paths.placeholder_paths),
             "guarded": list(protected_paths.restored_afterwards),
             "pinned": [],
@@ -169,36 +162,18 @@ def _build_mount_options(layout: FilesystemLayout, is_measured: bool) -> tuple[s
             # What root owns below /proc/sys it may write, without any capability.
             options += ["--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev"]
             options += _SHARED_MEMORY_MOUNT_OPTIONS if is_measured else ()
+    # Whoever owns an empty file system may change its mode, and fill the memory with files.
+    hidden = [path for path, view in layout.views.items() if view is PathView.HIDDEN]
+    options += (
+        word for path in filter(Path.is_dir, hidden) for word in ("--remount-ro", str(path))
+    )
     return tuple(options)
 
 
-def _build_readonly_remount_options(layout: FilesystemLayout) -> list[str]:
-    """Whoever owns an empty file system may change its mode, and fill the memory with files."""
-    hidden = (
-        path for path, view in layout.views.items() if view is PathView.HIDDEN and path.is_dir()
-    )
-    return [word for path in hidden for word in ("--remount-ro", str(path))]
-
-
-def _build_socket_mask_options(
-    layout: FilesystemLayout, protected_paths: ProtectedPaths
-) -> list[str]:
+def _find_visible_sockets(layout: FilesystemLayout, protected_paths: ProtectedPaths) -> list[str]:
     """Sockets of other programs: to see one is to be able to speak with it, be it read-only."""
-    return [
-        word
-        for path in find_unix_socket_paths(protected_paths.scanned_directories, layout.workspace)
-        if layout.find_view(path) in (PathView.READ, PathView.WRITE)
-        for word in ("--ro-bind", "/dev/null", str(path))
-    ]
-
-
-def _build_rehide_options(layout: FilesystemLayout) -> list[str]:
-    """What is bound to be held shows what lies hidden in it, so that is hidden once more."""
-    options: list[str] = []
-    for path, view in layout.views.items():
-        if view is PathView.HIDDEN and layout.workspace in path.parents:
-            options += _build_path_mount_options(path, view, layout)
-    return options
+    found = find_unix_socket_paths(protected_paths.scanned_directories, layout.workspace)
+    return [str(path) for path in found if layout.find_view(path) in VISIBLE_VIEWS]
 
 
 def _build_path_mount_options(path: Path, view: PathView, layout: FilesystemLayout) -> list[str]:

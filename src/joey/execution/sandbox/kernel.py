@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import _socket
 import ctypes
+import errno
 import fcntl
 import os
 import stat
@@ -27,7 +28,16 @@ _LINUX_CAPABILITY_VERSION_3 = 0x20080522
 _MAX_CAPABILITY_NUMBER = 63
 _AT_FDCWD, _AT_SYMLINK_NOFOLLOW, _STATX_BTIME = -100, 0x100, 0x800
 _NS_GET_USERNS, _CLONE_NEWUSER = 0xB701, 0x10000000
-_MS_RDONLY_NOSUID_NODEV_NOEXEC = 0b1111
+_SYS_OPEN_TREE, _SYS_MOVE_MOUNT, _SYS_MOUNT_SETATTR = 428, 429, 442
+_AT_EMPTY_PATH, _AT_RECURSIVE, _OPEN_TREE_CLONE, _MOVE_MOUNT_EMPTY_PATHS = 0x1000, 0x8000, 1, 0x44
+_MS_RDONLY_NODEV, _MS_RDONLY_NOSUID_NODEV_NOEXEC, _MS_REMOUNT, _MS_BIND, _MS_REC = (
+    0b101,
+    0b1111,
+    32,
+    4096,
+    16384,
+)
+_ST_RELATIME, _MS_RELATIME = 4096, 1 << 21
 
 
 class _LandlockRulesetAttr(ctypes.Structure):
@@ -95,11 +105,56 @@ def join_namespace(pid: int, kind: str) -> None:
     _raise_on_failure(_libc.setns(namespace, 0), f"join its namespace ({kind})")
 
 
-def mount_empty_directory() -> None:
-    """Cover the current directory with an empty one that nobody can write to."""
-    flags = ctypes.c_ulong(_MS_RDONLY_NOSUID_NODEV_NOEXEC)
-    done = _libc.mount(b"tmpfs", b".", b"tmpfs", flags, b"mode=0555")
-    _raise_on_failure(done, "occupy a protected name")
+class NamespaceMounts:
+    """Mounts in the mount namespace of another process, at open files and directories."""
+
+    def __init__(self, pid: int) -> None:
+        """Enters the namespace, for good."""
+        self._own_descriptors = os.open("/proc/self/fd", os.O_PATH | os.O_CLOEXEC)
+        join_namespace(pid, "mnt")
+
+    def mount_empty_directory(self, target: int) -> None:
+        """Cover a directory with an empty one that nobody can write to."""
+        self._mount(b"tmpfs", target, b"tmpfs", _MS_RDONLY_NOSUID_NODEV_NOEXEC, b"mode=0555")
+
+    def bind(self, source: int, target: int, *, read_only: bool) -> None:
+        """Mount `source`, with all that is mounted in it, at `target`."""
+        flags = _OPEN_TREE_CLONE | os.O_CLOEXEC | _AT_RECURSIVE | _AT_EMPTY_PATH
+        tree = _libc.syscall(_SYS_OPEN_TREE, source, b"", flags)
+        attributes = (ctypes.c_uint64 * 4)(_MS_RDONLY_NODEV if read_only else 0)
+        where, size = _AT_RECURSIVE | _AT_EMPTY_PATH, ctypes.sizeof(attributes)
+        if tree < 0 or _libc.syscall(_SYS_MOUNT_SETATTR, tree, b"", where, attributes, size) < 0:
+            if ctypes.get_errno() not in (errno.ENOSYS, errno.EPERM):
+                _raise_on_failure(-1, "hold a protected name")
+            self._bind_on_old_kernel(source, target, read_only)
+            return
+        moved = _libc.syscall(_SYS_MOVE_MOUNT, tree, b"", target, b"", _MOVE_MOUNT_EMPTY_PATHS)
+        os.close(tree)
+        _raise_on_failure(moved, "hold a protected name")
+
+    def _bind_on_old_kernel(self, source: int, target: int, read_only: bool) -> None:
+        """Before Linux 5.12: what is mounted there, and in it, is made read-only one by one."""
+        self._mount(b"%d" % source, target, None, _MS_BIND | _MS_REC, None)
+        place = os.fsencode(os.readlink(str(target), dir_fd=self._own_descriptors))
+        table = os.open("../mountinfo", os.O_RDONLY, dir_fd=self._own_descriptors)
+        with open(table, "rb") as file:
+            points = [line.split(b" ", 5)[4] for line in file] if read_only else []
+        for point in points:
+            path = point.decode("unicode_escape").encode("latin-1")
+            if path == place or path.startswith(place + b"/"):
+                kept = os.statvfs(path).f_flag
+                flags = _MS_REMOUNT | _MS_BIND | _MS_RDONLY_NODEV | kept & 0xC0E
+                flags |= _MS_RELATIME if kept & _ST_RELATIME else 0
+                done = _libc.mount(None, path, None, ctypes.c_ulong(flags), None)
+                _raise_on_failure(done, "hold a protected name")
+
+    def _mount(
+        self, source: bytes, target: int, kind: bytes | None, flags: int, data: bytes | None
+    ) -> None:
+        # By the machine's own /proc: nobody can exchange what a number there leads to.
+        os.fchdir(self._own_descriptors)
+        done = _libc.mount(source, b"%d" % target, kind, ctypes.c_ulong(flags), data)
+        _raise_on_failure(done, "hold a protected name")
 
 
 def apply_landlock_rules(files: int, tcp: int, scopes: int, rules: list[tuple[str, int]]) -> None:

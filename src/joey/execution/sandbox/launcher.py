@@ -25,6 +25,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from joey.execution.sandbox.kernel import NamespaceMounts
+
 
 GATE_FD, STATUS_FD = 8, 9
 """Where the first process inside reads its command, and says how the shell ended."""
@@ -32,10 +34,8 @@ _FIRST_FREE_FD = 16
 """Numbers from here on are free for what only bubblewrap needs."""
 _RESET_SIGNALS = (1, 2, 3, 13, 15, 25)
 """Signals that we ignore, or Python does: what is ignored would stay so in the command."""
-_OPEN_DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
-_OPEN_PATH_FLAGS = os.O_PATH | os.O_NOFOLLOW
+_OPEN_PATH_FLAGS = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _DESTINATION_OFFSETS = {"--bind": 2, "--ro-bind": 2, "--tmpfs": 1}
-_MAX_PLACES_BYTES = 256 * 1024
 _MOUNT_TABLE_ESCAPES = {ord(each): f"\\{ord(each):03o}" for each in "\\ \t\n"}
 
 
@@ -153,25 +153,28 @@ class BubblewrapChild(ConfinedChild):
         rules = os.memfd_create("rules")
         os.write(rules, self.plan["seccomp"])
         os.lseek(rules, 0, os.SEEK_SET)
-        inherited = [_duplicate_descriptor_high(rules)]
-        self._options = [*self.plan["views"], *self._build_protected_mounts(inherited)]
         # above all numbers that are given away
-        status, errors, gate = map(_duplicate_descriptor_high, (status, errors, gate))
-        ends = ((errors, 2), (status, STATUS_FD), (gate, GATE_FD))
-        for descriptor in inherited:
-            os.set_inheritable(descriptor, True)
-        argv = [*self.plan["program"], *self._options, "--seccomp", str(inherited[0])]
-        argv += [*self.plan["first"], " ".join(map(str, inherited[1:]))]
+        own = [
+            fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE_FD)
+            for each in (rules, errors, status, gate)
+        ]
+        os.set_inheritable(own[0], True)
         try:
             return os.posix_spawn(
-                argv[0],
-                argv,
+                self.plan["program"][0],
+                [
+                    *(*self.plan["program"], *self.plan["views"]),
+                    *("--seccomp", str(own[0]), *self.plan["first"]),
+                ],
                 self.plan["env"],
-                file_actions=[(os.POSIX_SPAWN_DUP2, *each) for each in ends],
+                file_actions=[
+                    (os.POSIX_SPAWN_DUP2, descriptor, number)
+                    for descriptor, number in zip(own[1:], (2, STATUS_FD, GATE_FD), strict=True)
+                ],
                 setsigdef=_RESET_SIGNALS,
             )
         finally:
-            for descriptor in (rules, status, errors, gate, *inherited):
+            for descriptor in (rules, *own):
                 os.close(descriptor)
 
     def wait_until_ready(self) -> bytes:
@@ -188,23 +191,23 @@ class BubblewrapChild(ConfinedChild):
 
     def is_stale(self) -> bool:
         points = {os.fsdecode(line.split(b" ", 5)[4]) for line in self._mounts.splitlines()}
+        options = self.plan["views"]
         places = {
-            self._options[number + offset].translate(_MOUNT_TABLE_ESCAPES)
-            for number, option in enumerate(self._options)
+            options[number + offset].translate(_MOUNT_TABLE_ESCAPES)
+            for number, option in enumerate(options)
             if (offset := _DESTINATION_OFFSETS.get(option))
         }
-        return (
-            super().is_stale()
-            or self._mounts != self._read_mounts()
-            or b"//deleted " in self._mounts
-            or not places <= points
-        )
+        return super().is_stale() or self._mounts != self._read_mounts() or not places <= points
 
-    def cover(self, places: list[str]) -> bytes:
-        """Mount something empty that cannot be written over directories: why that fails."""
-        if places and self._mounter is None:
+    def protect(self, command: dict[str, Any], placeholders: list[str]) -> bytes:
+        """Mount what keeps protected names from being changed: why that fails, or nothing."""
+        if self._mounter is None:
             self._mounter = MountHelper(self.first_pid)
-        return b"" if self._mounter is None else self._mounter.cover(places)
+        mounts = [("keep", name) for name in command["kept"]]
+        mounts += (("hold", name) for name in command["held"])
+        mounts += (("mask", name) for name in command["masked"])
+        mounts += (("cover", name) for name in placeholders)
+        return self._mounter.mount_all(self.plan["workspace"], mounts)
 
     def _read_mounts(self) -> bytes:
         with open(f"/proc/{self.first_pid}/mountinfo", "rb") as file:
@@ -224,57 +227,57 @@ class BubblewrapChild(ConfinedChild):
             set -- %s
         }\n""" % (env, cwd, STATUS_FD, words)
 
-    def _build_protected_mounts(self, inherited: list[int]) -> list[str]:
-        """Mount what is protected over itself. By descriptors, where the shell can close them: a
-        name may lead elsewhere by the time it is looked up."""
-        plan, root = self.plan, self.plan["workspace"]
-        mounts = []
-        for option, names in (("--bind", plan["kept"]), ("--ro-bind", plan["held"])):
-            for name in names:
-                place = f"{root}/{name}"
-                if not plan["by_descriptor"]:
-                    mounts += [option, place, place]
-                elif (opened := _open_without_symlinks(root, name)) is not None:
-                    inherited.append(opened)
-                    mounts += [option, f"/proc/self/fd/{opened}", place]
-        return [*mounts, *plan["again"]]
-
 
 class MountHelper:
     """A child process in the mount namespace of another process."""
 
     def __init__(self, pid: int) -> None:
-        self._socket, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
+        self._socket, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_STREAM)
         self._pid = os.fork()
         if not self._pid:
             self._socket.close()
             self._serve(theirs, pid)
         theirs.close()
 
-    def cover(self, places: list[str]) -> bytes:
+    def mount_all(self, root: str, mounts: list[tuple[str, str]]) -> bytes:
+        """Mount over names below `root`: why that fails, or nothing."""
         try:
-            self._socket.send(marshal.dumps(places))
+            self._socket.sendall(marshal.dumps((root, mounts)))
+            self._socket.shutdown(_socket.SHUT_WR)
             said = self._socket.recv(512)
         except OSError as error:
             said = str(error).encode()
         self._socket.close()
         os.waitpid(self._pid, 0)
-        return b"" if said == b"done" else said or b"names could not be occupied"
+        return b"" if said == b"done" else said or b"protected names could not be held"
 
     def _serve(self, client: _socket.socket, pid: int) -> None:
-        from joey.execution.sandbox import kernel
+        from joey.execution.sandbox.kernel import NamespaceMounts
 
         try:
-            kernel.join_namespace(pid, "mnt")
-            if data := client.recv(_MAX_PLACES_BYTES):
-                for place in marshal.loads(data):
-                    os.fchdir(os.open(place, _OPEN_PATH_FLAGS | os.O_DIRECTORY))
-                    kernel.mount_empty_directory()
+            namespace = NamespaceMounts(pid)
+            if data := read_to_end(os.dup(client.fileno())):
+                root, mounts = marshal.loads(data)
+                for kind, name in mounts:
+                    _mount(namespace, kind, root, name)
                 client.send(b"done")
         except OSError as error:
             client.send(str(error).encode()[:500])
         finally:
             os._exit(0)
+
+
+def _mount(namespace: NamespaceMounts, kind: str, root: str, name: str) -> None:
+    target = _open_without_symlinks("/" if kind == "mask" else root, name.lstrip("/"))
+    if target is None:
+        return
+    if kind == "cover":
+        namespace.mount_empty_directory(target)
+    elif kind == "mask":
+        namespace.bind(os.open("/dev/null", _OPEN_PATH_FLAGS), target, read_only=True)
+    else:
+        namespace.bind(target, target, read_only=kind == "hold")
+    os.close(target)
 
 
 def _limit(pid: int, kind: int, wanted: int) -> None:
@@ -287,25 +290,21 @@ def _quote(word: str | bytes) -> bytes:
     return b"'%s'" % os.fsencode(word).replace(b"'", b"'\\''")
 
 
-def _duplicate_descriptor_high(descriptor: int) -> int:
-    return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE_FD)
-
-
 def _open_without_symlinks(root: str, path: str) -> int | None:
     """Without following a link; None when it went away, or has become one."""
-    directory = os.open(root, _OPEN_DIRECTORY_FLAGS)
-    try:
-        for name in path.split("/"):
+    directory = os.open(root, _OPEN_PATH_FLAGS)
+    for name in path.split("/"):
+        try:
             inner = os.open(name, _OPEN_PATH_FLAGS, dir_fd=directory)
-            os.close(directory)
-            directory = inner
-        if stat.S_ISLNK(os.fstat(directory).st_mode):
+        except (FileNotFoundError, NotADirectoryError):
             return None
-        return _duplicate_descriptor_high(directory)
-    except OSError:
-        return None
-    finally:
+        finally:
+            os.close(directory)
+        directory = inner
+    if stat.S_ISLNK(os.fstat(directory).st_mode):
         os.close(directory)
+        return None
+    return directory
 
 
 def _count_own_threads(most: int) -> int:

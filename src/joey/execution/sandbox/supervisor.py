@@ -135,9 +135,8 @@ class Supervisor:
         child, plan, proxy_socket = self._child, self._plan, None
         try:
             if isinstance(child, BubblewrapChild):
-                names = filter(self._placeholders.acquire, plan["absent"])
-                places = [f"{child.plan['workspace']}/{name}" for name in names]
-                if reason := child.cover(places):
+                absent = filter(self._placeholders.acquire, plan["absent"])
+                if reason := child.protect(plan, [*absent]):
                     return None, reason
                 if plan["port"]:
                     from joey.execution.sandbox.kernel import listen_in_network_namespace
