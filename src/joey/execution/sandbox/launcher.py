@@ -218,14 +218,14 @@ class BubblewrapChild(ConfinedChild):
         env = b" ".join(
             b"%s=%s" % (key.encode(), _quote(word)) for key, word in command["env"].items()
         )
-        cwd, words = _quote(command["cwd"]), b" ".join(map(_quote, command["shell"]))
+        cwd, arguments = _quote(command["cwd"]), b" ".join(map(_quote, command["shell"]))
         # In braces: a script that was not sent to its end is not begun with.
         return b"""{
             export %s
             cd -P -- %s 2>&1 || { echo 1 >&%d; exit; }
             unset OLDPWD
             set -- %s
-        }\n""" % (env, cwd, STATUS_FD, words)
+        }\n""" % (env, cwd, STATUS_FD, arguments)
 
 
 class MountHelper:

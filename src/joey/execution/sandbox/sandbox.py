@@ -208,8 +208,8 @@ class LocalSandbox:
         protected_paths = find_visible_protected_paths(
             self._config, layout, self._scan_and_warn(layout.workspace)
         )
-        words = _encode_arguments(shell)
-        plan = backend.build_plan(layout, protected_paths, words, network)
+        arguments = _encode_arguments(shell)
+        plan = backend.build_plan(layout, protected_paths, arguments, network)
         given = backend.build_environment(layout)
         caches = {name: given["TMPDIR"] + place for name, place in _CACHE_PLACES.items()}
         proxy_env = {} if proxy is None else proxy.environment
@@ -220,7 +220,7 @@ class LocalSandbox:
             "env": {**caches, **env, **given, **proxy_env, MARKER_VARIABLE: ""},
         }
         plan["command"] |= {
-            "shell": words,
+            "shell": arguments,
             "cwd": str(where),
             "env": {MARKER_VARIABLE: env.get(MARKER_VARIABLE, "")},
             "folders": protected_paths.scanned_directories,
