@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import lru_cache
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -28,19 +29,13 @@ MAX_PROGRAM_INSTRUCTIONS = 2000
 CharTest = Callable[[str], bool]
 
 
-class _ForkInstruction:
-    def __init__(self) -> None:
-        self.targets: list[int] = []
+class _Assertion(NamedTuple):
+    node: AnchorNode | LookaroundNode
+    lookaround_entry: int = -1
 
 
-class _AssertInstruction:
-    def __init__(self, node: AnchorNode | LookaroundNode, entry: int = -1) -> None:
-        self.node = node
-        self.lookaround_entry = entry
-
-
-Instruction = CharTest | _ForkInstruction | _AssertInstruction | None
-"""None: a match ends here."""
+Instruction = CharTest | list[int] | _Assertion | None
+"""A list: the match goes on at each of these places. None: it ends here."""
 
 
 class PathPattern:
@@ -56,22 +51,22 @@ class PathPattern:
             return False
         return _Matcher(self._program, path).has_match(0, 0, len(path), floating=True)
 
-    def _add_instruction(self, instruction: Instruction) -> int:
+    def _add_instruction(self, instruction: Instruction) -> None:
         if len(self._program) >= MAX_PROGRAM_INSTRUCTIONS:
             raise PatternError("it is too long")
         self._program.append(instruction)
-        return len(self._program) - 1
 
-    def _add_fork(self) -> tuple[int, _ForkInstruction]:
-        fork = _ForkInstruction()
-        return self._add_instruction(fork), fork
+    def _add_fork(self, *targets: int) -> list[int]:
+        fork = list(targets)
+        self._add_instruction(fork)
+        return fork
 
     def _emit_node(self, node: RegexNode) -> None:
         match node:
             case CharNode(test):
                 self._add_instruction(test)
             case AnchorNode():
-                self._add_instruction(_AssertInstruction(node))
+                self._add_instruction(_Assertion(node))
             case SequenceNode(nodes):
                 for inner in nodes:
                     self._emit_node(inner)
@@ -80,21 +75,22 @@ class PathPattern:
             case RepeatNode(inner, least, most):
                 self._emit_repeat(inner, least, most)
             case LookaroundNode(inner):
-                _, over = self._add_fork()
+                over = self._add_fork()
                 entry = len(self._program)
                 self._emit_node(inner)
                 self._add_instruction(None)
-                over.targets.append(self._add_instruction(_AssertInstruction(node, entry)))
+                over.append(len(self._program))
+                self._add_instruction(_Assertion(node, entry))
 
     def _emit_alternation(self, nodes: tuple[RegexNode, ...]) -> None:
-        _, choose = self._add_fork()
-        ends: list[_ForkInstruction] = []
+        choose = self._add_fork()
+        ends = []
         for inner in nodes:
-            choose.targets.append(len(self._program))
+            choose.append(len(self._program))
             self._emit_node(inner)
-            ends.append(self._add_fork()[1])
+            ends.append(self._add_fork())
         for end in ends:
-            end.targets.append(len(self._program))
+            end.append(len(self._program))
 
     def _emit_repeat(self, inner: RegexNode, least: int, most: int | None) -> None:
         for _ in range(least):
@@ -102,22 +98,15 @@ class PathPattern:
             self._emit_node(inner)
             if len(self._program) == before:
                 return  # nothing, however often it is repeated
-        if most is None:
-            loop, fork = self._add_fork()
-            fork.targets.append(len(self._program))
-            self._emit_node(inner)
-            _, back = self._add_fork()
-            back.targets.append(loop)
-            fork.targets.append(len(self._program))
-            return
         forks = []
-        for _ in range(most - least):
-            _, fork = self._add_fork()
-            fork.targets.append(len(self._program))
-            forks.append(fork)
+        for _ in range(1 if most is None else most - least):
+            start = len(self._program)
+            forks.append(self._add_fork(start + 1))
             self._emit_node(inner)
+            if most is None:
+                self._add_fork(start)
         for fork in forks:
-            fork.targets.append(len(self._program))
+            fork.append(len(self._program))
 
 
 class _Matcher:
@@ -167,9 +156,9 @@ class _Matcher:
             state = pending.pop()
             instruction = self._program[state]
             match instruction:
-                case _ForkInstruction():
-                    onward = instruction.targets
-                case _AssertInstruction():
+                case list():
+                    onward = instruction
+                case _Assertion():
                     onward = [state + 1] if self._is_satisfied(instruction, position) else []
                 case None:
                     is_match = True
@@ -182,20 +171,15 @@ class _Matcher:
             pending += fresh
         return tests, is_match
 
-    def _is_satisfied(self, assertion: _AssertInstruction, position: int) -> bool:
-        node = assertion.node
+    def _is_satisfied(self, assertion: _Assertion, position: int) -> bool:
+        node, entry = assertion
         if isinstance(node, AnchorNode):
             return node.is_satisfied_at(self._text, position)
-        key = (assertion.lookaround_entry, position)
+        key = (entry, position)
         if key not in self._lookaround_cache:
-            self._lookaround_cache[key] = (
-                self.has_match(
-                    assertion.lookaround_entry, position, len(self._text), floating=False
-                )
-                if node.is_ahead
-                else self.has_match(
-                    assertion.lookaround_entry, 0, position, floating=True, up_to_stop=True
-                )
+            start, stop = (position, len(self._text)) if node.is_ahead else (0, position)
+            self._lookaround_cache[key] = self.has_match(
+                entry, start, stop, floating=not node.is_ahead, up_to_stop=not node.is_ahead
             )
         # Out of steps, nothing is found; a negated look-around must not take that for a yes.
         return self._steps_left >= 0 and self._lookaround_cache[key] != node.is_negated
@@ -230,7 +214,7 @@ class PatternError(ValueError):
 class CharNode(Struct, frozen=True, gc=False):
     """One character that passes a test."""
 
-    test: Callable[[str], bool]
+    test: CharTest
 
 
 class AnchorNode(Struct, frozen=True):
@@ -346,7 +330,7 @@ class _RegexSyntaxParser:
                 return self._parse_escape()
             case "*" | "+" | "?":
                 raise PatternError("it repeats nothing")
-        return CharNode(_build_equality_test(char))
+        return CharNode(_build_range_test(char, char))
 
     def _parse_group(self) -> RegexNode:
         self._depth += 1
@@ -374,16 +358,8 @@ class _RegexSyntaxParser:
             return AnchorNode(char)
         if char in "123456789" or (char == "k" and self._source[self.position + 1 :][:1] == "<"):
             raise PatternError("it refers to what a group matched, which is not supported")
-        return CharNode(self._parse_escaped_test())
-
-    def _parse_escaped_test(self) -> Callable[[str], bool]:
-        """What is escaped here, in a set or outside: a class of characters, or one."""
-        char = self._peek()
-        test = _CHAR_CLASSES.get(char)
-        if test is not None:
-            self.position += 1
-            return test
-        return _build_equality_test(self._parse_escaped_char())
+        member = self._parse_escaped_member()
+        return CharNode(member if callable(member) else _build_range_test(member, member))
 
     def _parse_escaped_char(self) -> str:
         char = self._read_char()
@@ -396,20 +372,20 @@ class _RegexSyntaxParser:
             return "\0"
         return _CONTROL_ESCAPES.get(char, char)
 
-    def _parse_char_set(self) -> Callable[[str], bool]:
+    def _parse_char_set(self) -> CharTest:
         negated = self._accept("^")
-        tests: list[Callable[[str], bool]] = []
+        tests: list[CharTest] = []
         while not self._accept("]"):
-            first = self._parse_set_member()
+            first = last = self._parse_set_member()
             if isinstance(first, str) and self._is_at_range():
                 self.position += 1
                 last = self._parse_set_member()
-                if isinstance(last, str):
-                    tests.append(_build_range_test(first, last))
-                    continue
-                tests += [_build_equality_test(first), _build_equality_test("-"), last]
-                continue
-            tests.append(_build_equality_test(first) if isinstance(first, str) else first)
+            if isinstance(first, str) and isinstance(last, str):
+                tests.append(_build_range_test(first, last))
+            elif isinstance(first, str):  # `[a-\d]`: the class does not end a range
+                tests += [_build_range_test(char, char) for char in (first, "-")]
+            if callable(last):
+                tests.append(last)
 
         @lru_cache(maxsize=1024)
         def passes(seen: str) -> bool:
@@ -418,15 +394,19 @@ class _RegexSyntaxParser:
 
         return passes
 
-    def _parse_set_member(self) -> str | Callable[[str], bool]:
+    def _parse_set_member(self) -> str | CharTest:
         char = self._read_char()
         if char != "\\":
             return char
-        if self._peek() in _CHAR_CLASSES:
-            return self._parse_escaped_test()
-        if self._accept("b"):
-            return "\b"
-        return self._parse_escaped_char()
+        return "\b" if self._accept("b") else self._parse_escaped_member()
+
+    def _parse_escaped_member(self) -> str | CharTest:
+        """A class of characters, or one."""
+        test = _CHAR_CLASSES.get(self._peek())
+        if test is None:
+            return self._parse_escaped_char()
+        self.position += 1
+        return test
 
     def _is_at_range(self) -> bool:
         return self._peek() == "-" and self._source[self.position + 1 :][:1] not in ("", "]")
@@ -448,27 +428,19 @@ class _RegexSyntaxParser:
         return True
 
 
-def _build_equality_test(char: str) -> Callable[[str], bool]:
-    return lambda seen: seen == char
-
-
-def _build_range_test(first: str, last: str) -> Callable[[str], bool]:
+def _build_range_test(first: str, last: str) -> CharTest:
     if last < first:
         raise PatternError(f"its range {first}-{last} is the wrong way round")
     return lambda seen: first <= seen <= last
-
-
-def _is_digit(char: str) -> bool:
-    return "0" <= char <= "9"
 
 
 def _is_space(char: str) -> bool:
     return char.isspace() or char == "\ufeff"
 
 
-_CHAR_CLASSES: dict[str, Callable[[str], bool]] = {
-    "d": _is_digit,
-    "D": lambda char: not _is_digit(char),
+_CHAR_CLASSES: dict[str, CharTest] = {
+    "d": lambda char: "0" <= char <= "9",
+    "D": lambda char: not "0" <= char <= "9",
     "w": is_word_char,
     "W": lambda char: not is_word_char(char),
     "s": _is_space,
