@@ -92,7 +92,10 @@ def parse_command_line(argv: Sequence[str]) -> argparse.Namespace:
     end = argv.index("--") if "--" in argv else len(argv)
     arguments = build_run_parser().parse_intermixed_args(argv[:end])
     arguments.command = "run"
-    _resolve_formats(arguments)
+    if arguments.stdin_prompt_stream:
+        arguments.input_format = "stream-json"
+        arguments.output_format = arguments.output_format or "stream-json"
+    arguments.output_format = arguments.output_format or "text"
     _check_arguments(arguments)
     arguments.prompt += argv[end + 1 :]
     return arguments
@@ -102,13 +105,6 @@ def _format_help_suggestion(word: str) -> str:
     near = find_closest_name(word, COMMAND_NAMES)
     meant = f"; did you mean `joey help {near}`?" if near else f": {', '.join(COMMAND_NAMES)}"
     return f"{meant} (as a prompt: joey -- help {shlex.quote(word)})"
-
-
-def _resolve_formats(arguments: argparse.Namespace) -> None:
-    if arguments.stdin_prompt_stream:
-        arguments.input_format = "stream-json"
-        arguments.output_format = arguments.output_format or "stream-json"
-    arguments.output_format = arguments.output_format or "text"
 
 
 def _check_arguments(arguments: argparse.Namespace) -> None:

@@ -349,7 +349,7 @@ def determine_status(task: TaskMetadata, store: Store) -> str:
     except ValueError:
         return to_one_line(task.status, 12)
     if state not in IDLE_STATES or state is TaskState.CREATED:
-        if not _is_locked(task, store):
+        if not is_locked(task, store):
             return "interrupted"
         return _ACTIVE_STATUS_LABELS.get(state, "running")
     return _STATUS_LABELS.get(state, str(state))
@@ -360,7 +360,7 @@ def with_current_status(task: TaskMetadata, store: Store) -> TaskMetadata:
     return structs.replace(task, status=determine_status(task, store))
 
 
-def _is_locked(task: TaskMetadata, store: Store) -> bool:
+def is_locked(task: TaskMetadata, store: Store) -> bool:
     try:
         return store.is_locked(task.id)
     except TaskNotFoundError:

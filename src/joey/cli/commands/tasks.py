@@ -33,6 +33,7 @@ from joey.cli.task_views import (
     determine_status,
     format_row_table,
     format_task_table,
+    is_locked,
     number_rows,
     read_rows,
     render_markdown,
@@ -40,7 +41,6 @@ from joey.cli.task_views import (
     with_current_status,
 )
 from joey.core.redaction import remove_secrets
-from joey.errors import TaskNotFoundError
 from joey.ports.storage import HIGHLIGHT_MARKS, FoundTask, Store, TaskIndex, TaskMetadata, TaskPage
 from joey.presentation.text import get_terminal_width, measure_width, sanitize, to_one_line
 
@@ -345,7 +345,7 @@ def delete_tasks(store: Store, index: TaskIndex, arguments: Namespace) -> ExitCo
         return ExitCode.NEEDS_USER
     # Open ones first: they refuse, while everything is still there. Subtasks before their parent,
     # which keeps naming those that are left when something goes wrong.
-    locked = [each for each in doomed if _is_locked(store, each)]
+    locked = [each for each in doomed if is_locked(each, store)]
     for each in (*locked, *(each for each in reversed(doomed) if each not in locked)):
         store.delete(each.id)
         asyncio.run(remove_worktree(each.id))
@@ -362,10 +362,3 @@ def _describe_remaining_subtasks(subtasks: Sequence[TaskMetadata]) -> str:
 
 def _format_task(task: TaskMetadata) -> str:
     return f"{task.id}  {to_one_line(task.title, 60)}".rstrip()
-
-
-def _is_locked(store: Store, task: TaskMetadata) -> bool:
-    try:
-        return store.is_locked(task.id)
-    except TaskNotFoundError:
-        return False

@@ -63,7 +63,12 @@ def describe_untrusted(workspace: Path) -> str:
         missing = (
             []
             if trust is None
-            else [item for item in trust.untrusted_items if not _is_reported_by_task(item)]
+            else [
+                item
+                for item in trust.untrusted_items
+                # Custom tools, hooks and modes are told of by the task itself.
+                if not item.name.startswith(("tool:", "hook:", "mode:"))
+            ]
         )
     except ConfigError as error:
         return lower_first(str(error))
@@ -71,11 +76,6 @@ def describe_untrusted(workspace: Path) -> str:
         return ""
     titles = ", ".join(sanitize(item.title) for item in missing)
     return f"not used, because you have not trusted this folder (joey trust): {titles}"
-
-
-def _is_reported_by_task(item: TrustItem) -> bool:
-    """Custom tools, hooks and modes are told of by the task itself."""
-    return item.name.startswith(("tool:", "hook:", "mode:"))
 
 
 def _load_trust(workspace: Path) -> WorkspaceTrust | None:

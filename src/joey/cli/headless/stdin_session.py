@@ -12,7 +12,7 @@ import asyncio
 import sys
 import time
 from argparse import Namespace
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -54,9 +54,8 @@ from joey.cli.task_launch import (
 )
 from joey.client.session import Session
 from joey.client.task_tree_events import follow_task_tree
-from joey.core.events import AskOpened, Event
+from joey.core.events import AskOpened
 from joey.core.task_types import IDLE_STATES, Answer, AskKind, Response
-from joey.engine.bus import Subscription
 from joey.engine.engine import Engine
 from joey.engine.runtime import generate_task_id
 from joey.engine.task import Task
@@ -400,7 +399,7 @@ class StdinSession:
         tree_progress = TaskTreeProgress(task.id, ProgressPrinter())
         with task.subscribe(since) as subscription:
             async with follow_task_tree(
-                task, _iter_events(subscription), from_start=not since
+                task, (numbered.event async for numbered in subscription), from_start=not since
             ) as events:
                 async for each in events:
                     tree_progress.handle(each.session.id, each.event)
@@ -453,11 +452,6 @@ class StdinSession:
         await self._engine.release(task)
         if self._relay_job is not None:
             await asyncio.wait([self._relay_job])
-
-
-async def _iter_events(subscription: Subscription) -> AsyncIterator[Event]:
-    async for numbered in subscription:
-        yield numbered.event
 
 
 def _list_capabilities() -> list[str]:

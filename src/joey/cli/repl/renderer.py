@@ -353,7 +353,10 @@ class TaskRenderer:
             case RowKind.COMPLETION_RESULT if event.ts in self._displayed_text_rows:
                 self.print(Text("\n✓ answered", "bold green"))
             case RowKind.COMPLETION_RESULT:
-                self._print_result(event.text)
+                self.print(Text("\n✓ result", "bold green"))
+                result = StreamedText(self._console)
+                result.write(sanitize(event.text))
+                result.finish()
             case RowKind.COMMAND_OUTPUT if self._command_output is None:
                 self._append_output(event.text)
             case RowKind.MCP_SERVER_RESPONSE:
@@ -362,12 +365,6 @@ class TaskRenderer:
                 self.print_note(f"not condensed: {to_one_line(event.text, 400)}")
             case RowKind.API_REQ_RETRY_DELAYED:
                 self.print_note(to_one_line(describe_provider_error(event.text), 400))
-
-    def _print_result(self, text: str) -> None:
-        self.print(Text("\n✓ result", "bold green"))
-        result = StreamedText(self._console)
-        result.write(sanitize(text))
-        result.finish()
 
 
 MAX_TITLE_CHARS = 70
