@@ -40,6 +40,7 @@ def turn(text: str, chunk: int = 3) -> Turn:
 
 async def run(joey: Joey, *texts: str) -> tuple[Any, ModelServer]:
     """A run that may do anything, of replies that stream in pieces."""
+    joey.settings(requestDelaySeconds=0.01)
     async with ModelServer([turn(text) for text in texts]) as server:
         done = await joey.run(*FLAGS, *XML, *reach(server.url), "go")
     assert not (joey.workspace / "DANGER").exists(), done.out
@@ -149,6 +150,7 @@ async def test_a_call_that_was_given_up_in_reasoning_does_not_take_in_the_next_o
 
 async def test_a_stream_that_breaks_after_reasoning_runs_nothing(joey: Joey) -> None:
     broken = Turn(say(f"Hm. {DANGER} </think> So <read_file>", chunk=4), disconnect())
+    joey.settings(requestDelaySeconds=0.01)
     async with ModelServer([broken, turn(DONE)]) as server:
         done = await joey.run(*FLAGS, *XML, *reach(server.url), "go")
     assert done.json["success"] is True

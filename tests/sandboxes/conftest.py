@@ -26,6 +26,7 @@ NOBODY = 65534
 CANARY = "canary-of-a-secret"
 _TRIAL = "import joey.ports, subprocess, sys; subprocess.run([sys.executable, '-c', ''], check=1)"
 LEVELS = ("full", "landlock")
+USERS = ("root", "ordinary")
 
 
 class SandboxHarness:
@@ -156,7 +157,7 @@ def _everything_on_disk(on_disk: None) -> None:
     """A tmpfs may be in /dev, of which the sandbox shows another one."""
 
 
-@pytest.fixture(params=["root", "ordinary"])
+@pytest.fixture(params=USERS)
 def user(request: pytest.FixtureRequest) -> str:
     name = str(request.param)
     if not launcher(name):

@@ -7,8 +7,19 @@ from pathlib import Path
 import pytest
 
 from joey.execution.sandbox.protected_scan import MAX_SCANNED_DIRECTORIES
-from tests.sandboxes.conftest import SandboxHarness
+from tests.counts import daily
+from tests.sandboxes.conftest import LEVELS, USERS, SandboxHarness
 from tests.sandboxes.test_protected import EVIL, tree
+
+# The survey and what is put aside are joey's own work, the same at each level and for each user.
+PAIRS = daily(
+    [("full", "ordinary"), ("landlock", "root")],
+    [(level, user) for level in LEVELS for user in USERS],
+)
+pytestmark = [
+    pytest.mark.shortened,
+    pytest.mark.parametrize(("harness", "user"), PAIRS, indirect=True),
+]
 
 PER_DIRECTORY = 64
 LAST = f"d{MAX_SCANNED_DIRECTORIES // PER_DIRECTORY:02}"
