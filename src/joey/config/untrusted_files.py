@@ -28,7 +28,12 @@ from msgspec import Struct
 
 from joey.core.modes import CustomizationSource
 from joey.core.text import compile_regex
-from joey.system.files import open_regular_file, open_regular_file_within, scan_directory
+from joey.system.files import (
+    build_fingerprint,
+    open_regular_file,
+    open_regular_file_within,
+    scan_directory,
+)
 
 MAX_FILE_BYTES = 100_000
 MAX_DIRECTORY_ENTRIES = 1000
@@ -179,7 +184,7 @@ class UntrustedFileReader:
             if label and (error.errno not in _MISSING_FILE_ERRNOS or is_symlink(path)):
                 self.warn(f"{label} cannot be read: {_format_reason(error)}.")
             return None
-        self._signatures[path] = _build_signature(facts)
+        self._signatures[path] = build_fingerprint(facts)
         return facts
 
 
@@ -210,13 +215,9 @@ def is_symlink(path: Path) -> bool:
 
 def _read_signature(path: Path) -> FileSignature:
     try:
-        return _build_signature(path.stat())
+        return build_fingerprint(path.stat())
     except OSError as error:
         return (error.errno or 0,)
-
-
-def _build_signature(facts: os.stat_result) -> FileSignature:
-    return (facts.st_mtime_ns, facts.st_ctime_ns, facts.st_size, facts.st_ino, facts.st_mode)
 
 
 def _read_bytes(path: Path, symlink_policy: SymlinkPolicy | None, limit: int) -> tuple[bytes, int]:

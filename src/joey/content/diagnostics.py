@@ -26,6 +26,7 @@ from joey.core.settings import Settings
 from joey.errors import ConfigError, ToolError
 from joey.ports.content import Diagnostics
 from joey.ports.workspace import Files
+from joey.system.files import read_fingerprint
 from joey.system.subprocess import run
 
 _MAX_FILE_BYTES = 1024 * 1024
@@ -65,7 +66,7 @@ class LocalDiagnostics:
         path = self._env["PATH"] = _drop_relative_entries(env.get("PATH", os.defpath))
         there = (each for each in _SYNTAX_CHECKERS if shutil.which(each.command[0], path=path))
         self._checkers = (*_parse_configured_checkers(settings), *there)
-        self._cache: dict[Path, tuple[tuple[int, int], tuple[Diagnostic, ...]]] = {}
+        self._cache: dict[Path, tuple[tuple[int, ...], tuple[Diagnostic, ...]]] = {}
 
     async def check_files(self, paths: Sequence[ResolvedPath]) -> Sequence[Diagnostic]:
         found = await asyncio.gather(*(self._check_cached(place) for place in paths))
@@ -81,7 +82,7 @@ class LocalDiagnostics:
         )[:limit]
 
     async def _check_cached(self, path: ResolvedPath) -> tuple[Diagnostic, ...]:
-        version = _read_file_version(path.path)
+        version = read_fingerprint(path.path)
         if version is None or path.is_ignored:
             return ()
         known = self._cache.get(path.path)
@@ -191,14 +192,6 @@ def _convert_php_line(line: str) -> str:
     message, separator, rest = line.rpartition(" in ")
     path, _, number = rest.rpartition(" on line ")
     return f"{path}:{number}: {message}" if separator and number.isdigit() else ""
-
-
-def _read_file_version(path: Path) -> tuple[int, int] | None:
-    try:
-        stat = path.stat()
-    except OSError:
-        return None
-    return stat.st_mtime_ns, stat.st_size
 
 
 _protocol_check: type[Diagnostics] = LocalDiagnostics

@@ -25,6 +25,7 @@ from msgspec import Struct
 from joey.core.text import compile_regex
 from joey.errors import ToolError
 from joey.ports.extensions import CustomToolInfo, CustomTools, TrustItem
+from joey.system.files import read_fingerprint
 from joey.system.subprocess import Process
 
 PROJECT_TOOLS_DIRECTORY = ".roo/tools"
@@ -86,7 +87,7 @@ class LocalCustomTools:
             for file in _list_tool_files(directory)
         ]
         trusted = await asyncio.to_thread(self._is_project_trusted)
-        seen = (trusted, *((file, _read_file_signature(file)) for _, file in files))
+        seen = (trusted, *((file, read_fingerprint(file)) for _, file in files))
         if seen == self._scanned_signatures:
             return
         found: dict[str, CustomToolInfo] = {}
@@ -210,14 +211,6 @@ def _list_tool_files(directory: Path) -> list[Path]:
     known = ({".py"} | _UNSUPPORTED_SUFFIXES).__contains__
     named = (file for file in inside if known(file.suffix) and not file.name.startswith(("_", ".")))
     return [file for file in named if file.is_file()]
-
-
-def _read_file_signature(file: Path) -> tuple[int, int, int]:
-    try:
-        stat = file.stat()
-    except OSError:
-        return (0, 0, 0)
-    return (stat.st_mtime_ns, stat.st_size, stat.st_ino)
 
 
 _protocol_check: type[CustomTools] = LocalCustomTools

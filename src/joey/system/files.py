@@ -315,13 +315,18 @@ def compute_file_digest(path: Path) -> bytes | None:
     return digest.digest()
 
 
-FileFingerprint = tuple[int, int, int] | None
+FileFingerprint = tuple[int, ...] | None
 
 
 def read_fingerprint(path: Path | str) -> FileFingerprint:
     """What changes whenever a file is written; None when there is none."""
     try:
-        found = os.stat(path)  # noqa: PTH116 (runs before every request)
+        return build_fingerprint(os.stat(path))  # noqa: PTH116 (runs before every request)
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def build_fingerprint(facts: os.stat_result) -> tuple[int, ...]:
+    """The last of these times cannot be set."""
+    identity = (facts.st_dev, facts.st_ino, facts.st_mode)
+    return (*identity, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)

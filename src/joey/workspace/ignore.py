@@ -32,7 +32,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from joey.core.protected_paths import fold_name
-from joey.system.files import open_regular_file
+from joey.system.files import build_fingerprint, open_regular_file
 
 log = logging.getLogger(__name__)
 
@@ -105,7 +105,7 @@ class IgnoreRules:
     def _load_if_changed(self) -> _LoadedRules:
         before, known = self._cached_rules
         try:
-            seen = _build_stat_signature(self._path.stat())
+            seen = build_fingerprint(self._path.stat())
         except OSError as error:
             absent = isinstance(error, FileNotFoundError | NotADirectoryError)
             if absent and not self._path.is_symlink():
@@ -124,7 +124,7 @@ class IgnoreRules:
             return self._store_cache(seen, self._build_failed_rules(error, known))
         is_settled = time.time_ns() - facts.st_ctime_ns > _CTIME_SETTLE_NS
         return self._store_cache(
-            seen if is_settled and seen == _build_stat_signature(facts) else None, rules
+            seen if is_settled and seen == build_fingerprint(facts) else None, rules
         )
 
     def _is_case_insensitive(self, facts: os.stat_result) -> bool:
@@ -178,10 +178,6 @@ def _parse_rules(text: bytes, folds_case: bool) -> _LoadedRules:
         return _LoadedRules(text)
     folded = GitIgnore("\n".join(map(_fold_rule_case, lines)).encode()) if folds_case else None
     return _LoadedRules(text, exact, folded)
-
-
-def _build_stat_signature(facts: os.stat_result) -> tuple[int, ...]:
-    return facts.st_mtime_ns, facts.st_ctime_ns, facts.st_size, facts.st_ino, facts.st_dev
 
 
 def _read_ignore_file(path: Path) -> tuple[bytes, os.stat_result]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -21,6 +22,7 @@ from pathlib import Path
 from joey.core.path_access import DirectoryIdentity
 from joey.system import files
 
+SYMLINK_MODE, EXECUTABLE_MODE = "120000", "100755"
 _REPLACED_DIRECTORY_TEXT = "its folder was replaced by another one meanwhile; make the call again"
 _KERNEL_DIRECTORIES = ("/proc", "/sys")
 _MAX_RESOLVE_ATTEMPTS = 20
@@ -90,6 +92,39 @@ def lstat_path(path: Path) -> os.stat_result:
     """What is at a path, which may be a link itself. Raises OSError."""
     with open_directory(path.parent) as directory:
         return os.stat(path.name or ".", dir_fd=directory, follow_symlinks=False)
+
+
+def lstat_at(name: str | bytes, directory: int) -> os.stat_result | None:
+    """The same of a name in an open folder; None when there is none. Raises OSError."""
+    try:
+        return os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def replace_tracked_file(
+    directory: int,
+    name: str | bytes,
+    mode: str,
+    data: bytes,
+    earlier: os.stat_result | None,
+    temporary_name: str | None = None,
+) -> None:
+    """Make a file what git has under a mode: `data` is what it holds, or where a symlink leads. A
+    regular file keeps its permissions; whom it may be read by, a program may be run by. Raises
+    OSError."""
+    with files.replace_at(directory, name, temporary_name) as temporary:
+        if mode == SYMLINK_MODE:
+            os.symlink(data, temporary, dir_fd=directory)
+            return
+        is_program = mode == EXECUTABLE_MODE
+        is_replaced = earlier is not None and stat.S_ISREG(earlier.st_mode)
+        fresh = 0o600 if is_replaced else 0o777 if is_program else 0o666
+        with files.create_file(temporary, fresh, dir_fd=directory) as file:
+            files.write_fully(file.fileno(), data)
+            if earlier is not None and is_replaced:
+                plain = earlier.st_mode & 0o666
+                os.fchmod(file.fileno(), plain | (plain & 0o444) >> 2 if is_program else plain)
 
 
 def is_kernel_path(path: Path) -> bool:

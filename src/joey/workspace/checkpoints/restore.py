@@ -15,18 +15,10 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
-from joey.system.files import (
-    create_file,
-    make_temp_name,
-    open_directory,
-    replace_at,
-    write_fully,
-)
+from joey.system.files import make_temp_name, open_directory
 from joey.workspace.checkpoints.scan import MAX_FILE_BYTES
 from joey.workspace.checkpoints.shadow_repo import write_private_file
-
-_SYMLINK_MODE, _EXECUTABLE_MODE = "120000", "100755"
-_EXECUTE_BITS = 0o111
+from joey.workspace.safe_open import lstat_at, replace_tracked_file
 
 
 class FileRestorer:
@@ -69,30 +61,14 @@ class FileRestorer:
         OSError."""
         *above, name = _split_path(path)
         with open_directory(above, self._workspace, create=True) as directory:
-            earlier = _lstat_if_exists(name, directory)
+            earlier = lstat_at(name, directory)
             if earlier is not None and stat.S_ISDIR(earlier.st_mode):
                 _remove_empty_tree(name, directory)
                 earlier = None
             if earlier is not None and not _is_checkpointable(earlier):
                 return False
-            with replace_at(directory, name, self._temporary_name):
-                self._write_temporary_file(directory, mode, data, earlier)
+            replace_tracked_file(directory, name, mode, data, earlier, self._temporary_name)
         return True
-
-    def _write_temporary_file(
-        self, directory: int, mode: str, data: bytes, earlier: os.stat_result | None
-    ) -> None:
-        if mode == _SYMLINK_MODE:
-            os.symlink(data, self._temporary_name, dir_fd=directory)
-            return
-        is_program = mode == _EXECUTABLE_MODE
-        is_replaced = earlier is not None and stat.S_ISREG(earlier.st_mode)
-        fresh = 0o600 if is_replaced else 0o777 if is_program else 0o666
-        with create_file(self._temporary_name, fresh, dir_fd=directory) as file:
-            write_fully(file.fileno(), data)
-            if earlier is not None and is_replaced:
-                permissions = _compute_permissions(earlier, is_program=is_program)
-                os.fchmod(file.fileno(), permissions)
 
     def _remove_empty_parents(self, path: bytes) -> None:
         """Remove a folder and those above it, as long as they are empty."""
@@ -128,13 +104,6 @@ def _split_path(path: bytes) -> list[bytes]:
     return parts
 
 
-def _lstat_if_exists(name: bytes, directory: int) -> os.stat_result | None:
-    try:
-        return os.lstat(name, dir_fd=directory)
-    except FileNotFoundError:
-        return None
-
-
 def _remove_empty_tree(name: bytes, parent: int) -> None:
     """Remove a folder that holds nothing but empty folders. Raises OSError: it holds more."""
     for _, _, files, _ in os.fwalk(name, dir_fd=parent):
@@ -151,9 +120,3 @@ def _is_checkpointable(facts: os.stat_result) -> bool:
     if stat.S_ISREG(facts.st_mode):
         return facts.st_size <= MAX_FILE_BYTES
     return stat.S_ISLNK(facts.st_mode)
-
-
-def _compute_permissions(earlier: os.stat_result, *, is_program: bool) -> int:
-    """Those of the file before, with the executable bits that are wanted: for whom may read."""
-    plain = stat.S_IMODE(earlier.st_mode) & ~_EXECUTE_BITS & 0o777
-    return plain | (plain & 0o444) >> 2 if is_program else plain

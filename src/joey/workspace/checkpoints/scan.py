@@ -28,12 +28,17 @@ from pathlib import Path
 from msgspec import Struct
 
 from joey.errors import CheckpointError, ToolError
-from joey.system.files import NotRegularFileError, open_private_file, open_regular_file
+from joey.system.files import (
+    FileFingerprint,
+    NotRegularFileError,
+    open_private_file,
+    open_regular_file,
+    read_fingerprint,
+)
 from joey.workspace.checkpoints.objects import TreeEntry
 from joey.workspace.checkpoints.shadow_repo import (
     ShadowGitError,
     ShadowRepository,
-    build_file_signature,
     write_private_file,
 )
 from joey.workspace.files import is_root_or_home
@@ -85,7 +90,7 @@ class WorkspaceScanner:
         self._workspace = root
         self._max_added_bytes = max_bytes
         self._exclude_options = ("--exclude-standard", *build_joey_home_exclude_options(root, home))
-        self._cached_tree: tuple[tuple[int, ...], str] | None = None
+        self._cached_tree: tuple[FileFingerprint, str] | None = None
         self._has_listed_force_added = False
 
     async def scan(self, git: ShadowRepository) -> WorkspaceSnapshot:
@@ -227,11 +232,11 @@ class WorkspaceScanner:
         if (
             not is_new
             and self._cached_tree is not None
-            and self._cached_tree[0] == build_file_signature(git.index_path)
+            and self._cached_tree[0] == read_fingerprint(git.index_path)
         ):
             return self._cached_tree[1]
         tree = (await git.run_git("write-tree")).decode().strip()
-        self._cached_tree = (build_file_signature(git.index_path), tree)
+        self._cached_tree = (read_fingerprint(git.index_path), tree)
         return tree
 
     def _write_exclude_file(self, git: ShadowRepository) -> None:

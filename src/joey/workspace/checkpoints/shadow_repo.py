@@ -20,7 +20,12 @@ from pathlib import Path
 from msgspec import Struct
 
 from joey.errors import CheckpointError
-from joey.system.files import PrivateDirectory, open_private_file
+from joey.system.files import (
+    FileFingerprint,
+    PrivateDirectory,
+    open_private_file,
+    read_fingerprint,
+)
 from joey.system.locks import try_lock_file
 from joey.workspace.git.process import (
     SAFE_SETTINGS,
@@ -94,11 +99,11 @@ class ShadowRepository:
     def index_path(self) -> Path:
         return self.repository_path / "index"
 
-    def build_signature(self, holder: str) -> tuple[tuple[int, ...], ...]:
+    def build_signature(self, holder: str) -> tuple[FileFingerprint, ...]:
         """Others whenever this file or folder of refs was changed, refs were packed or dropped, or
         the repository is not what it was."""
         names = (holder, "packed-refs", "HEAD", "config", "objects")
-        return tuple(build_file_signature(self.repository_path / name) for name in names)
+        return tuple(read_fingerprint(self.repository_path / name) for name in names)
 
     def create_if_missing(self) -> None:
         """Have the repository, if it is not there: whole, or not at all."""
@@ -279,15 +284,6 @@ class ShadowDirectory(PrivateDirectory):
 def write_private_file(path: Path, data: bytes) -> None:
     with os.fdopen(open_private_file(path, os.O_WRONLY | os.O_TRUNC), "wb") as file:
         file.write(data)
-
-
-def build_file_signature(path: Path) -> tuple[int, ...]:
-    """Other whenever it was changed; nothing where it is not there."""
-    try:
-        facts = path.stat()
-    except FileNotFoundError:
-        return ()
-    return facts.st_mtime_ns, facts.st_ctime_ns, facts.st_size, facts.st_ino
 
 
 def _iter_leftover_files(repository: Path) -> Iterator[Path]:

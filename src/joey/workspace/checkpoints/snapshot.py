@@ -24,7 +24,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from joey.errors import CheckpointError
-from joey.system.files import open_regular_file
+from joey.system.files import FileFingerprint, open_regular_file
 from joey.workspace.checkpoints.objects import TreeCache, TreeEntry, write_object
 from joey.workspace.checkpoints.scan import (
     MAX_FILE_BYTES,
@@ -55,7 +55,7 @@ class _Baseline(Struct, frozen=True):
     """From before the look."""
     anchor_path: str
     """What keeps the objects in the repository."""
-    anchor_signature: tuple[tuple[int, ...], ...]
+    anchor_signature: tuple[FileFingerprint, ...]
 
     def is_anchored(self, git: ShadowRepository) -> bool:
         return git.build_signature(self.anchor_path) == self.anchor_signature

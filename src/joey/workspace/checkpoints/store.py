@@ -20,6 +20,7 @@ from msgspec import Struct
 from joey.core.file_state import FileChange, FileDiff, LeftFile
 from joey.errors import CheckpointError
 from joey.ports.workspace import Checkpoints
+from joey.system.files import FileFingerprint
 from joey.workspace.checkpoints.diff import (
     TreeDiffEntry,
     diff_snapshots,
@@ -54,7 +55,7 @@ class _LastCheckpoint(Struct, frozen=True):
 
     checkpoint: Checkpoint
     task_id: str
-    shadow_signature: tuple[tuple[int, ...], ...]
+    shadow_signature: tuple[FileFingerprint, ...]
 
     def is_current(self, git: ShadowRepository, task_id: str) -> bool:
         return (

@@ -19,9 +19,14 @@ from pathlib import Path
 from msgspec import Struct
 
 from joey.errors import ToolError
-from joey.system.files import create_file, replace_at, write_fully
+from joey.system.files import FileFingerprint, build_fingerprint
 from joey.workspace.git.process import Git, describe_failure
-from joey.workspace.safe_open import open_directory
+from joey.workspace.safe_open import (
+    SYMLINK_MODE,
+    lstat_at,
+    open_directory,
+    replace_tracked_file,
+)
 
 _MIN_GIT_VERSION = (2, 38)
 """The first git that merges without touching files."""
@@ -203,10 +208,9 @@ class GitTrees:
         return answer.stdout
 
 
-_SYMLINK_MODE, _SUBMODULE_MODE, _EXECUTABLE_MODE = "120000", "160000", "100755"
-_ABSENT_MODE = "000000"
+_SUBMODULE_MODE, _ABSENT_MODE = "160000", "000000"
 
-FileSignatures = Mapping[bytes, tuple[int, ...] | None]
+FileSignatures = Mapping[bytes, FileFingerprint]
 
 
 class TreeChange(Struct, frozen=True):
@@ -264,13 +268,11 @@ def apply_changes(
         # A link that is put there from here on is an error, and not a way out.
         try:
             with open_directory(place.parent, create=not change.is_deleted) as directory:
-                before = _stat_if_exists(place.name, directory)
-                is_directory = before is not None and stat.S_ISDIR(before.st_mode)
-                if (
-                    not is_directory
-                    and _build_file_signature(before) != expected_signatures[change.path]
-                ):
-                    raise ConcurrentChangeError(relative)
+                before = lstat_at(place.name, directory)
+                if before is None or not stat.S_ISDIR(before.st_mode):
+                    seen = None if before is None else build_fingerprint(before)
+                    if seen != expected_signatures[change.path]:
+                        raise ConcurrentChangeError(relative)
                 if not change.is_deleted:
                     _replace_file(place.name, directory, before, new_files / relative, change)
                 elif before is not None:
@@ -282,24 +284,11 @@ def apply_changes(
             _remove_empty_parents(top, place.parent)
 
 
-def _read_file_signature(place: Path) -> tuple[int, ...] | None:
+def _read_file_signature(place: Path) -> FileFingerprint:
     try:
-        return _build_file_signature(place.lstat())
+        return build_fingerprint(place.lstat())
     except (FileNotFoundError, NotADirectoryError):
         return None
-
-
-def _stat_if_exists(name: str, directory: int) -> os.stat_result | None:
-    try:
-        return os.stat(name, dir_fd=directory, follow_symlinks=False)
-    except FileNotFoundError:
-        return None
-
-
-def _build_file_signature(facts: os.stat_result | None) -> tuple[int, ...] | None:
-    if facts is None:
-        return None
-    return facts.st_mode, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns
 
 
 def _check_no_symlinks(top: Path, place: Path) -> None:
@@ -324,14 +313,6 @@ def _replace_file(
 ) -> None:
     if before is not None and stat.S_ISDIR(before.st_mode):
         os.rmdir(name, dir_fd=directory)  # its files are gone by now, or it is not ours to remove
-    with replace_at(directory, name) as temporary:
-        if change.new_mode == _SYMLINK_MODE:
-            os.symlink(made.readlink(), temporary, dir_fd=directory)
-            return
-        is_program = change.new_mode == _EXECUTABLE_MODE
-        with create_file(temporary, 0o777 if is_program else 0o666, dir_fd=directory) as file:
-            if before is not None and stat.S_ISREG(before.st_mode):
-                mode = stat.S_IMODE(before.st_mode) & 0o777
-                runs = (mode & 0o444) >> 2
-                os.fchmod(file.fileno(), mode | runs if is_program else mode & ~0o111)
-            write_fully(file.fileno(), made.read_bytes())
+    is_symlink = change.new_mode == SYMLINK_MODE
+    data = os.fsencode(made.readlink()) if is_symlink else made.read_bytes()
+    replace_tracked_file(directory, name, change.new_mode, data, before)
