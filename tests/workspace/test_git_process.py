@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from joey.workspace.git.process import GitInvocation, run_git
+from joey.workspace.git.process import run_git
 from tests.terminals.processes import open_transports
 
 
@@ -22,8 +22,7 @@ async def test_who_gives_up_on_a_git_that_says_much_is_free_at_once(
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     for _ in range(5):
         started.unlink(missing_ok=True)
-        run = GitInvocation(arguments=[], cwd=tmp_path, environment={})
-        running = asyncio.ensure_future(run_git(run))
+        running = asyncio.ensure_future(run_git([], tmp_path, {}))
         while not started.exists():  # noqa: ASYNC110 (another process)
             await asyncio.sleep(0.001)
         running.cancel()

@@ -27,11 +27,10 @@ from joey.system.files import (
     read_fingerprint,
 )
 from joey.system.locks import try_lock_file
+from joey.system.subprocess import CompletedProgram
 from joey.workspace.git.process import (
     SAFE_SETTINGS,
     GitError,
-    GitInvocation,
-    GitResult,
     build_config_options,
     run_git,
 )
@@ -139,23 +138,22 @@ class ShadowRepository:
     ) -> bytes:
         """What git prints. Raises ShadowGitError: it ended with a code that is not fine;
         CheckpointError: it could not be run, or not to its end."""
-        run = GitInvocation(
-            arguments=(*build_config_options({**_GIT_SETTINGS, **(settings or {})}), *arguments),
-            cwd=self.workspace,
-            environment=self._build_environment(index or self.index_path),
-            stdin=stdin,
-            max_output_bytes=_MAX_OUTPUT_BYTES,
-            timeout_s=timeout_s,
-            is_low_priority=self._is_low_priority,
-            inherited_fds=() if self._lock is None else (self._lock.descriptor,),
-        )
         try:
-            answer = await run_git(run)
+            answer = await run_git(
+                (*build_config_options({**_GIT_SETTINGS, **(settings or {})}), *arguments),
+                self.workspace,
+                self._build_environment(index or self.index_path),
+                stdin=stdin,
+                max_output_bytes=_MAX_OUTPUT_BYTES,
+                timeout_s=timeout_s,
+                is_low_priority=self._is_low_priority,
+                pass_fds=() if self._lock is None else (self._lock.descriptor,),
+            )
         except GitError as error:
             raise CheckpointError(f"files are not kept: {error}.") from error
         if answer.is_truncated:
             raise CheckpointError("the workspace has too many files to keep them.")
-        if answer.exit_code not in accepted_codes:
+        if answer.returncode not in accepted_codes:
             raise _build_git_error(arguments[0], answer)
         return answer.stdout
 
@@ -175,8 +173,9 @@ class ShadowRepository:
         }
 
 
-def _build_git_error(command: str, answer: GitResult) -> CheckpointError:
-    lines = answer.stderr.strip().splitlines() or [f"it ended with code {answer.exit_code}"]
+def _build_git_error(command: str, answer: CompletedProgram) -> CheckpointError:
+    stderr = answer.stderr.decode(errors="replace")
+    lines = stderr.strip().splitlines() or [f"it ended with code {answer.returncode}"]
     for line in lines:
         if line.startswith(("error:", "fatal:")) and any(
             text in line for text in _NON_DAMAGE_ERROR_TEXTS
@@ -184,9 +183,9 @@ def _build_git_error(command: str, answer: GitResult) -> CheckpointError:
             return CheckpointError(
                 f"git {command} failed: {line}. Check the room and the permissions there."
             )
-    if -answer.exit_code in _EXTERNAL_KILL_SIGNALS:
+    if -answer.returncode in _EXTERNAL_KILL_SIGNALS:
         return CheckpointError(f"git {command} was ended by somebody else.")
-    return ShadowGitError(f"git {command} failed: {lines[0]}", answer.stderr)
+    return ShadowGitError(f"git {command} failed: {lines[0]}", stderr)
 
 
 LOCK_FILE = "lock"

@@ -12,11 +12,10 @@ import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-
-from msgspec import Struct
+from typing import TypedDict, Unpack
 
 from joey.errors import ToolError
-from joey.system.subprocess import run
+from joey.system.subprocess import CompletedProgram, run
 from joey.workspace.pipes_and_devices import (
     FILES_OPENED_BY_GIT,
     BlockingFileError,
@@ -25,6 +24,8 @@ from joey.workspace.pipes_and_devices import (
 
 _LOW_PRIORITY_NICENESS = 10
 _MAX_ERROR_BYTES = 64 * 1024
+_MAX_OUTPUT_BYTES = 2 * 1024 * 1024
+_GIT_TIMEOUT_S = 20
 SAFE_SETTINGS = {
     "color.branch": "false",
     "color.status": "false",
@@ -46,64 +47,54 @@ class GitError(Exception):
     """Why git gave no answer, for people to read."""
 
 
-class GitInvocation(Struct, frozen=True, kw_only=True):
-    """How git is to be run."""
+class GitOptions(TypedDict, total=False):
+    """How git is run; each may be left out."""
 
-    arguments: Sequence[str]
-    cwd: Path
-    environment: Mapping[str, str]
-    """Beside what every run has; nothing is inherited."""
-    stdin: bytes | None = None
-    """What it reads."""
-    max_output_bytes: int = 2 * 1024 * 1024
-    """Bytes of its output that are kept."""
-    timeout_s: float = 20
-    is_low_priority: bool = False
-    """Let everybody else go first."""
-    inherited_fds: Iterable[int] = ()
+    stdin: bytes | None
+    max_output_bytes: int
+    timeout_s: float
+    is_low_priority: bool
+    pass_fds: Iterable[int]
     """Descriptors that it keeps open for as long as it lives."""
 
 
-class GitResult(Struct, frozen=True):
-    exit_code: int
-    stdout: bytes
-    stderr: str
-    is_truncated: bool
-    """Whether it printed more than was kept."""
-
-
-async def run_git(invocation: GitInvocation) -> GitResult:
-    """Raises GitError: there is no git, it cannot be run, takes too long, or would for ever."""
-    command = (_find_git(), *invocation.arguments)
-    top = Path(invocation.environment.get("GIT_WORK_TREE", invocation.cwd))
+async def run_git(
+    arguments: Sequence[str],
+    cwd: Path,
+    environment: Mapping[str, str],
+    **options: Unpack[GitOptions],
+) -> CompletedProgram:
+    """Run git with an environment that inherits nothing. Raises GitError: there is no git, it
+    cannot be run, takes too long, or would for ever."""
+    timeout_s = options.get("timeout_s", _GIT_TIMEOUT_S)
+    command = (_find_git(), *arguments)
+    top = Path(environment.get("GIT_WORK_TREE", cwd))
     try:
         async with watch_for_blocking_files(top, FILES_OPENED_BY_GIT):
-            done = await run(
+            return await run(
                 command,
-                cwd=invocation.cwd,
+                cwd=cwd,
                 env={
-                    **invocation.environment,
+                    **environment,
                     "PATH": _build_search_path(),
                     "GIT_ALLOW_PROTOCOL": "none",
                     "GIT_NO_LAZY_FETCH": "1",
                     "GIT_TERMINAL_PROMPT": "0",
                 },
-                input=invocation.stdin,
-                timeout_s=invocation.timeout_s,
-                max_output_bytes=invocation.max_output_bytes,
+                input=options.get("stdin"),
+                timeout_s=timeout_s,
+                max_output_bytes=options.get("max_output_bytes", _MAX_OUTPUT_BYTES),
                 max_error_bytes=_MAX_ERROR_BYTES,
-                niceness=_LOW_PRIORITY_NICENESS if invocation.is_low_priority else 0,
-                pass_fds=invocation.inherited_fds,
+                niceness=_LOW_PRIORITY_NICENESS if options.get("is_low_priority") else 0,
+                pass_fds=options.get("pass_fds", ()),
                 umask=0o077,
             )
     except BlockingFileError as error:
         raise GitError(describe_blocking_file(error.path)) from error
     except TimeoutError as error:
-        raise GitError(f"git took longer than {invocation.timeout_s:g} seconds") from error
+        raise GitError(f"git took longer than {timeout_s:g} seconds") from error
     except OSError as error:
         raise GitError(f"git cannot be run: {error.strerror or error}") from error
-    stderr = done.stderr.decode(errors="replace")
-    return GitResult(done.returncode, done.stdout, stderr, done.is_truncated)
 
 
 def describe_blocking_file(path: Path) -> str:
@@ -134,8 +125,6 @@ def _build_search_path() -> str:
     return os.pathsep.join(directory for directory in directories if Path(directory).is_absolute())
 
 
-_MAX_OUTPUT_BYTES = 2 * 1024 * 1024
-_GIT_TIMEOUT_S = 20
 _DISABLED_FILTER_SETTINGS = {"clean": "", "smudge": "", "process": "", "required": "false"}
 _CONFIG_KEY_NOT_FOUND_CODE = 1
 
@@ -184,29 +173,21 @@ class Git:
     ) -> bytes:
         """The same as it is: names of files may be anything."""
         answer = await self.run(*arguments, max_output_bytes=max_output_bytes)
-        if answer.exit_code not in accepted_codes:
+        if answer.returncode not in accepted_codes:
             raise ToolError(describe_failure(answer))
         return answer.stdout
 
     async def run(
         self,
         *arguments: str,
-        stdin: bytes | None = None,
         environment: Mapping[str, str] | None = None,
-        max_output_bytes: int = _MAX_OUTPUT_BYTES,
-        timeout_s: float = _GIT_TIMEOUT_S,
-    ) -> GitResult:
+        **options: Unpack[GitOptions],
+    ) -> CompletedProgram:
         """Whatever git says, and with whatever code. Raises ToolError."""
-        run = GitInvocation(
-            arguments=("--no-optional-locks", *self._config_options, *arguments),
-            cwd=self._directory,
-            environment={**self._build_environment(), **(environment or {})},
-            stdin=stdin,
-            max_output_bytes=max_output_bytes,
-            timeout_s=timeout_s,
-        )
+        safe = ("--no-optional-locks", *self._config_options, *arguments)
+        variables = {**self._build_environment(), **(environment or {})}
         try:
-            return await run_git(run)
+            return await run_git(safe, self._directory, variables, **options)
         except GitError as error:
             raise ToolError(str(error)) from error
 
@@ -223,9 +204,9 @@ class Git:
         }
 
 
-def describe_failure(answer: GitResult) -> str:
+def describe_failure(answer: CompletedProgram) -> str:
     """Why git did not do what it was asked."""
-    said = answer.stderr
+    said = answer.stderr.decode(errors="replace")
     if "not a git repository" in said or "cannot use bare repository" in said:
         return "the workspace is not a git repository"
     if "unknown revision" in said or "bad object" in said or "bad revision" in said:

@@ -105,7 +105,7 @@ class GitTrees:
     async def resolve_revision(self, name: str) -> str | None:
         """The commit or tree that is called so."""
         answer = await self._git.run("rev-parse", "--verify", "--quiet", "--end-of-options", name)
-        return answer.stdout.decode().strip() if answer.exit_code == 0 else None
+        return answer.stdout.decode().strip() if answer.returncode == 0 else None
 
     async def stage_and_write_tree(self, index: Path | None = None) -> str:
         """The tree of the files as they are; all that is not ignored. With the index of the folder
@@ -162,12 +162,12 @@ class GitTrees:
             max_output_bytes=_MAX_OUTPUT_BYTES,
             timeout_s=_GIT_TIMEOUT_S,
         )
-        if answer.exit_code not in (0, _CONFLICT_CODE):
+        if answer.returncode not in (0, _CONFLICT_CODE):
             raise ToolError(describe_failure(answer))
         tree, *names = answer.stdout.split(b"\0")
         conflicts = tuple(dict.fromkeys(filter(None, names)))
         return TreeMergeResult(
-            tree.decode().strip(), conflicts if answer.exit_code == _CONFLICT_CODE else ()
+            tree.decode().strip(), conflicts if answer.returncode == _CONFLICT_CODE else ()
         )
 
     async def export_files(self, tree: str, changes: Iterable[TreeChange], directory: Path) -> None:
@@ -203,7 +203,7 @@ class GitTrees:
         )
         if answer.is_truncated:
             raise ToolError("git has more to say than can be looked at: too many files")
-        if answer.exit_code != 0:
+        if answer.returncode != 0:
             raise ToolError(describe_failure(answer))
         return answer.stdout
 
