@@ -157,7 +157,7 @@ class LocalCommand(asyncio.SubprocessProtocol):
         self._active_kill_count += 1
         try:
             if self.confined_process is None:
-                await terminate_processes(self._find_processes, self._kill_grace_s)
+                await self._terminate_unconfined(self._kill_grace_s)
             else:
                 await self._terminate_confined(self.confined_process)
             with suppress(TimeoutError):
@@ -201,17 +201,20 @@ class LocalCommand(asyncio.SubprocessProtocol):
 
     async def abort_start(self) -> None:
         """End at once what could not be started properly, or was started for a cancelled caller."""
-        if self._process is not None:
-            try:
-                await terminate_processes(self._find_processes, grace=0)
-            finally:
-                await self._process.end()
         if self.confined_process is None:
+            await self._terminate_unconfined(grace_s=0)
             return
         self.confined_process.kill()
         if self.pid:
             # The supervisor ends by itself, and tidies up before.
             asyncio.get_running_loop().call_later(_REAP_TIMEOUT_S, self._kill_supervisor)
+
+    async def _terminate_unconfined(self, grace_s: float) -> None:
+        if self._process is not None:
+            try:
+                await terminate_processes(self._find_processes, grace_s)
+            finally:
+                await self._process.end()
 
     async def _terminate_confined(self, process: ConfinedProcess) -> None:
         """As `terminate_processes`, by the supervisor, which knows all that is inside."""

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from joey.errors import ConfigError
-from joey.system.files import make_private_directory
+from joey.system.files import PRIVATE_FILE_MODE, create_file, make_private_directory
 
 TOKEN_ENV_VAR = "JOEY_TOKEN"
 TOKEN_FILE_NAME = "server.token"
@@ -77,10 +77,9 @@ def _read_token_file(file: Path) -> str:
 def _write_token_file(file: Path, token: str) -> None:
     try:
         make_private_directory(file.parent)
-        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-            os.fchmod(descriptor, 0o600)
-            stream.write(f"{token}\n")
+        with create_file(file, PRIVATE_FILE_MODE) as stream:
+            os.fchmod(stream.fileno(), PRIVATE_FILE_MODE)
+            stream.write(f"{token}\n".encode())
     except OSError as error:
         raise ConfigError(f"The token cannot be kept in {file}: {error.strerror}.") from error
 

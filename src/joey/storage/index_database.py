@@ -19,7 +19,6 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
-import stat
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -40,7 +39,7 @@ from joey.storage.task_directory import (
     UI_HISTORY_FILE,
 )
 from joey.storage.task_list import parse_task_id, summarize_task
-from joey.system.files import PRIVATE_FILE_MODE
+from joey.system.files import PRIVATE_FILE_MODE, check_regular_file, create_file
 from joey.system.locks import lock_directory
 
 SCHEMA_VERSION = 1
@@ -195,17 +194,12 @@ def _ensure_schema(connection: sqlite3.Connection) -> None:
 
 def _make_private_file(path: Path) -> None:
     try:
-        descriptor = os.open(
-            path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE_MODE
-        )
+        with create_file(path, PRIVATE_FILE_MODE) as file:
+            os.fchmod(file.fileno(), PRIVATE_FILE_MODE)
     except FileExistsError:
         # It is not opened here: closing it again would drop the locks of other connections of
         # this process.
-        if not stat.S_ISREG(os.lstat(path).st_mode):
-            raise OSError(0, "it is not a regular file") from None
-        return
-    os.fchmod(descriptor, PRIVATE_FILE_MODE)
-    os.close(descriptor)
+        check_regular_file(path.lstat())
 
 
 def _get_primary_error_code(error: Exception) -> int | None:

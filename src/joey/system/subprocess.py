@@ -270,10 +270,10 @@ class Process(asyncio.SubprocessTransport):
         deadline = self._loop.time() + _KILL_TIMEOUT_S
         cancelled: asyncio.CancelledError | None = None
         while pending := {future for future in awaited if not future.done()}:
+            if (left := deadline - self._loop.time()) <= 0:
+                log.warning("process %d does not end, not even by SIGKILL", self.pid)
+                break
             try:
-                if (left := deadline - self._loop.time()) <= 0:
-                    log.warning("process %d does not end, not even by SIGKILL", self.pid)
-                    break
                 await asyncio.wait(pending, timeout=left)
             except asyncio.CancelledError as error:
                 cancelled = error

@@ -1,4 +1,4 @@
-"""Programs are started in one place, `joey.system.subprocess`, which also ends them."""
+"""Programs are started in one place, and files are locked and replaced in one: `joey.system`."""
 
 from __future__ import annotations
 
@@ -50,3 +50,26 @@ def test_programs_are_started_in_one_place() -> None:
     }
     assert found.keys() - EXCEPTIONS.keys() == set(), found
     assert EXCEPTIONS.keys() - found.keys() == set()
+
+
+FILE_EXCEPTIONS = {
+    "cli/commands/tasks.py": "exports to where the user says, also through a link",
+    "storage/journal.py": "opens its own file for appending, which must be new or the one there",
+    "storage/task_directory.py": "looks at a lock file without making one",
+}
+"""Besides the sandbox, which works with directory handles of its own."""
+FILE_PRIMITIVES = {"flock", "lockf", "mkstemp", "O_NOFOLLOW", "O_NONBLOCK", "O_EXCL"}
+
+
+def test_files_are_locked_and_replaced_in_one_place() -> None:
+    found = set()
+    for path in SOURCE.rglob("*.py"):
+        name = str(path.relative_to(SOURCE))
+        nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if not name.startswith(("system/", "execution/sandbox/")) and any(
+            isinstance(node, ast.Attribute)
+            and (node.attr in FILE_PRIMITIVES or ast.unparse(node) == "os.replace")
+            for node in nodes
+        ):
+            found.add(name)
+    assert found == set(FILE_EXCEPTIONS)
