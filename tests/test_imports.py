@@ -126,7 +126,6 @@ NAMESAKES = {
     "ResumeTask": "a command of the WebSocket API, and of Roo Code's IPC",
     "SendMessage": "a command of the WebSocket API, and of Roo Code's IPC",
     "StartNewTask": "a command of the WebSocket API, and of Roo Code's IPC",
-    "SuggestedAnswer": "an answer as the model suggests it, and as front ends read it in a row",
 }
 """Public classes that share their name with one of another module, with the reason."""
 MOST_NAMESAKES = 10

@@ -43,7 +43,7 @@ async def test_a_server_of_the_editor_is_used_in_its_session_alone(
         assert "${env:HOME} it is" in sent, "nothing is filled in"
         assert "ANTHROPIC_API_KEY" not in sent
         (asked,) = here.editor.asked
-        assert asked["call"]["title"] == "tiny: environment"
+        assert asked["call"]["title"] == "MCP tool tiny: environment"
         plain = await here.new(joey.workspace)
         await here.prompt(plain, "go")
         assert "mcp--tiny--echo" not in tools(server.requests[2].body)

@@ -71,7 +71,7 @@ async def test_a_whole_task(joey: Joey, schema: ProtocolSchema | None) -> None:
     ]
     assert write["locations"] == [{"path": str(joey.workspace / "notes.txt"), "line": 2}]
     assert (run["kind"], run["status"]) == ("execute", "completed")
-    assert run["title"] == "`echo hello && cat notes.txt`"
+    assert run["title"] == "Run `echo hello && cat notes.txt`"
     assert "hello\none\n2" in run["content"][-1]["content"]["text"]
     assert run["rawOutput"] == {"exitCode": 0}
     assert [each["call"]["kind"] for each in editor.asked] == ["edit", "execute"]
@@ -215,7 +215,7 @@ async def test_a_subtask_is_shown_while_it_works(joey: Joey, schema: ProtocolSch
         assert (delegated["kind"], delegated["status"]) == ("think", "completed")
         assert "Small is done." in delegated["content"][-1]["content"]["text"]
         assert (run["kind"], run["status"]) == ("execute", "completed")
-        assert handed["title"] == "Hand over the result of the subtask"
+        assert handed["title"] == "Finish subtask"
         assert len(editor.asked) == 3
     assert (joey.workspace / "small.txt").exists()
 

@@ -45,7 +45,7 @@ async def test_a_client_in_typescript_drives_a_whole_task(joey: Joey, sdk: Path)
     assert (process.returncode, err) == (0, b"")
     seen = json.loads(out)
     assert seen["stops"] == ["end_turn", "end_turn", "cancelled"]
-    assert seen["asked"] == ["Write a.txt", "`touch b.txt`"]
+    assert seen["asked"] == ["Create a.txt", "Run `touch b.txt`"]
     assert (seen["listed"], seen["mode"], seen["code"]) == ([seen["session"]], "code", 0)
     assert {"code", "ask"} <= set(seen["modes"])
     assert summarize_updates(seen["loaded"]) == summarize_updates(seen["live"])

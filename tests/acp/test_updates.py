@@ -101,7 +101,7 @@ HUNK = re.compile(r"^@@ -(\d+),(\d+) \+(\d+),(\d+) @@$", re.MULTILINE)
 def test_a_pair_holds_the_lines_that_its_hunk_names(old: list[str], new: list[str]) -> None:
     before, after = ("".join(f"{line}\n" for line in lines) for lines in (old, new))
     diff = build_unified_diff(before, after).text
-    pairs = parse_hunks("a.txt", diff, {})
+    pairs = parse_hunks("a.txt", diff)
     places = [tuple(map(int, found)) for found in HUNK.findall(diff)]
     assert [(pair.old_text, pair.new_text) for pair in pairs] == [
         (lines_of(old, at, count), lines_of(new, new_at, new_count))

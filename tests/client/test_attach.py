@@ -83,7 +83,7 @@ async def test_a_user_follows_a_task_answers_it_and_sends_a_message(tmp_path: Pa
         session = await harness.engine.start("write a note", configuration=ASK)
         async with attached(harness) as screen:
             await screen.until("write a note")
-            await screen.until("write_to_file note")
+            await screen.until("Create note")
             await screen.until("Allow?")
             screen.press("y\n")
             await screen.until("Which colour?")
@@ -94,7 +94,7 @@ async def test_a_user_follows_a_task_answers_it_and_sends_a_message(tmp_path: Pa
             gate.set()
             await screen.until("☐ more")
             await screen.until("✓ result")
-            await screen.until("Enter accepts")
+            await screen.until("Accept the result? ")
             screen.press("\n")
             await screen.until("The task rests")
             screen.press("once more\n")
@@ -137,7 +137,7 @@ async def test_an_answer_from_elsewhere_is_seen(tmp_path: Path) -> None:
             await session.reject("not now")
             await screen.until("answered elsewhere (person): no")
             await screen.until("not now")
-            await screen.until("Enter accepts")
+            await screen.until("Accept the result? ")
 
 
 async def _asked(session: RemoteSession, kind: AskKind) -> None:
@@ -170,7 +170,7 @@ async def test_without_a_terminal_it_shows_the_task_to_its_end(tmp_path: Path) -
                 await session.approve()
         shown = await watching
         assert shown.code == 0
-        for text in ("Word by word.", "write_to_file note", "written"):
+        for text in ("Word by word.", "Create note", "written"):
             assert shown.out.count(text) == 1
         again = await harness.run(session.id)
         assert again.code == 0
@@ -184,7 +184,7 @@ async def test_without_a_terminal_a_question_that_nobody_answers_ends_the_view(
         session = await harness.engine.start("write", configuration=ASK)
         shown = await harness.run()
         assert shown.code == 3
-        assert "write_to_file note" in shown.out
+        assert "Create note" in shown.out
         assert "joey: the task waits for an answer, which cannot be given" in shown.err
         assert session.is_running
 
@@ -236,10 +236,10 @@ async def test_a_plain_answer_is_shown_once_and_answered_with_the_next_message(
         async with attached(harness) as screen:
             await screen.until("It is")
             gate.set()
-            shown = await screen.until("Enter accepts")
+            shown = await screen.until("Accept the result? ")
             assert "linker." in shown and "It is" not in shown
             assert "✓ answered" in shown
             screen.press("then install it\n")
-            shown = await screen.until("Enter accepts")
+            shown = await screen.until("Accept the result? ")
             assert "✓ result" in shown and "Installed." in shown
         assert "then install it" in str(harness.model.requests[1].body["messages"][-1])

@@ -45,6 +45,7 @@ from joey.core.settings import Settings
 from joey.core.task_types import AskKind
 from joey.core.wire.event_encoder import FrameEncoder, ReplayNormalizer
 from joey.core.wire.frames import EventFrame, encode_frame
+from joey.presentation.questions import build_ask_view
 from joey.testing.script import Turn, call, say, think
 from tests.core.history.test_path import JournalBuilder, build_journals
 from tests.counts import shortened_examples
@@ -96,7 +97,7 @@ class FrameLog:
     """The server's side: all frames of a task, as they travel, from any number on."""
 
     def __init__(self, records: Sequence[Record]) -> None:
-        encoder = FrameEncoder("t")
+        encoder = FrameEncoder("t", build_ask_view)
         self.frames: list[EventFrame] = []
         self.seqs: list[int] = []
         for record in records:
@@ -170,7 +171,7 @@ def test_the_open_question_is_known_at_every_moment(
     played: tuple[Sequence[Record], Sequence[Any]],
 ) -> None:
     client = TaskMirror([], 0)
-    encoder = FrameEncoder("t")
+    encoder = FrameEncoder("t", build_ask_view)
     for record in played[0]:
         for frame in encoder.encode(record.seq, record.event):
             client.apply_frame(travelled(frame))
@@ -315,7 +316,7 @@ def test_a_question_without_an_answer_is_withdrawn_when_the_task_goes_on() -> No
 def test_a_client_has_the_rows_that_are_in_sight_however_often_it_was_rewound(
     story: JournalBuilder,
 ) -> None:
-    encoder, following = FrameEncoder("t"), TaskMirror((), 0)
+    encoder, following = FrameEncoder("t", build_ask_view), TaskMirror((), 0)
     for number, record in enumerate(story.records):
         for frame in encoder.encode(record.seq, record.event):
             following.apply_frame(msgspec.json.decode(encode_frame(frame), type=EventFrame))

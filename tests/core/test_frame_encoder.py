@@ -25,6 +25,7 @@ from joey.core.models import ToolProtocol
 from joey.core.task_types import Answer, AskKind, Response
 from joey.core.wire.event_encoder import ReplayNormalizer, encode_records
 from joey.core.wire.frames import EventFrame, encode_frame
+from joey.presentation.questions import build_ask_view
 
 CREATED = TaskCreated(
     ts=1, task_id="t", workspace="/w", mode="code", tool_protocol=ToolProtocol.NATIVE, model="m"
@@ -43,7 +44,9 @@ BEGINNING: list[Durable] = [
 
 
 def encode_events(events: list[Durable]) -> list[EventFrame]:
-    _, frames = encode_records("t", [Record(n, event) for n, event in enumerate(events, 1)])
+    _, frames = encode_records(
+        "t", [Record(n, event) for n, event in enumerate(events, 1)], build_ask_view
+    )
     return frames
 
 
@@ -76,7 +79,9 @@ def test_only_the_last_frame_of_a_record_carries_its_number() -> None:
 
 
 def test_a_row_that_grows_is_shown_whole_under_the_number_before() -> None:
-    encoder, _ = encode_records("t", [Record(n, event) for n, event in enumerate(BEGINNING[:3], 1)])
+    encoder, _ = encode_records(
+        "t", [Record(n, event) for n, event in enumerate(BEGINNING[:3], 1)], build_ask_view
+    )
     [opened] = encoder.apply_transient(RowOpened(ts=9, say="text"))
     encoder.apply_transient(RowDelta(ts=9, delta="Hel"))
     [grown] = encoder.apply_transient(RowDelta(ts=9, delta="lo"))

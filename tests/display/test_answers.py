@@ -6,7 +6,12 @@ import pytest
 
 from joey.core.events import AskOpened
 from joey.core.task_types import Answer, AskKind, Response
-from joey.presentation.questions import format_answer_hint, format_question, parse_answer
+from joey.presentation.questions import (
+    build_ask_view,
+    format_answer_hint,
+    format_question,
+    parse_answer,
+)
 
 YES, NO = Answer(Response.YES), Answer(Response.NO)
 QUESTION = json.dumps(
@@ -64,16 +69,16 @@ def test_a_line_means_what_it_says(kind: AskKind, line: str, answer: Answer | No
 def test_every_kind_of_question_says_what_may_be_answered(kind: AskKind) -> None:
     text = '{"count": 3, "type": "requests"}' if kind is AskKind.LIMIT_REACHED else ""
     ask = AskOpened(ts=1, ask=kind, text=text)
-    assert format_answer_hint(ask)
-    assert isinstance(format_question(ask), str)
+    assert format_answer_hint(build_ask_view(ask))
+    assert isinstance(format_question(build_ask_view(ask)), str)
 
 
 def test_suggestions_are_numbered() -> None:
     ask = AskOpened(ts=1, ask=AskKind.FOLLOWUP, text=QUESTION)
-    assert format_question(ask) == "Which one?\n  1. the first\n  2. the last"
-    assert "1-2" in format_answer_hint(ask)
+    assert format_question(build_ask_view(ask)) == "Which one?\n  1. the first\n  2. the last"
+    assert "1-2" in format_answer_hint(build_ask_view(ask))
 
 
 def test_a_question_cannot_command_the_terminal() -> None:
     ask = AskOpened(ts=1, ask=AskKind.FOLLOWUP, text='{"question": "\\u001b[2Jwell?"}')
-    assert format_question(ask) == "well?"
+    assert format_question(build_ask_view(ask)) == "well?"

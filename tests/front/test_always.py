@@ -8,7 +8,7 @@ import pytest
 
 from joey.core.events import AskOpened
 from joey.core.task_types import Answer, AskKind, Response
-from joey.presentation.questions import format_answer_hint, parse_answer
+from joey.presentation.questions import build_ask_view, format_answer_hint, parse_answer
 from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer
 from tests.front.binary import Joey, reach
@@ -29,10 +29,10 @@ DONE = Turn(call("attempt_completion", {"result": "Done."}))
 @pytest.mark.parametrize("word", ["a", " ALWAYS "])
 def test_always_is_understood_where_a_rule_is_shown(word: str) -> None:
     ask = AskOpened(ts=1, ask=AskKind.COMMAND, text="npm test", always_rule="npm test")
-    assert "[a]lways" in format_answer_hint(ask)
+    assert "[a]lways" in format_answer_hint(build_ask_view(ask))
     assert parse_answer(ask, word) == Answer(Response.YES, always=True)
     plain = AskOpened(ts=1, ask=AskKind.COMMAND, text="npm test")
-    assert "lways" not in format_answer_hint(plain)
+    assert "lways" not in format_answer_hint(build_ask_view(plain))
     assert parse_answer(plain, word) is None, "it is neither a yes nor words for the model"
 
 

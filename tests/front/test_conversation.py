@@ -41,7 +41,7 @@ async def test_a_whole_task_from_prompt_to_acceptance(joey: Joey) -> None:
         card = await screen.until(ASK)
         assert "› do it" in card
         assert "Let me see." in card
-        assert "write_to_file new.txt" in card
+        assert "Create new.txt" in card
         assert "+hello" in card
         assert not (joey.workspace / "new.txt").exists()
         screen.press("y\n")
@@ -407,7 +407,7 @@ async def test_commands_of_the_project_are_listed_and_carried_out(joey: Joey) ->
 async def test_a_message_at_the_question_whether_to_try_again_reaches_the_model(joey: Joey) -> None:
     turns = [Turn(fail(400, "no")), done()]
     async with ModelServer(turns) as server, terminal(joey, *reach(server.url), "go") as screen:
-        await screen.until("Try again? ")
+        await screen.until("Retry? ")
         screen.press("and be brief\n")
         await screen.until(ACCEPT)
         assert "and be brief" in json.dumps(server.requests[-1].body["messages"])

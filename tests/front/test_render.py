@@ -28,6 +28,7 @@ from joey.core.events import (
 )
 from joey.core.messages import ReasoningPart, TextPart
 from joey.core.permissions.policy import SandboxStatus
+from joey.core.permissions.reasons import Access, Reason, ReasonKind
 from joey.core.task_types import Answer, AskKind, Response, parse_todos
 from joey.presentation.tool_calls import (
     MAX_ASK_DIFF_LINES,
@@ -139,10 +140,10 @@ def test_why_and_what_is_special_is_said_with_the_question() -> None:
         path=".rooignore",
         text="{}",
         is_protected=True,
-        reason="writing .rooignore: alwaysAllowWrite is off",
+        reasons=(Reason(ReasonKind.SETTING_OFF, Access.WRITE, setting="alwaysAllowWrite"),),
     )
     shown = drawn(ask)
-    assert "steers joey" in shown
+    assert "Protected file: it controls what joey does" in shown
     assert "  asks because edits are not allowed without you (alwaysAllowWrite)\n" in shown
 
 
@@ -163,8 +164,9 @@ def test_the_question_says_what_would_hold_the_command(level: SandboxStatus, sai
 
 def test_a_change_that_nobody_is_asked_about_is_cut_short() -> None:
     long = "\n".join(f"+line {n}" for n in range(300))
-    assert "more lines" in render_call_card("write_to_file", "{}", "a", long, is_ask=False).plain
-    assert "more lines" not in render_call_card("write_to_file", "{}", "a", long, is_ask=True).plain
+    call = ToolStarted(ts=1, call_id="c", tool="write_to_file", text="{}", path="a", diff=long)
+    assert "more lines" in render_call_card(call, is_ask=False).plain
+    assert "more lines" not in render_call_card(call, is_ask=True).plain
     assert (
         "1 more lines" in render_diff("+x\n" * (MAX_ASK_DIFF_LINES + 1), MAX_ASK_DIFF_LINES).plain
     )
@@ -172,11 +174,10 @@ def test_a_change_that_nobody_is_asked_about_is_cut_short() -> None:
 
 def test_a_card_names_what_the_tool_looks_at() -> None:
     row = '{"tool":"searchFiles","path":"src","regex":"TODO"}'
-    assert (
-        render_call_card("search_files", row, None, None, is_ask=False).plain
-        == "● search_files src TODO"
-    )
-    assert render_call_card("odd", "no json", None, None, is_ask=False).plain == "● odd"
+    search = ToolStarted(ts=1, call_id="c", tool="search_files", text=row)
+    assert render_call_card(search, is_ask=False).plain == "● Search /TODO/ in src"
+    odd = ToolStarted(ts=1, call_id="c", tool="odd", text="no json")
+    assert render_call_card(odd, is_ask=False).plain == "● odd"
 
 
 def test_output_is_bounded_and_its_end_is_kept() -> None:
@@ -268,7 +269,10 @@ def test_a_custom_tool_is_shown_with_its_arguments_and_its_result() -> None:
         ToolStarted(ts=1, call_id="c", tool="greet", text=row),
         ToolFinished(ts=2, call_id="c", tool="greet", content="hello Ann\nbye"),
     )
-    assert shown == '● greet {"name":"Ann"}\n  │ hello Ann\n  │ bye\n'
+    assert (
+        shown
+        == '● Custom tool greet (.roo/tools/greet.py) {"name":"Ann"}\n  │ hello Ann\n  │ bye\n'
+    )
 
 
 def test_a_custom_tool_that_was_refused_shows_no_result() -> None:

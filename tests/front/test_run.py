@@ -32,7 +32,7 @@ async def test_the_result_alone_is_on_stdout_and_progress_on_stderr(joey: Joey) 
         done = await joey.run("-p", *reach(server.url), "look at a.txt")
         assert f"joey: talking to {server.url} as to anthropic\n" in done.err
     assert (done.code, done.out) == (0, "All **done**.\n")
-    assert "· read_file a.txt" in done.err
+    assert "· Read a.txt" in done.err
     task_id = joey.tasks[0].name.removeprefix("task_")
     last = done.err.splitlines()[-1]
     assert re.fullmatch(rf"joey: done · \d+ tokens · task {task_id[:13]}", last)

@@ -252,7 +252,9 @@ TABLE: list[tuple[str, Event, list[JsonLine]]] = [
 
 @pytest.mark.parametrize(("event", "lines"), [row[1:] for row in TABLE], ids=[r[0] for r in TABLE])
 def test_each_event_has_its_lines(event: Event, lines: list[JsonLine]) -> None:
-    assert StreamJsonEncoder().encode(event) == lines
+    """Summaries of calls are in the table of `tests/display`."""
+    encoded = StreamJsonEncoder().encode(event)
+    assert [{key: line[key] for key in line if key != "summary"} for line in encoded] == lines
 
 
 def test_text_is_sent_piece_by_piece_and_then_whole() -> None:

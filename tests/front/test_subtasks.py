@@ -8,6 +8,8 @@ import re
 
 import pytest
 
+from joey.core.events import AskOpened
+from joey.core.task_types import AskKind
 from joey.presentation.tool_calls import render_call_card
 from joey.testing.script import Turn, call, fail, pause, say
 from joey.testing.server import ModelServer
@@ -53,7 +55,7 @@ async def test_a_run_without_a_user_tells_what_its_subtasks_do(joey: Joey) -> No
     assert "[1] subtask in code mode: part one" in lines
     assert "[2] subtask in code mode: part two" in lines
     assert "[1.1] subtask in code mode: part three" in lines
-    assert "[1.1] · write_to_file 3.txt" in lines
+    assert "[1.1] · Create 3.txt" in lines
     assert "[2] done" in lines
     assert {path.name for path in joey.workspace.iterdir()} == {"1.txt", "2.txt", "3.txt"}
     # Nine replies of fifteen tokens each, whoever made them.
@@ -124,7 +126,7 @@ async def test_a_user_sees_a_subtask_and_answers_its_questions(joey: Joey) -> No
         terminal(joey, *reach(server.url), "do the whole") as screen,
     ):
         card = await screen.until(ASK)
-        assert "new_task 💻 Code" in card
+        assert "Subtask 💻 Code" in card
         assert "a part of it" in card
         screen.press("y\n")
         asked = await screen.until(ASK)
@@ -239,12 +241,14 @@ async def test_continue_means_the_parent_of_a_subtask_that_was_cut_off(joey: Joe
 @pytest.mark.requirement("worktrees:approval")
 def test_the_question_says_that_a_subtask_gets_a_worktree() -> None:
     row = {"tool": "newTask", "mode": "Code", "content": "do it"}
-    shared = render_call_card("new_task", json.dumps(row), None, None, is_ask=True).plain
-    apart = render_call_card(
-        "new_task", json.dumps({**row, "worktree": True}), None, None, is_ask=True
-    ).plain
+    shared, apart = (
+        render_call_card(
+            AskOpened(ts=1, ask=AskKind.TOOL, tool="new_task", text=json.dumps(each)), is_ask=True
+        ).plain
+        for each in (row, {**row, "worktree": True})
+    )
     assert "worktree" not in shared
-    assert apart.splitlines()[0].endswith("in a git worktree of its own")
+    assert apart.splitlines()[0].endswith("in its own git worktree")
 
 
 async def test_subtasks_in_worktrees_are_listed_in_the_directory_that_they_work_for(

@@ -93,7 +93,13 @@ async def test_a_task_is_shown_by_the_start_of_its_id(joey: Joey) -> None:
     task_id = await play(joey, "look at it")
     shown = await joey.run("tasks", "show", task_id[:13])
     assert shown.code == 0
-    for text in ("# look at it", task_id, "## Assistant\n\nI look.", "read_file", "All done."):
+    for text in (
+        "# look at it",
+        task_id,
+        "## Assistant\n\nI look.",
+        "### Read `a.txt`",
+        "All done.",
+    ):
         assert text in shown.out
     whole = await joey.run("tasks", "show", f"task_{task_id}", "--json")
     assert whole.json["id"] == task_id

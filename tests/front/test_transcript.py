@@ -44,7 +44,7 @@ def test_changes_and_commands_are_blocks_of_code() -> None:
         row("command_output", "all good"),
     ]
     document = render_markdown(TASK, rows)
-    assert "### apply_diff `a.py`\n\n```diff\n-old\n+new\n```" in document
+    assert "### Edit `a.py`\n\n```diff\n-old\n+new\n```" in document
     assert "### Command (rejected)\n\n```sh\nmake\n```" in document
     assert "```\nall good\n```" in document
 
@@ -85,9 +85,9 @@ def test_calls_of_servers_have_their_arguments_and_answers() -> None:
         row("tool", json.dumps(read)),
     ]
     document = render_markdown(TASK, rows)
-    assert '### s: t (approved)\n\n```json\n{"a": 1}\n```' in document
+    assert '### MCP tool `s: t` (approved)\n\n```json\n{"a": 1}\n```' in document
     assert "Answer of the server:\n\n```\nforty-two\n```" in document
-    assert "### s: file:///a\n" in document
+    assert "### MCP resource `s: file:///a`\n" in document
 
 
 def test_a_todo_list_is_a_list_with_boxes() -> None:
@@ -104,4 +104,4 @@ def test_a_todo_list_is_a_list_with_boxes() -> None:
 def test_a_custom_tool_has_its_arguments() -> None:
     text = json.dumps({"tool": "customTool", "name": "greet", "arguments": '{"name": "Ann"}'})
     document = render_markdown(TASK, [PROMPT, row("tool", text, tool="greet")])
-    assert '### greet\n\n```json\n{"name": "Ann"}\n```' in document
+    assert '### Custom tool `greet`\n\n```json\n{"name": "Ann"}\n```' in document

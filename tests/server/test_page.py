@@ -87,7 +87,7 @@ async def test_a_task_streams_and_waits_for_approval_and_acceptance(
         await expect(page.get_by_text("First half, second half.")).to_be_visible()
         await status(page).to_contain_text("Needs you")
         await expect(page.locator(".command")).to_have_text("echo from-the-shell")
-        await page.get_by_role("button", name="Approve").click()
+        await page.get_by_role("button", name="Allow", exact=True).click()
         await expect(page.locator(".output")).to_contain_text("from-the-shell")
         await status(page).to_contain_text("Result ready")
         await expect(page.locator(".completion strong", has_text="well")).to_be_visible()
@@ -198,7 +198,7 @@ async def test_why_a_task_failed_is_said_and_stays(browser: Browser, tmp_path: P
     refusal = Turn(fail(401, "This key opens nothing."))
     async with visit(browser, tmp_path, [refusal] * 9, "Try it") as at:
         page = at.page
-        await page.get_by_role("button", name="Give up").click()
+        await page.get_by_role("button", name="Stop", exact=True).click()
         await status(page).to_contain_text("Failed")
         await expect(page.locator(".composer .notice")).to_be_visible()
         said = await page.locator(".composer .notice").text_content()

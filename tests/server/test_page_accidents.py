@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -79,7 +80,7 @@ class FrozenPage:
         await self.page.clock.pause_at(NOON)
 
     def button(self, name: str) -> Any:
-        return self.page.locator(".ask").get_by_role("button", name=name)
+        return self.page.locator(".ask").get_by_role("button", name=re.compile(rf"^(\d )?{name}"))
 
     async def draw(self, text: str) -> None:
         """Frame by frame, until a question shows this; no longer."""
@@ -134,15 +135,15 @@ async def test_a_second_press_does_not_approve_the_next_question(
     turns = [writing("a.txt", "b.txt"), DONE]
     async with visit(browser, tmp_path, turns, has_touch=True) as visited:
         at = FrozenPage(visited.page)
-        await at.start("Write", "Approve")
-        await gesture(at, "Approve")
+        await at.start("Write", "Allow")
+        await gesture(at, "Allow")
         await at.draw("b.txt")
-        await expect(at.button("Approve")).to_have_attribute("aria-disabled", "true")
-        await gesture(at, "Approve")
+        await expect(at.button("Allow")).to_have_attribute("aria-disabled", "true")
+        await gesture(at, "Allow")
         await at.wait()
         await expect(at.button("Reject")).to_be_enabled()
         await at.button("Reject").click()
-        await at.draw("joey is done")
+        await at.draw("Task completed")
         workspace = visited.server.workspace
         assert (workspace / "a.txt").exists()
         assert not (workspace / "b.txt").exists()
@@ -154,10 +155,10 @@ async def test_a_second_press_does_not_approve_the_next_question(
 @pytest.mark.parametrize(
     ("turn", "title", "button"),
     [
-        (RUNNING, "run this command", "Approve"),
-        (ASKING, "has a question", "Red"),
-        (DONE, "is done", "Accept"),
-        (Turn(fail(401, "Unknown key.")), "failed", "Try again"),
+        (RUNNING, "Run this command", "Allow"),
+        (ASKING, "Question", "Red"),
+        (DONE, "Task completed", "Accept"),
+        (Turn(fail(401, "Unknown key.")), "failed", "Retry"),
     ],
 )
 async def test_no_question_is_answered_as_soon_as_it_appears(
@@ -165,8 +166,8 @@ async def test_no_question_is_answered_as_soon_as_it_appears(
 ) -> None:
     async with visit(browser, tmp_path, [writing("a.txt"), turn, DONE, DONE]) as visited:
         at = FrozenPage(visited.page)
-        await at.start("Write", "Approve")
-        await at.button("Approve").click()
+        await at.start("Write", "Allow")
+        await at.button("Allow").click()
         await at.draw(title)
         await gesture(at, button)
         await at.wait()
@@ -187,27 +188,27 @@ async def test_a_press_that_began_before_the_question_does_not_answer_it(
 ) -> None:
     async with visit(browser, tmp_path, [writing("a.txt", "b.txt"), DONE]) as visited:
         at = FrozenPage(visited.page)
-        await at.start("Write", "Approve")
-        await at.button("Approve").focus()
-        await at.page.mouse.move(*await at.middle("Approve"))
+        await at.start("Write", "Allow")
+        await at.button("Allow").focus()
+        await at.page.mouse.move(*await at.middle("Allow"))
         if press == "mouse":
             await at.page.mouse.down()
         else:
             await at.page.keyboard.down(press)
         async with opened(browser, visited.server.link) as other:
             await other.page.locator(".entry").click()
-            await other.page.get_by_role("button", name="Approve").click()
+            await other.page.get_by_role("button", name="Allow", exact=True).click()
             await expect(other.page.locator(".ask")).to_contain_text("b.txt")
         await at.draw("b.txt")
         await at.wait()
-        await expect(at.button("Approve")).to_be_enabled()
+        await expect(at.button("Allow")).to_be_enabled()
         if press == "mouse":
             await at.page.mouse.up()
         else:
             await at.page.keyboard.up(press)
         await at.wait()
         await at.button("Reject").click()
-        await at.draw("joey is done")
+        await at.draw("Task completed")
         assert not (visited.server.workspace / "b.txt").exists()
         assert len(at.responses) == 1
 
@@ -219,22 +220,22 @@ async def test_a_key_that_is_held_answers_one_question(
 ) -> None:
     async with visit(browser, tmp_path, [writing("a.txt", "b.txt"), DONE]) as visited:
         at = FrozenPage(visited.page)
-        await at.start("Write", "Approve")
+        await at.start("Write", "Allow")
         *modifiers, name = key.split("+")
-        await at.button("Approve").focus()
+        await at.button("Allow").focus()
         for modifier in modifiers:
             await at.page.keyboard.down(modifier)
         await at.page.keyboard.down(name)
         await at.draw("b.txt")
         for _ in range(3):
-            await at.button("Approve").focus()
+            await at.button("Allow").focus()
             await at.page.keyboard.down(name)
             await at.wait()
-            await expect(at.button("Approve")).to_be_enabled()
+            await expect(at.button("Allow")).to_be_enabled()
         for held in (name, *modifiers):
             await at.page.keyboard.up(held)
         await at.button("Reject").click()
-        await at.draw("joey is done")
+        await at.draw("Task completed")
         assert not (visited.server.workspace / "b.txt").exists()
         assert len(at.responses) == 2
 
@@ -266,7 +267,7 @@ async def test_the_press_that_stops_a_task_does_not_resume_it(
         await status(page).to_contain_text("Stopped")
         assert len(visited.model.requests) == 1
         await page.get_by_role("button", name="Resume").click()
-        await at.draw("joey is done")
+        await at.draw("Task completed")
 
 
 # Drafts ------------------------------------------------------------------------------------------
@@ -287,14 +288,14 @@ async def test_a_draft_that_was_begun_before_a_question_is_sent_as_a_message(
         await expect(page.locator(".row", has_text="Working")).to_be_visible()
         await field.press_sequentially("And the")
         gate.set()
-        await expect(page.get_by_role("button", name="Approve")).to_be_enabled()
+        await expect(page.get_by_role("button", name="Allow", exact=True)).to_be_enabled()
         await field.press_sequentially(" tests")
-        await expect(page.get_by_role("button", name="Reject with words")).to_have_count(0)
+        await expect(page.get_by_role("button", name="Reject with message")).to_have_count(0)
         await field.press("Enter")
         await expect(page.locator(".queue li", has_text="And the tests")).to_be_visible()
         await expect(field).to_have_value("")
         await capture_view(page, tmp_path / "queued.png")
-        await page.get_by_role("button", name="Approve").click()
+        await page.get_by_role("button", name="Allow", exact=True).click()
         await status(page).to_contain_text("Result ready")
         assert (at.server.workspace / "a.txt").exists()
         assert "And the tests" in str(at.model.requests[1].body)
@@ -355,7 +356,7 @@ async def test_a_message_that_crosses_a_question_does_not_answer_it(
         await page.get_by_label("Message to joey").press("Enter")
         await expect(page.locator(".queue li", has_text="And the tests")).to_be_visible()
         shown.set()
-        await page.get_by_role("button", name="Approve").click()
+        await page.get_by_role("button", name="Allow", exact=True).click()
         await status(page).to_contain_text("Result ready")
         assert (at.server.workspace / "a.txt").exists()
         await asyncio.gather(*releases)
@@ -373,12 +374,12 @@ async def test_the_buttons_are_in_the_same_places_at_every_question(
     failed = Turn(fail(401, "Unknown key."))
     turns = [writing("a.txt"), long, RUNNING, ASKING, failed, DONE]
     asked = [
-        ("Write a.txt", "Approve", "Reject"),
-        ("echo word", "Approve", "Reject"),
-        ("touch c.txt", "Approve", "Reject"),
+        ("Create a.txt", "Allow", "Reject"),
+        ("echo word", "Allow", "Reject"),
+        ("touch c.txt", "Allow", "Reject"),
         ("Which colour?", "Red", None),
-        ("failed", "Try again", "Give up"),
-        ("joey is done", "Accept", None),
+        ("failed", "Retry", "Stop"),
+        ("Task completed", "Accept", None),
     ]
     places: dict[str, list[Any]] = {"yes": [], "no": []}
     async with visit(browser, tmp_path, turns, "Write", size) as at:
@@ -386,7 +387,7 @@ async def test_the_buttons_are_in_the_same_places_at_every_question(
         buttons = page.locator(".ask .buttons")
         for title, yes, no in asked:
             await expect(page.locator(".ask")).to_contain_text(title)
-            accept = page.locator(".ask").get_by_role("button", name=yes)
+            accept = page.locator(".ask").get_by_role("button", name=re.compile(rf"^(\d )?{yes}"))
             await expect(accept).to_be_enabled()
             if yes != "Red":
                 places["yes"].append(await accept.bounding_box())

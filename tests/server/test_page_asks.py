@@ -56,7 +56,7 @@ async def test_a_message_brings_the_end_into_view_with_the_command_it_leads_to(
         await scroll_up(page)
         await page.get_by_label("Message to joey").fill("Now touch it")
         await page.get_by_label("Message to joey").press("Enter")
-        await expect(page.get_by_role("button", name="Approve")).to_be_enabled()
+        await expect(page.get_by_role("button", name="Allow", exact=True)).to_be_enabled()
         await expect(page.locator(".person", has_text="Now touch it")).to_be_in_viewport()
         await expect(page.locator(".command", has_text="touch a.txt")).to_be_in_viewport()
         await capture_view(page, tmp_path / "asked.png")
@@ -88,7 +88,7 @@ async def test_a_question_comes_into_view_and_its_bar_says_what_it_is_about_and_
         gate.set()
         card = page.locator(".command", has_text="<U+202E>reversed")
         await expect(card).to_be_in_viewport()
-        bar = page.get_by_role("region", name="joey wants to run this command")
+        bar = page.get_by_role("region", name="Run this command?")
         await expect(bar).to_contain_text("echo xxx")
         await expect(bar).to_contain_text(
             "commands are not allowed without you (alwaysAllowExecute)"
@@ -103,8 +103,8 @@ async def test_a_question_comes_into_view_and_its_bar_says_what_it_is_about_and_
 async def test_the_bar_names_the_file_that_would_change(browser: Browser, tmp_path: Path) -> None:
     write = Turn(call("write_to_file", {"path": "src/a.txt", "content": "one\n"}))
     async with visit(browser, tmp_path, [write, DONE], "Write it") as at:
-        bar = at.page.get_by_role("region", name="joey wants to do this")
-        await expect(bar).to_contain_text("Write src/a.txt")
+        bar = at.page.get_by_role("region", name="Create src/a.txt?")
+        await expect(bar).to_contain_text("Create src/a.txt")
         await expect(bar).to_contain_text("edits are not allowed without you (alwaysAllowWrite)")
 
 

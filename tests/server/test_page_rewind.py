@@ -50,7 +50,7 @@ async def finish(page: Page, result: str) -> None:
 async def written(at: Visit) -> None:
     """A file is there, and then `red` was said."""
     page = at.page
-    await page.get_by_role("button", name="Approve").click()
+    await page.get_by_role("button", name="Allow", exact=True).click()
     await finish(page, "It is there.")
     await page.get_by_label("Message to joey").fill("paint it red")
     await page.get_by_role("button", name="Send").click()

@@ -121,8 +121,8 @@ async def test_every_tool_says_what_it_does_and_shows_what_it_found(
     turns = the_tools(work)
     async with visit(browser, tmp_path, turns, "Price it", size, color_scheme=scheme) as at:
         page = at.page
-        approve = page.get_by_role("button", name="Approve")
-        await expect(page.get_by_label("joey wants to use an MCP server")).to_be_visible()
+        approve = page.get_by_role("button", name="Allow", exact=True)
+        await expect(page.get_by_label("Use this MCP server?")).to_be_visible()
         await expect(page.locator(".card.pending pre")).to_have_text(
             '{\n  "text": "hello there"\n}'
         )
@@ -132,20 +132,20 @@ async def test_every_tool_says_what_it_does_and_shows_what_it_found(
         await expect(page.locator(".hits")).to_contain_text("shop.py:1")
         await capture_view(page, screenshots / f"{kind}-2-tools.png")
         assert await headlines(page) == [
-            "Patch: 2 files",
+            "Edit: shop.py, notes.md",
             "Edit: notes.md",
-            "Insert: notes.md · at the end",
-            "Definitions: shop.py",
+            "Edit: notes.md at the end",
+            "List definitions: shop.py",
             "Search code: total of items",
-            "Custom tool: weather · tools/weather.py",
-            "Skill: pricing · project",
-            "Slash command: /tidy · now · project",
+            "Custom tool: weather (tools/weather.py)",
+            "Skill: pricing (project)",
+            "Slash command: /tidy now (project)",
             "Fetch instructions: create_mode",
-            "MCP tool: tiny · echo",
+            "MCP tool: tiny: echo",
         ]
         await page.set_viewport_size({"width": size[0], "height": size[1]})
         await approve.click()
-        await expect(page.get_by_label("joey wants to open this page in a browser")).to_be_visible()
+        await expect(page.get_by_label("Open this page?")).to_be_visible()
         await page.get_by_role("button", name="Answer of the server").click()
         await expect(page.locator(".report .plain")).to_have_text("hello there")
         await expect(approve).to_be_enabled()

@@ -89,7 +89,7 @@ def test_a_change_knows_its_height(text: str, width: int) -> None:
 def test_a_call_tells_what_it_does_and_how_much_it_changes() -> None:
     row = tool(tool="apply_diff", path="a.py", text='{"tool":"appliedDiff"}', diff=DIFF)
     assert block_lines(build_call_block(row))[:2] == [
-        "● apply_diff a.py +2 -2",
+        "● Edit a.py +2 -2",
         "       ⋯ def parse",
     ]
 
@@ -107,31 +107,31 @@ def test_a_long_change_is_folded_and_shown_whole_on_demand() -> None:
 @pytest.mark.parametrize(
     ("fields", "lines"),
     [
-        ({"tool": "read_file", "path": "a.py", "text": "{}"}, ["● read_file a.py"]),
-        ({"tool": "read_file", "text": "not json"}, ["● read_file"]),
-        ({"text": '{"tool":"readFile","path":"b"}'}, ["● readFile b"]),
+        ({"tool": "read_file", "path": "a.py", "text": "{}"}, ["● Read a.py"]),
+        ({"tool": "read_file", "text": "not json"}, ["● Read"]),
+        ({"text": '{"tool":"readFile","path":"b"}'}, ["● Read b"]),
         (
             {"text": '{"type":"use_mcp_tool","serverName":"s","toolName":"t","arguments":"[1]"}'},
-            ["● s: t [1]"],
+            ["● MCP tool s: t [1]"],
         ),
         (
             {
                 "tool": "update_todo_list",
                 "text": '{"todos":[{"content":"x","status":"completed"}]}',
             },
-            ["☑ todo list: 1 of 1 done"],
+            ["● Update todo list 1 of 1 done"],
         ),
         (
             {"tool": "new_task", "text": '{"tool":"newTask","mode":"code","content":"do\\nit"}'},
-            ["● new_task code", "  do", "  it"],
+            ["● Subtask code", "  do", "  it"],
         ),
         (
             {"tool": "read_file", "text": "{}", "approvalState": "rejected", "isAnswered": True},
-            ["● read_file", "  └ ✗ rejected"],
+            ["● Read", "  └ ✗ rejected"],
         ),
         (
             {"tool": "mine", "text": '{"tool":"customTool","arguments":"{}"}', "result": "42"},
-            ["● mine", "  │ 42"],
+            ["● Custom tool mine", "  │ 42"],
         ),
         ({"tool": "execute_command", "text": "ls\npwd"}, ["$ ls", "  pwd"]),
         (
@@ -150,15 +150,15 @@ def test_calls_are_drawn(fields: dict[str, object], lines: list[str]) -> None:
 
 def test_results_for_the_model_are_shown_when_everything_is() -> None:
     block = build_call_block(tool(tool="read_file", path="a.py", text="{}", result="1 | x\n2 | y"))
-    assert block_lines(block) == ["● read_file a.py"]
-    assert block_lines(block, whole=True) == ["● read_file a.py", "  │ 1 | x", "  │ 2 | y"]
+    assert block_lines(block) == ["● Read a.py"]
+    assert block_lines(block, whole=True) == ["● Read a.py", "  │ 1 | x", "  │ 2 | y"]
 
 
 def test_a_call_is_shown_while_it_comes() -> None:
     coming = StreamingCallBlock("write_to_file")
     for piece in ('{"path": "src/', 'a.py", "content": "one\\n', "two\\nthree"):
         coming.feed(piece)
-    assert block_lines(coming) == ["● write_to_file src/a.py … 2 lines"]
+    assert block_lines(coming) == ["● Write src/a.py … 2 lines"]
     command = StreamingCallBlock("execute_command")
     command.feed('{"command": "make te')
     assert block_lines(command) == ["$ make te…"]
@@ -219,7 +219,7 @@ def test_any_split_of_an_output_gives_the_same_lines(parts: list[str], whole: bo
         ),
         (
             {"ask": "auto_approval_max_req_reached", "text": '{"count":3,"type":"requests"}'},
-            ["the limit of 3 requests is reached"],
+            ["The limit of 3 requests is reached."],
         ),
     ],
 )

@@ -283,7 +283,7 @@ async def test_everything_is_readable_in_every_look(
         await wait_until_drawn(pilot)
         save_screenshot(app, f"conversation {look}", tmp_path)
         shown = screen_lines(app.conversation)
-        assert shown[:5] == ["● apply_diff a +1 -1", "  1 - old", "  1 + new", "", "! wrong"]
+        assert shown[:5] == ["● Edit a +1 -1", "  1 - old", "  1 + new", "", "! wrong"]
         [ground] = app.conversation.render_line(20)
         for y in range(5):
             for text, style, _ in app.conversation.render_line(y):

@@ -117,8 +117,8 @@ async def test_rows_and_events_are_drawn_the_same(
     drawn = render_timeline(live, whole=whole)
     assert drawn == render_timeline(from_rows(task.rows), whole=whole)
     for line in (
-        *("› repair it", "Plan", "● read_file a.py", "☑ todo list: 1 of 3 done · now: change it"),
-        *("● write_to_file a.py +1 -1", "  1 - old = 1", "  1 + new = 1", "  └ ✗ rejected"),
+        *("› repair it", "Plan", "● Read a.py", "● Update todo list 1 of 3 done · now: change it"),
+        *("● Edit a.py +1 -1", "  1 - old = 1", "  1 + new = 1", "  └ ✗ rejected"),
         *("› not this file", "$ seq 1 40; exit 3", "  └ exit 3", "? joey asks", "› both"),
         *("✓ result", "It is done.", "• all of it"),
     ):
@@ -156,7 +156,7 @@ async def test_text_and_calls_that_turn_out_to_be_reasoning_are_drawn_as_thinkin
         "∴ thought: <attempt_completion><result>Early.</result></att…",
         "∴ thought: No.",
     ]
-    assert not [line for line in drawn if "● list_files" in line]
+    assert not [line for line in drawn if "● List" in line]
 
 
 async def test_an_interrupted_task_is_drawn_the_same_when_it_is_opened_again(
@@ -186,13 +186,13 @@ async def test_subtasks_speak_under_their_name_and_the_task_goes_on(
     task = await engine_harness.start(text="the whole", settings=ALLOW_ALL_WITH_SUBTASKS)
     story = await watched(task, {AskKind.COMPLETION_RESULT: [YES, YES]})
     assert render_timeline(story) == [
-        *("› the whole", "", "I delegate.", "", "● new_task 💻 Code", "  part one", ""),
-        *("┄┄ subtask 1: part one", "┊", "┊ I work.", "┊", "┊ ● list_files .", "┊"),
-        *("┊ ✓ result", "┊ One.", "┊", "┊ ● the subtask is done", ""),
+        *("› the whole", "", "I delegate.", "", "● Subtask 💻 Code", "  part one", ""),
+        *("┄┄ subtask 1: part one", "┊", "┊ I work.", "┊", "┊ ● List .", "┊"),
+        *("┊ ✓ result", "┊ One.", "┊", "┊ ● Finish subtask", ""),
         *("┄┄ the task goes on", "", "✓ result", "Whole."),
     ]
     assert render_timeline(from_rows(task.rows))[4:] == [
-        *("● new_task 💻 Code", "  part one", "", "✓ result of the subtask", "One.", ""),
+        *("● Subtask 💻 Code", "  part one", "", "✓ result of the subtask", "One.", ""),
         *("✓ result", "Whole."),
     ]
 

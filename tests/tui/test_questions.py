@@ -16,7 +16,9 @@ from textual.app import App, ComposeResult
 
 from joey.client.session import Session
 from joey.core.events import AskOpened
+from joey.core.permissions.reasons import Access, Reason, ReasonKind
 from joey.core.task_types import Answer, AskKind, Response
+from joey.presentation.questions import build_ask_view
 from joey.tui.app_services import CompletionItem
 from joey.tui.task_controller import PendingQuestion
 from joey.tui.widgets import dialog_area as front_module
@@ -24,7 +26,7 @@ from joey.tui.widgets import question_panel
 from joey.tui.widgets.composer import Composer
 from joey.tui.widgets.dialog_area import DialogArea
 from joey.tui.widgets.prompt_history import PromptHistory
-from joey.tui.widgets.question_panel import AnswerList, QuestionPanel, build_question_view
+from joey.tui.widgets.question_panel import AnswerList, QuestionPanel
 
 EDIT = AskOpened(ts=1, ask=AskKind.TOOL, tool="write_to_file", path="a.py", diff="+1", text="{}")
 COMMAND = AskOpened(
@@ -33,7 +35,7 @@ COMMAND = AskOpened(
     tool="execute_command",
     text="make test",
     always_rule="make test",
-    reason="running `make test`: alwaysAllowExecute is off",
+    reasons=(Reason(ReasonKind.SETTING_OFF, Access.EXECUTE, setting="alwaysAllowExecute"),),
     sandbox="full",
 )
 RESULT = AskOpened(ts=1, ask=AskKind.COMPLETION_RESULT)
@@ -98,37 +100,37 @@ async def appear(app: Small, ask: AskOpened) -> None:
 
 
 def labels(ask: AskOpened) -> list[str]:
-    return [choice.label for choice in build_question_view(ask).choices]
+    return [line.label for line in question_panel.build_lines(build_ask_view(ask))]
 
 
 def test_a_command_can_be_allowed_for_good_only_where_a_rule_is_offered() -> None:
-    instead = "no, and say what to do instead"
-    assert labels(COMMAND) == ["yes", "always: make test", "no", instead]
-    assert labels(EDIT) == ["yes", "no", instead]
+    instead = "Reject, and say what to do instead"
+    assert labels(COMMAND) == ["Allow", "Always allow make test", "Reject", instead]
+    assert labels(EDIT) == ["Allow", "Reject", instead]
 
 
 def test_a_question_about_a_command_shows_it_and_what_holds_it() -> None:
-    question = build_question_view(COMMAND)
-    assert question.summary.plain == "$ make test"
-    assert question.reason == "commands are not allowed without you (alwaysAllowExecute)"
-    assert question.sandbox_text == "runs confined (full)"
+    view = build_ask_view(COMMAND)
+    assert question_panel.render_summary(COMMAND, view).plain == "$ make test"
+    assert view.reason == "commands are not allowed without you (alwaysAllowExecute)"
+    assert view.confinement == "runs confined (full)"
 
 
 def test_what_a_model_writes_cannot_command_the_terminal() -> None:
     sneaky = AskOpened(
         ts=1, ask=AskKind.COMMAND, text="echo \x1b[2Jhi\u202e", always_rule="a\x1b]0;x\x07"
     )
-    question = build_question_view(sneaky)
-    shown = question.summary.plain + "".join(choice.label for choice in question.choices)
+    summary = question_panel.render_summary(sneaky, build_ask_view(sneaky))
+    shown = summary.plain + "".join(labels(sneaky))
     assert "\x1b" not in shown
     assert "\u202e" not in shown
 
 
 @pytest.mark.parametrize("kind", list(AskKind))
 def test_every_kind_of_question_can_be_answered_or_typed_over(kind: AskKind) -> None:
-    question = build_question_view(AskOpened(ts=1, ask=kind))
+    question = build_ask_view(AskOpened(ts=1, ask=kind))
     assert question.title
-    answers = [choice.answer for choice in question.choices if choice.answer is not None]
+    answers = [choice.answer for choice in question.choices]
     if kind is AskKind.FOLLOWUP:
         assert answers == []  # nothing was suggested: the words below are the answer
     else:
@@ -203,7 +205,7 @@ async def test_no_has_the_same_number_whether_always_is_offered_or_not(
         app = Small()
         async with app.run_test() as pilot:
             await appear(app, ask)
-            assert "3 no" in app.query_one(AnswerList).render().plain
+            assert "3 Reject" in app.query_one(AnswerList).render().plain
             await pilot.press("3")
             await pilot.pause()
             assert app.answers == [Answer(Response.NO)]

@@ -44,7 +44,7 @@ async def test_a_whole_task_from_the_first_word_to_the_last_line(joey: Joey) -> 
         assert (joey.workspace / "new.txt").read_text(encoding="utf-8") == "hello\n"
         await shown.save_snapshot("command")
         await shown.answer("1")
-        await shown.until("from the shell", "All is done now.", "accept the result")
+        await shown.until("from the shell", "All is done now.", "Accept the result")
         await shown.save_snapshot("result")
         await shown.press("Enter")
         await shown.until("what next?")
@@ -58,7 +58,7 @@ async def test_a_whole_task_from_the_first_word_to_the_last_line(joey: Joey) -> 
 
 async def test_a_prompt_of_the_command_line_begins_at_once(joey: Joey) -> None:
     async with ModelServer([done()]) as server, screen(joey, *reach(server.url), "say it") as shown:
-        await shown.until("› say it", "All done.", "accept the result")
+        await shown.until("› say it", "All done.", "Accept the result")
 
 
 async def test_messages_sent_while_joey_works_are_queued_and_can_be_taken_back(joey: Joey) -> None:
@@ -181,7 +181,7 @@ async def test_the_last_lines_name_a_command_that_is_ended_with_joey(joey: Joey)
         await shown.answer("y")
         await shown.until("begun", "running the command")
         await shown.press("C-b")
-        await shown.until("It runs.", "1 in the background", "accept the result")
+        await shown.until("It runs.", "1 in the background", "Accept the result")
         await shown.press("C-d")
         left = await shown.ended(0)
         assert "ended, because it ran in the background: echo begun; sleep 1000" in left
@@ -214,7 +214,7 @@ async def test_a_long_output_of_a_command_is_shown_whole_by_ctrl_o(joey: Joey) -
         async with screen(joey, *reach(server.url), "run", size=(130, 100)) as shown:
             await shown.until("Run this command?")
             await shown.answer("y")
-            await shown.until("more lines (Ctrl+O)", "│ line60", "accept the result")
+            await shown.until("more lines (Ctrl+O)", "│ line60", "Accept the result")
             await shown.press("C-o")
             whole = await shown.until("│ line29", "│ line30", "│ line31")
             assert "omitted" not in whole
@@ -251,7 +251,7 @@ async def test_end_goes_to_the_end_unless_it_moves_in_text(joey: Joey) -> None:
     long = "\n\n".join(f"line {number}" for number in range(60))
     turns = [Turn(say(long), call("attempt_completion", {"result": "The end."}))]
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "go") as shown:
-        await shown.until("The end.", "accept the result")
+        await shown.until("The end.", "Accept the result")
         await shown.press("Home")
         await shown.until("› go", "↓ more below (Ctrl+End)")
         await shown.press("End")

@@ -141,7 +141,7 @@ async def test_a_terminal_that_wants_lines_gets_lines(joey: Joey, way: str) -> N
         ModelServer([done()]) as server,
         screen(joey, *flags, *reach(server.url), "do it", env=env, behind=behind) as shown,
     ):
-        assert "Done?" not in await shown.until("say what to change", "All done.")
+        assert "Task completed" not in await shown.until("say what to change", "All done.")
 
 
 async def test_what_is_wrong_with_the_command_line_is_said_without_a_screen(joey: Joey) -> None:
@@ -178,7 +178,7 @@ async def test_a_tiny_window_is_no_reason_to_fall_over(joey: Joey) -> None:
         await shown.until("Create new.txt?")
         for columns, rows in ((12, 4), (3, 2), (100, 30)):
             await shown.resize(columns, rows)
-        await shown.until("Create new.txt?", "4 no, and say what to do instead")
+        await shown.until("Create new.txt?", "4 Reject, and say what to do instead")
         await shown.answer("y")
         await shown.until("All done.")
 
@@ -205,7 +205,7 @@ async def test_a_suspended_screen_comes_back(joey: Joey) -> None:
 
 @pytest.mark.requirement("front:screen:ends")
 @pytest.mark.parametrize(
-    ("turn", "question"), [(done(), "Done?"), (writing("new.txt", "x"), "Create new.txt?")]
+    ("turn", "question"), [(done(), "Task completed"), (writing("new.txt", "x"), "Create new.txt?")]
 )
 async def test_ctrl_d_leaves_at_a_question_and_answers_nothing(
     joey: Joey, turn: Turn, question: str

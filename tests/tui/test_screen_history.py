@@ -19,11 +19,11 @@ pytestmark = needs_tmux
 async def test_a_rewind_shows_what_changes_and_brings_message_and_files_back(joey: Joey) -> None:
     turns = [done("First."), writing("new.txt", "hello\n"), done("Second."), done("Third.")]
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "begin") as shown:
-        await shown.until("First.", "accept the result")
+        await shown.until("First.", "Accept the result")
         await shown.send("write it down")
         await shown.until("Create new.txt?")
         await shown.answer("y")
-        await shown.until("Second.", "accept the result")
+        await shown.until("Second.", "Accept the result")
         await shown.press("Enter")
         await shown.until("what next?")
         await shown.press("Escape", "Escape")
@@ -50,7 +50,7 @@ async def test_a_rewind_to_the_first_message_brings_it_and_the_files_back(joey: 
         async with screen(joey, *reach(server.url), "write it down") as shown:
             await shown.until("Create new.txt?")
             await shown.answer("y")
-            await shown.until("First.", "accept the result")
+            await shown.until("First.", "Accept the result")
             await shown.press("Enter")
             await shown.until("what next?")
             for _ in range(2):
@@ -88,11 +88,11 @@ async def test_files_that_joey_did_not_write_go_only_after_a_second_yes(joey: Jo
         ModelServer(turns) as server,
         screen(joey, *reach(server.url), "begin", size=(60, 30)) as shown,
     ):
-        await shown.until("First.", "accept the result")
+        await shown.until("First.", "Accept the result")
         await shown.send("write it down")
         await shown.until("new.txt?")
         await shown.answer("y")
-        await shown.until("Second.", "accept the result")
+        await shown.until("Second.", "Accept the result")
         new.write_text("mine now\n", encoding="utf-8")
         own.write_text("mine\n", encoding="utf-8")
         for answer in ("Enter", "Escape", "Down"):
@@ -160,7 +160,7 @@ async def test_continue_shows_the_past_and_new_begins_another_task(joey: Joey) -
 async def test_a_fork_leaves_the_task_itself_alone(joey: Joey) -> None:
     async with ModelServer([done("It is blue."), done("Forked.")]) as server:
         async with screen(joey, *reach(server.url), "paint") as shown:
-            await shown.until("It is blue.", "accept the result")
+            await shown.until("It is blue.", "Accept the result")
             await shown.send("/fork")
             await shown.until("this is a copy now", "It is blue.")
             await shown.send("go on here")
@@ -194,7 +194,7 @@ async def test_modes_and_models_are_chosen_from_lists(joey: Joey) -> None:
 async def test_the_model_of_a_task_is_changed_while_it_rests(joey: Joey) -> None:
     async with ModelServer([done("First."), done("Second.")]) as server:
         async with screen(joey, *reach(server.url), "begin") as shown:
-            await shown.until("accept the result")
+            await shown.until("Accept the result")
             await shown.send("/model another-one")
             await shown.until("from now on with another-one", "First.")
             await shown.send("go on")
@@ -208,7 +208,7 @@ async def test_edits_that_were_accepted_stay_so_with_another_model(joey: Joey) -
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "begin") as shown:
         await shown.until("2 always")
         await shown.answer("2")
-        await shown.until("accept the result")
+        await shown.until("Accept the result")
         await shown.send("/model another-one")
         await shown.until("from now on with another-one", "allows edits")
         await shown.send("go on")
@@ -239,7 +239,7 @@ async def test_commands_show_what_they_are_asked_for(joey: Joey) -> None:
             await shown.until("✓ Python")
             await shown.save_snapshot("cards")
             await shown.send("/greet")
-            await shown.until("Hello.", "accept the result")
+            await shown.until("Hello.", "Accept the result")
             await shown.send("/cost")
             await shown.until("tokens in")
             await shown.send("/export")
@@ -270,7 +270,7 @@ async def test_compact_sums_up_and_init_writes_for_agents(joey: Joey) -> None:
         Turn(call("write_to_file", {"path": "AGENTS.md", "content": "# For agents\n"})),
     ]
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "say it") as shown:
-        await shown.until("accept the result")
+        await shown.until("Accept the result")
         await shown.press("Enter")
         await shown.until("what next?")
         await shown.send("/compact mind the tests")
@@ -286,4 +286,4 @@ async def test_a_task_of_ones_own_goes_on_at_its_address_where_there_is_no_key(j
         begun = await joey.run("-p", "begin", *reach(server.url))
         assert begun.code == 0, begun.err
         async with screen(joey, "-c", "go on") as shown:
-            await shown.until("Second.", "accept the result")
+            await shown.until("Second.", "Accept the result")

@@ -76,7 +76,7 @@ async def test_typing_goes_on_after_a_gesture(joey: Joey, gesture: Gesture) -> N
             await shown.type("say ")
             await gesture(shown)
             await shown.send("it")
-            await shown.until("First.", "accept the result")
+            await shown.until("First.", "Accept the result")
             await gesture(shown)
             await shown.press("Enter")
             await shown.until("what next?")
@@ -184,7 +184,7 @@ async def test_a_drag_selects_text_that_ctrl_c_copies(joey: Joey) -> None:
         ModelServer([done("Copy these words.")]) as server,
         screen(joey, *reach(server.url), "do it", size=SIZE) as shown,
     ):
-        await shown.until("accept the result")
+        await shown.until("Accept the result")
         column, row = await shown.find_text("these words")
         await shown.drag((column, row), (column + len("these"), row))
         await shown.press("C-c")
@@ -257,7 +257,7 @@ async def test_dragging_the_scrollbar_to_the_end_leaves_the_keyboard_alone(joey:
         ModelServer([done(long)]) as server,
         screen(joey, *reach(server.url), "do it", size=SIZE) as shown,
     ):
-        await shown.until("line 79", "accept the result")
+        await shown.until("line 79", "Accept the result")
         await shown.press("PPage")
         await shown.until("more below")
         bar, end = (SIZE[0] - 1, 18), (SIZE[0] - 1, SIZE[1] - 1)

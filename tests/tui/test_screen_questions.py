@@ -27,7 +27,7 @@ def asking() -> Turn:
 async def test_a_message_instead_of_yes_goes_to_the_model_and_nothing_happens(joey: Joey) -> None:
     async with ModelServer([writing("new.txt", "x"), done()]) as server:
         async with screen(joey, *reach(server.url), "do it") as shown:
-            await shown.until("Create new.txt?", "4 no, and say what to do instead")
+            await shown.until("Create new.txt?", "4 Reject, and say what to do instead")
             await shown.answer("4")
             await shown.until("what shall it do instead?")
             await shown.type("call it old.txt")
@@ -56,7 +56,7 @@ async def test_always_shows_its_rule_and_keeps_it(joey: Joey) -> None:
         assert "runs UNCONFINED" in asked
         await shown.save_snapshot("always")
         await shown.answer("2")
-        await shown.until("All done.", "accept the result")
+        await shown.until("All done.", "Accept the result")
         assert "allows" not in asked
         await shown.send("/new")
         await shown.until("a new task", "allows some commands")
@@ -94,7 +94,7 @@ async def test_a_question_says_whether_a_file_is_made_changed_or_left_as_it_is(j
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "do it") as shown:
         await shown.until("Create a.txt?")
         await shown.answer("y")
-        await shown.until("Change a.txt?")
+        await shown.until("Edit a.txt?")
         await shown.answer("y")
         await shown.until("Write a.txt as it is?", "write_to_file a.txt: no change")
         await shown.save_snapshot("no-change")
@@ -176,9 +176,9 @@ async def test_an_own_answer_is_just_typed(joey: Joey) -> None:
 async def test_a_result_is_answered_with_what_to_change(joey: Joey) -> None:
     turns = [done("First."), done("Second.")]
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "do it") as shown:
-        await shown.until("First.", "accept the result")
+        await shown.until("First.", "Accept the result")
         await shown.send("shorter, please")
-        await shown.until("› shorter, please", "Second.", "accept the result")
+        await shown.until("› shorter, please", "Second.", "Accept the result")
 
 
 async def test_a_failed_request_is_tried_again_on_request(joey: Joey) -> None:
@@ -257,7 +257,7 @@ async def test_queued_messages_go_out_when_the_step_is_stopped(joey: Joey) -> No
 async def test_esc_esc_goes_back_also_from_a_result(joey: Joey) -> None:
     turns = [done("It is blue."), done()]
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "paint") as shown:
-        await shown.until("accept the result")
+        await shown.until("Accept the result")
         await shown.press("Escape", "Escape")
         await shown.until("Go back to", "paint")
         await shown.press("Enter")
@@ -272,11 +272,11 @@ async def test_the_answer_to_a_plain_answer_is_the_next_message(joey: Joey) -> N
     flags = ("--mode", "ask")
     async with ModelServer(turns) as server:
         async with screen(joey, *flags, *reach(server.url), "why does it fail?") as shown:
-            asked = await shown.until("✓ result", "It is the linker.", "accept the result")
+            asked = await shown.until("✓ result", "It is the linker.", "Accept the result")
             assert asked.count("It is the linker.") == 1
             await shown.save_snapshot("plain-answer")
             await shown.send("then install it")
-            await shown.until("Installed.", "accept the result")
+            await shown.until("Installed.", "Accept the result")
         assert "then install it" in json.dumps(server.requests[1].body["messages"][-1])
 
 
@@ -297,7 +297,7 @@ async def test_beyond_the_boundary_the_user_is_asked_in_spite_of_yes(joey: Joey)
             await shown.answer("y")
             await shown.until("3 no", "(alwaysAllowWriteProtected)")
             await shown.answer("n")
-            await shown.until("All done.", "accept the result")
+            await shown.until("All done.", "Accept the result")
             await shown.send("/permissions")
             await shown.until("for this run (--add-dir)", "reading what sandboxed commands see")
         assert "the words of a key" in json.dumps(server.requests[-1].body["messages"])

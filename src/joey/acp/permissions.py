@@ -16,10 +16,17 @@ from acp import schema
 from joey.acp.tool_calls import ToolCallView, build_text_content
 from joey.core.events import AskOpened
 from joey.core.task_types import APPROVAL_ASKS, Answer, AnsweredBy, AskKind, Response
-from joey.presentation.questions import describe_confinement, describe_reasons, parse_answer
+from joey.presentation.questions import build_ask_view, parse_answer
 from joey.presentation.text import to_one_line
 
 ALLOW_OPTION_ID, ALWAYS_OPTION_ID, REJECT_OPTION_ID = "allow", "always", "reject"
+_OPTION_IDS = {"yes": ALLOW_OPTION_ID, "always": ALWAYS_OPTION_ID, "no": REJECT_OPTION_ID}
+_OPTION_KINDS: dict[str, schema.PermissionOptionKind] = {
+    "yes": "allow_once",
+    "always": "allow_always",
+    "no": "reject_once",
+}
+MAX_OPTION_CHARS = 140
 
 TURN_ENDING_ASKS: dict[AskKind, schema.StopReason] = {
     AskKind.FOLLOWUP: "end_turn",
@@ -47,24 +54,22 @@ class AutoAnswerPolicy:
 
 
 def build_permission_options(ask: AskOpened) -> list[schema.PermissionOption]:
-    options = [schema.PermissionOption(option_id=ALLOW_OPTION_ID, name="Allow", kind="allow_once")]
-    if ask.always_rule:
-        rule = f"Always allow {to_one_line(ask.always_rule, 120)}"
-        options.append(
-            schema.PermissionOption(option_id=ALWAYS_OPTION_ID, name=rule, kind="allow_always")
+    return [
+        schema.PermissionOption(
+            option_id=_OPTION_IDS[choice.word],
+            name=to_one_line(choice.full_label, MAX_OPTION_CHARS),
+            kind=_OPTION_KINDS[choice.word],
         )
-    options.append(
-        schema.PermissionOption(option_id=REJECT_OPTION_ID, name="Reject", kind="reject_once")
-    )
-    return options
+        for choice in build_ask_view(ask).choices
+    ]
 
 
 def build_permission_tool_call(
     ask: AskOpened, call_id: str, view: ToolCallView
 ) -> schema.ToolCallUpdate:
     """What the user decides about."""
-    confinement = None if ask.sandbox is None else describe_confinement(ask.sandbox)
-    why = "; ".join(filter(None, (describe_reasons(ask.reasons, ask.reason), confinement)))
+    asked = build_ask_view(ask)
+    why = "; ".join(filter(None, (asked.reason, *asked.warnings, asked.confinement)))
     return schema.ToolCallUpdate(
         tool_call_id=call_id,
         title=view.title,

@@ -9,70 +9,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-import msgspec
 from msgspec import Struct
 
 from acp import schema
 from joey.core.events import AskOpened, ToolFinished, ToolStarted
+from joey.core.tool_calls import (
+    COMMAND_TOOL_NAME,
+    EDIT_KINDS,
+    CallKind,
+    ToolCallSummary,
+    get_summary,
+    summarize_arguments,
+)
 from joey.presentation.phrases import describe_command_exit, describe_error
-from joey.presentation.text import sanitize, to_one_line
+from joey.presentation.text import sanitize
 
-COMMAND_TOOL = "execute_command"
 HIDDEN_TOOLS = frozenset({"attempt_completion", "ask_followup_question", "update_todo_list"})
 """Their outcome is told otherwise: as the agent's words, and as its plan."""
-
-TOOL_KINDS: dict[str, schema.ToolKind] = {
-    "read_file": "read",
-    "list_code_definition_names": "read",
-    "read_command_output": "read",
-    "list_files": "search",
-    "search_files": "search",
-    "codebase_search": "search",
-    "apply_diff": "edit",
-    "apply_patch": "edit",
-    "edit": "edit",
-    "edit_file": "edit",
-    "search_replace": "edit",
-    "write_to_file": "edit",
-    "insert_content": "edit",
-    "generate_image": "edit",
-    COMMAND_TOOL: "execute",
-    "browser_action": "fetch",
-    "access_mcp_resource": "fetch",
-    "switch_mode": "switch_mode",
-    "new_task": "think",
-    "update_todo_list": "think",
-    "fetch_instructions": "think",
-    "run_slash_command": "think",
-    "skill": "think",
-    "ask_followup_question": "think",
-    "attempt_completion": "think",
-}
-"""Tools that servers and people bring along are of the kind `other`."""
-
-_TOOL_TITLES: dict[str, str] = {
-    "read_file": "Read",
-    "list_code_definition_names": "Look at the definitions of",
-    "read_command_output": "Read the output of a command",
-    "list_files": "List",
-    "search_files": "Search",
-    "codebase_search": "Search for",
-    "write_to_file": "Write",
-    "insert_content": "Insert into",
-    "generate_image": "Draw",
-    COMMAND_TOOL: "Run a command",
-    "browser_action": "Use the browser",
-    "switch_mode": "Switch to mode",
-    "new_task": "Subtask in mode",
-    "fetch_instructions": "Fetch instructions for",
-    "run_slash_command": "Run the command",
-    "skill": "Use the skill",
-    "attempt_completion": "Hand over the result of the subtask",
-}
-_EDIT_TOOLS = frozenset(name for name, kind in TOOL_KINDS.items() if kind == "edit")
-_TITLE_DETAIL_KEYS = ("path", "regex", "query", "mode", "command", "skill", "action", "url")
 
 ToolCallContent = schema.ContentToolCallContent | schema.FileEditToolCallContent
 
@@ -89,26 +44,18 @@ class ToolCallView(Struct, frozen=True):
 
 def build_initial_view(tool: str) -> ToolCallView:
     """While the model still writes the call."""
-    return ToolCallView(get_tool_kind(tool), _get_tool_title(tool))
-
-
-def get_tool_kind(tool: str) -> schema.ToolKind:
-    return TOOL_KINDS.get(tool, "other")
+    summary = summarize_arguments(tool, {})
+    return ToolCallView(_get_kind(summary), summary.headline)
 
 
 def build_prepared_view(
     event: ToolStarted | AskOpened, arguments: dict[str, Any], workspace: Path
 ) -> ToolCallView:
     """What is about to be done, as a user must see it to decide."""
-    tool = event.tool or ""
-    if tool == COMMAND_TOOL:
-        return _build_command_view(event.text, event.path, arguments)
-    row = decode_row_json(event.text)
-    if str(row.get("type")).endswith(("_mcp_tool", "_mcp_resource")):
-        return _build_mcp_call_view(row, arguments, get_tool_kind(tool))
-    hunks = fix_final_newlines(
-        parse_hunks(event.path, event.diff, row), _get_string_values(arguments)
-    )
+    summary = get_summary(event)
+    diff = event.diff or summary.diff
+    strings = (value for value in arguments.values() if isinstance(value, str))
+    hunks = fix_final_newlines(parse_hunks(event.path, diff), strings)
     edits = tuple(
         schema.FileEditToolCallContent(
             type="diff",
@@ -118,28 +65,40 @@ def build_prepared_view(
         )
         for hunk in hunks
     )
-    locations = [*((hunk.path, hunk.first_changed_line) for hunk in hunks)] or _find_locations(
-        event.path, row
-    )
+    places: list[tuple[str, int | None]] = [(each.path, each.line) for each in summary.files]
+    if hunks:
+        places = [(hunk.path, hunk.first_changed_line) for hunk in hunks]
+    is_command = summary.kind is CallKind.EXECUTE
+    subject = format_inline_code(summary.subject) if is_command else summary.subject
+    given = arguments or ({"command": event.text} if is_command else None)
     return ToolCallView(
-        _resolve_edit_kind(tool, event.diff, hunks),
-        f"{_get_tool_title(tool)} {_format_title_detail(event.path, row)}".strip(),
-        edits or _build_fallback_content(tool, event, row),
+        _get_kind(summary),
+        f"{summary.title} {subject}".rstrip(),
+        edits or tuple(_iter_text_content(summary, event.text, diff)),
         tuple(
-            schema.ToolCallLocation(path=str(workspace / path), line=line)
-            for path, line in locations
+            schema.ToolCallLocation(path=str(workspace / path), line=line) for path, line in places
         ),
-        None if tool in _EDIT_TOOLS else arguments or None,
+        None if summary.kind in EDIT_KINDS else given,
     )
 
 
-def decode_row_json(text: str) -> dict[str, Any]:
-    """What a row of the history says in JSON; nothing when it is no JSON."""
-    try:
-        row = msgspec.json.decode(text or "{}")
-    except msgspec.DecodeError:
-        return {}
-    return row if isinstance(row, dict) else {}
+def _get_kind(summary: ToolCallSummary) -> schema.ToolKind:
+    kind = CallKind.EDIT if summary.kind is CallKind.CREATE else summary.kind
+    return cast("schema.ToolKind", kind.value)
+
+
+def _iter_text_content(
+    summary: ToolCallSummary, text: str, diff: str
+) -> Iterator[schema.ContentToolCallContent]:
+    """Where there are no lines to compare."""
+    if summary.kind is CallKind.EXECUTE:
+        yield build_text_content(format_code_block(text, "sh", unlimited=True))
+    if diff:
+        yield build_text_content(format_code_block(diff, "diff"))
+    if summary.arguments:
+        yield build_text_content(format_code_block(summary.arguments, "json", unlimited=True))
+    if summary.message:
+        yield build_text_content(format_code_block(summary.message))
 
 
 def build_text_content(text: str) -> schema.ContentToolCallContent:
@@ -165,7 +124,7 @@ def build_outcome_contents(
 ) -> Iterable[schema.ContentToolCallContent | schema.TerminalToolCallContent]:
     """What a user reads of a call that has ended; `output` is what a command has printed,
     `terminal_id` the editor's that has shown it."""
-    end = describe_command_exit(event) if event.tool == COMMAND_TOOL else ""
+    end = describe_command_exit(event) if event.tool == COMMAND_TOOL_NAME else ""
     has_run = bool(output or end) or event.exit_code is not None
     result_text = describe_error(event.content) if event.is_error else event.content
     shown = output if has_run else result_text
@@ -177,86 +136,7 @@ def build_outcome_contents(
         yield build_text_content(end)
 
 
-def _get_tool_title(tool: str) -> str:
-    if tool in _TOOL_TITLES:
-        return _TOOL_TITLES[tool]
-    return "Edit" if tool in _EDIT_TOOLS else to_one_line(tool, 80) or "Tool"
-
-
-def _build_command_view(
-    command: str, directory: str | None, arguments: dict[str, Any]
-) -> ToolCallView:
-    where = f" in {format_inline_code(to_one_line(directory, 160))}" if directory else ""
-    return ToolCallView(
-        "execute",
-        format_inline_code(to_one_line(command, 160)) + where,
-        (build_text_content(format_code_block(command, "sh", unlimited=True)),),
-        (),
-        arguments or {"command": command},
-    )
-
-
-def _build_mcp_call_view(
-    row: dict[str, Any], arguments: dict[str, Any], kind: schema.ToolKind
-) -> ToolCallView:
-    target = row.get("toolName") or row.get("uri") or ""
-    title = f"{row.get('serverName') or ''}: {target}"
-    given = str(row.get("arguments") or "")
-    shown = (
-        (build_text_content(format_code_block(given, "json", unlimited=True)),)
-        if given not in ("", "{}")
-        else ()
-    )
-    return ToolCallView(kind, to_one_line(title, 160), shown, (), arguments or None)
-
-
-def _resolve_edit_kind(tool: str, diff: str | None, hunks: Iterable[Any]) -> schema.ToolKind:
-    if tool in _EDIT_TOOLS and diff and not any(hunks):
-        if diff.endswith(" will be deleted."):
-            return "delete"
-        if " will be moved to " in diff:
-            return "move"
-    return get_tool_kind(tool)
-
-
-def _build_fallback_content(
-    tool: str, event: ToolStarted | AskOpened, row: dict[str, Any]
-) -> tuple[schema.ContentToolCallContent, ...]:
-    """Where there are no lines to compare."""
-    if tool in _EDIT_TOOLS and event.diff:
-        return (build_text_content(format_code_block(event.diff, "diff")),)
-    if row.get("tool") == "newTask":
-        return (build_text_content(format_code_block(str(row.get("content") or ""))),)
-    if row.get("tool") == "customTool" and (given := str(row.get("arguments") or "")):
-        return (build_text_content(format_code_block(given, "json", unlimited=True)),)
-    return ()
-
-
-def _format_title_detail(path: str | None, row: dict[str, Any]) -> str:
-    named = {"path": path} | row if path else row
-    values = (str(named[key]) for key in _TITLE_DETAIL_KEYS if named.get(key))
-    if several := _get_batch_items(row):
-        values = (str(item.get("path")) for item in several)
-    return to_one_line(" ".join(values), 160)
-
-
-def _find_locations(path: str | None, row: dict[str, Any]) -> list[tuple[str, int | None]]:
-    line = row.get("startLine")
-    if path is not None:
-        return [(path, line if isinstance(line, int) and line >= 1 else None)]
-    return [(str(item.get("path")), None) for item in _get_batch_items(row)]
-
-
-def _get_batch_items(row: dict[str, Any]) -> list[dict[str, Any]]:
-    listed = row.get("batchFiles") or row.get("batchDiffs")
-    return [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
-
-
-def _get_string_values(arguments: dict[str, Any]) -> list[str]:
-    return [value for value in arguments.values() if isinstance(value, str)]
-
-
-_HUNK_HEADER_RE = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+_HUNK_HEADER_RE = re.compile(r"@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _NEW_FILE_HEADER = "--- /dev/null"
 
 
@@ -269,14 +149,28 @@ class DiffHunk(Struct, frozen=True):
     """Where the change begins, in the file as it will be."""
 
 
-def parse_hunks(path: str | None, diff: str | None, row: dict[str, Any]) -> list[DiffHunk]:
-    """What a call is about to change. `row` tells of several files where `path` names none."""
-    if path is not None:
-        return list(_iter_hunks(path, diff or ""))
-    batch = row.get("batchDiffs")
-    listed = batch if isinstance(batch, list) else []
-    files = ((str(item.get("path")), str(item.get("content") or "")) for item in listed)
-    return [hunk for name, text in files for hunk in _iter_hunks(name, text)]
+def parse_hunks(path: str | None, diff: str) -> list[DiffHunk]:
+    """The changes of a diff. `path` is None for one of several files, which names each."""
+    hunks: list[DiffHunk] = []
+    hunk: _HunkBuilder | None = None
+    name, is_new = path or "", False
+    for line in diff.split("\n"):
+        if hunk is not None:
+            hunk.add_line(line)
+        elif line.startswith("--- "):
+            is_new = line == _NEW_FILE_HEADER
+        elif line.startswith("+++ "):
+            name = path or line[4:]
+            if is_new:
+                hunks.append(DiffHunk(name, None, "", 1))
+        elif name and (found := _HUNK_HEADER_RE.match(line)):
+            hunk = _HunkBuilder(*(int(number or 1) for number in found.groups()))
+        if hunk is not None and hunk.is_complete:
+            if is_new:
+                hunks.pop()
+            hunks.append(hunk.build(name, is_new=is_new))
+            hunk = None
+    return hunks
 
 
 def fix_final_newlines(hunks: Iterable[DiffHunk], contents: Iterable[str]) -> list[DiffHunk]:
@@ -290,28 +184,17 @@ def fix_final_newlines(hunks: Iterable[DiffHunk], contents: Iterable[str]) -> li
     ]
 
 
-def _iter_hunks(path: str, diff: str) -> Iterator[DiffHunk]:
-    is_new = diff.startswith(_NEW_FILE_HEADER)
-    hunk: _HunkBuilder | None = None
-    for line in diff.split("\n"):
-        if found := _HUNK_HEADER_RE.match(line):
-            if hunk is not None:
-                yield hunk.build(path, is_new=is_new)
-            hunk = _HunkBuilder(max(1, int(found[2])))
-        elif hunk is not None:
-            hunk.add_line(line)
-    if hunk is not None:
-        yield hunk.build(path, is_new=is_new)
-    elif is_new:
-        yield DiffHunk(path, None, "", 1)
-
-
 class _HunkBuilder:
-    def __init__(self, start: int) -> None:
+    def __init__(self, old_count: int, start: int, new_count: int) -> None:
         self._old_lines: list[str] = []
         self._new_lines: list[str] = []
-        self._start_line = start
+        self._old_count, self._new_count = old_count, new_count
+        self._start_line = max(1, start)
         self._first_changed_line: int | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        return len(self._old_lines) >= self._old_count and len(self._new_lines) >= self._new_count
 
     def add_line(self, line: str) -> None:
         sign, text = line[:1], line[1:]

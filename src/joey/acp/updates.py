@@ -16,7 +16,6 @@ from acp import schema
 from joey.acp.editor import SessionUpdate
 from joey.acp.prompts import build_user_message_chunks
 from joey.acp.tool_calls import (
-    COMMAND_TOOL,
     HIDDEN_TOOLS,
     ToolCallView,
     build_image_contents,
@@ -25,12 +24,12 @@ from joey.acp.tool_calls import (
     build_prepared_view,
     build_terminal_content,
     build_text_content,
-    decode_row_json,
     format_code_block,
 )
 from joey.core import events as ev
 from joey.core.messages import CallPart, ReasoningPart, TextPart
 from joey.core.task_types import APPROVAL_ASKS, AskKind, RowKind, Todo
+from joey.core.tool_calls import COMMAND_TOOL_NAME, ToolCallSummary, summarize_call_row
 from joey.presentation.phrases import (
     describe_condense,
     describe_error,
@@ -39,7 +38,12 @@ from joey.presentation.phrases import (
     describe_retry,
     find_terminating_signal,
 )
-from joey.presentation.questions import format_answer_hint, format_question, parse_follow_up
+from joey.presentation.questions import (
+    build_ask_view,
+    format_answer_hint,
+    format_question,
+    parse_follow_up,
+)
 from joey.presentation.text import sanitize
 
 MAX_RUNNING_OUTPUT_CHARS = 16 * 1024
@@ -258,7 +262,7 @@ class UpdateEncoder:
             kind=call.view.kind,
             status="pending",
         )
-        if self._uses_terminals and tool == COMMAND_TOOL:
+        if self._uses_terminals and tool == COMMAND_TOOL_NAME:
             info = {"terminal_id": call.id, "cwd": str(self._workspace)}
             start.field_meta = {"terminal_info": info}
         return start
@@ -289,12 +293,9 @@ class UpdateEncoder:
                 yield from self._finish_call(event)
 
     def _encode_question(self, ask: ev.AskOpened) -> Iterator[SessionUpdate]:
-        text = (
-            f"{format_question(ask)}\n\n{format_answer_hint(ask)}"
-            if ask.ask is not AskKind.FOLLOWUP
-            else ""
-        )
-        yield from self._encode_message(ask.ts, text or format_question(ask))
+        view = build_ask_view(ask)
+        hint = f"\n\n{format_answer_hint(view)}" if ask.ask is not AskKind.FOLLOWUP else ""
+        yield from self._encode_message(ask.ts, f"{format_question(view)}{hint}")
 
     def _encode_call_view(
         self, event: ev.ToolStarted | ev.AskOpened, call_id: str, status: str
@@ -340,7 +341,7 @@ class UpdateEncoder:
 
     def _get_running_command_calls(self) -> list[_OpenCall]:
         """Commands run one after the other, so that the first is the one that is at work."""
-        return [call for call in self._open_calls.values() if call.tool == COMMAND_TOOL][:1]
+        return [call for call in self._open_calls.values() if call.tool == COMMAND_TOOL_NAME][:1]
 
     def _finish_call(self, event: ev.ToolFinished) -> Iterator[SessionUpdate]:
         self._call_inputs.pop(event.call_id, None)
@@ -392,27 +393,6 @@ def _build_plan_update(todos: tuple[Todo, ...]) -> SessionUpdate:
     return schema.AgentPlanUpdate(session_update="plan", entries=entries)
 
 
-_TOOL_BY_ROW_TOOL = {
-    "readFile": "read_file",
-    "editedExistingFile": "write_to_file",
-    "newFileCreated": "write_to_file",
-    "appliedDiff": "apply_diff",
-    "insertContent": "insert_content",
-    "searchFiles": "search_files",
-    "codebaseSearch": "codebase_search",
-    "listFilesTopLevel": "list_files",
-    "listFilesRecursive": "list_files",
-    "listCodeDefinitionNames": "list_code_definition_names",
-    "switchMode": "switch_mode",
-    "newTask": "new_task",
-    "fetchInstructions": "fetch_instructions",
-    "runSlashCommand": "run_slash_command",
-    "skill": "skill",
-    "browserAction": "browser_action",
-    "generateImage": "generate_image",
-}
-_HIDDEN_ROW_TOOLS = ("finishTask", "updateTodoList")
-
 _RowData = dict[str, Any]
 
 
@@ -451,14 +431,10 @@ def _encode_imported_row(
             yield schema.AgentThoughtChunk(
                 session_update="agent_thought_chunk", content=block, message_id=str(ts)
             )
-        case AskKind.COMMAND:
-            yield _build_imported_call_update(ts, COMMAND_TOOL, text, workspace, output.get(ts, ""))
-        case RowKind.TOOL | AskKind.USE_MCP_SERVER:
-            tool = str(decode_row_json(text).get("tool") or "use_mcp_tool")
-            if tool not in _HIDDEN_ROW_TOOLS:
-                yield _build_imported_call_update(
-                    ts, _TOOL_BY_ROW_TOOL.get(tool, tool), text, workspace
-                )
+        case RowKind.TOOL | AskKind.USE_MCP_SERVER | AskKind.COMMAND:
+            summary = summarize_call_row(row)
+            if summary and summary.tool not in ("finish_task", "update_todo_list"):
+                yield _build_imported_call_update(ts, summary, text, workspace, output.get(ts, ""))
 
 
 def _build_imported_message_update(ts: int, text: str) -> SessionUpdate:
@@ -469,18 +445,10 @@ def _build_imported_message_update(ts: int, text: str) -> SessionUpdate:
 
 
 def _build_imported_call_update(
-    ts: int, tool: str, text: str, workspace: Path, output: str = ""
+    ts: int, summary: ToolCallSummary, text: str, workspace: Path, output: str
 ) -> SessionUpdate:
-    row = {} if tool == COMMAND_TOOL else decode_row_json(text)
-    path, diff = row.get("path"), row.get("diff") or row.get("content")
-    asked = ev.AskOpened(
-        ts=ts,
-        ask=AskKind.TOOL,
-        text=text,
-        tool=tool,
-        path=path if isinstance(path, str) else None,
-        diff=diff if isinstance(diff, str) else None,
-    )
+    path = summary.files[0].path if len(summary.files) == 1 else None
+    asked = ev.AskOpened(ts=ts, ask=AskKind.TOOL, text=text, path=path, summary=summary)
     view = build_prepared_view(asked, {}, workspace)
     shown = [build_text_content(format_code_block(output))] if output.strip() else []
     return schema.ToolCallStart(

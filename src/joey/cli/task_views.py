@@ -21,6 +21,7 @@ from joey.core.history.branch import find_live_branch
 from joey.core.history.ui import UiHistory
 from joey.core.rewind import RewindPreview
 from joey.core.task_types import IDLE_STATES, AskKind, RowKind, TaskState
+from joey.core.tool_calls import CallKind, decode_row, summarize_call_row
 from joey.errors import TaskNotFoundError
 from joey.ports.storage import FoundTask, Store, TaskIndex, TaskMetadata
 from joey.presentation.phrases import (
@@ -33,7 +34,6 @@ from joey.presentation.text import to_one_line
 
 _FENCE_RE = re.compile(r"^ {0,3}(`{3,})", re.MULTILINE)
 _CHECKBOX_MARKS = {"completed": "x", "in_progress": "-"}
-_EDIT_TOOLS = ("editedExistingFile", "newFileCreated", "appliedDiff")
 
 
 def render_markdown(
@@ -91,12 +91,10 @@ def _render_row(row: dict[str, Any], *, first: bool) -> Iterator[str]:
         case RowKind.REASONING if text.strip():
             quoted = "\n".join(f"> {line}" for line in text.split("\n"))
             yield f"> *Reasoning*\n>\n{quoted}"
-        case RowKind.TOOL | AskKind.USE_MCP_SERVER:
+        case RowKind.TOOL | AskKind.USE_MCP_SERVER | AskKind.COMMAND:
             yield from _render_tool_call(row, text)
         case RowKind.MCP_SERVER_RESPONSE if text:
             yield f"Answer of the server:\n\n{format_code_block(text)}"
-        case AskKind.COMMAND:
-            yield f"### Command{_format_approval_state(row)}\n\n{format_code_block(text, 'sh')}"
         case RowKind.COMMAND_OUTPUT if text:
             yield f"Output:\n\n{format_code_block(text)}"
         case AskKind.FOLLOWUP:
@@ -112,37 +110,19 @@ def _render_row(row: dict[str, Any], *, first: bool) -> Iterator[str]:
 
 
 def _render_tool_call(row: dict[str, Any], text: str) -> Iterator[str]:
-    try:
-        details = msgspec.json.decode(text or "{}")
-    except msgspec.DecodeError:
-        details = {}
-    if not isinstance(details, dict):
-        details = {}
-    tool = str(row.get("tool") or details.get("tool") or "tool")
-    if tool == "execute_command":
-        yield f"### Command\n\n{format_code_block(text, 'sh')}"
+    if (summary := summarize_call_row(row)) is None:
         return
-    if str(details.get("type")).endswith(("_mcp_tool", "_mcp_resource")):
-        yield from _render_mcp_call(row, details)
+    if summary.kind is CallKind.EXECUTE:
+        yield f"### Command{_format_approval_state(row)}\n\n{format_code_block(text, 'sh')}"
         return
-    path = row.get("path") or details.get("path") or details.get("regex") or ""
-    yield f"### {tool} {f'`{path}`' if path else ''}".rstrip() + _format_approval_state(row)
-    change = row.get("diff") or details.get("diff")
-    if not change and details.get("tool") in _EDIT_TOOLS:
-        change = details.get("content")
-    if change:
+    subject = f" `{summary.subject}`" if summary.subject else ""
+    yield f"### {summary.title}{subject}{_format_approval_state(row)}"
+    if change := row.get("diff") or summary.diff:
         yield format_code_block(str(change), "diff")
-    if details.get("tool") == "updateTodoList":
-        yield _render_todos(details.get("todos"))
-    elif (arguments := str(details.get("arguments") or "")) not in ("", "{}"):
-        yield format_code_block(arguments, "json")
-
-
-def _render_mcp_call(row: dict[str, Any], details: dict[str, Any]) -> Iterator[str]:
-    target = details.get("toolName") or details.get("uri") or ""
-    yield f"### {details.get('serverName') or ''}: {target}{_format_approval_state(row)}"
-    if (arguments := str(details.get("arguments") or "")) not in ("", "{}"):
-        yield format_code_block(arguments, "json")
+    if summary.tool == "update_todo_list":
+        yield _render_todos(decode_row(text).get("todos"))
+    if summary.arguments:
+        yield format_code_block(summary.arguments, "json")
 
 
 def _render_todos(todos: Any) -> str:
@@ -267,19 +247,12 @@ def _label_row_kind(row: Mapping[str, Any], first: bool) -> str:
 
 
 def _extract_row_text(row: Mapping[str, Any]) -> str:
-    if row.get("path"):
-        return str(row["path"])
     text = str(row.get("text") or "")
-    if not text.startswith("{"):
-        return text
-    try:
-        facts = msgspec.json.decode(text)
-    except msgspec.DecodeError:
-        return text
-    if isinstance(todos := facts.get("todos"), list):
-        return " ".join(format_todos(todos)) or "(the list is empty)"
-    named = (facts.get(name) for name in ("question", "path", "content", "mode"))
-    return next((word for word in named if isinstance(word, str) and word), text)
+    if (summary := summarize_call_row(row)) is None:
+        return str(decode_row(text).get("question") or text)
+    if summary.tool == "update_todo_list":
+        return " ".join(format_todos(decode_row(text).get("todos") or ())) or "(the list is empty)"
+    return summary.message or summary.subject or text
 
 
 def _format_row_time(ts: int) -> str:

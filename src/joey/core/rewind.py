@@ -13,8 +13,7 @@ from joey.core.history.api import ApiHistory
 from joey.core.history.state import TaskProjection
 from joey.core.history.ui import Row, UiHistory
 from joey.core.task_types import AskKind, RowKind, Todo
-
-COMMAND_TOOL_NAME = "execute_command"
+from joey.core.tool_calls import COMMAND_TOOL_NAME
 
 
 class RewindPreview(Struct, frozen=True, rename="camel", kw_only=True):

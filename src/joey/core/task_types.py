@@ -188,9 +188,49 @@ class Answer(Struct, frozen=True, omit_defaults=True):
         return self.by.startswith(HOOK_NAME_PREFIX)
 
 
+class AskChoice(Struct, frozen=True, omit_defaults=True):
+    label: str
+    answer: Answer
+    word: str = ""
+    """What a user may type instead, whole or its first letter: `yes`, `no`, `always`."""
+    rule: str = ""
+    """The rule that this answer adds."""
+    is_default: bool = field(default=False, name="isDefault")
+    """An empty line means it."""
+
+    @property
+    def full_label(self) -> str:
+        return f"{self.label} {self.rule}".rstrip()
+
+
+class AskView(Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """A question as every front end puts it. All texts are safe to show in a terminal."""
+
+    title: str
+    choices: tuple[AskChoice, ...]
+    text: str = ""
+    """What is asked about: a question, a limit, a call on one line."""
+    hint: str = ""
+    """What a message instead of a choice means."""
+    message_response: Response | None = Response.MESSAGE
+    """How such a message answers; None: it does not."""
+    message_label: str = "Send"
+    is_approval: bool = False
+    """A yes lets something happen: it is never given by keys meant for something else."""
+    reason: str = ""
+    confinement: str = ""
+    """The sandbox that a command would run in, if it is not among the warnings."""
+    warnings: tuple[str, ...] = ()
+
+
 class Suggestion(Struct, frozen=True, omit_defaults=True):
     answer: str
     mode: str | None = None
+    """The task continues in this mode with it."""
+
+    @property
+    def label(self) -> str:
+        return f"{self.answer} [{self.mode} mode]" if self.mode else self.answer
 
 
 class FollowUp(Struct, frozen=True):

@@ -194,7 +194,7 @@ def summarize_call(
         tool=name,
         kind=kind,
         title=title,
-        subject=_format_subject(name, row, text, path, files, kind)
+        subject=_format_subject(name, tool, row, text, path, files, kind)
         + (" (no change)" if _is_no_change(row, row_name) else ""),
         arguments=_extract_arguments(name, row),
         message=sanitize(_extract_message(name, row)),
@@ -240,7 +240,7 @@ def get_summary(event: ToolStarted | AskOpened) -> ToolCallSummary:
     )
 
 
-def summarize_row(row: Row) -> ToolCallSummary | None:
+def summarize_call_row(row: Row) -> ToolCallSummary | None:
     """The call that a stored row shows, if it shows one; others may have written it."""
     if row.get("summary"):
         return msgspec.convert(row["summary"], ToolCallSummary)
@@ -293,7 +293,13 @@ def _resolve_tool(tool: str, row: Row) -> str:
 
 
 def _format_subject(
-    name: str, row: Row, text: str, path: str | None, files: tuple[CalledFile, ...], kind: CallKind
+    name: str,
+    tool: str,
+    row: Row,
+    text: str,
+    path: str | None,
+    files: tuple[CalledFile, ...],
+    kind: CallKind,
 ) -> str:
     values = {**row, "path": path or row.get("path"), "files": _format_files(files, kind)}
     match name:
@@ -304,6 +310,8 @@ def _format_subject(
         case "insert_content" if "lineNumber" in row:
             line = row["lineNumber"]
             values["position"] = f"before line {line}" if line else "at the end"
+        case "custom_tool":
+            values["name"] = row.get("name") or tool
         case "update_todo_list":
             values["progress"] = _format_todo_progress(row.get("todos"))
     parts = _SUBJECT_PARTS.get(name, (("files", "{}"), ("mode", "{}")))
@@ -365,7 +373,8 @@ def _extract_diff(row: Row, row_name: str) -> str:
 
 
 def _is_no_change(row: Row, row_name: str) -> bool:
-    return row_name in _CHANGE_ROW_NAMES and row.get("content") == "" and not row.get("diff")
+    is_edit = row_name in ("editedExistingFile", "appliedDiff")
+    return is_edit and row.get("content") == "" and not row.get("diff")
 
 
 def _extract_arguments(name: str, row: Row) -> str:

@@ -7,9 +7,8 @@ import re
 import msgspec
 
 from joey.core.events import ContextCondensed, ContextTruncated, RetryCountdown, ToolFinished
+from joey.core.tool_calls import COMMAND_TOOL_NAME
 from joey.errors import FailureCode, ProviderFailureKind, decode_provider_failure
-
-COMMAND_TOOL_NAME = "execute_command"
 
 FAILURE_TEXTS: dict[str, str] = {
     FailureCode.REPEATED_FAILURES: "stopped: the model kept making mistakes",

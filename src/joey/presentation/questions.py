@@ -1,45 +1,33 @@
-"""Questions of a task as text: why it asks, what confines a command, answers typed as lines."""
+"""Questions of a task: what is asked and why, what may be answered, answers typed as lines."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct
 
 from joey.core.events import AskOpened
-from joey.core.permissions.policy import SandboxStatus
 from joey.core.permissions.reasons import Access, Reason, format_cause, format_reason
-from joey.core.task_types import APPROVAL_ASKS, Answer, AskKind, Response
-from joey.presentation.text import sanitize
+from joey.core.task_types import (
+    APPROVAL_ASKS,
+    Answer,
+    AskChoice,
+    AskKind,
+    AskView,
+    FollowUp,
+    Response,
+)
+from joey.core.text import sanitize, to_one_line
+from joey.core.tool_calls import ToolCallSummary, describe_confinement, get_summary
 
-_YES_ANSWERS = frozenset({"y", "yes"})
-_NO_ANSWERS = frozenset({"n", "no"})
-_ALWAYS_ANSWERS = frozenset({"a", "always"})
-_ANSWER_HINTS = {
-    AskKind.FOLLOWUP: "Your answer",
-    AskKind.COMPLETION_RESULT: "Enter accepts, or say what to change",
-    AskKind.API_REQ_FAILED: "Try again? [y]es / [n]o / or try again with these words",
-    AskKind.MISTAKE_LIMIT_REACHED: "[y] lets it try again / [n]o stops / or say how to go on",
-    AskKind.LIMIT_REACHED: "Go on? [y]es / [n]o",
-    AskKind.RESUME_TASK: "Enter goes on / [n]o / or say what to do",
-    AskKind.RESUME_COMPLETED_TASK: "Say what to do next, or [n]o",
+MAX_TITLE_CHARS = 100
+_APPROVAL_TITLES = {
+    AskKind.COMMAND: "Run this command?",
+    AskKind.USE_MCP_SERVER: "Use this MCP server?",
+    AskKind.BROWSER_ACTION_LAUNCH: "Open this page?",
 }
-
-
-class SuggestedAnswer(Struct, frozen=True):
-    answer: str
-    mode: str | None = None
-    """The task goes on in this mode with it."""
-
-    @property
-    def label(self) -> str:
-        return f"{self.answer} [{self.mode} mode]" if self.mode else self.answer
-
-
-class FollowUpQuestion(Struct, frozen=True):
-    question: str = ""
-    suggestions: tuple[SuggestedAnswer, ...] = field(default=(), name="suggest")
+_YES, _NO = Answer(Response.YES), Answer(Response.NO)
 
 
 class _ReachedLimit(Struct, frozen=True):
@@ -47,74 +35,122 @@ class _ReachedLimit(Struct, frozen=True):
     type: str = "requests"
 
 
-def parse_follow_up(text: str) -> FollowUpQuestion:
+def parse_follow_up(text: str) -> FollowUp:
     """A question with its suggestions; text of another shape is the question itself."""
     try:
-        return msgspec.json.decode(text, type=FollowUpQuestion)
+        return msgspec.json.decode(text, type=FollowUp)
     except msgspec.DecodeError:
-        return FollowUpQuestion(question=text)
+        return FollowUp(question=text)
 
 
-def format_question(ask: AskOpened) -> str:
-    """The words above the hint; nothing when the row that was shown says it all."""
+def build_ask_view(ask: AskOpened) -> AskView:
+    """What is asked and what may be answered, for all front ends."""
+    if ask.ask in APPROVAL_ASKS:
+        return _build_approval_view(ask)
+    text = sanitize(ask.text)
     match ask.ask:
         case AskKind.FOLLOWUP:
-            asked = parse_follow_up(ask.text)
-            numbered = (f"  {n}. {one.label}" for n, one in enumerate(asked.suggestions, 1))
-            return sanitize("\n".join([asked.question, *numbered]))
+            follow_up = parse_follow_up(ask.text)
+            suggested = tuple(
+                AskChoice(sanitize(one.label), Answer(Response.MESSAGE, text=one.answer))
+                for one in follow_up.suggestions
+            )
+            hint = "or write your own answer" if suggested else "Your answer"
+            question = sanitize(follow_up.question)
+            return AskView("Question", suggested, question, hint, message_label="Answer")
+        case AskKind.COMPLETION_RESULT:
+            accept = AskChoice("Accept the result", _YES, "yes", is_default=True)
+            return AskView("Task completed", (accept,), text, "or say what to change")
+        case AskKind.API_REQ_FAILED:
+            return AskView(
+                "The request failed",
+                _build_choices("Retry", "Stop"),
+                text,
+                "or write a message to retry with",
+                message_response=Response.YES,
+                message_label="Retry with message",
+            )
+        case AskKind.MISTAKE_LIMIT_REACHED:
+            choices = _build_choices("Try again", "Stop")
+            return AskView("joey is stuck", choices, text, "or say how to continue")
         case AskKind.LIMIT_REACHED:
             limit = msgspec.json.decode(ask.text or "{}", type=_ReachedLimit)
-            return f"The limit of {limit.count} {limit.type} is reached."
-        case kind if kind in APPROVAL_ASKS:
-            return ""
-        case _:
-            return sanitize(ask.text)
+            text = f"The limit of {limit.count} {limit.type} is reached."
+            choices = _build_choices("Continue", "Stop")
+            return AskView("Limit reached", choices, text, message_response=None)
+        case AskKind.RESUME_TASK:
+            choices = _build_choices("Resume", "Not now", is_default=True)
+            return AskView("Task interrupted", choices, text, "or say what to do")
+    return AskView(
+        "Task completed", _build_choices("Resume", "Not now"), text, "or say what to do next"
+    )
 
 
-def format_answer_hint(ask: AskOpened) -> str:
+def _build_choices(yes: str, no: str, *, is_default: bool = False) -> tuple[AskChoice, ...]:
+    return AskChoice(yes, _YES, "yes", is_default=is_default), AskChoice(no, _NO, "no")
+
+
+def _build_approval_view(ask: AskOpened) -> AskView:
+    summary = get_summary(ask)
+    is_handover = summary.tool == "finish_task"
+    allow, reject = _build_choices("Accept" if is_handover else "Allow", "Reject")
+    rule = sanitize(ask.always_rule or "")
+    always = AskChoice("Always allow", Answer(Response.YES, always=True), "always", rule)
+    is_held = ask.sandbox in ("full", "landlock")
+    return AskView(
+        _APPROVAL_TITLES.get(ask.ask) or f"{to_one_line(summary.headline, MAX_TITLE_CHARS)}?",
+        (allow, *((always,) if rule else ()), reject),
+        _format_call_text(ask, summary),
+        "or say what is missing" if is_handover else "or say what to do instead",
+        message_label="Send feedback" if is_handover else "Reject with message",
+        is_approval=True,
+        reason=describe_reasons(ask.reasons, ask.reason),
+        confinement=describe_confinement(ask.sandbox) if ask.sandbox and is_held else "",
+        warnings=summary.warnings,
+    )
+
+
+def _format_call_text(ask: AskOpened, summary: ToolCallSummary) -> str:
+    """The call on one line, but for a command, which is whole."""
+    if ask.ask is AskKind.COMMAND:
+        return sanitize(ask.text).strip()
+    return f"{summary.headline} {summary.arguments or to_one_line(summary.message, 400)}".rstrip()
+
+
+def format_question(view: AskView) -> str:
+    """The text above the hint, with numbered suggestions; empty for a call, which is drawn."""
+    numbered = (f"  {n}. {each.label}" for n, each in enumerate(view.choices, 1) if not each.word)
+    return "" if view.is_approval else "\n".join(filter(None, (view.text, *numbered)))
+
+
+def format_answer_hint(view: AskView) -> str:
     """What may be typed."""
-    if ask.ask in APPROVAL_ASKS:
-        always = "[a]lways / " if ask.always_rule else ""
-        return f"Allow? [y]es / [n]o / {always}or say what to do instead"
-    if ask.ask is AskKind.FOLLOWUP and (suggested := len(parse_follow_up(ask.text).suggestions)):
-        numbers = "1" if suggested == 1 else f"1-{suggested}"
-        return f"{numbers}, or your own answer"
-    return _ANSWER_HINTS[ask.ask]
+    parts = [
+        f"[{each.word[0]}]{each.word[1:]}{' (Enter)' if each.is_default else ''}"
+        for each in view.choices
+        if each.word
+    ]
+    lead = f"{view.choices[0].label}? " if parts else ""
+    if view.choices and not parts:
+        parts = ["1" if len(view.choices) == 1 else f"1-{len(view.choices)}"]
+    return lead + " / ".join(filter(None, (*parts, view.hint)))
 
 
 def parse_answer(ask: AskOpened, line: str) -> Answer | None:
     """The answer that a line means; None when it means nothing here, and is asked for again.
 
-    Permission is given by a plain *yes* alone: any other words are taken as words.
+    Permission is given by a plain *yes* alone: any other text is a message.
     """
-    text = line.strip()
+    view, text = build_ask_view(ask), line.strip()
     word = text.lower()
-    match ask.ask:
-        case AskKind.FOLLOWUP:
-            return Answer(Response.MESSAGE, text=_resolve_suggestion(ask, text)) if text else None
-        case AskKind.COMPLETION_RESULT:
-            accepted = not text or word in _YES_ANSWERS
-            return Answer(Response.YES) if accepted else Answer(Response.MESSAGE, text=text)
-        case AskKind.RESUME_TASK if not text:
-            return Answer(Response.YES)
-    if word in _YES_ANSWERS:
-        return Answer(Response.YES)
-    if word in _NO_ANSWERS:
-        return Answer(Response.NO)
-    if word in _ALWAYS_ANSWERS and ask.ask in APPROVAL_ASKS:
-        return Answer(Response.YES, always=True) if ask.always_rule else None
-    if not text or ask.ask is AskKind.LIMIT_REACHED:
+    for number, choice in enumerate(view.choices, 1):
+        names = (choice.word, choice.word[0]) if choice.word else (str(number),)
+        if word in names or (choice.is_default and not text):
+            return choice.answer
+    is_unoffered_rule = view.is_approval and word in ("a", "always")
+    if not text or view.message_response is None or is_unoffered_rule:
         return None
-    if ask.ask is AskKind.API_REQ_FAILED:
-        return Answer(Response.YES, text=text)
-    return Answer(Response.MESSAGE, text=text)
-
-
-def _resolve_suggestion(ask: AskOpened, text: str) -> str:
-    suggestions = parse_follow_up(ask.text).suggestions
-    if text.isdecimal() and 1 <= int(text) <= len(suggestions):
-        return suggestions[int(text) - 1].answer
-    return text
+    return Answer(view.message_response, text=text)
 
 
 _SETTING_REASONS = {
@@ -144,13 +180,3 @@ def _describe_reason(reason: Reason) -> str:
     if reason.access is Access.EXECUTE:
         return format_cause(reason).replace(f"`{reason.subject}`", "it")
     return format_reason(reason)
-
-
-def describe_confinement(sandbox: SandboxStatus) -> str:
-    """What holds a command that is asked about."""
-    match sandbox:
-        case "none":
-            return "runs UNCONFINED: no sandbox works here (see joey doctor)"
-        case "off":
-            return "runs UNCONFINED: the sandbox is switched off"
-    return f"runs confined ({sandbox})"

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from typing import Any
 
-import msgspec
 from rich.text import Text
 
-from joey.core.text import split_lines
-from joey.presentation.phrases import COMMAND_TOOL_NAME
-from joey.presentation.text import find_line_breaks, sanitize, to_one_line
+from joey.core.events import AskOpened, ToolStarted
+from joey.core.text import sanitize, split_lines
+from joey.core.tool_calls import CallKind, ToolCallSummary, get_summary
+from joey.presentation.text import find_line_breaks
 
 MAX_DIFF_LINES = 40
 """Of a change that the rules allow."""
@@ -19,80 +18,30 @@ MAX_ASK_DIFF_LINES = 400
 """Of a change that a user is asked about."""
 OUTPUT_HEAD_LINES = 20
 OUTPUT_TAIL_LINES = 5
-CUSTOM_TOOL_KIND = "customTool"
-_DETAIL_KEYS = ("path", "regex", "query", "mode", "command", "skill")
 
 
-def render_call_card(
-    tool: str, text: str, path: str | None, diff: str | None, *, is_ask: bool
-) -> Text:
+def render_call_card(event: ToolStarted | AskOpened, *, is_ask: bool) -> Text:
     """A headline, and below it the change if there is one. A command is always shown whole."""
-    shown = render_headline(tool, text, path)
+    summary = get_summary(event)
+    shown = render_headline(summary, event.text, event.path)
     limit = MAX_ASK_DIFF_LINES if is_ask else MAX_DIFF_LINES
-    if change := extract_change(tool, text, diff):
+    if change := event.diff or summary.diff:
         shown.append("\n").append_text(render_diff(change, limit))
-    elif message := extract_subtask_message(text):
-        shown.append("\n").append_text(_render_indented(message, limit))
+    elif summary.message:
+        shown.append("\n").append_text(_render_indented(summary.message, limit))
     return shown
 
 
-def render_headline(tool: str, text: str, path: str | None) -> Text:
-    """What is done, to what; the command itself, or the arguments of a call to a server."""
-    if tool == COMMAND_TOOL_NAME:
-        command = sanitize(text).replace("\n", "\n  ")
-        return Text.assemble(("$ ", "bold cyan"), (command, "bold"))
-    row = decode_row(text)
-    if row.get("tool") == "finishTask":
-        return Text.assemble(("● ", "cyan"), ("the subtask is done", "bold"))
-    if _is_mcp_call(row):
-        return _render_mcp_call(row)
-    if row.get("tool") == CUSTOM_TOOL_KIND:
-        return _render_call_with_arguments(sanitize(tool), row)
-    shown = Text.assemble(("● ", "cyan"), (sanitize(tool), "bold"))
-    if detail := _format_detail(row, path):
-        shown.append(f" {detail}", "cyan")
-    if is_no_change(text):
-        shown.append(": no change")
-    if row.get("tool") == "newTask" and row.get("worktree"):
-        shown.append(" in a git worktree of its own")
+def render_headline(summary: ToolCallSummary, command: str, directory: str | None) -> Text:
+    """A command is shown whole, and so are arguments: a user decides about them."""
+    if summary.kind is CallKind.EXECUTE:
+        lines = sanitize(command).replace("\n", "\n  ")
+        shown = Text.assemble(("$ ", "bold cyan"), (lines, "bold"))
+        return shown.append(f"\n  (in {sanitize(directory)})", "dim") if directory else shown
+    shown = Text.assemble(("● ", "cyan"), (sanitize(summary.title), "bold"))
+    for detail in filter(None, (summary.subject, summary.arguments)):
+        shown.append(f" {sanitize(detail)}", "cyan")
     return shown
-
-
-def extract_change(tool: str, text: str, diff: str | None) -> str:
-    """What a call does to files, if it changes any."""
-    if tool == COMMAND_TOOL_NAME:
-        return ""
-    row = decode_row(text)
-    if _is_mcp_call(row) or row.get("tool") in ("finishTask", CUSTOM_TOOL_KIND):
-        return ""
-    return diff or _extract_row_change(row)
-
-
-def is_no_change(text: str) -> bool:
-    """Whether a call writes a file as it is already."""
-    row = decode_row(text)
-    is_edit = row.get("tool") in ("editedExistingFile", "appliedDiff")
-    return is_edit and row.get("content") == "" and not row.get("diff")
-
-
-def format_write_question(text: str, path: str) -> str:
-    """Whether a file may be written, as a question."""
-    shown = to_one_line(path, 80)
-    if is_no_change(text):
-        return f"Write {shown} as it is?"
-    is_new = decode_row(text).get("tool") == "newFileCreated"
-    return f"{'Create' if is_new else 'Change'} {shown}?"
-
-
-def extract_subtask_message(text: str) -> str:
-    """The words that a subtask begins with."""
-    row = decode_row(text)
-    return str(row.get("content") or "") if row.get("tool") == "newTask" else ""
-
-
-def is_custom_tool_call(text: str) -> bool:
-    """Whether the row of a call is that of a tool that a user wrote."""
-    return f'"{CUSTOM_TOOL_KIND}"' in text and decode_row(text).get("tool") == CUSTOM_TOOL_KIND
 
 
 def wrap_text(text: Text, width: int | None, extra_indent: int = 0) -> Text:
@@ -138,46 +87,6 @@ def _get_diff_style(line: str) -> str:
             return "cyan"
         case _:
             return ""
-
-
-def decode_row(text: str) -> dict[str, Any]:
-    """What the JSON of a row says; nothing when it is none."""
-    try:
-        row = msgspec.json.decode(text or "{}")
-    except msgspec.DecodeError:
-        return {}
-    return row if isinstance(row, dict) else {}
-
-
-def _is_mcp_call(row: dict[str, Any]) -> bool:
-    return str(row.get("type")).endswith(("_mcp_tool", "_mcp_resource"))
-
-
-def _render_mcp_call(row: dict[str, Any]) -> Text:
-    server, what = (sanitize(str(row.get(key) or "")) for key in ("serverName", "toolName"))
-    target = what or to_one_line(str(row.get("uri") or ""), 160)
-    return _render_call_with_arguments(f"{server}: {target}", row)
-
-
-def _render_call_with_arguments(name: str, row: dict[str, Any]) -> Text:
-    """Arguments are shown whole: they are what a user has to decide about."""
-    shown = Text.assemble(("● ", "cyan"), (name, "bold"))
-    arguments = str(row.get("arguments") or "")
-    if arguments not in ("", "{}"):
-        shown.append(f" {sanitize(arguments)}", "cyan")
-    return shown
-
-
-def _format_detail(row: dict[str, Any], path: str | None) -> str:
-    named = {"path": path} | row if path else row
-    values = (str(named[key]) for key in _DETAIL_KEYS if named.get(key))
-    return to_one_line(" ".join(values), 160)
-
-
-def _extract_row_change(row: dict[str, Any]) -> str:
-    if row.get("tool") not in ("editedExistingFile", "newFileCreated", "appliedDiff"):
-        return ""
-    return str(row.get("diff") or row.get("content") or "")
 
 
 class CommandOutputPreview:

@@ -30,6 +30,7 @@ from joey.core.wire.events import MessagePayload, ResyncPayload
 from joey.core.wire.frames import EventFrame, ResponseFrame, encode_frame
 from joey.engine.bus import NumberedEvent
 from joey.engine.task import Task
+from joey.presentation.questions import build_ask_view
 
 
 class Broadcast:
@@ -69,7 +70,7 @@ class TaskFeed:
         self.frames: list[EventFrame] = []
         """Everything durable that was told, in order."""
         self._frame_seqs: list[int] = []
-        self._encoder = FrameEncoder(task.id)
+        self._encoder = FrameEncoder(task.id, build_ask_view)
         self._broadcast = broadcast
         self._next_update_times: dict[int, float] = {}
         self._update_timers: dict[int, asyncio.TimerHandle] = {}

@@ -26,7 +26,7 @@ from joey.core.modes import Mode, SlashCommand
 from joey.core.settings import Limits, Profile, TaskSecrets
 from joey.core.task_types import IDLE_STATES
 from joey.core.wire.commands import COMMANDS
-from joey.core.wire.event_encoder import build_created_payload, encode_records
+from joey.core.wire.event_encoder import FrameEncoder, build_created_payload
 from joey.core.wire.frames import (
     ErrorCode,
     EventFrame,
@@ -39,6 +39,7 @@ from joey.engine.engine import Engine, ResolvedTaskOptions, TaskOptions
 from joey.engine.task import Task
 from joey.errors import JoeyError, TaskNotFoundError
 from joey.ports.storage import Store, TaskMetadata
+from joey.presentation.questions import build_ask_view
 from joey.server.commands import HANDLERS
 from joey.server.commands.call import (
     CommandCall,
@@ -269,7 +270,7 @@ class ServerHub:
         records = self.store.read_records(task_id)
         frames: list[EventFrame] = []
         seqs: list[int] = []
-        encoder, _ = encode_records(task_id, ())
+        encoder = FrameEncoder(task_id, build_ask_view)
         for record in records:
             fresh = encoder.encode(record.seq, record.event)
             frames += fresh

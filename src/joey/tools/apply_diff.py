@@ -41,6 +41,7 @@ from joey.tools.file_edit import (
     build_patch,
     compute_similarity,
     format_write_result,
+    join_patches,
     load_original,
     replace_surrogates,
     require_editable_text,
@@ -149,7 +150,9 @@ class ApplyDiff(Tool[DiffRequest, PreparedDiff]):
             claims=tuple(Claim(Access.WRITE, path=plan.resolved_path) for plan in plans),
             row=_build_single_row(single) if single else _build_batch_row(plans),
             path=single.resolved_path.display_path if single else None,
-            diff="\n".join(plan.patch.text for plan in plans),
+            diff=single.patch.text
+            if single
+            else join_patches((plan.resolved_path, plan.patch) for plan in plans),
             plans=tuple(plans),
             failures=tuple(map(str, failures)),
         )

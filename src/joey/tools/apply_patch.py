@@ -47,6 +47,7 @@ from joey.tools.file_edit import (
     check_unchanged,
     compute_similarity,
     format_write_result,
+    join_patches,
     load_original,
     remove_file,
     replace_surrogates,
@@ -109,7 +110,7 @@ class ApplyPatch(Tool[ApplyPatchParams, PreparedPatch]):
             path=shown[0].resolved_path.display_path if len(shown) == 1 else None,
             diff=shown[0].patch.text
             if len(shown) == 1
-            else "\n".join(map(_add_file_header, shown)),
+            else join_patches((each.resolved_path, each.patch) for each in shown),
             kind=_find_kind(plan.drafts),
             drafts=plan.drafts,
             failures_withheld_until_approval=tuple(failure.reason for failure in plan.failures),
@@ -227,15 +228,6 @@ def _build_batch_item(shown: _FilePreview) -> dict[str, Any]:
         "diffStats": {"added": stats.added, "removed": stats.removed},
         "diffs": [{"content": shown.patch.text}],
     }
-
-
-def _add_file_header(shown: _FilePreview) -> str:
-    """A patch that says which file it is of."""
-    text = shown.patch.text
-    if text and not text.startswith("@@"):
-        return text
-    path = shown.resolved_path.display_path
-    return f"--- {path}\n+++ {path}\n{text}"
 
 
 class FileDraft(Struct):

@@ -9,7 +9,7 @@ diagnostics that the edit introduced.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -193,6 +193,16 @@ def build_edit_row_fields(path: ResolvedPath, patch: UnifiedDiff) -> dict[str, A
         "isProtected": path.is_protected,
         "diffStats": {"added": patch.stats.added, "removed": patch.stats.removed},
     }
+
+
+def join_patches(patches: Iterable[tuple[ResolvedPath, UnifiedDiff]]) -> str:
+    """The patches of several files as one, each with the name of its file."""
+    return "\n".join(
+        f"--- {path.display_path}\n+++ {path.display_path}\n{patch.text}"
+        if not patch.text or patch.text.startswith("@@")
+        else patch.text
+        for path, patch in patches
+    )
 
 
 def format_write_result(

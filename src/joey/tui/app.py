@@ -170,7 +170,7 @@ class JoeyApp(App[int]):
         self.conversation.scroll_end()  # what is decided about has to be seen
         if self.dialog_area.question_panel is not None:
             self.terminal_window.notify(
-                f"joey waits for you: {self.dialog_area.question_panel.question_view.title}"
+                f"joey waits for you: {self.dialog_area.question_panel.ask_view.title}"
             )
 
     def handle_idle(self) -> None:

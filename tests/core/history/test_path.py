@@ -57,6 +57,7 @@ from joey.core.rewind import build_rewind_preview, find_user_row_ts, get_ts
 from joey.core.task_types import Answer, AskKind, Response, Todo
 from joey.core.wire.event_encoder import FrameEncoder, ReplayNormalizer
 from joey.errors import TaskStateError
+from joey.presentation.questions import build_ask_view
 
 
 class JournalBuilder:
@@ -277,7 +278,7 @@ def check(messages: list[Message]) -> None:
 @settings(max_examples=100, deadline=None)
 @given(build_journals())
 def test_whoever_follows_the_frames_has_the_rows_of_the_path(story: JournalBuilder) -> None:
-    encoder, replay = FrameEncoder("t"), ReplayNormalizer()
+    encoder, replay = FrameEncoder("t", build_ask_view), ReplayNormalizer()
     rows: dict[int, Any] = {}
     todos: Any = ()
     mode = "code"

@@ -1,7 +1,7 @@
 // The composer below a conversation: questions, queued messages and the message field.
 
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
-import { AskPanel, buildAskForm, parseSuggestions, type AskForm, type AnswerChoice } from "../approval/panel";
+import { AskPanel, getChoiceKind, getOpenAsk } from "../approval/panel";
 import type { Conversation } from "../state/conversation";
 import { loadDraft, storeDraft } from "./drafts";
 import { MessageEditor, type MessageContent } from "./editor";
@@ -18,7 +18,7 @@ import {
 import { RewindNotice } from "../conversation/rewind";
 import { ModeSelect, ProfileSelect } from "./pickers";
 import { TodoBar } from "../tools/todos";
-import type { AskResponse } from "../wire/protocol";
+import type { AskChoice, AskResponse, AskView } from "../wire/protocol";
 
 /** The unsent message, and the question that was visible when the user began to write it. */
 interface ComposerDraft extends MessageContent {
@@ -36,8 +36,8 @@ export function Composer({ conversation }: { conversation: Conversation }) {
   const [draft, setDraft] = useState<ComposerDraft>({ ...EMPTY_DRAFT, text: loadDraft(conversation.id) });
   const [isBusy, setIsBusy] = useState(false);
   const { id, ask } = conversation;
-  const askForm = conversation.isLive ? buildAskForm(conversation) : null;
-  const openAskTs = askForm === null ? null : (ask?.ts ?? null);
+  const askView = conversation.isLive ? getOpenAsk(conversation) : null;
+  const openAskTs = askView === null ? null : (ask?.ts ?? null);
   const guard = usePressGuard(openAskTs === null ? null : String(openAskTs));
   const isOffline = connectionState.value !== "open";
 
@@ -80,22 +80,19 @@ export function Composer({ conversation }: { conversation: Conversation }) {
     const { accepted } = await sendCommand("respond", args, id);
     if (!accepted) throw new Error("This was answered already.");
   };
-  const respond = (event: MouseEvent | KeyboardEvent, { response, rule }: AnswerChoice) => {
+  const choose = (event: MouseEvent | KeyboardEvent, choice: AskChoice) => {
     if (isBusy || !guard.accepts(event)) return;
-    const always = rule !== undefined;
-    if (latestDraft.current.askTs === openAskTs)
+    const { response, text = "", always } = choice.answer;
+    const isSuggestion = getChoiceKind(choice) === "suggestion";
+    if (isSuggestion) scrollToLatest();
+    if (!isSuggestion && latestDraft.current.askTs === openAskTs)
       void sendDraft((message) => answerAsk(response, message, always));
-    else void runWhileBusy(answerAsk(response, { text: "", images: [] }, always));
-  };
-  const sendSuggestion = (event: MouseEvent | KeyboardEvent, text: string) => {
-    if (isBusy || !guard.accepts(event)) return;
-    scrollToLatest();
-    void runWhileBusy(answerAsk("messageResponse", { text, images: [] }));
+    else void runWhileBusy(answerAsk(response, { text, images: [] }, always));
   };
 
   /** Whether a draft is sent as a message of its own, not as an answer. */
   const isSeparateMessage = ({ askTs }: ComposerDraft) =>
-    askForm === null || (askForm.isApproval === true && askTs !== openAskTs);
+    askView === null || (askView.isApproval === true && askTs !== openAskTs);
 
   const sendMessage = (event: MouseEvent | KeyboardEvent) => {
     if (isBusy || isEmptyMessage(latestDraft.current)) return;
@@ -105,28 +102,24 @@ export function Composer({ conversation }: { conversation: Conversation }) {
         sendCommand("sendMessage", { message, images, queue: true }, id),
       );
     } else if (guard.accepts(event)) {
-      void sendDraft((message) => answerAsk("messageResponse", message));
+      void sendDraft((message) => answerAsk(askView?.messageResponse ?? "messageResponse", message));
     }
   };
 
   useLayoutEffect(() =>
     addKeyHandler((event) => {
-      if (!event.altKey || event.ctrlKey || event.metaKey || askForm === null) return false;
-      const acceptChoice = askForm.choices.find((choice) => choice.kind === "primary");
-      const rejectChoice = askForm.choices.find((choice) => choice.kind === "danger");
-      if (event.code === "KeyY" && acceptChoice) respond(event, acceptChoice);
-      else if (event.code === "KeyN" && rejectChoice) respond(event, rejectChoice);
-      else {
-        const suggestion = parseSuggestions(conversation)[Number(event.code.replace("Digit", "")) - 1];
-        if (suggestion === undefined) return false;
-        sendSuggestion(event, suggestion.answer);
-      }
+      if (!event.altKey || event.ctrlKey || event.metaKey || askView === null) return false;
+      const kind = { KeyY: "primary", KeyN: "danger" }[event.code] ?? "suggestion";
+      const choices = askView.choices.filter((choice) => getChoiceKind(choice) === kind);
+      const choice = choices[kind === "suggestion" ? Number(event.code.replace("Digit", "")) - 1 : 0];
+      if (choice === undefined) return false;
+      choose(event, choice);
       return true;
     }),
   );
 
   const placeholder =
-    askForm?.placeholder ??
+    askView?.hint ??
     (["running", "delegated"].includes(conversation.status)
       ? "Say something; joey reads it before its next step"
       : "Say how to go on");
@@ -137,14 +130,8 @@ export function Composer({ conversation }: { conversation: Conversation }) {
       <QueuedMessages conversation={conversation} />
       <AwaitedSubtasks conversation={conversation} />
       <RewindNotice conversation={conversation} />
-      {askForm && (
-        <AskPanel
-          conversation={conversation}
-          isBusy={isBusy || isOffline}
-          guard={guard}
-          onRespond={respond}
-          onSuggest={sendSuggestion}
-        />
+      {askView && (
+        <AskPanel view={askView} isBusy={isBusy || isOffline} guard={guard} onChoose={choose} />
       )}
       <MessageEditor
         message={draft}
@@ -161,7 +148,7 @@ export function Composer({ conversation }: { conversation: Conversation }) {
         <ProfileSelect />
         <span class="grow" />
         <SendButton
-          askForm={isEmptyMessage(draft) || !isSeparateMessage(draft) ? askForm : null}
+          askView={isEmptyMessage(draft) || !isSeparateMessage(draft) ? askView : null}
           isDisabled={isBusy || isOffline || isEmptyMessage(draft)}
           guard={guard}
           onSend={sendMessage}
@@ -173,21 +160,21 @@ export function Composer({ conversation }: { conversation: Conversation }) {
 
 interface SendButtonProps {
   /** The question that the message answers. */
-  askForm: AskForm | null;
+  askView: AskView | null;
   isDisabled: boolean;
   guard: PressGuard;
   onSend(event: MouseEvent): void;
 }
 
-function SendButton({ askForm, isDisabled, guard, onSend }: SendButtonProps) {
+function SendButton({ askView, isDisabled, guard, onSend }: SendButtonProps) {
   return (
     <button
-      class={askForm?.sendRejects ? "send danger" : "send"}
+      class={askView?.isApproval ? "send danger" : "send"}
       disabled={isDisabled}
-      aria-disabled={askForm !== null && !guard.isOpen}
+      aria-disabled={askView !== null && !guard.isOpen}
       onClick={onSend}
     >
-      {askForm?.sendLabel ?? "Send"}
+      {askView?.messageLabel ?? "Send"}
     </button>
   );
 }

@@ -66,3 +66,18 @@ export function renderTerminalText(output: string): string {
     .map((line) => line.slice(line.lastIndexOf("\r") + 1))
     .join("\n");
 }
+
+/** Indented JSON, or the text itself if it is not JSON. */
+export function prettyPrintJson(text: unknown): string {
+  if (typeof text !== "string") return text === undefined ? "" : JSON.stringify(text, null, 2);
+  try {
+    const value: unknown = JSON.parse(text);
+    return isEmptyObject(value) ? "" : JSON.stringify(value, null, 2);
+  } catch {
+    return text;
+  }
+}
+
+function isEmptyObject(value: unknown): boolean {
+  return typeof value === "object" && value !== null && Object.keys(value).length === 0;
+}

@@ -3,6 +3,7 @@
 
 import type {
   Ask,
+  AskView,
   EventFrame,
   QueuedMessage,
   Row,
@@ -14,6 +15,10 @@ import type {
 
 /** Rows that a reply is made of. */
 const REPLY_ROW_KINDS = new Set(["text", "reasoning", "tool", "completion_result"]);
+
+export function parseAsk({ askTs, ask, view }: EventFrame["payload"]): Ask {
+  return { ts: Number(askTs), ask: String(ask), view: view as AskView };
+}
 
 export class Conversation {
   rows: Row[] = [];
@@ -162,7 +167,7 @@ export class Conversation {
     this.status = "waiting";
     this.isLive = true;
     this.awaitedSubtaskIds = [];
-    this.ask = { ts: Number(payload["askTs"]), ask: asString(payload["ask"]) };
+    this.ask = parseAsk(payload);
   }
 
   private setStatus(status: TaskStatus): void {

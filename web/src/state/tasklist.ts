@@ -1,6 +1,7 @@
 // The list of all tasks, as signals kept up to date by events.
 
 import { computed, signal } from "@preact/signals";
+import { parseAsk } from "./conversation";
 import { groupByWorkspace } from "./tasktree";
 import type { EventFrame, Row, TaskInfo, TaskStatus, Usage } from "../wire/protocol";
 
@@ -57,8 +58,7 @@ function buildTaskUpdate(frame: EventFrame, task: TaskInfo): Partial<TaskInfo> |
   const { eventName, payload } = frame;
   const status = STATUS_BY_EVENT[eventName];
   if (status !== undefined) {
-    const ask = status === "waiting" ? { ts: Number(payload["askTs"]), ask: String(payload["ask"]) } : null;
-    return { status, ask, live: true, updated: Date.now() };
+    return { status, ask: status === "waiting" ? parseAsk(payload) : null, live: true, updated: Date.now() };
   }
   switch (eventName) {
     case "taskCreated":

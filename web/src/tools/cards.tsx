@@ -4,19 +4,11 @@ import type { ComponentChildren } from "preact";
 import { CodeBlock } from "../render/code";
 import { Diff } from "../render/diff";
 import { FoldButton, isFoldOpen } from "../render/folds";
-import { parseJsonObject, escapeHiddenChars, renderTerminalText } from "../render/format";
-import {
-  getDiff,
-  formatToolDetail,
-  type ToolData,
-  prettyPrintJson,
-  getToolTitle,
-  resolveTool,
-} from "./calls";
+import { parseJsonObject, escapeHiddenChars, prettyPrintJson, renderTerminalText } from "../render/format";
 import { Markdown } from "../render/markdown";
 import { PlainText } from "../render/plain";
 import { TodoItems } from "./todos";
-import type { Row, Todo } from "../wire/protocol";
+import type { CalledFile, Row, Todo, ToolCallSummary } from "../wire/protocol";
 
 const MAX_OUTPUT_LINES = 24;
 const MAX_RESULT_LINES = 400;
@@ -29,93 +21,80 @@ const STATE_LABELS: Record<string, string> = {
   rejected: "rejected",
 };
 
+/** Rows of a server that sends no summaries. */
+const UNKNOWN_CALL: ToolCallSummary = { tool: "tool", title: "Tool" };
+
 export function ToolCard({ row, rowId }: { row: Row; rowId: string }) {
-  const data = parseJsonObject(row.text);
-  const tool = resolveTool(row, data);
-  if (tool === "execute_command") return <CommandCard row={row} data={data} rowId={rowId} />;
-  const diff = getDiff(row, data);
+  const summary = row.summary ?? UNKNOWN_CALL;
+  const isCommand = summary.kind === "execute";
+  const diff = row.diff ?? summary.diff;
+  const files = summary.files ?? [];
   return (
     <div class={`card ${row.approvalState ?? ""}`}>
-      <CardHead row={row} rowId={rowId} title={getToolTitle(tool)} detail={formatToolDetail(row, data)}>
-        <DiffStats data={data} />
+      <CardHead row={row} rowId={rowId} summary={summary}>
+        <DiffStats files={files} />
       </CardHead>
-      <FileWarnings row={row} data={data} />
+      {summary.warnings?.map((warning) => (
+        <p class="warning" key={warning}>
+          ⚠ {warning}
+        </p>
+      ))}
+      {isCommand && <Command row={row} summary={summary} />}
       {diff && <Diff foldId={`${rowId}/diff`} text={escapeHiddenChars(diff)} />}
-      <BatchFiles data={data} rowId={rowId} />
-      <ToolCardBody tool={tool} row={row} data={data} />
-      {row.partial && !diff && <StreamingArgument data={data} path={row.path} />}
+      {files.length > 1 && <BatchFiles files={files} />}
+      <ToolCardBody row={row} summary={summary} />
+      {row.partial && !diff && <StreamingArgument data={parseJsonObject(row.text)} path={row.path} />}
       <ToolResult row={row} rowId={rowId} />
     </div>
   );
 }
 
 /** What a tool shows besides its title and a diff. */
-function ToolCardBody({ tool, row, data }: { tool: string; row: Row; data: ToolData }) {
-  const todos = Array.isArray(data["todos"]) ? (data["todos"] as Todo[]) : [];
-  switch (tool) {
-    case "update_todo_list":
-      return <TodoItems todos={todos} />;
-    case "new_task":
-      return (
-        <div class="card-body">
-          {data["worktree"] === true && <p class="muted">In a git worktree of its own.</p>}
-          <Markdown text={String(data["content"] ?? data["message"] ?? "")} />
-          {todos.length > 0 && <TodoItems todos={todos} />}
-        </div>
-      );
-    case "use_mcp_tool":
-    case "custom_tool":
-      return <ToolArguments data={data} isPartial={row.partial} />;
-    case "skill":
-    case "run_slash_command":
-      return data["description"] ? <p class="card-body muted">{String(data["description"])}</p> : null;
-    case "generate_image":
-      return <p class="card-body pre-wrap">{String(data["content"] ?? data["prompt"] ?? "")}</p>;
-    case "finish_task":
-      return <p class="card-body muted">The task that began this one goes on with it.</p>;
-    default:
-      return null;
-  }
-}
-
-function ToolArguments({ data, isPartial }: { data: ToolData; isPartial: boolean | undefined }) {
-  const args = data["arguments"] ?? (isPartial ? data : undefined);
-  const text = prettyPrintJson(args);
-  return text ? <CodeBlock code={text} language="json" /> : null;
-}
-
-function CommandCard(props: { row: Row; data: ToolData; rowId: string }) {
-  const { row, data, rowId } = props;
-  const command = row.partial ? String(data["command"] ?? "") : (row.text ?? "");
+function ToolCardBody({ row, summary }: { row: Row; summary: ToolCallSummary }) {
+  const lists = ["update_todo_list", "new_task"].includes(summary.tool);
+  const todos = lists ? parseJsonObject(row.text)["todos"] : undefined;
   return (
-    <div class={`card ${row.approvalState ?? ""}`}>
-      <CardHead row={row} rowId={rowId} title="Run" detail="" />
-      <FileWarnings row={row} data={data} />
-      <SandboxNote row={row} />
+    <>
+      {summary.message && (
+        <div class="card-body">
+          <Markdown text={summary.message} />
+        </div>
+      )}
+      {summary.arguments && <CodeBlock code={prettyPrintJson(summary.arguments)} language="json" />}
+      {Array.isArray(todos) && todos.length > 0 && <TodoItems todos={todos as Todo[]} />}
+    </>
+  );
+}
+
+function Command({ row, summary }: { row: Row; summary: ToolCallSummary }) {
+  const isConfined = row.type === "ask" && ["full", "landlock"].includes(row.sandbox ?? "");
+  return (
+    <>
+      {isConfined && <p class="card-body muted">runs confined ({row.sandbox})</p>}
       <pre class="command" tabIndex={0}>
-        {escapeHiddenChars(command)}
+        {escapeHiddenChars(row.partial ? (summary.subject ?? "") : (row.text ?? ""))}
       </pre>
-      <ToolResult row={row} rowId={rowId} />
-    </div>
+      {row.path && <p class="card-body muted">in {escapeHiddenChars(row.path)}</p>}
+    </>
   );
 }
 
 interface CardHeadProps {
   row: Row;
   rowId: string;
-  title: string;
-  detail: string;
+  summary: ToolCallSummary;
   children?: ComponentChildren;
 }
 
-function CardHead({ row, rowId, title, detail, children }: CardHeadProps) {
+function CardHead({ row, rowId, summary, children }: CardHeadProps) {
   const stateLabel = row.partial ? "being written…" : getStateLabel(row);
+  const subject = summary.kind === "execute" ? "" : escapeHiddenChars(summary.subject ?? "");
   return (
     <div class="card-head">
-      <strong>{title}</strong>
-      {detail && (
-        <span class="path" title={detail}>
-          {detail}
+      <strong>{escapeHiddenChars(summary.title)}</strong>
+      {subject && (
+        <span class="path" title={subject}>
+          {subject}
         </span>
       )}
       {children}
@@ -131,48 +110,25 @@ function getStateLabel(row: Row): string | undefined {
   return STATE_LABELS[row.approvalState ?? ""];
 }
 
-function DiffStats({ data }: { data: ToolData }) {
-  const stats = data["diffStats"] as { added?: number; removed?: number } | undefined;
-  if (stats === undefined) return null;
+function DiffStats({ files }: { files: CalledFile[] }) {
+  const added = files.reduce((sum, file) => sum + (file.added ?? 0), 0);
+  const removed = files.reduce((sum, file) => sum + (file.removed ?? 0), 0);
+  if (added + removed === 0) return null;
   return (
     <span class="stats">
-      <span class="plus">+{stats.added ?? 0}</span> <span class="minus">−{stats.removed ?? 0}</span>
+      <span class="plus">+{added}</span> <span class="minus">−{removed}</span>
     </span>
   );
 }
 
-function FileWarnings({ row, data }: { row: Row; data: ToolData }) {
-  const isProtected = row.isProtected || data["isProtected"];
-  return (
-    <>
-      {isProtected && <p class="warning">⚠ A protected file: it steers joey itself.</p>}
-      {Boolean(data["isOutsideWorkspace"]) && <p class="warning">⚠ Outside of the workspace.</p>}
-    </>
-  );
-}
-
-/** The sandbox of a command; a warning when there is none. */
-function SandboxNote({ row }: { row: Row }) {
-  if (row.sandbox === "none") return <p class="warning">⚠ Runs unconfined: no sandbox works here.</p>;
-  if (row.sandbox === "off") return <p class="warning">⚠ Runs unconfined: the sandbox is switched off.</p>;
-  if (row.sandbox && row.type === "ask") return <p class="card-body muted">Runs confined ({row.sandbox}).</p>;
-  return null;
-}
-
 /** Several files in one call. */
-function BatchFiles({ data, rowId }: { data: ToolData; rowId: string }) {
-  const files = (data["batchDiffs"] ?? data["batchFiles"]) as ToolData[] | undefined;
-  if (!Array.isArray(files)) return null;
+function BatchFiles({ files }: { files: CalledFile[] }) {
   return (
     <ul class="batch">
       {files.map((file, index) => (
         <li key={index}>
-          <span class="path">{String(file["path"] ?? file["key"] ?? "")}</span>{" "}
-          <span class="muted">{String(file["lineSnippet"] ?? "")}</span>
-          <DiffStats data={file} />
-          {data["batchDiffs"] !== undefined && typeof file["content"] === "string" && (
-            <Diff foldId={`${rowId}/diff/${index}`} text={escapeHiddenChars(file["content"])} />
-          )}
+          <span class="path">{escapeHiddenChars(file.path)}</span> <span class="muted">{file.lines}</span>
+          <DiffStats files={[file]} />
         </li>
       ))}
     </ul>
@@ -180,7 +136,7 @@ function BatchFiles({ data, rowId }: { data: ToolData; rowId: string }) {
 }
 
 /** Arguments while the model still writes them. */
-function StreamingArgument({ data, path }: { data: ToolData; path: string | undefined }) {
+function StreamingArgument({ data, path }: { data: Record<string, unknown>; path: string | undefined }) {
   const argument = LONG_ARGUMENTS.map((key) => data[key]).find((value) => value !== undefined);
   if (typeof argument !== "string" || !argument) return null;
   return (

@@ -2,8 +2,7 @@
 
 import { CodeBlock } from "../render/code";
 import { Fold } from "../render/folds";
-import { parseJsonObject } from "../render/format";
-import { parseSearchHits, prettyPrintJson } from "./calls";
+import { parseJsonObject, prettyPrintJson } from "../render/format";
 import { ImageThumbnails } from "../render/images";
 import { isImageDataUri, Markdown } from "../render/markdown";
 import { PlainText } from "../render/plain";
@@ -124,4 +123,28 @@ export function GeneratedImage({ row }: { row: Row }) {
   const images = [uri, ...(row.images ?? [])].filter(isImageDataUri);
   if (images.length === 0) return <p class="notice">The picture cannot be shown here.</p>;
   return <img class="screenshot made" src={images[0]} alt="The picture that was made" />;
+}
+
+export interface SearchHit {
+  path: string;
+  lines: string;
+  score: number;
+  code: string;
+}
+
+/** What `codebase_search_result` holds. */
+export function parseSearchHits(text: string | undefined): { query: string; hits: SearchHit[] } {
+  const content = (parseJsonObject(text)["content"] ?? {}) as { query?: unknown; results?: unknown };
+  const results: unknown[] = Array.isArray(content.results) ? content.results : [];
+  return { query: String(content.query ?? ""), hits: results.map(parseSearchHit) };
+}
+
+function parseSearchHit(result: unknown): SearchHit {
+  const { filePath, startLine, endLine, score, codeChunk } = (result ?? {}) as Record<string, unknown>;
+  return {
+    path: String(filePath ?? ""),
+    lines: `${String(startLine ?? "?")}–${String(endLine ?? "?")}`,
+    score: Number(score) || 0,
+    code: String(codeChunk ?? ""),
+  };
 }

@@ -24,6 +24,30 @@ export interface Row {
   alwaysRule?: string;
   /** How far the operating system confines a command. */
   sandbox?: "full" | "landlock" | "none" | "off";
+  /** The call that the row shows. */
+  summary?: ToolCallSummary;
+}
+
+export interface CalledFile {
+  path: string;
+  lines?: string;
+  added?: number;
+  removed?: number;
+}
+
+/** A tool call as every front end shows it. */
+export interface ToolCallSummary {
+  tool: string;
+  kind?: string;
+  title: string;
+  subject?: string;
+  /** JSON, of calls to tools of others. */
+  arguments?: string;
+  message?: string;
+  /** The change, if the row does not have it itself. */
+  diff?: string;
+  files?: CalledFile[];
+  warnings?: string[];
 }
 
 export interface Usage {
@@ -48,9 +72,35 @@ export interface QueuedMessage {
   timestamp?: number;
 }
 
+export interface AskChoice {
+  label: string;
+  answer: { response: AskResponse; text?: string; always?: boolean };
+  /** What a user of a terminal may type instead. */
+  word?: string;
+  /** The rule that this answer adds. */
+  rule?: string;
+}
+
+/** A question as every front end puts it. */
+export interface AskView {
+  title: string;
+  choices: AskChoice[];
+  /** What is asked about. */
+  text?: string;
+  /** What a message instead of a choice means. */
+  hint?: string;
+  messageResponse?: AskResponse | null;
+  messageLabel?: string;
+  /** joey asks to do something: only a message that was written for this question may reject it. */
+  isApproval?: boolean;
+  reason?: string;
+  confinement?: string;
+}
+
 export interface Ask {
   ts: number;
   ask: string;
+  view: AskView;
 }
 
 export type TaskStatus = "created" | "running" | "waiting" | "delegated" | "completed" | "aborted" | "failed";

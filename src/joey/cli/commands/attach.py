@@ -28,7 +28,7 @@ from joey.client.task_tree_events import follow_task_tree
 from joey.core import events as ev
 from joey.core.task_types import APPROVAL_ASKS, Answer, AskKind, Response
 from joey.errors import UserError
-from joey.presentation.questions import format_question, parse_answer
+from joey.presentation.questions import build_ask_view, format_question, parse_answer
 from joey.presentation.text import to_one_line
 from joey.presentation.tool_calls import render_call_card
 
@@ -199,13 +199,10 @@ class AttachedTaskView:
             case ev.AskOpened() if event == self._session.pending:
                 return
             case ev.AskOpened(ask=kind) if kind in APPROVAL_ASKS:
-                shown = render_call_card(
-                    event.tool or "", event.text, event.path, event.diff, is_ask=False
-                )
-                self._renderer.print(shown)
+                self._renderer.print(render_call_card(event, is_ask=False))
                 self._renderer.print_note(f"  {row.get('approvalState', '')}")
             case ev.AskOpened(ask=AskKind.FOLLOWUP):
-                self._renderer.print(Text(format_question(event)))
+                self._renderer.print(Text(format_question(build_ask_view(event))))
             case ev.AskOpened():
                 return
             case _:

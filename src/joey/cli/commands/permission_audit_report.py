@@ -25,8 +25,8 @@ from joey.cli.output import emit, format_table
 from joey.cli.task_lookup import find_task_by_prefix, resolve_workspace_argument, shorten_task_id
 from joey.core.permissions.audit import AuditEntry
 from joey.core.task_types import HOOK_NAME_PREFIX, AnsweredBy
+from joey.core.tool_calls import COMMAND_TOOL_NAME
 from joey.ports.storage import TaskMetadata
-from joey.presentation.phrases import COMMAND_TOOL_NAME
 from joey.presentation.questions import describe_reasons
 from joey.presentation.text import get_terminal_width, to_one_line
 

@@ -24,7 +24,7 @@ from joey.cli.output import encode_json, write_stdout
 from joey.cli.task_lookup import resolve_workspace_argument
 from joey.core.permissions.commands import quote_words
 from joey.core.permissions.policy import BoundarySetting
-from joey.presentation.questions import describe_confinement
+from joey.core.tool_calls import describe_confinement
 from joey.presentation.text import get_terminal_width, sanitize, to_one_line, wrap
 
 MAX_QUESTION_LINE_BYTES = 16 * 1024 * 1024

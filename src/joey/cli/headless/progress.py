@@ -6,15 +6,12 @@ import sys
 from collections import Counter
 from typing import TextIO
 
-import msgspec
-from msgspec import Struct
-
 from joey.core import events as ev
 from joey.core.history.api import COMPLETION_TOOL_NAME
 from joey.core.messages import TextPart
 from joey.core.task_types import APPROVAL_ASKS, AskKind, RowKind
+from joey.core.tool_calls import COMMAND_TOOL_NAME, CallKind, get_summary
 from joey.presentation.phrases import (
-    COMMAND_TOOL_NAME,
     describe_command_exit,
     describe_condense,
     describe_error,
@@ -33,14 +30,6 @@ _TRANSIENT_STATUS_TEXTS: dict[type[object], str] = {
 }
 _ERASE_LINE = "\r\x1b[K"
 DEFAULT_WIDTH = 120
-
-
-class _ExternalCallRow(Struct, frozen=True, rename="camel"):
-    """What the row of a call says about somebody else's tool."""
-
-    server_name: str = ""
-    tool_name: str = ""
-    arguments: str = ""
 
 
 class TransientStatusLine:
@@ -86,10 +75,10 @@ class ProgressPrinter:
                             f"  {to_one_line(placed.part.text, 2 * DEFAULT_WIDTH)}"
                         )
             case ev.ToolStarted(tool=tool) if tool != COMPLETION_TOOL_NAME:
-                self.print_truncated(describe_call(event.tool, event.path, event.text))
+                self.print_truncated(describe_call(event))
             case ev.AskOpened(ask=ask) if ask in APPROVAL_ASKS:
                 self._pending_asks[event.ts] = ask
-                self.print_truncated(describe_call(event.tool or "", event.path, event.text))
+                self.print_truncated(describe_call(event))
             case ev.AskOpened(ask=AskKind.FOLLOWUP):
                 self._pending_asks[event.ts] = AskKind.FOLLOWUP
                 self.print_truncated(
@@ -220,19 +209,8 @@ def truncate_line(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
-def describe_call(tool: str, path: str | None, text: str) -> str:
-    if tool == COMMAND_TOOL_NAME:
-        return f"$ {to_one_line(text, 2 * DEFAULT_WIDTH)}"
-    return f"· {to_one_line(_describe_non_command_call(tool, path, text), 2 * DEFAULT_WIDTH)}"
-
-
-def _describe_non_command_call(tool: str, path: str | None, text: str) -> str:
-    """Calls of servers and of custom tools are nothing without their arguments."""
-    if '"arguments":' not in text:
-        return f"{tool} {path or ''}"
-    try:
-        row = msgspec.json.decode(text, type=_ExternalCallRow)
-    except msgspec.DecodeError:
-        return f"{tool} {path or ''}"
-    name = f"{row.server_name}: {row.tool_name}" if row.server_name else tool
-    return f"{name} {row.arguments if row.arguments != '{}' else ''}"
+def describe_call(event: ev.ToolStarted | ev.AskOpened) -> str:
+    summary = get_summary(event)
+    if summary.kind is CallKind.EXECUTE:
+        return f"$ {summary.subject}"
+    return f"· {to_one_line(f'{summary.headline} {summary.arguments}', 2 * DEFAULT_WIDTH)}"

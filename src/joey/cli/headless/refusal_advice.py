@@ -13,7 +13,7 @@ from joey.core.permissions.programs import is_read_only
 from joey.core.permissions.reasons import Reason, ReasonKind
 from joey.core.permissions.shell import Words, parse_plain_commands
 from joey.core.settings import Settings
-from joey.presentation.phrases import COMMAND_TOOL_NAME
+from joey.core.tool_calls import COMMAND_TOOL_NAME
 
 _BOUNDARY_ADVICE = {
     BoundarySetting.READ_OUTSIDE: "-y reads outside the workspace only what sandboxed commands "
@@ -31,7 +31,7 @@ def describe_refusals(
     refused: Sequence[AskOpened], settings: Settings, *, yes: bool = False
 ) -> list[str]:
     """Lines for the user; `yes`: everything was allowed, as far as a flag can."""
-    calls = (describe_call(ask.tool or str(ask.ask), ask.path, ask.text) for ask in refused)
+    calls = (describe_call(ask) for ask in refused)
     lines = ["joey: not done, because nobody was there to allow it:"]
     lines += (f"  {call}" for call in dict.fromkeys(calls))
     if yes:

@@ -19,7 +19,7 @@ from msgspec import UNSET, Struct
 from joey.core import events as ev
 from joey.core.messages import CallPart, ReasoningPart, TextPart, ToolCall
 from joey.core.task_types import AskKind, RowKind
-from joey.presentation.phrases import COMMAND_TOOL_NAME
+from joey.core.tool_calls import COMMAND_TOOL_NAME, get_summary
 
 JsonLine = dict[str, Any]
 
@@ -42,7 +42,6 @@ OMITTED_ROW_KINDS = frozenset(
 _USER_FACING_TOOLS = frozenset({"attempt_completion", "ask_followup_question"})
 """Their arguments come as words to the user, and once more with their outcome."""
 _MCP_TOOL_NAME = "mcp_server"
-_MCP_ROW_TYPE_SUFFIXES = ("_mcp_tool", "_mcp_resource")
 _ROO_TOOL_NAMES = {
     COMMAND_TOOL_NAME: COMMAND_TOOL_NAME,
     "apply_diff": "appliedDiff",
@@ -234,8 +233,7 @@ class StreamJsonEncoder:
         """A call that is complete: as the model made it, and as Roo's rows tell it."""
         call_id = event.call_id or ""
         self._streaming_call_ids.pop(event.ts, None)
-        is_asked = isinstance(event, ev.AskOpened) and event.ask is AskKind.USE_MCP_SERVER
-        if is_asked or (tool != COMMAND_TOOL_NAME and _is_mcp_row(event.text)):
+        if get_summary(event).is_mcp:
             self._current_mcp_call = (call_id, tool)
             self._emitted_tool_names[call_id] = _MCP_TOOL_NAME
             return _build_tool_use_line(event, "mcp", _build_mcp_tool_use(tool, event.text))
@@ -340,12 +338,6 @@ def _select_tool_subtype(tool: str) -> str:
     return "command" if tool == COMMAND_TOOL_NAME else "tool"
 
 
-def _is_mcp_row(text: str) -> bool:
-    return text.startswith('{"type":') and str(_parse_row_text(text).get("type")).endswith(
-        _MCP_ROW_TYPE_SUFFIXES
-    )
-
-
 def _build_tool_use_line(
     event: ev.ToolStarted | ev.AskOpened, subtype: str, use: JsonLine
 ) -> JsonLine:
@@ -359,7 +351,8 @@ def _build_tool_use_line(
             line |= {"reason": reason, "reasons": msgspec.to_builtins(reasons)}
     if event.sandbox is not None:
         line["sandbox"] = event.sandbox
-    return {**line, "tool_use": use, "done": True}
+    summary = msgspec.to_builtins(get_summary(event))
+    return {**line, "tool_use": use, "summary": summary, "done": True}
 
 
 def _build_mcp_tool_use(tool: str, text: str) -> JsonLine:

@@ -15,27 +15,17 @@ from joey.client.session import Session
 from joey.core import events as ev
 from joey.core.messages import CallPart, ReasoningPart, TextPart
 from joey.core.task_types import APPROVAL_ASKS, RowKind
+from joey.core.tool_calls import COMMAND_TOOL_NAME, get_summary
 from joey.presentation.phrases import (
-    COMMAND_TOOL_NAME,
     describe_command_exit,
     describe_condense,
     describe_error,
     describe_provider_error,
     describe_retry,
 )
-from joey.presentation.questions import (
-    describe_confinement,
-    describe_reasons,
-    format_answer_hint,
-    format_question,
-)
+from joey.presentation.questions import build_ask_view, format_answer_hint, format_question
 from joey.presentation.text import MIN_TERMINAL_WIDTH, sanitize, to_one_line
-from joey.presentation.tool_calls import (
-    CommandOutputPreview,
-    is_custom_tool_call,
-    render_call_card,
-    wrap_text,
-)
+from joey.presentation.tool_calls import CommandOutputPreview, render_call_card, wrap_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -222,22 +212,20 @@ class TaskRenderer:
 
     def print_ask(self, ask: ev.AskOpened) -> None:
         """What is asked and what may be answered, with the cursor behind it."""
-        if ask.ask in APPROVAL_ASKS:
+        view = build_ask_view(ask)
+        if view.is_approval:
             self._print_call(ask, asked=True)
-            if ask.is_protected:
-                self.print(Text("  This file steers joey itself.", "yellow"))
-            if why := describe_reasons(ask.reasons, ask.reason):
-                self.print_note(f"  asks because {to_one_line(why, 200)}")
-            if ask.sandbox is not None:
-                is_held = ask.sandbox in ("full", "landlock")
-                self.print(
-                    Text(f"  {describe_confinement(ask.sandbox)}", "dim" if is_held else "yellow")
-                )
+            for warning in view.warnings:
+                self.print(Text(f"  {warning}", "yellow"))
+            if view.reason:
+                self.print_note(f"  asks because {to_one_line(view.reason, 200)}")
+            if view.confinement:
+                self.print_note(f"  {view.confinement}")
             if ask.always_rule:
                 self.print_note(f"  always: {to_one_line(ask.always_rule, MAX_ALWAYS_RULE_CHARS)}")
-        if question := format_question(ask):
+        if question := format_question(view):
             self.print(Text(f"\n{question}", "bold"))
-        self.print_prompt(format_answer_hint(ask))
+        self.print_prompt(format_answer_hint(view))
 
     @property
     def _wrap_width(self) -> int | None:
@@ -300,14 +288,11 @@ class TaskRenderer:
     # Tools
 
     def _print_call(self, event: ev.ToolStarted | ev.AskOpened, *, asked: bool) -> None:
-        if event.call_id and is_custom_tool_call(event.text):
+        if event.call_id and get_summary(event).is_custom:
             self._custom_tool_call_ids.add(event.call_id)
         # The lines of a command must not be taken for one line that was broken.
         deeper = 2 if event.tool == COMMAND_TOOL_NAME else 0
-        self.print(
-            render_call_card(event.tool or "", event.text, event.path, event.diff, is_ask=asked),
-            deeper,
-        )
+        self.print(render_call_card(event, is_ask=asked), deeper)
 
     def _append_output(self, output: str) -> None:
         self._command_output = self._command_output or CommandOutputPreview()

@@ -22,7 +22,7 @@ from joey.core.parsing.json_stream import JsonStream
 from joey.core.permissions.policy import SandboxStatus
 from joey.core.permissions.reasons import Reason
 from joey.core.task_types import APPROVAL_ASKS, RowKind
-from joey.core.tool_calls import ToolCallSummary, summarize_arguments, summarize_row
+from joey.core.tool_calls import ToolCallSummary, summarize_arguments, summarize_call_row
 
 __all__ = ["REPLY_ROW_KINDS", "RequestInfo", "Row", "RowChange", "UiHistory"]
 
@@ -416,8 +416,8 @@ def build_context_or_checkpoint_row(
 def get_row_summary(row: Row | dict[str, Any]) -> ToolCallSummary | None:
     """The call that a row shows, if it shows one."""
     if isinstance(row, dict):
-        return summarize_row(row)
-    return row.summary or summarize_row(msgspec.to_builtins(row))
+        return summarize_call_row(row)
+    return row.summary or summarize_call_row(msgspec.to_builtins(row))
 
 
 def add_row_summary(row: Row | dict[str, Any] | None) -> Row | dict[str, Any] | None:

@@ -15,7 +15,7 @@ from joey.core.file_state import FileDiff
 from joey.core.models import ModelInfo
 from joey.core.rewind import RewindPreview
 from joey.core.settings import Limits
-from joey.core.task_types import Response, Todo
+from joey.core.task_types import AskView, Response, Todo
 from joey.core.wire.events import FailedPayload, QueuedMessage, UsageTotals
 
 
@@ -313,9 +313,11 @@ class Subscribed(_ResponseData, frozen=True, omit_defaults=True):
     tasks: dict[str, int] | UnsetType = UNSET
 
 
-class PendingAsk(_ResponseData, frozen=True):
+class PendingAsk(_ResponseData, frozen=True, omit_defaults=True):
     ts: int
     ask: str
+    view: AskView | None = None
+    """What to show, and what may be answered."""
 
 
 class TaskInfo(_ResponseData, frozen=True, omit_defaults=True):

@@ -7,7 +7,7 @@ send them (see `apply_transient`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal
 
 from msgspec import Struct, structs
@@ -17,7 +17,7 @@ from joey.core.history.branch import BranchTracker
 from joey.core.history.state import TaskProjection
 from joey.core.history.ui import RowChange, UiHistory, add_row_summary
 from joey.core.rewind import get_ts
-from joey.core.task_types import APPROVAL_ASKS, AskKind
+from joey.core.task_types import APPROVAL_ASKS, AskKind, AskView
 from joey.core.wire.events import (
     AbortedPayload,
     AskPayload,
@@ -48,11 +48,14 @@ RESUMABLE_ASKS = frozenset({AskKind.RESUME_TASK})
 
 
 NamedPayload = tuple[str, Struct]
+BuildAskView = Callable[[ev.AskOpened], AskView]
+"""Wording is not for this package."""
 
 
 class FrameEncoder:
-    def __init__(self, task_id: str) -> None:
+    def __init__(self, task_id: str, build_ask_view: BuildAskView) -> None:
         self.task_id = task_id
+        self._build_ask_view = build_ask_view
         self.ui = UiHistory()
         self.projection = TaskProjection()
         self.last_seq = 0
@@ -163,7 +166,7 @@ class FrameEncoder:
     def _encode_after_rows(self, event: ev.Event) -> Iterator[NamedPayload]:
         match event:
             case ev.AskOpened():
-                yield _build_ask_payload(event)
+                yield _build_ask_payload(event, self._build_ask_view(event))
             case ev.AskAnswered():
                 yield (
                     "taskAskResponded",
@@ -282,7 +285,7 @@ def list_queued_messages(facts: TaskProjection) -> tuple[QueuedMessage, ...]:
     )
 
 
-def _build_ask_payload(event: ev.AskOpened) -> NamedPayload:
+def _build_ask_payload(event: ev.AskOpened, view: AskView) -> NamedPayload:
     name = "taskIdle"
     if event.ask in INTERACTIVE_ASKS:
         name = "taskInteractive"
@@ -295,15 +298,16 @@ def _build_ask_payload(event: ev.AskOpened) -> NamedPayload:
         reason=event.reason,
         reasons=event.reasons,
         sandbox=event.sandbox,
+        view=view,
     )
     return name, payload
 
 
 def encode_records(
-    task_id: str, records: Iterable[ev.Record]
+    task_id: str, records: Iterable[ev.Record], build_ask_view: BuildAskView
 ) -> tuple[FrameEncoder, list[EventFrame]]:
     """A task as its journal tells it."""
-    encoder = FrameEncoder(task_id)
+    encoder = FrameEncoder(task_id, build_ask_view)
     frames = [frame for record in records for frame in encoder.encode(record.seq, record.event)]
     return encoder, frames
 

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct, structs
 from joey.core.events import TokenUsage, ToolTally
 from joey.core.permissions.policy import SandboxStatus
 from joey.core.permissions.reasons import Reason
-from joey.core.task_types import Todo
+from joey.core.task_types import AskView, Todo
 
 
 class _Payload(Struct, frozen=True, rename="camel", kw_only=True):
@@ -53,6 +53,8 @@ class AskPayload(_Payload, frozen=True, omit_defaults=True):
     """The same as values."""
     sandbox: SandboxStatus | None = None
     """Of a command: how far the operating system would hold it."""
+    view: AskView | None = None
+    """What to show, and what may be answered."""
 
 
 class AbortedPayload(_Payload, frozen=True):

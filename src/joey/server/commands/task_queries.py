@@ -27,6 +27,7 @@ from joey.core.wire.event_encoder import (
 from joey.core.wire.events import FailedPayload, to_usage_totals
 from joey.errors import ConfigError, StoreError, TaskNotFoundError
 from joey.ports.storage import Store, TaskMetadata
+from joey.presentation.questions import build_ask_view
 from joey.server.commands.call import CommandCall, make_not_found_error
 from joey.server.commands.tasks import is_known_task
 
@@ -115,7 +116,7 @@ async def search_tasks(hub: ServerHub, call: CommandCall) -> wire.FoundTasks:
 async def _load_encoder(hub: ServerHub, call: CommandCall) -> FrameEncoder:
     task_id = hub.resolve_task_id(call)
     records = await asyncio.to_thread(hub.store.read_records, task_id)
-    encoder, _ = await asyncio.to_thread(encode_records, task_id, records)
+    encoder, _ = await asyncio.to_thread(encode_records, task_id, records, build_ask_view)
     return encoder
 
 
@@ -177,7 +178,9 @@ def _build_task_info(hub: ServerHub, metadata: TaskMetadata) -> wire.TaskInfo:
         info,
         context_tokens=task.usage.context_tokens,
         context_window=task.provider.model.context_window,
-        ask=wire.PendingAsk(ts=ask.ts, ask=ask.ask.value) if ask is not None else None,
+        ask=wire.PendingAsk(ts=ask.ts, ask=ask.ask.value, view=build_ask_view(ask))
+        if ask is not None
+        else None,
     )
 
 

@@ -9,23 +9,25 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import Any
 
 from joey.core.events import ToolFinished
-from joey.core.history.ui import Row
+from joey.core.history.ui import Row, get_row_summary
 from joey.core.parsing.json_stream import JsonStream
 from joey.core.text import split_lines
-from joey.presentation.phrases import COMMAND_TOOL_NAME, describe_command_exit
-from joey.presentation.text import sanitize, to_one_line
+from joey.core.tool_calls import (
+    COMMAND_TOOL_NAME,
+    CallKind,
+    ToolCallSummary,
+    summarize_arguments,
+    summarize_row_text,
+)
+from joey.presentation.phrases import describe_command_exit
+from joey.presentation.text import sanitize
 from joey.presentation.tool_calls import (
     MAX_ASK_DIFF_LINES,
     MAX_DIFF_LINES,
     OUTPUT_HEAD_LINES,
     OUTPUT_TAIL_LINES,
-    decode_row,
-    extract_change,
-    extract_subtask_message,
-    is_custom_tool_call,
     render_headline,
 )
 from joey.tui.blocks.block_layout import (
@@ -137,9 +139,11 @@ class CommandBlock(CallBlock):
 
     def _build_header_parts(self, *, expanded: bool) -> list[BlockPart]:
         first, *rest = sanitize(self._row.text or "").expandtabs(TAB_SIZE).split("\n")
+        directory = filter(None, [self._row.path])
         return [
             WrappedLine([("$ ", "mark bold"), (first, "bold")], 4),
             *(WrappedLine([("  ", ""), (line, "bold")], 4) for line in rest),
+            *(WrappedLine([(f"  (in {sanitize(path)})", "muted")], 4) for path in directory),
         ]
 
     def _build_footer_parts(self, *, expanded: bool) -> Iterator[BlockPart]:
@@ -172,15 +176,16 @@ class ToolCallBlock(CallBlock):
     def is_compact(self) -> bool:
         return self._row.diff is None and len(self._row.text or "") <= MAX_COMPACT_ROW_CHARS
 
-    def _build_header_parts(self, *, expanded: bool) -> list[BlockPart]:
-        row = self._row
-        tool, text = row.tool or "", row.text or ""
-        if tool == "update_todo_list":
-            return [SingleLine(_format_todo_progress(text))]
-        change = parse_diff(extract_change(tool, text, row.diff))
-        first, *more = split_rich_text(
-            render_headline(tool or _parse_tool_name(text), text, row.path)
+    @property
+    def _summary(self) -> ToolCallSummary:
+        return get_row_summary(self._row) or summarize_row_text(
+            self._row.tool or "", self._row.text or "", self._row.path
         )
+
+    def _build_header_parts(self, *, expanded: bool) -> list[BlockPart]:
+        row, summary = self._row, self._summary
+        change = parse_diff(row.diff or summary.diff)
+        first, *more = split_rich_text(render_headline(summary, "", None))
         counts = (
             _format_change_counts(change.added_count, change.removed_count) if change.lines else ()
         )
@@ -194,14 +199,14 @@ class ToolCallBlock(CallBlock):
             pieces += split_into_parts(change.lines[:limit])
             if hidden := len(change.lines) - limit:
                 pieces.append(build_fold_hint(hidden))
-        elif message := extract_subtask_message(text):
-            pieces += _build_subtask_message_parts(message, expanded=expanded)
+        elif summary.message:
+            pieces += _build_subtask_message_parts(summary.message, expanded=expanded)
         return pieces
 
     def _build_footer_parts(self, *, expanded: bool) -> Iterator[BlockPart]:
         """Most results are for the model, and only shown when everything is."""
         result = self._row.result or ""
-        custom = is_custom_tool_call(self._row.text or "")
+        custom = self._summary.is_custom
         if result and self._output is None and not self._is_rejected() and (expanded or custom):
             output = OutputLines(ensure_final_newline(result))
             yield from output.build_stable_parts(expanded=expanded)
@@ -227,45 +232,13 @@ class StreamingCallBlock(Block):
         self.mark_grown()
 
     def build_open_parts(self, *, expanded: bool) -> Sequence[BlockPart]:
-        arguments = self._arguments.parse_partial()
-        if self._tool_name == COMMAND_TOOL_NAME:
-            command = to_one_line(_get_text_argument(arguments, "command"), 400)
-            return [SingleLine([("$ ", "mark bold"), (f"{command}…", "bold")])]
-        about = to_one_line(
-            next(
-                filter(
-                    None, (_get_text_argument(arguments, key) for key in _SUMMARY_ARGUMENT_NAMES)
-                ),
-                "",
-            ),
-            160,
-        )
-        spans: list[Span] = [("● ", "mark"), (sanitize(self._tool_name), "bold")]
-        spans += [(f" {about}", "path")] if about else []
+        summary = summarize_arguments(self._tool_name, self._arguments.parse_partial())
+        if summary.kind is CallKind.EXECUTE:
+            return [SingleLine([("$ ", "mark bold"), (f"{summary.subject}…", "bold")])]
+        spans: list[Span] = [("● ", "mark"), (summary.title, "bold")]
+        spans += [(f" {summary.subject}", "path")] if summary.subject else []
         spans.append((f" … {self._line_count} lines" if self._line_count > 1 else " …", "muted"))
         return [SingleLine(spans)]
-
-
-_SUMMARY_ARGUMENT_NAMES = (
-    "path",
-    "regex",
-    "query",
-    "mode_slug",
-    "mode",
-    "url",
-    "question",
-    "server_name",
-)
-
-
-def _get_text_argument(arguments: dict[str, Any], key: str) -> str:
-    value = arguments.get(key)
-    return value if isinstance(value, str) else ""
-
-
-def _parse_tool_name(text: str) -> str:
-    """Rows that others wrote name their tool in their text alone."""
-    return str(decode_row(text).get("tool") or "tool")
 
 
 def _format_change_counts(added: int, removed: int) -> Iterator[Span]:
@@ -284,18 +257,6 @@ def _build_subtask_message_parts(text: str, *, expanded: bool) -> list[BlockPart
     )
     shown: list[BlockPart] = [WrappedLine([*_INDENT, (line, "")], 2) for line in lines[:limit]]
     return [*shown, build_fold_hint(len(lines) - limit)] if limit < len(lines) else shown
-
-
-def _format_todo_progress(text: str) -> Spans:
-    """One quiet line: how far the list is, and what is done now."""
-    listed = decode_row(text).get("todos")
-    todos = [todo for todo in listed if isinstance(todo, dict)] if isinstance(listed, list) else []
-    done = sum(todo.get("status") == "completed" for todo in todos)
-    now = next((todo for todo in todos if todo.get("status") == "in_progress"), None)
-    spans: list[Span] = [("☑ ", "mark"), (f"todo list: {done} of {len(todos)} done", "muted")]
-    if now is not None:
-        spans.append((f" · now: {to_one_line(str(now.get('content') or ''), 160)}", "muted"))
-    return spans
 
 
 MAX_LINE_CHARS = 4_000

@@ -13,18 +13,17 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from joey.core.events import ContextCondensed, ContextTruncated
+from joey.core.events import AskOpened, ContextCondensed, ContextTruncated
 from joey.core.history.ui import ApprovalState, Row
 from joey.core.task_types import AskKind, RowKind
+from joey.core.tool_calls import COMMAND_TOOL_NAME, decode_row
 from joey.presentation.phrases import (
-    COMMAND_TOOL_NAME,
     describe_condense,
     describe_error,
     describe_provider_error,
 )
-from joey.presentation.questions import parse_follow_up
+from joey.presentation.questions import build_ask_view, parse_follow_up
 from joey.presentation.text import to_one_line
-from joey.presentation.tool_calls import decode_row
 from joey.tui.blocks.block_layout import Block
 from joey.tui.blocks.calls import CallBlock, CommandBlock, StreamingCallBlock, ToolCallBlock
 from joey.tui.blocks.text import (
@@ -115,10 +114,8 @@ def _build_status_block(row: Row, text: str) -> Block | None:
         case AskKind.API_REQ_FAILED | AskKind.MISTAKE_LIMIT_REACHED if text:
             return build_error_block(_truncate_error(describe_error(text)))
         case AskKind.LIMIT_REACHED:
-            limit = decode_row(text)
-            return build_note_block(
-                f"the limit of {limit.get('count')} {limit.get('type')} is reached"
-            )
+            ask = AskOpened(ts=row.ts, ask=AskKind.LIMIT_REACHED, text=text)
+            return build_note_block(build_ask_view(ask).text)
         case _:
             return None
 

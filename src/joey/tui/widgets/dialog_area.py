@@ -25,7 +25,7 @@ from joey.tui.task_controller import PendingQuestion
 from joey.tui.widgets.choice_list import MOVE_STEPS_BY_KEY, ChoiceLine, ChoiceList
 from joey.tui.widgets.completion import CompletionList
 from joey.tui.widgets.composer import Composer
-from joey.tui.widgets.question_panel import ANSWER_GUARD_S, QuestionPanel, build_question_view
+from joey.tui.widgets.question_panel import ANSWER_GUARD_S, QuestionPanel
 
 T = TypeVar("T")
 
@@ -51,7 +51,7 @@ class DialogArea(Vertical):
     @property
     def is_asking_approval(self) -> bool:
         """The open question is whether something may be done."""
-        return self.question_panel is not None and self.question_panel.question_view.is_approval
+        return self.question_panel is not None and self.question_panel.ask_view.is_approval
 
     @property
     def is_input_empty(self) -> bool:
@@ -73,9 +73,7 @@ class DialogArea(Vertical):
         if question is None:
             self.update_focus()
             return False
-        self.question_panel = QuestionPanel(
-            question, build_question_view(question.ask), heading_suffix
-        )
+        self.question_panel = QuestionPanel(question, heading_suffix)
         self.mount(self.question_panel)
         self.call_after_refresh(self.update_focus)
         return True

@@ -16,7 +16,8 @@ from textual.widget import Widget
 
 from joey.core import events as ev
 from joey.core.task_types import RowKind, Todo
-from joey.presentation.phrases import COMMAND_TOOL_NAME, describe_retry
+from joey.core.tool_calls import COMMAND_TOOL_NAME
+from joey.presentation.phrases import describe_retry
 from joey.presentation.text import to_one_line
 from joey.tui.app_services import QueuedUserMessage, StatusInfo
 
