@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
 from typing import Any, NamedTuple, NoReturn
 
 from joey.cli.exit_codes import UsageError
@@ -180,6 +179,8 @@ def parse_duration(text: str) -> float:
 
 def parse_time_ms(text: str) -> int:
     """A day, a time, or so long ago; in milliseconds since 1970."""
+    from datetime import datetime, timedelta
+
     try:
         if ago := _RELATIVE_TIME_RE.fullmatch(text):
             when = datetime.now() - timedelta(**{_TIME_UNITS[ago[2]]: int(ago[1])})
