@@ -215,12 +215,10 @@ def find_unix_socket_paths(directories: Iterable[str], workspace: Path) -> list[
         # Named from a folder that we do not know; it may be any of the workspace.
         found += (workspace / directory / name for directory in directories for name in near)
     return [
-        path for path in dict.fromkeys(_resolve_parent(path) for path in found) if _is_socket(path)
+        path
+        for path in dict.fromkeys(Path(os.path.realpath(path.parent), path.name) for path in found)
+        if _is_socket(path)
     ]
-
-
-def _resolve_parent(path: Path) -> Path:
-    return Path(os.path.realpath(path.parent)) / path.name
 
 
 def _is_socket(path: Path) -> bool:

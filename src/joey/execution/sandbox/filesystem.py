@@ -94,7 +94,7 @@ class FilesystemLayout(Struct, frozen=True, eq=False):
 
 def find_view(path: Path, views: dict[Path, PathView]) -> PathView:
     """The view of a resolved path: that of the nearest place at or above it."""
-    return next(view for each in _iter_self_and_parents(path) if (view := views.get(each)))
+    return next(view for each in (path, *path.parents) if (view := views.get(each)))
 
 
 def build_layout(config: SandboxConfig, temp: Path) -> FilesystemLayout:
@@ -122,7 +122,8 @@ def build_views(config: SandboxConfig) -> dict[Path, PathView]:
     if home is not None:
         secrets += _resolve_existing(*(str(home / each) for each in _HOME_SECRET_PATHS))
         views[home] = PathView.PRIVATE
-    for place in _find_tool_directories(config, home, (*secrets, *_list_home_secret_paths(home))):
+    absent = [] if home is None else [home / each for each in _HOME_SECRET_PATHS]
+    for place in _find_tool_directories(config, home, (*secrets, *absent)):
         views.setdefault(place, PathView.READ)
     readable = [_resolve_configured_path(each, workspace, home) for each in config.readable_paths]
     views |= dict.fromkeys(filter(Path.exists, readable), PathView.READ)
@@ -186,10 +187,6 @@ def _find_tool_directories(
             yield place
 
 
-def _list_home_secret_paths(home: Path | None) -> tuple[Path, ...]:
-    return () if home is None else tuple(home / each for each in _HOME_SECRET_PATHS)
-
-
 def _resolve_existing(*places: str) -> list[Path]:
     """Those that are there and could be looked at at all, as they really are."""
     return [_resolve_path(each) for each in places if os.access(each, os.R_OK)]
@@ -204,8 +201,3 @@ def _resolve_configured_path(name: str, workspace: Path, home: Path | None) -> P
 
 def _resolve_path(path: str | Path) -> Path:
     return Path(os.path.realpath(path))
-
-
-def _iter_self_and_parents(path: Path) -> Iterable[Path]:
-    yield path
-    yield from path.parents

@@ -72,13 +72,15 @@ class ForkServerManager:
 
     async def _try_spare(self, plan: dict[str, Any]) -> SupervisorTransport | None:
         """The sandbox that waits, with the command in it; None if it is not fit for it."""
-        sandbox, supervisor = self._spare
-        self._spare = ({}, None)
-        if supervisor is None:
+        (sandbox, supervisor), self._spare = self._spare, ({}, None)
+        if supervisor is None or self._server_task is None:
             return None
         if sandbox == plan["sandbox"]:
+            server = await asyncio.shield(self._server_task)
             supervisor.send_command(plan["command"])
-            await supervisor.wait_until_begun(_ORDER_TIMEOUT_S)
+            if sandbox["level"] == "full":  # takes longest
+                self._prepare_spare(sandbox)
+            await _wait_until_begun(server, supervisor)
             if not supervisor.was_refused:
                 return supervisor
         supervisor.disconnect()
@@ -158,18 +160,24 @@ async def _try_start_command(
         supervisor = server.start_supervisor(plan["sandbox"])
     except (BrokenPipeError, ConnectionResetError):
         return None  # It has just been killed.
+    supervisor.send_command(plan["command"])
+    await _wait_until_begun(server, supervisor)
+    if supervisor.was_never_started:
+        supervisor.disconnect()
+        return None
+    return supervisor
+
+
+async def _wait_until_begun(server: ForkServerClient, supervisor: SupervisorTransport) -> None:
+    """See the command begun with, or that nobody ever will, for which a stuck server is killed."""
     try:
-        supervisor.send_command(plan["command"])
-        if not await supervisor.wait_until_begun(_ORDER_TIMEOUT_S):
+        is_begun = await supervisor.wait_until_begun(_ORDER_TIMEOUT_S)
+        if not is_begun and not supervisor.was_never_started:
             await server.kill()
             await supervisor.wait_until_begun(_ORDER_TIMEOUT_S)
     except BaseException:
         supervisor.disconnect()
         raise
-    if supervisor.was_never_started:
-        supervisor.disconnect()
-        return None
-    return supervisor
 
 
 async def _stop_when_started(server_task: asyncio.Task[ForkServerClient]) -> None:

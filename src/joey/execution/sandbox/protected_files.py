@@ -110,7 +110,11 @@ def find_protected_paths(
     for directory, (_, _, _, names) in directories.items():
         for name, _, _ in names:
             path = f"{directory}/{name}" if directory else name
-            if directory or not _is_own_placeholder(workspace / name):
+            if (
+                name not in _PLACEHOLDER_NAMES
+                or directory
+                or not is_placeholder(f"{workspace}/{name}")
+            ):
                 finder.add_path(path)
     finder.placeholder_paths += (
         each for each in _PLACEHOLDER_NAMES if _is_absent_or_placeholder(workspace / each)
@@ -198,10 +202,6 @@ def _find_submodules(directory: Path, path: str) -> list[str]:
         if len(found) < _MAX_SUBMODULES and name.count("/") < _MAX_SUBMODULE_DEPTH:
             pending += ((place / each, f"{name}/{each}") for each in inner[:_MAX_SUBMODULES])
     return found[:_MAX_SUBMODULES]
-
-
-def _is_own_placeholder(path: Path) -> bool:
-    return path.name in _PLACEHOLDER_NAMES and is_placeholder(str(path))
 
 
 def _is_absent_or_placeholder(path: Path) -> bool:

@@ -77,7 +77,9 @@ class ProtectedFileRestorer:
                     continue
                 where = self._quarantine(name) if now is not None else None
                 complete = kept is None or bool(
-                    self._call_in_parent_directory(name, _EntryRestorer(kept))
+                    self._call_in_parent_directory(
+                        name, lambda at, last, kept=kept: _restore_entry(at, last, kept)
+                    )
                 )
             except OSError as error:
                 messages.append(f"{name} is protected but could not be put back: {error.strerror}.")
@@ -346,17 +348,8 @@ def _read_file(directory: int, name: str) -> bytes:
         return file.read(_MAX_FILE_BYTES)
 
 
-class _EntryRestorer:
-    """Makes a name what it was; answers whether all of it could be."""
-
-    def __init__(self, kept: SavedEntry) -> None:
-        self._saved_entry = kept
-
-    def __call__(self, directory: int, name: str) -> bool:
-        return _restore_entry(directory, name, self._saved_entry)
-
-
 def _restore_entry(directory: int, name: str, kept: SavedEntry) -> bool:
+    """Make a name what it was; whether all of it could be."""
     complete = not kept.get("is_cut")
     if "link" in kept:
         os.symlink(kept["link"], name, dir_fd=directory)

@@ -242,16 +242,12 @@ class LocalSandbox:
         if self._prewarm_task is not None:
             self._prewarm_task.cancel()
             await asyncio.wait((self._prewarm_task,))
-        fork_server, self._fork_server_manager = (
-            self._fork_server_manager,
-            None,
-        )  # a task that goes on needs new ones
+        # A task that goes on needs a new one.
+        fork_server, self._fork_server_manager = self._fork_server_manager, None
         if fork_server is not None:
             await fork_server.close()
-        if self._confine_tasks:
-            await asyncio.wait(
-                self._confine_tasks
-            )  # a thread goes on when nobody waits for it any more
+        if self._confine_tasks:  # a thread goes on when nobody waits for it any more
+            await asyncio.wait(self._confine_tasks)
         if self._has_temp_directory or self._control_group is not None:
             await asyncio.to_thread(self.remove_resources)
 
@@ -331,16 +327,12 @@ class LocalSandbox:
 
         with self._lazy_state_lock:
             if self._cached_layout is None or time.monotonic() > self._layout_expires_at:
-                self._cached_layout = build_layout(self._config, self._choose_temp_directory())
+                if self._temp_directory is None:
+                    name = f"{_TEMP_PREFIX}{os.getpid()}-{token_hex(8)}"
+                    self._temp_directory = Path(os.path.realpath(tempfile.gettempdir()), name)
+                self._cached_layout = build_layout(self._config, self._temp_directory)
                 self._layout_expires_at = time.monotonic() + VIEW_CACHE_TTL_S
             return self._cached_layout
-
-    def _choose_temp_directory(self) -> Path:
-        """Where the folder will be that belongs to the task."""
-        if self._temp_directory is None:
-            directory = os.path.realpath(tempfile.gettempdir())
-            self._temp_directory = Path(directory, f"{_TEMP_PREFIX}{os.getpid()}-{token_hex(8)}")
-        return self._temp_directory
 
     def _create_temp_directory(self, place: Path) -> None:
         """It holds what is put in place of others' folders."""

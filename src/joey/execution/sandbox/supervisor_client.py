@@ -64,20 +64,12 @@ class SupervisorHandle:
         return self._transport is None or self._transport.has_no_processes
 
     def terminate(self) -> None:
-        if self._transport is None:
-            return
-        try:
-            self._transport.send_order(b"T")
-        except OSError:
-            return  # Everything has ended.
+        if self._transport is not None:
+            self._transport.request_end()
 
     def kill(self) -> None:
-        if self._transport is None:
-            return
-        try:
+        if self._transport is not None:
             self._transport.request_kill()
-        except OSError:
-            return  # Everything has ended.
 
     def close(self) -> None:
         if self._proxy_endpoint is not None:
@@ -205,17 +197,15 @@ class SupervisorTransport(asyncio.SubprocessTransport):
         if self._returncode is not None:
             asyncio.get_running_loop().call_soon(self._notify_process_exited, protocol)
 
-    def send_order(self, word: bytes) -> None:
-        """Raises OSError: everything has ended."""
-        self._control_socket.send(word)
+    def request_end(self) -> None:
+        """Ask everything inside to end."""
+        with suppress(OSError):  # everything has ended
+            self._control_socket.send(b"T")
 
     def request_kill(self) -> None:
-        """Nobody wants to hear more: everything inside is ended.
-
-        Raises:
-            OSError: it has ended.
-        """
-        self._control_socket.shutdown(socket.SHUT_WR)
+        """Nobody wants to hear more: everything inside is ended."""
+        with suppress(OSError):  # everything has ended
+            self._control_socket.shutdown(socket.SHUT_WR)
 
     def disconnect(self) -> None:
         """The same, and hear nothing more of it."""
