@@ -22,20 +22,20 @@ from pydantic import BaseModel, ValidationError
 from acp import schema
 from joey import __version__
 from joey.acp.editor import Editor, to_json_dict
-from joey.acp.errors import AUTH_REQUIRED, to_request_error
-from joey.acp.jsonrpc_transport import JsonRpcTransport
-from joey.acp.session import (
+from joey.acp.errors import (
+    AUTH_REQUIRED,
+    INTERNAL_ERROR,
     INVALID_PARAMS,
-    AcpServices,
-    AcpSession,
-    EditorMcpServer,
-    to_mcp_config_entries,
+    INVALID_REQUEST,
+    RESOURCE_NOT_FOUND,
+    to_request_error,
 )
+from joey.acp.jsonrpc_transport import JsonRpcTransport
+from joey.acp.session import AcpServices, AcpSession, EditorMcpServer, to_mcp_config_entries
 from joey.client.engine_reexports import Engine, generate_task_id
 from joey.errors import UserError
 from joey.presentation.text import to_one_line
 
-INVALID_REQUEST = -32600
 DRAIN_TIMEOUT_S = 2.0
 """For the last answers, once there is nothing more to do."""
 SESSIONS_PER_PAGE = 50
@@ -100,7 +100,9 @@ class Agent:
             raise
         except Exception as error:
             log.exception("%s failed by a defect", name)
-            raise RequestError(-32603, f"A defect of joey: {type(error).__name__}.") from error
+            raise RequestError(
+                INTERNAL_ERROR, f"A defect of joey: {type(error).__name__}."
+            ) from error
 
     async def close(self) -> None:
         """Stop all tasks so that they can go on another time; what was asked is still answered."""
@@ -147,7 +149,7 @@ class Agent:
             protocol_version=min(request.protocol_version, PROTOCOL_VERSION) or PROTOCOL_VERSION,
             agent_capabilities=build_agent_capabilities(),
             auth_methods=build_auth_methods(self._editor.capabilities, missing_reason),
-            agent_info=build_agent_info(),
+            agent_info=schema.Implementation(name="joey", title="joey", version=__version__),
         )
 
     async def _authenticate(self, request: schema.AuthenticateRequest) -> BaseModel:
@@ -211,7 +213,9 @@ class Agent:
     def _register_session(self, session: AcpSession) -> None:
         self._sessions[session.id] = session
         # The editor has to know of the session first: this comes after the answer.
-        self._start_job(session.send_commands())
+        task = asyncio.create_task(_run_unless_disconnected(session.send_commands()))
+        self._background_jobs.add(task)
+        task.add_done_callback(self._background_jobs.discard)
 
     async def _list_sessions(self, request: schema.ListSessionsRequest) -> BaseModel:
         cursor = request.cursor or "0"
@@ -261,15 +265,9 @@ class Agent:
     def _find_session(self, session_id: str) -> AcpSession:
         session = self._sessions.get(session_id)
         if session is None:
-            raise RequestError(
-                -32002, f"There is no session {session_id!r} here; load it, or begin a new one."
-            )
+            problem = f"There is no session {session_id!r} here; load it, or begin a new one."
+            raise RequestError(RESOURCE_NOT_FOUND, problem)
         return session
-
-    def _start_job(self, job: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(_run_unless_disconnected(job))
-        self._background_jobs.add(task)
-        task.add_done_callback(self._background_jobs.discard)
 
 
 def _check_cwd(cwd: str) -> str:
@@ -307,10 +305,6 @@ async def serve(agent: Agent, transport: JsonRpcTransport) -> None:
 
 
 AuthMethods = list[schema.EnvVarAuthMethod | schema.TerminalAuthMethod | schema.AuthMethodAgent]
-
-
-def build_agent_info() -> schema.Implementation:
-    return schema.Implementation(name="joey", title="joey", version=__version__)
 
 
 def build_agent_capabilities() -> schema.AgentCapabilities:

@@ -253,7 +253,10 @@ class Conversation:
             case ev.ReplyReceived(stop_reason=reason) if (
                 session is task and reason in REFUSAL_STOP_REASONS
             ):
-                self._handle_refusal(task)
+                # To remind the model of its tools would not help.
+                if self._turn is not None:
+                    self._turn.is_refused = True
+                self._start_ask_job((task.id, task.next_ts()), task.cancel())
         if session is task and isinstance(event, ev.TaskFinished | ev.TaskAborted | ev.TaskFailed):
             await self._handle_task_end(task, event)
 
@@ -273,12 +276,6 @@ class Conversation:
         if self._turn is not None:
             await self.send_session_info()
         self._end_turn(resolve_stop_reason(event))
-
-    def _handle_refusal(self, task: Task) -> None:
-        """The model does not go on; to remind it of its tools would not help."""
-        if self._turn is not None:
-            self._turn.is_refused = True
-        self._start_ask_job((task.id, task.next_ts()), task.cancel())
 
     def _end_turn(self, outcome: schema.StopReason | Exception) -> None:
         turn, self._turn = self._turn, None

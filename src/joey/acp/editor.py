@@ -20,6 +20,7 @@ from acp.meta import CLIENT_METHODS
 from pydantic import BaseModel, ValidationError
 
 from acp import schema
+from joey.acp.errors import INTERNAL_ERROR
 from joey.core.edits.encodings import UTF_8, detect_encoding
 from joey.core.path_access import ResolvedPath
 from joey.errors import ToolError
@@ -109,7 +110,7 @@ class Editor:
             return response_type.model_validate(response)
         except ValidationError as error:
             method = CLIENT_METHODS[name]
-            raise RequestError(-32603, f"The answer to {method} cannot be read.") from error
+            raise RequestError(INTERNAL_ERROR, f"The answer to {method} cannot be read.") from error
 
 
 def to_json_dict(model: BaseModel) -> dict[str, object]:
@@ -148,7 +149,15 @@ class EditorFiles:
     async def read(self, path: ResolvedPath, limit: int | None = None, offset: int = 0) -> bytes:
         last_read, self._last_read = self._last_read, None
         if last_read is None or last_read[0] != path.path or not offset:
-            if not self._can_read_from_editor(path, await self._files.stat(path)):
+            file_stat = await self._files.stat(path)
+            is_eligible = (
+                self._editor.can_read_files
+                and path.is_inside
+                and not path.is_ignored
+                and file_stat.is_file
+                and file_stat.size <= MAX_EDITOR_FILE_BYTES
+            )
+            if not is_eligible:
                 return await self._files.read(path, limit, offset)
             last_read = (path.path, await self._read_from_editor(path))
         data = last_read[1]
@@ -180,16 +189,6 @@ class EditorFiles:
     async def remove(self, path: ResolvedPath) -> None:
         self._last_read = None
         await self._files.remove(path)
-
-    def _can_read_from_editor(self, path: ResolvedPath, file_stat: FileStat) -> bool:
-        """The editor may be asked about this file."""
-        is_eligible = (
-            path.is_inside
-            and not path.is_ignored
-            and file_stat.is_file
-            and file_stat.size <= MAX_EDITOR_FILE_BYTES
-        )
-        return is_eligible and self._editor.can_read_files
 
     async def _read_from_editor(self, path: ResolvedPath) -> bytes:
         disk = await self._files.read(path)

@@ -19,8 +19,12 @@ from joey.errors import (
 from joey.presentation.phrases import describe_failure
 from joey.presentation.text import sanitize, to_one_line
 
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
 INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
 RESOURCE_NOT_FOUND = -32002
+AUTH_REQUIRED = -32000
 MAX_REPORTED_PROBLEMS = 10
 
 
@@ -53,9 +57,6 @@ def _build_invalid_params_error(error: ValidationError) -> RequestError:
         {"errors": problems[:MAX_REPORTED_PROBLEMS]},
     )
 
-
-AUTH_REQUIRED = -32000
-INTERNAL_ERROR = -32603
 
 _STOP_REASON_BY_FAILURE_CODE: dict[str, StopReason] = {
     FailureCode.TURN_LIMIT: "max_turn_requests",

@@ -13,12 +13,11 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any
 
+from joey.acp.errors import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR
 from joey.presentation.text import to_one_line
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 """Images are sent as text."""
-PARSE_ERROR = -32700
-INVALID_REQUEST = -32600
 
 
 class InvalidMessageError(Exception):
@@ -137,6 +136,6 @@ def _validate_message(message: dict[str, Any]) -> dict[str, Any]:
         )
     error = message.get("error")
     if not isinstance(error, dict | None):
-        error = {"code": -32603, "message": to_one_line(str(error), 200)}
+        error = {"code": INTERNAL_ERROR, "message": to_one_line(str(error), 200)}
     # Whoever says both has not plainly said yes.
     return message if error is None else {"id": id, "error": error}

@@ -17,6 +17,7 @@ from acp.exceptions import RequestError
 
 from acp import schema
 from joey.acp.editor import SessionUpdate
+from joey.acp.errors import INVALID_PARAMS
 from joey.client.images import ImageError, encode_image_data_uri
 from joey.core.mentions import find_command_mentions, find_mentions, replace_spans
 from joey.presentation.text import sanitize
@@ -52,7 +53,12 @@ def parse_prompt(
             case schema.EmbeddedResourceContentBlock(
                 resource=schema.BlobResourceContents() as blob
             ):
-                _add_blob_resource(blob, index, context, images)
+                media = blob.mime_type or ""
+                if media in IMAGE_MEDIA_TYPES:
+                    images.append(_to_image_data_uri(blob.blob, index))
+                else:
+                    kind = media or "its kind"
+                    context.append(f"[{blob.uri} was sent along, but {kind} cannot be shown.]")
             case schema.EmbeddedResourceContentBlock(
                 resource=schema.TextResourceContents() as resource
             ):
@@ -64,22 +70,11 @@ def parse_prompt(
                 raise _build_prompt_error(index, "sound is not understood; send text instead")
     text = "\n\n".join(filter(None, ("".join(message_parts).strip(), *context)))
     if not text and not images:
-        raise RequestError(-32602, "prompt: there is nothing to send.")
+        raise RequestError(INVALID_PARAMS, "prompt: there is nothing to send.")
     if len(text) > MAX_PROMPT_CHARS:
-        raise RequestError(
-            -32602, f"prompt: more than {MAX_PROMPT_CHARS // 2**20} million characters."
-        )
+        problem = f"prompt: more than {MAX_PROMPT_CHARS // 2**20} million characters."
+        raise RequestError(INVALID_PARAMS, problem)
     return text, tuple(images)
-
-
-def _add_blob_resource(
-    blob: schema.BlobResourceContents, index: int, context: list[str], images: list[str]
-) -> None:
-    media = blob.mime_type or ""
-    if media in IMAGE_MEDIA_TYPES:
-        images.append(_to_image_data_uri(blob.blob, index))
-        return
-    context.append(f"[{blob.uri} was sent along, but {media or 'its kind'} cannot be shown.]")
 
 
 def _to_image_data_uri(data: str, index: int) -> str:
@@ -94,7 +89,7 @@ def _to_image_data_uri(data: str, index: int) -> str:
 
 
 def _build_prompt_error(index: int, problem: str) -> RequestError:
-    return RequestError(-32602, f"prompt[{index}]: {problem}.")
+    return RequestError(INVALID_PARAMS, f"prompt[{index}]: {problem}.")
 
 
 def _format_link(uri: str, name: str, workspace: Path, *, content_follows: bool = False) -> str:
@@ -105,11 +100,10 @@ def _format_link(uri: str, name: str, workspace: Path, *, content_follows: bool 
     if not path.is_relative_to(workspace):
         return str(path)
     relative = path.relative_to(workspace).as_posix()
-    return relative if content_follows else f" @/{_MENTION_ESCAPE_RE.sub(_escape_match, relative)} "
-
-
-def _escape_match(found: re.Match[str]) -> str:
-    return f"\\{found[0]}"
+    if content_follows:
+        return relative
+    escaped = _MENTION_ESCAPE_RE.sub(r"\\\g<0>", relative)
+    return f" @/{escaped} "
 
 
 def parse_file_uri(uri: str) -> Path | None:

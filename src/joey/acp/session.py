@@ -19,6 +19,7 @@ from msgspec import Struct, structs
 from acp import schema
 from joey.acp.conversation import Conversation
 from joey.acp.editor import Editor, EditorFiles
+from joey.acp.errors import INVALID_PARAMS
 from joey.acp.permissions import AutoAnswerPolicy
 from joey.acp.prompts import PromptBlock, parse_prompt
 from joey.client.engine_reexports import Engine, ResolvedTaskOptions, Task, TaskOptions
@@ -84,9 +85,6 @@ class AcpServices(Protocol):
     def describe_missing_model(self) -> str | None:
         """Why no model can be talked to; None when one can."""
         ...
-
-
-INVALID_PARAMS = -32602
 
 
 class AcpSession:
@@ -239,7 +237,11 @@ class AcpSession:
             raise RequestError(INVALID_PARAMS, f"There is no mode {slug!r}. Known ones: {known}.")
         task = self._conversation.task
         if task is None:
-            await self._set_and_send_mode(slug)
+            update = schema.CurrentModeUpdate(
+                session_update="current_mode_update", current_mode_id=slug
+            )
+            await self._editor.send_update(self.id, update)
+            await self._set_mode_and_send_config_options(slug)
         elif task.mode.slug != slug:
             task.publish(ModeSwitched(ts=task.next_ts(), mode=slug))
             self._mode_slug = slug
@@ -263,13 +265,6 @@ class AcpSession:
 
     async def send_commands(self) -> None:
         await self._editor.send_update(self.id, build_commands_update(self._commands))
-
-    async def _set_and_send_mode(self, slug: str) -> None:
-        update = schema.CurrentModeUpdate(
-            session_update="current_mode_update", current_mode_id=slug
-        )
-        await self._editor.send_update(self.id, update)
-        await self._set_mode_and_send_config_options(slug)
 
     async def _set_mode_and_send_config_options(self, mode: str) -> None:
         self._mode_slug = mode
@@ -385,5 +380,6 @@ def _to_mcp_config_entry(server: EditorMcpServer) -> dict[str, Any]:
             return {"type": kind, "url": server.url, "headers": headers}
         case _:
             raise RequestError(
-                -32602, f"mcpServers: {server.name!r} can be reached by stdio, http or sse only."
+                INVALID_PARAMS,
+                f"mcpServers: {server.name!r} can be reached by stdio, http or sse only.",
             )

@@ -217,7 +217,7 @@ class ServerConnection:
         restoring: asyncio.Task[None] | None = None
         try:
             async for text in socket:
-                frame = _decode_frame(text)
+                frame = _FRAME_DECODER.decode(text)
                 if isinstance(frame, EventFrame):
                     self._listener.handle(frame)
                 elif frame.request_id == WELCOME_REQUEST_ID:
@@ -227,6 +227,8 @@ class ServerConnection:
                     restoring = asyncio.ensure_future(self._notify_reconnected())
                 elif pending := self._pending_requests.get(frame.request_id):
                     pending.resolve(frame)
+        except msgspec.DecodeError as error:
+            raise RemoteError(f"the server does not speak joey's protocol: {error}") from error
         except ConnectionClosed as closed:
             log.info("lost the connection to %s: %s", self._address.url, closed)
         finally:
@@ -308,13 +310,6 @@ class ServerConnection:
 _FRAME_DECODER: msgspec.json.Decoder[EventFrame | ResponseFrame] = msgspec.json.Decoder(
     EventFrame | ResponseFrame
 )
-
-
-def _decode_frame(text: str | bytes) -> EventFrame | ResponseFrame:
-    try:
-        return _FRAME_DECODER.decode(text)
-    except msgspec.DecodeError as error:
-        raise RemoteError(f"the server does not speak joey's protocol: {error}") from error
 
 
 def _build_lost_error(subject: str) -> RemoteError:

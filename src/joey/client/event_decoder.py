@@ -67,7 +67,8 @@ class EventDecoder:
         if row["type"] == "ask":
             if before.get("type") != "ask":
                 self._open_ask_ts = ts
-            return list(_decode_ask_row(row, before))
+            opened = [] if before.get("type") == "ask" else [build_ask_opened(row)]
+            return [*opened, *_decode_tool_result(row, before)]
         match row.get("say"):
             case RowKind.TEXT if "partial" not in row:
                 return [] if before else [_decode_user_row(row, is_first=True)]
@@ -116,7 +117,16 @@ class EventDecoder:
         ts = self._latest_ts
         match name:
             case "taskCreated":
-                return _decode_task_created(ts, task_id, payload)
+                return ev.TaskCreated(
+                    ts=ts,
+                    task_id=task_id,
+                    workspace=payload.get("workspace", ""),
+                    mode=payload.get("mode", ""),
+                    tool_protocol=ToolProtocol(payload.get("protocol") or ToolProtocol.NATIVE),
+                    profile=payload.get("profile", "default"),
+                    model=payload.get("model", ""),
+                    parent_id=payload.get("parentId"),
+                )
             case "taskStarted":
                 return ev.TaskStarted(ts=ts)
             case "taskCompleted":
@@ -134,7 +144,8 @@ class EventDecoder:
                 return ev.TaskFailed(ts=ts, code=payload["code"], message=payload["message"])
             case "taskAskResponded":
                 self._open_ask_ts = None
-                return _decode_ask_answered(ts, payload)
+                answer = Answer(Response(payload["response"]), by=payload["by"])
+                return ev.AskAnswered(ts=ts, ask_ts=payload["askTs"], answer=answer)
             case "taskActive" if self._open_ask_ts is not None:
                 withdrawn, self._open_ask_ts = self._open_ask_ts, None
                 return ev.AskWithdrawn(ts=ts, ask_ts=withdrawn)
@@ -173,26 +184,8 @@ def _decode_subtask_event(ts: int, name: str, payload: Mapping[str, Any]) -> ev.
             return None
 
 
-def _decode_task_created(ts: int, task_id: str, payload: Mapping[str, Any]) -> ev.TaskCreated:
-    return ev.TaskCreated(
-        ts=ts,
-        task_id=task_id,
-        workspace=payload.get("workspace", ""),
-        mode=payload.get("mode", ""),
-        tool_protocol=ToolProtocol(payload.get("protocol") or ToolProtocol.NATIVE),
-        profile=payload.get("profile", "default"),
-        model=payload.get("model", ""),
-        parent_id=payload.get("parentId"),
-    )
-
-
 def _decode_usage(payload: Mapping[str, Any]) -> ev.TokenUsage:
     return msgspec.convert(payload["usage"], ev.TokenUsage)
-
-
-def _decode_ask_answered(ts: int, payload: Mapping[str, Any]) -> ev.AskAnswered:
-    answer = Answer(Response(payload["response"]), by=payload["by"])
-    return ev.AskAnswered(ts=ts, ask_ts=payload["askTs"], answer=answer)
 
 
 def _decode_checkpoint_row(row: RowData) -> ev.CheckpointSaved:
@@ -232,12 +225,6 @@ def _decode_condense_row(row: RowData, before: RowData) -> Iterator[ev.Event]:
             tokens_before=info["prevContextTokens"],
             tokens_after=info["newContextTokens"],
         )
-
-
-def _decode_ask_row(row: RowData, before: RowData) -> Iterator[ev.Event]:
-    if before.get("type") != "ask":
-        yield build_ask_opened(row)
-    yield from _decode_tool_result(row, before)
 
 
 def build_ask_opened(row: RowData) -> ev.AskOpened:
@@ -324,7 +311,8 @@ def _decode_request_row(row: RowData, before: RowData) -> Iterator[ev.Event]:
     info = msgspec.json.decode(row.get("text") or "{}", type=RequestInfo)
     if not before:
         yield ev.RequestStarted(ts=row["ts"], api_protocol=info.api_protocol or "")
-    if not _is_request_ended(info) or row.get("text") == before.get("text"):
+    is_ended = info.cost is not None or info.cancel_reason is not None
+    if not is_ended or row.get("text") == before.get("text"):
         return
     usage = None
     if info.tokens_in is not None or info.tokens_out is not None:
@@ -342,10 +330,6 @@ def _decode_request_row(row: RowData, before: RowData) -> Iterator[ev.Event]:
         cancel_reason=info.cancel_reason,
         error=info.streaming_failed_message,
     )
-
-
-def _is_request_ended(info: RequestInfo) -> bool:
-    return info.cost is not None or info.cancel_reason is not None
 
 
 def _get_added_text(row: RowData, before: RowData) -> str:
@@ -401,9 +385,6 @@ class TaskMirror:
         """All rows that are finished, in the order of their `ts`."""
         return [self._rows[ts] for ts in sorted(self._rows)]
 
-    def get_row(self, ts: int) -> RowData | None:
-        return self._rows.get(ts)
-
     def apply_frame(self, frame: EventFrame) -> EventFrame | None:
         """The frame as it is to be passed on; None when it was passed on before."""
         if frame.seq < self.seq:
@@ -412,73 +393,59 @@ class TaskMirror:
             self._seen_frame_contents.clear()
             self.seq = frame.seq
         if not is_transient_frame(frame):
-            content = _encode_frame_content(frame)
+            payload: Any = frame.payload
+            if frame.event_name == "message":
+                payload = payload["message"]
+            content = msgspec.json.encode([frame.event_name, payload], order="deterministic")
             if content in self._seen_frame_contents:
                 return None
             self._seen_frame_contents.add(content)
-        self._apply_frame_events(frame)
+        for event in self._decoder.feed(frame):
+            self._apply_event(event)
         if frame.event_name == "taskRewound":
-            self._discard_rows(frame.payload["removed"])
-        frame = self._normalize_row_action(frame)
-        self._track_partial_frame(frame)
+            for ts in frame.payload["removed"]:
+                self._rows.pop(ts, None)
+                self._partial_row_timestamps.discard(ts)
+                self.partial_frames.pop(ts, None)
+        if frame.event_name == "message":
+            frame = self._apply_row(frame)
+        elif frame.event_name in END_EVENT_NAMES:
+            self.partial_frames.clear()
         if not is_transient_frame(frame):
             self.durable_frames.append(frame)
         return frame
 
-    def _discard_rows(self, removed: Iterable[int]) -> None:
-        """The task was rewound: these rows are gone."""
-        for ts in removed:
-            self._rows.pop(ts, None)
-            self._partial_row_timestamps.discard(ts)
-            self.partial_frames.pop(ts, None)
-
-    def discard_partial_frames(self) -> None:
-        """Frames come again after a gap: what still grows comes with them."""
-        self.partial_frames.clear()
-
     def update_status(self, ask_ts: int | None, usage: ev.TokenUsage, is_running: bool) -> None:
         """How the task stands, by the server's own account."""
         self.usage, self.is_running = usage, is_running
-        row = self.get_row(ask_ts) if ask_ts is not None else None
+        row = self._rows.get(ask_ts) if ask_ts is not None else None
         if ask_ts is None:
             self.pending_ask = None
         elif row is not None and (self.pending_ask is None or self.pending_ask.ts != ask_ts):
             self.pending_ask = build_ask_opened(row)
 
-    def _normalize_row_action(self, frame: EventFrame) -> EventFrame:
-        """`created` or `updated` as seen from here."""
-        if frame.event_name != "message":
+    def _apply_row(self, frame: EventFrame) -> EventFrame:
+        """The frame with `created` or `updated` as seen from here."""
+        row = frame.payload["message"]
+        ts = row["ts"]
+        frame = replace_row_action(
+            frame, is_known=ts in self._partial_row_timestamps or ts in self._rows
+        )
+        self._partial_row_timestamps.discard(ts)
+        self.partial_frames.pop(ts, None)
+        if is_transient_frame(frame):
+            self._partial_row_timestamps.add(ts)
+            self.partial_frames[ts] = frame
             return frame
-        row = frame.payload["message"]
-        is_known = row["ts"] in self._partial_row_timestamps or row["ts"] in self._rows
-        self._partial_row_timestamps.discard(row["ts"])
-        if is_transient_frame(frame):
-            self._partial_row_timestamps.add(row["ts"])
-        else:
-            self._rows[row["ts"]] = row
-        return replace_row_action(frame, is_known=is_known)
-
-    def _track_partial_frame(self, frame: EventFrame) -> None:
-        if frame.event_name in END_EVENT_NAMES:
-            self.partial_frames.clear()
-        if frame.event_name != "message":
-            return
-        row = frame.payload["message"]
-        self.partial_frames.pop(row["ts"], None)
-        if is_transient_frame(frame):
-            self.partial_frames[row["ts"]] = frame
-        elif row.get("say") == RowKind.API_REQ_STARTED:
-            self._discard_stale_partial_frames(row["ts"])
-
-    def _discard_stale_partial_frames(self, request_ts: int) -> None:
-        """What an earlier reply left unfinished will never be finished."""
-        for ts, frame in list(self.partial_frames.items()):
-            if ts < request_ts and frame.payload["message"].get("say") in REPLY_ROW_KINDS:
-                del self.partial_frames[ts]
-
-    def _apply_frame_events(self, frame: EventFrame) -> None:
-        for event in self._decoder.feed(frame):
-            self._apply_event(event)
+        self._rows[ts] = row
+        if row.get("say") == RowKind.API_REQ_STARTED:
+            # What an earlier reply left unfinished will never be finished.
+            self.partial_frames = {
+                other: partial
+                for other, partial in self.partial_frames.items()
+                if other >= ts or partial.payload["message"].get("say") not in REPLY_ROW_KINDS
+            }
+        return frame
 
     def _apply_event(self, event: ev.Event) -> None:
         match event:
@@ -505,10 +472,3 @@ def replace_row_action(frame: EventFrame, *, is_known: bool) -> EventFrame:
     if frame.payload["action"] == action:
         return frame
     return msgspec.structs.replace(frame, payload={**frame.payload, "action": action})
-
-
-def _encode_frame_content(frame: EventFrame) -> bytes:
-    payload: Any = frame.payload
-    if frame.event_name == "message":
-        payload = payload["message"]
-    return msgspec.json.encode([frame.event_name, payload], order="deterministic")

@@ -5,16 +5,11 @@ from __future__ import annotations
 import base64
 from pathlib import Path
 
+from joey.core.messages import detect_image_type
 from joey.errors import UserError
 
 MAX_IMAGE_BYTES = 5 * 1024 * 1024
 MAX_IMAGES = 20
-_IMAGE_SIGNATURES = (
-    (b"\x89PNG\r\n\x1a\n", "image/png"),
-    (b"\xff\xd8\xff", "image/jpeg"),
-    (b"GIF87a", "image/gif"),
-    (b"GIF89a", "image/gif"),
-)
 
 
 class ImageError(UserError):
@@ -37,13 +32,7 @@ def encode_image_data_uri(data: bytes, name: str) -> str:
         raise ImageError(
             f"the image {name} is larger than {MAX_IMAGE_BYTES // 1024 // 1024} MB; make it smaller"
         )
-    media_type = _detect_media_type(data)
+    media_type = detect_image_type(data)
     if media_type is None:
         raise ImageError(f"{name} is not a PNG, JPEG, GIF or WebP image")
     return f"data:{media_type};base64,{base64.b64encode(data).decode()}"
-
-
-def _detect_media_type(data: bytes) -> str | None:
-    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        return "image/webp"
-    return next((kind for start, kind in _IMAGE_SIGNATURES if data.startswith(start)), None)

@@ -456,7 +456,7 @@ class RemoteSession:
         await self._request("getTask", self._id, then=self._handle_task_info, retry=True)
 
     def _handle_subscribed(self, data: Any) -> None:
-        self._mirror.discard_partial_frames()
+        self._mirror.partial_frames.clear()  # what still grows comes again
         self.is_following = True
 
     def _handle_task_info(self, data: Any) -> None:

@@ -295,3 +295,18 @@ def _build_merged_chunk(merge_key: object, pieces: list[str]) -> Chunk:
     if isinstance(merge_key, int):
         return CallChunk(merge_key, arguments=text)
     return TextChunk(text) if merge_key is TextChunk else ReasoningChunk(text)
+
+
+_IMAGE_SIGNATURES = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF87a": "image/gif",
+    b"GIF89a": "image/gif",
+}
+
+
+def detect_image_type(data: bytes) -> str | None:
+    """The media type of an image that models accept, by its first 12 bytes; None for others."""
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    return next((kind for start, kind in _IMAGE_SIGNATURES.items() if data.startswith(start)), None)

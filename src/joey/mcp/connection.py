@@ -122,10 +122,7 @@ class McpConnection:
             self._listing_task.cancel()
 
     async def close(self) -> None:
-        tasks = {
-            *self._background_jobs,
-            *([self._connection_task] if self._connection_task else []),
-        }
+        tasks = {*self._background_jobs, *filter(None, [self._connection_task])}
         for task in tasks:
             task.cancel()
         if tasks:
@@ -157,10 +154,6 @@ class McpConnection:
                 f"The MCP server {self.config.name!r} {self._describe_unavailability()}"
             )
         return self._session
-
-    @property
-    def _is_alive(self) -> bool:
-        return self._session is not None and self._end_reason is None
 
     def _describe_unavailability(self) -> str:
         server = self.server
@@ -200,7 +193,8 @@ class McpConnection:
         except asyncio.CancelledError:
             raise ToolError(f"The MCP server {name!r} was stopped during the call.") from None
         except Exception as error:
-            if not is_connection_closed(error) or self._is_alive:
+            is_alive = self._session is not None and self._end_reason is None
+            if is_alive or not is_connection_closed(error):
                 problem = redact_secrets(describe_error(error, ErrorContext()), self.config.secrets)
                 raise ToolError(f"The MCP server {name!r} failed: {problem}.") from error
         await asyncio.wait(
@@ -248,13 +242,11 @@ class McpConnection:
             if self.server.status is McpStatus.CONNECTING:
                 reason += self.config.start_failure_hint
             failures += 1
-            delay = min(
-                self._context.initial_restart_delay_s * 2 ** (failures - 1), MAX_RESTART_DELAY_S
-            )
-            retry_delay = delay if failures < MAX_CONSECUTIVE_FAILURES else None
-            self._next_retry_at = (
-                None if retry_delay is None else asyncio.get_running_loop().time() + retry_delay
-            )
+            retry_delay = None
+            if failures < MAX_CONSECUTIVE_FAILURES:
+                grown = self._context.initial_restart_delay_s * 2 ** (failures - 1)
+                retry_delay = min(grown, MAX_RESTART_DELAY_S)
+                self._next_retry_at = asyncio.get_running_loop().time() + retry_delay
             self._update_server(McpStatus.DISCONNECTED, reason)
             self._disconnected_event.set()
             await self._wait_until_woken(retry_delay)
@@ -290,7 +282,11 @@ class McpConnection:
             server_environment=self._context.server_environment,
             auth=oauth.build_stored_auth(self._credentials) if oauth else None,
             stderr_tail=error_context.stderr_tail,
-            http_state=module.HttpState(on_session_lost=self._handle_session_lost),
+            http_state=module.HttpState(
+                on_session_lost=lambda: self._handle_connection_end(
+                    "the server has forgotten the session"
+                )
+            ),
             on_end=self._handle_connection_end,
             on_list_changed=self._handle_list_changed,
         )
@@ -380,9 +376,6 @@ class McpConnection:
         self._end_reason = self._end_reason or reason
         self._wake_event.set()
 
-    def _handle_session_lost(self) -> None:
-        self._handle_connection_end("the server has forgotten the session")
-
     def _handle_list_changed(self) -> None:
         self._is_listing_stale = True
         self._wake_event.set()
@@ -401,13 +394,9 @@ _LIBRARY_LOGGERS = ("mcp", "client", "httpx2", "httpcore2")
 
 async def load_module(module: str) -> ModuleType:
     """A module of this package, imported beside the event loop, so that nobody waits for it."""
-    return await asyncio.to_thread(_import_module, module)
-
-
-def _import_module(module: str) -> ModuleType:
     for name in _LIBRARY_LOGGERS:
         # What it logs about misbehaving servers must not appear on the user's screen.
         logger = logging.getLogger(name)
         if not logger.handlers:
             logger.addHandler(logging.NullHandler())
-    return importlib.import_module(f"joey.mcp.{module}")
+    return await asyncio.to_thread(importlib.import_module, f"joey.mcp.{module}")

@@ -80,12 +80,8 @@ class LoginCallback:
         UserError: the login was refused."""
         parameters = await self._parameters_future
         if "code" not in parameters:
-            reason = (
-                parameters.get("error_description")
-                or parameters.get("error")
-                or "no reason was given"
-            )
-            raise UserError(f"The login was refused: {reason}.")
+            reason = parameters.get("error_description") or parameters.get("error")
+            raise UserError(f"The login was refused: {reason or 'no reason was given'}.")
         return parameters
 
     def handle_request(self, target: str) -> tuple[int, str]:
@@ -121,10 +117,8 @@ async def open_callback_server() -> AsyncIterator[LoginCallback]:
             )
             writer.write(head.encode() + page)
             await writer.drain()
-        except (OSError, TimeoutError, ValueError, asyncio.IncompleteReadError):
+        except (OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass  # Not a browser, or one that left; the user can try again.
-        except asyncio.LimitOverrunError:
-            pass
         finally:
             writer.close()
 

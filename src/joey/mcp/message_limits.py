@@ -250,10 +250,9 @@ def build_truncated_message(head: bytes, tail: bytes, size: int) -> bytes | None
     note = f"The answer was cut: it had {size:,} bytes, and at most {len(head):,} are taken."
     answer: dict[str, Any] = {"jsonrpc": "2.0", "id": message["id"]}
     result = _truncate_result(message.get("result"), note)
-    if result is not None:
-        return msgspec.json.encode(answer | {"result": result})
+    error = {"code": _MESSAGE_TOO_LONG_CODE, "message": note}
     return msgspec.json.encode(
-        answer | {"error": {"code": _MESSAGE_TOO_LONG_CODE, "message": note}}
+        answer | ({"error": error} if result is None else {"result": result})
     )
 
 

@@ -5,7 +5,7 @@ Connections to servers are loaded only by the methods that open one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -82,9 +82,13 @@ class ServerAdmin:
         """What the workspace would run if it were trusted."""
         configs = self._config_files.configs.values()
         project_configs = (config for config in configs if config.source == "project")
-        return tuple(
-            item for config in project_configs for item in self._iter_annotated_trust_items(config)
-        )
+        found: list[TrustItem] = []
+        for config in project_configs:
+            server, *files = self._list_config_trust_items(config)
+            if self._config_files.is_user_server(config.name):
+                server = structs.replace(server, details=(*server.details, _HIDES_USER_SERVER_TEXT))
+            found += (server, *files)
+        return tuple(found)
 
     def add(self, name: str, entry: dict[str, Any], *, project: bool) -> Path:
         """The file that it was written to. Raises ConfigError: the entry is not one, or there is a
@@ -95,8 +99,7 @@ class ServerAdmin:
             raise ConfigError(f"The server {name!r} cannot be added: {error}.") from error
         path = self._get_config_path(project)
         with self._lock_config():
-            document = read_config_file(path)
-            group = _get_server_entries(document, path)
+            document, group = _read_server_entries(path)
             if name in group:
                 raise ConfigError(f"There is a server {name!r} in {path} already; remove it first.")
             _write_config(path, {**document, SERVERS_KEY: {**group, name: entry}}, project)
@@ -107,19 +110,12 @@ class ServerAdmin:
         ServerNotFoundError: there is none of this name; ConfigError."""
         with self._lock_config():
             for path in self._list_config_paths(project):
-                document = read_config_file(path)
-                group = _get_server_entries(document, path)
+                document, group = _read_server_entries(path)
                 if name in group:
-                    remaining = {
-                        server_name: entry
-                        for server_name, entry in group.items()
-                        if server_name != name
-                    }
-                    _write_config(path, {**document, SERVERS_KEY: remaining}, project)
+                    del group[name]
+                    _write_config(path, {**document, SERVERS_KEY: group}, project)
                     return path
-        if not project and name in _get_server_entries(
-            read_config_file(self._get_config_path(True)), self._get_config_path(True)
-        ):
+        if not project and name in _read_server_entries(self._get_config_path(True))[1]:
             raise ServerNotFoundError(
                 f"The server {name!r} is named in the project's file; --project removes it there."
             )
@@ -152,10 +148,8 @@ class ServerAdmin:
             raise ConfigError(f"{name!r} is a program on this machine, and needs no login.")
         if self._get_state(config) == McpStatus.UNTRUSTED:
             raise ConfigError(f"{name!r} belongs to this workspace, which is not trusted.")
-        session_module, oauth = (
-            await connection.load_module("session"),
-            await connection.load_module("oauth"),
-        )
+        session_module = await connection.load_module("session")
+        oauth = await connection.load_module("oauth")
         async with open_callback_server() as callback:
             auth = oauth.build_login_auth(self._get_credentials(config), callback, show_url)
             session_context = session_module.SessionContext(
@@ -218,12 +212,6 @@ class ServerAdmin:
                 return McpStatus.UNTRUSTED
         return "not started"
 
-    def _iter_annotated_trust_items(self, config: ServerConfig) -> Iterator[TrustItem]:
-        server, *files = self._list_config_trust_items(config)
-        if self._config_files.is_user_server(config.name):
-            server = structs.replace(server, details=(*server.details, _HIDES_USER_SERVER_TEXT))
-        yield from (server, *files)
-
     def _list_config_trust_items(self, config: ServerConfig) -> tuple[TrustItem, ...]:
         return list_trust_items(config, self._workspace, self._hub_config.server_environment)
 
@@ -240,11 +228,13 @@ class ServerAdmin:
         return tuple(self._hub_config.joey_home / name for name in USER_CONFIG_FILE_NAMES)
 
 
-def _get_server_entries(document: dict[str, Any], path: Path) -> dict[str, Any]:
+def _read_server_entries(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The document in a file, and the entries of servers in it."""
+    document = read_config_file(path)
     group = document.get(SERVERS_KEY, {})
     if not isinstance(group, dict):
         raise ConfigError(f"{path}: `{SERVERS_KEY}` must be an object with one key per server.")
-    return group
+    return document, group
 
 
 def _write_config(path: Path, document: dict[str, Any], project: bool) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -36,6 +36,7 @@ from pydantic import BaseModel
 
 from joey import __version__
 from joey.core.mcp import McpResource, McpResult, McpTool
+from joey.core.messages import detect_image_type
 from joey.mcp.config import ServerConfig
 from joey.mcp.message_limits import MessageLimiter, MessageStreams
 from joey.mcp.process import StderrTail, make_default_cwd
@@ -185,7 +186,8 @@ class McpSession:
             progress: float, total: float | None, message: str | None
         ) -> None:
             if on_progress is not None:
-                on_progress(_format_progress(progress, total, message))
+                amount = f"{progress:g} of {total:g}" if total else f"{progress:g}"
+                on_progress(f"{amount}: {message[:_MAX_SHORT_TEXT_CHARS]}" if message else amount)
 
         request = types.CallToolRequest(
             params=types.CallToolRequestParams(name=tool, arguments=arguments)
@@ -241,23 +243,12 @@ def _convert_resource(
     )
 
 
-def _format_progress(done: float, total: float | None, message: str | None) -> str:
-    amount = f"{done:g} of {total:g}" if total else f"{done:g}"
-    return f"{amount}: {message[:_MAX_SHORT_TEXT_CHARS]}" if message else amount
-
-
 _SIGNATURE_BYTES = 12
-_IMAGE_SIGNATURES = {
-    "image/png": (b"\x89PNG\r\n\x1a\n", b""),
-    "image/jpeg": (b"\xff\xd8\xff", b""),
-    "image/gif": (b"GIF8", b""),
-    "image/webp": (b"RIFF", b"WEBP"),
-}
-"""How images begin that models take, and what stands at the eighth byte."""
 
 
 def convert_call_result(result: CallToolResult) -> McpResult:
-    images = tuple(_iter_images(result.content))
+    given = (block.data for block in result.content if isinstance(block, ImageContent))
+    images = tuple(filter(None, map(_to_image_data_uri, given)))
     text = "\n\n".join(filter(None, map(_render_content_block, result.content)))
     if not text and not images and result.structured_content is not None:
         text = _format_json(msgspec.json.encode(result.structured_content))
@@ -293,15 +284,6 @@ def _render_content_block(block: ContentBlock) -> str:
     return ""
 
 
-def _iter_images(content: Iterable[ContentBlock]) -> Iterator[str]:
-    for block in content:
-        if (
-            isinstance(block, ImageContent)
-            and (image := _to_image_data_uri(block.data)) is not None
-        ):
-            yield image
-
-
 def _to_image_data_uri(data: str) -> str | None:
     """As a data URI, by what it is and not by what it is said to be. One that a model's service
     does not take would make every later request of the task fail."""
@@ -309,10 +291,8 @@ def _to_image_data_uri(data: str) -> str | None:
         start = base64.b64decode(data, validate=True)[:_SIGNATURE_BYTES]
     except (binascii.Error, ValueError):
         return None
-    for kind, (first, eighth) in _IMAGE_SIGNATURES.items():
-        if start.startswith(first) and start[8:].startswith(eighth):
-            return f"data:{kind};base64,{data}"
-    return None
+    kind = detect_image_type(start)
+    return f"data:{kind};base64,{data}" if kind else None
 
 
 def _dump_json(model: BaseModel, excluded: set[str]) -> bytes:

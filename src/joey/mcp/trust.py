@@ -53,7 +53,8 @@ def list_trust_items(
     server = TrustItem(
         name=f"mcp:{config.name}",
         title=f"MCP server {config.name!r}",
-        details=tuple(map(_escape_newlines, _describe_entry(config, workspace))),
+        # No entry adds lines of its own to what a user reads, or pushes others off the screen.
+        details=tuple("\\n".join(text.splitlines()) for text in _describe_entry(config, workspace)),
         content=content,
     )
     scripts = (
@@ -71,7 +72,8 @@ def _describe_entry(config: ServerConfig, workspace: Path) -> Iterator[str]:
     unexpanded_entry = config.unexpanded_entry
     if config.transport == "stdio":
         yield f"runs      {shlex.join((unexpanded_entry.command or '', *unexpanded_entry.args))}"
-        yield f"in        {_format_cwd(unexpanded_entry.cwd or '', workspace)}"
+        cwd = unexpanded_entry.cwd or ""
+        yield f"in        {cwd if find_variable_references(cwd) else workspace / cwd}"
         yield from (
             f"sets      {name}{_format_value_sources(value)}"
             for name, value in unexpanded_entry.env.items()
@@ -88,19 +90,10 @@ def _describe_entry(config: ServerConfig, workspace: Path) -> Iterator[str]:
         yield "is switched off"
 
 
-def _format_cwd(written: str, workspace: Path) -> str:
-    return written if find_variable_references(written) else str(workspace / written)
-
-
 def _format_value_sources(value: str) -> str:
     """A value may be a secret; where it comes from is not."""
     found = find_variable_references(value)
     return f" from {', '.join(found)}" if found else ""
-
-
-def _escape_newlines(text: str) -> str:
-    """No entry adds lines of its own to what a user reads, or pushes others off the screen."""
-    return "\\n".join(text.splitlines())
 
 
 def _iter_named_files(
@@ -125,9 +118,15 @@ def _iter_named_files(
             name = real.relative_to(workspace)
         else:
             continue
-        digest = (
-            _digest_file(real) if real.is_relative_to(workspace) else _encode_outside_link(real)
-        )
+        try:
+            if real.is_relative_to(workspace):
+                digest = compute_file_digest(real)
+            else:
+                # The content of what lies outside the workspace belongs to somebody else.
+                is_file = real.is_file()
+                digest = f"link to {real}".encode("utf-8", "surrogateescape") if is_file else None
+        except OSError:
+            continue
         if digest is not None:
             yield str(name), digest
 
@@ -142,19 +141,6 @@ def _iter_path_candidates(candidate: str) -> Iterator[str]:
             pieces += candidate.split()
     for piece in pieces:
         yield from filter(None, (piece, piece.partition("=")[2]))
-
-
-def _encode_outside_link(path: Path) -> bytes | None:
-    """Where a link leads that leaves the workspace: its content belongs to somebody else."""
-    return f"link to {path}".encode("utf-8", "surrogateescape") if path.is_file() else None
-
-
-def _digest_file(path: Path) -> bytes | None:
-    """Of a regular file; None when it is anything else."""
-    try:
-        return compute_file_digest(path)
-    except OSError:
-        return None
 
 
 PINS_FILE_NAME = "mcp-pins.json"
@@ -195,7 +181,9 @@ class ToolPins:
             with lock_for_update(self._path):
                 known = self._load_pins()
                 pinned = change(known.get(_build_server_key(config), {}))
-                self._save_pins({**known, _build_server_key(config): pinned})
+                known = {**known, _build_server_key(config): pinned}
+                latest = dict(list(known.items())[-_MAX_PINNED_SERVERS:])
+                write_json_atomically(self._path, latest)
         except ConfigError as error:
             log.warning("%s", error)
             return change(self._load_pins().get(_build_server_key(config), {}))
@@ -209,10 +197,6 @@ class ToolPins:
         except (OSError, ValueError) as error:
             log.warning("%s cannot be read and is begun anew: %s", self._path, error)
             return {}
-
-    def _save_pins(self, pins: dict[str, ToolDigests]) -> None:
-        """Those that were added last are kept."""
-        write_json_atomically(self._path, dict(list(pins.items())[-_MAX_PINNED_SERVERS:]))
 
 
 def _select_new_digests(seen: ToolDigests, pinned: ToolDigests) -> ToolDigests:

@@ -184,11 +184,7 @@ class HttpResponse:
             if self._is_complete or self._connection is None:
                 return b""
             await self._receive_events(self._connection)
-        data = (
-            self._pending_chunks[0]
-            if len(self._pending_chunks) == 1
-            else b"".join(self._pending_chunks)
-        )
+        data = b"".join(self._pending_chunks)
         self._pending_chunks.clear()
         return data
 

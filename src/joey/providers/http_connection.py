@@ -103,11 +103,7 @@ class HttpConnection(asyncio.Protocol):
                 await self._waiter
             finally:
                 self._waiter = None
-        data = (
-            self._received_chunks[0]
-            if len(self._received_chunks) == 1
-            else b"".join(self._received_chunks)
-        )
+        data = b"".join(self._received_chunks)
         self._received_chunks.clear()
         self._buffered_bytes = 0
         if self._is_paused and self._transport is not None:
@@ -170,8 +166,15 @@ async def connect(
     opened: HttpConnection | None = None
     try:
         async with asyncio.timeout(connect_timeout):
-            opened = await _open_connection(
-                first, tls() if target.is_secure and proxy is None else None
+            # One address leaves nothing to race for, and asyncio's race loses a socket when
+            # cancelled.
+            is_ip_literal = ":" in first.host or first.host.replace(".", "").isdigit()
+            _, opened = await asyncio.get_running_loop().create_connection(
+                HttpConnection,
+                first.host,
+                first.port,
+                ssl=tls() if target.is_secure and proxy is None else None,
+                happy_eyeballs_delay=None if is_ip_literal else _HAPPY_EYEBALLS_DELAY_S,
             )
             if proxy is not None and target.is_secure:
                 await _open_tunnel(opened, target, proxy)
@@ -182,30 +185,10 @@ async def connect(
             opened.abort()
         if isinstance(error, OSError):  # TimeoutError and the errors of TLS among them
             text = describe_connection_failure(error, first, connect_timeout)
-            code = (
-                UNREACHABLE_CODE
-                if _is_refused(error) or isinstance(error, socket.gaierror)
-                else None
-            )
+            is_unreachable = _is_refused(error) or isinstance(error, socket.gaierror)
+            code = UNREACHABLE_CODE if is_unreachable else None
             raise ProviderError(text, failure=ProviderFailureKind.NETWORK, code=code) from error
         raise
-
-
-async def _open_connection(address: HttpAddress, context: ssl.SSLContext | None) -> HttpConnection:
-    loop = asyncio.get_running_loop()
-    _, connection = await loop.create_connection(
-        HttpConnection,
-        address.host,
-        address.port,
-        ssl=context,
-        happy_eyeballs_delay=None if _is_ip_literal(address.host) else _HAPPY_EYEBALLS_DELAY_S,
-    )
-    return connection
-
-
-def _is_ip_literal(host: str) -> bool:
-    """One address, so nothing to race for; and asyncio's race loses a socket when cancelled."""
-    return ":" in host or host.replace(".", "").isdigit()
 
 
 async def _open_tunnel(connection: HttpConnection, target: HttpAddress, proxy: HttpAddress) -> None:

@@ -186,7 +186,9 @@ class ResponseReader:
         if (end if end >= 0 else len(data)) - position > MAX_HEAD_BYTES:
             raise ProtocolError("the head of the response is too long")
         if end < 0:
-            self._check_http_prefix(data[position : position + 5])
+            opening = data[position : position + 5]
+            if not b"HTTP/".startswith(opening):  # early, instead of at the end of a head
+                raise ProtocolError(f"not an HTTP response: {opening!r}")
             return position
         lines = data[position:end].split(b"\r\n")
         head = _parse_head(lines)
@@ -196,11 +198,6 @@ class ResponseReader:
         elif head.status == 101:
             raise ProtocolError("the server switched to another protocol")
         return end + 4
-
-    def _check_http_prefix(self, opening: bytes) -> None:
-        """Say early that this is not HTTP, instead of waiting for the end of a head."""
-        if not b"HTTP/".startswith(opening):
-            raise ProtocolError(f"not an HTTP response: {opening!r}")
 
     def _choose_body_framing(self, head: ResponseHead, events: list[HttpEvent]) -> None:
         if head.status in _BODILESS_STATUSES:

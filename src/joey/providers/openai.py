@@ -177,7 +177,15 @@ def _convert_assistant_message(message: Message, model: ModelInfo) -> list[dict[
     content = message.content
     blocks = (TextBlock(content),) if isinstance(content, str) else content
     text = "\n".join(block.text for block in blocks if isinstance(block, TextBlock))
-    calls = [_convert_tool_call(block) for block in blocks if isinstance(block, ToolUseBlock)]
+    calls = [
+        {
+            "id": block.id,
+            "type": "function",
+            "function": {"name": block.name, "arguments": _encode_json(block.input).decode()},
+        }
+        for block in blocks
+        if isinstance(block, ToolUseBlock)
+    ]
     if not text and not calls:
         return []
     wire: dict[str, Any] = {"role": "assistant", "content": text}
@@ -192,12 +200,6 @@ def _convert_assistant_message(message: Message, model: ModelInfo) -> list[dict[
     if calls:
         wire["tool_calls"] = calls
     return [wire]
-
-
-def _convert_tool_call(block: ToolUseBlock) -> dict[str, Any]:
-    arguments = _encode_json(block.input).decode()
-    function = {"name": block.name, "arguments": arguments}
-    return {"id": block.id, "type": "function", "function": function}
 
 
 def _convert_tool_result(block: ToolResultBlock) -> dict[str, Any]:

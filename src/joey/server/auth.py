@@ -102,18 +102,15 @@ class OriginPolicy(Struct, frozen=True):
             if name in found:
                 found[name].append(value.decode("latin-1").strip().lower())
         hosts, origins = found[b"host"], found[b"origin"]
-        if len(hosts) != 1 or not self._is_allowed_host(hosts[0]):
-            return "This Host is not one of this server's."
-        if not origins:
-            return None
-        if len(origins) == 1 and (
-            origins[0] in self.allowed_origins or origins[0] == f"{self.scheme}://{hosts[0]}"
+        if len(hosts) != 1 or not (
+            hosts[0] in self.allowed_hosts
+            or (self.allows_any_ip_address and _is_ip_address(hosts[0]))
         ):
+            return "This Host is not one of this server's."
+        allowed = {*self.allowed_origins, f"{self.scheme}://{hosts[0]}"}
+        if not origins or (len(origins) == 1 and origins[0] in allowed):
             return None
         return "This Origin is not allowed; see joey serve --allow-origin."
-
-    def _is_allowed_host(self, host: str) -> bool:
-        return host in self.allowed_hosts or (self.allows_any_ip_address and _is_ip_address(host))
 
 
 def build_origin_policy(
@@ -127,9 +124,8 @@ def build_origin_policy(
         hosts |= {name.lower() for name in names}
     allowed = {_parse_origin(origin) for origin in origins}
     hosts |= {urlsplit(origin).netloc for origin in allowed}
-    return OriginPolicy(
-        frozenset(hosts), frozenset(allowed), "https" if tls else "http", any_address
-    )
+    scheme = "https" if tls else "http"
+    return OriginPolicy(frozenset(hosts), frozenset(allowed), scheme, any_address)
 
 
 def _parse_origin(text: str) -> str:

@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Protocol
 
+from msgspec import Struct
 from websockets.frames import Frame, Opcode
 
 from joey.core.events import TRANSIENT_EVENTS, RetryCountdown
@@ -114,15 +115,12 @@ class TaskFeed:
 
     def _handle_event(self, numbered: NumberedEvent) -> None:
         event = numbered.event
-        if type(event) not in TRANSIENT_EVENTS:
-            self._handle_durable_event(numbered)
+        if type(event) in TRANSIENT_EVENTS:
+            for change in self._encoder.apply_transient(event):
+                self._schedule_row_update(change)
+            if isinstance(event, RetryCountdown):
+                self._broadcast(Broadcast(self._encoder.encode_countdown(event)))
             return
-        for change in self._encoder.apply_transient(event):
-            self._schedule_row_update(change)
-        if isinstance(event, RetryCountdown):
-            self._broadcast(Broadcast(self._encoder.encode_countdown(event)))
-
-    def _handle_durable_event(self, numbered: NumberedEvent) -> None:
         for frame in self._encoder.encode(numbered.seq, numbered.event):
             self.frames.append(frame)
             # A frame that is not the last of its record counts as told when its record is.
@@ -201,24 +199,15 @@ class _ReplayCursor:
     def read_next(self) -> EventFrame | None:
         if self.position >= len(self.source.frames):
             return None
-        frame = self.source.frames[self.position]
         self.position += 1
-        return self.normalizer.normalize(frame)
+        return self.normalizer.normalize(self.source.frames[self.position - 1])
 
 
-class _QueuedPacket:
-    __slots__ = ("broadcast", "packet", "replay_cursor")
-
-    def __init__(
-        self,
-        packet: bytes | None,
-        broadcast: Broadcast | None = None,
-        cursor: _ReplayCursor | None = None,
-    ) -> None:
-        self.packet = packet
-        """None when another item took its place."""
-        self.broadcast = broadcast
-        self.replay_cursor = cursor
+class _QueuedPacket(Struct):
+    packet: bytes | None
+    """None when another item took its place."""
+    broadcast: Broadcast | None = None
+    replay_cursor: _ReplayCursor | None = None
 
 
 ReplaySourceFinder = Callable[[str], ReplaySource | None]
@@ -284,7 +273,7 @@ class SendQueue:
             source, task_id, since = replay
             started = self._replay_cursors[task_id] = _ReplayCursor(source, since)
             self._muted_task_ids.discard(task_id)
-        self._queue.append(_QueuedPacket(packet, cursor=started))
+        self._queue.append(_QueuedPacket(packet, replay_cursor=started))
         self._queued_response_bytes += len(packet)
         if self._queued_response_bytes > MAX_QUEUED_BYTES:
             self._has_capacity.clear()
@@ -399,10 +388,8 @@ class SendQueue:
             self._queued_response_bytes += len(packet)
         if self._drain_timer is None:
             self._drain_timer = asyncio.get_running_loop().call_later(
-                self._drain_timeout_s, self._disconnect_slow_client
+                self._drain_timeout_s,
+                self._transport.force_close,
+                TRY_AGAIN_LATER_CLOSE_CODE,
+                "too slow: connect again and subscribe",
             )
-
-    def _disconnect_slow_client(self) -> None:
-        self._transport.force_close(
-            TRY_AGAIN_LATER_CLOSE_CODE, "too slow: connect again and subscribe"
-        )

@@ -110,8 +110,8 @@ class HttpEndpoints:
         data = _read_asset("index.html")
         if data is None:
             return PlainTextResponse(MISSING_WEB_PAGE_TEXT)
-        headers = {"cache-control": "no-cache"}
-        return Response(data, media_type="text/html; charset=utf-8", headers=headers)
+        kind = "text/html; charset=utf-8"
+        return Response(data, media_type=kind, headers={"cache-control": "no-cache"})
 
     def get_asset(self, request: Request) -> Response:
         path = f"assets/{request.path_params['path']}"
@@ -130,7 +130,7 @@ class HttpEndpoints:
         if self._has_valid_token(request):
             status["tasks"] = len(self._hub.engine.tasks)
             status["connections"] = len(self._connections)
-        return _make_json_response(status)
+        return Response(msgspec.json.encode(status), media_type="application/json")
 
     def get_metrics(self, request: Request) -> Response:
         if not self._has_valid_token(request):
@@ -156,10 +156,6 @@ def has_web_page() -> bool:
 @cache
 def _encode_wire_schema() -> bytes:
     return msgspec.json.encode(build_wire_schema())
-
-
-def _make_json_response(value: object) -> Response:
-    return Response(msgspec.json.encode(value), media_type="application/json")
 
 
 def _read_asset(path: str) -> bytes | None:

@@ -13,7 +13,7 @@ import bisect
 import logging
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -197,7 +197,9 @@ class ServerHub:
         return task
 
     def _focus_and_feed(self, task: Task) -> None:
-        self.focus(task.id)
+        if task.id in self._focus_order:
+            self._focus_order.remove(task.id)
+        self._focus_order.append(task.id)
         self._ensure_feed(task)
 
     def _ensure_feed(self, task: Task) -> None:
@@ -214,11 +216,6 @@ class ServerHub:
             del self._feeds[task.id]
             if task.id in self._focus_order:
                 self._focus_order.remove(task.id)
-
-    def focus(self, task_id: str) -> None:
-        if task_id in self._focus_order:
-            self._focus_order.remove(task_id)
-        self._focus_order.append(task_id)
 
     @property
     def current_task(self) -> Task | None:
@@ -335,26 +332,20 @@ class ServerCounters:
 
     def render_metrics(self, **gauges: int) -> str:
         """In the text format of Prometheus."""
-        lines = [
-            *_format_metric("joey_events_total", "counter", {"": self.event_count}),
-            *_format_metric("joey_resyncs_total", "counter", {"": self.resync_count}),
-            *_format_metric("joey_refused_total", "counter", {"": self.refused_count}),
-            *_format_metric("joey_accepted_total", "counter", {"": self.accepted_count}),
+        metrics = [
+            ("events_total", "counter", self.event_count),
+            ("resyncs_total", "counter", self.resync_count),
+            ("refused_total", "counter", self.refused_count),
+            ("accepted_total", "counter", self.accepted_count),
+            *((name, "gauge", value) for name, value in gauges.items()),
         ]
-        for name, value in gauges.items():
-            lines += _format_metric(f"joey_{name}", "gauge", {"": value})
-        by_name = {
-            f'{{command="{name}",outcome="{outcome}"}}': count
+        lines = [f"# TYPE joey_{name} {kind}\njoey_{name} {value}" for name, kind, value in metrics]
+        lines.append("# TYPE joey_commands_total counter")
+        lines += [
+            f'joey_commands_total{{command="{name}",outcome="{outcome}"}} {count}'
             for (name, outcome), count in sorted(self.commands_by_outcome.items())
-        }
-        lines += _format_metric("joey_commands_total", "counter", by_name)
+        ]
         return "\n".join([*lines, ""])
-
-
-def _format_metric(name: str, kind: str, values: Mapping[str, int]) -> Iterator[str]:
-    yield f"# TYPE {name} {kind}"
-    for labels, value in values.items():
-        yield f"{name}{labels} {value}"
 
 
 class ProfileCollection(Protocol):

@@ -94,16 +94,12 @@ class IpcClients:
     def _send_focus_change(self) -> None:
         """A task was opened, resumed or closed: another may be the current one now."""
         current = self._hub.current_task
-        before, self._focused_task_id = (
-            self._focused_task_id,
-            current.id if current is not None else None,
-        )
-        if before == self._focused_task_id:
-            return
-        if before is not None:
+        before, now = self._focused_task_id, current.id if current is not None else None
+        self._focused_task_id = now
+        if before is not None and before != now:
             self._send_event("taskUnfocused", before)
-        if self._focused_task_id is not None:
-            self._send_event("taskFocused", self._focused_task_id)
+        if now is not None and before != now:
+            self._send_event("taskFocused", now)
 
     def _send_event(self, name: str, *payload: Any) -> None:
         data = encode_event(name, payload)
@@ -134,7 +130,10 @@ class IpcClients:
                 return
             self._client_writers[client_id] = writer
             self._write_to_client(client_id, encode_ack(client_id, os.getpid(), os.getppid()))
-            await self._read_commands(client_id, reader)
+            frames = IpcFrameParser()
+            while data := await reader.read(READ_CHUNK_BYTES):
+                for frame in frames.feed(data):
+                    await self._handle_frame(client_id, frame)
         except ConnectionError as error:
             log.info("the IPC client %s is gone: %s", client_id, error)
         except FrameTooLargeError as error:
@@ -152,18 +151,11 @@ class IpcClients:
 
     # What a client says
 
-    async def _read_commands(self, client_id: str, reader: asyncio.StreamReader) -> None:
-        frames = IpcFrameParser()
-        while data := await reader.read(READ_CHUNK_BYTES):
-            for frame in frames.feed(data):
-                await self._handle_frame(client_id, frame)
-
     async def _handle_frame(self, client_id: str, frame: bytes) -> None:
         try:
             await self._run_command(client_id, decode_command(frame))
         except (ValueError, CommandError, JoeyError) as error:
             log.warning("a command of the IPC client %s is dropped: %s", client_id, error)
-            return
         except Exception:
             log.exception("a command of the IPC client %s failed by a defect", client_id)
 
@@ -250,7 +242,11 @@ def bind_socket(path: Path) -> tuple[socket.socket, int]:
     it listens. Raises ConfigError: the socket cannot be made there."""
     try:
         make_private_directory(path.parent)
-        _check_socket_directory(path.parent)
+        mode = path.parent.stat().st_mode
+        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            raise _make_socket_error(
+                path.parent, "everybody may write there, and could put another in its place"
+            )
         _remove_stale_socket(path)
         bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     except OSError as error:
@@ -262,14 +258,6 @@ def bind_socket(path: Path) -> tuple[socket.socket, int]:
         bound.close()
         raise _make_socket_error(path, error.strerror or str(error)) from error
     return bound, path.lstat().st_ino
-
-
-def _check_socket_directory(directory: Path) -> None:
-    mode = directory.stat().st_mode
-    if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-        raise _make_socket_error(
-            directory, "everybody may write there, and could put another in its place"
-        )
 
 
 def _remove_stale_socket(path: Path) -> None:

@@ -122,7 +122,15 @@ class ClientConnection:
             return
         self._hub.counters.accepted_count += 1
         log.info("connected", extra={"client": self.name})
-        welcome = await self._build_welcome()
+        services = self._hub.services
+        welcome = Welcome(
+            version=__version__,
+            protocol=PROTOCOL_VERSION,
+            capabilities=list(COMMANDS),
+            sandbox=await services.probe_sandbox_level(),
+            workspace=str(services.workspace),
+            home=str(services.home),
+        )
         self._hub.add_listener(self._send_queue.send_event)
         self._send_queue.send_response(build_success("welcome", "welcome", welcome))
         rate = RateLimiter(self._limits.frames_per_second, self._limits.burst_frames)
@@ -177,10 +185,10 @@ class ClientConnection:
                 log.info("misunderstood", extra={"client": self.name, "code": frame.code.value})
                 self._send_queue.send_response(frame.response)
             case AuthFrame(token):
-                if self._token.matches(token):
-                    self._send_queue.send_response(build_success("auth", "auth", Done()))
-                else:
-                    self._send_queue.send_response(_make_denial(frame))
+                is_known = self._token.matches(token)
+                self._send_queue.send_response(
+                    build_success("auth", "auth", Done()) if is_known else _make_denial(frame)
+                )
             case ParsedCommand():
                 await self._execute_command(frame)
 
@@ -202,28 +210,17 @@ class ClientConnection:
             },
         )
 
-    async def _build_welcome(self) -> Welcome:
-        return Welcome(
-            version=__version__,
-            protocol=PROTOCOL_VERSION,
-            capabilities=list(COMMANDS),
-            sandbox=await self._hub.services.probe_sandbox_level(),
-            workspace=str(self._hub.services.workspace),
-            home=str(self._hub.services.home),
-        )
-
     def _count_resync(self) -> None:
         self._hub.counters.resync_count += 1
         log.warning("lagging", extra={"client": self.name})
 
 
 def _make_denial(frame: ParsedCommand | AuthFrame | WireError) -> ResponseFrame:
-    message = "The token is missing or wrong."
+    request_id, name = "auth", "auth"
     if isinstance(frame, ParsedCommand):
-        return build_failure(
-            frame.request_id, frame.spec.name, ErrorCode.PERMISSION_DENIED, message
-        )
-    return build_failure("auth", "auth", ErrorCode.PERMISSION_DENIED, message)
+        request_id, name = frame.request_id, frame.spec.name
+    message = "The token is missing or wrong."
+    return build_failure(request_id, name, ErrorCode.PERMISSION_DENIED, message)
 
 
 async def _reject_upgrade(websocket: WebSocket, status: int, message: str) -> None:

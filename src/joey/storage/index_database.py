@@ -107,7 +107,12 @@ class IndexDatabase:
     def connection(self) -> sqlite3.Connection:
         """Raises sqlite3.Error, OSError or SchemaMismatchError; `recover` says what to do then."""
         if self._connection is None:
-            self._connection = self._open_temporary() if self._is_temporary else self._open_file()
+            if self._is_temporary:
+                # Without a name SQLite keeps it in memory, or in an unlinked file if it is large.
+                self._connection = _connect("", self._busy_timeout_s)
+                self._connection.executescript(_SCHEMA_SQL)
+            else:
+                self._connection = self._open_file()
         return self._connection
 
     def close(self) -> None:
@@ -154,12 +159,6 @@ class IndexDatabase:
             except BaseException:
                 connection.close()
                 raise
-        return connection
-
-    def _open_temporary(self) -> sqlite3.Connection:
-        # Without a name SQLite keeps it in memory, and in an unlinked file when it gets large.
-        connection = _connect("", self._busy_timeout_s)
-        connection.executescript(_SCHEMA_SQL)
         return connection
 
     def _delete_file(self) -> None:

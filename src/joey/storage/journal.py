@@ -32,6 +32,7 @@ from joey.system.files import (
     read_regular_file,
     save_under_numbered_name,
     sync_directory,
+    translate_storage_errors,
     write_fully,
 )
 
@@ -125,16 +126,14 @@ class Journal:
 
     @classmethod
     def create(cls, directory: Path) -> Journal:
-        try:
+        with translate_storage_errors("could not start a journal", directory):
             return cls(directory / JOURNAL_FILE, [], 0, create=True)
-        except OSError as error:
-            raise build_storage_error("could not start a journal", directory, error) from error
 
     @classmethod
     def open(cls, directory: Path) -> tuple[Journal, list[Record]]:
         """Read the journal, moving aside what cannot be read."""
         path = directory / JOURNAL_FILE
-        try:
+        with translate_storage_errors("could not open the journal", directory):
             data = read_regular_file(path)
             if data is None:
                 raise StoreError(f"{path} is not a file. Move it away and try again.")
@@ -143,25 +142,19 @@ class Journal:
                 _save_unreadable_tail(directory, data[size:], len(records))
                 os.truncate(path, size)
             return cls(path, records, size, create=False), records
-        except OSError as error:
-            raise build_storage_error("could not open the journal", directory, error) from error
 
     @classmethod
     def open_with_record(cls, directory: Path, record: Record) -> Journal:
         """Go on with a journal of which this record is known to be all."""
         path = directory / JOURNAL_FILE
-        try:
+        with translate_storage_errors("could not open the journal", directory):
             return cls(path, [record], path.stat().st_size, create=False)
-        except OSError as error:
-            raise build_storage_error("could not open the journal", directory, error) from error
 
     @staticmethod
     def read_records(directory: Path) -> list[Record]:
         """What can be read of the journal now, by somebody who does not own it."""
-        try:
+        with translate_storage_errors("could not read the journal", directory):
             return decode_journal(read_regular_file(directory / JOURNAL_FILE) or b"")[0]
-        except OSError as error:
-            raise build_storage_error("could not read the journal", directory, error) from error
 
     def append(self, record: Record) -> None:
         """Write one line. Raises StoreError: the disk is full or gone. The journal is as it was
@@ -173,7 +166,12 @@ class Journal:
         try:
             write_fully(self._descriptor, line)
         except OSError as error:
-            self._truncate_partial_line()
+            try:
+                os.ftruncate(self._descriptor, self._size_bytes)
+            except OSError as unmended:
+                self._failure_reason = str(
+                    build_storage_error("could not mend the journal", self._directory, unmended)
+                )
             raise build_storage_error(
                 "could not write the journal", self._directory, error
             ) from error
@@ -215,15 +213,6 @@ class Journal:
         finally:
             self._sync_task = None
 
-    def _truncate_partial_line(self) -> None:
-        """Remove the beginning of a line that could not be finished."""
-        try:
-            os.ftruncate(self._descriptor, self._size_bytes)
-        except OSError as error:
-            self._failure_reason = str(
-                build_storage_error("could not mend the journal", self._directory, error)
-            )
-
     def _check_usable(self) -> None:
         if self._closed:
             raise TaskStateError(f"the journal in {self._directory} is closed")
@@ -247,9 +236,5 @@ def _save_unreadable_tail(directory: Path, tail: bytes, good: int) -> None:
         _log.warning("cut an unfinished line off the journal; kept as %s", path)
         return
     path = save_under_numbered_name(directory, "journal.unreadable-", tail)
-    _log.warning(
-        "the journal cannot be read after record line %s; the rest (%s bytes) is kept as %s",
-        good,
-        len(tail),
-        path,
-    )
+    text = "the journal cannot be read after record line %s; the rest (%s bytes) is kept as %s"
+    _log.warning(text, good, len(tail), path)

@@ -100,15 +100,8 @@ def _convert_message(row: dict[str, Any]) -> Message | None:
         reasoning_details=tuple(details) if isinstance(details, list) and details else UNSET,
         reasoning_content=plain if isinstance(plain, str) and plain else UNSET,
     )
-    return (
-        message
-        if _CONDENSE_AND_TRUNCATION_KEYS.isdisjoint(row)
-        else _add_condense_and_truncation_fields(message, row)
-    )
-
-
-def _add_condense_and_truncation_fields(message: Message, row: dict[str, Any]) -> Message:
-    """The message with what it hides, and what it is hidden by."""
+    if _CONDENSE_AND_TRUNCATION_KEYS.isdisjoint(row):
+        return message
     return structs.replace(
         message,
         is_summary=bool(row.get("isSummary")),
@@ -161,11 +154,6 @@ def _convert_thinking(raw: dict[str, Any]) -> Block | None:
     if isinstance(signature, str) and signature:
         return ThinkingBlock(thinking=text, signature=signature)
     return UnsignedReasoningBlock(text=text)
-
-
-def _convert_redacted_thinking(raw: dict[str, Any]) -> Block | None:
-    data = raw.get("data")
-    return RedactedThinkingBlock(data) if isinstance(data, str) else _convert_text(raw)
 
 
 def _convert_tool_use(raw: dict[str, Any]) -> Block | None:
@@ -225,7 +213,11 @@ _BLOCK_CONVERTERS: dict[str, Callable[[dict[str, Any]], Block | None]] = {
     "text": _convert_text,
     "image": _convert_image,
     "thinking": _convert_thinking,
-    "redacted_thinking": _convert_redacted_thinking,
+    "redacted_thinking": lambda raw: (
+        RedactedThinkingBlock(raw["data"])
+        if isinstance(raw.get("data"), str)
+        else _convert_text(raw)
+    ),
     "reasoning": _convert_reasoning,
     "tool_use": _convert_tool_use,
     "tool_result": _convert_tool_result,
@@ -236,6 +228,12 @@ _BLOCK_CONVERTERS: dict[str, Callable[[dict[str, Any]], Block | None]] = {
 
 _DELETED_RANGE_KEY = "conversationHistoryDeletedRange"
 _UNKNOWN_CONTEXT_TOKENS = {"prevContextTokens": 0, "newContextTokens": 0}
+_SPOKEN_SAY_KINDS = (
+    RowKind.CLINE_TASK,
+    RowKind.TEXT,
+    RowKind.USER_FEEDBACK,
+    RowKind.COMPLETION_RESULT,
+)
 _RESUME_ASKS = (AskKind.RESUME_TASK, AskKind.RESUME_COMPLETED_TASK)
 _USER_TAG_RE = compile_regex(
     r"\s*<(task|user_message|feedback|answer)>\n?(.*?)\n?</\1>\s*", re.DOTALL
@@ -298,14 +296,11 @@ def _trim_unfinished_rows(rows: list[RooRow]) -> list[RooRow]:
     requests = [
         place for place, row in enumerate(rows) if row.get("say") == RowKind.API_REQ_STARTED
     ]
-    if requests and not _is_request_finished(rows[requests[-1]]):
-        del rows[requests[-1]]
+    if requests:
+        facts = _parse_json_text(rows[requests[-1]])
+        if facts.get("cost") is None and facts.get("cancelReason") is None:
+            del rows[requests[-1]]
     return rows
-
-
-def _is_request_finished(request: RooRow) -> bool:
-    facts = _parse_json_text(request)
-    return facts.get("cost") is not None or facts.get("cancelReason") is not None
 
 
 def _assign_row_timestamps(rows: list[RooRow]) -> list[RooRow]:
@@ -331,16 +326,9 @@ def _extract_spoken_text(row: RooRow) -> str:
             return str(_parse_json_text(row).get("question") or text).strip()
         case {"ask": "plan_mode_respond"}:
             return str(_parse_json_text(row).get("response") or text).strip()
-        case {
-            "say": RowKind.CLINE_TASK
-            | RowKind.TEXT
-            | RowKind.USER_FEEDBACK
-            | RowKind.COMPLETION_RESULT
-        }:
-            return text.strip()
         case {"ask": "request_limit_reached"}:
             return text.strip()
-    return ""
+    return text.strip() if row.get("say") in _SPOKEN_SAY_KINDS else ""
 
 
 def _parse_json_text(row: RooRow) -> dict[str, Any]:
@@ -381,11 +369,8 @@ def _build_condense_or_truncation_row(message: Message) -> RooRow:
         return {"type": "say", "say": RowKind.SLIDING_WINDOW_TRUNCATION} | details
     summary = extract_text(get_blocks(message))
     condensed = {"condenseId": message.condense_id or "", "summary": summary, "cost": 0}
-    return {
-        "type": "say",
-        "say": RowKind.CONDENSE_CONTEXT,
-        "contextCondense": condensed | _UNKNOWN_CONTEXT_TOKENS,
-    }
+    details = {"contextCondense": condensed | _UNKNOWN_CONTEXT_TOKENS}
+    return {"type": "say", "say": RowKind.CONDENSE_CONTEXT} | details
 
 
 def _extract_user_texts(message: Message) -> Iterator[str]:
@@ -402,12 +387,7 @@ def _extract_user_texts(message: Message) -> Iterator[str]:
 
 
 def _build_tool_row(name: str, arguments: dict[str, Any]) -> RooRow:
-    row: RooRow = {
-        "type": "say",
-        "say": RowKind.TOOL,
-        "tool": name,
-        "approvalState": "approved",
-    }
+    row: RooRow = {"type": "say", "say": RowKind.TOOL, "tool": name, "approvalState": "approved"}
     shown: RooRow = {"tool": name}
     if isinstance(path := arguments.get("path"), str):
         row["path"] = shown["path"] = path
@@ -427,11 +407,8 @@ def assign_message_timestamps(messages: list[Message], rows: list[RooRow]) -> li
     known: list[Message] = []
     last = rows[0]["ts"]
     for message in messages:
-        if isinstance(message.ts, int):
-            last = message.ts
-            known.append(message)
-        else:
-            known.append(structs.replace(message, ts=last))
+        last = message.ts if isinstance(message.ts, int) else last
+        known.append(structs.replace(message, ts=last))
     return known
 
 

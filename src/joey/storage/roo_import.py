@@ -60,6 +60,7 @@ from joey.system.files import (
     build_storage_error,
     is_disk_full,
     make_private_directory,
+    translate_storage_errors,
 )
 
 _STAGING_PREFIX = ".import-"
@@ -154,11 +155,9 @@ def import_task(task: ForeignTask, own_tasks: Path) -> Path:
         raise StoreError(f"{task.directory.name!r} cannot be the id of a task")
     if find_task_directory(own_tasks, task.id) is not None:
         raise StoreError(f"task {task.id} is there already")
-    try:
+    with translate_storage_errors(f"could not import task {task.id}", own_tasks):
         make_private_directory(own_tasks)
         stage = Path(tempfile.mkdtemp(prefix=_STAGING_PREFIX, dir=own_tasks))
-    except OSError as error:
-        raise build_storage_error(f"could not import task {task.id}", own_tasks, error) from error
     try:
         _fill_staging_directory(stage, task)
         TaskSecretFiles(own_tasks.parent).delete(task.id)  # of another task that had this id
@@ -188,7 +187,11 @@ def _fill_staging_directory(stage: Path, task: ForeignTask) -> None:
         if not path.is_symlink():
             _copy_file(path, output / path.name)
     if not has_history_snapshots(stage):
-        _promote_interrupted_saves(stage)
+        for name in (UI_HISTORY_FILE, API_HISTORY_FILE):
+            if find_interrupted_saves(stage, name) and (
+                rows := read_json_array(stage, name).values
+            ):
+                _write_json(stage / name, rows)
     _write_json(stage / HISTORY_ITEM_FILE, task.history_item)
     histories = read_histories(stage, task.id)
     item = _complete_history_item(stage, task, histories)
@@ -208,13 +211,6 @@ def _copy_file(source: Path, target: Path) -> None:
         shutil.copyfileobj(original, copy, 1024 * 1024)
         times = os.fstat(original.fileno())
     os.utime(target, ns=(times.st_atime_ns, times.st_mtime_ns))
-
-
-def _promote_interrupted_saves(stage: Path) -> None:
-    """Give what a save has left its proper name, when nothing else has one."""
-    for name in (UI_HISTORY_FILE, API_HISTORY_FILE):
-        if find_interrupted_saves(stage, name) and (rows := read_json_array(stage, name).values):
-            _write_json(stage / name, rows)
 
 
 def _complete_history_item(

@@ -58,11 +58,11 @@ from joey.storage.task_directory import (
     UI_HISTORY_FILE,
 )
 from joey.system.files import (
-    build_storage_error,
     make_private_directory,
     read_regular_file,
     replace_files,
     save_under_numbered_name,
+    translate_storage_errors,
 )
 
 _log = logging.getLogger(__name__)
@@ -93,16 +93,6 @@ class RooHistories(Struct, frozen=True):
         )
 
 
-class RooTaskInfo(Struct, frozen=True):
-    """What the folder tells about the task beside its histories."""
-
-    workspace: str
-    mode: str
-    protocol: ToolProtocol
-    parent_id: str | None
-    child_ids: tuple[str, ...]
-
-
 def adopt_task(directory: Path, record: Record) -> Journal:
     """Begin the journal of a folder that has none, or none that can be read; the caller locks.
     Raises StoreError: the folder cannot be written."""
@@ -121,29 +111,32 @@ def read_adoption_record(directory: Path, task_id: str) -> Record:
 
 def build_adoption_record(directory: Path, task_id: str, histories: RooHistories) -> Record:
     rows, messages = histories.rows, histories.messages
-    facts = _collect_task_info(directory, messages)
+    known = read_json_object(directory / METADATA_FILE)
+    known |= read_json_object(directory / HISTORY_ITEM_FILE)
+    said = list(iter_texts(messages, "user"))
+    parent_id, child_ids = parse_parent_and_children(known)
     stamps = [row["ts"] for row in rows] + [m.ts for m in messages if isinstance(m.ts, int)]
     event = TaskImported(
         ts=max(stamps) + 1,
         task_id=task_id,
-        workspace=facts.workspace,
-        mode=facts.mode,
-        tool_protocol=facts.protocol,
+        workspace=get_history_item_workspace(known) or _search_texts(_WORKSPACE_RE, said) or "",
+        mode=get_text(known, "mode")
+        or _search_texts(_MODE_SLUG_RE, reversed(said))
+        or DEFAULT_MODE,
+        tool_protocol=_determine_protocol(known, messages, said),
         rows=tuple(rows),
         messages=tuple(messages),
-        parent_id=facts.parent_id,
-        child_ids=facts.child_ids,
+        parent_id=parent_id,
+        child_ids=child_ids,
     )
     return Record(seq=1, event=event)
 
 
 def read_histories(directory: Path, task_id: str) -> RooHistories:
     """Both histories, the one made from the other where only one can be used."""
-    ui, api, lost = (
-        read_json_array(directory, UI_HISTORY_FILE),
-        read_json_array(directory, API_HISTORY_FILE),
-        None,
-    )
+    ui = read_json_array(directory, UI_HISTORY_FILE)
+    api = read_json_array(directory, API_HISTORY_FILE)
+    lost = None
     rows = normalize_rows(ui.values)
     messages = convert_messages(api.values, pop_deleted_range(rows))
     if not rows or not messages:
@@ -178,23 +171,6 @@ def _is_message(row: Any) -> bool:
     return isinstance(row, dict) and "role" in row
 
 
-def _collect_task_info(directory: Path, messages: list[Message]) -> RooTaskInfo:
-    known = read_json_object(directory / METADATA_FILE) | read_json_object(
-        directory / HISTORY_ITEM_FILE
-    )
-    said = list(iter_texts(messages, "user"))
-    parent_id, child_ids = parse_parent_and_children(known)
-    return RooTaskInfo(
-        workspace=get_history_item_workspace(known) or _search_texts(_WORKSPACE_RE, said) or "",
-        mode=get_text(known, "mode")
-        or _search_texts(_MODE_SLUG_RE, reversed(said))
-        or DEFAULT_MODE,
-        protocol=_determine_protocol(known, messages, said),
-        parent_id=parent_id,
-        child_ids=child_ids,
-    )
-
-
 def get_history_item_workspace(item: dict[str, Any]) -> str:
     """Where a task worked, in the words of Roo's history item or of Cline's."""
     return get_text(item, "workspace") or get_text(item, "cwdOnTaskInitialization")
@@ -224,11 +200,9 @@ def _search_texts(pattern: re.Pattern[str], said: Iterable[str]) -> str | None:
 def _back_up_file(directory: Path, name: str) -> None:
     """Keep a copy of an original; one kept earlier is never overwritten."""
     stem = name.removesuffix(".json")
-    try:
+    with translate_storage_errors(f"could not back up {name}", directory):
         original = read_regular_file(directory / name)
         earlier = read_regular_file(directory / f"{stem}.roo.json")
-    except OSError as error:
-        raise build_storage_error(f"could not back up {name}", directory, error) from error
     if original is None or original == earlier:
         return
     if earlier is None:
@@ -250,12 +224,10 @@ def write_roo_directory(
     be written."""
     directory = parent / task.id
     files = encode_roo_files(task, records, redactor)
-    try:
+    with translate_storage_errors(f"could not export task {task.id}", directory):
         if directory.exists() and not force and any(directory.iterdir()):
             raise StoreError(f"{directory} is there already. Use --force to replace its files.")
         make_private_directory(directory)
-    except OSError as error:
-        raise build_storage_error(f"could not export task {task.id}", directory, error) from error
     replace_files(directory, files)
     return directory
 

@@ -29,7 +29,7 @@ from datetime import datetime
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from joey.core.text import compile_regex
 from joey.errors import TaskLockedError
@@ -37,6 +37,7 @@ from joey.system.files import (
     PRIVATE_FILE_MODE,
     build_storage_error,
     open_private_file,
+    translate_storage_errors,
     write_fully,
 )
 from joey.system.locks import try_lock
@@ -92,12 +93,7 @@ _MAX_METADATA_BYTES = 64 * 1024
 
 
 class RecentTask(Struct, frozen=True):
-    id: str
-    title: str = ""
-    workspace: str = ""
-
-
-class _RecentTaskMetadata(Struct, frozen=True):
+    id: str = ""
     title: str = ""
     workspace: str = ""
 
@@ -118,10 +114,10 @@ def list_recent_tasks(tasks: Path, id_prefix: str, limit: int) -> list[RecentTas
 def _read_recent_task(directory: Path, task_id: str) -> RecentTask:
     try:
         with (directory / METADATA_FILE).open("rb") as file:
-            about = msgspec.json.decode(file.read(_MAX_METADATA_BYTES), type=_RecentTaskMetadata)
+            found = msgspec.json.decode(file.read(_MAX_METADATA_BYTES), type=RecentTask)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return RecentTask(task_id)  # just begun, or of another program
-    return RecentTask(task_id, about.title, about.workspace)
+    return structs.replace(found, id=task_id)
 
 
 _log = logging.getLogger(__name__)
@@ -145,10 +141,8 @@ class TaskLock:
     @classmethod
     def acquire(cls, directory: Path, task_id: str) -> TaskLock:
         """Raises TaskLockedError when another holder lives."""
-        try:
+        with translate_storage_errors(f"could not lock task {task_id}", directory):
             descriptor = open_private_file(directory / LOCK_FILE)
-        except OSError as error:
-            raise build_storage_error(f"could not lock task {task_id}", directory, error) from error
         try:
             os.fchmod(descriptor, PRIVATE_FILE_MODE)
             _acquire_flock(descriptor)

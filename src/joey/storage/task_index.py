@@ -67,8 +67,6 @@ _NOT_DUPLICATE_CONDITION = (
     "NOT (bare AND EXISTS"
     f" (SELECT 1 FROM tasks AS other WHERE other.folder = '{TASK_DIRECTORY_PREFIX}' || tasks.id))"
 )
-_ALL_TASKS_SOURCE = "tasks"
-_MATCHING_TASKS_SOURCE = "words CROSS JOIN tasks ON tasks.number = words.rowid"
 _metadata_decoder = msgspec.json.Decoder(TaskMetadata)
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -124,12 +122,10 @@ class SqliteTaskIndex:
         where, values = _build_conditions(
             query, self._find_workspace_and_worktrees(connection, query.workspace)
         )
-        source, wanted = (
-            (_ALL_TASKS_SOURCE, where)
-            if match is None
-            else (_MATCHING_TASKS_SOURCE, f"words MATCH ? AND {where}")
-        )
-        bound = values if match is None else (match, *values)
+        source, wanted, bound = "tasks", where, values
+        if match is not None:
+            source = "words CROSS JOIN tasks ON tasks.number = words.rowid"
+            wanted, bound = f"words MATCH ? AND {where}", (match, *values)
         columns = ", ".join(f"tasks.{name}" for name in FINGERPRINT_COLUMNS.split(", "))
         page = (
             f"SELECT {columns}, about FROM {source} WHERE {wanted}"

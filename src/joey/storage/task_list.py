@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +110,9 @@ def build_metadata_from_records(task_id: str, records: Iterable[Record]) -> Task
                     workspace=event.workspace,
                     mode=event.mode,
                     tool_protocol=event.tool_protocol.value,
-                    status=_infer_status(event.rows).value,
+                    status=(
+                        TaskState.COMPLETED if is_task_finished(event.rows) else TaskState.ABORTED
+                    ).value,
                     parent_id=event.parent_id,
                     child_ids=event.child_ids,
                     created=event.ts,
@@ -128,10 +130,6 @@ def build_metadata_from_records(task_id: str, records: Iterable[Record]) -> Task
                 metadata = structs.replace(metadata, title=extract_title(event.text))
         metadata = structs.replace(metadata, updated=record.event.ts)
     return metadata
-
-
-def _infer_status(rows: Sequence[dict[str, Any]]) -> TaskState:
-    return TaskState.COMPLETED if is_task_finished(rows) else TaskState.ABORTED
 
 
 def parse_task_id(name: str) -> str | None:

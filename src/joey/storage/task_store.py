@@ -53,6 +53,7 @@ from joey.system.files import (
     remove_temp_files,
     replace_files,
     sync_directory,
+    translate_storage_errors,
 )
 from joey.system.locks import lock_directory
 
@@ -77,13 +78,10 @@ class JsonFileLog:
         if isinstance(self._journal_or_first_record, Record):
             self._check_open()
             _prepare_directory(self.directory)
-            from joey.storage.roo_task_directory import (
-                adopt_task,  # only tasks of others come to this
-            )
+            from joey.storage.roo_task_directory import adopt_task  # only for tasks of others
 
-            self._journal_or_first_record = adopt_task(
-                self.directory, self._journal_or_first_record
-            )
+            first = self._journal_or_first_record
+            self._journal_or_first_record = adopt_task(self.directory, first)
         self._journal_or_first_record.append(record)
 
     def read_records(self) -> Sequence[Record]:
@@ -137,7 +135,11 @@ class JsonFileLog:
             }
             replace_files(self.directory, files | {METADATA_FILE: msgspec.json.encode(metadata)})
             self._last_written_snapshot_number = number
-            _update_index(self.directory, metadata)
+            if _has_index(self.directory.parent):
+                # SQLite takes its time to load, and most runs never come here.
+                from joey.storage.task_index import update_indexed_task
+
+                update_indexed_task(self.directory.parent.parent, self.directory.name, metadata)
 
 
 _EPHEMERAL_PREFIX = "joey-ephemeral-"
@@ -158,12 +160,15 @@ class JsonFileStore:
             )
         directory = build_task_directory_path(self.tasks_directory, bare)
         found = self._find_directory(bare)
-        if found is not None and (found != directory or not _is_empty_task(directory)):
+        # Without a record, somebody began to make a task there and died.
+        if found is not None and (
+            found != directory
+            or has_history_snapshots(directory)
+            or Journal.read_records(directory)
+        ):
             raise StoreError(f"task {bare} exists already. Resume it, or choose another id.")
-        try:
+        with translate_storage_errors(f"could not start task {bare}", directory):
             make_private_directory(directory)
-        except OSError as error:
-            raise build_storage_error(f"could not start task {bare}", directory, error) from error
         lock = TaskLock.acquire(directory, bare)
         try:
             _prepare_directory(directory)
@@ -206,10 +211,8 @@ class JsonFileStore:
 
     def read_rows_json(self, task_id: str, limit: int) -> bytes:
         bare, directory = self._require_task_directory(task_id)
-        try:
+        with translate_storage_errors(f"could not read task {bare}", directory):
             data = read_regular_file(directory / UI_HISTORY_FILE, limit + 1) or b""
-        except OSError as error:
-            raise build_storage_error(f"could not read task {bare}", directory, error) from error
         return data if len(data) <= limit else b""
 
     def list_tasks(self) -> Sequence[TaskMetadata]:
@@ -252,21 +255,15 @@ class JsonFileStore:
         return bare, directory
 
     def _find_directory(self, task_id: str) -> Path | None:
-        try:
+        with translate_storage_errors(f"could not look for task {task_id}", self.tasks_directory):
             return find_task_directory(self.tasks_directory, task_id)
-        except OSError as error:
-            raise build_storage_error(
-                f"could not look for task {task_id}", self.tasks_directory, error
-            ) from error
 
 
 def _prepare_directory(directory: Path) -> None:
     """Make a folder into one that tasks can work with."""
-    try:
+    with translate_storage_errors("could not use the folder of a task", directory):
         ensure_directory_private(directory)
         make_private_directory(directory / COMMAND_OUTPUT_DIRECTORY)
-    except OSError as error:
-        raise build_storage_error("could not use the folder of a task", directory, error) from error
 
 
 def _open_journal(directory: Path, task_id: str) -> tuple[Journal | Record, list[Record]]:
@@ -293,22 +290,8 @@ def _read_adoption_record(directory: Path, task_id: str) -> Record:
     return read_adoption_record(directory, task_id)
 
 
-def _update_index(directory: Path, metadata: TaskMetadata) -> None:
-    """Tell the index of tasks, where there is one."""
-    if _has_index(directory.parent):
-        # SQLite takes its time to load, and most runs never come here.
-        from joey.storage.task_index import update_indexed_task
-
-        update_indexed_task(directory.parent.parent, directory.name, metadata)
-
-
 def _has_index(tasks: Path) -> bool:
     return (tasks.parent / INDEX_FILE).is_file()
-
-
-def _is_empty_task(directory: Path) -> bool:
-    """Somebody began to make a task there, and died before the first record was whole."""
-    return not has_history_snapshots(directory) and not Journal.read_records(directory)
 
 
 def _freeze_elements(elements: Iterable[bytes]) -> Iterable[bytes]:
@@ -340,13 +323,11 @@ def create_task_directory(directory: Path, records: Sequence[Record], source: Pa
     from tempfile import mkdtemp
 
     tasks = directory.parent
-    try:
+    with translate_storage_errors(f"could not make {directory.name}", tasks):
         make_private_directory(tasks)
         for left in find_abandoned_staging_directories(tasks):
             shutil.rmtree(left, ignore_errors=True)
         stage = Path(mkdtemp(prefix=_STAGING_PREFIX, dir=tasks))
-    except OSError as error:
-        raise build_storage_error(f"could not make {directory.name}", tasks, error) from error
     try:
         with lock_directory(stage, timeout_s=0):
             _copy_command_output(
@@ -422,23 +403,15 @@ class TaskSecretFiles:
 
     def save(self, task_id: str, secrets: TaskSecrets) -> None:
         path = self._build_path(task_id)
-        try:
+        with translate_storage_errors(f"could not write {path.name}", self._directory):
             make_private_directory(self._directory)
             self._remove_orphans()
-        except OSError as error:
-            raise build_storage_error(
-                f"could not write {path.name}", self._directory, error
-            ) from error
         replace_files(self._directory, {path.name: msgspec.json.encode(secrets)})
 
     def delete(self, task_id: str) -> None:
         path = self._build_path(task_id)
-        try:
+        with translate_storage_errors(f"could not delete {path.name}", self._directory):
             path.unlink(missing_ok=True)
-        except OSError as error:
-            raise build_storage_error(
-                f"could not delete {path.name}", self._directory, error
-            ) from error
 
     def _build_path(self, task_id: str) -> Path:
         return (

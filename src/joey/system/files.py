@@ -74,6 +74,15 @@ def build_storage_error(action: str, directory: Path, error: OSError) -> StoreEr
     return StoreError(f"{action} in {directory}: {reason}. {advice}")
 
 
+@contextmanager
+def translate_storage_errors(action: str, directory: Path) -> Iterator[None]:
+    """Raises StoreError instead of OSError."""
+    try:
+        yield
+    except OSError as error:
+        raise build_storage_error(action, directory, error) from error
+
+
 def is_disk_full(error: OSError) -> bool:
     return error.errno in _DISK_FULL_ERRNOS
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from joey.core.modes import Mode, SlashCommand
+from joey.core.modes import SlashCommand
 from joey.core.redaction import remove_secrets
 from joey.core.wire import commands as wire
 from joey.core.wire.events import ModePayload, ProfilePayload
@@ -129,12 +129,13 @@ def _announce_active_profile(hub: ServerHub) -> None:
 
 async def get_modes(hub: ServerHub, call: CommandCall) -> wire.Modes:
     modes = await asyncio.to_thread(hub.services.list_modes)
-    return wire.Modes(modes=[_build_mode_info(mode) for mode in modes])
-
-
-def _build_mode_info(mode: Mode) -> wire.ModeInfo:
-    return wire.ModeInfo(
-        slug=mode.slug, name=mode.name, description=mode.description or mode.purpose
+    return wire.Modes(
+        modes=[
+            wire.ModeInfo(
+                slug=mode.slug, name=mode.name, description=mode.description or mode.purpose
+            )
+            for mode in modes
+        ]
     )
 
 
