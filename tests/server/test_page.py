@@ -198,7 +198,7 @@ async def test_why_a_task_failed_is_said_and_stays(browser: Browser, tmp_path: P
     refusal = Turn(fail(401, "This key opens nothing."))
     async with visit(browser, tmp_path, [refusal] * 9, "Try it") as at:
         page = at.page
-        await page.get_by_role("button", name="Stop", exact=True).click()
+        await page.get_by_role("button", name="Give up").click()
         await status(page).to_contain_text("Failed")
         await expect(page.locator(".composer .notice")).to_be_visible()
         said = await page.locator(".composer .notice").text_content()

@@ -378,7 +378,7 @@ async def test_the_buttons_are_in_the_same_places_at_every_question(
         ("echo word", "Allow", "Reject"),
         ("touch c.txt", "Allow", "Reject"),
         ("Which colour?", "Red", None),
-        ("failed", "Retry", "Stop"),
+        ("failed", "Retry", "Give up"),
         ("Task completed", "Accept", None),
     ]
     places: dict[str, list[Any]] = {"yes": [], "no": []}

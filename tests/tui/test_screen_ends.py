@@ -28,11 +28,11 @@ async def test_the_screen_follows_the_size_of_its_window(joey: Joey) -> None:
         ModelServer(turns) as server,
         screen(joey, *reach(server.url), "do it", size=(200, 50)) as shown,
     ):
-        await shown.until("word59", "Create new.txt?", "1 yes", "scripted")
+        await shown.until("word59", "Create new.txt?", "1 Allow", "scripted")
         await shown.save_snapshot("size-200x50")
         for columns, rows in ((60, 20), (30, 10), (80, 24), (200, 50)):
             await shown.resize(columns, rows)
-            await shown.until("Create new.txt?", "1 yes", "3 no", "─" * columns)
+            await shown.until("Create new.txt?", "1 Allow", "3 Reject", "─" * columns)
             await shown.save_snapshot(f"size-{columns}x{rows}")
         await shown.until("word0", "word59")
         await shown.answer("y")
@@ -232,7 +232,7 @@ async def test_a_plan_makes_room_for_a_question_where_there_is_little(joey: Joey
         await shown.until("Run this command?", "0 of 6 done", "step 5")
         await shown.resize(30, 10)
         await shown.until_gone("0 of 6 done")
-        await shown.until("Run this command?", "1 yes", "code")
+        await shown.until("Run this command?", "1 Allow", "code")
         await shown.save_snapshot("plan-30x10")
         await shown.resize(80, 30)
         await shown.until("Run this command?", "0 of 6 done", "step 5")

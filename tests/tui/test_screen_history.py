@@ -206,7 +206,7 @@ async def test_the_model_of_a_task_is_changed_while_it_rests(joey: Joey) -> None
 async def test_edits_that_were_accepted_stay_so_with_another_model(joey: Joey) -> None:
     turns = [writing("a.txt", "x"), done("First."), writing("b.txt", "x"), done("Second.")]
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "begin") as shown:
-        await shown.until("2 always")
+        await shown.until("2 Always allow")
         await shown.answer("2")
         await shown.until("Accept the result")
         await shown.send("/model another-one")

@@ -61,10 +61,10 @@ def asking(question: str, *answers: str) -> Turn:
 
 async def first_answer(shown: Screen) -> tuple[int, int]:
     """Where it is, once the question accepts answers and is where it will stay."""
-    await shown.until("› 1 yes")
+    await shown.until("› 1 Allow")
     await shown.answer("Down")
-    await shown.until("› 2 always")
-    return await shown.find_text("1 yes")
+    await shown.until("› 2 Always allow")
+    return await shown.find_text("1 Allow")
 
 
 @any_gesture
@@ -147,7 +147,7 @@ async def test_what_to_do_instead_is_written_on_after_clicks(joey: Joey) -> None
         async with screen(joey, *reach(server.url), "do it", size=SIZE) as shown:
             await shown.until("Create new.txt?")
             await shown.answer("4")
-            await shown.until("what shall it do instead?")
+            await shown.until("What should joey do instead?")
             await shown.type("no 1")
             for gesture in GESTURES:
                 await gesture(shown)
@@ -198,11 +198,11 @@ async def test_an_approval_is_answered_by_a_click_that_was_meant(joey: Joey) -> 
         screen(joey, *reach(server.url), "do it", size=SIZE) as shown,
     ):
         yes = await first_answer(shown)
-        no = await shown.find_text("3 no")
+        no = await shown.find_text("3 Reject")
         await shown.drag(yes, no)
         await shown.mouse((LEFT + 2, yes, PRESSED), (LEFT + 2, yes, RELEASED))
         await shown.press("Up")
-        await shown.until("› 1 yes")
+        await shown.until("› 1 Allow")
         assert not (joey.workspace / "new.txt").exists()
         await shown.click(yes)
         await shown.until("All done.")
@@ -226,7 +226,7 @@ async def test_a_press_in_the_composer_ends_where_a_question_has_taken_its_place
         await shown.press("BSpace")
         await shown.until_gone("› x")
         gate.set()
-        place = await shown.find_text("1 yes")
+        place = await shown.find_text("1 Allow")
         await shown.mouse((LEFT, place, RELEASED))
         await wheel(shown)
         assert not (joey.workspace / "new.txt").exists()

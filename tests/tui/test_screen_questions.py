@@ -29,7 +29,7 @@ async def test_a_message_instead_of_yes_goes_to_the_model_and_nothing_happens(jo
         async with screen(joey, *reach(server.url), "do it") as shown:
             await shown.until("Create new.txt?", "4 Reject, and say what to do instead")
             await shown.answer("4")
-            await shown.until("what shall it do instead?")
+            await shown.until("What should joey do instead?")
             await shown.type("call it old.txt")
             await shown.save_snapshot("instead")
             await shown.press("Enter")
@@ -43,7 +43,7 @@ async def test_a_message_instead_of_yes_goes_to_the_model_and_nothing_happens(jo
 async def test_no_is_no(joey: Joey, key: str) -> None:
     turns = [writing("new.txt", "x"), done()]
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "do it") as shown:
-        await shown.until("Create new.txt?", "3 no")
+        await shown.until("Create new.txt?", "3 Reject")
         await shown.answer(key)
         await shown.until("All done.")
     assert not (joey.workspace / "new.txt").exists()
@@ -52,7 +52,7 @@ async def test_no_is_no(joey: Joey, key: str) -> None:
 async def test_always_shows_its_rule_and_keeps_it(joey: Joey) -> None:
     turns = [running("git status"), running("git status --short"), done()]
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "do it") as shown:
-        asked = await shown.until("Run this command?", "2 always: git status")
+        asked = await shown.until("Run this command?", "2 Always allow git status")
         assert "runs UNCONFINED" in asked
         await shown.save_snapshot("always")
         await shown.answer("2")
@@ -68,7 +68,9 @@ async def test_always_shows_its_rule_and_keeps_it(joey: Joey) -> None:
 async def test_the_edits_of_a_task_are_accepted_with_one_answer(joey: Joey) -> None:
     turns = [writing("a.txt", "x"), writing("b.txt", "x"), done(), writing("c.txt", "x")]
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "do it") as shown:
-        asked = await shown.until("Create a.txt?", "2 always: edits in this workspace, for this")
+        asked = await shown.until(
+            "Create a.txt?", "2 Always allow edits in this workspace, for this"
+        )
         assert "allows" not in asked
         await shown.save_snapshot("edits")
         await shown.answer("2")
@@ -105,13 +107,13 @@ async def test_a_question_says_whether_a_file_is_made_changed_or_left_as_it_is(j
 async def test_arrows_and_enter_choose(joey: Joey) -> None:
     turns = [writing("new.txt", "x"), done()]
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "do it") as shown:
-        await shown.until("› 1 yes")
+        await shown.until("› 1 Allow")
         await shown.answer("Down")
-        await shown.until("› 2 always")
+        await shown.until("› 2 Always allow")
         await shown.press("Down")
-        await shown.until("› 3 no")
+        await shown.until("› 3 Reject")
         await shown.press("Up", "Up")
-        await shown.until("› 1 yes")
+        await shown.until("› 1 Allow")
         await shown.press("Enter")
         await shown.until("All done.")
     assert (joey.workspace / "new.txt").exists()
@@ -184,7 +186,7 @@ async def test_a_result_is_answered_with_what_to_change(joey: Joey) -> None:
 async def test_a_failed_request_is_tried_again_on_request(joey: Joey) -> None:
     turns = [Turn(fail(401, "This key is not known.")), done()]
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "do it") as shown:
-        await shown.until("The request failed", "1 try again", "2 stop")
+        await shown.until("The request failed", "1 Retry", "2 Give up")
         await shown.save_snapshot("failed")
         await shown.press("1")
         await shown.until("All done.")
@@ -290,12 +292,12 @@ async def test_beyond_the_boundary_the_user_is_asked_in_spite_of_yes(joey: Joey)
     flags = ("-y", "--no-sandbox", "--add-dir", str(library))
     async with ModelServer([*turns, writing(".roo/rules/x.md", "x"), done()]) as server:
         async with screen(joey, *flags, *reach(server.url), "do it") as shown:
-            await shown.until("3 no", "(alwaysAllowReadOnlyOutsideWorkspace)")
+            await shown.until("3 Reject", "(alwaysAllowReadOnlyOutsideWorkspace)")
             assert "the words of a key" not in json.dumps(server.requests[-1].body["messages"])
             await shown.answer("y")
-            await shown.until("3 no", "(alwaysAllowWriteOutsideWorkspace)")
+            await shown.until("3 Reject", "(alwaysAllowWriteOutsideWorkspace)")
             await shown.answer("y")
-            await shown.until("3 no", "(alwaysAllowWriteProtected)")
+            await shown.until("3 Reject", "(alwaysAllowWriteProtected)")
             await shown.answer("n")
             await shown.until("All done.", "Accept the result")
             await shown.send("/permissions")

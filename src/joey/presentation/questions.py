@@ -64,19 +64,19 @@ def build_ask_view(ask: AskOpened) -> AskView:
         case AskKind.API_REQ_FAILED:
             return AskView(
                 "The request failed",
-                _build_choices("Retry", "Stop"),
+                _build_choices("Retry", "Give up"),
                 text,
                 "or write a message to retry with",
                 message_response=Response.YES,
                 message_label="Retry with message",
             )
         case AskKind.MISTAKE_LIMIT_REACHED:
-            choices = _build_choices("Try again", "Stop")
+            choices = _build_choices("Try again", "Give up")
             return AskView("joey is stuck", choices, text, "or say how to continue")
         case AskKind.LIMIT_REACHED:
             limit = msgspec.json.decode(ask.text or "{}", type=_ReachedLimit)
             text = f"The limit of {limit.count} {limit.type} is reached."
-            choices = _build_choices("Continue", "Stop")
+            choices = _build_choices("Continue", "Stop here")
             return AskView("Limit reached", choices, text, message_response=None)
         case AskKind.RESUME_TASK:
             choices = _build_choices("Resume", "Not now", is_default=True)
