@@ -85,6 +85,12 @@ class UserError(JoeyError):
 class ConfigError(UserError):
     """A setting, profile or key is missing or wrong."""
 
+    def __init__(self, message: str, *, field: str = "", value: str = "") -> None:
+        super().__init__(message)
+        self.field = field
+        """The argument or key that the caller gave a wrong value; empty if a file is wrong."""
+        self.value = value
+
 
 class NoModelError(ConfigError):
     """No model was chosen yet: whoever comes for the first time meets this."""

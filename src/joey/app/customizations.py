@@ -87,7 +87,8 @@ def check_mode(slug: str | None, modes: Callable[[], tuple[Mode, ...]]) -> None:
     known = [mode.slug for mode in known_modes]
     closest = find_closest_name(slug, known)
     suggestion = f" Did you mean {closest!r}?" if closest else ""
-    raise ConfigError(f"There is no mode {slug!r}.{suggestion} Known ones: {', '.join(known)}.")
+    message = f"There is no mode {slug!r}.{suggestion} Known ones: {', '.join(known)}."
+    raise ConfigError(message, field="mode", value=slug)
 
 
 def _build_customization_paths(

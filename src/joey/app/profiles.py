@@ -87,7 +87,9 @@ class ProfileAdmin:
         profiles = self._config_store.load_profiles()
         if name is not None and name not in profiles.profiles:
             raise ConfigError(
-                f"There is no profile '{name}'. {_describe_known_profiles(profiles.profiles)}"
+                f"There is no profile '{name}'. {_describe_known_profiles(profiles.profiles)}",
+                field="profile",
+                value=name,
             )
         known = profiles.profiles.get(name or profiles.active_name)
         if known is None or name is None:
@@ -133,7 +135,8 @@ class ProfileAdmin:
         if not name.strip() or not name.isprintable():
             raise ConfigError(f"{name!r} cannot be the name of a profile.")
         if name in self._config_store.load_profiles().profiles:
-            raise ConfigError(f"The profile '{name}' exists already.")
+            message = f"The profile '{name}' exists already."
+            raise ConfigError(message, field="profile", value=name)
         find_provider_spec(provider)
 
     def set_value(self, name: str, key: str, values: Sequence[str]) -> Any:
@@ -142,7 +145,8 @@ class ProfileAdmin:
         if described.name == API_KEY_FIELD:
             raise ConfigError(
                 "A key is not taken from the command line, which others can read: leave the value"
-                " out, and it is asked for or read from stdin."
+                " out, and it is asked for or read from stdin.",
+                field=key,
             )
         value = parse_value(Profile, described, values)
         if described.name == "provider":
@@ -194,7 +198,8 @@ class ProfileAdmin:
     def _check_exists(self, name: str) -> None:
         known = self._config_store.load_profiles().profiles
         if name not in known:
-            raise ConfigError(f"There is no profile '{name}'. {_describe_known_profiles(known)}")
+            message = f"There is no profile '{name}'. {_describe_known_profiles(known)}"
+            raise ConfigError(message, field="profile", value=name)
 
 
 def mask_key(key: str) -> str:
@@ -296,6 +301,7 @@ def parse_pasted_key(text: str) -> str:
     if not key.isascii() or not key.isprintable() or " " in key:
         raise ConfigError(
             "This cannot be a key: it has spaces, line breaks or letters that no key has. Copy it"
-            " once more, alone."
+            " once more, alone.",
+            field=API_KEY_FIELD,
         )
     return key

@@ -112,7 +112,8 @@ class SettingsAdmin:
         key = self.find_config_key(name)
         if not key.is_list and not key.may_be_list:
             raise ConfigError(
-                f"`{key.name}` is no list ({key.type_description}); set it to a value instead."
+                f"`{key.name}` is no list ({key.type_description}); set it to a value instead.",
+                field=key.name,
             )
         with lock_for_update(self.path):
             document = read_document(self.path) or {}
@@ -121,7 +122,8 @@ class SettingsAdmin:
             missing = [each for each in removed if each not in known]
             if missing:
                 raise ConfigError(
-                    f"`{key.name}` does not have {missing[0]!r}: {_format_list(known)}"
+                    f"`{key.name}` does not have {missing[0]!r}: {_format_list(known)}",
+                    field=key.name,
                 )
             remaining = [each for each in known if each not in removed]
             value: list[Any] = check_value(Settings, key, list(dict.fromkeys((*remaining, *added))))

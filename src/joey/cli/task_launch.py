@@ -89,7 +89,12 @@ def build_task_options(
     try:
         options = _build_options(arguments, earlier, policy)
     except ConfigError as error:
-        if _is_flag_error(str(error), arguments):
+        flags = {
+            "mode": arguments.mode,
+            "provider": arguments.provider,
+            "profile": arguments.profile,
+        }
+        if error.value and flags.get(error.field) == error.value:
             raise UsageError(str(error)) from error
         raise
     _check_base_url(arguments.base_url, options.profile.provider)
@@ -126,13 +131,6 @@ def _check_base_url(url: str | None, provider: str | None) -> None:
         and not url.lower().startswith(("http://", "https://"))
     ):
         raise UsageError(f"--base-url {url!r} is not an http:// or https:// address")
-
-
-def _is_flag_error(message: str, arguments: Namespace) -> bool:
-    named = (arguments.mode, arguments.provider, arguments.profile)
-    return any(
-        name and message.startswith("There is no") and repr(name) in message for name in named
-    )
 
 
 def _build_options(

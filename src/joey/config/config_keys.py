@@ -80,7 +80,7 @@ def find_key(name: str, keys: Iterable[str], noun: str = "setting") -> str:
         return found[0]
     near = find_closest_name(name, known)
     meant = f" Did you mean `{near}`?" if near else ""
-    raise ConfigError(f"There is no {noun} `{name}`.{meant}")
+    raise ConfigError(f"There is no {noun} `{name}`.{meant}", field=noun, value=name)
 
 
 def get_key_type(struct: type[Struct], key: str) -> Any:
@@ -216,7 +216,8 @@ def parse_value(struct: type[Struct], key: ConfigKey, arguments: Sequence[str]) 
         return check_value(struct, key, list(arguments))
     if len(arguments) != 1:
         raise ConfigError(
-            f"`{key.name}` takes one value ({key.type_description}); quote it if it has spaces."
+            f"`{key.name}` takes one value ({key.type_description}); quote it if it has spaces.",
+            field=key.name,
         )
     return check_value(struct, key, _parse_single_value(struct, key, arguments[0]))
 
@@ -233,7 +234,8 @@ def _check_commands_quoted(key: ConfigKey, arguments: Sequence[str]) -> None:
     count = len(arguments)
     raise ConfigError(
         f"`{key.name}` holds commands, and these words may be one or {count} of them."
-        f" One: {one}; {count}: {several}."
+        f" One: {one}; {count}: {several}.",
+        field=key.name,
     )
 
 
@@ -247,28 +249,30 @@ def _is_list_input(key: ConfigKey, arguments: Sequence[str]) -> bool:
 
 def check_value(struct: type[Struct], key: ConfigKey, value: Any) -> Any:
     """The value, if it can be one of this key. Raises ConfigError."""
-    article = "an" if key.type_description[0] in "aeio" else "a"
     try:
         json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
         msgspec.convert(value, get_key_type(struct, key.name))
         msgspec.convert({key.name: value}, struct)
     except msgspec.ValidationError as error:
         if key.choices and not (key.may_be_list and isinstance(value, list)):
-            raise ConfigError(_format_invalid_choice(key, value)) from None
-        why = str(error).removesuffix(f" - at `$.{key.name}`")
-        if why.startswith(("Expected `int` ", "Expected `float` ")):
-            why = f"{json.dumps(value)} is not in this range"
-        if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
-            why = "this is not valid JSON"
-        raise ConfigError(
-            f"`{key.name}` must be {article} {key.type_description}: {why}."
-        ) from None
+            raise ConfigError(_format_invalid_choice(key, value), field=key.name) from None
+        why = _explain_invalid_value(key, value, error)
     except ValueError:
         why = "no file can hold this"  # half a character, or a number without end
-        raise ConfigError(
-            f"`{key.name}` must be {article} {key.type_description}: {why}."
-        ) from None
-    return value
+    else:
+        return value
+    article = "an" if key.type_description[0] in "aeio" else "a"
+    message = f"`{key.name}` must be {article} {key.type_description}: {why}."
+    raise ConfigError(message, field=key.name) from None
+
+
+def _explain_invalid_value(key: ConfigKey, value: Any, error: msgspec.ValidationError) -> str:
+    """msgspec tells in words alone which constraint is not met."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+        return "this is not valid JSON"
+    why = str(error).removesuffix(f" - at `$.{key.name}`")
+    is_out_of_range = why.startswith(("Expected `int` ", "Expected `float` "))
+    return f"{json.dumps(value)} is not in this range" if is_out_of_range else why
 
 
 def _parse_single_value(struct: type[Struct], key: ConfigKey, text: str) -> Any:

@@ -95,7 +95,7 @@ class ConfigStore:
         document, group, _ = self._read_profiles_document()
         entry = document[group].get(name)
         if entry is None:
-            raise ConfigError(f"There is no profile '{name}'.")
+            raise ConfigError(f"There is no profile '{name}'.", field="profile", value=name)
         return dict(entry)
 
     def save_profile(
@@ -108,7 +108,7 @@ class ConfigStore:
             known = document[group].get(name)
             if exists is not None and exists != (known is not None):
                 wrong = "exists already" if known is not None else "does not exist"
-                raise ConfigError(f"The profile '{name}' {wrong}.")
+                raise ConfigError(f"The profile '{name}' {wrong}.", field="profile", value=name)
             entry = _merge_profile_entry(known or {}, values)
             parse_profile(self._profiles_file, group, name, entry)
             active_name = self.load_profiles().active_name

@@ -96,7 +96,10 @@ def _select_base_profile(
 ) -> Profile:
     """The profile that the flags are laid over."""
     if profile is not None and profile not in profiles.profiles:
-        raise ConfigError(f"There is no profile {profile!r}. {_describe_known_profiles(profiles)}")
+        known_names = _describe_known_profiles(profiles)
+        raise ConfigError(
+            f"There is no profile {profile!r}. {known_names}", field="profile", value=profile
+        )
     known = profiles.profiles.get(profile or profiles.active_name)
     if provider is not None:
         return known if known and known.provider == provider else Profile(provider=provider)
@@ -183,7 +186,8 @@ def _find_provider(name: str, kinds: Sequence[SelectableProvider]) -> Selectable
         if kind.name == name:
             return kind
     known = ", ".join(kind.name for kind in kinds)
-    raise ConfigError(f"There is no provider {name!r}. Known ones: {known}.")
+    message = f"There is no provider {name!r}. Known ones: {known}."
+    raise ConfigError(message, field="provider", value=name)
 
 
 def _check_profile(chosen: Profile, kind: SelectableProvider) -> None:

@@ -135,7 +135,9 @@ def find_provider_spec(name: str) -> ProviderSpec:
         names = ", ".join(_SPECS_BY_NAME)
         raise ConfigError(
             f"There is no provider named {name!r}. Choose one of: {names}. For another service"
-            " that speaks OpenAI's protocol, choose openai and set the base URL."
+            " that speaks OpenAI's protocol, choose openai and set the base URL.",
+            field="provider",
+            value=name,
         )
     return kind
 

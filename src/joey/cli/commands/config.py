@@ -125,7 +125,7 @@ def _set_value(settings: SettingsAdmin, arguments: Namespace) -> None:
         else:
             value = settings.set_value(key.name, arguments.value)
     except ConfigError as error:
-        if str(error).startswith("`"):  # of the value, not of the file
+        if error.field:
             raise UsageError(f"{error} (see joey config describe {key.name})") from error
         raise
     print(f"{key.name} is now {_format_value(value)}", file=sys.stderr)
@@ -140,7 +140,7 @@ def _unset_value(settings: SettingsAdmin, name: str) -> None:
     try:
         done = settings.unset_value(name)
     except ConfigError as error:
-        if str(error).startswith("There is no setting"):
+        if error.field:
             raise UsageError(str(error)) from error
         raise
     print(f"{name} is as it comes" if done else f"{name} was not set", file=sys.stderr)

@@ -18,7 +18,7 @@ def run_models(arguments: Namespace) -> ExitCode:
     try:
         found = asyncio.run(list_models(arguments.provider, offline=arguments.offline))
     except ConfigError as error:
-        if arguments.provider and str(error).startswith("There is no provider"):
+        if arguments.provider and error.field:
             raise UsageError(str(error)) from error
         raise
     if found.models or arguments.json:

@@ -32,7 +32,7 @@ def run_profiles(arguments: Namespace) -> ExitCode:
     try:
         return _run_action(admin, arguments)
     except ConfigError as error:
-        if str(error).startswith(("There is no", "`", "A key", "The profile", "This cannot be")):
+        if error.field:
             raise UsageError(str(error)) from error
         raise
 

@@ -33,16 +33,7 @@ async def start_new_task(hub: ServerHub, call: CommandCall) -> wire.TaskStartedD
     if not text.strip() and not images:
         raise make_argument_error("arguments.text", "say what is to be done.")
     workspace = Path(arguments.workspace) if arguments.workspace else None
-    known = hub.services.config_store.load_profiles().profiles
-    if arguments.profile is not None and arguments.profile not in known:
-        raise make_argument_error(
-            "arguments.profile", f"there is no profile '{arguments.profile}'."
-        )
     try:
-        if arguments.mode is not None:
-            modes = await asyncio.to_thread(hub.services.list_modes, workspace)
-            if arguments.mode not in {mode.slug for mode in modes}:
-                raise make_argument_error("arguments.mode", f"there is no mode '{arguments.mode}'.")
         options = hub.services.build_options(
             workspace=workspace,
             mode=arguments.mode,
@@ -53,6 +44,9 @@ async def start_new_task(hub: ServerHub, call: CommandCall) -> wire.TaskStartedD
     except WorkspaceError as error:
         raise make_argument_error("arguments.workspace", str(error)) from error
     except ConfigError as error:
+        given = {"mode": arguments.mode, "profile": arguments.profile}
+        if error.value and given.get(error.field) == error.value:
+            raise make_argument_error(f"arguments.{error.field}", str(error)) from error
         if not arguments.configuration and arguments.limits is None:
             raise
         raise make_argument_error("arguments.configuration", str(error)) from error
