@@ -36,7 +36,6 @@ from joey.presentation.phrases import (
     describe_failure,
     describe_provider_error,
     describe_retry,
-    find_terminating_signal,
 )
 from joey.presentation.questions import (
     build_ask_view,
@@ -351,8 +350,8 @@ class UpdateEncoder:
         if call.is_rejected:
             yield self._build_final(call, "failed")
             return
-        signal = find_terminating_signal(event)
-        status = "failed" if event.is_error or event.exit_code or signal else "completed"
+        failed = event.is_error or event.exit_code or event.signal
+        status = "failed" if failed else "completed"
         if call.view.kind == "edit" and not event.is_error:
             yield self._build_final(call, status)
             return
@@ -361,7 +360,7 @@ class UpdateEncoder:
         raw = None if event.exit_code is None else {"exitCode": event.exit_code}
         shown = build_outcome_contents(event, call.output, call.id if call.has_terminal else None)
         content = [*call.view.content, *shown, *build_image_contents(event.images)]
-        exit_status = {"exit_code": event.exit_code, "signal": signal or None}
+        exit_status = {"exit_code": event.exit_code, "signal": event.signal}
         yield self._build_final(call, status, exit_status, content=content, raw_output=raw)
 
     def _build_final(

@@ -23,7 +23,7 @@ from joey.core.history.ui import REPLY_ROW_KINDS, RequestInfo
 from joey.core.messages import ReasoningPart, TextPart, Usage
 from joey.core.models import ToolProtocol
 from joey.core.permissions.reasons import Reason
-from joey.core.task_types import Answer, AskKind, Response, RowKind, Todo
+from joey.core.task_types import Answer, AskKind, CallEnding, Response, RowKind, Todo
 from joey.core.tool_calls import ToolCallSummary
 from joey.core.wire.frames import EventFrame
 
@@ -294,6 +294,9 @@ def _decode_tool_result(row: RowData, before: RowData) -> Iterator[ev.Event]:
             call_id=_build_call_id(row),
             tool=row.get("tool", ""),
             content=row["result"],
+            exit_code=row.get("exitCode"),
+            signal=row.get("signal"),
+            ending=CallEnding(row["ending"]) if "ending" in row else None,
             row_ts=row["ts"],
         )
 

@@ -12,12 +12,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from joey.core.text import compile_regex
+from joey.core.text import split_validation_error
 from joey.errors import ConfigError
 from joey.system.files import make_private_directory, open_regular_file, replace_file
 
 T = TypeVar("T")
-_ERROR_LOCATION_RE = compile_regex(r" - at `\$\.?(.*)`$")
 
 
 def read_document(path: Path) -> dict[str, Any] | None:
@@ -67,10 +66,9 @@ def convert_document(value: dict[str, Any], kind: type[T], path: Path, within: s
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        location_match = _ERROR_LOCATION_RE.search(str(error))
-        key = ".".join(filter(None, (within, location_match[1] if location_match else "")))
-        problem = _ERROR_LOCATION_RE.sub("", str(error))
-        if problem.startswith("Invalid"):
+        location, problem = split_validation_error(error)
+        key = ".".join(filter(None, (within, location)))
+        if problem.startswith("Invalid"):  # and names the value
             problem = "This value is not one of those that can be chosen"
         named = f"`{key}`: " if key else ""
         raise ConfigError(

@@ -26,7 +26,7 @@ from joey.core.models import ToolProtocol
 from joey.core.permissions.policy import SandboxStatus
 from joey.core.permissions.reasons import Reason
 from joey.core.settings import Limits, ModelRoute
-from joey.core.task_types import Answer, AskKind, CancelReason, Todo
+from joey.core.task_types import Answer, AskKind, CallEnding, CancelReason, Todo
 from joey.core.tool_calls import ToolCallSummary
 
 _FORMER_FIELDS = {
@@ -327,6 +327,9 @@ class ToolFinished(EventBase, frozen=True, tag="toolFinished"):
     """XML protocol: the line that names the call before its result."""
     exit_code: int | None = None
     """Commands that ended: what they returned."""
+    signal: str | None = None
+    """The signal that ended a command."""
+    ending: CallEnding | None = None
     row_ts: int | None = None
     subtask_usage: TokenUsage | None = field(default=None, name="usage")
     """Of the subtask that did the work, its own subtasks included."""

@@ -147,6 +147,15 @@ class Response(StrEnum):
     MESSAGE = "messageResponse"
 
 
+class CallEnding(StrEnum):
+    """How a call ended that has no exit code."""
+
+    RUNNING = "running"
+    """The command was left running in the background."""
+    SKIPPED = "skipped"
+    """The call was not made."""
+
+
 class AnsweredBy(StrEnum):
     """Who answers an ask; a hook answers under its own name, which begins `hook `."""
 

@@ -18,6 +18,8 @@ import re
 from functools import cached_property
 from typing import Any, AnyStr, cast
 
+from msgspec import ValidationError
+
 
 def compile_regex(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
     """What `re.compile` makes, for its methods; a mistake in it shows at the first use only."""
@@ -135,3 +137,13 @@ def to_one_line(text: str, width: int = 100) -> str:
     """The safe text on one line, cut with an ellipsis when it is longer than `width`."""
     line = " ".join(sanitize(text[: 4 * width]).split())
     return line if len(line) <= width else f"{line[: width - 1]}…"
+
+
+_ERROR_PATH_RE = compile_regex(r" - at `\$\.?(.*)`$")
+
+
+def split_validation_error(error: ValidationError) -> tuple[str, str]:
+    """The path of the wrong value and what is wrong with it, which msgspec gives as one text."""
+    text = str(error)
+    path = _ERROR_PATH_RE.search(text)
+    return (path[1], text[: path.start()]) if path else ("", text)

@@ -24,7 +24,7 @@ from joey.core.messages import ToolCall
 from joey.core.models import ToolProtocol
 from joey.core.permissions.reasons import DeniedError, Reason, build_ignored_path_reason
 from joey.core.prompts import messages_to_model
-from joey.core.task_types import Answer, RowKind
+from joey.core.task_types import Answer, CallEnding, RowKind
 from joey.engine.approval import authorize_call
 from joey.engine.checkpoints import ReplyCheckpointSaver
 from joey.engine.completion import DEFAULT_REJECTION_FEEDBACK, close_completion_call, present_result
@@ -374,6 +374,8 @@ def finish_call(
             is_error=outcome.is_error,
             result_header=_format_result_header(task, row_call.call),
             exit_code=outcome.exit_code,
+            signal=outcome.signal,
+            ending=outcome.ending,
             row_ts=row_call.row_ts,
             subtask_usage=usage,
             subtask_spending=spent,
@@ -433,7 +435,7 @@ def reject_call(task: Task, row_call: RowCall, rejected: RejectedCall) -> None:
 
 
 def skip_call(task: Task, row_call: RowCall, reason: str) -> None:
-    finish_call(task, row_call, Outcome(reason, is_error=True))
+    finish_call(task, row_call, Outcome(reason, is_error=True, ending=CallEnding.SKIPPED))
 
 
 def _prepend_feedback(outcome: Outcome, answer: Answer, protocol: ToolProtocol) -> Outcome:

@@ -19,6 +19,8 @@ from urllib.parse import parse_qsl, urlsplit
 import msgspec
 from msgspec import Meta, Struct, structs
 
+from joey.core.text import split_validation_error
+
 ServerSource = Literal["project", "global"]
 TransportKind = Literal["stdio", "sse", "streamable-http"]
 
@@ -34,7 +36,6 @@ _TRANSPORT_BY_TYPE: dict[str, TransportKind] = {
 }
 _VARIABLE_RE = re.compile(r"\$\{(?:env:(\w+)|(workspaceFolder))\}")
 _HEADER_NAME_RE = re.compile(r"[!#$%&'*+.^_`|~\w-]+", re.ASCII)
-_ERROR_PATH_RE = re.compile(r" - at `\$\.?(.*)`$")
 
 
 class ServerEntry(Struct, frozen=True, rename="camel"):
@@ -122,7 +123,8 @@ class ParsedServers(Struct, frozen=True):
     """What a file says: those that can be used, and why others cannot."""
 
     configs: dict[str, ServerConfig] = {}
-    problems: tuple[str, ...] = ()
+    problems: dict[str, str] = {}
+    """By the name of the server; that of the whole file by an empty one."""
 
 
 def parse_servers(
@@ -132,16 +134,16 @@ def parse_servers(
     group = document.get(SERVERS_KEY, {})
     if not isinstance(group, dict):
         return ParsedServers(
-            problems=(f"{path}: `{SERVERS_KEY}` must be an object with one key per server.",)
+            problems={"": f"{path}: `{SERVERS_KEY}` must be an object with one key per server."}
         )
     configs: dict[str, ServerConfig] = {}
-    problems: list[str] = []
+    problems: dict[str, str] = {}
     for name, entry in group.items():
         try:
             configs[name] = parse_server(name, entry, source, variables)
         except ValueError as error:
-            problems.append(f"{path}: the server {name!r} is left out: {error}.")
-    return ParsedServers(configs, tuple(problems))
+            problems[name] = f"{path}: the server {name!r} is left out: {error}."
+    return ParsedServers(configs, problems)
 
 
 def parse_server(
@@ -157,9 +159,8 @@ def parse_server(
     try:
         unexpanded_entry = msgspec.convert(value, ServerEntry)
     except msgspec.ValidationError as error:
-        error_path = _ERROR_PATH_RE.search(str(error))
-        key = f"`{error_path[1]}`: " if error_path else ""
-        raise ValueError(f"{key}{_ERROR_PATH_RE.sub('', str(error))}") from None
+        path, problem = split_validation_error(error)
+        raise ValueError(f"`{path}`: {problem}" if path else problem) from None
     transport = _resolve_transport(unexpanded_entry)
     content = msgspec.json.encode(value, order="sorted")
     if b"\\u0000" in content:

@@ -111,11 +111,19 @@ class ConfigFiles:
     @property
     def problems(self) -> tuple[str, ...]:
         """Why servers, or whole files, are left out."""
-        problems_by_file = (
-            self._servers_by_path.get(path, ParsedServers()).problems for path in self.paths
+        return (
+            *self.file_errors,
+            *(text for each in self._sources for text in each.problems.values()),
         )
-        server_problems = (problem for some in problems_by_file for problem in some)
-        return (*self.file_errors, *server_problems, *self._extra_servers.problems)
+
+    def find_server_problems(self, name: str) -> tuple[str, ...]:
+        """Why a server is left out."""
+        return tuple(each.problems[name] for each in self._sources if name in each.problems)
+
+    @property
+    def _sources(self) -> tuple[ParsedServers, ...]:
+        read = (self._servers_by_path[path] for path in self.paths if path in self._servers_by_path)
+        return (*read, self._extra_servers)
 
     @property
     def file_errors(self) -> tuple[str, ...]:

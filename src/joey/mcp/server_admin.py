@@ -188,12 +188,8 @@ class ServerAdmin:
         config = self._config_files.configs.get(name)
         if config is not None:
             return config
-        own_problems = [
-            problem
-            for problem in self._config_files.problems
-            if f" {name!r} is left out" in problem
-        ]
-        if problems := own_problems or self._config_files.file_errors:
+        files = self._config_files
+        if problems := files.find_server_problems(name) or files.file_errors:
             raise ConfigError("\n".join(problems))
         known = ", ".join(self._config_files.configs) or "none"
         raise ServerNotFoundError(f"There is no server {name!r}. Known ones: {known}.")

@@ -7,7 +7,8 @@ import re
 import msgspec
 
 from joey.core.events import ContextCondensed, ContextTruncated, RetryCountdown, ToolFinished
-from joey.core.tool_calls import COMMAND_TOOL_NAME
+from joey.core.history.ui import Row
+from joey.core.task_types import CallEnding
 from joey.errors import FailureCode, ProviderFailureKind, decode_provider_failure
 
 FAILURE_TEXTS: dict[str, str] = {
@@ -56,9 +57,11 @@ _MODEL_ONLY_DETAILS_RE = re.compile(
 )
 """Where an error goes on with what only the model needs to put it right."""
 _SENTENCE_RE = re.compile(r".*?[.!?](?=\s+[A-Z]|$)", re.DOTALL)
-_NO_EXIT_CODE_RE = re.compile(r"still running|terminated by signal (\w+)")
-"""Behind either comes what the command has printed, which may say anything."""
-_HTTP_STATUS_PREFIX_RE = re.compile(r"\d{3}\n")
+_ENDING_TEXTS = {
+    CallEnding.RUNNING: "left running in the background",
+    CallEnding.SKIPPED: "skipped",
+}
+_HTTP_STATUS_PREFIX_RE = re.compile(r"\A\d{3}\n")
 _PROPER_NAME_RE = re.compile(r"(?:I|Anthropic|Git|Ollama|Python|Roo)\b|\w+[A-Z_.]\w")
 """Words that keep their capital wherever they stand."""
 
@@ -118,23 +121,13 @@ def _unwrap_json_error(text: str) -> str:
     return f"{text[:start]}{said}"
 
 
-def describe_command_exit(event: ToolFinished) -> str:
+def describe_command_exit(ended: ToolFinished | Row) -> str:
     """How a command ended, when that is worth a line."""
-    if event.exit_code is not None:
-        return f"exit {event.exit_code}" if event.exit_code else ""
-    if found := _NO_EXIT_CODE_RE.search(event.content[:400]):
-        return f"ended by {found[1]}" if found[1] else "left running in the background"
-    if event.content.startswith("Skipped:"):
-        return "skipped"
-    return ""
-
-
-def find_terminating_signal(event: ToolFinished) -> str:
-    """The signal that ended a command; empty when none did."""
-    if event.tool != COMMAND_TOOL_NAME or event.exit_code is not None:
-        return ""
-    found = _NO_EXIT_CODE_RE.search(event.content[:400])
-    return (found[1] or "") if found else ""
+    if ended.exit_code:
+        return f"exit {ended.exit_code}"
+    if ended.signal:
+        return f"ended by {ended.signal}"
+    return "" if ended.ending is None else _ENDING_TEXTS[ended.ending]
 
 
 def describe_retry(event: RetryCountdown) -> str:
@@ -145,8 +138,4 @@ def describe_retry(event: RetryCountdown) -> str:
 
 def describe_provider_error(text: str) -> str:
     """Why a request failed: its sentence, without the number that precedes it for programs."""
-    return (
-        _HTTP_STATUS_PREFIX_RE.sub("", text, count=1)
-        if _HTTP_STATUS_PREFIX_RE.match(text)
-        else text
-    )
+    return _HTTP_STATUS_PREFIX_RE.sub("", text)

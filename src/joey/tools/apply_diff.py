@@ -59,7 +59,6 @@ class DiffRequest(Struct, frozen=True):
     files: tuple[FileDiffRequest, ...]
 
 
-_SEARCH_MARKER_RE = compile_regex(r"^[ \t]*+<{7,8} SEARCH", re.MULTILINE)
 _MAX_SHOWN_FAILURES = 5
 _BATCH_HINT = (
     "\n<notice>Several changes to a file can go into one call: write one SEARCH/REPLACE block for"
@@ -262,7 +261,7 @@ def _format_result(edit: PlannedEdit, ctx: ToolContext, problems: str) -> str:
             f" {path.path}; the others were. Read the file again and apply these anew.\n"
             f"{_format_failures(applied.failures, path)}\n\n{result}"
         )
-    if len(_SEARCH_MARKER_RE.findall(edit.request.diff)) == 1:
+    if applied.total_count == 1:
         result += _BATCH_HINT
     return result
 

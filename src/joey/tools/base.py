@@ -35,7 +35,7 @@ from joey.core.path_access import ResolvedPath
 from joey.core.permissions.policy import Access as Access  # noqa: PLC0414
 from joey.core.permissions.policy import Claim as Claim  # noqa: PLC0414
 from joey.core.settings import Settings
-from joey.core.task_types import Answer, AskKind, RowKind, Todo
+from joey.core.task_types import Answer, AskKind, CallEnding, RowKind, Todo
 from joey.core.tool_calls import CallKind
 from joey.errors import ArgumentError, IgnoredPathError
 from joey.ports.execution import Terminal
@@ -92,6 +92,8 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
     directive: Directive | None = None
     exit_code: int | None = None
     """Of a command that ended."""
+    signal: str | None = None
+    ending: CallEnding | None = None
     rows: tuple[tuple[RowKind, str], ...] = ()
     """Rows for the user: (kind, text)."""
 

@@ -19,7 +19,7 @@ from joey.core.modes import ToolGroup
 from joey.core.path_access import ResolvedPath
 from joey.core.permissions.policy import SandboxStatus
 from joey.core.settings import Settings
-from joey.core.task_types import Answer, AskKind, RowKind
+from joey.core.task_types import Answer, AskKind, CallEnding, RowKind
 from joey.core.terminal_text import format_size
 from joey.core.text import compile_regex, unescape_entities
 from joey.errors import ToolError
@@ -187,7 +187,7 @@ class CommandReport:
 
 def build_command_outcome(report: CommandReport, end: CommandExit | None) -> Outcome:
     if end is None:
-        return Outcome(_format_still_running(report), rows=report.rows)
+        return Outcome(_format_still_running(report), rows=report.rows, ending=CallEnding.RUNNING)
     status = _format_exit_status(end)
     if report.is_truncated:
         text = f"Command executed in '{report.cwd}'. {status}\n\n{report.format_persisted_output()}"
@@ -203,7 +203,7 @@ def build_command_outcome(report: CommandReport, end: CommandExit | None) -> Out
             "\n\nProcesses that the command put in the background keep running. Their new output"
             " will be told to you with the next messages."
         )
-    return Outcome(text, rows=report.rows, exit_code=end.exit_code)
+    return Outcome(text, rows=report.rows, exit_code=end.exit_code, signal=end.signal)
 
 
 def _format_still_running(report: CommandReport) -> str:

@@ -45,6 +45,10 @@ class RipgrepError(Exception):
     """What ripgrep printed when it refused its arguments, or why no process can be given them."""
 
 
+class InvalidRegexError(RipgrepError):
+    """The regular expression is none that ripgrep can use."""
+
+
 class RipgrepOutOfMemoryError(RipgrepError):
     """A line is longer than ripgrep may hold in memory."""
 
@@ -75,7 +79,8 @@ async def iter_records(
         if code < 0:
             raise RipgrepError(describe_exit_code(code))
         if code > 1 and complaint and not printed:
-            raise RipgrepError(complaint)
+            is_about_regex = _INVALID_REGEX_RE.search(complaint)
+            raise InvalidRegexError(complaint) if is_about_regex else RipgrepError(complaint)
     finally:
         await process.end()
 
@@ -86,9 +91,7 @@ async def search_lines(path: Path, regex: str, limit: int) -> LineMatches:
         async with asyncio.timeout(_LINE_SEARCH_TIMEOUT_S):
             try:
                 return await _search_lines(path, ("--engine=auto", f"--regexp={regex}"), limit)
-            except RipgrepError as error:
-                if not _INVALID_REGEX_RE.search(str(error)):
-                    raise
+            except InvalidRegexError:
                 literal = ("--fixed-strings", f"--regexp={regex}")
                 return await _search_lines(path, literal, limit)
     except TimeoutError as error:

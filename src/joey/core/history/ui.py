@@ -21,7 +21,7 @@ from joey.core.messages import ReasoningPart, TextPart
 from joey.core.parsing.json_stream import JsonStream
 from joey.core.permissions.policy import SandboxStatus
 from joey.core.permissions.reasons import Reason
-from joey.core.task_types import APPROVAL_ASKS, RowKind
+from joey.core.task_types import APPROVAL_ASKS, CallEnding, RowKind
 from joey.core.tool_calls import ToolCallSummary, summarize_arguments, summarize_call_row
 
 __all__ = ["REPLY_ROW_KINDS", "RequestInfo", "Row", "RowChange", "UiHistory"]
@@ -117,7 +117,13 @@ class UiHistory:
             case ev.AskAnswered() | ev.AskWithdrawn():
                 return self._update_ask_row(event)
             case ev.ToolFinished(row_ts=int(row_ts)):
-                return self._update_row(row_ts, result=event.content)
+                return self._update_row(
+                    row_ts,
+                    result=event.content,
+                    exit_code=event.exit_code,
+                    signal=event.signal,
+                    ending=event.ending,
+                )
             case ev.TaskImported():
                 return tuple(self._import_row(row) for row in event.rows)
             case ev.ContextCondensed():
@@ -290,6 +296,9 @@ class Row(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True)
     diff: str | None = None
     approval_state: ApprovalState | None = None
     result: str | None = None
+    exit_code: int | None = None
+    signal: str | None = None
+    ending: CallEnding | None = None
     is_answered: bool | None = None
     is_protected: bool | None = None
     always_rule: str | None = None

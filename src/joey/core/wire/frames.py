@@ -19,6 +19,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from joey.core.text import split_validation_error
 from joey.core.wire.commands import COMMANDS, CommandSpec, TaskNeed
 
 PROTOCOL_VERSION = 1
@@ -135,7 +136,6 @@ def build_failure(
 # Parsing --------------------------------------------------------------------------------------
 
 _ClientFrame = CommandFrame | AuthFrame
-_ERROR_PATH_RE = re.compile(r" - at `\$\.?(.*)`$")
 
 
 def parse_frame(data: str | bytes) -> ParsedCommand | AuthFrame | WireError:
@@ -211,13 +211,10 @@ def _build_parameter_error(frame: CommandFrame, message: str) -> WireError:
 
 def _format_validation_error(error: msgspec.ValidationError, within: str = "") -> str:
     """msgspec's words with the place first: `arguments.text`: Expected `str`, got `int`."""
-    text = str(error)
-    place = _ERROR_PATH_RE.search(text)
-    text = _ERROR_PATH_RE.sub("", text)
-    if missing := re.search(r"missing required field `(.+?)`", text):
-        path = f"{place[1]}." if place and place[1] else ""
-        return f"`{within}{path}{missing[1]}` is missing."
-    return f"`{within}{place[1] if place else ''}`: {text}."
+    path, problem = split_validation_error(error)
+    if missing := re.search(r"missing required field `(.+?)`", problem):
+        return f"`{within}{path}{'.' if path else ''}{missing[1]}` is missing."
+    return f"`{within}{path}`: {problem}."
 
 
 def _extract_request_id_and_name(value: dict[str, Any]) -> tuple[str, str]:

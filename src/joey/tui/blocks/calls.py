@@ -5,17 +5,14 @@ Of an output the beginning and the end are visible, the rest is folded.
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
-from joey.core.events import ToolFinished
 from joey.core.history.ui import Row, get_row_summary
 from joey.core.parsing.json_stream import JsonStream
 from joey.core.text import split_lines
 from joey.core.tool_calls import (
-    COMMAND_TOOL_NAME,
     CallKind,
     ToolCallSummary,
     summarize_arguments,
@@ -45,7 +42,6 @@ from joey.tui.blocks.text import format_duration
 
 MAX_SUBTASK_MESSAGE_LINES = 8
 MAX_COMPACT_ROW_CHARS = 400
-_EXIT_CODE_RE = re.compile(r"Exit code: (\d+)")
 _INDENT: Spans = (("  ", ""),)
 _MIN_DISPLAYED_DURATION_S = 1.0
 
@@ -150,24 +146,14 @@ class CommandBlock(CallBlock):
         if self._is_rejected():
             yield from super()._build_footer_parts(expanded=expanded)
             return
-        content = self._row.result or ""
-        found = _EXIT_CODE_RE.search(content[:400])
-        end = describe_command_exit(
-            ToolFinished(
-                ts=self._row.ts,
-                call_id="",
-                tool=COMMAND_TOOL_NAME,
-                content=content,
-                exit_code=int(found[1]) if found else None,
-            )
-        )
+        end = describe_command_exit(self._row)
         took = (
             format_duration(self._duration_s)
             if self._duration_s >= _MIN_DISPLAYED_DURATION_S
             else ""
         )
         if outcome := " · ".join(filter(None, (end, took))):
-            failed = end.startswith(("exit", "ended"))
+            failed = self._row.exit_code or self._row.signal
             yield WrappedLine([("  └ ", "muted"), (outcome, "error" if failed else "muted")], 4)
 
 
