@@ -61,7 +61,7 @@ def test_a_bad_entry_is_left_out_with_its_reason_and_the_others_stay(
     document = {"mcpServers": {"bad": entry, "good": {"command": "x"}}}
     servers = parse_servers(document, "global", Path("mcp.json"), {})
     assert list(servers.configs) == ["good"]
-    (problem,) = servers.problems
+    (problem,) = servers.problems.values()
     assert problem.startswith("mcp.json: the server 'bad' is left out: ")
     assert reason in problem
 

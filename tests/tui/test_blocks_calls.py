@@ -135,11 +135,11 @@ def test_a_long_change_is_folded_and_shown_whole_on_demand() -> None:
         ),
         ({"tool": "execute_command", "text": "ls\npwd"}, ["$ ls", "  pwd"]),
         (
-            {"tool": "execute_command", "text": "x", "result": "It failed.\nExit code: 3\n"},
+            {"tool": "execute_command", "text": "x", "result": "It failed.", "exitCode": 3},
             ["$ x", "  └ exit 3"],
         ),
         (
-            {"tool": "execute_command", "text": "x", "result": "terminated by signal SIGKILL"},
+            {"tool": "execute_command", "text": "x", "result": "It ended.", "signal": "SIGKILL"},
             ["$ x", "  └ ended by SIGKILL"],
         ),
     ],

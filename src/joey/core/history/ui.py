@@ -117,13 +117,7 @@ class UiHistory:
             case ev.AskAnswered() | ev.AskWithdrawn():
                 return self._update_ask_row(event)
             case ev.ToolFinished(row_ts=int(row_ts)):
-                return self._update_row(
-                    row_ts,
-                    result=event.content,
-                    exit_code=event.exit_code,
-                    signal=event.signal,
-                    ending=event.ending,
-                )
+                return self._update_row(row_ts, **get_result_fields(event))
             case ev.TaskImported():
                 return tuple(self._import_row(row) for row in event.rows)
             case ev.ContextCondensed():
@@ -386,6 +380,16 @@ def build_row(event: ev.Event) -> Row | None:
             )
         case _:
             return None
+
+
+def get_result_fields(event: ev.ToolFinished) -> dict[str, Any]:
+    """The fields of a call's row that its end fills in."""
+    return {
+        "result": event.content,
+        "exit_code": event.exit_code,
+        "signal": event.signal,
+        "ending": event.ending,
+    }
 
 
 def build_context_or_checkpoint_row(

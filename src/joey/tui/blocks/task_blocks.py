@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from joey.core.events import AskOpened, ContextCondensed, ContextTruncated
-from joey.core.history.ui import ApprovalState, Row
+from joey.core.events import AskOpened, ContextCondensed, ContextTruncated, ToolFinished
+from joey.core.history.ui import ApprovalState, Row, get_result_fields
 from joey.core.task_types import AskKind, RowKind
 from joey.core.tool_calls import COMMAND_TOOL_NAME, decode_row
 from joey.presentation.phrases import (
@@ -215,13 +215,13 @@ class TaskBlocks:
         call.update_row(structs.replace(call.row, approval_state=approval, is_answered=said))
         return call
 
-    def finish_call(self, row_ts: int, result: str, now: int) -> CallBlock | None:
+    def finish_call(self, row_ts: int, event: ToolFinished) -> CallBlock | None:
         call = self.blocks_by_ts.get(row_ts)
         if not isinstance(call, CallBlock):
             return None
-        call.update_row(structs.replace(call.row, result=result))
+        call.update_row(structs.replace(call.row, **get_result_fields(event)))
         if (begun := self._call_start_times.pop(row_ts, None)) is not None:
-            call.set_duration((now - begun) / 1000)
+            call.set_duration((event.ts - begun) / 1000)
         return call
 
     def end_thinking(self, now: int) -> ModelThinkingBlock | None:

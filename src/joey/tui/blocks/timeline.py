@@ -115,7 +115,7 @@ class Timeline:
                     task_blocks.record_approval(event.ask_ts, "rejected", answered=False)
                 )
             case ev.ToolFinished(row_ts=int(row_ts)):
-                self._mark_changed(task_blocks.finish_call(row_ts, event.content, event.ts))
+                self._mark_changed(task_blocks.finish_call(row_ts, event))
             case _:
                 self._handle_lifecycle(task_id, task_blocks, event)
 
