@@ -16,9 +16,11 @@ from __future__ import annotations
 
 import re
 from functools import cached_property
-from typing import Any, AnyStr, cast
+from typing import TYPE_CHECKING, Any, AnyStr, cast
 
-from msgspec import ValidationError
+if TYPE_CHECKING:
+    # The supervisor of a sandboxed command loads this module without third-party packages.
+    from msgspec import ValidationError
 
 
 def compile_regex(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
