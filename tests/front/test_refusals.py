@@ -4,19 +4,28 @@ import pytest
 
 from joey.cli.headless.refusal_advice import describe_refusals, suggest_flags
 from joey.core.events import AskOpened
+from joey.core.permissions.reasons import Access, Reason, ReasonKind
 from joey.core.settings import Settings
 from joey.core.task_types import AskKind
 
 
-def command(line: str, reason: str = "alwaysAllowExecute is off") -> AskOpened:
-    ask = f"running `{line}`: {reason}"
-    return AskOpened(ts=1, ask=AskKind.COMMAND, tool="execute_command", text=line, reason=ask)
+def setting_off(access: Access, subject: str, setting: str) -> tuple[Reason]:
+    return (Reason(ReasonKind.SETTING_OFF, access, subject, setting=setting),)
+
+
+def command(line: str, setting: str = "alwaysAllowExecute") -> AskOpened:
+    reasons = setting_off(Access.EXECUTE, line, setting)
+    return AskOpened(ts=1, ask=AskKind.COMMAND, tool="execute_command", text=line, reasons=reasons)
 
 
 def edit(path: str, protected: bool = False) -> AskOpened:
-    reason = f"writing {path}: alwaysAllowWrite is off"
     return AskOpened(
-        ts=1, ask=AskKind.TOOL, tool="apply_diff", path=path, is_protected=protected, reason=reason
+        ts=1,
+        ask=AskKind.TOOL,
+        tool="apply_diff",
+        path=path,
+        is_protected=protected,
+        reasons=setting_off(Access.WRITE, path, "alwaysAllowWrite"),
     )
 
 
@@ -47,7 +56,7 @@ def test_edits_are_allowed_by_a_flag_where_it_reaches() -> None:
 
 
 def test_a_run_that_asks_for_everything_is_not_helped_by_rules() -> None:
-    assert suggest_flags([command("ls", "autoApprovalEnabled is off")], Settings()) == []
+    assert suggest_flags([command("ls", "autoApprovalEnabled")], Settings()) == []
 
 
 def test_what_flags_cannot_allow_is_not_promised() -> None:
@@ -57,8 +66,11 @@ def test_what_flags_cannot_allow_is_not_promised() -> None:
 
 
 def test_what_lies_beyond_yes_is_named_with_what_would_allow_it() -> None:
-    reason = "writing /home/me/.bashrc: alwaysAllowWriteOutsideWorkspace is off"
-    ask = AskOpened(ts=1, ask=AskKind.TOOL, tool="write_to_file", is_protected=True, reason=reason)
+    path = "/home/me/.bashrc"
+    reasons = setting_off(Access.WRITE, path, "alwaysAllowWriteOutsideWorkspace")
+    ask = AskOpened(
+        ts=1, ask=AskKind.TOOL, tool="write_to_file", is_protected=True, reasons=reasons
+    )
     *_, advice = describe_refusals([ask], Settings(), yes=True)
     assert "add --add-dir DIR, or set alwaysAllowWriteOutsideWorkspace" in advice
     assert "set alwaysAllowWriteProtected" in advice
@@ -66,16 +78,14 @@ def test_what_lies_beyond_yes_is_named_with_what_would_allow_it() -> None:
 
 
 def test_a_flag_that_was_given_is_not_advised() -> None:
-    *_, advice = describe_refusals(
-        [command("ls", "autoApprovalEnabled is off")], Settings(), yes=True
-    )
+    *_, advice = describe_refusals([command("ls", "autoApprovalEnabled")], Settings(), yes=True)
     assert "-y was given, but autoApprovalEnabled is off here: .roo/settings.json" in advice
     assert "allows everything" not in advice
 
 
 def test_what_lies_outside_the_workspace_is_named_with_what_would_allow_it() -> None:
-    reason = "reading /other/a: alwaysAllowReadOnlyOutsideWorkspace is off"
-    ask = AskOpened(ts=1, ask=AskKind.TOOL, tool="read_file", path="/other/a", reason=reason)
+    reasons = setting_off(Access.READ, "/other/a", "alwaysAllowReadOnlyOutsideWorkspace")
+    ask = AskOpened(ts=1, ask=AskKind.TOOL, tool="read_file", path="/other/a", reasons=reasons)
     advice = describe_refusals([ask], Settings())[-1]
     assert "--add-dir DIR" in advice
     assert "-y allows everything" not in advice

@@ -65,6 +65,7 @@ class SandboxHarness:
             assert await process.wait() == 0
         answers = [msgspec.json.decode(line, type=Answer) for line in said.splitlines()]
         if answers[0].impossible:
+            assert "timed out" not in answers[0].impossible
             pytest.skip(f"{self.kind} as {self.user}: {answers[0].impossible}")
         assert len(answers) == len(commands)
         return answers

@@ -37,7 +37,7 @@ def rows_on_disk(home: Path, task_id: str) -> list[dict[str, Any]]:
     ui = UiHistory()
     for record in open_store(home).read_records(task_id):
         ui.apply(record.event)
-    rows: list[dict[str, Any]] = msgspec.to_builtins(list(ui.rows))
+    rows: list[dict[str, Any]] = msgspec.json.decode(msgspec.json.encode(list(ui.rows)))
     return rows
 
 
