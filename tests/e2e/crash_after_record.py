@@ -68,8 +68,8 @@ def install_worktree_crash(last: int) -> None:
         return run(self, *arguments, **named)
 
     Git.run = run_counted  # type: ignore[method-assign]
-    counted(trees, "_replace_file")
-    counted(trees, "_unlink_file")
+    counted(trees, "lstat_at")  # looked at right before it is replaced or removed
+    counted(trees, "_remove_empty_parents")
 
 
 if __name__ == "__main__":

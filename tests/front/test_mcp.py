@@ -142,7 +142,7 @@ async def test_yes_allows_tools_of_servers_too(joey: Joey) -> None:
         done = await joey.run("-p", "-y", *reach(model.url), "do it")
         sent = json.dumps(model.requests[-1].body)
     assert (done.code, done.out) == (0, "All done.\n")
-    assert '· tiny: echo {"text":"from the server"}' in done.err
+    assert '· MCP tool tiny: echo {"text":"from the server"}' in done.err
     assert "from the server" in sent
 
 

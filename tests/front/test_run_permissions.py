@@ -47,7 +47,7 @@ async def test_what_nobody_may_allow_is_refused_named_and_reported_by_the_exit_c
         done = await joey.run("-p", *reach(server.url), "do it")
     assert done.code == 3
     assert done.out == "All **done**.\n"
-    assert "write_to_file new.txt" in done.err
+    assert "Create new.txt" in done.err
     assert "--allow-writes --allow 'touch ran.txt' would have allowed this; -y allows" in done.err
     assert "joey: stopped: it needed a person · " in done.err
     assert "needs_person" not in done.err
@@ -114,4 +114,4 @@ async def test_require_approval_asks_even_for_reading(joey: Joey) -> None:
     async with ModelServer([reading("a.txt"), DONE]) as server:
         done = await joey.run("-p", "-a", *reach(server.url), "do it")
     assert done.code == 3
-    assert "read_file a.txt" in done.err
+    assert "Read a.txt" in done.err

@@ -132,11 +132,11 @@ async def test_a_user_sees_a_subtask_and_answers_its_questions(joey: Joey) -> No
         asked = await screen.until(ASK)
         assert "┄┄ subtask 1: a part of it" in asked
         assert "I write." in asked
-        assert "write_to_file a.txt" in asked
+        assert "Create a.txt" in asked
         screen.press("y\n")
-        finish = await screen.until(ASK)
+        finish = await screen.until("say what is missing › ")
         assert "Part." in finish
-        assert "the subtask is done" in finish
+        assert "● Finish subtask" in finish
         screen.press("y\n")
         end = await screen.until(ACCEPT)
         assert "┄┄ the task goes on" in end

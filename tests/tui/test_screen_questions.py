@@ -98,7 +98,7 @@ async def test_a_question_says_whether_a_file_is_made_changed_or_left_as_it_is(j
         await shown.answer("y")
         await shown.until("Edit a.txt?")
         await shown.answer("y")
-        await shown.until("Write a.txt as it is?", "write_to_file a.txt: no change")
+        await shown.until("Edit a.txt (no change)?", "● Edit a.txt (no change)")
         await shown.save_snapshot("no-change")
         await shown.answer("y")
         await shown.until("All done.")
@@ -195,7 +195,7 @@ async def test_a_failed_request_is_tried_again_on_request(joey: Joey) -> None:
 async def test_an_approval_shows_a_warning_for_a_protected_file(joey: Joey) -> None:
     turns = [writing(".rooignore", "secret\n"), done()]
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "do it") as shown:
-        await shown.until("Create .rooignore?", "protected")
+        await shown.until("Create .rooignore?", "Protected file")
         await shown.save_snapshot("protected")
 
 
@@ -212,9 +212,7 @@ async def test_subtasks_that_ask_at_once_are_answered_one_after_the_other(joey: 
         return Turn(say("Both."), *parts) if len(messages) == 1 else done("All done.")
 
     async with ModelServer(model) as server, screen(joey, *reach(server.url), "go") as shown:
-        seen = await shown.until(
-            "for a subtask", "write_to_file first.txt", "write_to_file second.txt"
-        )
+        seen = await shown.until("for a subtask", "● Create first.txt", "● Create second.txt")
         asked, other = ("first", "second") if "Create first" in seen else ("second", "first")
         await shown.save_snapshot("subtasks")
         await shown.answer("n")
