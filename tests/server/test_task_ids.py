@@ -50,6 +50,8 @@ async def asking(tmp_path: Path) -> AsyncIterator[tuple[ServerFixture, Peer]]:
         yield here, peer
         assert (await peer.ask("getTask", task_id))["task"] == before
         assert await peer.ask("getConfiguration") == settings
+        view = before["ask"].pop("view")
+        assert view["title"].endswith("?")
         assert before["ask"] == {"ts": ask_ts, "ask": "tool"}
         assert not (here.workspace / "a.txt").exists()
         assert (await peer.ask("respond", task_id, **yes(ask_ts)))["accepted"]

@@ -68,7 +68,7 @@ def build_ask_view(ask: AskOpened) -> AskView:
                 text,
                 "or write a message to retry with",
                 message_response=Response.YES,
-                message_label="Retry with message",
+                message_label="Send and retry",
             )
         case AskKind.MISTAKE_LIMIT_REACHED:
             choices = _build_choices("Try again", "Give up")
