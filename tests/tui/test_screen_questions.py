@@ -213,7 +213,7 @@ async def test_subtasks_that_ask_at_once_are_answered_one_after_the_other(joey: 
 
     async with ModelServer(model) as server, screen(joey, *reach(server.url), "go") as shown:
         seen = await shown.until("for a subtask", "● Create first.txt", "● Create second.txt")
-        asked, other = ("first", "second") if "Create first" in seen else ("second", "first")
+        asked, other = ("first", "second") if "Create first.txt?" in seen else ("second", "first")
         await shown.save_snapshot("subtasks")
         await shown.answer("n")
         await shown.until(f"Create {other}.txt?")
