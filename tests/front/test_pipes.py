@@ -132,7 +132,8 @@ async def test_a_reader_that_has_stalled_does_not_keep_a_run_from_ending(
     async with ModelServer([turn]) as server, asyncio.timeout(LIMIT):
         reading, writing = os.pipe()
         flags = ("-p", "--output-format", "stream-json", *reach(server.url))
-        process = await joey.start(*flags, "do it", stdout=writing)
+        # In an interpreter of its own, whose end is under test: forked ones have a shorter one.
+        process = await joey.start(*flags, "do it", stdout=writing, close_fds=True)
         os.close(writing)
         await filled(reading)
         process.send_signal(number)
