@@ -128,12 +128,11 @@ async def test_who_reads_one_line_gets_one_line_and_no_complaint(joey: Joey) -> 
 async def test_a_reader_that_has_stalled_does_not_keep_a_run_from_ending(
     joey: Joey, number: signal.Signals, code: int
 ) -> None:
-    turn = Turn(say("x" * 200_000, chunk=1000), *DONE.steps)
+    turn = Turn(say("x" * 200_000, chunk=1000), pause(asyncio.Event()), *DONE.steps)
     async with ModelServer([turn]) as server, asyncio.timeout(LIMIT):
         reading, writing = os.pipe()
         flags = ("-p", "--output-format", "stream-json", *reach(server.url))
-        # In an interpreter of its own, whose end is under test: forked ones have a shorter one.
-        process = await joey.start(*flags, "do it", stdout=writing, close_fds=True)
+        process = await joey.start(*flags, "do it", stdout=writing)
         os.close(writing)
         await filled(reading)
         process.send_signal(number)
