@@ -15,6 +15,7 @@ from pathlib import PurePath
 
 from msgspec import Struct, structs
 
+from joey.core.messages import detect_image_type
 from joey.core.models import ModelInfo, ToolProtocol
 from joey.core.path_access import ResolvedPath
 from joey.core.text import number_lines
@@ -23,7 +24,7 @@ from joey.ports.content import Documents
 from joey.ports.tool_context import ToolContext
 from joey.ports.workspace import FileStat
 from joey.tools.base import compute_text_budget
-from joey.tools.images import IMAGE_SUFFIXES, ImageBudget, detect_media_type, encode_data_uri
+from joey.tools.images import IMAGE_SUFFIXES, ImageBudget, encode_data_uri
 from joey.tools.line_reader import (
     LINE_NUMBER_BYTES,
     BlockRequest,
@@ -186,7 +187,7 @@ class FileViewer:
         suffix = PurePath(wanted.path).suffix.lower()
         if suffix not in IMAGE_SUFFIXES:
             return FileView(wanted.path, binary_kind=suffix.removeprefix(".") or "bin")
-        media = detect_media_type(head)
+        media = detect_image_type(head)
         if media is None:
             return FileView(
                 wanted.path, note=f"Image file ({suffix}) of a kind that cannot be shown"

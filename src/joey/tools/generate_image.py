@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 
+from joey.core.messages import detect_image_type
 from joey.core.modes import ToolGroup
 from joey.core.path_access import ResolvedPath
 from joey.core.task_types import Answer, RowKind
@@ -25,7 +26,7 @@ from joey.tools.base import (
     Tool,
     resolve_visible_path,
 )
-from joey.tools.images import ImageBudget, detect_media_type, encode_data_uri
+from joey.tools.images import ImageBudget, encode_data_uri
 
 _IMAGE_URI_RE = compile_regex(r"data:image/(png|jpe?g|webp);base64,(.*)", re.DOTALL)
 _SUFFIX_BY_FORMAT = {"png": ".png", "jpeg": ".jpeg", "webp": ".webp"}
@@ -104,7 +105,7 @@ async def _load_input_image(path: ResolvedPath, ctx: ToolContext) -> str:
     if refusal := ImageBudget(ctx.settings).explain_refusal(kind.size):
         raise ToolError(refusal)
     data = await ctx.files.read(path)
-    media = detect_media_type(data)
+    media = detect_image_type(data)
     if media is None:
         raise ToolError(f"{path.display_path} is not a picture of a kind that is known.")
     return encode_data_uri(media, data)

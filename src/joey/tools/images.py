@@ -1,10 +1,8 @@
-"""Images that a model may see: their formats, and how many and how large one call may show."""
+"""Images that a model may see: their names, and how many and how large one call may show."""
 
 from __future__ import annotations
 
 import base64
-
-from msgspec import Struct
 
 from joey.core.settings import Settings
 
@@ -42,31 +40,6 @@ class ImageBudget:
 
     def consume(self, size: int) -> None:
         self._used_bytes += size
-
-
-class _ImageFormat(Struct, frozen=True):
-    media_type: str
-    signature: bytes
-    signature_at_8: bytes = b""
-
-
-_IMAGE_FORMATS = (
-    _ImageFormat("image/png", b"\x89PNG\r\n\x1a\n"),
-    _ImageFormat("image/jpeg", b"\xff\xd8\xff"),
-    _ImageFormat("image/gif", b"GIF8"),
-    _ImageFormat("image/webp", b"RIFF", signature_at_8=b"WEBP"),
-)
-
-
-def detect_media_type(head: bytes) -> str | None:
-    """The kind of image, by its content; None for what the models' services do not take.
-
-    A file that only has the name of an image would make every later request of the task fail.
-    """
-    for form in _IMAGE_FORMATS:
-        if head.startswith(form.signature) and head[8:].startswith(form.signature_at_8):
-            return form.media_type
-    return None
 
 
 def encode_data_uri(media: str, data: bytes) -> str:
