@@ -179,11 +179,6 @@ class LocalCommand(asyncio.SubprocessProtocol):
     # What the terminal asks
 
     @property
-    def has_waiters(self) -> bool:
-        """It runs, and somebody waits for its end."""
-        return self._command_exit is None and bool(self._waiter_timeouts)
-
-    @property
     def is_listed_as_background(self) -> bool:
         """It was left in the background, and there is or may be something to tell about it."""
         return self.is_in_background and not self._was_exit_reported

@@ -342,11 +342,6 @@ def _can_extend(message: Message) -> bool:
     return not message.is_summary and message.max_text_chars is UNSET
 
 
-def _is_extendable_user_message(message: Message) -> bool:
-    """Whether words can be added to it; summaries and markers may go, and must go alone."""
-    return message.role == "user" and not message.is_summary and not message.is_truncation_marker
-
-
 def _build_xml_blocks(event: ev.ReplyReceived) -> Iterator[TextBlock]:
     """The text as it came; calls that a server sent beside it are written out."""
     raw = (event.raw or "").strip()

@@ -173,22 +173,6 @@ def highlight_lines(lines: Sequence[str], language: str) -> list[Spans]:
     return found[: len(lines)]
 
 
-def is_known_language(language: str) -> bool:
-    return _load_lexer(language) is not None
-
-
-def guess_language(path: str) -> str:
-    """The language of a file, by its name; empty when none is known."""
-    name = path.rpartition("/")[2]
-    return _guess_lexer_name(name.rpartition(".")[2] if "." in name else name)
-
-
-@lru_cache(maxsize=200)
-def _guess_lexer_name(extension: str) -> str:
-    guess = Syntax.guess_lexer(f"file.{extension}")
-    return "" if guess == "default" else guess
-
-
 @lru_cache(maxsize=50)
 def _load_lexer(language: str) -> Any:
     """One that leaves the text as it is; None for a language that nobody knows."""

@@ -45,10 +45,6 @@ class DialogArea(Vertical):
         self._last_typed_at = 0.0
 
     @property
-    def is_picking(self) -> bool:
-        return self._picker is not None
-
-    @property
     def is_asking_approval(self) -> bool:
         """The open question is whether something may be done."""
         return self.question_panel is not None and self.question_panel.ask_view.is_approval
