@@ -78,8 +78,8 @@ def detect_sandbox() -> SandboxReport:
 
 
 async def check_unattended_sandbox(settings: Settings) -> None:
-    """Everything shall be allowed without asking: something has to hold it, or a user has to say
-    that nothing need. Raises ConfigError."""
+    """Refuse a run that allows everything when no sandbox works, unless the user turned it off.
+    Raises ConfigError."""
     if settings.sandbox == "off" or get_prober().is_likely_available():
         return  # Before the first command it is tried all the same.
     report = await asyncio.to_thread(detect_sandbox)

@@ -5,8 +5,8 @@ the umask allows; `make_private_directory` creates each of them 0700. `replace_f
 file before all new ones are safe on disk, so a reader never sees half of one. `compute_file_digest`
 identifies a file's content: trust in a file ends when its digest changes.
 
-A file of a workspace may turn out to be a pipe, a device, or a link to a private key, also after
-somebody has looked. `open_regular_file` opens nothing but regular files, and never waits.
+A file of a workspace may turn out to be a pipe, a device, or a link to a private key, even after
+it was checked. `open_regular_file` opens nothing but regular files, and never waits.
 `open_directory` opens each directory from the one above it, and a symlink is an error.
 """
 

@@ -28,8 +28,8 @@ def try_lock(descriptor: int, *, shared: bool = False) -> bool:
 
 
 def try_lock_file(path: Path) -> int | None:
-    """The descriptor that holds the lock, or None when somebody else does. The file is made, and a
-    file that has lost its name meanwhile does not count. Raises OSError."""
+    """The descriptor that holds the lock, or None when another process does. The file is created;
+    one that has lost its name meanwhile does not count. Raises OSError."""
     descriptor = open_private_file(path)
     try:
         if try_lock(descriptor) and os.path.samestat(os.fstat(descriptor), path.stat()):
@@ -45,7 +45,7 @@ def try_lock_file(path: Path) -> int | None:
 
 @contextmanager
 def lock_directory(directory: Path, timeout_s: float = math.inf) -> Iterator[None]:
-    """Hold the lock of a directory. Raises BlockingIOError: somebody else does, for longer."""
+    """Hold the lock of a directory. Raises BlockingIOError: another process keeps it."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         deadline = time.monotonic() + timeout_s

@@ -512,7 +512,7 @@ def _has_marker(pid: int, marker: bytes) -> bool:
         with open(f"/proc/{pid}/environ", "rb") as file:  # noqa: PTH123
             environment = file.read()
     except OSError:
-        return False  # It ended meanwhile, or belongs to somebody else.
+        return False  # It ended meanwhile, or belongs to another user.
     marks = (
         (b"\0" + environment).partition(_MARKER_VARIABLE_PREFIX)[2].partition(b"\0")[0].split(b":")
     )

@@ -159,7 +159,7 @@ def _build_browser_block(text: str) -> Block | None:
 
 
 MAX_THINKING_S = 3_600
-"""What took longer was not thinking, but somebody who was away."""
+"""Longer pauses are not thinking: the user was away."""
 
 
 MAX_SEARCHED_BLOCKS = 100
