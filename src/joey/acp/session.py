@@ -50,41 +50,33 @@ class AcpServices(Protocol):
 
     def resolve_workspace(self, directory: Path) -> Path:
         """The folder as it is really called."""
-        ...
 
     def build_new_task_options(
         self, directory: Path, mode: str | None, model: str | None
     ) -> ResolvedTaskOptions:
         """Of a new task."""
-        ...
 
     def build_model_switch_options(
         self, directory: Path, model: str, earlier: ModelRoute, secrets: TaskSecrets | None
     ) -> ResolvedTaskOptions:
         """Of a task that is to go on with another model."""
-        ...
 
     def list_modes(self, directory: Path) -> Sequence[Mode]: ...
 
     def list_commands(self, directory: Path) -> Sequence[SlashCommandInfo]:
         """What may be written with a slash."""
-        ...
 
     def list_warnings(self, directory: Path) -> Sequence[str]:
         """What of the user's files, or of the folder's, is not used: a line each."""
-        ...
 
     def list_models(self, provider: str) -> Sequence[str]:
         """Those that are worth offering."""
-        ...
 
     def list_tasks(self, directory: str | None, skip: int, page_size: int) -> TaskListPage:
         """Tasks that are no subtasks, the most recently changed first."""
-        ...
 
     def describe_missing_model(self) -> str | None:
         """Why no model can be talked to; None when one can."""
-        ...
 
 
 class AcpSession:

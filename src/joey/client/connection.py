@@ -54,7 +54,6 @@ class ConnectionListener(Protocol):
 
     def handle_connection_lost(self) -> None:
         """Nothing can be heard until `handle_reconnected`."""
-        ...
 
     async def handle_reconnected(self) -> None: ...
 

@@ -18,27 +18,22 @@ class Session(Protocol):
     @property
     def pending(self) -> AskOpened | None:
         """The question that waits for an answer, if one does."""
-        ...
 
     @property
     def is_running(self) -> bool:
         """It works, or waits: for an answer, or for its subtasks."""
-        ...
 
     @property
     def seq(self) -> int:
         """The number of the last event."""
-        ...
 
     @property
     def opened_at_seq(self) -> int:
         """The number of the last event from before this session."""
-        ...
 
     @property
     def pending_subtasks(self) -> tuple[str, ...]:
         """The subtasks that it waits for."""
-        ...
 
     @property
     def usage(self) -> TokenUsage: ...
@@ -48,7 +43,6 @@ class Session(Protocol):
 
     def events(self, since: int | None = None) -> AsyncIterator[Event]:
         """Events until the task comes to rest; by default from its beginning."""
-        ...
 
     async def send(self, text: str, images: tuple[str, ...] = ()) -> None: ...
 
@@ -62,7 +56,6 @@ class Session(Protocol):
         self, row_ts: int, *, keep: bool = True, files: bool = False, force: bool = False
     ) -> RewindPreview:
         """Go back so that this row is the last one, or (`keep` false) the first one gone."""
-        ...
 
     async def preview_undo(self) -> RewindPreview: ...
 
@@ -70,10 +63,8 @@ class Session(Protocol):
 
     async def edit(self, row_ts: int, text: str, images: tuple[str, ...] = ()) -> RewindPreview:
         """Say this in place of the user's words at a row, or the nearest before it."""
-        ...
 
     async def find_subtask(self, task_id: str) -> Session | None:
         """One of its subtasks; None when it is not to be had any more."""
-        ...
 
     async def cancel(self) -> None: ...

@@ -55,7 +55,6 @@ class SelectableProvider(Protocol):
     @property
     def is_local(self) -> bool:
         """A server of the user's own, which needs no key."""
-        ...
 
 
 def choose_profile(

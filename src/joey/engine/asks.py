@@ -31,7 +31,6 @@ class AnswerPolicy(Protocol):
 
     def answer(self, ask: AskOpened) -> Answer | None:
         """The answer, or None to wait for a user."""
-        ...
 
 
 class TimeoutAnswer(Struct, frozen=True):

@@ -26,7 +26,6 @@ class Definition(Struct, frozen=True):
 class Outlines(Protocol):
     def supports(self, name: str) -> bool:
         """Whether files of this name are in a language that is known."""
-        ...
 
     async def build_outline(self, name: str, data: bytes) -> Sequence[Definition]: ...
 
@@ -38,7 +37,6 @@ class Documents(Protocol):
 
     async def extract_text(self, path: ResolvedPath) -> str:
         """Raises ToolError when the file is damaged, locked or too big."""
-        ...
 
 
 class SchemaValidator(Protocol):
@@ -46,11 +44,9 @@ class SchemaValidator(Protocol):
 
     async def check_schema(self, document: object) -> JsonSchema:
         """Raises ConfigError: naming the place, and what is wrong or not supported there."""
-        ...
 
     async def find_problems(self, schema: JsonSchema, value: object) -> Sequence[str]:
         """Where and how a value does not fit, a sentence each; nothing when it does."""
-        ...
 
 
 class CodeSearchHit(Struct, frozen=True):
@@ -90,7 +86,6 @@ class CodeIndex(Protocol):
     ) -> CodeSearchResult:
         """Best first; what changed since the last search is taken in before, unless it is much.
         Raises ToolError: there is no index yet, or it is broken; the text says how far it is."""
-        ...
 
     async def close(self) -> None: ...
 
@@ -98,17 +93,14 @@ class CodeIndex(Protocol):
 class Diagnostics(Protocol):
     async def check_files(self, paths: Sequence[ResolvedPath]) -> Sequence[Diagnostic]:
         """What the checkers that are there say about these files now; bounded in time."""
-        ...
 
     async def check_workspace(self, limit: int) -> Sequence[Diagnostic]:
         """What they say about the workspace."""
-        ...
 
 
 class PageFetcher(Protocol):
     async def fetch_text(self, url: str) -> str:
         """The page's words as Markdown. Raises ToolError: unreachable, refused, not text."""
-        ...
 
 
 BrowserActionName = Literal[
@@ -159,6 +151,5 @@ class Browser(Protocol):
 
     async def perform(self, step: BrowserStep) -> BrowserObservation:
         """Raises ToolError: no page is open, the address cannot be reached, a step failed."""
-        ...
 
     async def close(self) -> None: ...

@@ -40,30 +40,24 @@ class RunningCommand(Protocol):
 
     def render_truncated(self, budget: int) -> str:
         """Decoded output within `budget` bytes: all of it, or head and tail around a note."""
-        ...
 
     def read_new_output(self) -> str:
         """Output since the last call (for environment details), bounded."""
-        ...
 
     async def wait(self, timeout_s: float | None = None) -> CommandExit | None:
         """The end, or None when `timeout_s` seconds passed first (it keeps running)."""
-        ...
 
     def detach(self) -> bool:
         """Let whoever waits for it go on, as if their patience were over; False when nobody has
         to wait any more."""
-        ...
 
     async def kill(self) -> CommandExit:
         """SIGTERM to the group, SIGKILL to whatever is left, and reap it."""
-        ...
 
 
 class Terminal(Protocol):
     def prewarm(self) -> None:
         """A command will come soon: what takes a while can be begun. Returns at once."""
-        ...
 
     async def start(
         self,
@@ -74,24 +68,19 @@ class Terminal(Protocol):
     ) -> RunningCommand:
         """Run `command` with bash, stdin closed, both outputs merged. `artifact` receives every
         byte of the output. `on_output` gets decoded text as it comes."""
-        ...
 
     @property
     def background_commands(self) -> Sequence[RunningCommand]:
         """Commands of this task that were left in the background, finished or not."""
-        ...
 
     def detach_foreground(self) -> bool:
         """Leave the commands that are waited for in the background; False when there are none."""
-        ...
 
     async def get_sandbox_report(self) -> SandboxReport | None:
         """How far commands are confined here; None when the user has switched that off."""
-        ...
 
     async def close(self) -> None:
         """Kill everything that is still running."""
-        ...
 
 
 class SandboxLevel(StrEnum):
@@ -119,27 +108,21 @@ class ConfinedProcess(Protocol):
         """Start it, and wait until the command itself runs. Its process, which has no input and one
         output, tells `protocol` about itself. Raises OSError: no process could be started;
         ToolError: it could not be confined, and nothing of it was run."""
-        ...
 
     def take_denial_messages(self) -> list[str]:
         """New sentences about what was refused, for whoever reads the output."""
-        ...
 
     def has_no_processes(self) -> bool:
         """Whether nothing is left inside."""
-        ...
 
     def terminate(self) -> None:
         """SIGTERM to everything inside."""
-        ...
 
     def kill(self) -> None:
         """End everything inside at once; also what happens when joey dies."""
-        ...
 
     def close(self) -> None:
         """Let go: like `kill`, with nobody to see when it is done."""
-        ...
 
 
 class Sandbox(Protocol):
@@ -147,30 +130,24 @@ class Sandbox(Protocol):
 
     def prewarm(self) -> None:
         """A command will come soon: make ready for it, in the background and in silence."""
-        ...
 
     async def probe(self) -> SandboxReport:
         """What works here; tried once in a process, when it is first asked."""
-        ...
 
     async def confine(
         self, shell: Sequence[str], cwd: Path, env: Mapping[str, str]
     ) -> ConfinedProcess | None:
         """How to start `shell` in `cwd`; None when nothing works here and a user may decide. Raises
         ToolError: it may not run unconfined, or `cwd` is not to be seen from inside."""
-        ...
 
     def mark_own_write(self, path: Path) -> None:
         """joey has just written this itself, with leave: no command is taken for its maker."""
-        ...
 
     async def close(self) -> None:
         """Remove the task's private temporary folder."""
-        ...
 
 
 class ShellGrammar(Protocol):
     def parse_chain(self, line: str) -> CommandChain | None:
         """The commands of a line made of plain words alone; None when it holds anything else.
         Whatever it raises means the same to those who ask: not proven."""
-        ...

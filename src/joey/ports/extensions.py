@@ -28,32 +28,26 @@ class Customizations(Protocol):
     @property
     def modes(self) -> tuple[Mode, ...]:
         """Built-in and custom ones, in the order they are offered; never empty."""
-        ...
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What could not be used, and why: for the user, one line each."""
-        ...
 
     def get_instructions(self, mode: Mode) -> Instructions: ...
 
     def list_commands(self) -> Sequence[SlashCommand]:
         """One for each name, sorted by name; a project's own hide the person's."""
-        ...
 
     def list_skills(self, mode: Mode) -> Sequence[Skill]:
         """Those that may be used in this mode: one for each name, sorted by name."""
-        ...
 
     def read_skill(self, skill: Skill) -> str:
         """The instructions themselves, without front matter. Raises ToolError: the file is gone or
         cannot be read."""
-        ...
 
     def refresh(self) -> bool:
         """Look whether a file was changed, and if so read everything again: a run begins. True when
         something is different now. It looks at files: call it in a thread."""
-        ...
 
 
 class RuleStore(Protocol):
@@ -61,11 +55,9 @@ class RuleStore(Protocol):
 
     def would_enable_only(self, rule: PersistentRule) -> bool:
         """Whether adding the rule would allow what it says and nothing else."""
-        ...
 
     def add(self, rule: PersistentRule) -> None:
         """Raises ConfigError: it could not be written, or would allow more than it says."""
-        ...
 
 
 class ProjectHooks(Struct, frozen=True):
@@ -81,17 +73,14 @@ class Hooks(Protocol):
     @property
     def warnings(self) -> tuple[str, ...]:
         """What is not used, and why: for the user."""
-        ...
 
     async def refresh(self) -> None:
         """Look at the project's hooks again: a run begins."""
-        ...
 
     async def run(self, hook_input: HookInput, tool_names: Sequence[str]) -> HookReport:
         """Run the hooks for this moment and tool one after the other, until one blocks.
         `tool_names` are all that the tool goes by. Raises nothing; cancelling it kills what runs.
         """
-        ...
 
 
 class CustomToolInfo(Struct, frozen=True, omit_defaults=True):
@@ -108,20 +97,16 @@ class CustomTools(Protocol):
     @property
     def tools(self) -> tuple[CustomToolInfo, ...]:
         """The very same tuple until files change; empty before they have been looked at."""
-        ...
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What is wrong with files that are no tools, for people."""
-        ...
 
     async def refresh(self) -> None:
         """Look at the files again, where they have changed."""
-        ...
 
     async def run(self, name: str, arguments: dict[str, Any], mode: str) -> str:
         """Raises ToolError: the tool failed, took too long or said too much."""
-        ...
 
 
 class Mcp(Protocol):
@@ -130,12 +115,10 @@ class Mcp(Protocol):
     @property
     def servers(self) -> tuple[McpServer, ...]:
         """How things stand: the very same tuple until something changes."""
-        ...
 
     async def wait_until_ready(self, timeout_s: float) -> None:
         """Notice what changed in the settings, start what is to be started, and wait while a
         server connects for the first time, at most `timeout_s` seconds since it was started."""
-        ...
 
     async def call_tool(
         self,
@@ -146,15 +129,12 @@ class Mcp(Protocol):
     ) -> McpResult:
         """Cancelling tells the server. Raises ToolError: not connected, timed out or died; the text
         says which, and what comes next."""
-        ...
 
     async def read_resource(self, server: str, uri: str) -> McpResult:
         """A resource. Raises ToolError like `call_tool`."""
-        ...
 
     async def close(self) -> None:
         """The task is done with them; a server that nobody uses any more is stopped."""
-        ...
 
 
 class FrontEndResources(Struct, frozen=True, kw_only=True):

@@ -19,16 +19,13 @@ class Provider(Protocol):
     @property
     def api_protocol(self) -> str:
         """`anthropic` or `openai`: how clients of the history name the wire."""
-        ...
 
     def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
         """An async generator; closing it closes the request's socket. Raises ProviderError: the
         service failed, before or in the middle of the stream."""
-        ...
 
     async def close(self) -> None:
         """Let go of idle connections."""
-        ...
 
 
 class Embedder(Protocol):
@@ -37,12 +34,10 @@ class Embedder(Protocol):
     @property
     def model_id(self) -> str:
         """Which one, and where: vectors of different models cannot be compared."""
-        ...
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         """A vector for each text. Raises ProviderError: the service failed, several times where
         trying again could help."""
-        ...
 
     async def close(self) -> None: ...
 
@@ -51,4 +46,3 @@ class ImageGenerator(Protocol):
     async def generate(self, prompt: str, image: str | None = None) -> str:
         """An image as a data URI, made from scratch or from another one. Raises ToolError: the
         provider refused or gave no image."""
-        ...

@@ -47,26 +47,21 @@ class TaskLog(Protocol):
 
     def append(self, record: Record) -> None:
         """Write one line to the journal; it survives the process from here on."""
-        ...
 
     async def sync(self) -> None:
         """Return when everything appended so far would survive a power cut."""
-        ...
 
     def read_records(self) -> Sequence[Record]:
         """All that was ever appended, read anew."""
-        ...
 
     async def write_snapshot(
         self, ui: Iterable[bytes], api: Iterable[bytes], metadata: TaskMetadata
     ) -> None:
         """Replace the two history files (JSON arrays of these elements) and the metadata. Iterators
         are used up in another thread."""
-        ...
 
     def close(self) -> None:
         """Unlock and let go."""
-        ...
 
 
 class Store(Protocol):
@@ -75,48 +70,38 @@ class Store(Protocol):
     def load_secrets(self, task_id: str) -> TaskSecrets | None:
         """What the task was given and its folder does not hold. It need not exist. Raises
         StoreError."""
-        ...
 
     def save_secrets(self, task_id: str, secrets: TaskSecrets) -> None:
         """Keep them, outside the task's folder, until the task is deleted. Raises StoreError."""
-        ...
 
     def create_with_records(self, task_id: str, records: Sequence[Record], source_id: str) -> None:
         """A new task with all these records at once, and with the secrets and command output of the
         one that they were taken from; whatever dies, there is the whole task or none. Nobody holds
         it. Raises StoreError."""
-        ...
 
     def open(self, task_id: str) -> tuple[TaskLog, Sequence[Record]]:
         """Lock a task and read its journal; a folder without one is adopted. Raises
         TaskNotFoundError, TaskLockedError, StoreError."""
-        ...
 
     def read_records(self, task_id: str) -> Sequence[Record]:
         """The records of a task, whoever holds it; nothing is locked or changed. Raises
         TaskNotFoundError, StoreError."""
-        ...
 
     def read_rows_json(self, task_id: str, limit: int) -> bytes:
         """The UI history of the last snapshot, a JSON array; nothing when there is none, or when it
         is longer than `limit`. Raises TaskNotFoundError, StoreError."""
-        ...
 
     def list_tasks(self) -> Sequence[TaskMetadata]:
         """All tasks, the most recently changed first."""
-        ...
 
     def list_ids(self) -> Sequence[str]:
         """Of all tasks, as their folders say; nothing else is looked at."""
-        ...
 
     def is_locked(self, task_id: str) -> bool:
         """Whether a living process has the task open. Raises TaskNotFoundError, StoreError."""
-        ...
 
     def delete(self, task_id: str) -> None:
         """Remove a task for good. Raises TaskNotFoundError, TaskLockedError, StoreError."""
-        ...
 
 
 HIGHLIGHT_MARKS = ("\x02", "\x03")
@@ -160,23 +145,18 @@ class TaskIndex(Protocol):
     @property
     def warnings(self) -> Sequence[str]:
         """What the user should be told: one line each."""
-        ...
 
     def search(self, query: TaskQuery, *, refresh: bool = False) -> TaskPage:
         """One page. With `refresh` every folder is looked at, however recently that was done. Of
         `text` without a letter or a digit nothing is found."""
-        ...
 
     def find_by_prefix(self, id_prefix: str) -> Sequence[TaskMetadata]:
         """Tasks whose id begins like this."""
-        ...
 
     def list_descendants(self, task_id: str) -> Sequence[TaskMetadata]:
         """The subtasks of a task and theirs, the latest first."""
-        ...
 
     def shorten_id(self, task_id: str) -> str:
         """The beginning of an id that means this task and no other."""
-        ...
 
     def close(self) -> None: ...

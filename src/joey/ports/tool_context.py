@@ -46,7 +46,6 @@ class Capabilities(Struct, frozen=True, kw_only=True):
 class RowCallback(Protocol):
     def __call__(self, kind: RowKind, text: str, images: tuple[str, ...] = ()) -> None:
         """Make a row for the user while the tool is at work."""
-        ...
 
 
 def _ignore_row(kind: RowKind, text: str, images: tuple[str, ...] = ()) -> None: ...

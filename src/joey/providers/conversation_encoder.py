@@ -25,7 +25,6 @@ encode_json = msgspec.json.Encoder().encode
 class MessageEncoder(Protocol):
     def __call__(self, message: Message, *, mark: bool) -> bytes:
         """The message on the wire; nothing when nothing of it may be sent."""
-        ...
 
 
 class IncrementalConversationEncoder:

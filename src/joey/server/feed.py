@@ -184,7 +184,6 @@ class ReplaySource(Protocol):
 
     def build_partial_frames(self) -> Sequence[EventFrame]:
         """Rows that have not ended, as they look now."""
-        ...
 
 
 class _ReplayCursor:

@@ -385,11 +385,9 @@ class ServerServices(Protocol):
 
     def list_modes(self, workspace: Path | None = None) -> tuple[Mode, ...]:
         """Those of a workspace, by default the server's own. It reads files."""
-        ...
 
     def list_commands(self) -> tuple[SlashCommand, ...]:
         """Slash commands of the server's workspace. It reads files."""
-        ...
 
     @property
     def config_store(self) -> PreferenceStore: ...
@@ -408,18 +406,14 @@ class ServerServices(Protocol):
         self, task: TaskMetadata, secrets: TaskSecrets | None, configuration: dict[str, Any]
     ) -> TaskOptions:
         """Options for opening a task again, with other settings and keys of a profile."""
-        ...
 
     async def remove_task_worktree(self, task_id: str) -> None:
         """The task is deleted: what it has outside of its folder goes, too."""
-        ...
 
     async def probe_sandbox_level(self) -> str:
         """How far commands are confined here; tried when it is first asked."""
-        ...
 
     def list_models(self, provider: str | None) -> dict[str, ModelInfo]: ...
 
     def find_task_model(self, task: TaskMetadata) -> ModelInfo | None:
         """What is known of the model that a task at rest worked with."""
-        ...

@@ -36,11 +36,9 @@ def list_builtin_commands() -> list[CompletionItem]:
 class CompletionSource(Protocol):
     def list_commands(self) -> Sequence[CompletionItem]:
         """What may stand behind a slash at the beginning, without it."""
-        ...
 
     async def find_files(self, typed: str) -> Sequence[str]:
         """Paths of the workspace that fit what follows `@`, best first; folders end with `/`."""
-        ...
 
 
 class StatusInfo(Struct, frozen=True, kw_only=True):
@@ -96,27 +94,22 @@ class Host(CompletionSource, Protocol):
     @property
     def notification_mode(self) -> str:
         """How the user wants to be called when they look elsewhere: `auto`, `bell` or `off`."""
-        ...
 
     # Tasks
 
     async def start_task(self, text: str, images: tuple[str, ...]) -> Session:
         """A new task, at work."""
-        ...
 
     async def open_task(self, task_id: str) -> Session:
         """A task as it was left."""
-        ...
 
     async def fork_task(self, task_id: str) -> Session:
         """A copy of it, at rest."""
-        ...
 
     async def release_session(self, session: Session) -> None: ...
 
     async def list_tasks(self) -> Sequence[PickerEntry]:
         """Of this folder, the latest first."""
-        ...
 
     def get_short_id(self, session: Session) -> str: ...
 
@@ -124,11 +117,9 @@ class Host(CompletionSource, Protocol):
 
     def list_warnings(self, session: Session) -> Sequence[str]:
         """What of the user's files could not be used."""
-        ...
 
     def describe_failure(self, session: Session) -> str:
         """Why it cannot go on, where nothing of it could be written down."""
-        ...
 
     def watch_mcp_servers(
         self, session: Session, on_note: Callable[[str], None]
@@ -140,11 +131,9 @@ class Host(CompletionSource, Protocol):
 
     def get_usage(self, session: Session) -> TokenUsage:
         """Its own and that of its subtasks."""
-        ...
 
     def format_cost(self, session: Session) -> str:
         """The same in words."""
-        ...
 
     def list_todos(self, session: Session) -> Sequence[Todo]: ...
 
@@ -154,23 +143,18 @@ class Host(CompletionSource, Protocol):
 
     async def condense(self, session: Session, instructions: str) -> Event:
         """What became of the conversation."""
-        ...
 
     def revoke_edit_grant(self, session: Session) -> bool:
         """Edits are asked about again; False when they were not accepted for the task."""
-        ...
 
     def read_full_output(self, task_id: str, row_ts: int) -> str | None:
         """What a command has printed, when that was too long for its row; None when it was not."""
-        ...
 
     def move_command_to_background(self, session: Session) -> bool:
         """The command that is waited for goes on in the background; False when there is none."""
-        ...
 
     def describe_rewind(self, session: Session, changes: RewindPreview) -> Sequence[str]:
         """What going back would change, for a user."""
-        ...
 
     # What can be chosen
 
@@ -182,7 +166,6 @@ class Host(CompletionSource, Protocol):
 
     async def switch_model(self, session: Session | None, key: str) -> Session | None:
         """The session to go on with: the same task, with another model."""
-        ...
 
     # Cards
 
@@ -196,23 +179,19 @@ class Host(CompletionSource, Protocol):
 
     async def export_task(self, session: Session) -> str:
         """Where it was written."""
-        ...
 
     # The user's own shell
 
     async def run_shell_command(self, command: str, on_output: Callable[[str], None]) -> str:
         """Run it in the workspace and tell its output as it comes; how it ended, if not well."""
-        ...
 
     # First run
 
     def needs_model(self) -> bool:
         """No key, no profile: there is nobody to talk to yet."""
-        ...
 
     async def list_providers(self) -> tuple[ProviderOption, ...]:
         """Those that run on this machine first."""
-        ...
 
     async def save_provider_choice(
         self, provider: ProviderOption, key: str, model: str

@@ -40,21 +40,17 @@ class TaskDisplay(Protocol):
 
     def show_task(self, session: Session) -> None:
         """Another task is on the screen: as far as it has come, everything else will be heard."""
-        ...
 
     def handle_task_event(self, session: Session, event: Event) -> None: ...
 
     def show_question(self, question: PendingQuestion | None) -> None:
         """The question to show now; None: there is none any more."""
-        ...
 
     def handle_idle(self) -> None:
         """The task came to rest, or there is none."""
-        ...
 
     def start_job(self, job: Coroutine[Any, Any, None]) -> None:
         """Begin something whose end nobody waits for."""
-        ...
 
     def report_error(self, error: Exception) -> None: ...
 

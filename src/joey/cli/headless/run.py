@@ -217,7 +217,6 @@ class RunOutput(Protocol):
 
     def finish(self, run: RunResult) -> None:
         """Say the last word."""
-        ...
 
 
 class TextOutput:

@@ -75,7 +75,6 @@ class SandboxBackend(Protocol):
     @property
     def is_precheck_reliable(self) -> bool:
         """Works where there is no obstacle; others may turn out not to."""
-        ...
 
     def explain_unavailable(self) -> str | None: ...
 
@@ -100,11 +99,9 @@ class SandboxProbeResult(Struct, frozen=True):
 class SandboxProbe(Protocol):
     def is_likely_available(self) -> bool:
         """Whether something works, as far as that can be told without trying."""
-        ...
 
     def find_available(self) -> SandboxProbeResult:
         """Try, or remember; may take a while the first time."""
-        ...
 
 
 class LocalSandbox:

@@ -17,7 +17,6 @@ class CommandClient(Protocol):
 
     def schedule_replay(self, task_id: str, source: ReplaySource, since: int) -> None:
         """After the response, tell this task from an earlier number on."""
-        ...
 
 
 class CommandCall(Struct, frozen=True):
