@@ -99,6 +99,7 @@ OF_ITS_OWN = "A module of its own"
 
 COLLECTIONS = {
     "acp.prompts": "prompts as an editor sends them, and as it gets them back from a loaded task",
+    "app.features": "a function or two for each optional feature",
     "app.options": "one builder of options for each way to open a task",
     "cli.commands.completion": "the shells' scripts, and the candidates they ask for",
     "core.history.imported": "both histories of an imported task: messages and rows",
@@ -106,6 +107,7 @@ COLLECTIONS = {
     "engine.approval": "permissions granted during a task, and the decisions that use them",
     "engine.checkpoints": "saving checkpoints and restoring files from them",
     "engine.runtime": "what a task works with, and the part of it that a tool gets",
+    "ports.model": "a protocol for each kind of model service: replies, embeddings, images",
     "tui.terminal_window": "what joey changes about the terminal's window, and its restoration",
     "workspace.listing": "file names, for the model and for the user's completion",
 }

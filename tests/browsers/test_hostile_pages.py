@@ -10,7 +10,6 @@ from typing import Any
 import psutil
 import pytest
 
-from joey.app.task_runtime_factory import build_page_file_reader
 from joey.content import browser
 from joey.content.browser import Chromium
 from joey.core.modes import find_mode
@@ -29,9 +28,7 @@ class Pages:
         self.directory.mkdir()
         (root / "secret.html").write_text("<script>console.log('the secret')</script>")
         self.secret = (root / "secret.html").as_uri()
-        self.browser = Chromium(
-            EXECUTABLE or "", provide_file=build_page_file_reader(LocalFiles(self.directory))
-        )
+        self.browser = Chromium(EXECUTABLE or "", files=LocalFiles(self.directory))
 
     async def open(self, html: str, name: str = "page.html") -> BrowserObservation:
         (self.directory / name).write_text(html)

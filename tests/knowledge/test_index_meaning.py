@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from joey.content import code_index
-from joey.content.code_index import EMBED_LOCK_FILE
+from joey.content import code_index_embeddings
+from joey.content.code_index_embeddings import EMBED_LOCK_FILE
 from joey.errors import ConfigError, ProviderError, ProviderFailureKind
 from tests.knowledge.index_harness import IndexHarness, answer, paths, whole_answer
 
@@ -156,7 +156,7 @@ async def test_no_text_is_sent_that_has_more_tokens_than_models_take(harness: In
 async def test_a_model_that_keeps_silent_is_not_waited_for_long(
     harness: IndexHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(code_index, "QUERY_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(code_index_embeddings, "QUERY_TIMEOUT_S", 0.01)
 
     class Silent(Concepts):
         async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:

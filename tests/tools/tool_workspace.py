@@ -11,7 +11,6 @@ import os
 import sys
 from pathlib import Path
 
-from joey.app.task_runtime_factory import build_page_file_reader
 from joey.config.customizations import CustomizationPaths, FileCustomizations
 from joey.content.browser import Chromium, find_chromium
 from joey.content.code_index import WorkspaceIndexPool
@@ -91,9 +90,7 @@ def build_capabilities(kind: str, harness: EngineHarness) -> Capabilities:
             return Capabilities(image_generator=FakeImageGenerator())
         case "browser_action":
             files = LocalFiles(harness.root)
-            return Capabilities(
-                browser=Chromium(CHROMIUM or "", provide_file=build_page_file_reader(files))
-            )
+            return Capabilities(browser=Chromium(CHROMIUM or "", files=files))
         case "use_mcp_tool" | "access_mcp_resource" | "mcp":
             return Capabilities(mcp=_lease_weather_server(harness))
         case "custom":

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from joey.app.task_runtime_factory import build_page_file_reader
+from joey.content.browser import read_page_file
 from joey.content.outlines import OutlineExtractor
 from joey.core.permissions.policy import Allow, decide
 from joey.core.settings import Settings
@@ -322,7 +323,7 @@ async def test_an_image_replaces_no_file_that_nobody_was_asked_about(
 async def test_a_page_that_became_a_link_after_the_approval_is_not_shown(
     harness: EscapeHarness,
 ) -> None:
-    give = build_page_file_reader(harness.context.files)
+    give = partial(read_page_file, harness.context.files)
     page = harness.work / "page.html"
     page.write_text("mine")
     assert await give(str(page), True) == b"mine"

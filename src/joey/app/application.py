@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from joey.app.customizations import load_modes, open_customizations
-from joey.app.engine_factory import remove_worktree
+from joey.app.features import remove_worktree
 from joey.app.model_choice import StoredModel
 from joey.app.options import (
     UNLIMITED,

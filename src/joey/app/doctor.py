@@ -13,13 +13,12 @@ from msgspec import Struct
 from joey.config.home import resolve_joey_home
 from joey.config.profiles import PROFILES_FILE, load_profiles
 from joey.config.settings import SETTINGS_FILE
-from joey.content.browser import find_chromium
 from joey.errors import UserError
 from joey.providers.catalog import PROVIDER_SPECS
 from joey.storage.store_health import StoreHealth, check_store, clean_up_store
 from joey.storage.task_directory import INDEX_FILE
 
-__all__ = ["FoundKey", "StoreHealth", "clean_up_store", "find_chromium"]
+__all__ = ["FoundKey", "StoreHealth", "clean_up_store"]
 
 _PRIVATE_FILES = (
     PROFILES_FILE,

@@ -1,4 +1,4 @@
-"""Engines, and the storage of tasks under the home directory: store, index, worktrees.
+"""Engines, and the storage of tasks under the home directory: store and index.
 
 Everything that only an engine needs is imported by `open_engine`: lists of tasks do without.
 """
@@ -6,15 +6,12 @@ Everything that only an engine needs is imported by `open_engine`: lists of task
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from joey.config.home import resolve_joey_home
-from joey.errors import ToolError
 from joey.ports.storage import IndexProgressCallback, Store, TaskIndex
-from joey.storage.task_directory import WORKTREES_DIRECTORY
 from joey.storage.task_store import EphemeralStore, JsonFileStore
 
 if TYPE_CHECKING:
@@ -32,29 +29,21 @@ def open_engine(
 
     With `ephemeral`, tasks are in a private temporary directory and gone with the process.
     """
-    from joey.app.mcp_pool import McpServerPool
     from joey.app.options import resolve_options
-    from joey.app.task_runtime_factory import ConfiguredIndexPool, build_runtime
+    from joey.app.task_runtime_factory import CapabilityFactory, build_runtime
     from joey.engine.engine import Engine
     from joey.tools.registry import Registry, build_default_tools
-    from joey.workspace.checkpoints.pool import CheckpointStorePool
     from joey.workspace.environment import SystemClock
 
     env = os.environ if env is None else env
     home = home or resolve_joey_home(env)
     store = _open_ephemeral_store(env) if ephemeral else open_store(home, env)
     registry = Registry(build_default_tools())
-    servers = McpServerPool(home, env)
-    indexes = ConfiguredIndexPool(home, env, persistent=not ephemeral)
-    checkpoints = CheckpointStorePool(home, persistent=not ephemeral)
-
-    worktrees = None if ephemeral else resolve_worktrees_directory(home)
+    capabilities = CapabilityFactory(home, env, persistent=not ephemeral)
 
     def runtime(options: TaskOptions, stored: StoredTaskState) -> TaskRuntime:
         resolved = resolve_options(options, stored, home, env)
-        return build_runtime(
-            resolved, registry, servers, indexes, checkpoints, worktrees, home, env
-        )
+        return build_runtime(resolved, registry, capabilities, home, env)
 
     return Engine(store, SystemClock(), runtime)
 
@@ -83,26 +72,3 @@ def open_task_index(
     from joey.storage.task_index import SqliteTaskIndex
 
     return SqliteTaskIndex(home or resolve_joey_home(os.environ if env is None else env), progress)
-
-
-def resolve_worktrees_directory(home: Path) -> Path:
-    return home.resolve() / WORKTREES_DIRECTORY
-
-
-async def remove_worktree(
-    task_id: str, home: Path | None = None, env: Mapping[str, str] | None = None
-) -> None:
-    """A task is deleted, and with it its worktree and its branch, if it has them."""
-    from joey.workspace.git.worktrees import GitWorktrees
-
-    directory = resolve_worktrees_directory(
-        home or resolve_joey_home(os.environ if env is None else env)
-    )
-    worktree = directory / task_id
-    if not worktree.is_dir():
-        return
-    try:
-        # The worktree itself knows which repository it is of.
-        await GitWorktrees(worktree, directory).remove(task_id)
-    except ToolError:
-        shutil.rmtree(worktree, ignore_errors=True)  # the repository is gone, too

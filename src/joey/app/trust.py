@@ -22,7 +22,7 @@ class WorkspaceTrust:
     def __init__(
         self, workspace: Path, home: Path | None = None, env: Mapping[str, str] | None = None
     ) -> None:
-        from joey.execution.custom_tools import list_tool_trust_items
+        from joey.app.features import list_tool_trust_items
 
         env = os.environ if env is None else env
         home = home or resolve_joey_home(env)

@@ -13,7 +13,7 @@ import re
 import shutil
 import signal
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,6 +23,7 @@ from urllib.parse import unquote, urlsplit
 from joey.core.redaction import has_secret_name
 from joey.errors import ToolError
 from joey.ports.content import Browser, BrowserObservation, BrowserStep
+from joey.ports.workspace import Files
 from joey.system.subprocess import send_signal_to_group
 
 if TYPE_CHECKING:
@@ -74,8 +75,6 @@ _KEY_ALIASES = {
 _FILE_URL_RE = re.compile("^file:", re.IGNORECASE)
 
 DEFAULT_VIEWPORT = (900, 600)
-FileProvider = Callable[[str, bool], Awaitable[bytes | None]]
-"""The file at a path, if pages may show it; true for the one that was asked for itself."""
 
 
 def parse_viewport(text: str) -> tuple[int, int]:
@@ -100,11 +99,11 @@ class Chromium:
         self,
         executable: str,
         viewport: tuple[int, int] = DEFAULT_VIEWPORT,
-        provide_file: FileProvider | None = None,
+        files: Files | None = None,
     ) -> None:
         self._executable = executable
         self._viewport = viewport
-        self._provide_file = provide_file
+        self._files = files
         self._browser_task: asyncio.Task[_RunningBrowser] | None = None
         self._context: BrowserContext | None = None
         self._page: Page | None = None
@@ -186,8 +185,8 @@ class Chromium:
         The browser would open it by its name, under which there may be another one by then.
         """
         path = _parse_file_url(route.request.url)
-        if path is not None and self._provide_file is not None:
-            data = await self._provide_file(path, path == self._opened_file)
+        if path is not None and self._files is not None:
+            data = await read_page_file(self._files, path, path == self._opened_file)
             if data is not None:
                 await route.fulfill(body=data, content_type=_guess_content_type(path))
                 return
@@ -291,6 +290,21 @@ class Chromium:
         starting, self._browser_task = self._browser_task, None
         if starting is not None:
             await asyncio.shield(asyncio.ensure_future(_stop_browser(starting)))
+
+
+async def read_page_file(files: Files, path: str, is_approved: bool) -> bytes | None:
+    """A file that a page may show: one of the workspace that the model may see (and no list of
+    them), or the approved one, unless something else has its name by now."""
+    try:
+        resolved = files.resolve(path)
+        is_allowed = (
+            resolved.path == Path(path)
+            if is_approved
+            else resolved.is_inside and not resolved.is_ignored
+        )
+        return await files.read(resolved) if is_allowed else None
+    except ToolError:
+        return None
 
 
 class _RunningBrowser:

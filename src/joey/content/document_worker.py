@@ -1,8 +1,8 @@
 """Worker that extracts the text of a document, with the reader of its format.
 
-`python -m joey.content.document_worker KIND` reads the document on stdin. Formats that need a
-library or much code are modules of their own, and only the one that a document needs is loaded.
-The text of a notebook is its cells in order, with their output.
+`python -m joey.content.document_worker KIND` reads the document on stdin. Only the libraries of
+its format are loaded. A PDF is read page by page; of a DOCX file each paragraph is a line, and each
+table row, its cells separated by tabs; of a notebook the cells in order, with their output.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Iterator
+from io import BytesIO
 from typing import Any
 
 from joey.content.worker_main import MAX_CPU_S, serve_request
@@ -81,6 +82,97 @@ def _filter_dicts(value: Any) -> list[dict[str, Any]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
+def extract_pdf_lines(data: bytes) -> Iterator[str]:
+    """Raises ToolError when the file is damaged or locked."""
+    from pypdf import PdfReader
+    from pypdf.errors import DependencyError, PyPdfError
+
+    try:
+        reader = PdfReader(BytesIO(data))
+        locked = reader.is_encrypted and not reader.decrypt("")
+        pages = 0 if locked else len(reader.pages)
+    except DependencyError as error:
+        raise ToolError(f"it is encrypted: {error}.") from error
+    except (PyPdfError, ValueError, KeyError, TypeError, AttributeError, OSError) as error:
+        raise ToolError(f"it is damaged: {error}.") from error
+    if locked:
+        raise ToolError("it is encrypted, and can be read only with its password.")
+    for number in range(pages):
+        yield f"--- Page {number + 1} ---"
+        try:
+            text = reader.pages[number].extract_text()
+        except (MemoryError, RecursionError):
+            raise
+        except Exception as error:  # what a damaged page can raise has no end
+            text = f"[This page cannot be read: {error}]"
+        yield from text.splitlines() or ["[No text: the page may be a picture.]"]
+
+
+_DOCUMENT_PATH = "word/document.xml"
+_ELEMENT_CHARACTERS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
+_FALLBACK_ELEMENT = "Fallback"
+"""The same content once more, for programs that do not know the newer form."""
+
+
+def extract_docx_lines(data: bytes) -> Iterator[str]:
+    """Raises ToolError when the file is damaged, locked, or unpacks to too much."""
+    from joey.content.ooxml_package import OoxmlEventKind, OoxmlPackage, iter_xml_events
+
+    page = _ParagraphCollector()
+    parents = [""]
+    repeated = 0
+    for kind, name, _ in iter_xml_events(OoxmlPackage(data).iter_chunks(_DOCUMENT_PATH)):
+        if name == _FALLBACK_ELEMENT and kind is not OoxmlEventKind.TEXT:
+            repeated += 1 if kind is OoxmlEventKind.START else -1
+        if kind is OoxmlEventKind.START:
+            if not repeated:
+                page.start_element(name, parents[-1])
+            parents.append(name)
+        elif kind is OoxmlEventKind.END:
+            parents.pop()
+            if not repeated:
+                yield from page.end_element(name)
+        elif not repeated and parents[-1] == "t":
+            page.add_text(name)
+
+
+class _ParagraphCollector:
+    """What has been read of the paragraph and the row that are open."""
+
+    def __init__(self) -> None:
+        self._paragraph: list[str] = []
+        self._cell: list[str] = []
+        self._row: list[str] = []
+        self._open_cell_depth = 0
+        """Of tables within tables, only the outermost has rows here."""
+
+    def start_element(self, name: str, parent: str) -> None:
+        if name == "tc":
+            self._open_cell_depth += 1
+        elif parent == "r" and name in _ELEMENT_CHARACTERS:
+            self._paragraph.append(_ELEMENT_CHARACTERS[name])
+
+    def add_text(self, text: str) -> None:
+        self._paragraph.append(text)
+
+    def end_element(self, name: str) -> Iterator[str]:
+        if name == "p":
+            paragraph = "".join(self._paragraph)
+            self._paragraph.clear()
+            if self._open_cell_depth:
+                self._cell.append(paragraph.replace("\n", " "))
+            else:
+                yield paragraph
+        elif name == "tc":
+            self._open_cell_depth -= 1
+            if not self._open_cell_depth:
+                self._row.append(" ".join(filter(None, self._cell)))
+                self._cell.clear()
+        elif name == "tr" and not self._open_cell_depth:
+            yield "\t".join(self._row)
+            self._row.clear()
+
+
 MAX_TEXT_CHARS = 4 * 1024 * 1024
 _READ_TIMEOUT_S = MAX_CPU_S * 0.75
 """What has been read until then is the result."""
@@ -94,13 +186,9 @@ def extract_lines(kind: str, data: bytes) -> Iterator[str]:
     """Each format loads what it needs, and no more."""
     match kind:
         case "pdf":
-            from joey.content import pdf
-
-            return pdf.extract_lines(data)
+            return extract_pdf_lines(data)
         case "word":
-            from joey.content import docx
-
-            return docx.extract_lines(data)
+            return extract_docx_lines(data)
         case "spreadsheet":
             from joey.content import spreadsheet
 

@@ -21,7 +21,8 @@ from msgspec import Struct, field
 from joey import __version__
 from joey.app import doctor, resolve_joey_home
 from joey.app.customizations import list_active_hooks, open_customizations
-from joey.app.doctor import find_chromium, find_keys
+from joey.app.doctor import find_keys
+from joey.app.features import find_chromium
 from joey.app.mcp_pool import list_mcp_config_problems
 from joey.app.models import (
     HTTP_NOT_FOUND,

@@ -331,7 +331,7 @@ def delete_tasks(store: Store, index: TaskIndex, arguments: Namespace) -> ExitCo
     or is not joey's to delete; those named before are gone."""
     import asyncio
 
-    from joey.app.engine_factory import remove_worktree
+    from joey.app.features import remove_worktree
 
     task = find_task_by_prefix(index.find_by_prefix(arguments.id), arguments.id)
     subtasks = index.list_descendants(task.id)
