@@ -29,10 +29,8 @@ PRIVATE_DIRECTORY_MODE = 0o700
 
 def make_private_directory(path: Path) -> None:
     """Make `path` and whatever is missing above it, each 0700 whatever the umask says."""
-    missing = list(
-        itertools.takewhile(lambda directory: not directory.exists(), (path, *path.parents))
-    )
-    for directory in reversed(missing):
+    missing = itertools.takewhile(lambda above: not above.exists(), (path, *path.parents))
+    for directory in reversed(list(missing)):
         directory.mkdir(mode=PRIVATE_DIRECTORY_MODE, exist_ok=True)
         directory.chmod(PRIVATE_DIRECTORY_MODE)
 
@@ -151,10 +149,8 @@ def check_regular_file(facts: os.stat_result) -> None:
 
 
 def read_regular_file(path: Path | str, limit: int = -1) -> bytes | None:
-    """The bytes of a regular file, at most `limit`; None when there is no such file.
-
-    A pipe or a folder of that name counts as no file, and never blocks.
-    """
+    """The bytes of a regular file, at most `limit`; None when there is none: a pipe or a folder of
+    that name does not count, and never blocks."""
     try:
         with open_regular_file(path) as file:
             return file.read(limit)
@@ -170,11 +166,9 @@ def open_directory(
     create: bool = False,
     check: Callable[[int, int], None] | None = None,
 ) -> Iterator[int]:
-    """A handle by which files of a directory can be named (`dir_fd`), from `start` down.
-
-    `check` is called with the depth and the handle of each directory on the way. Raises OSError: a
-    part is missing, a symlink or no directory.
-    """
+    """A handle by which files of a directory can be named (`dir_fd`), from `start` down; `check` is
+    called with the depth and the handle of each directory on the way. Raises OSError: a part is
+    missing, a symlink or no directory."""
     current = os.open(start, _WALK_FLAGS & ~os.O_NOFOLLOW)
     try:
         for depth, name in enumerate(("", *parts)):
@@ -232,11 +226,8 @@ def replace_files(directory: Path, contents: Mapping[str, bytes | Iterable[bytes
     """Replace files of `directory`; none is touched before all the new ones are safe on disk.
     Content that comes in pieces is never in memory as a whole. Raises StoreError: the disk is full,
     or the folder cannot be written; the old files are intact."""
-    try:
+    with translate_storage_errors(f"could not write {', '.join(contents)}", directory):
         _replace_all(directory, contents, PRIVATE_FILE_MODE)
-    except OSError as error:
-        names = ", ".join(contents)
-        raise build_storage_error(f"could not write {names}", directory, error) from error
 
 
 def replace_file(path: Path, data: bytes, mode: int = PRIVATE_FILE_MODE) -> None:
@@ -302,14 +293,8 @@ _MAX_HASHED_BYTES = 64 * 1024 * 1024
 
 
 def compute_file_digest(path: Path) -> bytes | None:
-    """Of the content of a regular file; None for anything else.
-
-    A file that is very long, or that cannot be read, is known by its length and its times: the
-    last of these cannot be set to what it was.
-
-    Raises:
-        OSError
-    """
+    """Of the content of a regular file; None for anything else. A file that is very long, or that
+    cannot be read, is known by its length and times, one of which cannot be set. Raises OSError."""
     found = path.stat()
     if not stat.S_ISREG(found.st_mode):
         return None
@@ -317,8 +302,8 @@ def compute_file_digest(path: Path) -> bytes | None:
         return f"{found.st_size} bytes of {found.st_mtime_ns}, {found.st_ctime_ns}".encode()
     from hashlib import sha256
 
+    digest = sha256()
     with open_regular_file(path) as file:
-        digest = sha256()
         while chunk := file.read(_READ_CHUNK_BYTES):
             digest.update(chunk)
     return digest.digest()

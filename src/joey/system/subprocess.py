@@ -156,8 +156,10 @@ class Process(asyncio.SubprocessTransport):
         self._reaps_at_exit = reaps_at_exit
         self._marker = f"run-{os.urandom(8).hex()}" if options.get("is_marked") else ""
         env = options.get("env")
-        if self._marker:
-            env = add_marker(os.environ if env is None else env, self._marker)
+        if self._marker:  # after the marks of the commands that joey itself belongs to
+            env = os.environ if env is None else env
+            outer = env.get(MARKER_VARIABLE) or os.environ.get(MARKER_VARIABLE, "")
+            env = {**env, MARKER_VARIABLE: f"{outer}:{self._marker}".lstrip(":")}
         self.returncode: int | None = None
         self._exited: asyncio.Future[None] = self._loop.create_future()
         self._output_closed: asyncio.Future[None] = self._loop.create_future()
@@ -301,8 +303,7 @@ class Process(asyncio.SubprocessTransport):
             self._popen.wait()
 
     def close_pipe(self, fd: int) -> None:
-        file = self._files.pop(fd, None)
-        if file is None:
+        if (file := self._files.pop(fd, None)) is None:
             return
         self._loop.remove_reader(file.fileno())
         self._loop.remove_writer(file.fileno())
@@ -335,8 +336,8 @@ class Process(asyncio.SubprocessTransport):
         else:
             end = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
             assert end is not None
-            code = end.si_status
-            self._set_returncode(code if end.si_code == os.CLD_EXITED else -code)
+            is_exit = end.si_code == os.CLD_EXITED
+            self._set_returncode(end.si_status if is_exit else -end.si_status)
 
     def _set_returncode(self, code: int) -> None:
         self.returncode = code
@@ -379,12 +380,6 @@ class Process(asyncio.SubprocessTransport):
 def _resolve(future: asyncio.Future[None]) -> None:
     if not future.done():
         future.set_result(None)
-
-
-def add_marker(env: Mapping[str, str], marker: str) -> dict[str, str]:
-    """`env` with one more mark, after those of the commands that joey itself belongs to."""
-    outer = env.get(MARKER_VARIABLE) or os.environ.get(MARKER_VARIABLE, "")
-    return {**env, MARKER_VARIABLE: f"{outer}:{marker}".lstrip(":")}
 
 
 _MARKER_VARIABLE_PREFIX = b"\0" + MARKER_VARIABLE.encode() + b"="
@@ -466,10 +461,8 @@ def kill_child_process_groups() -> None:
 
 
 async def terminate_processes(find: Callable[[], list[int]], grace: float) -> None:
-    """SIGTERM to all that `find` finds, `grace` seconds to obey, then SIGKILL until none is left.
-
-    Cancelling it skips the rest of the grace, never the SIGKILL.
-    """
+    """SIGTERM to all that `find` finds, `grace` seconds to obey, then SIGKILL until none is left;
+    cancelling it skips the rest of the grace, never the SIGKILL."""
     if not (pids := find()):
         return
     try:
@@ -513,11 +506,10 @@ def _has_marker(pid: int, marker: bytes) -> bool:
             environment = file.read()
     except OSError:
         return False  # It ended meanwhile, or belongs to another user.
-    marks = (
-        (b"\0" + environment).partition(_MARKER_VARIABLE_PREFIX)[2].partition(b"\0")[0].split(b":")
-    )
+    marks = (b"\0" + environment).partition(_MARKER_VARIABLE_PREFIX)[2].partition(b"\0")[0]
     return any(
-        found == marker or (marker.endswith(b".") and found.startswith(marker)) for found in marks
+        found == marker or (marker.endswith(b".") and found.startswith(marker))
+        for found in marks.split(b":")
     )
 
 
@@ -525,8 +517,6 @@ def process_group_exists(leader: int) -> bool:
     """Whether anything is left of a process group, be it a zombie; costs next to nothing."""
     try:
         os.killpg(leader, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
+    except OSError as error:
+        return isinstance(error, PermissionError)
     return True

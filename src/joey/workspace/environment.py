@@ -25,8 +25,10 @@ class LocalEnvironment:
         self._prewarmed_listing: tuple[int, asyncio.Task[Listing]] | None = None
 
     def get_system_info(self) -> Mapping[str, str]:
+        system = os.uname()
+        name = "macOS (Darwin)" if system.sysname == "Darwin" else system.sysname
         return {
-            "os": _describe_operating_system(),
+            "os": f"{name} {system.release}",
             "shell": "bash",
             "home": str(Path.home()),
             "workspace": str(self._files.root),
@@ -58,10 +60,10 @@ class LocalEnvironment:
     async def _list_workspace(self, limit: int) -> Listing:
         if limit <= 0:
             return Listing(entries=())
-        root = self._files.root
         try:
             return await self._search.list_directory(self._files.resolve("."), True, limit)
         except ToolError as error:
+            root = self._files.root
             raise WorkspaceError(f"cannot list the workspace {root}: {error}") from error
 
 
@@ -78,12 +80,6 @@ def _read_localtime_zone() -> str:
     if not _LOCALTIME_PATH.is_symlink():
         return ""
     return str(_LOCALTIME_PATH.readlink()).partition(_ZONEINFO_PATH_SEGMENT)[2]
-
-
-def _describe_operating_system() -> str:
-    system = os.uname()
-    name = "macOS (Darwin)" if system.sysname == "Darwin" else system.sysname
-    return f"{name} {system.release}"
 
 
 _protocol_check: type[Environment] = LocalEnvironment

@@ -32,6 +32,7 @@ from joey.system.files import check_regular_file, create_file, replace_at, write
 from joey.workspace.ignore import IgnoreRules
 from joey.workspace.safe_open import (
     find_directory_identity,
+    lstat_at,
     lstat_path,
     open_directory,
     open_regular_file,
@@ -45,6 +46,8 @@ _MAX_INLINE_BYTES = 256 * 1024
 _MAX_INLINE_STATS = 20
 """The same for files that are looked at."""
 _CONTROL_CHARS_RE = compile_regex("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+_ABSENT_ERRORS: tuple[type[OSError], ...] = (FileNotFoundError, NotADirectoryError)
 
 T = TypeVar("T")
 
@@ -116,9 +119,9 @@ class LocalFiles:
     def _is_protected(self, named: Path, real: Path, base: Path | None) -> bool:
         """By its name, or by the one that was given, both as seen from the directory of the run
         that they are in; how one comes there from outside does not count."""
-        if is_protected(_format_relative_to(base, real)):
-            return True
-        if any(aliases.is_protected_target(real) for aliases in self._protected_aliases):
+        if is_protected(_format_relative_to(base, real)) or any(
+            aliases.is_protected_target(real) for aliases in self._protected_aliases
+        ):
             return True
         known = self._boundary.roots if base is None else (*self._boundary.roots, base)
         around = next((root for root in known if get_relative_path(named, root) is not None), None)
@@ -130,20 +133,14 @@ class LocalFiles:
         return get_relative_path(path, self.root)
 
     async def stat(self, path: ResolvedPath) -> FileStat:
-        try:
+        with _translate_errors("look at", path):
             return _stat_file(path)
-        except OSError as error:
-            raise _build_tool_error("look at", path, error) from error
 
     async def stat_all(self, paths: Sequence[ResolvedPath]) -> Sequence[FileStat]:
-        def look() -> list[FileStat]:
-            return [_stat_file_or_absent(place) for place in paths]
-
-        if len(paths) <= _MAX_INLINE_STATS:
-            return look()
-        from asyncio import to_thread
-
-        return await to_thread(look)
+        return await _run_inline_or_in_thread(
+            len(paths) <= _MAX_INLINE_STATS,
+            lambda: [_stat_file(place, (OSError,)) for place in paths],
+        )
 
     async def read(self, path: ResolvedPath, limit: int | None = None, offset: int = 0) -> bytes:
         most = MAX_READ_BYTES + 1 if limit is None else limit
@@ -152,7 +149,7 @@ class LocalFiles:
             raise _build_too_large_error(path)
         with _translate_errors("read", path):
             data = await _run_inline_or_in_thread(
-                size, lambda: _read_range(path.path, most, offset)
+                size <= _MAX_INLINE_BYTES, lambda: _read_range(path.path, most, offset)
             )
         if len(data) > MAX_READ_BYTES:
             raise _build_too_large_error(path)
@@ -162,14 +159,23 @@ class LocalFiles:
         self, path: ResolvedPath, data: bytes, mode_source: ResolvedPath | None = None
     ) -> None:
         with _translate_errors("write", path):
-            mode = None if mode_source is None else _read_permissions(mode_source.path)
-            await _run_inline_or_in_thread(len(data), lambda: _replace_atomically(path, data, mode))
+            # Without the bits that lend rights.
+            mode = None if mode_source is None else lstat_path(mode_source.path).st_mode & 0o777
+            await _run_inline_or_in_thread(
+                len(data) <= _MAX_INLINE_BYTES, lambda: _replace_atomically(path, data, mode)
+            )
             if self._on_written is not None:
                 self._on_written(path.path)
 
     async def remove(self, path: ResolvedPath) -> None:
-        with _translate_errors("delete", path):
-            _unlink_file(path)
+        name = path.path.name or "."
+        with (
+            _translate_errors("delete", path),
+            open_directory(path.path.parent, identity=path.directory_identity) as directory,
+        ):
+            if _stat_writable_file(name, directory) is None:
+                raise FileNotFoundError(errno.ENOENT, "there is no such file")
+            os.unlink(name, dir_fd=directory)
 
 
 def to_printable(path: str) -> str:
@@ -195,10 +201,11 @@ def _format_relative_to(base: Path | None, path: Path) -> str:
     return str(path) if base is None else get_relative_path(path, base) or str(path)
 
 
-def _stat_file(path: ResolvedPath) -> FileStat:
+def _stat_file(path: ResolvedPath, absent: tuple[type[OSError], ...] = _ABSENT_ERRORS) -> FileStat:
+    """What is at a path; nothing where one of the errors `absent` says so."""
     try:
         facts = lstat_path(path.path)
-    except (FileNotFoundError, NotADirectoryError):
+    except absent:
         return FileStat(exists=False)
     return FileStat(
         exists=True,
@@ -207,13 +214,6 @@ def _stat_file(path: ResolvedPath) -> FileStat:
         size=facts.st_size,
         mtime_ns=facts.st_mtime_ns,
     )
-
-
-def _stat_file_or_absent(path: ResolvedPath) -> FileStat:
-    try:
-        return _stat_file(path)
-    except OSError:
-        return FileStat(exists=False)
 
 
 def _check_usable_path(path: str) -> None:
@@ -231,8 +231,8 @@ def _check_usable_path(path: str) -> None:
         raise ToolError(f"{path[:80]!r} is not a usable path: {problem}.")
 
 
-async def _run_inline_or_in_thread(size: int, work: Callable[[], T]) -> T:
-    if size <= _MAX_INLINE_BYTES:
+async def _run_inline_or_in_thread(is_small: bool, work: Callable[[], T]) -> T:
+    if is_small:
         return work()
     from asyncio import to_thread  # those who only resolve paths do not load it
 
@@ -250,12 +250,8 @@ def _translate_errors(verb: str, path: ResolvedPath) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError) as error:
-        raise _build_tool_error(verb, path, error) from error
-
-
-def _build_tool_error(verb: str, path: ResolvedPath, error: OSError | ValueError) -> ToolError:
-    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return ToolError(f"Cannot {verb} {path.display_path}: {reason}.")
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise ToolError(f"Cannot {verb} {path.display_path}: {reason}.") from error
 
 
 def _read_range(path: Path, max_bytes: int, offset: int) -> bytes:
@@ -270,16 +266,9 @@ def _read_range(path: Path, max_bytes: int, offset: int) -> bytes:
     return b"".join(pieces)
 
 
-def _read_permissions(path: Path) -> int:
-    """Who may do what with a file, without the bits that lend rights."""
-    return lstat_path(path).st_mode & 0o777
-
-
 def _replace_atomically(path: ResolvedPath, data: bytes, mode: int | None) -> None:
-    """Write a new file beside the old one, then put it in its place in one step.
-
-    `mode` is for a file that is not there yet.
-    """
+    """Write a new file beside the old one, then put it in its place in one step; `mode` is for a
+    file that is not there yet."""
     name = path.path.name or "."
     with open_directory(
         path.path.parent, create=True, identity=path.directory_identity
@@ -291,41 +280,25 @@ def _replace_atomically(path: ResolvedPath, data: bytes, mode: int | None) -> No
         ):
             write_fully(file.fileno(), data)
             if before is not None:
-                _preserve_owner(file.fileno(), before)
+                now = os.fstat(file.fileno())
+                if (now.st_uid, now.st_gid) != (before.st_uid, before.st_gid):
+                    # Only root may give files away; for others the file becomes theirs, as with
+                    # any editor that saves by renaming.
+                    with suppress(PermissionError):
+                        os.fchown(file.fileno(), before.st_uid, before.st_gid)
                 mode = stat.S_IMODE(before.st_mode)
             if mode is not None:
                 os.fchmod(file.fileno(), mode)
 
 
-def _unlink_file(path: ResolvedPath) -> None:
-    """Take the name out of its folder; a link that is put there meanwhile is not followed."""
-    name = path.path.name or "."
-    with open_directory(path.path.parent, identity=path.directory_identity) as directory:
-        if _stat_writable_file(name, directory) is None:
-            raise FileNotFoundError(errno.ENOENT, "there is no such file")
-        os.unlink(name, dir_fd=directory)
-
-
 def _stat_writable_file(name: str, directory: int) -> os.stat_result | None:
     """The file that is about to be replaced or deleted, which must be a regular one."""
-    try:
-        facts = os.stat(name, dir_fd=directory, follow_symlinks=False)
-    except FileNotFoundError:
+    if (facts := lstat_at(name, directory)) is None:
         return None
     check_regular_file(facts)
     if not os.access(name, os.W_OK, dir_fd=directory):
         raise PermissionError(errno.EACCES, "it is read-only")
     return facts
-
-
-def _preserve_owner(descriptor: int, before: os.stat_result) -> None:
-    now = os.fstat(descriptor)
-    if (now.st_uid, now.st_gid) == (before.st_uid, before.st_gid):
-        return
-    # Only root may give files away; for others the file becomes theirs, as with any editor
-    # that saves by renaming.
-    with suppress(PermissionError):
-        os.fchown(descriptor, before.st_uid, before.st_gid)
 
 
 _protocol_check: type[Files] = LocalFiles
@@ -367,26 +340,21 @@ class ProtectedAliases:
             seen, (before, links) = (facts.st_mtime_ns, facts.st_ctime_ns), self._cached_links
             if seen == before:
                 return links
-            links = tuple(self._find_links())
+            with os.scandir(self._root) as entries:
+                found = [
+                    self._root / entry.name
+                    for entry in islice(entries, _MAX_SCANNED_ENTRIES)
+                    if entry.is_symlink() and is_protected(entry.name)
+                ]
+            named = _read_gitdir_file(self._root / _GIT_FILE)
+            links = tuple(found if named is None else [*found, named])
         except OSError:
             # Nothing can be written in a folder that cannot be looked at.
             self._cached_links = (None, ())
             return ()
-        self._cached_links = (
-            seen if time.time_ns() - facts.st_ctime_ns > _CTIME_SETTLE_NS else None,
-            links,
-        )
+        is_settled = time.time_ns() - facts.st_ctime_ns > _CTIME_SETTLE_NS
+        self._cached_links = (seen if is_settled else None, links)
         return links
-
-    def _find_links(self) -> list[Path]:
-        with os.scandir(self._root) as entries:
-            found = [
-                self._root / entry.name
-                for entry in islice(entries, _MAX_SCANNED_ENTRIES)
-                if entry.is_symlink() and is_protected(entry.name)
-            ]
-        named = _read_gitdir_file(self._root / _GIT_FILE)
-        return found if named is None else [*found, named]
 
 
 def _read_gitdir_file(path: Path) -> Path | None:
@@ -403,14 +371,10 @@ def _read_gitdir_file(path: Path) -> Path | None:
 def _is_in_git_directory(path: Path) -> bool:
     """Whether a folder above it is what git takes for a repository."""
     return any(
-        fold_name(name) in _GIT_DIRECTORY_ENTRIES and _is_git_directory(Path(*path.parts[:depth]))
-        for depth, name in enumerate(path.parts)
-        if depth > 0
+        all(os.path.lexists(above / name) for name in ("HEAD", "objects", "refs"))
+        for above, entry in zip(path.parents, reversed(path.parts), strict=False)
+        if fold_name(entry) in _GIT_DIRECTORY_ENTRIES
     )
-
-
-def _is_git_directory(directory: Path) -> bool:
-    return all(os.path.lexists(directory / name) for name in ("HEAD", "objects", "refs"))
 
 
 _boundary_protocol_check: type[Boundary] = DirectoryBoundary

@@ -65,10 +65,9 @@ class IgnoreRules:
     @property
     def error(self) -> str:
         """Why every file is hidden, in a sentence; empty when rules decide."""
-        error = self._load_if_changed().error
-        return (
-            f"{IGNORE_FILE_NAME} cannot be used, so every file is hidden: {error}." if error else ""
-        )
+        if error := self._load_if_changed().error:
+            return f"{IGNORE_FILE_NAME} cannot be used, so every file is hidden: {error}."
+        return ""
 
     def has_rules(self) -> bool:
         """Whether there is anything to hide by."""
@@ -77,10 +76,8 @@ class IgnoreRules:
 
     def is_ripgrep_compatible(self) -> bool:
         """Whether ripgrep, given the file, hides nothing that is not hidden anyway."""
-        rules = self._load_if_changed()
-        return (
-            rules.case_sensitive_rules is None or rules.case_sensitive_rules.is_ripgrep_compatible
-        )
+        rules = self._load_if_changed().case_sensitive_rules
+        return rules is None or rules.is_ripgrep_compatible
 
     def is_hidden(self, path: str, *, is_dir: bool = False) -> bool:
         """Whether a path relative to the root (with `/`) is hidden; the root itself never is."""
@@ -92,10 +89,12 @@ class IgnoreRules:
         as_file, as_dir = _is_hidden(rules, path, False), _is_hidden(rules, path, True)
         if as_file == as_dir:
             return as_file
-        is_dir = _is_dir(place)
-        if is_dir is None:
-            return True
-        return as_dir if is_dir else as_file
+        try:
+            return as_dir if stat.S_ISDIR(place.stat().st_mode) else as_file
+        except (FileNotFoundError, NotADirectoryError):
+            return as_file
+        except OSError:
+            return True  # that cannot be found out
 
     def filter_visible(self, files: Iterable[str]) -> list[str]:
         """Those of the files that are not hidden, all by the same rules."""
@@ -114,17 +113,16 @@ class IgnoreRules:
         if seen == before:
             return known
         try:
-            text, facts = _read_ignore_file(self._path)
-            rules = (
-                known
-                if known.text == text
-                else _parse_rules(text, self._is_case_insensitive(facts))
-            )
+            with open_regular_file(self._path) as file:
+                facts = os.fstat(file.fileno())
+                text = file.read(_MAX_FILE_BYTES + 1)
+            if text != known.text:
+                known = _parse_rules(text, self._is_case_insensitive(facts))
         except (OSError, ValueError) as error:
             return self._store_cache(seen, self._build_failed_rules(error, known))
         is_settled = time.time_ns() - facts.st_ctime_ns > _CTIME_SETTLE_NS
         return self._store_cache(
-            seen if is_settled and seen == build_fingerprint(facts) else None, rules
+            seen if is_settled and seen == build_fingerprint(facts) else None, known
         )
 
     def _is_case_insensitive(self, facts: os.stat_result) -> bool:
@@ -152,7 +150,9 @@ def _is_hidden(rules: _LoadedRules, path: str, is_dir: bool) -> bool:
         return True
     if rules.case_sensitive_rules is None:
         return False
-    if path == IGNORE_FILE_NAME or (len(path) > _MAX_NAME_CHARS and _has_too_long_name(path)):
+    if path == IGNORE_FILE_NAME or (
+        len(path) > _MAX_NAME_CHARS and any(len(name) > _MAX_NAME_CHARS for name in path.split("/"))
+    ):
         return True
     if rules.case_sensitive_rules.is_ignored(os.fsencode(path), is_dir):
         return True
@@ -164,30 +164,18 @@ def _is_hidden(rules: _LoadedRules, path: str, is_dir: bool) -> bool:
     )
 
 
-def _has_too_long_name(path: str) -> bool:
-    return any(len(name) > _MAX_NAME_CHARS for name in path.split("/"))
-
-
 def _parse_rules(text: bytes, folds_case: bool) -> _LoadedRules:
     """Raises ValueError."""
-    if b"\0" in text:
-        raise ValueError("it is not a text file")
-    lines = text.decode("utf-8-sig").split("\n")
-    exact = GitIgnore("\n".join(lines).encode())
-    if exact.is_empty:
-        return _LoadedRules(text)
-    folded = GitIgnore("\n".join(map(_fold_rule_case, lines)).encode()) if folds_case else None
-    return _LoadedRules(text, exact, folded)
-
-
-def _read_ignore_file(path: Path) -> tuple[bytes, os.stat_result]:
-    """Never waits, as for a pipe, and never takes more than is reasonable."""
-    with open_regular_file(path) as file:
-        facts = os.fstat(file.fileno())
-        text = file.read(_MAX_FILE_BYTES + 1)
     if len(text) > _MAX_FILE_BYTES:
         raise ValueError(f"it is larger than {_MAX_FILE_BYTES // 1024} KB")
-    return text, facts
+    if b"\0" in text:
+        raise ValueError("it is not a text file")
+    decoded = text.decode("utf-8-sig")
+    exact = GitIgnore(decoded.encode())
+    if exact.is_empty:
+        return _LoadedRules(text)
+    lines = map(_fold_rule_case, decoded.split("\n"))
+    return _LoadedRules(text, exact, GitIgnore("\n".join(lines).encode()) if folds_case else None)
 
 
 def _fold_rule_case(line: str) -> str:
@@ -196,22 +184,11 @@ def _fold_rule_case(line: str) -> str:
     return f"\\{folded}" if folded[:1] in ("!", "#") and folded[:1] != line[:1] else folded
 
 
-def _is_dir(place: Path) -> bool | None:
-    """None where that cannot be found out."""
-    try:
-        return stat.S_ISDIR(place.stat().st_mode)
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError:
-        return None
-
-
 _MAX_RULES = 5_000
 _MAX_RULE_BYTES = 4_096
 _DIRECTORY_CACHE_SIZE = 20_000
 
 _SPECIAL_CHAR_RE = re.compile(rb"[*?[\\]")
-_STARS_RE = re.compile(rb"\*+")
 _RIPGREP_COMPATIBLE_RULE_RE = re.compile(rb"(?:/|\*\*/)?(?:(?:[\w.@+-]|\*(?!\*))++/?)++")
 
 # A pattern's tokens are pieces of a regular expression: these, or one that takes one character.
@@ -292,8 +269,7 @@ class GitIgnore:
         )
 
     def _is_directory_ignored(self, path: bytes) -> bool:
-        known = self._directory_verdicts.get(path)
-        if known is not None:
+        if (known := self._directory_verdicts.get(path)) is not None:
             return known
         if len(self._directory_verdicts) >= _DIRECTORY_CACHE_SIZE:
             self._directory_verdicts.clear()
@@ -308,9 +284,9 @@ class GitIgnore:
 
 def _is_ignored(runs: Sequence[_RuleGroup], path: bytes, name: bytes) -> bool:
     for run in runs:
-        if run.name_regex is not None and run.name_regex.fullmatch(name):
-            return not run.is_negated
-        if run.path_regex is not None and run.path_regex.fullmatch(path):
+        if (run.name_regex is not None and run.name_regex.fullmatch(name)) or (
+            run.path_regex is not None and run.path_regex.fullmatch(path)
+        ):
             return not run.is_negated
     return False
 
@@ -318,18 +294,15 @@ def _is_ignored(runs: Sequence[_RuleGroup], path: bytes, name: bytes) -> bool:
 def _group_rules(rules: Iterable[_IgnoreRule]) -> list[_RuleGroup]:
     """The last one first."""
     runs = []
-    for includes, group in groupby(rules, lambda rule: rule.is_negated):
-        same = list(group)
-        names = [rule.regex for rule in same if not rule.matches_full_path]
-        paths = [rule.regex for rule in same if rule.matches_full_path]
-        runs.append(
-            _RuleGroup(includes, _compile_alternatives(names), _compile_alternatives(paths))
+    for is_negated, group in groupby(rules, lambda rule: rule.is_negated):
+        regexes: dict[bool, list[bytes]] = {False: [], True: []}
+        for rule in group:
+            regexes[rule.matches_full_path].append(rule.regex)
+        names, paths = (
+            re.compile(b"|".join(same), re.DOTALL) if same else None for same in regexes.values()
         )
+        runs.append(_RuleGroup(is_negated, names, paths))
     return runs[::-1]
-
-
-def _compile_alternatives(regexes: list[bytes]) -> re.Pattern[bytes] | None:
-    return re.compile(b"|".join(regexes), re.DOTALL) if regexes else None
 
 
 def _iter_rule_lines(text: bytes) -> Iterator[bytes]:
@@ -390,15 +363,14 @@ def _tokenize_pattern(pattern: bytes) -> Iterator[bytes]:
 
 def _read_stars_token(pattern: bytes, at: int, begins: bool) -> tuple[bytes, int]:
     """The token for the stars at this place, and where the pattern continues."""
-    stars = _STARS_RE.match(pattern, at)
-    assert stars is not None
-    end = stars.end()
-    rest = pattern[end : end + 2]
+    rest = pattern[at:].lstrip(b"*")
+    end = len(pattern) - len(rest)
     if end - at == 1 or not begins:
         return _STAR_TOKEN, end
     if rest.startswith(b"/"):
         return _DIRECTORIES_TOKEN, end + 1
-    return (_EVERYTHING_TOKEN if rest in (b"", b"\\/") else _STAR_TOKEN), end
+    is_everything = not rest or rest.startswith(b"\\/")
+    return (_EVERYTHING_TOKEN if is_everything else _STAR_TOKEN), end
 
 
 def _read_bracket_token(pattern: bytes, at: int) -> tuple[bytes, int]:
@@ -474,9 +446,7 @@ def _build_regex(tokens: Sequence[bytes]) -> bytes:
 
 def _build_path_regex(tokens: Sequence[bytes]) -> bytes:
     """Names and the slashes between them."""
-    return _SLASH_TOKEN.join(
-        _build_name_regex(name) for name in _split_tokens(tokens, _SLASH_TOKEN)
-    )
+    return _SLASH_TOKEN.join(map(_build_name_regex, _split_tokens(tokens, _SLASH_TOKEN)))
 
 
 def _build_name_regex(tokens: Sequence[bytes]) -> bytes:

@@ -1,10 +1,10 @@
 """File listings made with ripgrep: of one directory, or of the whole workspace.
 
 A recursive listing of a directory (`list_directory`) is ripgrep's list of files, which knows
-gitignore, plus what ripgrep does not report: empty directories, symlinks, pipes and the like, and
-hidden directories, which are named but not entered. When there is too much, the deepest entries go
-first. Directories are opened without following a symlink, and ripgrep's files are checked again
-that way: while it walks, a directory may become a symlink to anywhere.
+gitignore, plus what it does not report: empty directories, symlinks, pipes, and hidden directories,
+which are not entered. When there is too much, the deepest entries go first. Directories are opened
+without following a symlink, and ripgrep's files are checked again that way: while it walks, a
+directory may become a symlink to anywhere.
 
 `list_indexable_files` and `list_all_files` list all files of the workspace, for the code index and
 for completion. They block, and are called in a thread.
@@ -16,7 +16,7 @@ import asyncio
 import logging
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import aclosing, suppress
 from itertools import chain, groupby, islice
 from pathlib import Path
@@ -87,8 +87,10 @@ async def list_directory(
             entries, cut = await directory.list_recursively(entries)
     except OSError as error:
         raise ToolError(f"Cannot list {path.display_path}: {error.strerror or error}.") from error
-    if len(entries) > limit:
-        entries, cut = set(sorted(entries, key=_build_priority_key)[:limit]), True
+    if len(entries) > limit:  # shallow ones first, folders before files
+        ranked = sorted(entries, key=_build_sort_key)
+        ranked.sort(key=lambda entry: (entry.rstrip("/").count("/"), not entry.endswith("/")))
+        entries, cut = set(ranked[:limit]), True
     return Listing(
         tuple(map(to_printable_name, sorted(entries, key=_build_sort_key))), truncated=cut
     )
@@ -116,27 +118,24 @@ class _DirectoryLister:
 
     async def list_recursively(self, top_level: set[str]) -> tuple[set[str], bool]:
         listed: set[str] = set()
-        cut = await self._collect_files(listed)
+        is_ignored = self._path.name in _SKIPPED_NAMES or self._path.name.startswith(".")
+        try:
+            cut = await self._run_ripgrep(listed, *(["--no-ignore"] if is_ignored else []))
+        except BlockingFileError as error:
+            log.warning("nothing counts as ignored in a listing of %s: %s", self._path, error)
+            cut = await self._run_ripgrep(listed, "--no-ignore")
         found = await asyncio.to_thread(lambda: set(self._iter_confirmed_files(listed)))
-        directories = {f"{parent}/" for path in found for parent in _iter_parents(path)}
+        directories = {
+            path[: at + 1] for path in found for at, char in enumerate(path) if char == "/"
+        }
         if cut:
             return found | directories | top_level, True
         extra = await asyncio.to_thread(lambda: set(self._iter_unreported_entries(directories)))
         return found | directories | extra, False
 
-    async def _collect_files(self, found: set[str]) -> bool:
-        """Add what ripgrep lists; True when it was stopped before the end."""
-        name = self._path.name
-        if name in _SKIPPED_NAMES or name.startswith("."):
-            return await self._run_ripgrep(found, "--no-ignore")
-        try:
-            return await self._run_ripgrep(found)
-        except BlockingFileError as error:
-            log.warning("nothing counts as ignored in a listing of %s: %s", self._path, error)
-            return await self._run_ripgrep(found, "--no-ignore")
-
     async def _run_ripgrep(self, found: set[str], *more: str) -> bool:
-        """Raises BlockingFileError."""
+        """Add what ripgrep lists; True when it was stopped before the end. Raises
+        BlockingFileError."""
         arguments = ["--files", "--hidden", "--null", "--sort=path", *_EXCLUDE_GLOB_OPTIONS, *more]
         prefix = f"{self._path}/"
         try:
@@ -170,14 +169,13 @@ class _DirectoryLister:
             for directory in islice(("", *sorted(directories)), _MAX_SCANNED_DIRECTORIES)
         )
         for entry, is_file in islice(entries, _MAX_SCANNED_ENTRIES):
-            if not is_file and entry not in directories and self._should_show(entry):
+            if is_file or entry in directories:
+                continue
+            name = entry.removesuffix("/")
+            is_hidden = name.rpartition("/")[2].startswith(".")
+            # Folders that ripgrep entered and found nothing in are left out, unless empty.
+            if name == entry or is_hidden or _is_empty_directory(self._path / name):
                 yield entry
-
-    def _should_show(self, entry: str) -> bool:
-        """Folders that ripgrep entered and found nothing in are left out, unless they are empty."""
-        name = entry.removesuffix("/")
-        hidden = name.rpartition("/")[2].startswith(".")
-        return name == entry or hidden or _is_empty_directory(self._path / name)
 
     def _iter_readable_entries(self, directory: str) -> Iterator[tuple[str, bool]]:
         # A folder that has gone or may not be read is no reason to show none of the others.
@@ -191,10 +189,9 @@ class _DirectoryLister:
                 is_dir = entry.is_dir(follow_symlinks=False)
                 name = f"{directory}{entry.name}"
                 skipped = entry.name in _SKIPPED_NAMES or name.endswith(_SKIPPED_PATHS)
-                hidden = self._is_link_hidden(name) if entry.is_symlink() else False
+                hidden = entry.is_symlink() and self._is_link_hidden(name)
                 if not (hidden or (is_dir and skipped) or self._is_hidden(name, is_dir=is_dir)):
-                    is_file = entry.is_file(follow_symlinks=False)
-                    yield (f"{name}/" if is_dir else name), is_file
+                    yield (f"{name}/" if is_dir else name), entry.is_file(follow_symlinks=False)
 
     def _is_hidden(self, path: str, *, is_dir: bool = False) -> bool:
         if not self._files.can_show(self._resolved_path, self._path / path):
@@ -218,11 +215,6 @@ def _get_parent(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-def _iter_parents(path: str) -> Iterable[str]:
-    parts = path.split("/")
-    return ("/".join(parts[:count]) for count in range(1, len(parts)))
-
-
 def _is_regular_file(path: str, directory: int) -> bool:
     try:
         name = path.rpartition("/")[2]
@@ -238,11 +230,6 @@ def _is_empty_directory(path: Path) -> bool:
             return next(entries, None) is None
     except OSError:
         return True
-
-
-def _build_priority_key(entry: str) -> tuple[int, bool, object]:
-    """What is shallow first, folders before files."""
-    return entry.rstrip("/").count("/"), not entry.endswith("/"), _build_sort_key(entry)
 
 
 def _build_sort_key(entry: str) -> tuple[list[list[str | int]], str]:
@@ -261,29 +248,12 @@ MAX_INDEXED_FILES = 50_000
 _MAX_OUTPUT_BYTES = 64 * 1024 * 1024
 _WORKSPACE_LISTING_TIMEOUT_S = 60.0
 _POLL_INTERVAL_S = 0.1
-_UNINDEXED_DIRECTORIES = (
-    "node_modules",
-    "bower_components",
-    "__pycache__",
-    "site-packages",
-    "venv",
-    "vendor",
-)
-_GENERATED_FILE_GLOBS = (
-    "*.min.js",
-    "*.min.css",
-    "*.map",
-    "*.lock",
-    "*-lock.json",
-    "*-lock.yaml",
-    "*.svg",
+_UNINDEXED_GLOBS = (
+    *("node_modules/", "bower_components/", "__pycache__/", "site-packages/", "venv/", "vendor/"),
+    *("*.min.js", "*.min.css", "*.map", "*.lock", "*-lock.json", "*-lock.yaml", "*.svg"),
 )
 _RIPGREP_ARGUMENTS = ("--no-config", "--no-messages", "--no-require-git", "--files", "--null")
-_INDEXABLE_FILE_OPTIONS = (
-    "--max-filesize=1M",
-    *(f"--glob=!{name}/" for name in _UNINDEXED_DIRECTORIES),
-    *(f"--glob=!{name}" for name in _GENERATED_FILE_GLOBS),
-)
+_INDEXABLE_FILE_OPTIONS = ("--max-filesize=1M", *(f"--glob=!{glob}" for glob in _UNINDEXED_GLOBS))
 MAX_FILE_NAMES = 500_000
 _ALL_FILE_OPTIONS = ("--hidden", "--glob=!.git/", "--glob=!.git")
 
@@ -293,13 +263,10 @@ class _ListingError(Exception):
 
 
 def list_indexable_files(files: LocalFiles, stop: Event | None = None) -> Listing:
-    """Files that neither git ignores nor `.rooignore` hides, relative to the root, in no order.
-
-    Hidden files, links, files of more than a megabyte, what others have generated or installed, and
-    names that cannot be shown as they are, are left out. Rules may change later: who shows a file
-    asks `Files.resolve`. Blocks for as long as walking the tree takes, unless `stop` is set. Raises
-    ToolError: there is no ripgrep, the workspace is no project but the home of many, it cannot be
-    walked, or `.rooignore` cannot be used.
+    """Files that neither git ignores nor `.rooignore` hides, relative to the root, in no order; not
+    hidden, large, generated or installed ones, links, or names that cannot be shown as they are.
+    Blocks for as long as walking the tree takes, unless `stop` is set. Raises ToolError: there is
+    no ripgrep, the workspace is the home of many projects, or it or `.rooignore` cannot be read.
     """
     return _list_files(files, _INDEXABLE_FILE_OPTIONS, MAX_INDEXED_FILES, stop or Event())
 
@@ -331,9 +298,8 @@ def _list_files(files: LocalFiles, chosen: Sequence[str], max_files: int, stop: 
 async def _print_files(files: LocalFiles, chosen: Sequence[str], stop: Event) -> bytes:
     """ripgrep's list. It need not walk what is hidden, where it reads the rules as git does; the
     root of the rules is where it is started."""
-    hidden = (
-        [f"--ignore-file={IGNORE_FILE_NAME}"] if files.ignore_rules.is_ripgrep_compatible() else []
-    )
+    is_compatible = files.ignore_rules.is_ripgrep_compatible()
+    hidden = [f"--ignore-file={IGNORE_FILE_NAME}"] if is_compatible else []
     stopping = asyncio.create_task(_cancel_when_set(stop, asyncio.current_task()))
     try:
         async with watch_for_blocking_files(files.root, FILES_OPENED_BY_RIPGREP):
@@ -349,8 +315,8 @@ async def _print_files(files: LocalFiles, chosen: Sequence[str], stop: Event) ->
     except TimeoutError:
         raise _ListingError(f"it takes longer than {_WORKSPACE_LISTING_TIMEOUT_S:g} s.") from None
     except BlockingFileError as error:
-        obstacle = str(error.path)
-        raise _ListingError(f"{obstacle!r} is no regular file. Delete or rename it.") from error
+        shown = repr(str(error.path))
+        raise _ListingError(f"{shown} is no regular file. Delete or rename it.") from error
     finally:
         stopping.cancel()
     # Half a list would look as if the other files had been deleted.

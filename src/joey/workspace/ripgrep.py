@@ -22,10 +22,7 @@ from joey.system.subprocess import STDERR, Process
 from joey.workspace.pipes_and_devices import FILES_OPENED_BY_RIPGREP
 
 _COMMON_ARGUMENTS = (
-    "--no-config",
-    "--color=never",
-    "--no-messages",
-    "--no-require-git",
+    *("--no-config", "--color=never", "--no-messages", "--no-require-git"),
     "--no-mmap",
 )
 """A file that is mapped, and cut by somebody meanwhile, kills the process."""
@@ -56,11 +53,9 @@ class RipgrepOutOfMemoryError(RipgrepError):
 async def iter_records(
     arguments: Sequence[str], target: Path, separator: bytes
 ) -> AsyncGenerator[bytes, None]:
-    """What `rg` prints about `target`, cut at `separator`; closing this kills the process.
-
-    Of a record of more than 256 KB only the beginning is given. Raises ToolError: there is no
-    ripgrep; RipgrepError: the arguments were refused, or it died.
-    """
+    """What `rg` prints about `target`, cut at `separator`, at most 256 KB of a record; closing this
+    kills the process. Raises ToolError: there is no ripgrep; RipgrepError: the arguments were
+    refused, or it died."""
     command = build_command([*_COMMON_ARGUMENTS, *arguments, "--", str(target)])
     try:
         process = Process(command, env=build_environment(), has_stderr=True)
@@ -126,14 +121,8 @@ async def _search_lines(path: Path, arguments: Sequence[str], limit: int) -> Lin
 
 def build_command(arguments: Sequence[str]) -> list[str]:
     """How ripgrep is started, so that it cannot take more than so much memory."""
-    return [
-        "/bin/sh",
-        "-c",
-        _MEMORY_LIMIT_SCRIPT.format(MAX_MEMORY_BYTES // 1024),
-        "rg",
-        find_ripgrep(),
-        *arguments,
-    ]
+    script = _MEMORY_LIMIT_SCRIPT.format(MAX_MEMORY_BYTES // 1024)
+    return ["/bin/sh", "-c", script, "rg", find_ripgrep(), *arguments]
 
 
 def get_opened_ignore_file_names(arguments: Sequence[str]) -> frozenset[str]:

@@ -11,7 +11,7 @@ taken for one.
 
 ripgrep opens files by name. While it walks, a directory may become a symlink to anywhere, and it
 would report what it finds there. So nothing is shown that is not in the file when that is opened
-without following a symlink (`verify_hit`).
+without following a symlink (`_verify_hit`).
 
 Globs narrow a search to some files, as models write them. ripgrep's own `--glob` is no use: a file
 that matches it is searched even if git ignores it. Its file types respect the ignore rules, but
@@ -26,9 +26,10 @@ import codecs
 import os
 import re
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import aclosing
 from fnmatch import translate
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
@@ -57,7 +58,8 @@ _MAX_OVERSEARCH_FACTOR = 10
 """How many times more than is shown may be found before ripgrep is asked again."""
 _FALLBACK_MAX_FILE_SIZE = "64M"
 _BINARY_CHECK_BYTES = 8192
-_UTF_16_PREFIXES = (b"\xff\xfe", b"\xfe\xff")
+_UTF_16_BOMS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_MAX_UTF_16_BYTES = 64 * 1024 * 1024
 
 
 class _SearchQuery(Struct, frozen=True):
@@ -102,9 +104,23 @@ class LocalSearch:
             try:
                 return await self._search(question, limit)
             except RipgrepOutOfMemoryError as error:
-                return await self._search_without_large_files(question, limit, error)
+                # ripgrep holds a line as a whole; one without end must not spoil the other files.
+                if question.is_target_file:
+                    raise ToolError(
+                        f"Cannot search {path.display_path}: it has a line that is too long. A "
+                        "command such as `grep -o` can look for a part of it."
+                    ) from error
+                option = f"--max-filesize={_FALLBACK_MAX_FILE_SIZE}"
+                note = (
+                    f"Files of more than {_FALLBACK_MAX_FILE_SIZE}B were not searched: one of them"
+                    " has a line that is too long."
+                )
             except BlockingFileError as error:
-                return await self._search_without_ignore_rules(question, limit, error)
+                option, shown = "--no-ignore", to_printable_name(str(error.path))
+                note = f"Ignored files were searched too, since {shown} is no regular file."
+            arguments = (*question.ripgrep_arguments, option)
+            result = await self._search(replace(question, ripgrep_arguments=arguments), limit)
+            return SearchResult(result.hits, result.truncated, note)
         except RipgrepError as error:
             raise ToolError(f"ripgrep refused the search:\n{error}") from error
 
@@ -121,61 +137,28 @@ class LocalSearch:
             raise ToolError(f"Cannot look into {path.display_path}: {rules_error}")
 
     async def _search(self, question: _SearchQuery, limit: int) -> SearchResult:
-        reader = self._build_reader(question, question.max_lines * _MAX_OVERSEARCH_FACTOR)
+        format_path = partial(self._format_visible_path, question)
+        reader = HitReader(format_path, question.max_lines * _MAX_OVERSEARCH_FACTOR)
         cut = not await self._run_ripgrep(question, reader)
         if reader.is_full:
-            ordered = self._build_reader(question, question.max_lines)
+            ordered = HitReader(format_path, question.max_lines)
             if await self._run_ripgrep(question, ordered, "--sort=path"):
                 reader = ordered
         found = reader.finish()
-        if question.is_target_file and not found and await self._is_binary(question.target):
-            raise ToolError(
-                f"{question.target.display_path} is a binary file, which is not searched. A "
-                "command such as `grep -a` can look into it."
-            )
+        if question.is_target_file and not found:
+            head = await self._files.read(question.target, _BINARY_CHECK_BYTES)
+            if b"\0" in head and not head.startswith(_UTF_16_BOMS):
+                raise ToolError(
+                    f"{question.target.display_path} is a binary file, which is not searched. A "
+                    "command such as `grep -a` can look into it."
+                )
         more = len(found) > limit or sum(len(each.lines) for each in found) > question.max_lines
-        hits = await asyncio.to_thread(_confirm_hits, found[:limit])
+        hits = await asyncio.to_thread(
+            lambda: [each.search_hit for each in found[:limit] if _verify_hit(each)]
+        )
         return SearchResult(
             limit_hit_lines(hits, question.max_lines), truncated=cut or reader.is_full or more
         )
-
-    async def _search_without_large_files(
-        self, question: _SearchQuery, limit: int, error: RipgrepOutOfMemoryError
-    ) -> SearchResult:
-        """ripgrep holds a line as a whole; one without end must not spoil the other files."""
-        if question.is_target_file:
-            raise ToolError(
-                f"Cannot search {question.target.display_path}: it has a line that is too long. A "
-                "command such as `grep -o` can look for a part of it."
-            ) from error
-        arguments = (*question.ripgrep_arguments, f"--max-filesize={_FALLBACK_MAX_FILE_SIZE}")
-        result = await self._search(
-            _SearchQuery(
-                question.target, False, arguments, question.file_pattern, question.max_lines
-            ),
-            limit,
-        )
-        note = (
-            f"Files of more than {_FALLBACK_MAX_FILE_SIZE}B were not searched: one of them has a "
-            "line that is too long."
-        )
-        return SearchResult(result.hits, result.truncated, note)
-
-    async def _search_without_ignore_rules(
-        self, question: _SearchQuery, limit: int, error: BlockingFileError
-    ) -> SearchResult:
-        arguments = (*question.ripgrep_arguments, "--no-ignore")
-        result = await self._search(replace(question, ripgrep_arguments=arguments), limit)
-        shown = to_printable_name(str(error.path))
-        note = f"Ignored files were searched too, since {shown} is no regular file."
-        return SearchResult(result.hits, result.truncated, note)
-
-    async def _is_binary(self, path: ResolvedPath) -> bool:
-        head = await self._files.read(path, _BINARY_CHECK_BYTES)
-        return b"\0" in head and not head.startswith(_UTF_16_PREFIXES)
-
-    def _build_reader(self, question: _SearchQuery, most_lines: int) -> HitReader:
-        return HitReader(lambda path: self._format_visible_path(question, path), most_lines)
 
     async def _run_ripgrep(self, question: _SearchQuery, reader: HitReader, *more: str) -> bool:
         """Until there is no more, or enough; False when the time was up before."""
@@ -211,25 +194,17 @@ class LocalSearch:
         return to_printable_name(relative or path)
 
 
-def _confirm_hits(found: Sequence[RawHit]) -> list[SearchHit]:
-    return [each.search_hit for each in found if verify_hit(each.path, each.offset_texts)]
-
-
 def _matches_file_pattern(
     pattern: FilePattern, target: ResolvedPath, path: str, relative: str | None
 ) -> bool:
     """Patterns may start at the folder that is searched, or at the workspace."""
-    below = _strip_directory(path, target.path)
-    if below is None:
+    if (below := _strip_directory(path, target.path)) is None:
         return path == str(target.path)
-    if pattern.matches(below):
-        return True
-    return relative is not None and pattern.matches(relative)
+    return pattern.matches(below) or (relative is not None and pattern.matches(relative))
 
 
 def _strip_directory(path: str, directory: Path) -> str | None:
-    """What comes after the folder; ripgrep's paths are plain, and making a `BranchTracker` of each
-    slow."""
+    """What comes after the folder; ripgrep's paths are plain, and making a `Path` of each slow."""
     start = f"{directory}".rstrip("/") + "/"
     return path[len(start) :] if path.startswith(start) else None
 
@@ -261,12 +236,11 @@ class RawHit(Struct, frozen=True):
     lines: tuple[SearchLine, ...]
 
     @property
-    def offset_texts(self) -> list[OffsetText]:
-        return [(line.byte_offset, line.text) for line in self.lines]
-
-    @property
     def search_hit(self) -> SearchHit:
-        lines = ((line.number, _decode_line(line.text), line.is_match) for line in self.lines)
+        lines = (
+            (line.number, line.text.decode(errors="replace")[:MAX_LINE_CHARS], line.is_match)
+            for line in self.lines
+        )
         return SearchHit(self.display_path, tuple(lines))
 
 
@@ -311,11 +285,18 @@ class HitReader:
         if self._unparsed_lines:
             path = self._join_multiline_path(path)
         if path != self._current_path:
-            self._start_file(path)
-        if self._current_display_path is not None:
-            self._add_line(
-                SearchLine(int(number[1:]), int(start[1:]), _trim_line(text[1:]), text[:1] == b":")
-            )
+            self._finish_hit()
+            self._current_path, self._current_display_path = path, self._format_path(path)
+        if self._current_display_path is None:
+            return
+        mark, shown = text[:1], text[1:]
+        if len(shown) > MAX_LINE_CHARS:
+            shown = shown.removesuffix(_TRUNCATED_LINE_SUFFIX)[:_MAX_LINE_BYTES]
+        found = SearchLine(int(number[1:]), int(start[1:]), shown, mark == b":")
+        if self._current_lines and found.number > self._current_lines[-1].number + 1:
+            self._finish_hit()
+        self._current_lines.append(found)
+        self._remaining_lines -= 1
 
     def finish(self) -> list[RawHit]:
         """All hits, in the order of their paths, name by name."""
@@ -330,34 +311,12 @@ class HitReader:
             return path[len(self._current_path) :].partition(b"\n")[2]
         return path
 
-    def _start_file(self, path: bytes) -> None:
-        self._finish_hit()
-        self._current_path = path
-        self._current_display_path = self._format_path(path)
-
-    def _add_line(self, line: SearchLine) -> None:
-        if self._current_lines and line.number > self._current_lines[-1].number + 1:
-            self._finish_hit()
-        self._current_lines.append(line)
-        self._remaining_lines -= 1
-
     def _finish_hit(self) -> None:
         if self._current_display_path is not None and self._current_lines:
             self._hits.append(
                 RawHit(self._current_path, self._current_display_path, tuple(self._current_lines))
             )
         self._current_lines = []
-
-
-def _trim_line(text: bytes) -> bytes:
-    """A line, or as much of it as can be shown."""
-    return (text.removesuffix(_TRUNCATED_LINE_SUFFIX) if len(text) > MAX_LINE_CHARS else text)[
-        :_MAX_LINE_BYTES
-    ]
-
-
-def _decode_line(text: bytes) -> str:
-    return text.decode(errors="replace")[:MAX_LINE_CHARS]
 
 
 def limit_hit_lines(hits: list[SearchHit], lines: int) -> tuple[SearchHit, ...]:
@@ -371,39 +330,26 @@ def limit_hit_lines(hits: list[SearchHit], lines: int) -> tuple[SearchHit, ...]:
     return tuple(kept)
 
 
-_UTF_16_BOMS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-_MAX_UTF_16_BYTES = 64 * 1024 * 1024
-
-OffsetText = tuple[int, bytes]
-"""Where a line begins in the file, and how; as text in UTF-8 without a byte order mark."""
-
-
-def verify_hit(path: bytes, pieces: Iterable[OffsetText]) -> bool:
-    """Whether all of the pieces are in the file at a path, which leads through no link."""
+def _verify_hit(hit: RawHit) -> bool:
+    """Whether all of its lines are in its file, whose path leads through no link."""
     try:
-        with open_regular_file(Path(os.fsdecode(path))) as descriptor:
-            file = _OffsetReader(descriptor)
-            return all(file.read_at(start, len(text)) == text for start, text in pieces)
+        with open_regular_file(Path(os.fsdecode(hit.path))) as descriptor:
+            head = os.pread(descriptor, 3, 0)
+            if head.startswith(_UTF_16_BOMS):  # ripgrep has translated it
+                data = os.pread(descriptor, _MAX_UTF_16_BYTES, 0)
+                text = data.decode("utf-16", errors="replace").encode()
+                found = (
+                    text[line.byte_offset : line.byte_offset + len(line.text)] for line in hit.lines
+                )
+            else:
+                start = 3 if head == codecs.BOM_UTF8 else 0
+                found = (
+                    os.pread(descriptor, len(line.text), line.byte_offset + start)
+                    for line in hit.lines
+                )
+            return all(piece == line.text for piece, line in zip(found, hit.lines, strict=True))
     except (OSError, ValueError):
         return False  # it is gone, or a link by now
-
-
-class _OffsetReader:
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        head = os.pread(descriptor, 3, 0)
-        self._bom_length = 3 if head == codecs.BOM_UTF8 else 0
-        self._transcoded_text = self._transcode_utf_16() if head.startswith(_UTF_16_BOMS) else None
-
-    def read_at(self, start: int, length: int) -> bytes:
-        if self._transcoded_text is not None:
-            return self._transcoded_text[start : start + length]
-        return os.pread(self._descriptor, length, start + self._bom_length)
-
-    def _transcode_utf_16(self) -> bytes:
-        """A text that ripgrep has translated, as it has it."""
-        data = os.pread(self._descriptor, _MAX_UTF_16_BYTES, 0)
-        return data.decode("utf-16", errors="replace").encode()
 
 
 _MAX_PATTERN_CHARS = 1_000
@@ -427,23 +373,24 @@ class FilePattern:
             glob.split("/")
             for glob in _expand_braces(_normalize_pattern(pattern.removeprefix("!")))
         ]
-        self._glob_matchers = [[_compile_glob_part(part) for part in glob] for glob in globs]
+        self._glob_matchers: list[list[_NameMatcher | None]] = [
+            [
+                None if part == "**" else re.compile(translate(part.replace("[^", "[!"))).match
+                for part in glob
+            ]
+            for glob in globs
+        ]
+        """How each name is compared; None for `**`, which stands for any number of folders."""
         self._glob_file_names = [glob[-1] for glob in globs]
         self._includes_hidden = _DOT_NAME_RE.search(pattern) is not None
 
     @property
     def ripgrep_arguments(self) -> list[str]:
         """What tells ripgrep which files cannot match."""
-        hidden = ["--hidden"] if self._includes_hidden else []
-        if not self._is_inclusive or any(
-            name == "**" or ":" in name for name in self._glob_file_names
-        ):
+        hidden, names = ["--hidden"] if self._includes_hidden else [], self._glob_file_names
+        if not self._is_inclusive or any(name == "**" or ":" in name for name in names):
             return hidden
-        return [
-            *hidden,
-            *(f"--type-add=wanted:{name}" for name in self._glob_file_names),
-            "--type=wanted",
-        ]
+        return [*hidden, *(f"--type-add=wanted:{name}" for name in names), "--type=wanted"]
 
     def matches(self, path: str) -> bool:
         """Whether a file is meant; hidden ones only are when the pattern names something hidden."""
@@ -477,11 +424,6 @@ def _expand_braces(pattern: str) -> list[str]:
     return done
 
 
-def _compile_glob_part(part: str) -> _NameMatcher | None:
-    """How one name is compared; None for `**`, which stands for any number of folders."""
-    return None if part == "**" else re.compile(translate(part.replace("[^", "[!"))).match
-
-
 def _matches_glob(glob: list[_NameMatcher | None], parts: list[str]) -> bool:
     """Go through the path once, knowing all places in the glob that one may have come to."""
     at = set(_iter_positions(glob, 0))
@@ -489,18 +431,10 @@ def _matches_glob(glob: list[_NameMatcher | None], parts: list[str]) -> bool:
         at = {
             place
             for start in at
-            if start < len(glob)
-            for place in _iter_next_positions(glob, start, part)
+            if start < len(glob) and ((match := glob[start]) is None or match(part))
+            for place in _iter_positions(glob, start if match is None else start + 1)
         }
     return len(glob) in at
-
-
-def _iter_next_positions(glob: list[_NameMatcher | None], start: int, part: str) -> Iterator[int]:
-    match = glob[start]
-    if match is None:
-        yield from _iter_positions(glob, start)
-    elif match(part):
-        yield from _iter_positions(glob, start + 1)
 
 
 def _iter_positions(glob: list[_NameMatcher | None], start: int) -> Iterator[int]:
