@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar
 from msgspec import Meta, Struct
 
 from joey.core.edits.diff import DiffStats, UnifiedDiff
-from joey.core.edits.patch import LineEdit, TextLines
+from joey.core.edits.line_document import Document, LineSpan
 from joey.core.modes import ToolGroup
 from joey.core.path_access import ResolvedPath
 from joey.core.task_types import Answer
@@ -133,8 +133,8 @@ async def _plan_insertion(
 
 
 def _insert_lines(text: str, params: InsertContentParams, path: ResolvedPath) -> str:
-    lines = TextLines(text)
-    count = len(lines.lines)
+    document = Document(text)
+    count = len(document.lines)
     if params.line > count + 1:
         raise ToolError(
             f"{path.display_path} has {count} lines, so nothing can be inserted before line"
@@ -142,4 +142,5 @@ def _insert_lines(text: str, params: InsertContentParams, path: ResolvedPath) ->
         )
     at = params.line - 1 if params.line else count
     content = params.content.replace("\r\n", "\n").removesuffix("\n").split("\n")
-    return lines.apply_edits([LineEdit(at, at, tuple(content))])
+    document.replace(LineSpan(at, at), content)
+    return document.text

@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from joey.core.edits.line_document import count_common_prefix
+
 _CONTEXT_LINE_COUNT = 3
 _MAX_LINE_COMPARISONS = 100_000
 """In one diff; what is left over is shown as replaced."""
@@ -41,7 +43,7 @@ class _LineChange(NamedTuple):
 
 
 def build_unified_diff(old: str, new: str) -> UnifiedDiff:
-    """Hunks with three lines of context; another line end is told for all lines together."""
+    """Hunks with three lines of context, and how many lines get other line ends."""
     old_lines, new_lines = _split_lines(old), _split_lines(new)
     changes = list(_iter_changes(old_lines, new_lines))
     hunks = [_render_hunk(group, old_lines, new_lines) for group in _group_changes(changes)]
@@ -68,8 +70,8 @@ def build_new_file_diff(path: str, text: str) -> UnifiedDiff:
         return UnifiedDiff(header, DiffStats(added=0, removed=0))
     lines = text.replace("\r\n", "\n").removesuffix("\n").replace("\n", "\n+")
     count = lines.count("\n") + 1
-    hunk = f"@@ -0,0 +1,{count} @@\n+{lines}\n"
-    return UnifiedDiff(header + hunk, DiffStats(added=count, removed=0))
+    diff = f"{header}@@ -0,0 +1,{count} @@\n+{lines}\n"
+    return UnifiedDiff(diff, DiffStats(added=count, removed=0))
 
 
 def _iter_unchanged_line_numbers(
@@ -102,10 +104,6 @@ def _split_lines(text: str) -> list[str]:
     return [f"{line}\n" for line in lines] + ([rest] if rest else [])
 
 
-def _ensure_newline(line: str) -> str:
-    return line if line.endswith("\n") else f"{line}\n"
-
-
 def _iter_changes(old: list[str], new: list[str]) -> Iterator[_LineChange]:
     budget = _MAX_LINE_COMPARISONS
     old_start = new_start = 0
@@ -113,40 +111,23 @@ def _iter_changes(old: list[str], new: list[str]) -> Iterator[_LineChange]:
         size = (old_stop - old_start) * (new_stop - new_start)
         if size and size <= budget:
             budget -= size
-            yield from _compare_section(
-                old, new, _LineChange(old_start, old_stop, new_start, new_stop)
+            matcher = SequenceMatcher(
+                None, old[old_start:old_stop], new[new_start:new_stop], autojunk=False
             )
+            for tag, i1, i2, j1, j2 in matcher.get_opcodes():
+                if tag != "equal":
+                    yield _LineChange(
+                        old_start + i1, old_start + i2, new_start + j1, new_start + j2
+                    )
         elif old_start < old_stop or new_start < new_stop:
             yield _LineChange(old_start, old_stop, new_start, new_stop)
         old_start, new_start = old_stop + 1, new_stop + 1
 
 
-def _compare_section(old: list[str], new: list[str], part: _LineChange) -> Iterator[_LineChange]:
-    matcher = SequenceMatcher(
-        None,
-        old[part.old_start : part.old_stop],
-        new[part.new_start : part.new_stop],
-        autojunk=False,
-    )
-    for tag, old_start, old_stop, new_start, new_stop in matcher.get_opcodes():
-        if tag != "equal":
-            yield _LineChange(
-                part.old_start + old_start,
-                part.old_start + old_stop,
-                part.new_start + new_start,
-                part.new_start + new_stop,
-            )
-
-
 def _find_anchors(old: list[str], new: list[str]) -> list[tuple[int, int]]:
     """Pairs of equal lines that no pair crosses: the ends, then unique lines in between."""
-    head = 0
-    shorter = min(len(old), len(new))
-    while head < shorter and old[head] == new[head]:
-        head += 1
-    tail = 0
-    while tail < shorter - head and old[-1 - tail] == new[-1 - tail]:
-        tail += 1
+    head = count_common_prefix(old, new)
+    tail = count_common_prefix(old[head:][::-1], new[head:][::-1])
     middle = _find_unique_anchors(old, new, head, tail)
     ends = [(len(old) - back, len(new) - back) for back in range(tail, 0, -1)]
     return [(line, line) for line in range(head)] + middle + ends
@@ -157,12 +138,12 @@ def _find_unique_anchors(
 ) -> list[tuple[int, int]]:
     """The longest rising run of lines that are unique in both middles (patience sorting)."""
     old_middle, new_middle = old[head : len(old) - tail], new[head : len(new) - tail]
-    new_counts = Counter(new_middle)
+    old_counts, new_counts = Counter(old_middle), Counter(new_middle)
     new_at = {line: at for at, line in enumerate(new_middle, head)}
     pairs = [
         (at, new_at[line])
-        for line, (at, count) in _count_occurrences(old_middle, head).items()
-        if count == 1 and new_counts[line] == 1
+        for at, line in enumerate(old_middle, head)
+        if old_counts[line] == new_counts[line] == 1
     ]
     tops: list[int] = []
     piles: list[int] = []
@@ -178,14 +159,6 @@ def _find_unique_anchors(
         run.append(pairs[last])
         last = before[last]
     return run[::-1]
-
-
-def _count_occurrences(lines: list[str], start: int) -> dict[str, tuple[int, int]]:
-    seen: dict[str, tuple[int, int]] = {}
-    for at, line in enumerate(lines, start):
-        first, count = seen.get(line, (at, 0))
-        seen[line] = (first, count + 1)
-    return seen
 
 
 def _group_changes(changes: list[_LineChange]) -> Iterator[list[_LineChange]]:
@@ -207,15 +180,15 @@ def _render_hunk(group: list[_LineChange], old: list[str], new: list[str]) -> st
     old_start, old_stop = first.old_start - lead, last.old_stop + trail
     new_start, new_stop = first.new_start - lead, last.new_stop + trail
     old_range, new_range = _format_range(old_start, old_stop), _format_range(new_start, new_stop)
-    parts = [f"@@ -{old_range} +{new_range} @@\n"]
+    lines = [f"@@ -{old_range} +{new_range} @@"]
     at = old_start
     for change in group:
-        parts += [f" {_ensure_newline(line)}" for line in old[at : change.old_start]]
-        parts += [f"-{_ensure_newline(line)}" for line in old[change.old_start : change.old_stop]]
-        parts += [f"+{_ensure_newline(line)}" for line in new[change.new_start : change.new_stop]]
+        lines += [f" {line}" for line in old[at : change.old_start]]
+        lines += [f"-{line}" for line in old[change.old_start : change.old_stop]]
+        lines += [f"+{line}" for line in new[change.new_start : change.new_stop]]
         at = change.old_stop
-    parts += [f" {_ensure_newline(line)}" for line in old[at:old_stop]]
-    return "".join(parts)
+    lines += [f" {line}" for line in old[at:old_stop]]
+    return "".join(line.removesuffix("\n") + "\n" for line in lines)
 
 
 def _format_range(start: int, stop: int) -> str:

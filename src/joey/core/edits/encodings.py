@@ -14,7 +14,6 @@ _SNIFF_LENGTH = 8192
 class Encoding(Struct, frozen=True):
     name: str
     byte_order_mark: bytes = b""
-    """The byte order mark, which is not part of the text."""
     errors: str = "strict"
 
     def decode(self, data: bytes) -> str:
@@ -34,14 +33,10 @@ def detect_encoding(data: bytes) -> Encoding | None:
     """How a file is written; None when it is not text."""
     for encoding in _UTF_16_ENCODINGS:
         if data.startswith(encoding.byte_order_mark):
-            return encoding if _is_text(encoding, data) else None
+            try:
+                return None if "\0" in encoding.decode(data)[:_SNIFF_LENGTH] else encoding
+            except UnicodeDecodeError:
+                return None
     if b"\0" in data[:_SNIFF_LENGTH]:
         return None
     return _UTF_8_WITH_BOM if data.startswith(_UTF_8_WITH_BOM.byte_order_mark) else UTF_8
-
-
-def _is_text(encoding: Encoding, data: bytes) -> bool:
-    try:
-        return "\0" not in encoding.decode(data)[:_SNIFF_LENGTH]
-    except UnicodeDecodeError:
-        return False

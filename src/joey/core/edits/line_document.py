@@ -14,25 +14,25 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import accumulate, takewhile
-from operator import eq
+from operator import add, eq
 from typing import NamedTuple
 
 from joey.core.text import compile_regex
 
 _WORD_RE = compile_regex(r"\w+")
-_TYPOGRAPHY_TRANSLATION = str.maketrans(
-    {
-        "\u2018": "'",
-        "\u2019": "'",
-        "\u201c": '"',
-        "\u201d": '"',
-        "\u2026": "...",
-        "\u2013": "-",
-        "\u2014": "-",
-        "\u00a0": " ",
-    }
-)
+_PLAIN_TEXT_BY_CODE_POINT = {
+    ord(character): plain
+    for plain, characters in (
+        ("-", "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"),
+        ("'", "\u2018\u2019\u201a\u201b"),
+        ('"', "\u201c\u201d\u201e\u201f"),
+        (" ", "\u00a0\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"),
+        ("...", "\u2026"),
+    )
+    for character in characters
+}
 
 
 class LineSpan(NamedTuple):
@@ -42,10 +42,12 @@ class LineSpan(NamedTuple):
     stop: int
 
 
+def replace_typography(text: str) -> str:
+    return text if text.isascii() else text.translate(_PLAIN_TEXT_BY_CODE_POINT)
+
+
 def normalize_text(text: str) -> str:
-    if not text.isascii():
-        text = text.translate(_TYPOGRAPHY_TRANSLATION)
-    return " ".join(text.split())
+    return " ".join(replace_typography(text).split())
 
 
 class Document:
@@ -54,61 +56,51 @@ class Document:
         self.lines = [line.removesuffix("\r") for line in terminated]
         self._line_endings = ["\r\n" if line.endswith("\r") else "\n" for line in terminated]
         self._default_newline = "\r\n" if "\r\n" in self._line_endings else "\n"
-        self._ends_with_newline = not rest
+        self.ends_with_newline = not rest
         if rest:
             self.lines.append(rest)
             self._line_endings.append("")
-        self._normalized_lines: list[str] | None = None
-        self._line_index: dict[str, list[int]] | None = None
-        self._word_index: dict[str, list[int]] | None = None
 
     @property
     def text(self) -> str:
-        if not self.lines:
-            return ""
-        ends = self._line_endings
-        if not self._ends_with_newline:
-            # The line that had no end may stand before others now.
-            ends = [end or self._default_newline for end in ends[:-1]] + [""]
-        return "".join([part for pair in zip(self.lines, ends, strict=True) for part in pair])
+        # The line that had no end may stand before others now, and the other way round.
+        ends = [end or self._default_newline for end in self._line_endings]
+        if ends and not self.ends_with_newline:
+            ends[-1] = ""
+        return "".join(map(add, self.lines, ends))
 
-    @property
+    @cached_property
     def normalized_lines(self) -> list[str]:
         """The lines as the loose comparison sees them; blank ones are empty."""
-        if self._normalized_lines is None:
-            self._normalized_lines = [normalize_text(line) for line in self.lines]
-        return self._normalized_lines
+        return [normalize_text(line) for line in self.lines]
 
-    @property
+    @cached_property
     def line_index(self) -> Mapping[str, Sequence[int]]:
         """Where each line is, as the loose comparison sees it."""
-        if self._line_index is None:
-            self._line_index = build_line_index((line,) for line in self.normalized_lines)
-        return self._line_index
+        return build_line_index((line,) for line in self.normalized_lines)
 
-    @property
+    @cached_property
     def word_index(self) -> Mapping[str, Sequence[int]]:
         """The lines in which each word is."""
-        if self._word_index is None:
-            self._word_index = build_line_index(map(tokenize_line, self.normalized_lines))
-        return self._word_index
+        return build_line_index(map(tokenize_line, self.normalized_lines))
 
-    def replace(self, span: LineSpan, lines: list[str]) -> None:
-        """New lines end as the first line that they replace does; equal ones around them stay."""
-        self._line_index = self._word_index = None
+    def replace(self, span: LineSpan, lines: Sequence[str]) -> None:
+        """New lines end as the first line that they replace does, or else the one before it; equal
+        ones around them stay."""
+        caches = vars(self)
+        caches.pop("line_index", None)
+        caches.pop("word_index", None)
         old = self.lines[span.start : span.stop]
-        head = _count_common_prefix(old, lines)
-        tail = _count_common_prefix(old[head:][::-1], lines[head:][::-1])
+        head = count_common_prefix(old, lines)
+        tail = count_common_prefix(old[head:][::-1], lines[head:][::-1])
         start, stop = span.start + head, span.stop - tail
         new = lines[head : len(lines) - tail]
-        end = (
-            self._line_endings[start if start < stop else max(0, start - 1)]
-            or self._default_newline
-        )
+        neighbour = start if start < stop else max(0, start - 1)
+        end = "".join(self._line_endings[neighbour : neighbour + 1]) or self._default_newline
         self.lines[start:stop] = new
         self._line_endings[start:stop] = [end] * len(new)
-        if self._normalized_lines is not None:
-            self._normalized_lines[start:stop] = [normalize_text(line) for line in new]
+        if "normalized_lines" in caches:
+            self.normalized_lines[start:stop] = [normalize_text(line) for line in new]
 
     def find_exact(self, search: list[str], within: LineSpan) -> list[LineSpan]:
         """Every place within these lines where the searched lines stand as they are."""
@@ -168,16 +160,13 @@ def build_line_index(lines: Iterable[Iterable[str]]) -> dict[str, list[int]]:
     return index
 
 
-def _count_common_prefix(one: list[str], other: list[str]) -> int:
-    """How many lines both begin with."""
+def count_common_prefix(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many lines, or characters, both begin with."""
     return sum(1 for _ in takewhile(bool, map(eq, one, other)))
 
 
 def count_leading_blank_lines(lines: list[str]) -> int:
-    for count, line in enumerate(lines):
-        if line.strip():
-            return count
-    return len(lines)
+    return next((count for count, line in enumerate(lines) if line.strip()), len(lines))
 
 
 _MAX_OVERLAP_FACTOR = 8
@@ -200,7 +189,15 @@ def iter_occurrences(text: str, search: str) -> Iterator[int]:
 
 
 def _iter_overlapping_occurrences(text: str, search: str, start: int) -> Iterator[int]:
-    borders = _build_failure_table(search)
+    # For each beginning of the search, the longest part that it both starts and ends with.
+    borders = [0] * len(search)
+    length = 0
+    for end in range(1, len(search)):
+        while length and search[end] != search[length]:
+            length = borders[length - 1]
+        if search[end] == search[length]:
+            length += 1
+        borders[end] = length
     matched = 0
     for position in range(start, len(text)):
         character = text[position]
@@ -210,19 +207,6 @@ def _iter_overlapping_occurrences(text: str, search: str, start: int) -> Iterato
             matched += 1
         if matched == len(search):
             yield position + 1 - matched
-
-
-def _build_failure_table(search: str) -> list[int]:
-    """For each beginning of a text, the longest part that it both starts and ends with."""
-    borders = [0] * len(search)
-    length = 0
-    for end in range(1, len(search)):
-        while length and search[end] != search[length]:
-            length = borders[length - 1]
-        if search[end] == search[length]:
-            length += 1
-        borders[end] = length
-    return borders
 
 
 def get_indent(line: str) -> str:

@@ -16,9 +16,7 @@ at line ends; also at line beginnings; also the difference between typographic a
 quotes and spaces. Each pass is a string search over the joined lines, so that no pattern, however
 repetitive, costs more than reading the text a few times.
 
-`TextLines` applies line edits, also those of `insert_content`. Every line keeps its own line end;
-a new line ends as the line does that it replaces, or else the one before it. Whether the text ends
-with a newline stays as it was, unless the patch says otherwise.
+Whether the text ends with a newline stays as it was, unless the patch says otherwise.
 """
 
 from __future__ import annotations
@@ -26,12 +24,17 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, islice, zip_longest
-from operator import add
 
 from msgspec import Struct, structs
 
-from joey.core.edits.line_document import Document, LineSpan, get_indent, reindent_line
-from joey.core.edits.patch_parser import LineSign, PatchChunk, PatchLine
+from joey.core.edits.line_document import (
+    Document,
+    LineSpan,
+    get_indent,
+    reindent_line,
+    replace_typography,
+)
+from joey.core.edits.patch_parser import LineSign, PatchChunk, PatchLine, truncate_line
 from joey.core.edits.similar import (
     EditFailure,
     SimilarityFunction,
@@ -44,6 +47,7 @@ from joey.core.edits.similar import (
 
 MAX_FAILED_CHUNKS = 5
 """After so many chunks that do not fit no more are tried: looking for what is not there is dear."""
+_CONTEXT_LINE_COUNT = 3
 
 
 class FailedPatch(Struct, frozen=True):
@@ -59,104 +63,149 @@ def apply_chunks(
     patcher = _Patcher(text, similarity)
     misses = (failure for chunk in chunks if (failure := patcher.apply_chunk(chunk)) is not None)
     failures = tuple(islice(misses, MAX_FAILED_CHUNKS))
-    return FailedPatch(failures) if failures else patcher.patched_text
-
-
-class _SearchStart(Struct, frozen=True):
-    """Where a chunk is looked for."""
-
-    start: int
-    fallback_start: int
-    """Where to begin if it is not found from `start` on."""
+    return FailedPatch(failures) if failures else patcher.build_text()
 
 
 class _Patcher:
     def __init__(self, text: str, similarity: SimilarityFunction) -> None:
-        self._lines = TextLines(text)
-        self._line_finder = LineFinder(self._lines.lines)
-        self._explainer = MismatchExplainer(text, self._lines.lines, similarity)
-        self._edits: list[LineEdit] = []
-        self._has_final_newline: bool | None = None
-        self._last_chunk_end = 0
+        self._document = Document(text)
+        self._line_finder = LineFinder(self._document.lines)
+        self._similarity = similarity
+        self._edits: list[tuple[LineSpan, list[str]]] = []
+        self._last_chunk_end = self._last_change_end = 0
         """The line behind the last chunk, and behind the last line that it changed."""
-        self._last_change_end = 0
 
-    @property
-    def patched_text(self) -> str:
-        edits = sorted(self._edits, key=lambda edit: edit.start)
-        return self._lines.apply_edits(edits, final_newline=self._has_final_newline)
+    def build_text(self) -> str:
+        self._edits.sort(key=lambda edit: edit[0].start)
+        for span, lines in reversed(self._edits):
+            self._document.replace(span, lines)
+        return self._document.text
 
     def apply_chunk(self, chunk: PatchChunk) -> EditFailure | None:
-        search = self._find_search_start(chunk)
-        if isinstance(search, EditFailure):
-            return search
+        starts = self._find_search_starts(chunk)
+        if isinstance(starts, EditFailure):
+            return starts
+        if chunk.has_final_newline is not None:
+            self._document.ends_with_newline = chunk.has_final_newline
         if not chunk.old_lines:
-            self._insert_lines(chunk, search)
+            self._insert_lines(chunk, starts[0])
             return None
+        find = self._line_finder.find_at_end if chunk.is_at_end else self._line_finder.find
         for lines in (chunk.lines, _drop_trailing_blank(chunk.lines)):
             old = [line.text for line in lines if line.sign is not LineSign.ADDED]
-            for start in (search.start, search.fallback_start):
-                at = self._find_lines(old, start, at_end=chunk.is_at_end)
-                if at is not None:
+            for start in starts if old else ():
+                if (at := find(old, start)) is not None:
                     self._replace_lines(lines, LineSpan(at, at + len(old)))
-                    self._record_final_newline(chunk)
                     return None
-        elsewhere = self._line_finder.find(chunk.old_lines, 0)
-        done = (
-            self._line_finder.find(chunk.new_lines, 0)
-            if _has_distinctive_new_lines(chunk)
-            else None
-        )
-        return self._explainer.explain_missing_lines(chunk, search.start, elsewhere, done)
+        return self._explain_missing_lines(chunk, starts[0])
 
-    def _find_search_start(self, chunk: PatchChunk) -> _SearchStart | EditFailure:
+    def _find_search_starts(self, chunk: PatchChunk) -> tuple[int, int] | EditFailure:
+        """Where to look for a chunk, and where to begin if it is not found from there on."""
         start, again = self._last_chunk_end, self._last_change_end
         for context in chunk.anchor_lines:
             at = self._line_finder.find([context], start)
             if at is not None:
                 start, again = at + 1, max(self._last_change_end, at)
             elif not chunk.old_lines or self._line_finder.find([context], 0) is None:
-                return self._explainer.explain_missing_anchor(chunk, context, start)
-        return _SearchStart(start, again)
+                return self._explain_missing_anchor(chunk, context, start)
+        return start, again
 
-    def _find_lines(self, old: list[str], start: int, *, at_end: bool) -> int | None:
-        if not old:
-            return None
-        if at_end:
-            return self._line_finder.find_at_end(old, start)
-        return self._line_finder.find(old, start)
-
-    def _insert_lines(self, chunk: PatchChunk, search: _SearchStart) -> None:
+    def _insert_lines(self, chunk: PatchChunk, start: int) -> None:
         """Lines without any around them: behind what `@@` names, or at the end of the file."""
-        end = len(self._lines.lines)
         is_placed = chunk.anchor_lines and not chunk.is_at_end
-        at = search.start if is_placed else end
-        self._edits.append(LineEdit(at, at, tuple(line.text for line in chunk.lines)))
-        self._record_final_newline(chunk)
+        at = start if is_placed else len(self._document.lines)
+        self._edits.append((LineSpan(at, at), chunk.new_lines))
         if is_placed:
             self._last_chunk_end = self._last_change_end = at
 
     def _replace_lines(self, lines: Sequence[PatchLine], span: LineSpan) -> None:
-        found = self._lines.lines[span.start : span.stop]
-        edits = list(_build_line_edits(_reindent_added_lines(lines, found), span.start))
+        found = self._document.lines[span.start : span.stop]
+        edits = _build_line_edits(_reindent_added_lines(lines, found), span.start)
         self._edits += edits
         self._last_chunk_end = span.stop
-        self._last_change_end = edits[-1].stop if edits else span.start
+        self._last_change_end = edits[-1][0].stop if edits else span.start
 
-    def _record_final_newline(self, chunk: PatchChunk) -> None:
-        if chunk.has_final_newline is not None:
-            self._has_final_newline = chunk.has_final_newline
+    def _explain_missing_anchor(self, chunk: PatchChunk, context: str, start: int) -> EditFailure:
+        """A line that `@@` names is not there."""
+        behind = f" behind line {start}" if start else ""
+        summary = (
+            f"Chunk at line {chunk.patch_line_number} of the patch: there is no line "
+            f"`{truncate_line(context)}`{behind}, which its `@@` names. `@@` takes a whole line "
+            "of the file; leave it out if the lines of the chunk are clear by themselves."
+        )
+        nearest = self._find_nearest([context], start)
+        return EditFailure(summary, self._render_evidence([context], nearest))
+
+    def _explain_missing_lines(self, chunk: PatchChunk, start: int) -> EditFailure:
+        """The kept and removed lines of a chunk stand nowhere where they may."""
+        head = (
+            f"Chunk at line {chunk.patch_line_number} of the patch: its kept and removed lines are "
+            "not in the file as they are written."
+        )
+        elsewhere = self._line_finder.find(chunk.old_lines, 0)
+        if elsewhere is not None:
+            if chunk.is_at_end:
+                why = "which is not the end of the file as the patch says."
+            elif chunk.anchor_lines:
+                why = f"but its `@@` says that they are behind line {start}."
+            else:
+                why = (
+                    f"but the chunks before reach to line {start}: write chunks in the order of"
+                    " the file, and what belongs together as one."
+                )
+            return EditFailure(f"{head} They are at line {elsewhere + 1}, {why}")
+        nearest = self._find_nearest(chunk.old_lines, start)
+        why = self._describe_difference(chunk.old_lines, nearest)
+        # New lines that are among the old ones prove nothing.
+        has_own_lines = _join_lines(chunk.new_lines) not in _join_lines(chunk.old_lines)
+        if any(chunk.new_lines) and has_own_lines:
+            done = self._line_finder.find(chunk.new_lines, 0)
+            if done is not None:
+                why += (
+                    f" What they shall become is at line {done + 1} already: the change may have"
+                    " been made before."
+                )
+        return EditFailure(f"{head} {why}", self._render_evidence(chunk.old_lines, nearest))
+
+    def _find_nearest(self, search: list[str], start: int) -> SimilarMatch | None:
+        everywhere = LineSpan(0, len(self._document.lines))
+        nearest = find_most_similar(
+            self._document, search, everywhere, self._similarity, lambda at: abs(at - start)
+        )
+        return nearest if nearest is not None and nearest.score else None
+
+    def _describe_difference(self, search: list[str], nearest: SimilarMatch | None) -> str:
+        """How far the nearest lines are off, and from which line of the chunk on."""
+        if nearest is None:
+            return "No similar lines were found. Read the file again."
+        span = nearest.span
+        pairs = enumerate(zip_longest(search, self._document.lines[span.start : span.stop]))
+        differing = (
+            at
+            for at, (one, other) in pairs
+            if one is None or other is None or one.strip() != other.strip()
+        )
+        wrong = next(differing, 0)
+        return (
+            f"The nearest lines begin at line {span.start + 1} of the file and are"
+            f" {format_percent(nearest.score)} the same; the first that differs is number "
+            f"{wrong + 1}"
+            f" of the chunk, `{truncate_line(search[wrong]) if wrong < len(search) else ''}`."
+        )
+
+    def _render_evidence(self, search: list[str], nearest: SimilarMatch | None) -> str:
+        evidence = f"Search Content:\n{truncate_evidence(chr(10).join(search))}"
+        if nearest is None:
+            return evidence
+        start, stop = nearest.span
+        around = LineSpan(start - _CONTEXT_LINE_COUNT, stop + _CONTEXT_LINE_COUNT)
+        shown = render_numbered_lines(self._document.lines, around)
+        return f"{evidence}\n\nBest Match Found:\n{shown}"
 
 
-def _has_distinctive_new_lines(chunk: PatchChunk) -> bool:
-    """Whether to find the new lines of a chunk means more than to find some of the old ones."""
-    old, new = ("\n".join(["", *lines, ""]) for lines in (chunk.old_lines, chunk.new_lines))
-    return any(chunk.new_lines) and new not in old
-
-
-def _build_line_edits(lines: Sequence[PatchLine], at: int) -> list[LineEdit]:
+def _build_line_edits(lines: Sequence[PatchLine], at: int) -> list[tuple[LineSpan, list[str]]]:
     """One edit for each run of lines that are removed or added."""
-    edits: list[LineEdit] = []
+    edits: list[tuple[LineSpan, list[str]]] = []
     start = stop = at
     added: list[str] = []
     for line in [*lines, PatchLine(LineSign.CONTEXT, "")]:
@@ -167,7 +216,7 @@ def _build_line_edits(lines: Sequence[PatchLine], at: int) -> list[LineEdit]:
                 stop += 1
             case LineSign.CONTEXT:
                 if added or stop > start:
-                    edits.append(LineEdit(start, stop, tuple(added)))
+                    edits.append((LineSpan(start, stop), added))
                 start = stop = stop + 1
                 added = []
     return edits
@@ -203,90 +252,11 @@ def _reindent_added_lines(lines: Sequence[PatchLine], found: Sequence[str]) -> l
     ]
 
 
-class LineEdit(Struct, frozen=True):
-    """Lines `start` up to but not including `stop`, counted from 0, become these."""
-
-    start: int
-    stop: int
-    lines: tuple[str, ...]
-
-
-class TextLines:
-    """A text as its lines, without their ends."""
-
-    def __init__(self, text: str) -> None:
-        *self.lines, rest = text.split("\n")
-        self._line_endings = ["\n"] * len(self.lines)
-        if "\r\n" in text:
-            self._line_endings = ["\r\n" if line.endswith("\r") else "\n" for line in self.lines]
-            self.lines = [line.removesuffix("\r") for line in self.lines]
-        self._default_newline = (
-            "\r\n" if self._line_endings.count("\r\n") * 2 > len(self._line_endings) else "\n"
-        )
-        self._ends_with_newline = not rest
-        if rest:
-            self.lines.append(rest)
-            self._line_endings.append("")
-
-    def apply_edits(self, edits: Sequence[LineEdit], *, final_newline: bool | None = None) -> str:
-        """The text after edits that are in the order of the lines and do not overlap."""
-        lines: list[str] = []
-        ends: list[str] = []
-        at = 0
-        for edit in edits:
-            lines += self.lines[at : edit.start]
-            ends += self._line_endings[at : edit.start]
-            lines += edit.lines
-            ends += [self._get_line_ending(edit)] * len(edit.lines)
-            at = edit.stop
-        lines += self.lines[at:]
-        ends += self._line_endings[at:]
-        if not lines:
-            return ""
-        # What ended the text may stand before something else now, and the other way round.
-        last = len(self.lines) - 1
-        if self._line_endings and not self._line_endings[last]:
-            ends = [end or self._default_newline for end in ends]
-        keep = self._ends_with_newline if final_newline is None else final_newline
-        ends[-1] = (ends[-1] or self._default_newline) if keep else ""
-        return "".join(map(add, lines, ends))
-
-    def _get_line_ending(self, edit: LineEdit) -> str:
-        neighbour = edit.start if edit.start < edit.stop else edit.start - 1
-        known = self._line_endings[neighbour] if 0 <= neighbour < len(self._line_endings) else ""
-        return known or self._default_newline
-
-
-_DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
-_SINGLE_QUOTES = "\u2018\u2019\u201a\u201b"
-_DOUBLE_QUOTES = "\u201c\u201d\u201e\u201f"
-_SPACES = "\u00a0\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
-_TYPOGRAPHY_TRANSLATION = {
-    ord(character): plain
-    for plain, characters in (
-        ("-", _DASHES),
-        ("'", _SINGLE_QUOTES),
-        ('"', _DOUBLE_QUOTES),
-        (" ", _SPACES),
-    )
-    for character in characters
-}
-
-
-def _keep_line(line: str) -> str:
-    return line
-
-
-def _normalize_line(line: str) -> str:
-    line = line.strip()
-    return line if line.isascii() else line.translate(_TYPOGRAPHY_TRANSLATION)
-
-
 _LINE_NORMALIZERS: tuple[Callable[[str], str], ...] = (
-    _keep_line,
+    str,
     str.rstrip,
     str.strip,
-    _normalize_line,
+    lambda line: replace_typography(line.strip()),
 )
 
 
@@ -309,9 +279,7 @@ class LineFinder:
     def find_at_end(self, pattern: Sequence[str], start: int) -> int | None:
         """The line where the pattern stands as the last lines of the text."""
         at = len(self._lines) - len(pattern)
-        if at < start:
-            return None
-        tail = self._lines[at:]
+        tail = self._lines[at:] if at >= start else ()
         fits = any(list(map(key, tail)) == list(map(key, pattern)) for key in _LINE_NORMALIZERS)
         return at if fits else None
 
@@ -326,110 +294,3 @@ class LineFinder:
 
 def _join_lines(lines: Iterable[str]) -> str:
     return "\n".join(["", *lines, ""])
-
-
-_CONTEXT_LINE_COUNT = 3
-_MAX_SHOWN_LINE_CHARS = 200
-
-
-class MismatchExplainer:
-    """Looks at a text only when something was not found in it."""
-
-    def __init__(self, text: str, lines: Sequence[str], similarity: SimilarityFunction) -> None:
-        self._text = text
-        self._lines = lines
-        self._similarity = similarity
-        self._document: Document | None = None
-
-    def explain_missing_anchor(self, chunk: PatchChunk, context: str, start: int) -> EditFailure:
-        """A line that `@@` names is not there."""
-        behind = f" behind line {start}" if start else ""
-        summary = (
-            f"Chunk at line {chunk.patch_line_number} of the patch: there is no line "
-            f"`{_truncate_line(context)}`{behind}, which its `@@` names. `@@` takes a whole line "
-            "of the file; leave it out if the lines of the chunk are clear by themselves."
-        )
-        return EditFailure(
-            summary, self._render_evidence([context], self._find_nearest([context], start))
-        )
-
-    def explain_missing_lines(
-        self, chunk: PatchChunk, start: int, elsewhere: int | None, done: int | None
-    ) -> EditFailure:
-        """The kept and removed lines of a chunk stand nowhere where they may.
-
-        `elsewhere` is a line where they do stand, `done` one where the new lines stand already.
-        """
-        head = (
-            f"Chunk at line {chunk.patch_line_number} of the patch: its kept and removed lines are "
-            "not in the file as they are written."
-        )
-        if elsewhere is not None:
-            return EditFailure(f"{head} {_describe_wrong_position(chunk, start, elsewhere)}")
-        nearest = self._find_nearest(chunk.old_lines, start)
-        why = self._describe_difference(chunk.old_lines, nearest)
-        if done is not None:
-            why += (
-                f" What they shall become is at line {done + 1} already: the change may have been"
-                " made before."
-            )
-        return EditFailure(f"{head} {why}", self._render_evidence(chunk.old_lines, nearest))
-
-    def _find_nearest(self, search: list[str], start: int) -> SimilarMatch | None:
-        if self._document is None:
-            self._document = Document(self._text)
-        everywhere = LineSpan(0, len(self._lines))
-        nearest = find_most_similar(
-            self._document, search, everywhere, self._similarity, lambda at: abs(at - start)
-        )
-        return nearest if nearest is not None and nearest.score else None
-
-    def _describe_difference(self, search: list[str], nearest: SimilarMatch | None) -> str:
-        """How far the nearest lines are off, and from which line of the chunk on."""
-        if nearest is None:
-            return "No similar lines were found. Read the file again."
-        span = nearest.span
-        pairs = zip_longest(search, self._lines[span.start : span.stop])
-        wrong = next(
-            (
-                at
-                for at, (one, other) in enumerate(pairs)
-                if one != other and not _is_same_when_stripped(one, other)
-            ),
-            0,
-        )
-        return (
-            f"The nearest lines begin at line {span.start + 1} of the file and are"
-            f" {format_percent(nearest.score)} the same; the first that differs is number "
-            f"{wrong + 1}"
-            f" of the chunk, `{_truncate_line(search[wrong]) if wrong < len(search) else ''}`."
-        )
-
-    def _render_evidence(self, search: list[str], nearest: SimilarMatch | None) -> str:
-        parts = [f"Search Content:\n{truncate_evidence(chr(10).join(search))}"]
-        if nearest is not None:
-            around = LineSpan(
-                nearest.span.start - _CONTEXT_LINE_COUNT, nearest.span.stop + _CONTEXT_LINE_COUNT
-            )
-            parts.append(f"Best Match Found:\n{render_numbered_lines(self._lines, around)}")
-        return "\n\n".join(parts)
-
-
-def _describe_wrong_position(chunk: PatchChunk, start: int, elsewhere: int) -> str:
-    found = f"They are at line {elsewhere + 1}, "
-    if chunk.is_at_end:
-        return f"{found}which is not the end of the file as the patch says."
-    if chunk.anchor_lines:
-        return f"{found}but its `@@` says that they are behind line {start}."
-    return (
-        f"{found}but the chunks before reach to line {start}: write chunks in the order of the"
-        " file, and what belongs together as one."
-    )
-
-
-def _is_same_when_stripped(one: str | None, other: str | None) -> bool:
-    return one is not None and other is not None and one.strip() == other.strip()
-
-
-def _truncate_line(line: str) -> str:
-    return line if len(line) <= _MAX_SHOWN_LINE_CHARS else f"{line[:_MAX_SHOWN_LINE_CHARS]}…"

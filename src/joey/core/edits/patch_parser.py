@@ -26,11 +26,8 @@ from msgspec import Struct
 from joey.core.text import compile_regex
 
 _BEGIN_MARKER, _END_MARKER = "*** Begin Patch", "*** End Patch"
-_ADD_FILE_MARKER, _DELETE_FILE_MARKER, _UPDATE_FILE_MARKER = (
-    "*** Add File:",
-    "*** Delete File:",
-    "*** Update File:",
-)
+_ADD_FILE_MARKER, _DELETE_FILE_MARKER = "*** Add File:", "*** Delete File:"
+_UPDATE_FILE_MARKER = "*** Update File:"
 _MOVE_MARKER, _END_OF_FILE_MARKER = "*** Move to:", "*** End of File"
 _NO_NEWLINE_MARKER = "\\ No newline at end of file"
 _HEREDOC_RE = compile_regex(r"""(?:apply_?patch\s+)?<<-?\s*(?P<quote>['"]?)EOF(?P=quote)""")
@@ -154,7 +151,7 @@ class _PatchParser:
                 yield self._parse_update(path)
             else:
                 raise self._build_syntax_error(
-                    f"`{_truncate(header)}` is not a valid hunk header. Valid ones are"
+                    f"`{truncate_line(header)}` is not a valid hunk header. Valid ones are"
                     f" `{_ADD_FILE_MARKER} <path>`, `{_DELETE_FILE_MARKER} <path>` and "
                     f"`{_UPDATE_FILE_MARKER} <path>`."
                 )
@@ -166,9 +163,10 @@ class _PatchParser:
         return self._position < self._stop
 
     def _parse_header(self, marker: str) -> str | None:
-        path = _strip_marker(marker, self._lines[self._position])
-        if path is None:
+        line = self._lines[self._position].strip()
+        if not line.startswith(marker):
             return None
+        path = line.removeprefix(marker).strip()
         if not path:
             raise self._build_syntax_error(f"`{marker}` names no file.")
         self._position += 1
@@ -206,7 +204,7 @@ class _PatchParser:
         if contexts is None and not is_first:
             raise self._build_syntax_error(
                 "a chunk must begin with `@@`, but this is "
-                f"`{_truncate(self._lines[self._position])}`."
+                f"`{truncate_line(self._lines[self._position])}`."
             )
         lines: list[PatchLine] = []
         at_end = False
@@ -220,13 +218,19 @@ class _PatchParser:
             if lines and line.strip() == _NO_NEWLINE_MARKER:
                 at_end = True
                 final_newline = lines[-1].sign is LineSign.REMOVED
-            elif (read := _parse_line(line)) is not None:
-                lines.append(read)
+            elif not line.strip() or line[0] in " +-":
+                sign = LineSign(line[0]) if line.strip() else LineSign.CONTEXT
+                lines.append(PatchLine(sign, line[1:]))
             else:
                 break
             self._position += 1
+        if not lines and self._position >= self._stop:
+            raise self._build_syntax_error("the patch ends where a chunk should have lines.")
         if not lines:
-            raise self._build_bad_line_error()
+            raise self._build_syntax_error(
+                f"`{truncate_line(line)}` is no line of a chunk: each begins with a "
+                "space (kept), `-` (removed) or `+` (added)."
+            )
         return PatchChunk(number, tuple(lines), contexts or (), at_end, final_newline)
 
     def _parse_anchor_lines(self) -> tuple[str, ...] | None:
@@ -242,30 +246,9 @@ class _PatchParser:
             self._position += 1
         return tuple(named) if self._position > begin else None
 
-    def _build_bad_line_error(self) -> _PatchSyntaxError:
-        if self._position >= self._stop:
-            return self._build_syntax_error("the patch ends where a chunk should have lines.")
-        return self._build_syntax_error(
-            f"`{_truncate(self._lines[self._position])}` is no line of a chunk: each begins with a "
-            "space (kept), `-` (removed) or `+` (added)."
-        )
-
     def _build_syntax_error(self, message: str) -> _PatchSyntaxError:
         return _PatchSyntaxError(self._position + 1, message)
 
 
-def _parse_line(line: str) -> PatchLine | None:
-    if not line.strip():
-        return PatchLine(LineSign.CONTEXT, line[1:])
-    if line[0] in " +-":
-        return PatchLine(LineSign(line[0]), line[1:])
-    return None
-
-
-def _strip_marker(marker: str, line: str) -> str | None:
-    stripped = line.strip()
-    return stripped[len(marker) :].strip() if stripped.startswith(marker) else None
-
-
-def _truncate(text: str) -> str:
+def truncate_line(text: str) -> str:
     return text if len(text) <= _MAX_QUOTED_CHARS else f"{text[:_MAX_QUOTED_CHARS]}…"

@@ -72,13 +72,6 @@ class FailedBlocks(Struct, frozen=True):
     failures: tuple[EditFailure, ...]
 
 
-class _LineShift(Struct, frozen=True):
-    """An edit that was made: lines from `stop` on are now `offset` lines further down."""
-
-    stop: int
-    offset: int
-
-
 def apply_blocks(
     original: str, diff: str, *, similarity: SimilarityFunction, threshold: float = 1.0
 ) -> AppliedBlocks | FailedBlocks:
@@ -113,7 +106,8 @@ class _BlockEditor:
         self.document = document
         self._similarity = similarity
         self._threshold = threshold
-        self._shifts: list[_LineShift] = []
+        self._shifts: list[tuple[int, int]] = []
+        """For each edit, the line it ended at and how far it moved the lines from there on."""
 
     def apply(self, block: SearchReplaceBlock, limit: int) -> int:
         """Put the block where it fits, at so many places at most; at how many it was put."""
@@ -160,7 +154,7 @@ class _BlockEditor:
             matched = self.document.lines[span.start : span.stop]
             new = replace if matched == search else _fit_replacement(replace, search, matched)
             self.document.replace(span, new)
-            self._shifts.append(_LineShift(span.stop, len(new) - len(matched)))
+            self._shifts.append((span.stop, len(new) - len(matched)))
         return len(spans)
 
     def _find_spans(self, search: list[str], hint: int | None) -> list[LineSpan]:
@@ -196,9 +190,9 @@ class _BlockEditor:
         if start_line is None:
             return None
         index = start_line - 1
-        for move in self._shifts:
-            if index >= move.stop:
-                index += move.offset
+        for stop, offset in self._shifts:
+            if index >= stop:
+                index += offset
         return index
 
     def _build_failure(self, block: SearchReplaceBlock) -> EditFailure:
@@ -222,21 +216,20 @@ class _BlockEditor:
     def _render_evidence(
         self, search: list[str], hint: int | None, likeness: SimilarMatch | None
     ) -> str:
-        searched = "\n".join(search)
-        parts = [f"Search Content:\n{truncate_evidence(searched)}"]
+        parts = [f"Search Content:\n{truncate_evidence(chr(10).join(search))}"]
         everywhere = LineSpan(0, len(self.document.lines))
-        elsewhere = self.document.find_loose(search, everywhere) if hint is not None else []
-        if elsewhere:
-            where = format_line_numbers([span.start + 1 for span in elsewhere])
+        if hint is not None and (elsewhere := self.document.find_loose(search, everywhere)):
+            where = format_line_numbers(elsewhere)
             parts.append(f"The same text is {where}: correct :start_line: if it is meant.")
         if likeness is None:
             parts.append("Best Match Found:\n(nothing in this range has a word in common with it)")
-            return "\n\n".join(parts)
-        parts.append(
-            f"Best Match Found:\n{render_numbered_lines(self.document.lines, likeness.span)}"
-        )
-        around = LineSpan(max(0, likeness.span.start - 10), likeness.span.stop + 10)
-        parts.append(f"Original Content:\n{render_numbered_lines(self.document.lines, around)}")
+        else:
+            start, stop = likeness.span
+            best, around = (
+                render_numbered_lines(self.document.lines, span)
+                for span in (likeness.span, LineSpan(start - 10, stop + 10))
+            )
+            parts += [f"Best Match Found:\n{best}", f"Original Content:\n{around}"]
         return "\n\n".join(parts)
 
 
@@ -351,28 +344,33 @@ class _BlockParserState(StrEnum):
 
 def parse_blocks(diff: str) -> tuple[SearchReplaceBlock, ...] | MalformedDiff:
     lines = [line.removesuffix("\r") for line in diff.split("\n")]
-    counts_add_up = _has_balanced_markers(lines)
+    markers = [_find_awaiting_state(line.strip()) for line in lines]
+    # As many ends as beginnings and a separator for each: then a stray one belongs to a file.
+    count = markers.count(_BlockParserState.OUTSIDE)
+    counts_add_up = count == markers.count(_BlockParserState.IN_REPLACE) and (
+        markers.count(_BlockParserState.IN_SEARCH) >= count
+    )
     state = _BlockParserState.OUTSIDE
     search: list[str] = []
     replace: list[str] = []
     blocks: list[SearchReplaceBlock] = []
-    for number, line in enumerate(lines, 1):
-        marker = line.strip()
-        if problem := _find_marker_problem(marker, number, state, counts_add_up):
-            return MalformedDiff(problem)
+    for number, (line, awaited_in) in enumerate(zip(lines, markers, strict=True), 1):
+        if awaited_in is not state:
+            if problem := _find_marker_problem(
+                line.strip(), number, state, awaited_in, counts_add_up
+            ):
+                return MalformedDiff(problem)
+            if state is not _BlockParserState.OUTSIDE:
+                (search if state is _BlockParserState.IN_SEARCH else replace).append(line)
+            continue
         match state:
             case _BlockParserState.OUTSIDE:
-                if _SEARCH_MARKER_RE.fullmatch(marker):
-                    state, search, replace = _BlockParserState.IN_SEARCH, [], []
-            case _BlockParserState.IN_SEARCH if marker == _SEPARATOR_MARKER:
-                state = _BlockParserState.IN_REPLACE
+                state, search, replace = _BlockParserState.IN_SEARCH, [], []
             case _BlockParserState.IN_SEARCH:
-                search.append(line)
-            case _BlockParserState.IN_REPLACE if _REPLACE_MARKER_RE.fullmatch(marker):
+                state = _BlockParserState.IN_REPLACE
+            case _BlockParserState.IN_REPLACE:
                 blocks.append(_build_block(search, replace))
                 state = _BlockParserState.OUTSIDE
-            case _BlockParserState.IN_REPLACE:
-                replace.append(line)
     if state is not _BlockParserState.OUTSIDE:
         return MalformedDiff(
             f"The diff ends in the middle of a block: `{state}` was still expected."
@@ -385,9 +383,17 @@ def parse_blocks(diff: str) -> tuple[SearchReplaceBlock, ...] | MalformedDiff:
     return tuple(blocks)
 
 
+def _find_awaiting_state(marker: str) -> _BlockParserState | None:
+    """The state that a marker ends; None: the line is none."""
+    if marker == _SEPARATOR_MARKER:
+        return _BlockParserState.IN_SEARCH
+    if _SEARCH_MARKER_RE.fullmatch(marker):
+        return _BlockParserState.OUTSIDE
+    return _BlockParserState.IN_REPLACE if _REPLACE_MARKER_RE.fullmatch(marker) else None
+
+
 def _build_block(search: list[str], replace: list[str]) -> SearchReplaceBlock:
-    start_line = None
-    rest = search
+    start_line, rest = None, search
     # A rule without a line number before it, and in front of the new lines too, is the file's own.
     if search[:1] == ["-------"] == replace[:1]:
         return SearchReplaceBlock(_unescape_markers(search), _unescape_markers(replace))
@@ -407,64 +413,30 @@ def _unescape_markers(lines: list[str]) -> str:
     return _ESCAPED_MARKER_RE.sub(r"\1", "\n".join(lines))
 
 
-def _has_balanced_markers(lines: list[str]) -> bool:
-    """As many ends as beginnings and a separator for each: then a stray one belongs to a file."""
-    stripped = [line.strip() for line in lines]
-    searches = sum(1 for line in stripped if _SEARCH_MARKER_RE.fullmatch(line))
-    replaces = sum(1 for line in stripped if _REPLACE_MARKER_RE.fullmatch(line))
-    return searches == replaces and stripped.count(_SEPARATOR_MARKER) >= searches
-
-
 def _find_marker_problem(
-    marker: str, number: int, state: _BlockParserState, counts_add_up: bool
+    marker: str,
+    number: int,
+    state: _BlockParserState,
+    awaited_in: _BlockParserState | None,
+    counts_add_up: bool,
 ) -> str | None:
     """What is wrong with finding this line in this state, if anything is."""
-    if not marker:
+    is_separator = awaited_in is _BlockParserState.IN_SEARCH
+    if awaited_in and not (is_separator and counts_add_up):
+        return (
+            f"Malformed diff at line {number}: found `{marker}` where `{state}` was expected."
+            f" Each block must look like this:\n\n{BLOCK_FORMAT}"
+        )
+    if awaited_in or marker.startswith(("<<<<<<<", ">>>>>>>")):
+        return (
+            f"Line {number} of the diff is `{marker}`, which looks like a merge conflict marker in"
+            f" the file, while `{state}` was expected. If the file really has this line, put a"
+            f" backslash in front of it, in SEARCH and in REPLACE alike: `\\{marker}`. Otherwise"
+            f" use the markers of a block exactly:\n\n{BLOCK_FORMAT}"
+        )
+    in_replace = state is _BlockParserState.IN_REPLACE
+    if not in_replace or not marker.startswith((":start_line:", ":end_line:")):
         return None
-    match marker[0]:
-        case "<" if _SEARCH_MARKER_RE.fullmatch(marker):
-            return (
-                None
-                if state is _BlockParserState.OUTSIDE
-                else _describe_misplaced_marker(marker, number, state)
-            )
-        case ">" if _REPLACE_MARKER_RE.fullmatch(marker):
-            return (
-                None
-                if state is _BlockParserState.IN_REPLACE
-                else _describe_misplaced_marker(marker, number, state)
-            )
-        case "=" if marker == _SEPARATOR_MARKER:
-            if state is _BlockParserState.IN_SEARCH:
-                return None
-            stray = _describe_conflict_marker if counts_add_up else _describe_misplaced_marker
-            return stray(marker, number, state)
-        case "<" | ">" if marker.startswith(("<<<<<<<", ">>>>>>>")):
-            return _describe_conflict_marker(marker, number, state)
-        case ":" if state is _BlockParserState.IN_REPLACE and marker.startswith(
-            (":start_line:", ":end_line:")
-        ):
-            return _describe_misplaced_line_marker(marker, number)
-    return None
-
-
-def _describe_misplaced_marker(marker: str, number: int, state: _BlockParserState) -> str:
-    return (
-        f"Malformed diff at line {number}: found `{marker}` where `{state}` was expected."
-        f" Each block must look like this:\n\n{BLOCK_FORMAT}"
-    )
-
-
-def _describe_conflict_marker(marker: str, number: int, state: _BlockParserState) -> str:
-    return (
-        f"Line {number} of the diff is `{marker}`, which looks like a merge conflict marker in the"
-        f" file, while `{state}` was expected. If the file really has this line, put a backslash"
-        f" in front of it, in SEARCH and in REPLACE alike: `\\{marker}`. Otherwise use the markers"
-        f" of a block exactly:\n\n{BLOCK_FORMAT}"
-    )
-
-
-def _describe_misplaced_line_marker(marker: str, number: int) -> str:
     return (
         f"Line {number} of the diff has `{marker}` in a REPLACE part. Line markers belong to the"
         " SEARCH part only.\n\n"

@@ -38,8 +38,6 @@ _MAX_LINE_PAIRS = 100_000
 _MAX_INDEXED_SEARCH_LINES = 200
 """Of the search; so many are enough to recognise a place by its words."""
 
-_LineIndex = Mapping[str, Sequence[int]]
-
 
 class SimilarMatch(NamedTuple):
     span: LineSpan
@@ -69,7 +67,8 @@ def find_most_similar(
         span = LineSpan(start, min(start + len(lines), within.stop))
         window = document.normalized_lines[span.start : span.stop]
         if too_long:
-            score = _score_shared_lines(lines, window)
+            same = sum(len(one) for one, other in zip(lines, window, strict=False) if one == other)
+            score = same / max(1, sum(map(len, lines)), sum(map(len, window)))
         else:
             score = similarity(
                 joined_search, " ".join(filter(None, window))[: len(joined_search) * 4]
@@ -79,26 +78,16 @@ def find_most_similar(
     return best
 
 
-def _score_shared_lines(lines: list[str], window: list[str]) -> float:
-    """How much of a text is the same, line for line."""
-    same = sum(len(one) for one, other in zip(lines, window, strict=False) if one == other)
-    return same / max(1, sum(map(len, lines)), sum(map(len, window)))
-
-
 def _find_candidate_starts(
     document: Document, lines: list[str], within: LineSpan, limit: int
 ) -> Sequence[int]:
     """Lines where a window may start, the most promising if there are too many."""
-    last = max(within.start, within.stop - len(lines))
-    starts = range(within.start, last + 1)
+    starts = range(within.start, max(within.start, within.stop - len(lines)) + 1)
     if within.stop - within.start <= _MAX_LINES_FOR_FULL_SCAN and len(starts) <= limit:
         return starts
-    weights = {
-        start: weight
-        for start, weight in _weigh_windows(document, lines).items()
-        if start in starts
-    }
-    return nlargest(min(limit, _MAX_CANDIDATES), weights, key=weights.__getitem__)
+    weights = _weigh_windows(document, lines)
+    candidates = (start for start in weights if start in starts)
+    return nlargest(min(limit, _MAX_CANDIDATES), candidates, key=weights.__getitem__)
 
 
 def _weigh_windows(document: Document, lines: list[str]) -> dict[int, float]:
@@ -123,7 +112,7 @@ def _weigh_windows(document: Document, lines: list[str]) -> dict[int, float]:
 
 
 def _iter_common_keys(
-    offsets: dict[str, list[int]], index: _LineIndex
+    offsets: dict[str, list[int]], index: Mapping[str, Sequence[int]]
 ) -> Iterator[tuple[list[int], Sequence[int], float]]:
     for key, found in offsets.items():
         numbers = index.get(key, ())
@@ -151,12 +140,9 @@ def render_numbered_lines(lines: Sequence[str], span: LineSpan) -> str:
 
 
 def truncate_evidence(text: str) -> str:
-    if len(text) <= _MAX_EVIDENCE_CHARS:
-        return text
-    return (
-        f"{text[:_MAX_EVIDENCE_CHARS]}\n[...{len(text) - _MAX_EVIDENCE_CHARS} characters "
-        "omitted...]"
-    )
+    omitted = len(text) - _MAX_EVIDENCE_CHARS
+    note = f"\n[...{omitted} characters omitted...]" if omitted > 0 else ""
+    return text[:_MAX_EVIDENCE_CHARS] + note
 
 
 def format_percent(share: float) -> str:
@@ -164,12 +150,12 @@ def format_percent(share: float) -> str:
     return f"{int(share * 100)}%"
 
 
-def format_line_numbers(numbers: Sequence[int]) -> str:
-    """`at line 3` or `at lines 3, 8, 12`, and how many more there are."""
-    listed = ", ".join(map(str, numbers[:_MAX_LISTED_LINE_NUMBERS]))
-    more = len(numbers) - _MAX_LISTED_LINE_NUMBERS
+def format_line_numbers(spans: Sequence[LineSpan]) -> str:
+    """`at line 3` or `at lines 3, 8, 12`, where they begin, and how many more there are."""
+    listed = ", ".join(str(span.start + 1) for span in spans[:_MAX_LISTED_LINE_NUMBERS])
+    more = len(spans) - _MAX_LISTED_LINE_NUMBERS
     rest = f" and {more} more" if more > 0 else ""
-    return f"at line{'s' if len(numbers) > 1 else ''} {listed}{rest}"
+    return f"at line{'s' if len(spans) > 1 else ''} {listed}{rest}"
 
 
 def format_times(count: int) -> str:

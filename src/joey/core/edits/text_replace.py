@@ -22,13 +22,12 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import accumulate, islice, takewhile
-from operator import eq
+from itertools import accumulate, islice
 from typing import NamedTuple, TypeVar
 
 from msgspec import Struct
 
-from joey.core.edits.line_document import Document, LineSpan
+from joey.core.edits.line_document import Document, LineSpan, count_common_prefix
 from joey.core.edits.similar import (
     EditFailure,
     SimilarityFunction,
@@ -45,7 +44,6 @@ from joey.errors import ToolError
 class ReplaceResult(Struct, frozen=True):
     text: str
     spans: tuple[CharSpan, ...]
-    """Where the old text was."""
     is_exact: bool = True
     """False when its white space was another one."""
 
@@ -117,13 +115,7 @@ class NormalizedText:
         return collect_matches(self.iter_matches(search, within))
 
     def iter_matches(self, search: str, within: CharSpan | None = None) -> Iterator[CharSpan]:
-        search = normalize_newlines(search)
-        start, stop = within or CharSpan(0, len(self.normalized_text))
-        position = self.normalized_text.find(search, start, stop) if search else -1
-        while position >= 0:
-            span = CharSpan(position, position + len(search))
-            yield span
-            position = self.normalized_text.find(search, span.stop, stop)
+        return _iter_matches(self.normalized_text, normalize_newlines(search), within)
 
     def find_overlapping(self, span: CharSpan) -> CharSpan | None:
         """Where the text of a place stands once more, beginning inside of the place."""
@@ -140,15 +132,16 @@ class NormalizedText:
             return CharSpan(start, length)
         return CharSpan(start, max(start, starts[max(last, 1)] - 1))
 
-    def find_line_numbers(self, positions: Iterable[int]) -> list[int]:
-        """The lines in which rising positions are, counted from 1."""
-        numbers: list[int] = []
-        line, counted = 1, 0
-        for position in positions:
-            line += self.normalized_text.count("\n", counted, position)
-            counted = position
-            numbers.append(line)
-        return numbers
+    def to_line_spans(self, spans: Sequence[CharSpan]) -> list[LineSpan]:
+        """The lines in which places are, which rise."""
+        found: list[LineSpan] = []
+        line = counted = 0
+        for start, stop in spans:
+            line += self.normalized_text.count("\n", counted, start)
+            counted = start
+            inner = self.normalized_text.count("\n", start, stop - 1)
+            found.append(LineSpan(line, line + inner + 1))
+        return found
 
     def replace(self, spans: Sequence[CharSpan], new: str) -> str:
         """The real text with the same new text at each of these places, which rise. Raises
@@ -163,10 +156,7 @@ class NormalizedText:
         done = 0
         for span, end in zip(spans, self._iter_line_endings(spans), strict=True):
             changed = self._trim_unchanged(span, flat_new)
-            start, stop = (
-                self._to_original_position(changed.start),
-                self._to_original_position(changed.stop),
-            )
+            start, stop = map(self._to_original_position, changed)
             inner = flat_new[
                 changed.start - span.start : len(flat_new) - (span.stop - changed.stop)
             ]
@@ -195,19 +185,17 @@ class NormalizedText:
         for span in spans:
             if at < span.start:
                 at = self.normalized_text.find("\n", span.start) if span.start <= last else last
-            yield None if last < 0 else self._get_line_ending(at)
-
-    def _get_line_ending(self, position: int) -> str:
-        mark = bisect_left(self._crlf_positions, position)
-        return "\r\n" if self._crlf_positions[mark : mark + 1] == [position] else "\n"
+            mark = bisect_left(self._crlf_positions, at)
+            end = "\r\n" if self._crlf_positions[mark : mark + 1] == [at] else "\n"
+            yield None if last < 0 else end
 
     def _trim_unchanged(self, span: CharSpan, new: str) -> CharSpan:
         """The part of a place that the new text really changes."""
         if not self._crlf_positions:
             return span
         old = self.normalized_text[span.start : span.stop]
-        head = _count_common_prefix(old, new)
-        tail = _count_common_prefix(old[head:][::-1], new[head:][::-1])
+        head = count_common_prefix(old, new)
+        tail = count_common_prefix(old[head:][::-1], new[head:][::-1])
         return CharSpan(span.start + head, span.stop - tail)
 
 
@@ -219,9 +207,13 @@ def collect_matches(matches: Iterable[T]) -> list[T]:
     return found
 
 
-def _count_common_prefix(one: str, other: str) -> int:
-    """How many characters both begin with."""
-    return sum(1 for _ in takewhile(bool, map(eq, one, other)))
+def _iter_matches(text: str, search: str, within: CharSpan | None = None) -> Iterator[CharSpan]:
+    start, stop = within or (0, len(text))
+    position = text.find(search, start, stop) if search else -1
+    while position >= 0:
+        span = CharSpan(position, position + len(search))
+        yield span
+        position = text.find(search, span.stop, stop)
 
 
 _WORD_RE = compile_regex(r"\S+")
@@ -252,20 +244,15 @@ class WordSearch:
         after = search[len(search.rstrip()) :]
         found: list[WordMatch] = []
         free = 0
-        for position in collect_matches(self._iter_positions(joined_search)):
-            core = self._to_text_span(position, position + len(joined_search))
-            start = max(free, self._extend_over_whitespace(core.start, before[::-1], -1))
-            span = CharSpan(start, self._extend_over_whitespace(core.stop, after, 1))
-            edges = (not before or start < core.start) and (not after or span.stop > core.stop)
-            found.append(WordMatch(span, edges and self._has_matching_gaps(position, gaps)))
+        for match in collect_matches(_iter_matches(self._joined_text, joined_search)):
+            begin = self._to_text_position(match.start)
+            end = self._to_text_position(match.stop - 1) + 1
+            start = max(free, self._extend_over_whitespace(begin, before[::-1], -1))
+            span = CharSpan(start, self._extend_over_whitespace(end, after, 1))
+            edges = (not before or start < begin) and (not after or span.stop > end)
+            found.append(WordMatch(span, edges and self._has_matching_gaps(match.start, gaps)))
             free = span.stop
         return found
-
-    def _iter_positions(self, joined_search: str) -> Iterator[int]:
-        position = self._joined_text.find(joined_search)
-        while position >= 0:
-            yield position
-            position = self._joined_text.find(joined_search, position + len(joined_search))
 
     @cached_property
     def _word_starts(self) -> list[int]:
@@ -283,9 +270,6 @@ class WordSearch:
     def _to_text_position(self, position: int) -> int:
         word = self._find_word_index(position)
         return self._word_starts[word] + position - self._joined_word_starts[word]
-
-    def _to_text_span(self, start: int, stop: int) -> CharSpan:
-        return CharSpan(self._to_text_position(start), self._to_text_position(stop - 1) + 1)
 
     def _has_matching_gaps(self, position: int, gaps: list[str]) -> bool:
         """Whether blanks stand between the words wherever the wanted text has only blanks."""
@@ -332,27 +316,23 @@ def explain_not_found(
 ) -> EditFailure:
     """The text is nowhere: whether it is there in other words, or what is most like it."""
     search = normalize_newlines(search)
-    hints = [
-        "It has line numbers in front of its lines, which are not part of the file: leave them out."
-        if has_line_numbers(search)
-        else "",
-        _describe_existing_replacement(text, search, new),
-    ]
     document = Document(text.normalized_text)
-    reason, spans = _describe_nearest_text(text, document, search, similarity)
-    summary = " ".join(filter(None, [reason, *hints]))
+    summary, spans = _describe_nearest_text(text, document, search, similarity)
+    if has_line_numbers(search):
+        summary += (
+            " It has line numbers in front of its lines, which are not part of the file: leave"
+            " them out."
+        )
+    summary += _describe_existing_replacement(text, search, new)
     return EditFailure(summary, _render_spans(document, spans))
 
 
 def explain_wrong_count(text: NormalizedText, spans: Sequence[CharSpan]) -> EditFailure:
     """The text is there, but not as often as it should be."""
-    numbers = text.find_line_numbers(place.start for place in spans)
-    document = Document(text.normalized_text)
-    lasts = text.find_line_numbers(max(place.start, place.stop - 1) for place in spans)
-    line_spans = [LineSpan(first - 1, last) for first, last in zip(numbers, lasts, strict=True)]
+    lines = text.to_line_spans(spans)
     return EditFailure(
-        f"It is there {format_times(len(spans))}, {format_line_numbers(numbers)}.",
-        _render_spans(document, line_spans),
+        f"It is there {format_times(len(spans))}, {format_line_numbers(lines)}.",
+        _render_spans(Document(text.normalized_text), lines),
     )
 
 
@@ -360,14 +340,12 @@ def _describe_nearest_text(
     text: NormalizedText, document: Document, search: str, similarity: SimilarityFunction
 ) -> tuple[str, list[LineSpan]]:
     if matches := WordSearch(text.normalized_text).find(search):
-        numbers = text.find_line_numbers(match.span.start for match in matches)
-        lasts = text.find_line_numbers(match.span.stop - 1 for match in matches)
-        spans = [LineSpan(first - 1, last) for first, last in zip(numbers, lasts, strict=True)]
-        return f"The same words with other white space are {format_line_numbers(numbers)}.", spans
+        spans = text.to_line_spans([match.span for match in matches])
+        return f"The same words with other white space are {format_line_numbers(spans)}.", spans
     lines = search.strip("\n").split("\n")
     everywhere = LineSpan(0, len(document.lines))
     if loose := document.find_loose(lines, everywhere):
-        where = format_line_numbers([span.start + 1 for span in loose])
+        where = format_line_numbers(loose)
         return f"It differs from the text {where} in quotes, dashes or white space only.", loose
     likeness = find_most_similar(document, lines, everywhere, similarity, lambda start: start)
     if likeness is None or likeness.score < _MIN_SIMILARITY:
@@ -386,8 +364,8 @@ def _describe_existing_replacement(text: NormalizedText, search: str, new: str) 
     matches = list(islice(text.iter_matches(new), _MAX_SHOWN_MATCHES + 1))
     if not 0 < len(matches) <= _MAX_SHOWN_MATCHES:
         return ""
-    where = format_line_numbers(text.find_line_numbers(place.start for place in matches))
-    return f"The new text is there already, {where}: the change may have been made before."
+    where = format_line_numbers(text.to_line_spans(matches))
+    return f" The new text is there already, {where}: the change may have been made before."
 
 
 def _render_spans(document: Document, spans: Sequence[LineSpan]) -> str:
