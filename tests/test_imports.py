@@ -107,7 +107,6 @@ COLLECTIONS = {
     "engine.approval": "permissions granted during a task, and the decisions that use them",
     "engine.checkpoints": "saving checkpoints and restoring files from them",
     "engine.runtime": "what a task works with, and the part of it that a tool gets",
-    "ports.model": "a protocol for each kind of model service: replies, embeddings, images",
     "tui.terminal_window": "what joey changes about the terminal's window, and its restoration",
     "workspace.listing": "file names, for the model and for the user's completion",
 }
