@@ -14,13 +14,11 @@ from typing import Any
 
 import msgspec
 import pytest
-from rich.console import Console
 
 from joey.acp.permissions import build_permission_options, build_permission_tool_call
 from joey.acp.tool_calls import build_prepared_view
-from joey.cli.headless.progress import describe_call
 from joey.cli.headless.roo_stream_json import StreamJsonEncoder
-from joey.cli.repl.renderer import TaskRenderer
+from joey.cli.line_renderer import LineWriter, TaskRenderer, describe_call
 from joey.core.events import AskOpened, Durable, ToolStarted
 from joey.core.history.ui import build_row
 from joey.core.task_types import APPROVAL_ASKS, AskKind
@@ -54,7 +52,7 @@ def encode_frames(event: ToolStarted | AskOpened) -> list[dict[str, Any]]:
 
 def draw_plain(event: ToolStarted | AskOpened) -> str:
     written = StringIO()
-    TaskRenderer(Console(file=written, width=WIDTH), echo=False).render(event)
+    TaskRenderer(LineWriter(written)).render(event)
     return written.getvalue()
 
 

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import io
-from typing import Literal
+import os
+import termios
 
 import pytest
-from rich.console import Console
+from msgspec import structs
 
-from joey.cli.repl.renderer import TaskRenderer
+from joey.cli.line_renderer import LineWriter, TaskRenderer
 from joey.core.events import (
     AskAnswered,
     AskOpened,
@@ -34,21 +35,43 @@ from joey.presentation.tool_calls import (
     MAX_ASK_DIFF_LINES,
     CommandOutputPreview,
     render_call_card,
-    render_diff,
 )
 from tests.front.terminal import render_lines
 
 DIFF = "--- a.py\n+++ a.py\n@@ -1 +1 @@\n-old\n+new\n"
 
 
-def drawn(*events: Event, terminal: bool = False, echo: bool = False) -> str:
-    file = io.StringIO()
-    colours: Literal["standard"] | None = "standard" if terminal else None
-    console = Console(file=file, width=80, force_terminal=terminal, color_system=colours)
-    renderer = TaskRenderer(console, echo=echo)
-    for event in events:
-        renderer.render(event)
-    return file.getvalue()
+class TerminalStream(io.StringIO):
+    """A terminal of 80 columns that remembers what was written to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._fds = os.openpty()
+        termios.tcsetwinsize(self._fds[1], (24, 80))
+
+    def isatty(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._fds[1]
+
+    def close(self) -> None:
+        if not self.closed:
+            for fd in self._fds:
+                os.close(fd)
+        super().close()
+
+
+def drawn(*events: Event, terminal: bool = False, echo: bool = False, brief: bool = False) -> str:
+    with TerminalStream() if terminal else io.StringIO() as stream:
+        renderer = TaskRenderer(LineWriter(stream, is_brief=brief), echo=echo)
+        for event in events:
+            renderer.render(event)
+        return stream.getvalue()
+
+
+def card_text(call: ToolStarted, *, is_ask: bool = False) -> str:
+    return "".join(text for text, _ in render_call_card(call, is_ask=is_ask))
 
 
 def reply(ts: int, text: str) -> ReplyReceived:
@@ -165,19 +188,18 @@ def test_the_question_says_what_would_hold_the_command(level: SandboxStatus, sai
 def test_a_change_that_nobody_is_asked_about_is_cut_short() -> None:
     long = "\n".join(f"+line {n}" for n in range(300))
     call = ToolStarted(ts=1, call_id="c", tool="write_to_file", text="{}", path="a", diff=long)
-    assert "more lines" in render_call_card(call, is_ask=False).plain
-    assert "more lines" not in render_call_card(call, is_ask=True).plain
-    assert (
-        "1 more lines" in render_diff("+x\n" * (MAX_ASK_DIFF_LINES + 1), MAX_ASK_DIFF_LINES).plain
-    )
+    assert "260 more lines" in card_text(call)
+    assert "more lines" not in card_text(call, is_ask=True)
+    longer = structs.replace(call, diff="+x\n" * (MAX_ASK_DIFF_LINES + 1))
+    assert "1 more lines" in card_text(longer, is_ask=True)
 
 
 def test_a_card_names_what_the_tool_looks_at() -> None:
     row = '{"tool":"searchFiles","path":"src","regex":"TODO"}'
     search = ToolStarted(ts=1, call_id="c", tool="search_files", text=row)
-    assert render_call_card(search, is_ask=False).plain == "● Search /TODO/ in src"
+    assert card_text(search) == "● Search /TODO/ in src"
     odd = ToolStarted(ts=1, call_id="c", tool="odd", text="no json")
-    assert render_call_card(odd, is_ask=False).plain == "● odd"
+    assert card_text(odd) == "● odd"
 
 
 def test_output_is_bounded_and_its_end_is_kept() -> None:
@@ -282,3 +304,22 @@ def test_a_custom_tool_that_was_refused_shows_no_result() -> None:
     shown = drawn(ask, no, ToolFinished(ts=3, call_id="c", tool="greet", content="no, thanks"))
     assert "  rejected" in shown
     assert "thanks" not in shown
+
+
+def test_brief_lines_say_what_is_done_but_not_what_it_prints() -> None:
+    shown = drawn(
+        reply(1, "I look\naround. " + "漢" * 80),
+        ToolStarted(ts=3, call_id="c", tool="execute_command", text="ls\npwd"),
+        CommandOutputDelta(ts=4, output="a.py\n"),
+        ToolFinished(ts=5, call_id="c", tool="execute_command", content="", exit_code=2),
+        RowAdded(ts=6, say="error", text="broken"),
+        RowAdded(ts=7, say="completion_result", text="Done."),
+        terminal=True,
+        brief=True,
+    )
+    assert shown.splitlines() == [
+        f"  I look around. {'漢' * 31}…",
+        "$ ls ⏎ pwd",
+        "  exit 2",
+        "! broken",
+    ]

@@ -242,13 +242,12 @@ async def test_continue_means_the_parent_of_a_subtask_that_was_cut_off(joey: Joe
 def test_the_question_says_that_a_subtask_gets_a_worktree() -> None:
     row = {"tool": "newTask", "mode": "Code", "content": "do it"}
     shared, apart = (
-        render_call_card(
-            AskOpened(ts=1, ask=AskKind.TOOL, tool="new_task", text=json.dumps(each)), is_ask=True
-        ).plain
+        AskOpened(ts=1, ask=AskKind.TOOL, tool="new_task", text=json.dumps(each))
         for each in (row, {**row, "worktree": True})
     )
-    assert "worktree" not in shared
-    assert apart.splitlines()[0].endswith("in its own git worktree")
+    assert "worktree" not in str(render_call_card(shared, is_ask=True))
+    headline = "".join(text for text, _ in render_call_card(apart, is_ask=True)).splitlines()[0]
+    assert headline.endswith("in its own git worktree")
 
 
 async def test_subtasks_in_worktrees_are_listed_in_the_directory_that_they_work_for(

@@ -8,11 +8,16 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
+from itertools import groupby
 from typing import TextIO
 from unicodedata import combining, east_asian_width
 
 from joey.core.text import sanitize as sanitize  # noqa: PLC0414
 from joey.core.text import to_one_line as to_one_line  # noqa: PLC0414
+
+Piece = tuple[str, str]
+"""A text with its style: names of attributes and colours, as in `bold cyan`."""
 
 MIN_TERMINAL_WIDTH = 20
 _LINE_LEAD_RE = re.compile(r"\s*(?:(?:[-*+•●│$!›✓✗·~?]|\d{1,3}[.)]|joey:) +|[+-]\s*)?")
@@ -40,23 +45,34 @@ def get_terminal_width(stream: TextIO | None) -> int | None:
 
 def wrap(text: str, width: int | None) -> str:
     """Every line of the text within `width` columns; None leaves them as they are."""
+    return "".join(piece for piece, _ in wrap_pieces([(text, "")], width))
+
+
+def wrap_pieces(
+    pieces: Sequence[Piece], width: int | None, extra_indent: int = 0
+) -> Sequence[Piece]:
+    """The same for styled text; with `extra_indent` continuations stand that much to the right of
+    their line's text."""
     if width is None:
-        return text
-    return "\n".join(
-        piece if number == 0 else f"{' ' * hang}{piece}"
-        for line in text.split("\n")
-        for hang, pieces in [find_line_breaks(line, width)]
-        for number, piece in enumerate(line[start:end] for start, end in pieces)
-    )
+        return pieces
+    plain = "".join(text for text, _ in pieces)
+    styles = [style for text, style in pieces for _ in text]
+    wrapped: list[Piece] = []
+    line_start = 0
+    for line in plain.split("\n"):
+        hang, places = find_line_breaks(line, width, extra_indent)
+        for number, (start, end) in enumerate(places):
+            if number or line_start:
+                wrapped.append((f"\n{' ' * hang if number else ''}", ""))
+            place = range(line_start + start, line_start + end)
+            for style, run in groupby(place, styles.__getitem__):
+                wrapped.append(("".join(plain[index] for index in run), style))
+        line_start += len(line) + 1
+    return wrapped
 
 
-def find_line_breaks(
-    line: str, width: int, extra_indent: int = 0
-) -> tuple[int, list[tuple[int, int]]]:
-    """Where a line is broken: how far continuations are indented, and each piece's place in it.
-
-    With `extra_indent` they stand that much to the right of the text.
-    """
+def find_line_breaks(line: str, width: int, extra_indent: int) -> tuple[int, list[tuple[int, int]]]:
+    """Where a line is broken: how far continuations are indented, and each piece's place in it."""
     if measure_width(line) <= width:
         return 0, [(0, len(line))]
     lead = _LINE_LEAD_RE.match(line)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from msgspec import Struct
-from rich.text import Text
 
 from joey.client.session import Session
 from joey.core.events import Event, TokenUsage
@@ -20,7 +19,7 @@ from joey.core.suggest import find_closest_name
 from joey.core.task_types import Todo
 from joey.errors import UserError
 from joey.presentation.slash_commands import LISTED_COMMANDS
-from joey.presentation.text import to_one_line
+from joey.presentation.text import Piece, to_one_line
 
 
 class CompletionItem(Struct, frozen=True):
@@ -169,13 +168,13 @@ class Host(CompletionSource, Protocol):
 
     # Cards
 
-    async def render_doctor_report(self) -> Text: ...
+    async def render_doctor_report(self) -> Sequence[Piece]: ...
 
-    async def render_mcp_servers(self, session: Session | None) -> Text: ...
+    async def render_mcp_servers(self, session: Session | None) -> Sequence[Piece]: ...
 
-    async def render_permissions(self, session: Session | None) -> Text: ...
+    async def render_permissions(self, session: Session | None) -> Sequence[Piece]: ...
 
-    async def render_skills(self) -> Text: ...
+    async def render_skills(self) -> Sequence[Piece]: ...
 
     async def export_task(self, session: Session) -> str:
         """Where it was written."""

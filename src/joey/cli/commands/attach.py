@@ -14,12 +14,9 @@ from argparse import Namespace
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
-from rich.console import Console
-from rich.text import Text
-
 from joey.cli.exit_codes import ExitCode, UsageError
+from joey.cli.line_renderer import LineWriter, TaskTreeRenderer
 from joey.cli.repl.keyboard import Keyboard
-from joey.cli.repl.renderer import TaskRenderer, TaskTreeRenderer
 from joey.cli.signals import handle_signals
 from joey.client.event_decoder import EventDecoder, RowData
 from joey.client.remote import RemoteEngine, RemoteSession, TaskInfo
@@ -54,15 +51,15 @@ def run_attach(arguments: Namespace) -> ExitCode:
 
 
 async def _attach_to_task(arguments: Namespace) -> ExitCode:
-    renderer = TaskRenderer(Console(), echo=True)
-    engine = await RemoteEngine.connect(arguments.url, on_connection_change=renderer.print_note)
+    writer = LineWriter(sys.stdout)
+    engine = await RemoteEngine.connect(arguments.url, on_connection_change=writer.print_note)
     async with engine:
         tasks = await engine.tasks(limit=1000)
         if arguments.list:
             _print_tasks([task for task in tasks if task.live])
             return ExitCode.DONE
         session = await engine.attach(_select_task(tasks, arguments.id).id)
-        view = AttachedTaskView(session, renderer)
+        view = AttachedTaskView(session, writer)
         with handle_signals(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as interruption:
             try:
                 code = await _run_view(view)
@@ -71,7 +68,7 @@ async def _attach_to_task(arguments: Namespace) -> ExitCode:
                     raise
                 code = interruption.exit_code
         if code is ExitCode.INTERRUPTED:
-            renderer.print_note(
+            writer.print_note(
                 "\nleft; the task is still there: "
                 f"{_format_attach_command(arguments.url, session.id)}"
             )
@@ -121,10 +118,10 @@ def _select_task(tasks: Sequence[TaskInfo], prefix: str | None) -> TaskInfo:
 class AttachedTaskView:
     """Draws one task and passes on what is typed."""
 
-    def __init__(self, session: RemoteSession, renderer: TaskRenderer) -> None:
+    def __init__(self, session: RemoteSession, writer: LineWriter) -> None:
         self._session = session
-        self._renderer = renderer
-        self._tree_renderer = TaskTreeRenderer(session, renderer)
+        self._writer = writer
+        self._tree_renderer = TaskTreeRenderer(session, writer, echo=True)
         self._keyboard: Keyboard | None = None
         self._open_asks: dict[tuple[str, int], tuple[Session, ev.AskOpened]] = {}
         """Open questions by task and `ts`; the first is on the screen."""
@@ -171,22 +168,22 @@ class AttachedTaskView:
                         finished = isinstance(each.event, ev.TaskFinished)
                         return ExitCode.DONE if finished else ExitCode.FAILED
                     self._print_idle_prompt()
-        self._renderer.print_note("the task was deleted")
+        self._writer.print_note("the task was deleted")
         return ExitCode.DONE
 
     def _print_idle_prompt(self) -> None:
-        self._renderer.print_prompt("The task rests. Say what to do next; Ctrl-C leaves")
+        self._writer.print_prompt("The task rests. Say what to do next; Ctrl-C leaves")
 
     # What is drawn
 
     def _render_past_rows(self) -> None:
         info, rows = self._session.task_info, self._session.initial_rows
         if info is not None:
-            self._renderer.print_note(
+            self._writer.print_note(
                 f"task {info.id} · {info.status} · {info.model} · {info.workspace}"
             )
         if len(rows) > MAX_PAST_ROWS:
-            self._renderer.print_note(f"({len(rows) - MAX_PAST_ROWS} earlier rows are not shown)")
+            self._writer.print_note(f"({len(rows) - MAX_PAST_ROWS} earlier rows are not shown)")
         reader = EventDecoder()
         for row in rows[-MAX_PAST_ROWS:]:
             for event in reader.feed_row(row):
@@ -199,14 +196,14 @@ class AttachedTaskView:
             case ev.AskOpened() if event == self._session.pending:
                 return
             case ev.AskOpened(ask=kind) if kind in APPROVAL_ASKS:
-                self._renderer.print(render_call_card(event, is_ask=False))
-                self._renderer.print_note(f"  {row.get('approvalState', '')}")
+                self._writer.print(*render_call_card(event, is_ask=False))
+                self._writer.print_note(f"  {row.get('approvalState', '')}")
             case ev.AskOpened(ask=AskKind.FOLLOWUP):
-                self._renderer.print(Text(format_question(build_ask_view(event))))
+                self._writer.print((format_question(build_ask_view(event)), ""))
             case ev.AskOpened():
                 return
             case _:
-                self._renderer.render(event)
+                self._tree_renderer.get_renderer(self._session).render(event)
 
     def _render_event(self, session: Session, event: ev.Event) -> None:
         match event:
@@ -217,7 +214,7 @@ class AttachedTaskView:
                 if isinstance(event, ev.AskAnswered) and key not in self._answered_asks:
                     how = _RESPONSE_LABELS[event.answer.response]
                     note = f"\nanswered elsewhere ({event.answered_by}): {how}"
-                    self._tree_renderer.focus_renderer(session).print_note(note)
+                    self._tree_renderer.get_renderer(session).print(note, "dim")
                 self._remove_ask(key)
             case ev.UserMessage(text=text) if text in self._typed_texts:
                 self._typed_texts.remove(text)
@@ -236,7 +233,7 @@ class AttachedTaskView:
     def _print_ask(self, session: Session, ask: ev.AskOpened) -> None:
         if self._keyboard is not None and ask.ask in APPROVAL_ASKS:
             self._keyboard.discard_typeahead()
-        self._tree_renderer.focus_renderer(session).print_ask(ask)
+        self._tree_renderer.get_renderer(session).print_ask(ask)
         if self._keyboard is None:
             loop = asyncio.get_running_loop()
             self._answer_timer = loop.call_later(
@@ -245,7 +242,7 @@ class AttachedTaskView:
 
     def _handle_answer_timeout(self, session: Session, ask: ev.AskOpened) -> None:
         self._has_timed_out = True
-        self._tree_renderer.focus_renderer(session).end_prompt_line()
+        self._writer.end_prompt_line()
         waits = "its result to be accepted" if ask.ask in _RESULT_ASKS else "an answer"
         print(
             f"joey: the task waits for {waits}, which cannot be given without a terminal;"
@@ -269,7 +266,7 @@ class AttachedTaskView:
             case None | "/exit" | "/quit":
                 self._exit_event.set()
             case "/help":
-                self._renderer.print_note(HELP_TEXT)
+                self._writer.print_note(HELP_TEXT)
             case "/cancel":
                 self._start_job(self._session.cancel())
             case text if self._open_asks:
@@ -282,7 +279,7 @@ class AttachedTaskView:
     def _submit_answer(self, session: Session, ask: ev.AskOpened, text: str) -> None:
         answer = parse_answer(ask, text)
         if answer is None:
-            self._tree_renderer.focus_renderer(session).print_ask(ask)
+            self._tree_renderer.get_renderer(session).print_ask(ask)
             return
         key = (session.id, ask.ts)
         self._answered_asks.add(key)
@@ -293,13 +290,13 @@ class AttachedTaskView:
         if answer.text:
             self._typed_texts.append(answer.text)
         if not await session.answer(ask.ts, answer):
-            self._renderer.print_note("this question is not open any more")
+            self._writer.print_note("this question is not open any more")
 
     def _send_message(self, text: str) -> None:
         self._typed_texts.append(text)
         self._start_job(self._tree_renderer.message_recipient.send(text))
         if self._session.is_running:
-            self._renderer.print_note("(joey reads this before its next step)")
+            self._writer.print_note("(joey reads this before its next step)")
 
     def _start_job(self, job: Coroutine[Any, Any, None]) -> None:
         begun = asyncio.ensure_future(job)
@@ -310,6 +307,6 @@ class AttachedTaskView:
         self._background_jobs.discard(job)
         error = None if job.cancelled() else job.exception()
         if isinstance(error, UserError):
-            self._renderer.print_error(str(error))
+            self._writer.print_error(str(error))
         elif error is not None:
             raise error

@@ -12,12 +12,11 @@ from argparse import Namespace
 from pathlib import Path
 
 from msgspec import Struct
-from rich.console import Console
 
 from joey.app import make_options, open_engine
 from joey.cli.exit_codes import ExitCode, UsageError, outcome_to_exit_code
+from joey.cli.line_renderer import LineWriter, TaskRenderer
 from joey.cli.notices import format_usage
-from joey.cli.repl.renderer import TaskRenderer
 from joey.cli.signals import handle_signals
 from joey.cli.task_lookup import shorten_task_id
 from joey.core.events import AskOpened
@@ -80,8 +79,9 @@ def _create_directories(keep: str | None) -> DemoDirectories:
 
 
 async def _run_demo_task(arguments: Namespace, directories: DemoDirectories) -> ExitCode:
-    renderer = TaskRenderer(Console(), echo=True)
-    renderer.print_note(INTRODUCTION_TEXT)
+    writer = LineWriter(sys.stdout)
+    renderer = TaskRenderer(writer, echo=True)
+    writer.print_note(INTRODUCTION_TEXT)
     is_xml = arguments.protocol == ToolProtocol.XML
     env = {name: os.environ[name] for name in _INHERITED_VARIABLES if name in os.environ}
     model = ModelServer(build_turns(xml=is_xml, fast=arguments.fast))
@@ -95,8 +95,8 @@ async def _run_demo_task(arguments: Namespace, directories: DemoDirectories) -> 
                 await task.cancel()
             code = interruption.exit_code or outcome_to_exit_code(await task.wait())
             directory = task.recorder.task_log.directory
-    renderer.print_note(f"\n{format_usage(task.usage)} (by the list price; nothing was spent)")
-    _print_locations(renderer, directories, task, directory)
+    writer.print_note(f"\n{format_usage(task.usage)} (by the list price; nothing was spent)")
+    _print_locations(writer, directories, task, directory)
     return code
 
 
@@ -121,9 +121,9 @@ async def _start_task(
 
 
 def _print_locations(
-    renderer: TaskRenderer, directories: DemoDirectories, task: Task, directory: Path
+    writer: LineWriter, directories: DemoDirectories, task: Task, directory: Path
 ) -> None:
-    renderer.print_note(
+    writer.print_note(
         f"The workspace:         {directories.workspace}\n"
         f"What you saw:          {directory / 'ui_messages.json'}\n"
         f"What the model saw:    {directory / 'api_conversation_history.json'}\n"

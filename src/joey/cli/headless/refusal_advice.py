@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Sequence
 
-from joey.cli.headless.progress import describe_call
+from joey.cli.line_renderer import describe_call
 from joey.core.events import AskOpened
 from joey.core.permissions.commands import judge_command
 from joey.core.permissions.policy import Allow, BoundarySetting

@@ -16,7 +16,6 @@ from msgspec import structs
 from joey.app import open_engine
 from joey.cli import notices
 from joey.cli.exit_codes import ExitCode, UsageError, error_to_exit_code, outcome_to_exit_code
-from joey.cli.headless.progress import ProgressPrinter, TaskTreeProgress, TransientStatusLine
 from joey.cli.headless.roo_stream_json import (
     JsonLine,
     RunResult,
@@ -26,6 +25,7 @@ from joey.cli.headless.roo_stream_json import (
     build_init_line,
     build_result_line,
 )
+from joey.cli.line_renderer import LineWriter, TaskTreeRenderer
 from joey.cli.notices import McpStartupReporter, describe_endpoint, format_total_usage
 from joey.cli.output import detach_stdout, encode_json, write_stdout
 from joey.cli.prompt import gather_prompt, load_images
@@ -82,8 +82,8 @@ async def _run_task(
 ) -> ExitCode:
     # Lines of JSON may go to the same terminal at any time.
     is_streaming = arguments.output_format == "stream-json"
-    status_line = None if is_streaming else TransientStatusLine(sys.stderr)
-    policy, progress = Unattended(), ProgressPrinter(status_line=status_line)
+    progress = LineWriter(sys.stderr, is_brief=True, has_status=not is_streaming)
+    policy = Unattended()
     with handle_signals(only_stoppable=True) as interruption:
         async with open_engine(ephemeral=arguments.ephemeral) as engine:
             try:
@@ -94,18 +94,18 @@ async def _run_task(
                 return code
             output.begin(task.id)
             if where := describe_endpoint(task.runtime.route.provider, task.runtime.base_url):
-                progress.print_wrapped(f"joey: {where}")
+                progress.print_note(f"joey: {where}")
             if note := notices.describe_untrusted_project(task.runtime.workspace):
-                progress.print_wrapped(f"joey: {note}")
+                progress.print_note(f"joey: {note}")
             since = 0
             if arguments.continue_ or arguments.resume:
                 # It has said much before; only this run is told.
                 since = task.bus.last_seq
-                progress.print_wrapped(f"joey: going on with task {task.id}")
+                progress.print_note(f"joey: going on with task {task.id}")
             try:
                 await interruption.run_stoppable(_relay_events(task, since, output, progress))
             except asyncio.CancelledError:
-                progress.print_wrapped("joey: stopping…")
+                progress.print_note("joey: stopping…")
                 await task.cancel()
             ending = await task.wait()
             run = build_result(
@@ -120,17 +120,15 @@ async def _run_task(
         for line in describe_refusals(
             policy.refused_asks, task.runtime.settings, yes=arguments.yes
         ):
-            progress.print_wrapped(line)
+            progress.print_note(line)
     _print_summary(run, short, progress, is_stored=not arguments.ephemeral)
     return ExitCode(run.exit_code)
 
 
-async def _relay_events(
-    task: Task, since: int, output: RunOutput, progress: ProgressPrinter
-) -> None:
-    tree_progress = TaskTreeProgress(task.id, progress)
+async def _relay_events(task: Task, since: int, output: RunOutput, progress: LineWriter) -> None:
+    tree_renderer = TaskTreeRenderer(task, progress)
     servers = McpStartupReporter(
-        task.runtime.capabilities.mcp, lambda text: progress.print_wrapped(f"joey: {text}")
+        task.runtime.capabilities.mcp, lambda text: progress.print_note(f"joey: {text}")
     )
     with servers.announce_wait():
         async with follow_task_tree(task, task.events(since), from_start=not since) as events:
@@ -138,7 +136,7 @@ async def _relay_events(
                 if each.session is task:
                     output.handle(each.event)
                     servers.handle(each.event)
-                tree_progress.handle(each.session.id, each.event)
+                tree_renderer.render(each.session, each.event)
 
 
 def _require_exit_code(interruption: Interruption) -> ExitCode:
@@ -147,16 +145,14 @@ def _require_exit_code(interruption: Interruption) -> ExitCode:
     return interruption.exit_code
 
 
-def _print_summary(
-    run: RunResult, short: str, progress: ProgressPrinter, *, is_stored: bool
-) -> None:
+def _print_summary(run: RunResult, short: str, progress: LineWriter, *, is_stored: bool) -> None:
     """The last lines on standard error: what went wrong, what to do, what it cost."""
     if run.outcome_code != RunResultCode.NEEDS_USER and run.exit_code != ExitCode.DONE:
-        progress.print_wrapped(f"joey: {lower_first(run.reason)}")
+        progress.print_note(f"joey: {lower_first(run.reason)}")
     if run.exit_code != ExitCode.DONE and is_stored:
-        progress.print_wrapped(f"joey: to go on with this task: joey -r {short}")
+        progress.print_note(f"joey: to go on with this task: joey -r {short}")
     outcome = _RESULT_TEXTS.get(run.outcome_code) or describe_failure(run.outcome_code)
-    progress.print_wrapped(f"joey: {outcome} · {format_total_usage(run.usage)} · task {short}")
+    progress.print_note(f"joey: {outcome} · {format_total_usage(run.usage)} · task {short}")
 
 
 def build_result(

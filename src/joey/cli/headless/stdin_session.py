@@ -21,7 +21,6 @@ from msgspec import UNSET, structs
 from joey.app import open_engine
 from joey.app.options import apply_configuration
 from joey.cli.exit_codes import ExitCode, UsageError, error_to_exit_code
-from joey.cli.headless.progress import ProgressPrinter, TaskTreeProgress
 from joey.cli.headless.roo_stream_json import (
     JsonLine,
     build_error_lines,
@@ -42,6 +41,7 @@ from joey.cli.headless.stdin_protocol import (
     build_control_error_line,
     build_done_line,
 )
+from joey.cli.line_renderer import LineWriter, TaskTreeRenderer
 from joey.cli.notices import print_startup_warnings
 from joey.cli.output import detach_stdout, write_stdout
 from joey.cli.signals import handle_signals
@@ -396,13 +396,14 @@ class StdinSession:
                 self._reader_job.cancel()
 
     async def _relay_events(self, task: Task, emitter: JsonEmitter, since: int) -> None:
-        tree_progress = TaskTreeProgress(task.id, ProgressPrinter())
+        writer = LineWriter(sys.stderr, is_brief=True, has_status=False)
+        tree_renderer = TaskTreeRenderer(task, writer)
         with task.subscribe(since) as subscription:
             async with follow_task_tree(
                 task, (numbered.event async for numbered in subscription), from_start=not since
             ) as events:
                 async for each in events:
-                    tree_progress.handle(each.session.id, each.event)
+                    tree_renderer.render(each.session, each.event)
                     if each.session is task:
                         async with self._output_lock:
                             for line in emitter.handle(task, each.event):

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from joey.cli.exit_codes import UsageError
+from joey.cli.line_renderer import LineWriter
 from joey.cli.notices import format_usage
-from joey.cli.repl.renderer import TaskRenderer
 from joey.cli.task_launch import build_task_options, find_earlier_task
 from joey.cli.task_lookup import shorten_task_id
 from joey.cli.task_views import MAX_LISTED_ITEMS, Rows, describe_rewind, find_row_ts, merge_rows
@@ -25,6 +25,7 @@ from joey.core.task_types import APPROVAL_ASKS, RowKind
 from joey.engine.engine import Engine
 from joey.engine.task import Task
 from joey.errors import UserError
+from joey.presentation.phrases import describe_condense
 from joey.presentation.slash_commands import (
     COMMANDS_BY_NAME,
     LISTED_COMMANDS,
@@ -44,10 +45,10 @@ MAX_LISTED_ENTRIES = 40
 
 
 class ReplCommands:
-    def __init__(self, engine: Engine, arguments: Namespace, renderer: TaskRenderer) -> None:
+    def __init__(self, engine: Engine, arguments: Namespace, writer: LineWriter) -> None:
         self._engine = engine
         self._arguments = arguments
-        self._renderer = renderer
+        self._writer = writer
         self._cached_host: LocalAppHost | None = None
 
     async def close(self) -> None:
@@ -84,13 +85,13 @@ class ReplCommands:
             case "permissions" if rest:
                 self._print_note(revoke_edit_grant(self._host, task, rest))
             case "permissions":
-                self._renderer.print(await self._host.render_permissions(task))
+                self._writer.print(*await self._host.render_permissions(task))
             case "mcp":
-                self._renderer.print(await self._host.render_mcp_servers(task))
+                self._writer.print(*await self._host.render_mcp_servers(task))
             case "skills":
-                self._renderer.print(await self._host.render_skills())
+                self._writer.print(*await self._host.render_skills())
             case "doctor":
-                self._renderer.print(await self._host.render_doctor_report())
+                self._writer.print(*await self._host.render_doctor_report())
             case "export":
                 if task is None:
                     raise UserError("nothing was said yet")
@@ -155,7 +156,7 @@ class ReplCommands:
         self._print_note("\n".join((*lines, hint)))
 
     def _print_note(self, text: str) -> None:
-        self._renderer.print_note(text)
+        self._writer.print_note(text)
 
 
 EXIT_COMMANDS = frozenset({"/exit", "/quit"})
@@ -308,25 +309,25 @@ def _print_changes(changes: RewindPreview, rows: Rows, print_line: PrintLine) ->
 CONDENSE_COMMANDS = frozenset({"compact", "condense"})
 
 
-async def condense(task: Task | None, instructions: str, renderer: TaskRenderer) -> None:
+async def condense(task: Task | None, instructions: str, writer: LineWriter) -> None:
     """Sum the conversation up; cancelling the task stops it."""
     if task is None:
-        renderer.print_note("there is nothing to condense yet")
+        writer.print_note("there is nothing to condense yet")
         return
-    renderer.show_transient("condensing the conversation…")
+    writer.show_status("condensing the conversation…")
     try:
-        renderer.render(await task.condense(instructions))
+        writer.print_note(describe_condense(await task.condense(instructions)))
     except UserError as error:
-        renderer.print_note(f"not condensed: {to_one_line(str(error), 400)}")
+        writer.print_note(f"not condensed: {to_one_line(str(error), 400)}")
 
 
-def begin_condensing(task: Task | None, instructions: str, renderer: TaskRenderer) -> None:
+def begin_condensing(task: Task | None, instructions: str, writer: LineWriter) -> None:
     """The same for a task at work: how it went is drawn with all else."""
     if task is None:
         return
     try:
         task.start_condensing(instructions)
     except UserError as error:
-        renderer.print_note(f"not condensed: {to_one_line(str(error), 400)}")
+        writer.print_note(f"not condensed: {to_one_line(str(error), 400)}")
     else:
-        renderer.print_note("(joey condenses the conversation before its next step)")
+        writer.print_note("(joey condenses the conversation before its next step)")

@@ -16,11 +16,10 @@ from argparse import Namespace
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import Any
 
-from rich.console import Console
-
 from joey.app import open_engine, open_store
 from joey.cli import notices
 from joey.cli.exit_codes import ExitCode
+from joey.cli.line_renderer import LineWriter, TaskTreeRenderer
 from joey.cli.local_model_offer import offer_local_server
 from joey.cli.notices import (
     McpStartupReporter,
@@ -44,7 +43,6 @@ from joey.cli.repl.commands import (
     run_history_command,
 )
 from joey.cli.repl.keyboard import InputInterrupted, Keyboard, read_answer
-from joey.cli.repl.renderer import TaskRenderer, TaskTreeRenderer
 from joey.cli.signals import handle_signals
 from joey.cli.task_launch import (
     build_task_options,
@@ -86,12 +84,12 @@ def run_repl(arguments: Namespace) -> ExitCode:
 
 
 async def _run_conversation(arguments: Namespace, prompt: str, images: tuple[str, ...]) -> ExitCode:
-    renderer = TaskRenderer(Console())
+    writer = LineWriter(sys.stdout)
     code = ExitCode.DONE
     with handle_signals(signal.SIGTERM, signal.SIGHUP) as interruption:
         async with open_engine(ephemeral=arguments.ephemeral) as engine:
             check_model_configured(engine, arguments)
-            conversation = Repl(engine, arguments, renderer, images)
+            conversation = Repl(engine, arguments, writer, images)
             with Keyboard(sys.stdin.fileno(), conversation.handle_typeahead) as keyboard:
                 try:
                     await conversation.run(keyboard, prompt)
@@ -116,18 +114,18 @@ async def _iter_events_until_idle(subscription: Subscription) -> AsyncIterator[e
 
 class Repl:
     def __init__(
-        self, engine: Engine, arguments: Namespace, renderer: TaskRenderer, images: tuple[str, ...]
+        self, engine: Engine, arguments: Namespace, writer: LineWriter, images: tuple[str, ...]
     ) -> None:
         self._engine = engine
         self._arguments = arguments
-        self._renderer = renderer
+        self._writer = writer
         self._images = images
         self._task: Task | None = None
         self._earlier_task_id: str | None = None
         """The task to go on with, until the first words for it."""
         self._tree_renderer: TaskTreeRenderer | None = None
         """The screen, while the task works."""
-        self._commands = ReplCommands(engine, arguments, renderer)
+        self._commands = ReplCommands(engine, arguments, writer)
         self._unread_messages = UnreadMessages(engine)
         self._background_jobs: set[asyncio.Task[None]] = set()
         """Things that were begun by a key and go on beside the drawing."""
@@ -156,14 +154,14 @@ class Repl:
         parts = []
         if self._task is not None:
             for line in describe_ended_background_commands(self._task):
-                self._renderer.print_note(line)
+                self._writer.print_note(line)
             await self._task.cancel()
             parts.append(format_total_usage(self._task.total_usage))
         if not self._arguments.ephemeral:
             parts.append(
                 f"to go on: joey -r {shorten_task_id(task_id, self._engine.list_task_ids())}"
             )
-        self._renderer.print_note(" · ".join(parts))
+        self._writer.print_note(" · ".join(parts))
 
     def handle_typeahead(self, line: str | None) -> None:
         """A line that was typed while the task, or a command of the user's, works."""
@@ -182,17 +180,17 @@ class Repl:
             self._task if self._tree_renderer is None else self._tree_renderer.message_recipient
         )
         self._unread_messages.add_recipient(listener)
-        self._renderer.print_note("(joey reads this before its next step)")
+        self._writer.print_note("(joey reads this before its next step)")
         await listener.send(line)
 
     def _print_greeting(self, prompt: str) -> None:
         self._earlier_task_id = print_introduction(
-            self._engine, self._arguments, self._renderer.print_note
+            self._engine, self._arguments, self._writer.print_note
         )
         if prompt:
-            self._renderer.print_user_message(prompt)
+            self._writer.print_user_message(prompt)
         else:
-            self._renderer.print_note("what shall be done? (/help for help, Ctrl-D leaves)")
+            self._writer.print_note("what shall be done? (/help for help, Ctrl-D leaves)")
 
     async def _run_turns(self, keyboard: Keyboard, prompt: str) -> None:
         message = prompt or await self._read_next_message(keyboard)
@@ -202,7 +200,7 @@ class Repl:
             except UserError as error:
                 if self._task is None and prompt:
                     raise
-                self._renderer.print_error(str(error))
+                self._writer.print_error(str(error))
                 self._is_stopping = False
             if self._is_exiting:
                 raise ExitRequested
@@ -219,10 +217,8 @@ class Repl:
             await self._task.send(message)
         if self._is_stopping:  # it was told to before there was anything to stop
             self._stop_task()
-        tree_renderer = self._tree_renderer = TaskTreeRenderer(self._task, self._renderer)
-        servers = McpStartupReporter(
-            self._task.runtime.capabilities.mcp, tree_renderer.focus_renderer(self._task).print_note
-        )
+        tree_renderer = self._tree_renderer = TaskTreeRenderer(self._task, self._writer)
+        servers = McpStartupReporter(self._task.runtime.capabilities.mcp, self._writer.print_note)
         try:
             with servers.announce_wait():
                 async with follow_task_tree(
@@ -244,7 +240,7 @@ class Repl:
         finally:
             self._is_stopping = False
             if not self._is_exiting and self._unread_messages.withdraw_queued():
-                self._renderer.print_note(
+                self._writer.print_note(
                     f"{UNREAD_MESSAGE_TEXT}\n{self._unread_messages.joined_text}"
                 )
 
@@ -260,11 +256,11 @@ class Repl:
             try:
                 line = await read_answer(keyboard, task, ask)
             except InputInterrupted:
-                self._renderer.end_prompt_line()
+                self._writer.end_prompt_line()
                 self._stop_task()
                 return
             except EOFError:
-                self._renderer.end_prompt_line()
+                self._writer.end_prompt_line()
                 raise ExitRequested from None
             if line is None:
                 return
@@ -275,7 +271,7 @@ class Repl:
             if answer is not None:
                 await task.answer(ask.ts, answer)
                 return
-            tree_renderer.focus_renderer(task).print_ask(ask)
+            tree_renderer.get_renderer(task).print_ask(ask)
 
     async def _handle_command_while_busy(self, text: str, ask: ev.AskOpened | None) -> bool:
         """Carry out or refuse a small command while the task works or asks; False for words."""
@@ -287,9 +283,9 @@ class Repl:
         elif guess := explain_bad_command(
             text, self._commands.command_names, may_be_path=may_be_path
         ):
-            self._renderer.print_note(guess)
+            self._writer.print_note(guess)
         elif ask is not None and is_stray_command(text, ask):
-            self._renderer.print_note(f"{text} is no answer to this; say what to do, or see /help")
+            self._writer.print_note(f"{text} is no answer to this; say what to do, or see /help")
         else:
             return False
         return True
@@ -298,14 +294,14 @@ class Repl:
         self, command: BuiltInCommand, rest: str, ask: ev.AskOpened | None
     ) -> None:
         if (why := explain_unavailable(command, ask)) is not None:
-            self._renderer.print_note(why)
+            self._writer.print_note(why)
         elif command.name in CONDENSE_COMMANDS:
-            begin_condensing(self._task, rest, self._renderer)
+            begin_condensing(self._task, rest, self._writer)
         else:
             try:
                 await self._commands.run(command, rest, self._task)
             except UserError as error:
-                self._renderer.print_error(str(error))
+                self._writer.print_error(str(error))
 
     # At the prompt
 
@@ -313,18 +309,18 @@ class Repl:
         """What the user says next; small commands are carried out on the way."""
         self._prompt_keyboard, interrupted = keyboard, False
         while True:
-            self._renderer.print_prompt("\n")
+            self._writer.print_prompt("\n")
             try:
                 message = await keyboard.read_message()
             except InputInterrupted:
-                self._renderer.end_prompt_line()
+                self._writer.end_prompt_line()
                 if interrupted:
                     raise ExitRequested(ExitCode.INTERRUPTED) from None
                 interrupted = True
-                self._renderer.print_note("(Ctrl-C again, or Ctrl-D, to leave)")
+                self._writer.print_note("(Ctrl-C again, or Ctrl-D, to leave)")
                 continue
             except EOFError:
-                self._renderer.end_prompt_line()
+                self._writer.end_prompt_line()
                 raise ExitRequested from None
             interrupted = False
             if message.startswith("/"):
@@ -342,12 +338,12 @@ class Repl:
         if named is None:
             if (guess := explain_bad_command(text, self._commands.command_names)) is None:
                 return text
-            self._renderer.print_note(guess)
+            self._writer.print_note(guess)
             return ""
         try:
             return await self._run_command(*named)
         except UserError as error:
-            self._renderer.print_error(str(error))
+            self._writer.print_error(str(error))
             return ""
 
     async def _run_command(self, command: BuiltInCommand, rest: str) -> str:
@@ -357,20 +353,20 @@ class Repl:
                 raise ExitRequested
             case "new":
                 await self._release_task()
-                self._renderer.print_note("a new task; what shall be done?")
+                self._writer.print_note("a new task; what shall be done?")
             case "init":
                 await self._release_task()
                 return INIT_PROMPT_PATH.read_text(encoding="utf-8").strip()
             case "resume" | "tasks" if rest:
                 await self._resume_task(rest)
             case name if name in CONDENSE_COMMANDS:
-                await condense(await self._get_or_open_task(), rest, self._renderer)
+                await condense(await self._get_or_open_task(), rest, self._writer)
                 self._is_stopping = False
             case name if name in HISTORY_COMMANDS:
                 task = await self._get_or_open_task()
                 asked = [f"/{name}", *rest.split()]
                 self._task = await run_history_command(
-                    self._engine, task, asked, self._renderer.print_note
+                    self._engine, task, asked, self._writer.print_note
                 )
             case name:
                 task = await self._get_or_open_task() if name in TASK_COMMANDS else self._task
@@ -428,7 +424,7 @@ class Repl:
     def _handle_job_done(self, job: asyncio.Task[None]) -> None:
         self._background_jobs.discard(job)
         if not job.cancelled() and (error := job.exception()) is not None:
-            self._renderer.print_error(str(error))
+            self._writer.print_error(str(error))
 
 
 def print_introduction(

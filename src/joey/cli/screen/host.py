@@ -11,7 +11,6 @@ from pathlib import Path
 
 import msgspec
 from msgspec import structs
-from rich.text import Text
 
 from joey.app import open_store, open_task_index
 from joey.app.application import Application
@@ -45,6 +44,7 @@ from joey.engine.task import Task
 from joey.errors import ConfigError, UserError
 from joey.ports.execution import SandboxLevel
 from joey.ports.storage import TaskMetadata, TaskQuery
+from joey.presentation.text import Piece
 from joey.tui.app_services import (
     CompletionItem,
     Host,
@@ -343,21 +343,21 @@ class LocalAppHost:
 
     # Cards
 
-    async def render_doctor_report(self) -> Text:
+    async def render_doctor_report(self) -> Sequence[Piece]:
         return await asyncio.to_thread(info_cards.render_doctor_card)
 
-    async def render_mcp_servers(self, session: Session | None) -> Text:
+    async def render_mcp_servers(self, session: Session | None) -> Sequence[Piece]:
         mcp = None if session is None else self._as_task(session).runtime.capabilities.mcp
         return await asyncio.to_thread(info_cards.render_mcp_servers_card, self.workspace, mcp)
 
-    async def render_permissions(self, session: Session | None) -> Text:
+    async def render_permissions(self, session: Session | None) -> Sequence[Piece]:
         await self._sandbox_probe
         task = None if session is None else self._as_task(session)
         return await asyncio.to_thread(
             render_permissions_card, task, self._arguments, self.workspace, self._sandbox_level
         )
 
-    async def render_skills(self) -> Text:
+    async def render_skills(self) -> Sequence[Piece]:
         return await asyncio.to_thread(info_cards.render_skills_card, self.workspace)
 
     async def export_task(self, session: Session) -> str:

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from rich.text import Text
-
 from joey.app import open_store, open_task_index
 from joey.app.customizations import open_customizations
 from joey.app.models import find_local_servers, list_known_providers
@@ -26,7 +24,7 @@ from joey.engine.task import Task
 from joey.ports.execution import SandboxLevel
 from joey.ports.extensions import Mcp
 from joey.ports.storage import TaskMetadata
-from joey.presentation.text import sanitize, to_one_line
+from joey.presentation.text import Piece, sanitize, to_one_line
 from joey.tui.app_services import ProviderOption
 
 _STATUS_MARKS = {
@@ -43,15 +41,14 @@ def describe_task(task: TaskMetadata, status: str) -> str:
     return f"{moment.strftime('%m-%d %H:%M')} · {status}{cost}"
 
 
-def render_doctor_card() -> Text:
-    text = Text("Doctor", "bold")
+def render_doctor_card() -> list[Piece]:
+    text: list[Piece] = [("Doctor", "bold")]
     for finding in run_checks(HEALTH_CHECKS):
         mark, colour = _STATUS_MARKS[finding.status]
-        text.append(f"\n{mark} ", colour).append(
-            f"{finding.name}: {_indent_text(finding.observation)}"
-        )
+        said = f"{finding.name}: {_indent_text(finding.observation)}"
+        text += [(f"\n{mark} ", colour), (said, "")]
         if finding.advice:
-            text.append(f"\n    {_indent_text(finding.advice)}", "dim")
+            text.append((f"\n    {_indent_text(finding.advice)}", "dim"))
     return text
 
 
@@ -59,8 +56,8 @@ def _indent_text(text: str) -> str:
     return sanitize(text).replace("\n", "\n    ")
 
 
-def render_mcp_servers_card(workspace: Path, mcp: Mcp | None) -> Text:
-    text = Text("MCP servers", "bold")
+def render_mcp_servers_card(workspace: Path, mcp: Mcp | None) -> list[Piece]:
+    text: list[Piece] = [("MCP servers", "bold")]
     admin = open_server_admin(workspace)
     live = {} if mcp is None else {server.name: server for server in mcp.servers}
     listed = admin.list_servers()
@@ -68,37 +65,37 @@ def render_mcp_servers_card(workspace: Path, mcp: Mcp | None) -> Text:
         running = live.get(server.name)
         state = running.status if running is not None else server.state
         tools = f", {len(running.tools)} tools" if running is not None and running.tools else ""
-        text.append(f"\n  {to_one_line(server.name, 40)}", "cyan")
-        text.append(f"  {state}{tools}  {to_one_line(server.reached_by, 120)}", "dim")
+        text.append((f"\n  {to_one_line(server.name, 40)}", "cyan"))
+        text.append((f"  {state}{tools}  {to_one_line(server.reached_by, 120)}", "dim"))
         if running is not None and running.error:
-            text.append(f"\n    {to_one_line(running.error, 300)}", "red")
+            text.append((f"\n    {to_one_line(running.error, 300)}", "red"))
     if not listed:
-        text.append("\n  none; joey mcp add --help says how to add one", "dim")
+        text.append(("\n  none; joey mcp add --help says how to add one", "dim"))
     for problem in admin.problems:
-        text.append(f"\n  {sanitize(problem)}", "yellow")
+        text.append((f"\n  {sanitize(problem)}", "yellow"))
     return text
 
 
-def render_skills_card(workspace: Path) -> Text:
+def render_skills_card(workspace: Path) -> list[Piece]:
     customizations = open_customizations(workspace)
     found = {
         skill.name: skill
         for mode in customizations.modes
         for skill in customizations.list_skills(mode)
     }
-    text = Text("Skills", "bold")
+    text: list[Piece] = [("Skills", "bold")]
     for name, skill in sorted(found.items()):
-        text.append(f"\n  {to_one_line(name, 40)}", "cyan")
-        text.append(f"  {to_one_line(skill.description, 300)}", "dim")
+        text.append((f"\n  {to_one_line(name, 40)}", "cyan"))
+        text.append((f"  {to_one_line(skill.description, 300)}", "dim"))
     if not found:
-        text.append("\n  none; they are folders with a SKILL.md below .roo/skills", "dim")
-    text.append("\n\nCommands of your own", "bold")
+        text.append(("\n  none; they are folders with a SKILL.md below .roo/skills", "dim"))
+    text.append(("\n\nCommands of your own", "bold"))
     commands = customizations.list_commands()
     for command in commands:
-        text.append(f"\n  /{to_one_line(command.name, 40)}", "cyan")
-        text.append(f"  {to_one_line(command.description, 300)}", "dim")
+        text.append((f"\n  /{to_one_line(command.name, 40)}", "cyan"))
+        text.append((f"  {to_one_line(command.description, 300)}", "dim"))
     if not commands:
-        text.append("\n  none; they are Markdown files below .roo/commands", "dim")
+        text.append(("\n  none; they are Markdown files below .roo/commands", "dim"))
     return text
 
 
@@ -139,7 +136,7 @@ _DECISION_GROUPS = (
 
 def render_permissions_card(
     task: Task | None, arguments: Namespace, workspace: Path, level: SandboxLevel | None
-) -> Text:
+) -> list[Piece]:
     """Of a task, or of one that would begin now. Raises ConfigError, WorkspaceError."""
     flags = build_permission_flags(arguments)
     sources = SettingSources(workspace, flags)
@@ -160,24 +157,26 @@ def render_permissions_card(
     )
     text = render_permission_lines(overview.build_lines())
     if edits_granted:
-        text.append("/permissions ask: edits are asked about again\n", "dim")
+        text.append(("/permissions ask: edits are asked about again\n", "dim"))
     chosen = sources.find_value_source("sandbox", settings.sandbox)
-    text.append(f"{_describe_sandbox(sandbox, settings, chosen)}\n")
-    return text.append("joey permissions explain says why for any command or file", "dim")
+    text.append((f"{_describe_sandbox(sandbox, settings, chosen)}\n", ""))
+    text.append(("joey permissions explain says why for any command or file", "dim"))
+    return text
 
 
-def render_permission_lines(judgements: Sequence[PermissionLine]) -> Text:
-    text = Text()
+def render_permission_lines(judgements: Sequence[PermissionLine]) -> list[Piece]:
+    text: list[Piece] = []
     for title, decision, mark, colour in _DECISION_GROUPS:
         judged = [each for each in judgements if each.decision == decision]
         if judged:
-            text.append(f"{title}\n", "bold")
+            text.append((f"{title}\n", "bold"))
         for each in judged:
-            text.append(f"  {mark} ", colour).append(
-                to_one_line(each.subject, MAX_PERMISSION_TEXT_CHARS)
-            )
             said = f"{each.rule} ({each.source})" if each.source else each.rule
-            text.append(f"  {to_one_line(said, MAX_PERMISSION_TEXT_CHARS)}\n", "dim")
+            text += [
+                (f"  {mark} ", colour),
+                (to_one_line(each.subject, MAX_PERMISSION_TEXT_CHARS), ""),
+                (f"  {to_one_line(said, MAX_PERMISSION_TEXT_CHARS)}\n", "dim"),
+            ]
     return text
 
 

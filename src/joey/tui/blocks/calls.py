@@ -9,6 +9,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
+from rich.text import Text
+
 from joey.core.history.ui import Row, get_row_summary
 from joey.core.parsing.json_stream import JsonStream
 from joey.core.text import split_lines
@@ -171,7 +173,7 @@ class ToolCallBlock(CallBlock):
     def _build_header_parts(self, *, expanded: bool) -> list[BlockPart]:
         row, summary = self._row, self._summary
         change = parse_diff(row.diff or summary.diff)
-        first, *more = split_rich_text(render_headline(summary, "", None))
+        first, *more = split_rich_text(Text.assemble(*render_headline(summary, "", None)))
         counts = (
             _format_change_counts(change.added_count, change.removed_count) if change.lines else ()
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.cells import cell_len
@@ -23,6 +23,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from joey.core.events import Event, TaskRewound
+from joey.presentation.text import Piece
 from joey.tui.blocks.block_layout import Block, BlockHeights, DrawContext
 from joey.tui.blocks.styled_text import COMPONENT_CLASSES, CONVERSATION_CSS, Palette, build_palette
 from joey.tui.blocks.text import build_error_block, build_note_block, build_rich_text_block
@@ -87,9 +88,10 @@ class ConversationView(ScrollView, can_focus=False):
     def show_error(self, text: str) -> None:
         self.add_or_refresh_block(build_error_block(text))
 
-    def show_rich_text(self, renderable: Text) -> None:
+    def show_rich_text(self, renderable: Text | Sequence[Piece]) -> None:
         """Something that the application has drawn."""
-        self.add_or_refresh_block(build_rich_text_block(renderable))
+        text = renderable if isinstance(renderable, Text) else Text.assemble(*renderable)
+        self.add_or_refresh_block(build_rich_text_block(text))
 
     def clear(self) -> None:
         self._timeline.clear()

@@ -233,7 +233,7 @@ def render_summary(ask: AskOpened, view: AskView) -> Text:
         return Text(view.text)
     if not view.is_approval or (ask.ask is AskKind.TOOL and not get_summary(ask).arguments):
         return Text()
-    lines = render_call_card(ask, is_ask=False).split("\n", allow_blank=True)
+    lines = Text.assemble(*render_call_card(ask, is_ask=False)).split("\n", allow_blank=True)
     shown = Text("\n").join(lines[:MAX_SUMMARY_LINES])
     if len(lines) > MAX_SUMMARY_LINES:
         shown.append(f"\n  … {len(lines) - MAX_SUMMARY_LINES} more lines above", "dim")
