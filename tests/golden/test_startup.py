@@ -41,10 +41,13 @@ def flags(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def loaded(tmp_path: Path, flags: str) -> dict[str, str]:
     """The modules at the moment of the first connection, with their files."""
-    program = Program(tmp_path)
+    return list_loaded(Program(tmp_path), flags)
+
+
+def list_loaded(program: Program, flags: str, **env: str) -> dict[str, str]:
     done = subprocess.run(
         [sys.executable, "-c", f"{WATCHED}{homes.PROGRAM}", *flags.split(), *REACH, "do it"],
-        env=program.env,
+        env=program.env | env,
         cwd=program.workspace,
         capture_output=True,
         text=True,
@@ -68,6 +71,19 @@ def test_the_first_request_loads_few_modules(loaded: dict[str, str], flags: str)
     sys.stdout.write(f"joey modules loaded: {len(own)}, of these packages: {len(packages)}\n")
     assert "joey" in own
     assert len(own) <= homes.MOST_MODULES[flags], f"{len(own)} modules of joey are loaded"
+
+
+def test_checkpoints_are_loaded_after_the_first_request_however_long_it_takes(
+    tmp_path: Path,
+) -> None:
+    program = Program(tmp_path)
+    slow = tmp_path / "bin" / "rg"
+    slow.parent.mkdir()
+    slow.write_text("#!/bin/sh\nsleep 0.5\n")
+    slow.chmod(0o755)
+    loaded = list_loaded(program, "-p", PATH=f"{slow.parent}:{program.env['PATH']}")
+    assert "joey.workspace.checkpoints.pool" in loaded
+    assert "joey.workspace.checkpoints.store" not in loaded
 
 
 @pytest.mark.parametrize("line", ["config get mode", "modes list", "mcp list", "tasks list"])

@@ -28,6 +28,7 @@ from joey.core.models import ModelRequest
 from joey.core.prompts import messages_to_model
 from joey.core.task_types import AskKind, Response
 from joey.engine.asks import publish_feedback
+from joey.engine.checkpoints import prewarm_initial_checkpoint
 from joey.engine.completion import close_completion_call, process_plain_reply
 from joey.engine.environment import describe_environment
 from joey.engine.limits import (
@@ -75,9 +76,13 @@ async def _run_until_completed(task: Task, run_start: RunStart, run_limits: RunL
     if run_start is RunStart.RESUME:
         await reload_customizations(task)  # the answer may have come days after the question
     await ToolCallRunner(task, failures).resume_pending_subtasks()
+    is_first = True
     while True:
         content += await check_limits(task, failures, run_limits)
         request, request_ts = await build_request(task, content)
+        if is_first:  # not before: preparing the request would wait for it
+            prewarm_initial_checkpoint(task)
+            is_first = False
         reply = await request_reply_with_retry(task, request, request_ts)
         match await process_reply(task, reply, failures):
             case Completed() as completed:

@@ -29,7 +29,6 @@ from joey.engine import rewind as rewinding
 from joey.engine.approval import TaskGrants
 from joey.engine.asks import AnswerPolicy, PendingAsks, TimeoutAnswer
 from joey.engine.bus import EventBus, Subscription
-from joey.engine.checkpoints import prewarm_initial_checkpoint
 from joey.engine.condense import CondenseRequests
 from joey.engine.hooks import run_hooks_while_asking
 from joey.engine.limits import RunLimits
@@ -418,7 +417,6 @@ class Task(ReadableTask):
             )
         )
         self._is_restart_pending = False
-        prewarm_initial_checkpoint(self)
         self.run_job(self._run_loop(run_start, self.run_limits))
 
     def run_job(self, coroutine: Coroutine[Any, Any, None]) -> None:
