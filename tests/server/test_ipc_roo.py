@@ -73,7 +73,7 @@ async def test_a_question_that_cannot_be_answered_gets_an_empty_answer(
     async def fails(hub: ServerHub, name: str, *_: object) -> None:
         raise ConfigError("profiles.json is not readable")
 
-    monkeypatch.setattr(ServerHub, "run_command", fails)
+    monkeypatch.setattr(ServerHub, "dispatch", fails)
     async with serving(tmp_path) as (_, path), connected(path) as peer:
         peer.send(command)
         assert await peer.event(answer) == [empty]

@@ -1,9 +1,7 @@
 """The hub of the server: one engine, one feed per open task, and all listeners.
 
-Front ends of every kind (WebSocket, IPC) give it commands with `run_command` and subscribe with
+Front ends of every kind give it commands with `execute` or `dispatch` and subscribe with
 `add_listener`. It knows no sockets. `ServerCounters` holds its metrics.
-
-`ServerServices` and `PreferenceStore` are the services that it needs from the application.
 """
 
 from __future__ import annotations
@@ -15,17 +13,12 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
-from typing import Any, Protocol
 
-import msgspec
 from msgspec import Struct
 
-from joey.core.models import ModelInfo
-from joey.core.modes import Mode, SlashCommand
-from joey.core.settings import Limits, Profile, TaskSecrets
+from joey.app.application import Application
 from joey.core.task_types import IDLE_STATES
-from joey.core.wire.commands import COMMANDS
+from joey.core.wire.commands import Done
 from joey.core.wire.event_encoder import FrameEncoder, build_created_payload
 from joey.core.wire.frames import (
     ErrorCode,
@@ -35,16 +28,17 @@ from joey.core.wire.frames import (
     build_failure,
     build_success,
 )
-from joey.engine.engine import Engine, ResolvedTaskOptions, TaskOptions
+from joey.engine.engine import Engine, TaskOptions
 from joey.engine.task import Task
 from joey.errors import JoeyError, TaskNotFoundError
-from joey.ports.storage import Store, TaskMetadata
+from joey.ports.storage import Store
 from joey.presentation.questions import build_ask_view
 from joey.server.commands import HANDLERS
 from joey.server.commands.call import (
+    AnyCall,
     CommandCall,
-    CommandClient,
     CommandError,
+    ReplayScheduler,
     make_argument_error,
     make_not_found_error,
 )
@@ -73,7 +67,7 @@ class StoredTaskFrames(Struct, frozen=True):
 
 
 class ServerHub:
-    def __init__(self, engine: Engine, store: Store, services: ServerServices) -> None:
+    def __init__(self, engine: Engine, store: Store, services: Application) -> None:
         self.engine = engine
         self.store = store
         self.services = services
@@ -116,45 +110,34 @@ class ServerHub:
     # Commands ---------------------------------------------------------------------------------
 
     async def execute(
-        self, command: ParsedCommand, client: CommandClient | None = None
+        self, command: ParsedCommand, schedule_replay: ReplayScheduler | None = None
     ) -> ResponseFrame:
         """Run a command that came over the wire; whatever happens, there is a response."""
         name, request_id = command.spec.name, command.request_id
         try:
-            data = await self._dispatch(
-                name, CommandCall(command.task_id, command.arguments, client)
-            )
+            call = CommandCall(command.task_id, command.arguments, schedule_replay)
+            data = await self.dispatch(name, call)
         except CommandError as error:
-            return self._make_failure(name, request_id, error.code, error.message)
+            code, message = error.code, error.message
         except TaskNotFoundError:
+            code = ErrorCode.TASK_NOT_FOUND
             message = make_not_found_error(command.task_id or "").message
-            return self._make_failure(name, request_id, ErrorCode.TASK_NOT_FOUND, message)
         except JoeyError as error:
-            return self._make_failure(name, request_id, ErrorCode.EXECUTION_ERROR, str(error))
+            code, message = ErrorCode.EXECUTION_ERROR, str(error)
         except Exception:
             log.exception("command failed by a defect", extra={"command": name})
-            message = "The server made a mistake; its log says more."
-            return self._make_failure(name, request_id, ErrorCode.SERVER_ERROR, message)
-        self.counters.commands_by_outcome[name, "success"] += 1
-        return build_success(request_id, name, data)
-
-    async def run_command(
-        self, name: str, arguments: dict[str, Any] | None = None, task_id: str | None = None
-    ) -> Any:
-        """Run a command from within: its data. Raises CommandError, JoeyError."""
-        checked = msgspec.convert(arguments or {}, COMMANDS[name].arguments_type)
-        return await self._dispatch(name, CommandCall(task_id, checked))
-
-    async def _dispatch(self, name: str, call: CommandCall) -> Struct:
-        if not self.is_ready and name not in ("isReady", "ping"):
-            raise CommandError(ErrorCode.API_NOT_READY, "The server is shutting down.")
-        return await HANDLERS[name](self, call)
-
-    def _make_failure(
-        self, name: str, request_id: str, code: ErrorCode, message: str
-    ) -> ResponseFrame:
+            code, message = ErrorCode.SERVER_ERROR, "The server made a mistake; its log says more."
+        else:
+            self.counters.commands_by_outcome[name, "success"] += 1
+            return build_success(request_id, name, data)
         self.counters.commands_by_outcome[name, code.value] += 1
         return build_failure(request_id, name, code, message)
+
+    async def dispatch(self, name: str, call: AnyCall) -> Struct:
+        """The data of a command's response. Raises CommandError, JoeyError."""
+        if not self.is_ready and name not in ("isReady", "ping"):
+            raise CommandError(ErrorCode.API_NOT_READY, "The server is shutting down.")
+        return await HANDLERS[name](self, call) or Done()
 
     # Tasks ------------------------------------------------------------------------------------
 
@@ -244,7 +227,7 @@ class ServerHub:
         for child in below:
             yield from self._iter_working_tasks(child)
 
-    def resolve_task_id(self, call: CommandCall) -> str:
+    def resolve_task_id(self, call: AnyCall) -> str:
         """The task that a command is about: the one it names, else the current one."""
         if call.task_id is not None:
             return call.task_id
@@ -252,7 +235,7 @@ class ServerHub:
             raise make_argument_error("taskId", "missing, and there is no current task.")
         return self.current_task.id
 
-    def find_open_task(self, call: CommandCall) -> Task | None:
+    def find_open_task(self, call: AnyCall) -> Task | None:
         """The task that a command is about, when it is open here."""
         return self.engine.find_open_task(self.resolve_task_id(call))
 
@@ -346,74 +329,3 @@ class ServerCounters:
             for (name, outcome), count in sorted(self.commands_by_outcome.items())
         ]
         return "\n".join([*lines, ""])
-
-
-class ProfileCollection(Protocol):
-    @property
-    def active_name(self) -> str: ...
-
-    @property
-    def profiles(self) -> dict[str, Profile]: ...
-
-
-class PreferenceStore(Protocol):
-    """Settings and profiles on disk. Every method raises ConfigError when a file or a value is
-    not as it should be."""
-
-    def read_settings_document(self) -> dict[str, Any]: ...
-
-    def update_settings_and_profile(self, values: dict[str, Any]) -> None: ...
-
-    def update_settings(self, values: dict[str, Any]) -> None: ...
-
-    def load_profiles(self) -> ProfileCollection: ...
-
-    def get_profile_entry(self, name: str) -> dict[str, Any]: ...
-
-    def save_profile(
-        self, name: str, values: dict[str, Any], *, activate: bool, exists: bool | None = None
-    ) -> None: ...
-
-    def activate_profile(self, name: str) -> None: ...
-
-    def delete_profile(self, name: str) -> None: ...
-
-
-class ServerServices(Protocol):
-    home: Path
-    workspace: Path
-
-    def list_modes(self, workspace: Path | None = None) -> tuple[Mode, ...]:
-        """Those of a workspace, by default the server's own. It reads files."""
-
-    def list_commands(self) -> tuple[SlashCommand, ...]:
-        """Slash commands of the server's workspace. It reads files."""
-
-    @property
-    def config_store(self) -> PreferenceStore: ...
-
-    def build_options(
-        self,
-        *,
-        workspace: Path | None = None,
-        mode: str | None = None,
-        profile: str | None = None,
-        configuration: dict[str, Any] | None = None,
-        limits: Limits = ...,
-    ) -> ResolvedTaskOptions: ...
-
-    def build_resume_options(
-        self, task: TaskMetadata, secrets: TaskSecrets | None, configuration: dict[str, Any]
-    ) -> TaskOptions:
-        """Options for opening a task again, with other settings and keys of a profile."""
-
-    async def remove_task_worktree(self, task_id: str) -> None:
-        """The task is deleted: what it has outside of its folder goes, too."""
-
-    async def probe_sandbox_level(self) -> str:
-        """How far commands are confined here; tried when it is first asked."""
-
-    def list_models(self, provider: str | None) -> dict[str, ModelInfo]: ...
-
-    def find_task_model(self, task: TaskMetadata) -> ModelInfo | None:
-        """What is known of the model that a task at rest worked with."""

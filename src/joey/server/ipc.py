@@ -1,8 +1,9 @@
 """The IPC server: clients of Roo's IPC socket control this server unchanged.
 
-Whoever can open the socket file may give commands, so it belongs to its owner alone. There are no
-request ids and no replies: failures are written to the log. Events go to all clients; a client that
-does not read them is disconnected.
+`joey serve` enters `serve_ipc`; nothing else knows of this module and `ipc_protocol`. Whoever can
+open the socket file may give commands, so it belongs to its owner alone. There are no request ids
+and no replies: failures are written to the log. Events go to all clients; a client that does not
+read them is disconnected.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import os
 import secrets
 import socket
 import stat
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,9 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from joey.core.models import ModelInfo
+from joey.core.wire.commands import COMMANDS
 from joey.errors import ConfigError, JoeyError
-from joey.server.commands.call import CommandError
+from joey.server.commands.call import CommandCall, CommandError
 from joey.server.feed import Broadcast
 from joey.server.hub import ServerHub
 from joey.server.ipc_protocol import (
@@ -48,6 +50,8 @@ from joey.system.files import make_private_directory
 
 log = logging.getLogger(__name__)
 
+SOCKET_VARIABLE = "ROO_CODE_IPC_SOCKET_PATH"
+"""Where Roo Code's own programs say that they want its IPC socket."""
 MAX_CLIENTS = 100
 MAX_UNREAD_BYTES = 8 * 1024 * 1024
 """A client that leaves more unread is cut."""
@@ -59,8 +63,13 @@ DEFAULT_TASK_CONFIGURATION = {"consecutiveMistakeLimit": 0}
 
 
 @asynccontextmanager
-async def serve_ipc(hub: ServerHub, path: Path) -> AsyncIterator[None]:
-    """Listen at `path` while inside. Raises ConfigError: the socket cannot be made there."""
+async def serve_ipc(hub: ServerHub, place: Path | str | None) -> AsyncIterator[None]:
+    """Listen at `place`, or where the environment says, while inside; without either nothing is
+    done. Raises ConfigError: the socket cannot be made there."""
+    if not (place := place or os.environ.get(SOCKET_VARIABLE)):
+        yield
+        return
+    path = Path(place)
     listener, inode = await asyncio.to_thread(bind_socket, path)
     clients = IpcClients(hub)
     server = await asyncio.start_unix_server(clients.serve_client, sock=listener)
@@ -71,7 +80,7 @@ async def serve_ipc(hub: ServerHub, path: Path) -> AsyncIterator[None]:
         hub.remove_listener(clients.handle)
         server.close()
         await clients.close()
-        remove_socket(path, inode)
+        _remove_socket(path, inode)
 
 
 class IpcClients:
@@ -160,63 +169,41 @@ class IpcClients:
             log.exception("a command of the IPC client %s failed by a defect", client_id)
 
     async def _run_command(self, client_id: str, command: IpcCommand) -> None:
-        run = self._hub.run_command
+        run = self._dispatch
         match command:
             case StartNewTask(data=new):
-                arguments = {
-                    "text": new.text,
-                    "configuration": DEFAULT_TASK_CONFIGURATION | new.configuration,
-                }
-                await run("startNewTask", arguments | {"images": list(new.images)})
+                configuration = DEFAULT_TASK_CONFIGURATION | new.configuration
+                await run(
+                    "startNewTask", text=new.text, images=new.images, configuration=configuration
+                )
             case CancelTask(data=task_id):
-                await run("cancelCurrentTask", task_id=_to_hub_task_id(task_id))
+                await run("cancelCurrentTask", task_id)
             case CloseTask(data=task_id):
                 # Roo closes its whole window; a server stays.
-                await run("clearCurrentTask", task_id=_to_hub_task_id(task_id))
+                await run("clearCurrentTask", task_id)
                 self._send_focus_change()
             case ResumeTask(data=task_id):
-                await run("resumeTask", task_id=task_id)
+                await run("resumeTask", task_id)
             case SendMessage(data=message):
                 if message.text.strip() or message.images:
-                    message_arguments = {"message": message.text, "images": list(message.images)}
-                    await run("sendMessage", message_arguments)
+                    await run("sendMessage", message=message.text, images=message.images)
             case DeleteQueuedMessage(data=message_id):
-                await run("editQueue", {"id": message_id, "remove": True})
+                await run("editQueue", id=message_id, remove=True)
             case GetCommands() | GetModes() | GetModels():
-                name, payload = await self._build_query_response(command)
-                self._write_to_client(client_id, encode_event(name, (payload,)))
+                name, event_name, encode, payload = _QUERIES[type(command)]
+                try:
+                    payload = encode(await run(name))
+                except (CommandError, JoeyError) as error:
+                    log.warning("an IPC client is answered with nothing (%s): %s", name, error)
+                self._write_to_client(client_id, encode_event(event_name, (payload,)))
 
-    async def _build_query_response(
-        self, query: GetCommands | GetModes | GetModels
-    ) -> tuple[str, Any]:
-        """The event that answers; clients wait for it, so there is one in any case."""
-        run = self._hub.run_command
-        name, payload = _EMPTY_RESPONSES[type(query)]
-        try:
-            match query:
-                case GetCommands():
-                    payload = (await run("getCommands")).commands
-                case GetModes():
-                    modes = (await run("getModes")).modes
-                    payload = [{"slug": mode.slug, "name": mode.name} for mode in modes]
-                case GetModels():
-                    models = (await run("getModels")).models
-                    payload = {name: _encode_model(info) for name, info in models.items()}
-        except (CommandError, JoeyError) as error:
-            log.warning("an IPC client is answered with nothing (%s): %s", name, error)
-        return name, payload
-
-
-_EMPTY_RESPONSES: dict[type, tuple[str, Any]] = {
-    GetCommands: ("commandsResponse", []),
-    GetModes: ("modesResponse", []),
-    GetModels: ("modelsResponse", {}),
-}
-
-
-def _to_hub_task_id(task_id: str | UnsetType) -> str | None:
-    """The id as the hub takes it: None means the current task."""
-    return None if task_id is UNSET else task_id
+    async def _dispatch(
+        self, name: str, task_id: str | UnsetType = UNSET, **arguments: object
+    ) -> Any:
+        """The data of a command of the WebSocket API; without an id, of the current task."""
+        checked = msgspec.convert(arguments, COMMANDS[name].arguments_type)
+        call = CommandCall(None if task_id is UNSET else task_id, checked)
+        return await self._hub.dispatch(name, call)
 
 
 def _encode_model(info: ModelInfo) -> dict[str, Any]:
@@ -235,6 +222,25 @@ def _encode_model(info: ModelInfo) -> dict[str, Any]:
             "cacheReadsPrice": info.prices.cache_reads,
         }
     return encoded
+
+
+_QUERIES: dict[type, tuple[str, str, Callable[[Any], Any], Any]] = {
+    GetCommands: ("getCommands", "commandsResponse", lambda data: data.commands, []),
+    GetModes: (
+        "getModes",
+        "modesResponse",
+        lambda data: [{"slug": mode.slug, "name": mode.name} for mode in data.modes],
+        [],
+    ),
+    GetModels: (
+        "getModels",
+        "modelsResponse",
+        lambda data: {name: _encode_model(info) for name, info in data.models.items()},
+        {},
+    ),
+}
+"""The command that a query stands for, and the event that answers it: clients wait for one, so it
+is empty where the command fails."""
 
 
 def bind_socket(path: Path) -> tuple[socket.socket, int]:
@@ -278,7 +284,7 @@ def _remove_stale_socket(path: Path) -> None:
     raise _make_socket_error(path, "another program listens there")
 
 
-def remove_socket(path: Path, inode: int) -> None:
+def _remove_socket(path: Path, inode: int) -> None:
     """Remove our socket file, unless it is not ours any more."""
     with suppress(FileNotFoundError):  # newer versions of asyncio do it themselves
         if path.lstat().st_ino == inode:

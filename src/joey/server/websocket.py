@@ -140,7 +140,7 @@ class ClientConnection:
             await self._send_queue.wait_for_capacity()
             await self._handle_frame(frame)
 
-    def schedule_replay(self, task_id: str, source: ReplaySource, since: int) -> None:
+    def _schedule_replay(self, task_id: str, source: ReplaySource, since: int) -> None:
         self._requested_replay = (source, task_id, since)
 
     def disconnect(self, code: int, reason: str) -> None:
@@ -194,7 +194,7 @@ class ClientConnection:
 
     async def _execute_command(self, command: ParsedCommand) -> None:
         started = time.perf_counter()
-        response = await self._hub.execute(command, self)
+        response = await self._hub.execute(command, self._schedule_replay)
         reading, self._requested_replay = self._requested_replay, None
         self._send_queue.send_response(response, reading)
         log.log(

@@ -8,7 +8,6 @@ import os
 import signal
 import sys
 from argparse import Namespace
-from contextlib import AsyncExitStack
 from pathlib import Path
 
 from joey.app import Application, open_engine, open_store
@@ -19,6 +18,7 @@ from joey.cli.task_lookup import resolve_workspace_argument
 from joey.server.auth import load_or_create_token
 from joey.server.http import has_web_page
 from joey.server.hub import ServerHub
+from joey.server.ipc import serve_ipc
 from joey.server.serve import (
     RunningServer,
     ServeOptions,
@@ -27,9 +27,6 @@ from joey.server.serve import (
     run_server,
 )
 from joey.server.websocket import ConnectionLimits
-
-IPC_SOCKET_VARIABLE = "ROO_CODE_IPC_SOCKET_PATH"
-"""Where Roo Code's own programs say that they want its IPC socket."""
 
 
 def run_serve(arguments: Namespace) -> ExitCode:
@@ -50,12 +47,10 @@ async def _serve_until_stopped(arguments: Namespace) -> ExitCode:
     hub = ServerHub(open_engine(home=setup.home), open_store(setup.home), setup)
     try:
         with handle_signals(signal.SIGINT, signal.SIGTERM) as interruption:
-            async with AsyncExitStack() as open_:
-                if path := arguments.ipc or os.environ.get(IPC_SOCKET_VARIABLE):
-                    from joey.server.ipc import serve_ipc
-
-                    await open_.enter_async_context(serve_ipc(hub, Path(path)))
-                listening = await open_.enter_async_context(run_server(hub, token, options))
+            async with (
+                serve_ipc(hub, arguments.ipc),
+                run_server(hub, token, options) as listening,
+            ):
                 _print_address(listening)
                 await asyncio.get_running_loop().create_future()
     except asyncio.CancelledError:

@@ -1,28 +1,28 @@
-"""A command call: its arguments and client, and the errors a handler may raise."""
+"""A command call: its arguments, and the errors a handler may raise."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
 from joey.core.wire.frames import ErrorCode
 from joey.server.feed import ReplaySource
 
-
-class CommandClient(Protocol):
-    """Whoever sent the command."""
-
-    name: str
-
-    def schedule_replay(self, task_id: str, source: ReplaySource, since: int) -> None:
-        """After the response, tell this task from an earlier number on."""
+Arguments = TypeVar("Arguments")
+ReplayScheduler = Callable[[str, ReplaySource, int], None]
+"""After the response, tell this task from an earlier number on."""
 
 
-class CommandCall(Struct, frozen=True):
+class CommandCall(Struct, Generic[Arguments], frozen=True):
     task_id: str | None
-    arguments: Any
-    client: CommandClient | None = None
+    arguments: Arguments
+    schedule_replay: ReplayScheduler | None = None
+    """None where the sender gets no events of single tasks."""
+
+
+AnyCall = CommandCall[Any]
 
 
 class CommandError(Exception):

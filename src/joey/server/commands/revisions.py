@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from joey.core.events import CheckpointSaved
 from joey.core.history.branch import find_live_branch
 from joey.core.wire import commands as wire
@@ -16,34 +18,37 @@ from joey.engine.checkpoints import (
 )
 from joey.engine.engine import TaskOptions
 from joey.errors import CheckpointError
-from joey.server.commands.call import CommandCall, make_argument_error, make_execution_error
+from joey.server.commands.call import (
+    AnyCall,
+    CommandCall,
+    make_argument_error,
+    make_execution_error,
+)
 
 if TYPE_CHECKING:
     from joey.server.hub import ServerHub
 
 
-async def rewind_task(hub: ServerHub, call: CommandCall) -> wire.Revised:
-    arguments: wire.RewindTask = call.arguments
+async def rewind_task(hub: ServerHub, call: CommandCall[wire.RewindTask]) -> wire.Revised:
+    arguments = call.arguments
     task = await hub.load_task(hub.resolve_task_id(call))
     where = {"keep": arguments.keep, "files": arguments.files}
     if arguments.preview:
-        return wire.Revised(
-            done=False, changes=await task.preview_rewind(arguments.message_ts, **where)
-        )
-    changes = await task.rewind(arguments.message_ts, **where, force=arguments.force)
-    return wire.Revised(done=True, changes=changes)
+        changes = await task.preview_rewind(arguments.message_ts, **where)
+    else:
+        changes = await task.rewind(arguments.message_ts, **where, force=arguments.force)
+    return wire.Revised(done=not arguments.preview, changes=changes)
 
 
-async def undo_rewind(hub: ServerHub, call: CommandCall) -> wire.Revised:
-    arguments: wire.UndoRewind = call.arguments
+async def undo_rewind(hub: ServerHub, call: CommandCall[wire.UndoRewind]) -> wire.Revised:
     task = await hub.load_task(hub.resolve_task_id(call))
-    if arguments.preview:
+    if call.arguments.preview:
         return wire.Revised(done=False, changes=await task.preview_undo())
-    return wire.Revised(done=True, changes=await task.undo_rewind(force=arguments.force))
+    return wire.Revised(done=True, changes=await task.undo_rewind(force=call.arguments.force))
 
 
-async def edit_message(hub: ServerHub, call: CommandCall) -> wire.Revised:
-    arguments: wire.EditMessage = call.arguments
+async def edit_message(hub: ServerHub, call: CommandCall[wire.EditMessage]) -> wire.Revised:
+    arguments = call.arguments
     if not arguments.text.strip() and not arguments.images:
         raise make_argument_error("arguments.text", "there is nothing to say.")
     task = await hub.load_task(hub.resolve_task_id(call))
@@ -51,8 +56,8 @@ async def edit_message(hub: ServerHub, call: CommandCall) -> wire.Revised:
     return wire.Revised(done=True, changes=changes)
 
 
-async def fork_task(hub: ServerHub, call: CommandCall) -> wire.Forked:
-    arguments: wire.ForkTask = call.arguments
+async def fork_task(hub: ServerHub, call: CommandCall[wire.ForkTask]) -> wire.Forked:
+    arguments = call.arguments
     options = _build_profile_options(hub, arguments.profile)
     source = hub.resolve_task_id(call)
     task = await hub.fork_task(source, arguments.message_ts, keep=arguments.keep, options=options)
@@ -71,7 +76,7 @@ def _build_profile_options(hub: ServerHub, name: str | None) -> TaskOptions:
     return TaskOptions(profile=options.profile, route=options.route, settings=options.settings)
 
 
-async def get_checkpoints(hub: ServerHub, call: CommandCall) -> wire.CheckpointList:
+async def get_checkpoints(hub: ServerHub, call: AnyCall) -> wire.CheckpointList:
     task = hub.find_open_task(call)
     if task is None:
         path = find_live_branch(
@@ -79,48 +84,26 @@ async def get_checkpoints(hub: ServerHub, call: CommandCall) -> wire.CheckpointL
         )
     else:
         path = task.recorder.live_branch
-    saved = (record.event for record in path if isinstance(record.event, CheckpointSaved))
-    return wire.CheckpointList(
-        checkpoints=[
-            wire.CheckpointData(
-                id=each.id,
-                ts=each.ts,
-                is_own_change=each.is_own_change,
-                previous_id=each.previous_id,
-            )
-            for each in saved
-        ]
-    )
+    saved = [record.event for record in path if isinstance(record.event, CheckpointSaved)]
+    checkpoints = msgspec.convert(saved, list[wire.CheckpointData], from_attributes=True)
+    return wire.CheckpointList(checkpoints=checkpoints)
 
 
-async def diff_checkpoint(hub: ServerHub, call: CommandCall) -> wire.FileDiffs:
-    arguments: wire.DiffCheckpoint = call.arguments
+async def diff_checkpoint(hub: ServerHub, call: CommandCall[wire.DiffCheckpoint]) -> wire.FileDiffs:
+    since, until = call.arguments.checkpoint, call.arguments.to
     task = await hub.load_task(hub.resolve_task_id(call))
-    for checkpoint in filter(None, (arguments.checkpoint, arguments.to)):
+    for checkpoint in filter(None, (since, until)):
         find_checkpoint_seq(task, checkpoint)
     try:
-        return wire.FileDiffs(
-            files=list(await require_checkpoints(task).diff(arguments.checkpoint, arguments.to))
-        )
+        return wire.FileDiffs(files=list(await require_checkpoints(task).diff(since, until)))
     except CheckpointError as error:
         raise make_execution_error(str(error)) from error
 
 
-async def restore_files(hub: ServerHub, call: CommandCall) -> wire.Revised:
-    arguments: wire.RestoreCheckpoint = call.arguments
+async def restore_files(hub: ServerHub, call: CommandCall[wire.RestoreCheckpoint]) -> wire.Revised:
+    checkpoint = call.arguments.checkpoint
     task = await hub.load_task(hub.resolve_task_id(call))
-    if arguments.preview:
-        return wire.Revised(done=False, changes=await preview_restore(task, arguments.checkpoint))
-    changes = await restore_checkpoint(task, arguments.checkpoint, force=arguments.force)
+    if call.arguments.preview:
+        return wire.Revised(done=False, changes=await preview_restore(task, checkpoint))
+    changes = await restore_checkpoint(task, checkpoint, force=call.arguments.force)
     return wire.Revised(done=True, changes=changes)
-
-
-HANDLERS = {
-    "rewindTask": rewind_task,
-    "undoRewind": undo_rewind,
-    "editMessage": edit_message,
-    "forkTask": fork_task,
-    "getCheckpoints": get_checkpoints,
-    "diffCheckpoint": diff_checkpoint,
-    "restoreCheckpoint": restore_files,
-}

@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from joey.core.modes import SlashCommand
 from joey.core.redaction import remove_secrets
 from joey.core.wire import commands as wire
 from joey.core.wire.events import ModePayload, ProfilePayload
 from joey.errors import ConfigError
-from joey.server.commands.call import CommandCall, make_argument_error
+from joey.server.commands.call import AnyCall, CommandCall, make_argument_error
 
 if TYPE_CHECKING:
     from joey.server.hub import ServerHub
 
 
-async def get_configuration(hub: ServerHub, call: CommandCall) -> wire.Configuration:
+async def get_configuration(hub: ServerHub, call: AnyCall) -> wire.Configuration:
     preferences = hub.services.config_store
     profiles = preferences.load_profiles()
     document = {
@@ -28,18 +27,17 @@ async def get_configuration(hub: ServerHub, call: CommandCall) -> wire.Configura
     return wire.Configuration(configuration=remove_secrets(document))
 
 
-async def set_configuration(hub: ServerHub, call: CommandCall) -> wire.Done:
-    arguments: wire.SetConfiguration = call.arguments
-    preferences = hub.services.config_store
+async def set_configuration(hub: ServerHub, call: CommandCall[wire.SetConfiguration]) -> None:
+    values, preferences = call.arguments.values, hub.services.config_store
     before = preferences.read_settings_document().get("mode")
     profiles = preferences.load_profiles()
-    mode = arguments.values.get("mode")
+    mode = values.get("mode")
     if mode is not None:
         modes = await asyncio.to_thread(hub.services.list_modes)
         if mode not in [known.slug for known in modes]:
             raise make_argument_error("arguments.values.mode", "there is no such mode.")
     try:
-        preferences.update_settings_and_profile(arguments.values)
+        preferences.update_settings_and_profile(values)
     except ConfigError as error:
         raise make_argument_error("arguments.values", str(error)) from error
     after = preferences.read_settings_document().get("mode")
@@ -47,75 +45,61 @@ async def set_configuration(hub: ServerHub, call: CommandCall) -> wire.Done:
         hub.announce("modeChanged", ModePayload(mode=str(after)))
     if preferences.load_profiles() != profiles:
         _announce_active_profile(hub)
-    return wire.Done()
 
 
-async def get_profiles(hub: ServerHub, call: CommandCall) -> wire.ProfileNames:
+async def get_profiles(hub: ServerHub, call: AnyCall) -> wire.ProfileNames:
     return wire.ProfileNames(profiles=sorted(hub.services.config_store.load_profiles().profiles))
 
 
-async def get_active_profile(hub: ServerHub, call: CommandCall) -> wire.ActiveProfile:
+async def get_active_profile(hub: ServerHub, call: AnyCall) -> wire.ActiveProfile:
     profiles = hub.services.config_store.load_profiles()
     known = profiles.active_name in profiles.profiles
     return wire.ActiveProfile(active_profile=profiles.active_name if known else None)
 
 
-async def set_active_profile(hub: ServerHub, call: CommandCall) -> wire.ActiveProfile:
-    arguments: wire.ProfileName = call.arguments
-    _check_profile_exists(hub, arguments.name)
-    hub.services.config_store.activate_profile(arguments.name)
+async def set_active_profile(
+    hub: ServerHub, call: CommandCall[wire.ProfileName]
+) -> wire.ActiveProfile:
+    name = _require_profile(hub, call)
+    hub.services.config_store.activate_profile(name)
     _announce_active_profile(hub)
-    return wire.ActiveProfile(active_profile=arguments.name)
+    return wire.ActiveProfile(active_profile=name)
 
 
-async def get_profile_entry(hub: ServerHub, call: CommandCall) -> wire.ProfileData:
-    arguments: wire.ProfileName = call.arguments
-    _check_profile_exists(hub, arguments.name)
-    entry = hub.services.config_store.get_profile_entry(arguments.name)
+async def get_profile_entry(
+    hub: ServerHub, call: CommandCall[wire.ProfileName]
+) -> wire.ProfileData:
+    entry = hub.services.config_store.get_profile_entry(_require_profile(hub, call))
     return wire.ProfileData(profile=remove_secrets(entry))
 
 
-async def create_profile(hub: ServerHub, call: CommandCall) -> wire.ProfileId:
-    return _save_profile(hub, call, exists=False)
-
-
-async def update_profile(hub: ServerHub, call: CommandCall) -> wire.ProfileId:
-    return _save_profile(hub, call, exists=True)
-
-
-async def upsert_profile(hub: ServerHub, call: CommandCall) -> wire.ProfileId:
-    return _save_profile(hub, call, exists=None)
-
-
-def _save_profile(hub: ServerHub, call: CommandCall, *, exists: bool | None) -> wire.ProfileId:
-    arguments: wire.ProfileEntry = call.arguments
-    if exists is not None and exists != (
-        arguments.name in hub.services.config_store.load_profiles().profiles
-    ):
+async def save_profile(
+    exists: bool | None, hub: ServerHub, call: CommandCall[wire.ProfileEntry]
+) -> wire.ProfileId:
+    """`exists` is whether there has to be one of this name; None if either will do."""
+    name, store = call.arguments.name, hub.services.config_store
+    if exists is not None and exists != (name in store.load_profiles().profiles):
         problem = "does not exist" if exists else "exists already"
-        raise make_argument_error("arguments.name", f"the profile '{arguments.name}' {problem}.")
+        raise make_argument_error("arguments.name", f"the profile '{name}' {problem}.")
     try:
-        hub.services.config_store.save_profile(
-            arguments.name, arguments.profile or {}, activate=arguments.activate
-        )
+        store.save_profile(name, call.arguments.profile or {}, activate=call.arguments.activate)
     except ConfigError as error:
         raise make_argument_error("arguments.profile", str(error)) from error
-    if arguments.activate:
+    if call.arguments.activate:
         _announce_active_profile(hub)
-    return wire.ProfileId(profile_id=arguments.name)
+    return wire.ProfileId(profile_id=name)
 
 
-async def delete_profile(hub: ServerHub, call: CommandCall) -> wire.Done:
-    arguments: wire.ProfileName = call.arguments
-    _check_profile_exists(hub, arguments.name)
-    hub.services.config_store.delete_profile(arguments.name)
+async def delete_profile(hub: ServerHub, call: CommandCall[wire.ProfileName]) -> None:
+    hub.services.config_store.delete_profile(_require_profile(hub, call))
     _announce_active_profile(hub)
-    return wire.Done()
 
 
-def _check_profile_exists(hub: ServerHub, name: str) -> None:
+def _require_profile(hub: ServerHub, call: CommandCall[wire.ProfileName]) -> str:
+    name = call.arguments.name
     if name not in hub.services.config_store.load_profiles().profiles:
         raise make_argument_error("arguments.name", f"there is no profile '{name}'.")
+    return name
 
 
 def _announce_active_profile(hub: ServerHub) -> None:
@@ -127,49 +111,28 @@ def _announce_active_profile(hub: ServerHub) -> None:
     )
 
 
-async def get_modes(hub: ServerHub, call: CommandCall) -> wire.Modes:
-    modes = await asyncio.to_thread(hub.services.list_modes)
+async def get_modes(hub: ServerHub, call: AnyCall) -> wire.Modes:
     return wire.Modes(
         modes=[
             wire.ModeInfo(
                 slug=mode.slug, name=mode.name, description=mode.description or mode.purpose
             )
-            for mode in modes
+            for mode in await asyncio.to_thread(hub.services.list_modes)
         ]
     )
 
 
-async def get_models(hub: ServerHub, call: CommandCall) -> wire.Models:
-    arguments: wire.GetModels = call.arguments
+async def get_models(hub: ServerHub, call: CommandCall[wire.GetModels]) -> wire.Models:
     try:
-        return wire.Models(models=hub.services.list_models(arguments.provider))
+        return wire.Models(models=hub.services.list_models(call.arguments.provider))
     except ConfigError as error:
         raise make_argument_error("arguments.provider", str(error)) from error
 
 
-async def get_commands(hub: ServerHub, call: CommandCall) -> wire.Commands:
-    commands = await asyncio.to_thread(hub.services.list_commands)
-    return wire.Commands(commands=[_encode_slash_command(command) for command in commands])
-
-
-def _encode_slash_command(command: SlashCommand) -> dict[str, str]:
-    about = {"description": command.description, "argumentHint": command.argument_hint}
-    known = {name: text for name, text in about.items() if text}
-    return {"name": command.name, "source": command.source, **known}
-
-
-HANDLERS = {
-    "getConfiguration": get_configuration,
-    "setConfiguration": set_configuration,
-    "getProfiles": get_profiles,
-    "getActiveProfile": get_active_profile,
-    "setActiveProfile": set_active_profile,
-    "getProfileEntry": get_profile_entry,
-    "createProfile": create_profile,
-    "updateProfile": update_profile,
-    "upsertProfile": upsert_profile,
-    "deleteProfile": delete_profile,
-    "getModes": get_modes,
-    "getModels": get_models,
-    "getCommands": get_commands,
-}
+async def get_commands(hub: ServerHub, call: AnyCall) -> wire.Commands:
+    commands: list[dict[str, str]] = []
+    for command in await asyncio.to_thread(hub.services.list_commands):
+        about = {"description": command.description, "argumentHint": command.argument_hint}
+        known = {name: text for name, text in about.items() if text}
+        commands.append({"name": command.name, "source": command.source, **known})
+    return wire.Commands(commands=commands)

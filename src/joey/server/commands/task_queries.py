@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct, structs
 
+from joey.core.history.state import TaskProjection
 from joey.core.history.ui import Row, add_row_summary
 from joey.core.task_types import IDLE_STATES, RowKind, TaskState
 from joey.core.wire import commands as wire
@@ -28,7 +30,7 @@ from joey.core.wire.events import FailedPayload, to_usage_totals
 from joey.errors import ConfigError, StoreError, TaskNotFoundError
 from joey.ports.storage import Store, TaskMetadata
 from joey.presentation.questions import build_ask_view
-from joey.server.commands.call import CommandCall, make_not_found_error
+from joey.server.commands.call import AnyCall, CommandCall, make_not_found_error
 from joey.server.commands.tasks import is_known_task
 
 if TYPE_CHECKING:
@@ -40,54 +42,44 @@ _SHARED_FIELDS = {*wire.TaskInfo.__struct_fields__} & {*TaskMetadata.__struct_fi
 log = logging.getLogger(__name__)
 
 
-async def is_task_in_history(hub: ServerHub, call: CommandCall) -> wire.InHistory:
+async def is_task_in_history(hub: ServerHub, call: AnyCall) -> wire.InHistory:
     return wire.InHistory(in_history=await is_known_task(hub, hub.resolve_task_id(call)))
 
 
-async def get_messages(hub: ServerHub, call: CommandCall) -> wire.Messages:
+async def get_messages(hub: ServerHub, call: AnyCall) -> wire.Messages:
     if task := hub.find_open_task(call):
         return wire.Messages(messages=list(map(add_row_summary, task.rows)), seq=task.bus.last_seq)
     read = await _load_encoder(hub, call)
     return wire.Messages(messages=list(map(add_row_summary, read.ui.rows)), seq=read.last_seq)
 
 
-async def get_token_usage(hub: ServerHub, call: CommandCall) -> wire.UsageData:
-    if task := hub.find_open_task(call):
-        return wire.UsageData(usage=to_usage_totals(task.usage))
-    return wire.UsageData(usage=to_usage_totals((await _load_encoder(hub, call)).projection.usage))
+async def get_token_usage(hub: ServerHub, call: AnyCall) -> wire.UsageData:
+    return wire.UsageData(usage=to_usage_totals((await _load_projection(hub, call)).usage))
 
 
-async def get_todos(hub: ServerHub, call: CommandCall) -> wire.Todos:
-    if task := hub.find_open_task(call):
-        return wire.Todos(todos=list(task.recorder.projection.todos))
-    return wire.Todos(todos=list((await _load_encoder(hub, call)).projection.todos))
+async def get_todos(hub: ServerHub, call: AnyCall) -> wire.Todos:
+    return wire.Todos(todos=list((await _load_projection(hub, call)).todos))
 
 
-async def get_events(hub: ServerHub, call: CommandCall) -> wire.Events:
-    arguments: wire.GetEvents = call.arguments
+async def get_events(hub: ServerHub, call: CommandCall[wire.GetEvents]) -> wire.Events:
+    until = call.arguments.until
     source = await hub.find_replay_source(hub.resolve_task_id(call))
-    replay = ReplayNormalizer()
-    end = (
-        len(source.frames) if arguments.until is None else source.find_index_after(arguments.until)
-    )
-    frames = [
-        replay.normalize(frame)
-        for frame in source.frames[source.find_index_after(arguments.since) : end]
-    ]
+    first = source.find_index_after(call.arguments.since)
+    end = None if until is None else source.find_index_after(until)
+    frames = list(map(ReplayNormalizer().normalize, source.frames[first:end]))
     return wire.Events(events=frames, seq=source.seq)
 
 
-async def subscribe(hub: ServerHub, call: CommandCall) -> wire.Subscribed:
-    arguments: wire.Since = call.arguments
+async def subscribe(hub: ServerHub, call: CommandCall[wire.Since]) -> wire.Subscribed:
     if call.task_id is None:
         return wire.Subscribed(tasks={feed.task.id: feed.seq for feed in hub.feeds})
     source = await hub.find_replay_source(call.task_id)
-    if call.client is not None:
-        call.client.schedule_replay(call.task_id, source, arguments.since)
+    if call.schedule_replay is not None:
+        call.schedule_replay(call.task_id, source, call.arguments.since)
     return wire.Subscribed(task_id=call.task_id, seq=source.seq)
 
 
-async def get_task(hub: ServerHub, call: CommandCall) -> wire.TaskData:
+async def get_task(hub: ServerHub, call: AnyCall) -> wire.TaskData:
     task_id = hub.resolve_task_id(call)
     for metadata in await _list_all_tasks(hub):
         if metadata.id == task_id:
@@ -95,16 +87,16 @@ async def get_task(hub: ServerHub, call: CommandCall) -> wire.TaskData:
     raise make_not_found_error(task_id)
 
 
-async def list_tasks(hub: ServerHub, call: CommandCall) -> wire.TaskList:
-    arguments: wire.ListTasks = call.arguments
+async def list_tasks(hub: ServerHub, call: CommandCall[wire.ListTasks]) -> wire.TaskList:
+    arguments = call.arguments
     tasks = _filter_by_workspace(await _list_all_tasks(hub), arguments.workspace)
     page = tasks[arguments.offset : arguments.offset + arguments.limit]
     return wire.TaskList(tasks=[_build_task_info(hub, task) for task in page], total=len(tasks))
 
 
-async def search_tasks(hub: ServerHub, call: CommandCall) -> wire.FoundTasks:
+async def search_tasks(hub: ServerHub, call: CommandCall[wire.SearchTasks]) -> wire.FoundTasks:
     """Tasks that have all the words in their title, id or conversation."""
-    arguments: wire.SearchTasks = call.arguments
+    arguments = call.arguments
     tasks = _filter_by_workspace(await _list_all_tasks(hub), arguments.workspace)
     search = TaskSearch(
         arguments.query, hub.store, {task.id: task.rows for task in hub.engine.tasks}
@@ -113,11 +105,16 @@ async def search_tasks(hub: ServerHub, call: CommandCall) -> wire.FoundTasks:
     return wire.FoundTasks(tasks=[_build_task_info(hub, task) for task in found])
 
 
-async def _load_encoder(hub: ServerHub, call: CommandCall) -> FrameEncoder:
+async def _load_encoder(hub: ServerHub, call: AnyCall) -> FrameEncoder:
     task_id = hub.resolve_task_id(call)
     records = await asyncio.to_thread(hub.store.read_records, task_id)
     encoder, _ = await asyncio.to_thread(encode_records, task_id, records, build_ask_view)
     return encoder
+
+
+async def _load_projection(hub: ServerHub, call: AnyCall) -> TaskProjection:
+    task = hub.find_open_task(call)
+    return task.recorder.projection if task else (await _load_encoder(hub, call)).projection
 
 
 async def _list_all_tasks(hub: ServerHub) -> list[TaskMetadata]:
@@ -137,16 +134,11 @@ def _filter_by_workspace(
 
 
 async def _build_detailed_info(
-    hub: ServerHub, metadata: TaskMetadata, call: CommandCall
+    hub: ServerHub, metadata: TaskMetadata, call: AnyCall
 ) -> wire.TaskInfo:
     """With what a list does not say: what waits, what failed, and the room of a task at rest."""
     info = _build_task_info(hub, metadata)
-    task = hub.engine.find_open_task(metadata.id)
-    projection = (
-        task.recorder.projection
-        if task is not None
-        else (await _load_encoder(hub, call)).projection
-    )
+    projection = await _load_projection(hub, call)
     failure = projection.failure if projection.state is TaskState.FAILED else None
     return structs.replace(
         info,
@@ -154,7 +146,7 @@ async def _build_detailed_info(
         context_window=info.context_window or _find_context_window(hub, metadata),
         queue=list_queued_messages(projection),
         failure=FailedPayload(code=failure.code, message=failure.message) if failure else None,
-        waits_for=projection.pending_subtask_ids if task is not None else (),
+        waits_for=projection.pending_subtask_ids if info.live else (),
     )
 
 
@@ -201,19 +193,6 @@ def _resolve_closed_task_status(hub: ServerHub, metadata: TaskMetadata) -> str:
     return str(TaskState.RUNNING if state is TaskState.CREATED else state)
 
 
-HANDLERS = {
-    "isTaskInHistory": is_task_in_history,
-    "getMessages": get_messages,
-    "getTokenUsage": get_token_usage,
-    "getTodos": get_todos,
-    "getEvents": get_events,
-    "subscribe": subscribe,
-    "getTask": get_task,
-    "listTasks": list_tasks,
-    "searchTasks": search_tasks,
-}
-
-
 MAX_SEARCHED_TASK_BYTES = 32 * 1024 * 1024
 """The conversation of a larger task is not searched."""
 MAX_SEARCH_BYTES = 256 * 1024 * 1024
@@ -247,13 +226,7 @@ class TaskSearch:
 
     def run(self, tasks: Iterable[TaskMetadata], limit: int) -> list[TaskMetadata]:
         """At most `limit` of these tasks. Takes its time: call it in a thread."""
-        found: list[TaskMetadata] = []
-        for task in tasks:
-            if len(found) == limit:
-                break
-            if self._is_match(task):
-                found.append(task)
-        return found
+        return list(islice(filter(self._is_match, tasks), limit))
 
     def _is_match(self, task: TaskMetadata) -> bool:
         title = f"{task.title}\n{task.id}".casefold()

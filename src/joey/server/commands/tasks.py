@@ -17,6 +17,7 @@ from joey.engine.engine import TaskOptions
 from joey.errors import ConfigError, TaskNotFoundError, WorkspaceError
 from joey.ports.execution import RunningCommand
 from joey.server.commands.call import (
+    AnyCall,
     CommandCall,
     make_argument_error,
     make_execution_error,
@@ -27,8 +28,10 @@ if TYPE_CHECKING:
     from joey.server.hub import ServerHub
 
 
-async def start_new_task(hub: ServerHub, call: CommandCall) -> wire.TaskStartedData:
-    arguments: wire.StartNewTask = call.arguments
+async def start_new_task(
+    hub: ServerHub, call: CommandCall[wire.StartNewTask]
+) -> wire.TaskStartedData:
+    arguments = call.arguments
     text, images = arguments.text or "", arguments.images or ()
     if not text.strip() and not images:
         raise make_argument_error("arguments.text", "say what is to be done.")
@@ -55,14 +58,14 @@ async def start_new_task(hub: ServerHub, call: CommandCall) -> wire.TaskStartedD
     return wire.TaskStartedData(task_id=task.id)
 
 
-async def resume_task(hub: ServerHub, call: CommandCall) -> wire.Done:
-    arguments: wire.ResumeTask = call.arguments
+async def resume_task(hub: ServerHub, call: CommandCall[wire.ResumeTask]) -> None:
     task_id = hub.resolve_task_id(call)
     options = None
-    if arguments.configuration:
-        options = await _release_and_build_resume_options(hub, task_id, arguments.configuration)
+    if call.arguments.configuration:
+        options = await _release_and_build_resume_options(
+            hub, task_id, call.arguments.configuration
+        )
     await hub.resume_task(task_id, options=options)
-    return wire.Done()
 
 
 async def _release_and_build_resume_options(
@@ -89,34 +92,30 @@ async def _release_and_build_resume_options(
     return options
 
 
-async def cancel_task(hub: ServerHub, call: CommandCall) -> wire.Done:
+async def cancel_task(hub: ServerHub, call: AnyCall) -> None:
     task_id = hub.resolve_task_id(call)
-    task = hub.engine.find_open_task(task_id)
-    if task is None and not await is_known_task(hub, task_id):
-        raise make_not_found_error(task_id)
-    if task is not None:
+    if task := hub.engine.find_open_task(task_id):
         await task.cancel()
-    return wire.Done()
+    else:
+        await check_task_exists(hub, task_id)
 
 
-async def cancel_current_task(hub: ServerHub, call: CommandCall) -> wire.Done:
+async def cancel_current_task(hub: ServerHub, call: AnyCall) -> None:
+    if call.task_id is not None or hub.current_task is not None:
+        await cancel_task(hub, call)
+
+
+async def clear_current_task(hub: ServerHub, call: AnyCall) -> None:
     if call.task_id is None and hub.current_task is None:
-        return wire.Done()
-    return await cancel_task(hub, call)
-
-
-async def clear_current_task(hub: ServerHub, call: CommandCall) -> wire.Done:
-    if call.task_id is None and hub.current_task is None:
-        return wire.Done()
+        return
     task_id = hub.resolve_task_id(call)
     if task := hub.engine.find_open_task(task_id):
         await hub.release_task(task)
-    elif not await is_known_task(hub, task_id):
-        raise make_not_found_error(task_id)
-    return wire.Done()
+    else:
+        await check_task_exists(hub, task_id)
 
 
-async def get_current_task_stack(hub: ServerHub, call: CommandCall) -> wire.TaskStack:
+async def get_current_task_stack(hub: ServerHub, call: AnyCall) -> wire.TaskStack:
     """The current task below its parents."""
     stack: list[str] = []
     task = hub.current_task
@@ -127,7 +126,7 @@ async def get_current_task_stack(hub: ServerHub, call: CommandCall) -> wire.Task
     return wire.TaskStack(task_stack=stack)
 
 
-async def delete_task(hub: ServerHub, call: CommandCall) -> wire.Done:
+async def delete_task(hub: ServerHub, call: AnyCall) -> None:
     task_id = hub.resolve_task_id(call)
     if task := hub.engine.find_open_task(task_id):
         await hub.release_task(task)
@@ -137,38 +136,28 @@ async def delete_task(hub: ServerHub, call: CommandCall) -> wire.Done:
         raise make_not_found_error(task_id) from error
     await hub.services.remove_task_worktree(task_id)
     hub.announce("taskDeleted", Empty(), task_id)
-    return wire.Done()
 
 
-async def is_ready(hub: ServerHub, call: CommandCall) -> wire.Ready:
+async def is_ready(hub: ServerHub, call: AnyCall) -> wire.Ready:
     return wire.Ready(ready=hub.is_ready)
 
 
-async def ping(hub: ServerHub, call: CommandCall) -> wire.Pong:
+async def ping(hub: ServerHub, call: AnyCall) -> wire.Pong:
     return wire.Pong(pong=time.time_ns() // 1_000_000)
 
 
 async def is_known_task(hub: ServerHub, task_id: str) -> bool:
     if hub.engine.find_open_task(task_id) is not None:
         return True
-    known = await asyncio.to_thread(hub.engine.history)
-    return any(task.id == task_id for task in known)
+    return any(task.id == task_id for task in await asyncio.to_thread(hub.engine.history))
 
 
-HANDLERS = {
-    "startNewTask": start_new_task,
-    "resumeTask": resume_task,
-    "cancelTask": cancel_task,
-    "cancelCurrentTask": cancel_current_task,
-    "clearCurrentTask": clear_current_task,
-    "getCurrentTaskStack": get_current_task_stack,
-    "deleteTask": delete_task,
-    "isReady": is_ready,
-    "ping": ping,
-}
+async def check_task_exists(hub: ServerHub, task_id: str) -> None:
+    if not await is_known_task(hub, task_id):
+        raise make_not_found_error(task_id)
 
 
-async def get_processes(hub: ServerHub, call: CommandCall) -> wire.Processes:
+async def get_processes(hub: ServerHub, call: AnyCall) -> wire.Processes:
     return wire.Processes(
         processes=[
             wire.ProcessInfo(
@@ -183,17 +172,16 @@ async def get_processes(hub: ServerHub, call: CommandCall) -> wire.Processes:
     )
 
 
-async def kill_process(hub: ServerHub, call: CommandCall) -> wire.Done:
-    arguments: wire.KillProcess = call.arguments
+async def kill_process(hub: ServerHub, call: CommandCall[wire.KillProcess]) -> None:
     for _, running in _iter_background_commands(hub, call):
-        if running.pid == arguments.pid:
+        if running.pid == call.arguments.pid:
             await running.kill()
-            return wire.Done()
-    raise make_execution_error(f"No task has left a process {arguments.pid} running.")
+            return
+    raise make_execution_error(f"No task has left a process {call.arguments.pid} running.")
 
 
 def _iter_background_commands(
-    hub: ServerHub, call: CommandCall
+    hub: ServerHub, call: AnyCall
 ) -> Iterator[tuple[str, RunningCommand]]:
     if call.task_id is not None and hub.engine.find_open_task(call.task_id) is None:
         raise make_not_found_error(call.task_id)
@@ -201,6 +189,3 @@ def _iter_background_commands(
         if call.task_id in (None, task.id):
             for running in task.runtime.terminal.background_commands:
                 yield task.id, running
-
-
-PROCESS_HANDLERS = {"getProcesses": get_processes, "killProcess": kill_process}
