@@ -14,17 +14,14 @@ again, and are recognized by their content.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from joey.core import events as ev
 from joey.core.history.ui import REPLY_ROW_KINDS, RequestInfo
 from joey.core.messages import ReasoningPart, TextPart, Usage
-from joey.core.models import ToolProtocol
-from joey.core.permissions.reasons import Reason
-from joey.core.task_types import Answer, AskKind, CallEnding, Response, RowKind, Todo
-from joey.core.tool_calls import ToolCallSummary
+from joey.core.task_types import Answer, Response, RowKind
 from joey.core.wire.frames import EventFrame
 
 RowData = Mapping[str, Any]
@@ -69,11 +66,12 @@ class EventDecoder:
                 self._open_ask_ts = ts
             opened = [] if before.get("type") == "ask" else [build_ask_opened(row)]
             return [*opened, *_decode_tool_result(row, before)]
+        text = row.get("text", "")
         match row.get("say"):
             case RowKind.TEXT if "partial" not in row:
-                return [] if before else [_decode_user_row(row, is_first=True)]
+                return [] if before else [_build_event(ev.UserMessage, row, text=text, first=True)]
             case RowKind.USER_FEEDBACK:
-                return [] if before else [_decode_user_row(row, is_first=False)]
+                return [] if before else [_build_event(ev.UserMessage, row, text=text)]
             case RowKind.TEXT | RowKind.REASONING:
                 return list(_decode_reply_row(row, before))
             case RowKind.TOOL:
@@ -96,8 +94,7 @@ class EventDecoder:
         if not before or before.get("partial") or before.get("say") != say:
             if say == RowKind.COMPLETION_RESULT:
                 self._completion_result = text
-            images = tuple(row.get("images", ()))
-            yield ev.RowAdded(ts=row["ts"], say=say, text=text, images=images)
+            yield _build_event(ev.RowAdded, row, say=say)
         yield from _decode_tool_result(row, before)
 
     def _decode_queue(self, queue: list[dict[str, Any]]) -> Iterator[ev.Event]:
@@ -116,32 +113,6 @@ class EventDecoder:
     ) -> ev.Event | None:
         ts = self._latest_ts
         match name:
-            case "taskCreated":
-                return ev.TaskCreated(
-                    ts=ts,
-                    task_id=task_id,
-                    workspace=payload.get("workspace", ""),
-                    mode=payload.get("mode", ""),
-                    tool_protocol=ToolProtocol(payload.get("protocol") or ToolProtocol.NATIVE),
-                    profile=payload.get("profile", "default"),
-                    model=payload.get("model", ""),
-                    parent_id=payload.get("parentId"),
-                )
-            case "taskStarted":
-                return ev.TaskStarted(ts=ts)
-            case "taskCompleted":
-                return ev.TaskCompleted(
-                    ts=ts,
-                    result=self._completion_result,
-                    usage=_decode_usage(payload),
-                    tool_usage=msgspec.convert(payload["toolUsage"], dict[str, ev.ToolTally]),
-                )
-            case "taskFinished":
-                return ev.TaskFinished(ts=ts)
-            case "taskAborted":
-                return ev.TaskAborted(ts=ts, reason=payload["reason"])
-            case "taskFailed":
-                return ev.TaskFailed(ts=ts, code=payload["code"], message=payload["message"])
             case "taskAskResponded":
                 self._open_ask_ts = None
                 answer = Answer(Response(payload["response"]), by=payload["by"])
@@ -149,43 +120,46 @@ class EventDecoder:
             case "taskActive" if self._open_ask_ts is not None:
                 withdrawn, self._open_ask_ts = self._open_ask_ts, None
                 return ev.AskWithdrawn(ts=ts, ask_ts=withdrawn)
-            case "taskTokenUsageUpdated":
-                return ev.UsageChanged(ts=ts, usage=_decode_usage(payload))
-            case "taskModeSwitched":
-                return ev.ModeSwitched(ts=ts, mode=payload["modeSlug"])
-            case "taskToolFailed":
-                reason = msgspec.convert(payload.get("reason"), Reason | None)
-                return ev.ToolFailed(
-                    ts=ts, tool=payload["toolName"], error=str(payload["error"]), reason=reason
-                )
-            case "todosUpdated":
-                todos = msgspec.convert(payload["todos"], tuple[Todo, ...])
-                return ev.TodosChanged(ts=ts, todos=todos)
-            case "countdown":
-                return ev.RetryCountdown(
-                    ts=ts,
-                    seconds=payload["seconds"],
-                    message=payload["message"],
-                    attempt=payload.get("attempt", 1),
-                )
+            case _ if name in _TASK_EVENTS:
+                kind, keys = _TASK_EVENTS[name]
+                known = {"ts": ts, "taskId": task_id, "result": self._completion_result, **payload}
+                renamed = {field: payload[key] for field, key in keys.items() if key in payload}
+                return _build_event(kind, known, **renamed)
             case _:
-                return _decode_subtask_event(ts, name, payload)
+                return None
 
 
-def _decode_subtask_event(ts: int, name: str, payload: Mapping[str, Any]) -> ev.Event | None:
-    match name:
-        case "taskSpawned":
-            return ev.SubtaskSpawned(ts=ts, child_id=payload["childTaskId"])
-        case "taskPaused":
-            return ev.TaskPaused(ts=ts, child_ids=tuple(payload.get("childTaskIds", ())))
-        case "taskUnpaused":
-            return ev.TaskUnpaused(ts=ts)
-        case _:
-            return None
+_TASK_EVENTS: dict[str, tuple[type[ev.Event], dict[str, str]]] = {
+    "taskCreated": (ev.TaskCreated, {"protocol": "protocol"}),
+    "taskStarted": (ev.TaskStarted, {}),
+    "taskCompleted": (ev.TaskCompleted, {}),
+    "taskFinished": (ev.TaskFinished, {}),
+    "taskAborted": (ev.TaskAborted, {}),
+    "taskFailed": (ev.TaskFailed, {}),
+    "taskTokenUsageUpdated": (ev.UsageChanged, {}),
+    "taskModeSwitched": (ev.ModeSwitched, {"mode": "modeSlug"}),
+    "taskToolFailed": (ev.ToolFailed, {"tool": "toolName"}),
+    "todosUpdated": (ev.TodosChanged, {}),
+    "countdown": (ev.RetryCountdown, {}),
+    "taskSpawned": (ev.SubtaskSpawned, {"child_id": "childTaskId"}),
+    "taskPaused": (ev.TaskPaused, {"child_ids": "childTaskIds"}),
+    "taskUnpaused": (ev.TaskUnpaused, {}),
+}
+"""The events of frames, with the keys of payloads that are named otherwise than the fields."""
+
+E = TypeVar("E", bound=ev.Event)
 
 
-def _decode_usage(payload: Mapping[str, Any]) -> ev.TokenUsage:
-    return msgspec.convert(payload["usage"], ev.TokenUsage)
+def _build_event(kind: type[E], source: Mapping[str, Any], **fields: Any) -> E:
+    """The event with these fields, and those that the row or payload has under their own names."""
+    for name, stored_name in zip(
+        kind.__struct_fields__, kind.__struct_encode_fields__, strict=True
+    ):
+        first, *rest = name.split("_")
+        value = source.get(first + "".join(map(str.title, rest)))
+        if value is not None:
+            fields.setdefault(stored_name, value)
+    return msgspec.convert(fields, kind)
 
 
 def _decode_checkpoint_row(row: RowData) -> ev.CheckpointSaved:
@@ -194,11 +168,6 @@ def _decode_checkpoint_row(row: RowData) -> ev.CheckpointSaved:
     return ev.CheckpointSaved(
         ts=row["ts"], id=row.get("text", ""), previous_id=checkpoint.get("from"), is_own_change=own
     )
-
-
-def _decode_user_row(row: RowData, *, is_first: bool) -> ev.UserMessage:
-    images = tuple(row.get("images", ()))
-    return ev.UserMessage(ts=row["ts"], text=row.get("text", ""), images=images, is_first=is_first)
 
 
 def _decode_condense_row(row: RowData, before: RowData) -> Iterator[ev.Event]:
@@ -229,21 +198,7 @@ def _decode_condense_row(row: RowData, before: RowData) -> Iterator[ev.Event]:
 
 def build_ask_opened(row: RowData) -> ev.AskOpened:
     """The question that a row puts."""
-    return ev.AskOpened(
-        ts=row["ts"],
-        ask=AskKind(row["ask"]),
-        text=row.get("text", ""),
-        tool=row.get("tool"),
-        path=row.get("path"),
-        diff=row.get("diff"),
-        is_protected=bool(row.get("isProtected")),
-        always_rule=row.get("alwaysRule"),
-        reason=row.get("reason"),
-        reasons=msgspec.convert(row.get("reasons", ()), tuple[Reason, ...]),
-        sandbox=row.get("sandbox"),
-        summary=_decode_summary(row),
-        call_id=_build_call_id(row) if row.get("tool") else None,
-    )
+    return _build_event(ev.AskOpened, row, call_id=_build_call_id(row) if row.get("tool") else None)
 
 
 def _decode_reply_row(row: RowData, before: RowData) -> Iterator[ev.Event]:
@@ -268,35 +223,24 @@ def _decode_call_row(row: RowData, before: RowData) -> Iterator[ev.Event]:
             )
         return
     if not before or before.get("partial"):
-        yield ev.ToolStarted(
-            ts=row["ts"],
+        yield _build_event(
+            ev.ToolStarted,
+            row,
             call_id=_build_call_id(row),
             tool=tool,
             text=row.get("text", ""),
-            path=row.get("path"),
-            diff=row.get("diff"),
-            rule=row.get("rule"),
-            sandbox=row.get("sandbox"),
-            summary=_decode_summary(row),
         )
     yield from _decode_tool_result(row, before)
 
 
-def _decode_summary(row: RowData) -> ToolCallSummary | None:
-    """None from a server that sends none."""
-    return msgspec.convert(row["summary"], ToolCallSummary) if row.get("summary") else None
-
-
 def _decode_tool_result(row: RowData, before: RowData) -> Iterator[ev.Event]:
     if "result" in row and "result" not in before:
-        yield ev.ToolFinished(
-            ts=row["ts"],
+        yield _build_event(
+            ev.ToolFinished,
+            row,
             call_id=_build_call_id(row),
             tool=row.get("tool", ""),
             content=row["result"],
-            exit_code=row.get("exitCode"),
-            signal=row.get("signal"),
-            ending=CallEnding(row["ending"]) if "ending" in row else None,
             row_ts=row["ts"],
         )
 

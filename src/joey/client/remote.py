@@ -93,16 +93,15 @@ class RemoteEngine:
     ) -> RemoteSession:
         """A new task, already at work; `configuration` holds settings by their names on the wire.
         Raises RemoteError."""
-        arguments = {
-            "text": text,
-            "images": list(images) or None,
-            "configuration": configuration,
-            "workspace": workspace,
-            "mode": mode,
-            "profile": profile,
-            "limits": None if limits is None else msgspec.to_builtins(limits),
-        }
-        given = {name: value for name, value in arguments.items() if value is not None}
+        given = _drop_none(
+            text=text,
+            images=list(images) or None,
+            configuration=configuration,
+            workspace=workspace,
+            mode=mode,
+            profile=profile,
+            limits=None if limits is None else msgspec.to_builtins(limits),
+        )
         data = await self._connection.request("startNewTask", arguments=given)
         return await self.attach(data["taskId"])
 
@@ -136,8 +135,7 @@ class RemoteEngine:
         """A new task with the history of another, up to a row; it goes on with `text`, else it
         rests. Raises RemoteError."""
         _check_task_id(task_id)
-        arguments = {"messageTs": row_ts, "keep": keep, "text": text}
-        given = {name: value for name, value in arguments.items() if value is not None}
+        given = _drop_none(messageTs=row_ts, keep=keep, text=text)
         data = await self._connection.request("forkTask", task_id, given)
         return await self.attach(data["taskId"])
 
@@ -145,10 +143,8 @@ class RemoteEngine:
         self, workspace: str | None = None, *, limit: int = 100, offset: int = 0
     ) -> list[TaskInfo]:
         """The server's tasks, the most recently changed first."""
-        arguments: dict[str, Any] = {"limit": limit, "offset": offset}
-        if workspace is not None:
-            arguments["workspace"] = workspace
-        data = await self._connection.request("listTasks", arguments=arguments, retry=True)
+        given = _drop_none(limit=limit, offset=offset, workspace=workspace)
+        data = await self._connection.request("listTasks", arguments=given, retry=True)
         tasks: list[TaskInfo] = decode_response_data("listTasks", data).tasks
         return tasks
 
@@ -208,6 +204,10 @@ class RemoteEngine:
     def handle_connection_failed(self, error: RemoteError) -> None:
         for session in self._sessions.values():
             session.end_stream(error)
+
+
+def _drop_none(**arguments: Any) -> dict[str, Any]:
+    return {name: value for name, value in arguments.items() if value is not None}
 
 
 def _check_task_id(task_id: object) -> None:
@@ -380,20 +380,18 @@ class RemoteSession:
     # What anybody may do
 
     async def send(self, text: str, images: tuple[str, ...] = ()) -> None:
-        arguments: dict[str, Any] = {"message": text}
-        if images:
-            arguments["images"] = list(images)
-        await self._request("sendMessage", self._id, arguments)
+        given = _drop_none(message=text, images=list(images) or None)
+        await self._request("sendMessage", self._id, given)
 
     async def answer(self, ask_ts: int, answer: Answer) -> bool:
-        arguments: dict[str, Any] = {"askTs": ask_ts, "response": answer.response.value}
-        if answer.text:
-            arguments["text"] = answer.text
-        if answer.images:
-            arguments["images"] = list(answer.images)
-        if answer.always:
-            arguments["always"] = True
-        data = await self._request("respond", self._id, arguments)
+        given = _drop_none(
+            askTs=ask_ts,
+            response=answer.response.value,
+            text=answer.text or None,
+            images=list(answer.images) or None,
+            always=answer.always or None,
+        )
+        data = await self._request("respond", self._id, given)
         return bool(data["accepted"])
 
     async def approve(self, text: str = "") -> bool:
