@@ -13,7 +13,8 @@ from pathlib import Path
 from statistics import median
 
 from bench.tables import format_verdict, print_table
-from joey.app.permission_explanations import PermissionExplainer, PermissionFlags
+from joey.app.options import PermissionFlags
+from joey.app.permission_explanations import PermissionExplainer
 
 ROUNDS = 200
 GOAL_MS = 1.0

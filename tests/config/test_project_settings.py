@@ -12,7 +12,8 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 from msgspec import structs
 
-from joey.app.permission_explanations import PermissionExplainer, PermissionFlags
+from joey.app.options import PermissionFlags
+from joey.app.permission_explanations import PermissionExplainer
 from joey.config.customizations import CustomizationPaths, resolve_scopes
 from joey.config.settings import read_restrictions, restrict_settings
 from joey.config.untrusted_files import UntrustedFileReader

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from joey.app.permission_explanations import PermissionExplainer, PermissionFlags
+from joey.app.options import PermissionFlags
+from joey.app.permission_explanations import PermissionExplainer
 from tests.permissions.command_testbed import CommandTestbed
 from tests.permissions.harmless import ALLOWED_RULES, list_harmless_commands
 from tests.permissions.hostile import WRITING_RULES, HostileCommand, list_hostile_commands

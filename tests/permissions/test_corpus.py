@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from joey.app.permission_explanations import PermissionExplainer, PermissionFlags
+from joey.app.options import PermissionFlags
+from joey.app.permission_explanations import PermissionExplainer
 from joey.core.permissions.commands import judge_command
 from joey.core.permissions.policy import Allow
 from tests.permissions.command_testbed import CommandTestbed

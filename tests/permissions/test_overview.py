@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from joey.app.permission_explanations import PermissionFlags
+from joey.app.options import PermissionFlags
 from joey.app.permission_overview import PermissionLine, PermissionOverview, SettingSources
 from joey.core.modes import BUILT_IN_MODES, find_mode
 from joey.core.permissions.policy import (

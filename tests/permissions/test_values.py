@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from joey.app.permission_explanations import PermissionExplainer, PermissionFlags
+from joey.app.options import PermissionFlags
+from joey.app.permission_explanations import PermissionExplainer
 from joey.core.permissions.arguments import ProgramSpec
 from joey.core.permissions.git_commands import READ_ONLY_SUBCOMMANDS, build_git_spec
 from joey.core.permissions.program_tables import (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from joey.app.options import (
 )
 from joey.app.sandbox import detect_sandbox
 from joey.config.config_store import ConfigStore
-from joey.config.home import resolve_joey_home
+from joey.config.home import resolve_home_and_env
 from joey.config.settings import check_key_spelling
 from joey.core.models import ModelInfo
 from joey.core.modes import Mode, SlashCommand
@@ -39,8 +38,7 @@ class Application:
     def __init__(
         self, *, workspace: Path, home: Path | None = None, env: Mapping[str, str] | None = None
     ) -> None:
-        self._env = os.environ if env is None else env
-        self.home = home or resolve_joey_home(self._env)
+        self.home, self._env = resolve_home_and_env(home, env)
         self.workspace = resolve_workspace(workspace)
         self.config_store = ConfigStore(self.home)
 

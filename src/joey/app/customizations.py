@@ -17,7 +17,7 @@ from joey.config.customizations import (
     load_available_modes,
     resolve_scopes,
 )
-from joey.config.home import resolve_joey_home, resolve_user_home
+from joey.config.home import resolve_home_and_env, resolve_joey_home, resolve_user_home
 from joey.config.hooks import read_project_hooks
 from joey.config.settings import load_settings, read_restrictions, restrict_settings
 from joey.config.trust import Trusted, TrustStore
@@ -36,8 +36,7 @@ def open_customizations(
 ) -> FileCustomizations:
     """Modes, rules, commands and skills that count in a workspace, for those who only look. Raises
     ConfigError, WorkspaceError."""
-    env = os.environ if env is None else env
-    home = home or resolve_joey_home(env)
+    home, env = resolve_home_and_env(home, env)
     return load_customizations(LocalFiles(workspace), home, env, load_settings(home))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from joey.config.home import resolve_joey_home
+from joey.config.home import resolve_home_and_env
 from joey.ports.storage import IndexProgressCallback, Store, TaskIndex
 from joey.storage.task_store import EphemeralStore, JsonFileStore
 
@@ -35,8 +35,7 @@ def open_engine(
     from joey.tools.registry import Registry, build_default_tools
     from joey.workspace.environment import SystemClock
 
-    env = os.environ if env is None else env
-    home = home or resolve_joey_home(env)
+    home, env = resolve_home_and_env(home, env)
     store = _open_ephemeral_store(env) if ephemeral else open_store(home, env)
     registry = Registry(build_default_tools())
     capabilities = CapabilityFactory(home, env, persistent=not ephemeral)
@@ -59,7 +58,7 @@ def _open_ephemeral_store(env: Mapping[str, str]) -> Store:
 
 def open_store(home: Path | None = None, env: Mapping[str, str] | None = None) -> Store:
     """The tasks on disk."""
-    return JsonFileStore(home or resolve_joey_home(os.environ if env is None else env))
+    return JsonFileStore(resolve_home_and_env(home, env)[0])
 
 
 def open_task_index(
@@ -71,4 +70,4 @@ def open_task_index(
     # SQLite takes its time to load, and only those who look for tasks come here.
     from joey.storage.task_index import SqliteTaskIndex
 
-    return SqliteTaskIndex(home or resolve_joey_home(os.environ if env is None else env), progress)
+    return SqliteTaskIndex(resolve_home_and_env(home, env)[0], progress)

@@ -5,12 +5,11 @@ There is one log for the whole process, and so one list of secrets.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from joey.config.home import resolve_joey_home
+from joey.config.home import resolve_home_and_env
 from joey.config.profiles import load_profiles
 from joey.core.redaction import KnownSecrets
 from joey.core.settings import Profile
@@ -32,8 +31,7 @@ def collect_all_secrets(
     home: Path | None = None, env: Mapping[str, str] | None = None
 ) -> KnownSecrets:
     """Also those that lie on this machine and are not in use: for what is handed to others."""
-    env = os.environ if env is None else env
-    home = home or resolve_joey_home(env)
+    home, env = resolve_home_and_env(home, env)
     KNOWN_SECRETS.add_environment_secrets(env)
     try:
         for profile in load_profiles(home).profiles.values():

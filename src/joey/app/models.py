@@ -7,7 +7,6 @@ ports 8000 and 8080.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from joey.config.home import resolve_joey_home
+from joey.config.home import resolve_home_and_env
 from joey.config.profiles import choose_profile, find_base_url, load_profiles
 from joey.core.models import ModelInfo
 from joey.core.settings import Profile
@@ -64,8 +63,8 @@ async def list_models(
 ) -> ModelList:
     """Of the provider that a task would talk to, unless one is named. Raises ConfigError: there is
     no such provider, or none was ever chosen."""
-    env = os.environ if env is None else env
-    profile = resolve_profile(provider, home or resolve_joey_home(env), env)
+    home, env = resolve_home_and_env(home, env)
+    profile = resolve_profile(provider, home, env)
     known = list_catalogued_models(profile)
     offered: list[str] = []
     server_error = ""

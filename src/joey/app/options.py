@@ -26,7 +26,7 @@ from joey.app.model_choice import (
     choose_user_model,
 )
 from joey.config.config_store import ConfigStore
-from joey.config.home import resolve_joey_home, resolve_user_home
+from joey.config.home import resolve_home_and_env, resolve_user_home
 from joey.config.profiles import (
     Profiles,
     convert_client_fields,
@@ -60,6 +60,63 @@ UNATTENDED_COMMAND_TIMEOUT_S = 600
 """Without a user, a command that waits for something must not wait for ever."""
 
 
+class PermissionFlags(Struct, frozen=True, kw_only=True):
+    """The flags of a run about permissions; `make_options` takes the same."""
+
+    yes: bool = False
+    require_approval: bool = False
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    allow_writes: bool = False
+    no_sandbox: bool = False
+    add_dirs: tuple[str | Path, ...] = ()
+
+    def apply_to(self, settings: Settings) -> Settings:
+        """Flags over settings: `--deny` always counts, `--require-approval` beats `--yes`. How far
+        files are reached with `--yes` is the matter of `FileScope`: beyond that, and for protected
+        files, the user's own settings decide."""
+        settings = structs.replace(
+            settings, denied_commands=(*settings.denied_commands, *self.deny)
+        )
+        if self.no_sandbox:
+            settings = structs.replace(settings, sandbox="off")
+        if self.allow_writes:
+            settings = structs.replace(
+                settings, auto_approval_enabled=True, always_allow_write=True
+            )
+        if self.require_approval:
+            return structs.replace(settings, auto_approval_enabled=False)
+        if self.yes:
+            return structs.replace(
+                settings,
+                auto_approval_enabled=True,
+                always_allow_read_only=True,
+                always_allow_write=True,
+                always_allow_execute=True,
+                always_allow_mode_switch=True,
+                always_allow_subtasks=True,
+                always_allow_mcp=True,
+                allowed_mcp_tools=(ALLOW_EVERYTHING,),
+                always_allow_browser=True,
+                allowed_commands=(ALLOW_EVERYTHING,),
+            )
+        if self.allow:
+            return structs.replace(
+                settings,
+                auto_approval_enabled=True,
+                always_allow_execute=True,
+                allowed_commands=(*settings.allowed_commands, *self.allow),
+            )
+        return settings
+
+    def build_file_scope(
+        self, home: Path | None = None, env: Mapping[str, str] | None = None
+    ) -> FileScope:
+        """Raises WorkspaceError."""
+        added = resolve_added_directories(self.add_dirs, *resolve_home_and_env(home, env))
+        return FileScope(added_directories=added, matches_sandbox=self.yes)
+
+
 def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
     *,
     workspace: Path,
@@ -84,21 +141,23 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
     no_sandbox: bool = False,
     add_dirs: tuple[str | Path, ...] = (),
 ) -> ResolvedTaskOptions:
-    """What a user's flags and files ask for.
-
-    `earlier` is what a task that is resumed worked with: it stays with its model and address unless
-    the flags name others. `secrets` are kept outside its folder; a task on disk needs none. Raises
-    ConfigError: settings, profiles, keys or the mode's name; WorkspaceError: the folder cannot be
-    worked in, or another one cannot be added to it.
-    """
-    env = os.environ if env is None else env
-    home = home or resolve_joey_home(env)
+    """What a user's flags and files ask for. `earlier` is what a task that is resumed worked with:
+    it stays with its model and address unless the flags name others. `secrets` are kept outside its
+    folder; a task on disk needs none. Raises ConfigError: settings, profiles, keys or the mode's
+    name; WorkspaceError: the folder cannot be worked in, or another cannot be added to it."""
+    home, env = resolve_home_and_env(home, env)
     workspace = resolve_workspace(workspace)
-    settings = _load_run_settings(home, unattended=policy is not None)
-    if no_sandbox:
-        settings = structs.replace(settings, sandbox="off")
-    settings = apply_permission_flags(settings, yes, require_approval, allow, deny, allow_writes)
-    added_directories = resolve_added_directories(add_dirs, home, env)
+    permissions = PermissionFlags(
+        yes=yes,
+        require_approval=require_approval,
+        allow=allow,
+        deny=deny,
+        allow_writes=allow_writes,
+        no_sandbox=no_sandbox,
+        add_dirs=add_dirs,
+    )
+    settings = permissions.apply_to(_load_run_settings(home, unattended=policy is not None))
+    file_scope = permissions.build_file_scope(home, env)
     check_mode(mode, lambda: load_modes(workspace, home, env, settings))
     flags = ModelFlags(provider=provider, model=model, base_url=base_url, profile=profile)
     if secrets is None and isinstance(earlier, TaskMetadata):
@@ -109,7 +168,7 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
         workspace=workspace,
         profile=choice.profile,
         settings=settings,
-        file_scope=FileScope(added_directories=added_directories, matches_sandbox=yes),
+        file_scope=file_scope,
         mode=mode,
         protocol=protocol or choice.profile.protocol,
         limits=limits,
@@ -180,7 +239,7 @@ def _build_profile_route(profile: Profile) -> ModelRoute:
 
 def collect_settings_warnings(env: Mapping[str, str] | None = None) -> tuple[str, ...]:
     """What of the settings is not used because it is not known, or does not exist."""
-    home = resolve_joey_home(os.environ if env is None else env)
+    home, _ = resolve_home_and_env(None, env)
     try:
         about_profiles = load_profiles(home).missing_active_warning
     except ConfigError:
@@ -192,47 +251,6 @@ def _load_run_settings(home: Path, *, unattended: bool) -> Settings:
     settings = load_settings(home)
     if unattended and not settings.command_execution_timeout:
         return structs.replace(settings, command_execution_timeout=UNATTENDED_COMMAND_TIMEOUT_S)
-    return settings
-
-
-def apply_permission_flags(
-    settings: Settings,
-    yes: bool,
-    require_approval: bool,
-    allow: tuple[str, ...],
-    deny: tuple[str, ...],
-    allow_writes: bool,
-) -> Settings:
-    """Flags over settings: `--deny` always counts, `--require-approval` beats `--yes`.
-
-    How far files are reached with `--yes` is the matter of `FileScope`: beyond that, and for
-    protected files, the user's own settings decide."""
-    settings = structs.replace(settings, denied_commands=(*settings.denied_commands, *deny))
-    if allow_writes:
-        settings = structs.replace(settings, auto_approval_enabled=True, always_allow_write=True)
-    if require_approval:
-        return structs.replace(settings, auto_approval_enabled=False)
-    if yes:
-        return structs.replace(
-            settings,
-            auto_approval_enabled=True,
-            always_allow_read_only=True,
-            always_allow_write=True,
-            always_allow_execute=True,
-            always_allow_mode_switch=True,
-            always_allow_subtasks=True,
-            always_allow_mcp=True,
-            allowed_mcp_tools=(ALLOW_EVERYTHING,),
-            always_allow_browser=True,
-            allowed_commands=(ALLOW_EVERYTHING,),
-        )
-    if allow:
-        return structs.replace(
-            settings,
-            auto_approval_enabled=True,
-            always_allow_execute=True,
-            allowed_commands=(*settings.allowed_commands, *allow),
-        )
     return settings
 
 
@@ -337,8 +355,7 @@ def apply_configuration(
 ) -> ResolvedTaskOptions:
     """The options of a new task with these laid over them; what is denied stays denied. Raises
     ConfigError: naming the key that does not fit."""
-    env = os.environ if env is None else env
-    home = home or resolve_joey_home(env)
+    home, env = resolve_home_and_env(home, env)
     parsed = _split_client_configuration(values)
     settings = _overlay_settings(options.settings, parsed, options.workspace, home, env)
     options = _apply_client_settings(options, settings, parsed)
@@ -489,9 +506,8 @@ def make_inspect_options(
 ) -> ResolvedTaskOptions:
     """Nobody is asked for a key, and nothing is started: the model is never talked to, and what the
     task remembers of its own stays. Raises ConfigError."""
-    settings = load_settings(home or resolve_joey_home(os.environ if env is None else env))
     quiet = structs.replace(
-        settings,
+        load_settings(resolve_home_and_env(home, env)[0]),
         mcp_enabled=False,
         codebase_index_enabled=False,
         browser_tool_enabled=False,

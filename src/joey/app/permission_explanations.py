@@ -18,9 +18,9 @@ from msgspec import UNSET, Struct, UnsetType, field, structs
 
 from joey.app.customizations import apply_project_restrictions, load_modes
 from joey.app.engine_factory import open_store
-from joey.app.options import apply_permission_flags, resolve_added_directories, resolve_workspace
+from joey.app.options import PermissionFlags, resolve_workspace
 from joey.app.sandbox import build_boundary, build_sandbox
-from joey.config.home import resolve_joey_home
+from joey.config.home import resolve_home_and_env
 from joey.config.settings import load_settings
 from joey.core.models import ModelInfo, ToolProtocol
 from joey.core.modes import choose_fallback_mode
@@ -40,27 +40,6 @@ from joey.tools.base import resolve_visible_path
 from joey.tools.registry import AnyTool, Registry, build_default_tools, iter_argument_paths
 from joey.workspace.files import LocalFiles
 from joey.workspace.search import LocalSearch
-
-
-class PermissionFlags(Struct, frozen=True, kw_only=True):
-    """What a run could have been started with."""
-
-    yes: bool = False
-    require_approval: bool = False
-    allow: tuple[str, ...] = ()
-    deny: tuple[str, ...] = ()
-    allow_writes: bool = False
-    no_sandbox: bool = False
-    add_dirs: tuple[str, ...] = ()
-
-
-def build_file_scope(
-    flags: PermissionFlags, home: Path | None = None, env: Mapping[str, str] | None = None
-) -> FileScope:
-    """Raises WorkspaceError."""
-    env = os.environ if env is None else env
-    added = resolve_added_directories(flags.add_dirs, home or resolve_joey_home(env), env)
-    return FileScope(added_directories=added, matches_sandbox=flags.yes)
 
 
 class PermissionExplanation(Struct, frozen=True):
@@ -89,23 +68,13 @@ class PermissionExplainer:
         env: Mapping[str, str] | None = None,
         mode: str | None = None,
     ) -> None:
-        env = os.environ if env is None else env
-        home = home or resolve_joey_home(env)
+        home, env = resolve_home_and_env(home, env)
         directory = resolve_workspace(workspace)
-        flagged: Settings = apply_permission_flags(
-            load_settings(home),
-            flags.yes,
-            flags.require_approval,
-            flags.allow,
-            flags.deny,
-            flags.allow_writes,
-        )
-        if flags.no_sandbox:
-            flagged = structs.replace(flagged, sandbox="off")
+        flagged = flags.apply_to(load_settings(home))
         self.settings = apply_project_restrictions(LocalFiles(directory), home, env, flagged)
         self._registry = Registry(build_default_tools())
         self._shell_grammar = BashGrammar()
-        scope = build_file_scope(flags, home, env)
+        scope = flags.build_file_scope(home, env)
         self._context = _build_context(directory, home, env, self.settings, scope, mode)
 
     async def explain_command(self, line: str, cwd: str | None = None) -> PermissionExplanation:

@@ -6,7 +6,6 @@ source is a file of the user, a flag, the project, or an answer given in the tas
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
@@ -14,9 +13,8 @@ from typing import Literal
 from msgspec import Struct, structs
 
 from joey.app.customizations import build_config_scopes
-from joey.app.options import apply_permission_flags
-from joey.app.permission_explanations import PermissionFlags
-from joey.config.home import resolve_joey_home, resolve_user_home
+from joey.app.options import PermissionFlags
+from joey.config.home import resolve_home_and_env, resolve_user_home
 from joey.config.json_documents import read_document
 from joey.config.settings import SETTINGS_FILE, load_settings, read_restrictions, restrict_settings
 from joey.config.untrusted_files import UntrustedFileReader
@@ -210,7 +208,6 @@ class PermissionOverview:
 DEFAULT_SOURCE = "default"
 PROJECT_SOURCE = ".roo/settings.json of the project"
 TASK_SOURCE = "for this task"
-_SETTING_NAMES = {field.name: field.encode_name for field in structs.fields(Settings)}
 
 
 class SettingSources:
@@ -223,22 +220,12 @@ class SettingSources:
         home: Path | None = None,
         env: Mapping[str, str] | None = None,
     ) -> None:
-        env = os.environ if env is None else env
-        home = home or resolve_joey_home(env)
+        home, env = resolve_home_and_env(home, env)
         self._flags = flags
         self._settings_file = _abbreviate_home(home / SETTINGS_FILE, resolve_user_home(env))
         self._file_values = read_document(home / SETTINGS_FILE) or {}
         self._user_settings = load_settings(home)
-        self._settings_with_flags = apply_permission_flags(
-            self._user_settings,
-            flags.yes,
-            flags.require_approval,
-            flags.allow,
-            flags.deny,
-            flags.allow_writes,
-        )
-        if flags.no_sandbox:
-            self._settings_with_flags = structs.replace(self._settings_with_flags, sandbox="off")
+        self._settings_with_flags = flags.apply_to(self._user_settings)
         project = read_restrictions(
             build_config_scopes(LocalFiles(workspace), home, env), UntrustedFileReader()
         )
@@ -253,7 +240,9 @@ class SettingSources:
             return PROJECT_SOURCE
         if getattr(self._user_settings, field) != value:
             return self._find_flag(field)
-        return self._settings_file if _SETTING_NAMES[field] in self._file_values else DEFAULT_SOURCE
+        return (
+            self._settings_file if _SETTING_BY_FIELD[field] in self._file_values else DEFAULT_SOURCE
+        )
 
     def find_entry_source(self, field: str, entry: str) -> str:
         """Where a list of the settings has this entry from."""

@@ -5,7 +5,6 @@ Keys go in and never come out: at most their last letters are shown.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from msgspec import Struct, structs
 from joey.app.models import LocalServer
 from joey.config.config_keys import ConfigKey, describe_profile_keys, find_key, parse_value
 from joey.config.config_store import ConfigStore
-from joey.config.home import resolve_joey_home
+from joey.config.home import resolve_home_and_env
 from joey.config.profiles import (
     DEFAULT_PROFILE_NAME,
     PROFILES_FILE,
@@ -49,8 +48,7 @@ class ProfileValue(Struct, frozen=True):
 
 class ProfileAdmin:
     def __init__(self, home: Path | None = None, env: Mapping[str, str] | None = None) -> None:
-        self._env = os.environ if env is None else env
-        self._home = home or resolve_joey_home(self._env)
+        self._home, self._env = resolve_home_and_env(home, env)
         self._config_store = ConfigStore(self._home)
 
     @property
@@ -238,8 +236,8 @@ def _describe_known_profiles(profiles: Mapping[str, Profile]) -> str:
 def is_first_run(home: Path | None = None, env: Mapping[str, str] | None = None) -> bool:
     """Whether nothing was ever chosen: no profile, and nothing in the environment that would do.
     Raises ConfigError: what there is cannot be understood or used, so that nobody knows."""
-    env = os.environ if env is None else env
-    profiles = load_profiles(home or resolve_joey_home(env))
+    home, env = resolve_home_and_env(home, env)
+    profiles = load_profiles(home)
     if profiles.profiles:
         return False
     try:
@@ -262,8 +260,7 @@ def save_first_profile(
     """Write a profile, make it the active one, and return it complete, as a task would get it.
     Raises ConfigError: it could not be used (nothing is written then), or there is one of this
     name."""
-    env = os.environ if env is None else env
-    home = home or resolve_joey_home(env)
+    home, env = resolve_home_and_env(home, env)
     kind = find_provider_spec(provider)
     key = None if key is None else parse_pasted_key(key)
     given = {"provider": kind.name, "model": model, "baseUrl": base_url, "apiKey": key}

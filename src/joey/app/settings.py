@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -20,7 +19,7 @@ from joey.config.config_keys import (
     parse_value,
 )
 from joey.config.config_store import ConfigStore
-from joey.config.home import resolve_joey_home
+from joey.config.home import resolve_home_and_env
 from joey.config.json_documents import (
     read_document,
     write_document,
@@ -61,8 +60,7 @@ class SettingsAdmin:
     def __init__(
         self, workspace: Path, home: Path | None = None, env: Mapping[str, str] | None = None
     ) -> None:
-        self._env = os.environ if env is None else env
-        self._home = home or resolve_joey_home(self._env)
+        self._home, self._env = resolve_home_and_env(home, env)
         self._workspace = workspace
         self._config_store = ConfigStore(self._home)
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from joey.config.home import resolve_joey_home
+from joey.config.home import resolve_home_and_env
 from joey.errors import StoreError
 from joey.storage.roo_import import (
     ForeignTask,
@@ -34,8 +33,8 @@ class TaskExchange:
     """Where the others keep their tasks, and where joey does."""
 
     def __init__(self, home: Path | None = None, env: Mapping[str, str] | None = None) -> None:
-        self._env = os.environ if env is None else env
-        self._tasks_directory = JsonFileStore(home or resolve_joey_home(self._env)).tasks_directory
+        home, self._env = resolve_home_and_env(home, env)
+        self._tasks_directory = JsonFileStore(home).tasks_directory
 
     def find_tasks(self, paths: Sequence[Path], *, everywhere: bool) -> list[ForeignTask]:
         """The tasks under these paths, and with `everywhere` all that this machine has. Raises

@@ -5,13 +5,12 @@ Loading the MCP library takes a second; tasks without servers never import this 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from joey.app.customizations import list_modes_to_trust, load_project_hooks
 from joey.app.mcp_pool import build_hub_config
-from joey.config.home import resolve_joey_home
+from joey.config.home import resolve_home_and_env
 from joey.config.trust import Trusted, TrustStore
 from joey.mcp.server_admin import ServerAdmin, ServerInfo, ServerNotFoundError
 from joey.ports.extensions import TrustItem
@@ -24,8 +23,7 @@ class WorkspaceTrust:
     ) -> None:
         from joey.app.features import list_tool_trust_items
 
-        env = os.environ if env is None else env
-        home = home or resolve_joey_home(env)
+        home, env = resolve_home_and_env(home, env)
         self.workspace = workspace.resolve()
         files = LocalFiles(self.workspace)
         servers = open_server_admin(workspace, home, env).list_trust_items()
@@ -68,5 +66,4 @@ def open_server_admin(
     workspace: Path, home: Path | None = None, env: Mapping[str, str] | None = None
 ) -> ServerAdmin:
     """The servers of a workspace, to look at and to change."""
-    env = os.environ if env is None else env
-    return ServerAdmin(workspace.resolve(), build_hub_config(home or resolve_joey_home(env), env))
+    return ServerAdmin(workspace.resolve(), build_hub_config(*resolve_home_and_env(home, env)))

@@ -13,9 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from joey.app import make_options, resolve_joey_home
-from joey.app.options import add_result_schema, apply_configuration, check_stored_workspace
+from joey.app.options import (
+    PermissionFlags,
+    add_result_schema,
+    apply_configuration,
+    check_stored_workspace,
+)
 from joey.app.sandbox import check_unattended_sandbox
 from joey.cli.exit_codes import UsageError
 from joey.cli.notices import print_startup_warnings
@@ -150,13 +156,7 @@ def _build_options(
         profile=arguments.profile,
         mode=arguments.mode,
         protocol=ToolProtocol(arguments.protocol) if arguments.protocol else None,
-        yes=arguments.yes,
-        require_approval=arguments.require_approval,
-        allow=tuple(arguments.allow),
-        deny=tuple(arguments.deny),
-        allow_writes=arguments.allow_writes,
-        no_sandbox=arguments.no_sandbox,
-        add_dirs=tuple(arguments.add_dir),
+        **structs.asdict(build_permission_flags(arguments)),
         earlier=earlier,
         limits=Limits(
             max_turns=arguments.max_turns,
@@ -167,6 +167,18 @@ def _build_options(
         ),
         policy=policy,
         system_prompt=_read_system_prompt(arguments.system_prompt_file),
+    )
+
+
+def build_permission_flags(arguments: Namespace) -> PermissionFlags:
+    return PermissionFlags(
+        yes=arguments.yes,
+        require_approval=arguments.require_approval,
+        allow=tuple(arguments.allow),
+        deny=tuple(arguments.deny),
+        allow_writes=arguments.allow_writes,
+        no_sandbox=arguments.no_sandbox,
+        add_dirs=tuple(arguments.add_dir),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -19,3 +20,11 @@ def resolve_joey_home(env: Mapping[str, str]) -> Path:
     if chosen == "~" or chosen.startswith("~/"):
         return home / chosen[2:]
     return Path(chosen).absolute()
+
+
+def resolve_home_and_env(
+    home: Path | None, env: Mapping[str, str] | None
+) -> tuple[Path, Mapping[str, str]]:
+    """These, or joey's home and the environment of this process where they are None."""
+    env = os.environ if env is None else env
+    return home or resolve_joey_home(env), env

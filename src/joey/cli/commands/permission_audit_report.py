@@ -14,10 +14,10 @@ from typing import Any
 
 import msgspec
 
+from joey.app.options import PermissionFlags
 from joey.app.permission_explanations import (
     AuditComparison,
     PermissionAudit,
-    PermissionFlags,
     TaskAuditReport,
 )
 from joey.cli.exit_codes import ExitCode

@@ -13,14 +13,11 @@ from typing import IO, Any
 import msgspec
 from msgspec import structs
 
-from joey.app.permission_explanations import (
-    PermissionExplainer,
-    PermissionExplanation,
-    PermissionFlags,
-)
+from joey.app.permission_explanations import PermissionExplainer, PermissionExplanation
 from joey.cli.exit_codes import ExitCode
 from joey.cli.headless.refusal_advice import find_missing_rules
 from joey.cli.output import encode_json, write_stdout
+from joey.cli.task_launch import build_permission_flags
 from joey.cli.task_lookup import resolve_workspace_argument
 from joey.core.permissions.commands import quote_words
 from joey.core.permissions.policy import BoundarySetting
@@ -47,18 +44,6 @@ def run_permissions(arguments: Namespace) -> ExitCode:
         return ExitCode.DONE
     asyncio.run(_print_explanation(explainer, arguments))
     return ExitCode.DONE
-
-
-def build_permission_flags(arguments: Namespace) -> PermissionFlags:
-    return PermissionFlags(
-        yes=arguments.yes,
-        require_approval=arguments.require_approval,
-        allow=tuple(arguments.allow),
-        deny=tuple(arguments.deny),
-        allow_writes=arguments.allow_writes,
-        no_sandbox=arguments.no_sandbox,
-        add_dirs=tuple(arguments.add_dir),
-    )
 
 
 async def _print_explanation(explainer: PermissionExplainer, arguments: Namespace) -> None:

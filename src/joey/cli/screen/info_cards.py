@@ -10,13 +10,12 @@ from pathlib import Path
 from joey.app import open_store, open_task_index
 from joey.app.customizations import open_customizations
 from joey.app.models import find_local_servers, list_known_providers
-from joey.app.permission_explanations import build_file_scope
 from joey.app.permission_overview import PermissionLine, PermissionOverview, SettingSources
 from joey.app.trust import open_server_admin
 from joey.cli.commands.doctor import HEALTH_CHECKS, run_checks
 from joey.cli.commands.doctor_checks import FindingStatus
-from joey.cli.commands.permissions import build_permission_flags
 from joey.cli.commands.tasks import export_markdown
+from joey.cli.task_launch import build_permission_flags
 from joey.core.modes import choose_fallback_mode
 from joey.core.permissions.policy import SandboxStatus
 from joey.core.settings import Settings
@@ -141,7 +140,7 @@ def render_permissions_card(
     flags = build_permission_flags(arguments)
     sources = SettingSources(workspace, flags)
     if task is None:
-        scope = build_file_scope(flags)
+        scope = flags.build_file_scope()
         settings, edits_granted = sources.settings, False
         mode = choose_fallback_mode(
             arguments.mode or settings.mode, open_customizations(workspace).modes
