@@ -7,7 +7,6 @@ the lines with their names in `tools/registry.py` and `app/task_runtime_factory.
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -17,7 +16,7 @@ from msgspec import structs
 
 from joey.app.customizations import is_trusted
 from joey.app.known_secrets import build_http_client
-from joey.config.home import resolve_joey_home
+from joey.config.home import resolve_home_and_env
 from joey.config.profiles import choose_profile, load_profiles
 from joey.core.settings import Settings
 from joey.errors import ConfigError, ToolError
@@ -84,7 +83,7 @@ async def remove_worktree(
     """Remove the worktree and the branch of a task that was deleted, if it has them."""
     from joey.workspace.git.worktrees import GitWorktrees
 
-    home = home or resolve_joey_home(os.environ if env is None else env)
+    home, _ = resolve_home_and_env(home, env)
     directory = home.resolve() / WORKTREES_DIRECTORY
     worktree = directory / task_id
     if not worktree.is_dir():
