@@ -4,73 +4,47 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from typing import Literal
-
-from msgspec import Struct
 
 from joey.core.file_state import FileChange, FileDiff
 from joey.errors import CheckpointError
 from joey.workspace.checkpoints.scan import WorkspaceSnapshot
 from joey.workspace.checkpoints.shadow_repo import ShadowGitError, ShadowRepository
 from joey.workspace.files import to_printable_name
+from joey.workspace.git.trees import RAW_DIFF_OPTIONS, TreeChange, parse_raw_diff
 
 _MAX_DIFFED_FILES = 200
 _MAX_FILE_BYTES = 256 * 1024
 _MAX_TOTAL_BYTES = 16 * 1024 * 1024
 _MAX_BATCH_BYTES = 32 * 1024 * 1024
-_ABSENT_MODE = "000000"
-
-
-class TreeDiffEntry(Struct, frozen=True):
-    """One path, before and after; a mode of zeros where there is no file."""
-
-    path: bytes
-    old_mode: str
-    new_mode: str
-    old_blob: str
-    new_blob: str
-
-    @property
-    def kind(self) -> Literal["added", "changed", "removed"]:
-        if self.old_mode == _ABSENT_MODE:
-            return "added"
-        return "removed" if self.new_mode == _ABSENT_MODE else "changed"
-
-    @property
-    def file_change(self) -> FileChange:
-        return FileChange(_format_path(self.path), self.kind)
 
 
 async def diff_snapshots(
     git: ShadowRepository, since: WorkspaceSnapshot, until: WorkspaceSnapshot
-) -> list[TreeDiffEntry]:
+) -> list[TreeChange]:
     """Between two moments, but for files of which one of them knows nothing."""
     if since.tree == until.tree:
         return []
-    command = ("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev")
-    try:
-        fields = (await git.run_git(*command, since.tree, until.tree)).split(b"\0")
-    except ShadowGitError as refusal:
-        raise _build_damaged_error(str(refusal)) from refusal
+    listed = await _run_git(git, "diff-tree", *RAW_DIFF_OPTIONS, since.tree, until.tree)
     unknown = since.skipped_files | until.skipped_files
-    found = []
-    for facts, path in zip(fields[0::2], fields[1::2], strict=False):
-        if path not in unknown:
-            old_mode, mode, old_blob, blob, _ = facts.decode().removeprefix(":").split(" ")
-            found.append(TreeDiffEntry(path, old_mode, mode, old_blob, blob))
-    return found
+    return [change for change in parse_raw_diff(listed) if change.path not in unknown]
 
 
-async def load_file_diffs(git: ShadowRepository, found: Sequence[TreeDiffEntry]) -> list[FileDiff]:
+def to_file_change(change: TreeChange) -> FileChange:
+    return FileChange(_format_path(change.path), change.kind)
+
+
+async def load_file_diffs(git: ShadowRepository, found: Sequence[TreeChange]) -> list[FileDiff]:
     """With what the first of the files held, as far as it is text, and not too much of it."""
-    wanted = found[:_MAX_DIFFED_FILES]
-    sizes = await read_blob_sizes(git, _iter_blob_ids(wanted))
-    small = {blob: size for blob, size in sizes.items() if size <= _MAX_FILE_BYTES}
+    wanted = (blob for one in found[:_MAX_DIFFED_FILES] for blob in (one.old_blob, one.new_blob))
+    blobs = (blob for blob in wanted if blob.strip("0"))  # all zeros: there is no file
     shown: dict[str, int] = {}
-    for blob, size in small.items():
-        if sum(shown.values()) + size <= _MAX_TOTAL_BYTES:
+    for blob, size in (await read_blob_sizes(git, blobs)).items():
+        if size <= _MAX_FILE_BYTES and sum(shown.values()) + size <= _MAX_TOTAL_BYTES:
             shown[blob] = size
-    held = {blob: _decode_text(data) async for blob, data in iter_blobs(git, shown)}
+    held = {
+        blob: None if b"\0" in data else data.decode(errors="replace")
+        async for blob, data in iter_blobs(git, shown)
+    }
     return [
         FileDiff(_format_path(one.path), one.kind, held.get(one.old_blob), held.get(one.new_blob))
         for one in found
@@ -82,12 +56,9 @@ async def read_blob_sizes(git: ShadowRepository, wanted: Iterable[str]) -> dict[
     asked = "".join(f"{blob}\n" for blob in dict.fromkeys(wanted))
     if not asked:
         return {}
-    try:
-        lines = (await git.run_git("cat-file", "--batch-check", stdin=asked.encode())).decode()
-    except ShadowGitError as refusal:
-        raise _build_damaged_error(str(refusal)) from refusal
+    lines = await _run_git(git, "cat-file", "--batch-check", stdin=asked.encode())
     sizes = {}
-    for line in lines.splitlines():
+    for line in lines.decode().splitlines():
         blob, kind, *size = line.split(" ")
         if kind != "blob":
             raise _build_damaged_error(f"{blob} is {kind}")
@@ -101,10 +72,7 @@ async def iter_blobs(
     """What they hold, not too much at a time. Raises CheckpointError."""
     for batch in _iter_batches(sizes):
         asked = "".join(f"{blob}\n" for blob in batch).encode()
-        try:
-            printed = await git.run_git("cat-file", "--batch", stdin=asked)
-        except ShadowGitError as refusal:
-            raise _build_damaged_error(str(refusal)) from refusal
+        printed = await _run_git(git, "cat-file", "--batch", stdin=asked)
         at = 0
         for blob in batch:
             # "<blob> blob <size>\n", the bytes, and another line end
@@ -127,20 +95,15 @@ def _iter_batches(sizes: Mapping[str, int]) -> Iterator[list[str]]:
         yield batch
 
 
-def _iter_blob_ids(found: Iterable[TreeDiffEntry]) -> Iterator[str]:
-    for one in found:
-        if one.old_mode != _ABSENT_MODE:
-            yield one.old_blob
-        if one.new_mode != _ABSENT_MODE:
-            yield one.new_blob
-
-
-def _decode_text(data: bytes) -> str | None:
-    return None if b"\0" in data else data.decode(errors="replace")
-
-
 def _format_path(path: bytes) -> str:
     return to_printable_name(os.fsdecode(path))
+
+
+async def _run_git(git: ShadowRepository, *arguments: str, stdin: bytes | None = None) -> bytes:
+    try:
+        return await git.run_git(*arguments, stdin=stdin)
+    except ShadowGitError as refusal:
+        raise _build_damaged_error(str(refusal)) from refusal
 
 
 def _build_damaged_error(reason: str) -> CheckpointError:

@@ -46,8 +46,7 @@ class TreeCache:
         while pending:
             name, below = pending.pop()
             if name not in self._cached_trees:
-                data = read_object(git.repository_path, b"tree", name)
-                if data is None:
+                if (data := _read_object(git.repository_path, b"tree", name)) is None:
                     data = await git.run_git("cat-file", "tree", name)
                 self._cached_trees[name] = dict(_parse_tree(data))
             for directory, inside in _group_by_directory(dict.fromkeys(below))[1].items():
@@ -93,7 +92,15 @@ class TreeCache:
         return kept | {name: entry for name, entry in here.items() if entry is not None}
 
     def _write_tree(self, repository: Path, directory: TreeEntries) -> str:
-        tree = write_object(repository, b"tree", _encode_tree(directory))
+        ordered = sorted(
+            directory.items(),
+            key=lambda item: item[0] + b"/" if item[1].mode == _TREE_MODE else item[0],
+        )
+        lines = (
+            b"%s %s\0%s" % (entry.mode, name, bytes.fromhex(entry.object_id))
+            for name, entry in ordered
+        )
+        tree = write_object(repository, b"tree", b"".join(lines))
         self._cached_trees[tree] = directory
         return tree
 
@@ -122,17 +129,6 @@ def _parse_tree(data: bytes) -> Iterator[tuple[bytes, TreeEntry]]:
         yield name, TreeEntry(mode, data[named + 1 : at].hex())
 
 
-def _encode_tree(directory: TreeEntries) -> bytes:
-    def place(item: tuple[bytes, TreeEntry]) -> bytes:
-        name, entry = item
-        return name + b"/" if entry.mode == _TREE_MODE else name
-
-    return b"".join(
-        b"%s %s\0%s" % (entry.mode, name, bytes.fromhex(entry.object_id))
-        for name, entry in sorted(directory.items(), key=place)
-    )
-
-
 _FILE_PERMISSIONS, _DIRECTORY_PERMISSIONS = 0o400, 0o700
 _COMPRESSION_LEVEL = 1
 """This is about speed."""
@@ -159,7 +155,7 @@ def write_object(repository: Path, kind: bytes, data: bytes) -> str:
     return digest.hexdigest()
 
 
-def read_object(repository: Path, kind: bytes, wanted: str) -> bytes | None:
+def _read_object(repository: Path, kind: bytes, wanted: str) -> bytes | None:
     """What it holds; None where git has to be asked."""
     try:
         whole = zlib.decompress(_build_object_path(repository, wanted).read_bytes())

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from joey.core.file_state import FileChange, FileDiff, LeftFile
 from joey.errors import CheckpointError
 from joey.ports.workspace import Checkpoints
@@ -50,7 +52,12 @@ class CheckpointStorePool:
             from joey.workspace.checkpoints.store import WorkspaceCheckpoints
 
             home = Path(os.path.realpath(self._joey_home))
-            directory = ShadowDirectory(self._get_checkpoints_directory(home), shared.workspace)
+            parent = home / "checkpoints" if self._is_persistent else self._temporary_directory
+            if parent is None:
+                from tempfile import mkdtemp
+
+                parent = self._temporary_directory = Path(mkdtemp(prefix="joey-checkpoints-"))
+            directory = ShadowDirectory(parent, shared.workspace)
             shared.store = WorkspaceCheckpoints(
                 shared.workspace, home, directory, RetentionLimits(*shared.limits)
             )
@@ -70,22 +77,12 @@ class CheckpointStorePool:
             temporary, self._temporary_directory = self._temporary_directory, None
             rmtree(temporary, ignore_errors=True)
 
-    def _get_checkpoints_directory(self, home: Path) -> Path:
-        if self._is_persistent:
-            return home / "checkpoints"
-        if self._temporary_directory is None:
-            from tempfile import mkdtemp
 
-            self._temporary_directory = Path(mkdtemp(prefix="joey-checkpoints-"))
-        return self._temporary_directory
-
-
-class _SharedStore:
-    def __init__(self, root: Path, limits: tuple[float, float]) -> None:
-        self.workspace = root
-        self.limits = limits
-        self.lease_count = 0
-        self.store: WorkspaceCheckpoints | None = None
+class _SharedStore(Struct):
+    workspace: Path
+    limits: tuple[float, float]
+    lease_count: int = 0
+    store: WorkspaceCheckpoints | None = None
 
 
 class TaskCheckpoints:

@@ -44,20 +44,8 @@ _COMMIT_IDENTITY = "joey <joey@localhost>"
 
 
 class Checkpoint(Struct, frozen=True):
-    """A checkpoint."""
-
     id: str
     snapshot: WorkspaceSnapshot
-
-
-class CheckpointRef(Struct, frozen=True):
-    name: str
-
-    @property
-    def created_at_s(self) -> float:
-        """Since 1970, when it was made."""
-        stamp = self.name.rpartition("/")[2]
-        return int(stamp) / _NS_PER_SECOND if stamp.isdecimal() else 0.0
 
 
 def write_checkpoint(git: ShadowRepository, task_id: str, sight: WorkspaceSnapshot) -> str:
@@ -89,13 +77,9 @@ async def read_last_checkpoint(git: ShadowRepository, task_id: str) -> Checkpoin
         for name in (build_task_refs_path(task_id), "packed-refs")
     ):
         return None
-    wanted = (
-        "--sort=-refname",
-        "--count=1",
-        "--format=%(objectname)",
-        build_task_refs_path(task_id),
-    )
-    found = (await git.run_git("for-each-ref", *wanted)).decode().strip()
+    wanted = ("--sort=-refname", "--count=1", "--format=%(objectname)")
+    listed = await git.run_git("for-each-ref", *wanted, build_task_refs_path(task_id))
+    found = listed.decode().strip()
     return await read_checkpoint(git, found) if found else None
 
 
@@ -116,16 +100,22 @@ async def read_checkpoint(git: ShadowRepository, checkpoint: str) -> Checkpoint:
     return Checkpoint(checkpoint, WorkspaceSnapshot(tree, left_out))
 
 
-async def list_refs(git: ShadowRepository, task_id: str | None = None) -> list[CheckpointRef]:
+async def list_refs(git: ShadowRepository, task_id: str | None = None) -> list[str]:
     """Of a task or of all, the oldest first."""
     below = _REFS_PREFIX if task_id is None else build_task_refs_path(task_id)
     names = (await git.run_git("for-each-ref", "--format=%(refname)", below)).decode().split()
-    return sorted(map(CheckpointRef, names), key=lambda ref: ref.created_at_s)
+    return sorted(names, key=_parse_creation_time)
 
 
-async def delete_refs(git: ShadowRepository, gone: list[CheckpointRef]) -> None:
+def _parse_creation_time(ref: str) -> float:
+    """Seconds since 1970."""
+    stamp = ref.rpartition("/")[2]
+    return int(stamp) / _NS_PER_SECOND if stamp.isdecimal() else 0.0
+
+
+async def delete_refs(git: ShadowRepository, gone: list[str]) -> None:
     if gone:
-        lines = "".join(f"delete {ref.name}\n" for ref in gone)
+        lines = "".join(f"delete {ref}\n" for ref in gone)
         await git.run_git("update-ref", "--stdin", stdin=lines.encode())
 
 
@@ -198,16 +188,14 @@ class CheckpointGarbageCollector:
     async def run(self) -> None:
         """Raises CheckpointError."""
         # Not in a thread: who is cancelled meanwhile would never let go of it.
-        lock = try_lock_file(self._shadow_directory.path / _COLLECTION_LOCK_FILE)
-        if lock is None:
+        if (lock := try_lock_file(self._shadow_directory.path / _COLLECTION_LOCK_FILE)) is None:
             return  # another process is at it
         try:
-            await self._repack()
+            git = ShadowRepository(self._shadow_directory, self._workspace, low_priority=True)
+            await git.run_git("repack", "-a", "-d", "-k", "-q", timeout_s=_REPACK_TIMEOUT_S)
             await self._enforce_limits()
             await asyncio.to_thread(self._remove_abandoned_directories)
-            await asyncio.to_thread(
-                lambda: self._write_stamp(self._shadow_directory.measure_size())
-            )
+            self._write_stamp(await asyncio.to_thread(self._shadow_directory.measure_size))
         finally:
             os.close(lock)
 
@@ -218,16 +206,12 @@ class CheckpointGarbageCollector:
     def _write_stamp(self, size: int) -> None:
         write_private_file(self._stamp_path, b"%d\n" % size)
 
-    async def _repack(self) -> None:
-        git = ShadowRepository(self._shadow_directory, self._workspace, low_priority=True)
-        await git.run_git("repack", "-a", "-d", "-k", "-q", timeout_s=_REPACK_TIMEOUT_S)
-
     async def _enforce_limits(self) -> None:
         async with self._open_shadow() as git:
             await git.run_git("pack-refs", "--all")
             kept = await list_refs(git)
             since = time.time() - self._limits.max_age_days * _SECONDS_PER_DAY
-            old = [ref for ref in kept if ref.created_at_s < since]
+            old = [ref for ref in kept if _parse_creation_time(ref) < since]
             kept = kept[len(old) :]
             await delete_refs(git, old)
             await _prune_objects(git)
@@ -237,15 +221,10 @@ class CheckpointGarbageCollector:
                 and len(kept) > 1
             ):
                 gone = kept[: max(1, (len(kept) - 1) // _DROP_FRACTION_DIVISOR)]
-                kept = await self._drop_oldest(git, gone, kept)
-
-    async def _drop_oldest(
-        self, git: ShadowRepository, gone: list[CheckpointRef], kept: list[CheckpointRef]
-    ) -> list[CheckpointRef]:
-        await delete_refs(git, gone)
-        await _prune_objects(git)
-        log.info("%d checkpoints of %s went, for room", len(gone), self._workspace)
-        return kept[len(gone) :]
+                kept = kept[len(gone) :]
+                await delete_refs(git, gone)
+                await _prune_objects(git)
+                log.info("%d checkpoints of %s went, for room", len(gone), self._workspace)
 
     def _remove_abandoned_directories(self) -> None:
         """Folders of workspaces in which nothing was saved for so long that all of it is old."""
@@ -258,8 +237,7 @@ class CheckpointGarbageCollector:
                 or lock.stat().st_mtime > since
             ):
                 continue
-            descriptor = try_lock_file(lock)
-            if descriptor is None:
+            if (descriptor := try_lock_file(lock)) is None:
                 continue
             try:
                 shutil.rmtree(directory)

@@ -86,10 +86,14 @@ class WorkspaceScanner:
     """Remembers what it has seen, to be quicker the next time."""
 
     def __init__(self, root: Path, home: Path, max_bytes: int) -> None:
-        """`most` bytes are read at once; more is no project, but data."""
+        """At most `max_bytes` are read at once; more is no project, but data."""
         self._workspace = root
         self._max_added_bytes = max_bytes
-        self._exclude_options = ("--exclude-standard", *build_joey_home_exclude_options(root, home))
+        self._exclude_options = ["--exclude-standard"]
+        if root in home.parents:  # joey's folder is never looked into
+            inside = home.relative_to(root).as_posix()
+            escaped = "".join(f"\\{char}" if char in "\\*?[]!# " else char for char in inside)
+            self._exclude_options.append(f"--exclude=/{escaped}/")
         self._cached_tree: tuple[FileFingerprint, str] | None = None
         self._has_listed_force_added = False
 
@@ -97,14 +101,12 @@ class WorkspaceScanner:
         """Raises CheckpointError; a ShadowGitError when the repository may be damaged."""
         self._write_exclude_file(git)
         await _apply_pending_index_entries(git)
-        for last in (False,) * (_MAX_SCAN_ROUNDS - 1) + (True,):
+        for _ in range(_MAX_SCAN_ROUNDS - 1):
             try:
                 return await self._scan_once(git)
             except _WorkspaceChangedError as error:
-                if last:
-                    raise
                 log.info("looking at %s again: %s", self._workspace, error)
-        raise AssertionError
+        return await self._scan_once(git)
 
     async def find_ignored(self, git: ShadowRepository, paths: Iterable[bytes]) -> set[bytes]:
         """Which of some files are ignored, known or not. Raises CheckpointError."""
@@ -137,9 +139,13 @@ class WorkspaceScanner:
         self._has_listed_force_added = False
 
     async def _scan_once(self, git: ShadowRepository) -> WorkspaceSnapshot:
-        changed, others = await asyncio.gather(self._list_changed(git), self._list_untracked(git))
-        nested = [path for path in others if path.endswith(b"/")]
-        if nested:
+        listed, others = await asyncio.gather(
+            git.run_git("diff-files", "-z", "--name-status", "--no-renames"),
+            self._list_untracked(git),
+        )
+        fields = listed.split(b"\0")
+        changed = list(zip(fields[0::2], fields[1::2], strict=False))  # letters and paths
+        if nested := [path for path in others if path.endswith(b"/")]:
             others = [path for path in others if not path.endswith(b"/")]
             others += await self._list_nested_repository_files(git, nested)
         others += await self._list_force_added((*(path for _, path in changed), *others))
@@ -151,12 +157,8 @@ class WorkspaceScanner:
                 "what need not be kept in .gitignore, or set checkpointMaxMegabytes to more."
             )
         if plan.paths_to_remove:
-            await git.run_git(
-                *_UPDATE_INDEX_COMMAND,
-                "--force-remove",
-                "--stdin",
-                stdin=_join_nul_terminated(plan.paths_to_remove),
-            )
+            gone = _join_nul_terminated(plan.paths_to_remove)
+            await git.run_git(*_UPDATE_INDEX_COMMAND, "--force-remove", "--stdin", stdin=gone)
             place = os.fsencode(self._workspace) + b"/"
             if any(_is_directory(place + path) for path in plan.paths_to_remove):
                 # While it was known as a file, git said nothing of a repository there.
@@ -165,13 +167,6 @@ class WorkspaceScanner:
         return WorkspaceSnapshot(
             await self._write_tree(git, bool(plan.paths_to_add or plan.paths_to_remove)), left_out
         )
-
-    async def _list_changed(self, git: ShadowRepository) -> list[tuple[bytes, bytes]]:
-        """Known files that are not as they were, each after the letter of its change."""
-        fields = (await git.run_git("diff-files", "-z", "--name-status", "--no-renames")).split(
-            b"\0"
-        )
-        return list(zip(fields[0::2], fields[1::2], strict=False))
 
     async def _list_untracked(
         self, git: ShadowRepository, *below: bytes, index: Path | None = None
@@ -192,15 +187,10 @@ class WorkspaceScanner:
         try:
             while batch := nested[:_NESTED_REPOSITORIES_PER_BATCH]:
                 index.unlink(missing_ok=True)
-                entries = (
+                lines = _join_nul_terminated(
                     b"100644 %s\t%s.joey" % (_EMPTY_BLOB_ID, directory) for directory in batch
                 )
-                await git.run_git(
-                    *_UPDATE_INDEX_COMMAND,
-                    "--index-info",
-                    stdin=_join_nul_terminated(entries),
-                    index=index,
-                )
+                await git.run_git(*_UPDATE_INDEX_COMMAND, "--index-info", stdin=lines, index=index)
                 listed = await self._list_untracked(git, *batch, index=index)
                 found += (path for path in listed if not path.endswith(b"/"))
                 nested = nested[len(batch) :] + [path for path in listed if path.endswith(b"/")]
@@ -259,11 +249,10 @@ def append_pending_index_entries(
     Raises OSError."""
     lines = [b"%s\t%s\0" % (_REMOVED_INDEX_ENTRY, path) for path in dropped]
     lines += (b"%s %s\t%s\0" % (mode, blob.encode(), path) for path, (mode, blob) in kept.items())
-    if not lines:
-        return
-    path = git.repository_path / _PENDING_INDEX_FILE
-    with os.fdopen(open_private_file(path, os.O_WRONLY | os.O_APPEND), "ab") as file:
-        file.write(b"".join(lines))
+    if lines:
+        path = git.repository_path / _PENDING_INDEX_FILE
+        with os.fdopen(open_private_file(path, os.O_WRONLY | os.O_APPEND), "ab") as file:
+            file.write(b"".join(lines))
 
 
 async def _apply_pending_index_entries(git: ShadowRepository) -> None:
@@ -284,7 +273,11 @@ async def _add_to_index(git: ShadowRepository, paths: Sequence[bytes]) -> frozen
     """Batch by batch: what is done stays done when the rest is broken off.
 
     Which of them could not be kept: they went meanwhile, or the disk does not give them."""
-    settings = {"core.bigFileThreshold": "0"} if await _should_pack(git, len(paths)) else {}
+    settings = {}
+    if len(paths) >= _MIN_FILES_TO_PACK:
+        version = re.search(rb"(\d+)\.(\d+)", await git.run_git("version"))
+        if version and (int(version[1]), int(version[2])) >= _MIN_PACKING_GIT_VERSION:
+            settings = {"core.bigFileThreshold": "0"}
     remaining = iter(paths)
     refused: set[bytes] = set()
     while batch := list(islice(remaining, _FILES_PER_BATCH)):
@@ -315,13 +308,6 @@ def _find_failing_path(refusal: ShadowGitError, batch: Sequence[bytes]) -> bytes
     if named is None:
         raise refusal
     return next((path for path in batch if path.decode(errors="replace") == named[1]), None)
-
-
-async def _should_pack(git: ShadowRepository, count: int) -> bool:
-    if count < _MIN_FILES_TO_PACK:
-        return False
-    version = re.search(rb"(\d+)\.(\d+)", await git.run_git("version"))
-    return version is not None and (int(version[1]), int(version[2])) >= _MIN_PACKING_GIT_VERSION
 
 
 def plan_index_update(
@@ -403,13 +389,6 @@ def _list_non_project_directories() -> set[Path]:
     return {Path(os.path.realpath(user_home / name)) for name in _NON_PROJECT_DIRECTORIES}
 
 
-def build_joey_home_exclude_options(root: Path, home: Path) -> tuple[str, ...]:
-    """Arguments of `ls-files` by which joey's folder is never looked into."""
-    if root not in home.parents:
-        return ()
-    return (f"--exclude=/{_escape_glob(home.relative_to(root).as_posix())}/",)
-
-
 def build_exclude_rules(root: Path) -> bytes:
     """For `info/exclude`, which counts for less than every `.gitignore` of the workspace."""
     rules = [f"{name}/".encode() for name in _GENERATED_DIRECTORIES]
@@ -427,8 +406,12 @@ def _collect_parent_rules(root: Path) -> list[bytes]:
     for directory in directories:
         lines = _read_gitignore(directory / ".gitignore")
         below = root.relative_to(directory)
-        if _is_ignored_by(lines, below):
-            # The whole workspace is ignored: somebody keeps only a few files of a home in git.
+        try:
+            if GitIgnore(b"\n".join(lines)).is_ignored(os.fsencode(below), is_dir=True):
+                # The whole workspace is: somebody keeps only a few files of a home in git.
+                return []
+        except ValueError as error:
+            log.warning("rules above %s are not understood: %s", below, error)
             return []
         found += (rule for line in lines if (rule := _rebase_rule(line, below.parts)))
     return found
@@ -463,15 +446,3 @@ def _read_gitignore(path: Path) -> list[bytes]:
         log.warning("%s is not followed: it is no file of reasonable size", path)
         return []
     return [line for line in text.splitlines() if line.strip() and not line.startswith(b"#")]
-
-
-def _is_ignored_by(lines: list[bytes], below: Path) -> bool:
-    try:
-        return GitIgnore(b"\n".join(lines)).is_ignored(os.fsencode(below), is_dir=True)
-    except ValueError as error:
-        log.warning("rules above %s are not understood: %s", below, error)
-        return True
-
-
-def _escape_glob(path: str) -> str:
-    return "".join(f"\\{char}" if char in "\\*?[]!# " else char for char in path)

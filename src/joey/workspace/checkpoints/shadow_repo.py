@@ -28,12 +28,7 @@ from joey.system.files import (
 )
 from joey.system.locks import try_lock_file
 from joey.system.subprocess import CompletedProgram
-from joey.workspace.git.process import (
-    SAFE_SETTINGS,
-    GitError,
-    build_config_options,
-    run_git,
-)
+from joey.workspace.git.process import SAFE_SETTINGS, GitError, build_config_options, run_git
 
 _MAX_OUTPUT_BYTES = 128 * 1024 * 1024
 _GIT_TIMEOUT_S = 120.0
@@ -107,7 +102,12 @@ class ShadowRepository:
     def create_if_missing(self) -> None:
         """Have the repository, if it is not there: whole, or not at all."""
         if self.repository_path.exists():
-            self._ensure_attributes_file()
+            path = self.repository_path / _ATTRIBUTES_FILE
+            text = _REPOSITORY_FILES[_ATTRIBUTES_FILE]
+            if not path.exists() or path.read_text(encoding="utf-8") != text:
+                # Without them, git would change what files hold.
+                path.parent.mkdir(mode=0o700, exist_ok=True)
+                write_private_file(path, text.encode())
             return
         new = self.repository_path.with_name("new")
         shutil.rmtree(new, ignore_errors=True)
@@ -116,16 +116,6 @@ class ShadowRepository:
         for name, text in _REPOSITORY_FILES.items():
             write_private_file(new / name, text.encode())
         new.rename(self.repository_path)
-
-    def _ensure_attributes_file(self) -> None:
-        """Without them, git would change what files hold."""
-        path = self.repository_path / _ATTRIBUTES_FILE
-        if (
-            not path.exists()
-            or path.read_text(encoding="utf-8") != _REPOSITORY_FILES[_ATTRIBUTES_FILE]
-        ):
-            path.parent.mkdir(mode=0o700, exist_ok=True)
-            write_private_file(path, _REPOSITORY_FILES[_ATTRIBUTES_FILE].encode())
 
     async def run_git(
         self,
@@ -189,12 +179,8 @@ def _build_git_error(command: str, answer: CompletedProgram) -> CheckpointError:
 
 
 LOCK_FILE = "lock"
-_REPOSITORY_DIRECTORY, _DAMAGED_DIRECTORY, _WORKSPACE_PATH_FILE, _RECOVERY_FILE = (
-    "repository",
-    "damaged",
-    "workspace",
-    "restoring",
-)
+_REPOSITORY_DIRECTORY, _DAMAGED_DIRECTORY = "repository", "damaged"
+_WORKSPACE_PATH_FILE, _RECOVERY_FILE = "workspace", "restoring"
 _LOCK_TIMEOUT_S = 60.0
 _LOCK_POLL_INTERVAL_S = 0.05
 
@@ -236,9 +222,7 @@ class ShadowDirectory(PrivateDirectory):
                 )
             await asyncio.sleep(_LOCK_POLL_INTERVAL_S)
         try:
-            lock = ShadowLock(
-                descriptor, was_last_owner_interrupted=os.fstat(descriptor).st_size > 0
-            )
+            lock = ShadowLock(descriptor, os.fstat(descriptor).st_size > 0)
             os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
             yield lock
             # Not after a failure: whoever comes next is to see whether it left something behind.
@@ -270,10 +254,9 @@ class ShadowDirectory(PrivateDirectory):
 
     def remove_stale_git_files(self) -> None:
         """What a killed git leaves behind, and stumbles over the next time. Only with the lock."""
-        if not self.repository_path.exists():
-            return
-        for path in _iter_leftover_files(self.repository_path):
-            path.unlink(missing_ok=True)
+        for pattern in ("*.lock", "refs/**/*.lock", "objects/pack/tmp_*", "objects/pack/.tmp-*"):
+            for path in self.repository_path.glob(pattern):
+                path.unlink(missing_ok=True)
 
     def measure_size(self) -> int:
         """Bytes on disk."""
@@ -283,13 +266,6 @@ class ShadowDirectory(PrivateDirectory):
 def write_private_file(path: Path, data: bytes) -> None:
     with os.fdopen(open_private_file(path, os.O_WRONLY | os.O_TRUNC), "wb") as file:
         file.write(data)
-
-
-def _iter_leftover_files(repository: Path) -> Iterator[Path]:
-    yield from repository.glob("*.lock")
-    yield from repository.glob("refs/**/*.lock")
-    yield from repository.glob("objects/pack/tmp_*")
-    yield from repository.glob("objects/pack/.tmp-*")
 
 
 def _iter_stats(directory: Path) -> Iterator[os.stat_result]:

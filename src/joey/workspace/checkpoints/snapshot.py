@@ -45,6 +45,8 @@ _MAX_FILES_WITHOUT_GIT = 100
 """For more, git is faster."""
 _MAX_BYTES_WITHOUT_GIT = 32 * 1024 * 1024
 _INDEX_FILE = "index"
+_GIT_CONTROL_NAMES = {b".git", b".gitignore"}
+"""They change what is kept of other files."""
 
 
 class _Baseline(Struct, frozen=True):
@@ -57,9 +59,6 @@ class _Baseline(Struct, frozen=True):
     """What keeps the objects in the repository."""
     anchor_signature: tuple[FileFingerprint, ...]
 
-    def is_anchored(self, git: ShadowRepository) -> bool:
-        return git.build_signature(self.anchor_path) == self.anchor_signature
-
 
 class Snapshotter:
     def __init__(self, root: Path, home: Path, max_bytes: int) -> None:
@@ -71,7 +70,7 @@ class Snapshotter:
         self._is_too_large_for_quick_scan = False
         """Also without these."""
         self._max_bytes_without_git = min(max_bytes, _MAX_BYTES_WITHOUT_GIT)
-        self._scanner = WorkspaceScanner(root, home, max_bytes)
+        self.scanner = WorkspaceScanner(root, home, max_bytes)
         self._tree_cache = TreeCache()
         self._baseline: _Baseline | None = None
         self._latest_snapshot_and_scan: tuple[WorkspaceSnapshot, QuickScan | None] | None = None
@@ -81,30 +80,27 @@ class Snapshotter:
     async def take_snapshot(self, git: ShadowRepository) -> WorkspaceSnapshot:
         """Raises CheckpointError; a ShadowGitError when the repository may be damaged."""
         try:
-            seen = await asyncio.to_thread(run_quick_scan, self._workspace, self._skipped_paths)
+            place = os.fsencode(self._workspace) + b"/"
+            ignored = (place + directory for directory in self._ignored_directories)
+            skipped = frozenset({self._joey_home, *ignored})
+            seen = await asyncio.to_thread(run_quick_scan, self._workspace, skipped)
             is_large = seen is None
         except OSError as error:  # it changes just now, or git has to say what is wrong with it
             log.info("git looks at %s: %s", self._workspace, error)
             seen, is_large = None, False
-        if seen is not None:
-            self._check_blocking_files(seen)
+        for path, (mode, *_) in seen.file_stats.items() if seen is not None else ():
+            if can_block_git(path, mode):
+                reason = describe_blocking_file(self._workspace / os.fsdecode(path))
+                raise CheckpointError(f"files are not kept: {reason}.")
         sight = await self._snapshot_from_baseline(git, seen)
         if sight is None:
             self._ignored_files.clear()
-            sight = await self._scanner.scan(git)
+            sight = await self.scanner.scan(git)
             if is_large or self._ignored_directories:
                 seen = await self._update_ignored_directories(git, seen, is_large=is_large)
             self._set_baseline(git, sight, seen, _INDEX_FILE)
         self._latest_snapshot_and_scan = (sight, seen)
         return sight
-
-    async def list_indexed_but_ignored(self, git: ShadowRepository) -> set[bytes]:
-        """Files that are known, but by now ignored. Raises CheckpointError."""
-        return await self._scanner.list_indexed_but_ignored(git)
-
-    async def find_ignored(self, git: ShadowRepository, paths: Iterable[bytes]) -> set[bytes]:
-        """Which of some files are. Raises CheckpointError."""
-        return await self._scanner.find_ignored(git, paths)
 
     def anchor_baseline(self, git: ShadowRepository, refs: str) -> None:
         """What was seen last is kept by one of these refs."""
@@ -113,23 +109,9 @@ class Snapshotter:
 
     def reset(self) -> None:
         """The index is not what it was."""
-        self._scanner.reset()
+        self.scanner.reset()
         self._baseline = self._latest_snapshot_and_scan = None
         self._ignored_files.clear()
-
-    def _check_blocking_files(self, seen: QuickScan) -> None:
-        """Raises CheckpointError."""
-        for path, (mode, *_) in seen.file_stats.items():
-            if can_block_git(path, mode):
-                reason = describe_blocking_file(self._workspace / os.fsdecode(path))
-                raise CheckpointError(f"files are not kept: {reason}.")
-
-    @property
-    def _skipped_paths(self) -> frozenset[bytes]:
-        place = os.fsencode(self._workspace) + b"/"
-        return frozenset(
-            {self._joey_home, *(place + directory for directory in self._ignored_directories)}
-        )
 
     async def _update_ignored_directories(
         self, git: ShadowRepository, seen: QuickScan | None, *, is_large: bool
@@ -141,7 +123,7 @@ class Snapshotter:
         )
         if not self._is_too_large_for_quick_scan:
             try:
-                self._ignored_directories = await self._scanner.list_ignored_directories(git)
+                self._ignored_directories = await self.scanner.list_ignored_directories(git)
             except ShadowGitError as refusal:
                 log.info("all folders of %s are looked into: %s", self._workspace, refusal)
             self._is_too_large_for_quick_scan = is_large and not self._ignored_directories
@@ -159,14 +141,18 @@ class Snapshotter:
     ) -> WorkspaceSnapshot | None:
         """None: git has to look."""
         basis = self._baseline
-        if basis is None or seen is None or basis.quick_scan.exclude_rules != seen.exclude_rules:
-            return None
-        if not basis.is_anchored(git):
+        if (
+            basis is None
+            or seen is None
+            or basis.quick_scan.exclude_rules != seen.exclude_rules
+            or git.build_signature(basis.anchor_path) != basis.anchor_signature
+        ):
             return None
         changed = seen.find_changed_since(basis.quick_scan)
         if not changed:
             return basis.snapshot
-        if len(changed) > _MAX_FILES_WITHOUT_GIT or any(map(_is_git_control_path, changed)):
+        names = {name for path in changed for name in path.lower().split(b"/")}
+        if len(changed) > _MAX_FILES_WITHOUT_GIT or names & _GIT_CONTROL_NAMES:
             return None
         try:
             return await self._snapshot_changes(git, basis.snapshot, seen, changed)
@@ -196,11 +182,14 @@ class Snapshotter:
         self, git: ShadowRepository, seen: QuickScan, new: Iterable[bytes]
     ) -> set[bytes]:
         """Those that git does not ignore."""
+        modes = {path: seen.file_stats[path][0] if path in seen.file_stats else 0 for path in new}
         asked = {
-            path for path in new if path not in self._ignored_files and _is_file_or_link(seen, path)
+            path
+            for path, mode in modes.items()
+            if path not in self._ignored_files and (stat.S_ISREG(mode) or stat.S_ISLNK(mode))
         }
         if asked:
-            self._ignored_files |= await self._scanner.find_ignored(git, asked)
+            self._ignored_files |= await self.scanner.find_ignored(git, asked)
         return asked - self._ignored_files
 
     def _write_objects(
@@ -212,16 +201,6 @@ class Snapshotter:
         return kept, self._tree_cache.write_changed_tree(
             git.repository_path, tree, dict.fromkeys(plan.paths_to_remove) | kept
         )
-
-
-def _is_git_control_path(path: bytes) -> bool:
-    """It may change what is kept of others."""
-    return any(name in {b".git", b".gitignore"} for name in path.lower().split(b"/"))
-
-
-def _is_file_or_link(seen: QuickScan, path: bytes) -> bool:
-    mode = seen.file_stats[path][0] if path in seen.file_stats else 0
-    return stat.S_ISREG(mode) or stat.S_ISLNK(mode)
 
 
 def _write_blob(repository: Path, path: bytes) -> TreeEntry:
@@ -286,21 +265,10 @@ def run_quick_scan(root: Path, skipped_paths: frozenset[bytes]) -> QuickScan | N
                     if entry.name != b".git" and entry.path not in skipped_paths:
                         pending.append(entry.path)
                     continue
-                path = entry.path[len(top) + 1 :]
-                files[path] = _to_stat_tuple(facts)
-                if not _is_settled(facts, now):
+                path, changed = entry.path[len(top) + 1 :], facts.st_ctime_ns
+                identity = (facts.st_mode, facts.st_ino)
+                files[path] = (*identity, facts.st_size, facts.st_mtime_ns, changed)
+                is_fine = changed % _COARSE_RESOLUTION_NS
+                if now - changed <= (_TIMESTAMP_TICK_NS if is_fine else _COARSE_TIMESTAMP_TICK_NS):
                     fresh.append(path)
     return QuickScan(files, frozenset(fresh), build_exclude_rules(root))
-
-
-def _is_settled(facts: os.stat_result, now: int) -> bool:
-    tick = (
-        _TIMESTAMP_TICK_NS
-        if facts.st_ctime_ns % _COARSE_RESOLUTION_NS
-        else _COARSE_TIMESTAMP_TICK_NS
-    )
-    return now - facts.st_ctime_ns > tick
-
-
-def _to_stat_tuple(facts: os.stat_result) -> _StatTuple:
-    return facts.st_mode, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns

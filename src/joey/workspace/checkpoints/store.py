@@ -22,11 +22,11 @@ from joey.errors import CheckpointError
 from joey.ports.workspace import Checkpoints
 from joey.system.files import FileFingerprint
 from joey.workspace.checkpoints.diff import (
-    TreeDiffEntry,
     diff_snapshots,
     iter_blobs,
     load_file_diffs,
     read_blob_sizes,
+    to_file_change,
 )
 from joey.workspace.checkpoints.refs import (
     Checkpoint,
@@ -43,6 +43,7 @@ from joey.workspace.checkpoints.restore import FileRestorer, remove_interrupted_
 from joey.workspace.checkpoints.scan import WorkspaceSnapshot, check_workspace
 from joey.workspace.checkpoints.shadow_repo import ShadowDirectory, ShadowGitError, ShadowRepository
 from joey.workspace.checkpoints.snapshot import Snapshotter
+from joey.workspace.git.trees import TreeChange
 
 log = logging.getLogger(__name__)
 
@@ -56,12 +57,6 @@ class _LastCheckpoint(Struct, frozen=True):
     checkpoint: Checkpoint
     task_id: str
     shadow_signature: tuple[FileFingerprint, ...]
-
-    def is_current(self, git: ShadowRepository, task_id: str) -> bool:
-        return (
-            task_id == self.task_id
-            and git.build_signature(build_task_refs_path(task_id)) == self.shadow_signature
-        )
 
 
 class WorkspaceCheckpoints:
@@ -104,7 +99,8 @@ class WorkspaceCheckpoints:
 
     async def save(self, task_id: str) -> str:
         check_workspace(self._workspace, self._joey_home)
-        await self._await_first_scan()
+        # It goes on when who waits for it has no more time.
+        await asyncio.shield(self._start_first_scan())
         async with self._open_shadow() as git:
             last = await self._find_last_checkpoint(git, task_id)
             sight = await self._take_snapshot(git)
@@ -120,7 +116,7 @@ class WorkspaceCheckpoints:
     async def list_changes(self, since: str, until: str | None = None) -> Sequence[FileChange]:
         check_workspace(self._workspace, self._joey_home)
         async with self._open_shadow() as git:
-            return [one.file_change for one in await self._diff_checkpoints(git, since, until)]
+            return [to_file_change(one) for one in await self._diff_checkpoints(git, since, until)]
 
     async def diff(self, since: str, until: str | None = None) -> Sequence[FileDiff]:
         check_workspace(self._workspace, self._joey_home)
@@ -138,10 +134,14 @@ class WorkspaceCheckpoints:
                 since = await diff_snapshots(
                     git, (await read_checkpoint(git, before)).snapshot, now
                 )
-                _check_unchanged(found, {one.path for one in since})
+                others = {one.path for one in since}
+                if names := [to_file_change(one).path for one in found if one.path in others]:
+                    raise CheckpointError(
+                        f"somebody else has changed files meanwhile: {_format_names(names)}."
+                    )
             gone = [one for one in found if one.kind == "removed"]
             if gone:  # but for files that git was told to ignore after they were first kept
-                ignored = await self._snapshotter.list_indexed_but_ignored(git)
+                ignored = await self._snapshotter.scanner.list_indexed_but_ignored(git)
                 gone = [one for one in gone if one.path not in ignored]
             back = [one for one in found if one.kind != "removed"]
             # Before anything is touched: all of it must be there.
@@ -153,9 +153,8 @@ class WorkspaceCheckpoints:
         inside = {path: place for path in paths if (place := self._to_git_path(path)) is not None}
         async with self._open_shadow() as git:
             too_large = (await self._take_snapshot(git)).skipped_files
-            ignored = (
-                await self._snapshotter.find_ignored(git, inside.values()) if inside else set()
-            )
+            scanner = self._snapshotter.scanner
+            ignored = await scanner.find_ignored(git, inside.values()) if inside else set()
         found = []
         for path in paths:
             place = inside.get(path)
@@ -214,10 +213,6 @@ class WorkspaceCheckpoints:
             # Whoever saves meets it again.
             log.info("no first checkpoint of %s: %s", self._workspace, error)
 
-    async def _await_first_scan(self) -> None:
-        """Have looked at the files once: that goes on when who waits for it has no more time."""
-        await asyncio.shield(self._start_first_scan())
-
     @asynccontextmanager
     async def _open_shadow(self, *, low_priority: bool = False) -> AsyncIterator[ShadowRepository]:
         try:
@@ -261,8 +256,13 @@ class WorkspaceCheckpoints:
         return await self._snapshotter.take_snapshot(git)
 
     async def _find_last_checkpoint(self, git: ShadowRepository, task_id: str) -> Checkpoint | None:
-        if self._last_checkpoint is not None and self._last_checkpoint.is_current(git, task_id):
-            return self._last_checkpoint.checkpoint
+        last = self._last_checkpoint
+        if (
+            last is not None
+            and last.task_id == task_id
+            and last.shadow_signature == git.build_signature(build_task_refs_path(task_id))
+        ):
+            return last.checkpoint
         try:
             return await read_last_checkpoint(git, task_id)
         except CheckpointError as error:
@@ -271,7 +271,7 @@ class WorkspaceCheckpoints:
 
     async def _diff_checkpoints(
         self, git: ShadowRepository, since: str, until: str | None
-    ) -> list[TreeDiffEntry]:
+    ) -> list[TreeChange]:
         earlier = (await read_checkpoint(git, since)).snapshot
         later = (
             await self._take_snapshot(git)
@@ -283,29 +283,29 @@ class WorkspaceCheckpoints:
     async def _restore_files(
         self,
         git: ShadowRepository,
-        gone: Sequence[TreeDiffEntry],
-        back: Sequence[TreeDiffEntry],
+        gone: Sequence[TreeChange],
+        back: Sequence[TreeChange],
         sizes: dict[str, int],
     ) -> list[FileChange]:
         work = FileRestorer(self._workspace, self._shadow_directory.recovery_path)
         done: list[FileChange] = []
         failed: list[str] = []
 
-        def attempt(one: TreeDiffEntry, data: bytes | None) -> None:
+        def attempt(one: TreeChange, data: bytes | None) -> None:
             try:
                 if data is None:
                     is_done = work.remove_file(one.path)
                 else:
                     is_done = work.write_file(one.path, one.new_mode, data)
             except OSError as error:
-                failed.append(f"{one.file_change.path} ({error.strerror or error})")
+                failed.append(f"{to_file_change(one).path} ({error.strerror or error})")
             else:
-                done.extend([one.file_change] if is_done else [])
+                done.extend([to_file_change(one)] if is_done else [])
 
         work.write_recovery_file([one.path for one in (*gone, *back)])
         for one in gone:
             await asyncio.to_thread(attempt, one, None)
-        holders: dict[str, list[TreeDiffEntry]] = {}
+        holders: dict[str, list[TreeChange]] = {}
         for one in back:
             holders.setdefault(one.new_blob, []).append(one)
         async for blob, data in iter_blobs(git, sizes):
@@ -313,7 +313,10 @@ class WorkspaceCheckpoints:
                 await asyncio.to_thread(attempt, one, data)
         await asyncio.to_thread(work.finish)
         if failed:
-            raise CheckpointError(_format_partial_failure(len(done), failed))
+            raise CheckpointError(
+                f"{len(done)} files were restored, but not {_format_names(failed)}. Move what is in"
+                " the way and try again."
+            )
         return sorted(done, key=lambda change: change.path)
 
     def _schedule_garbage_collection(self, *, at_once: bool = False) -> None:
@@ -328,19 +331,6 @@ class WorkspaceCheckpoints:
                 await self._garbage_collector.run()
         except (CheckpointError, OSError) as error:
             log.warning("old checkpoints of %s are not collected: %s", self._workspace, error)
-
-
-def _check_unchanged(found: Sequence[TreeDiffEntry], changed: set[bytes]) -> None:
-    """Raises CheckpointError."""
-    if paths := [one.file_change.path for one in found if one.path in changed]:
-        raise CheckpointError(f"somebody else has changed files meanwhile: {_format_names(paths)}.")
-
-
-def _format_partial_failure(count: int, failed: Sequence[str]) -> str:
-    return (
-        f"{count} files were restored, but not {_format_names(failed)}. Move what is in the way "
-        "and try again."
-    )
 
 
 def _format_names(names: Sequence[str]) -> str:

@@ -67,16 +67,20 @@ async def run_git(
     """Run git with an environment that inherits nothing. Raises GitError: there is no git, it
     cannot be run, takes too long, or would for ever."""
     timeout_s = options.get("timeout_s", _GIT_TIMEOUT_S)
-    command = (_find_git(), *arguments)
+    # Never from folders that the workspace decides about.
+    directories = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    search_path = os.pathsep.join(each for each in directories if Path(each).is_absolute())
+    if (program := shutil.which("git", path=search_path)) is None:
+        raise GitError("git is not installed")
     top = Path(environment.get("GIT_WORK_TREE", cwd))
     try:
         async with watch_for_blocking_files(top, FILES_OPENED_BY_GIT):
             return await run(
-                command,
+                (program, *arguments),
                 cwd=cwd,
                 env={
                     **environment,
-                    "PATH": _build_search_path(),
+                    "PATH": search_path,
                     "GIT_ALLOW_PROTOCOL": "none",
                     "GIT_NO_LAZY_FETCH": "1",
                     "GIT_TERMINAL_PROMPT": "0",
@@ -112,19 +116,6 @@ def find_repository_root(directory: Path) -> Path | None:
     return next((path for path in upwards if os.path.lexists(path / ".git")), None)
 
 
-def _find_git() -> str:
-    found = shutil.which("git", path=_build_search_path())
-    if found is None:
-        raise GitError("git is not installed")
-    return found
-
-
-def _build_search_path() -> str:
-    """Where programs are looked for: never in folders that the workspace decides about."""
-    directories = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    return os.pathsep.join(directory for directory in directories if Path(directory).is_absolute())
-
-
 _DISABLED_FILTER_SETTINGS = {"clean": "", "smudge": "", "process": "", "required": "false"}
 _CONFIG_KEY_NOT_FOUND_CODE = 1
 
@@ -150,20 +141,23 @@ class Git:
         """`environment` is for what cannot be seen from the folder.
 
         Raises ToolError: there is no git, or it cannot be made harmless."""
-        plain = cls(root, environment=environment)
-        question = ("config", "-z", "--name-only", "--get-regexp", r"^filter\..")
-        keys = await plain.run_text(*question, accepted_codes=(0, _CONFIG_KEY_NOT_FOUND_CODE))
-        names = {key.rpartition(".")[0] for key in keys.split("\0") if key}
+        keys = await cls(root, environment=environment).list_config_keys(r"^filter\..")
+        names = {key.rpartition(".")[0] for key in keys}
         for name in names:
             if "=" in name:  # an option would end at it, and switch off something else
                 raise ToolError(f"git is not run: its configuration names the filter {name!r}")
         return cls(root, sorted(names), environment)
 
+    async def list_config_keys(self, regex: str) -> list[str]:
+        """Raises ToolError."""
+        question = ("config", "-z", "--name-only", "--get-regexp", regex)
+        found = await self.run_text(*question, accepted_codes=(0, _CONFIG_KEY_NOT_FOUND_CODE))
+        return [key for key in found.split("\0") if key]
+
     async def run_text(self, *arguments: str, accepted_codes: Sequence[int] = (0,)) -> str:
         """What git prints, if it ends with a code that is fine. Raises ToolError."""
-        return (await self.run_bytes(*arguments, accepted_codes=accepted_codes)).decode(
-            errors="replace"
-        )
+        printed = await self.run_bytes(*arguments, accepted_codes=accepted_codes)
+        return printed.decode(errors="replace")
 
     async def run_bytes(
         self,

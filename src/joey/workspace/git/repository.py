@@ -22,10 +22,7 @@ _MAX_HIDDEN_FILES = 1000
 """Changed files that can be left out of one diff."""
 _IGNORE_SUBMODULES_OPTION = "--ignore-submodules=dirty"
 _DIFF_OPTIONS = (
-    "--no-ext-diff",
-    "--no-textconv",
-    "--no-color",
-    "--relative",
+    *("--no-ext-diff", "--no-textconv", "--no-color", "--relative"),
     _IGNORE_SUBMODULES_OPTION,
 )
 _COMMIT_HASH_RE = compile_regex(r"[0-9a-f]{4,40}")
@@ -44,7 +41,8 @@ class GitRepository:
         _, files = await self._read_status(git)
         if not files:
             return "No changes in working directory"
-        if await _has_commits(git):
+        head = await git.run("rev-parse", "--verify", "--quiet", "HEAD")
+        if head.returncode == 0:
             diff = await self._build_patch(git, ("diff", "HEAD"))
         else:
             diff = "(there is no commit yet to compare with)"
@@ -107,14 +105,6 @@ def _parse_status_entries(entries: list[str], prefix: str) -> Iterator[tuple[str
         state, path = entry[:2], entry[3:]
         paths = [next(remaining, ""), path] if {"R", "C"} & set(state) else [path]
         yield state, [path.removeprefix(prefix) for path in paths]
-
-
-async def _has_commits(git: Git) -> bool:
-    try:
-        await git.run_text("rev-parse", "--verify", "--quiet", "HEAD")
-    except ToolError:
-        return False
-    return True
 
 
 def _truncate_text(text: str) -> str:

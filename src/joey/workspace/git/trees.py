@@ -15,12 +15,13 @@ import stat
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Literal
 
 from msgspec import Struct
 
 from joey.errors import ToolError
 from joey.system.files import FileFingerprint, build_fingerprint
-from joey.workspace.git.process import Git, describe_failure
+from joey.workspace.git.process import Git, build_config_options, describe_failure
 from joey.workspace.safe_open import (
     SYMLINK_MODE,
     lstat_at,
@@ -32,15 +33,9 @@ _MIN_GIT_VERSION = (2, 38)
 """The first git that merges without touching files."""
 _GIT_TIMEOUT_S = 300
 _MAX_OUTPUT_BYTES = 64 * 1024 * 1024
-_CONFIG_KEY_NOT_FOUND_CODE = 1
 _CONFLICT_CODE = 1
-_QUIET_OPTIONS = (
-    "-c",
-    "core.safecrlf=false",
-    "-c",
-    "advice.addEmbeddedRepo=false",
-    "-c",
-    "gc.auto=0",
+_QUIET_OPTIONS = build_config_options(
+    {"core.safecrlf": "false", "advice.addEmbeddedRepo": "false", "gc.auto": "0"}
 )
 _JOEY_IDENTITY_VARIABLES = {
     **{f"GIT_{who}_NAME": "joey" for who in ("AUTHOR", "COMMITTER")},
@@ -90,13 +85,11 @@ class GitTrees:
 
     async def _build_disabled_driver_options(self) -> list[str]:
         """Options by which programs that merge files are switched off."""
-        question = ("config", "-z", "--name-only", "--get-regexp", r"^merge\..*\.driver$")
-        found = await self._git.run_text(*question, accepted_codes=(0, _CONFIG_KEY_NOT_FOUND_CODE))
-        keys = [key for key in found.split("\0") if key]
+        keys = await self._git.list_config_keys(r"^merge\..*\.driver$")
         for key in keys:
             if "=" in key:
                 raise ToolError(f"git is not run: its configuration names the driver {key!r}")
-        return [part for key in keys for part in ("-c", f"{key}=false")]
+        return build_config_options(dict.fromkeys(keys, "false"))
 
     async def run_text(self, *arguments: str, index: Path | None = None) -> str:
         """What git answers, in one line. Raises ToolError."""
@@ -117,13 +110,12 @@ class GitTrees:
     async def copy_index(self) -> AsyncIterator[Path]:
         """A copy of the folder's index, which knows what files looked like; its time tells which
         of them may have been changed since."""
-        own = self.paths.index_path
         import tempfile  # on need: it is slow to load
 
         with tempfile.TemporaryDirectory(prefix="joey-") as directory:
             copy = Path(directory, "index")
-            if own.exists():
-                shutil.copy2(own, copy)
+            if self.paths.index_path.exists():
+                shutil.copy2(self.paths.index_path, copy)
             yield copy
 
     async def write_snapshot_tree(self) -> str:
@@ -136,8 +128,7 @@ class GitTrees:
         return await self.run_text("commit-tree", tree, *named, "-m", message)
 
     async def list_changes(self, before: str, after: str) -> list[TreeChange]:
-        wanted = ("-r", "-z", "--raw", "--no-renames", "--no-abbrev")
-        return parse_raw_diff(await self._run_bytes("diff-tree", *wanted, before, after))
+        return parse_raw_diff(await self._run_bytes("diff-tree", *RAW_DIFF_OPTIONS, before, after))
 
     async def count_changed_lines(
         self, before: str, after: str
@@ -148,8 +139,7 @@ class GitTrees:
         found = []
         for line in filter(None, listed.split(b"\0")):
             added, removed, path = line.split(b"\t", 2)
-            binary = added == b"-"
-            lines = (None, None) if binary else (int(added), int(removed))
+            lines = (None, None) if added == b"-" else (int(added), int(removed))
             found.append((path, *lines))
         return found
 
@@ -179,16 +169,8 @@ class GitTrees:
             index.unlink(missing_ok=True)
             await self._run_bytes("read-tree", tree, index=index)
             # Paths are read as seen from where git is run.
-            laid = (
-                "-C",
-                self.paths.relative_root,
-                "checkout-index",
-                "-f",
-                "-z",
-                "--stdin",
-                f"--prefix={directory}/",
-            )
-            await self._run_bytes(*laid, index=index, given=wanted)
+            laid = ("-C", self.paths.relative_root, "checkout-index", "-f", "-z", "--stdin")
+            await self._run_bytes(*laid, f"--prefix={directory}/", index=index, given=wanted)
 
     async def _run_bytes(
         self, *arguments: str, index: Path | None = None, given: bytes | None = None
@@ -208,18 +190,21 @@ class GitTrees:
         return answer.stdout
 
 
-_SUBMODULE_MODE, _ABSENT_MODE = "160000", "000000"
+SUBMODULE_MODE, _ABSENT_MODE = "160000", "000000"
+RAW_DIFF_OPTIONS = ("-r", "-z", "--raw", "--no-renames", "--no-abbrev")
 
 FileSignatures = Mapping[bytes, FileFingerprint]
 
 
 class TreeChange(Struct, frozen=True):
-    """One file, before and after, by the modes that git has for them."""
+    """One file, before and after, as git has it."""
 
     path: bytes
     """From the top of the repository."""
     old_mode: str
     new_mode: str
+    old_blob: str = ""
+    new_blob: str = ""
 
     @property
     def is_new(self) -> bool:
@@ -230,18 +215,17 @@ class TreeChange(Struct, frozen=True):
         return self.new_mode == _ABSENT_MODE
 
     @property
-    def is_submodule(self) -> bool:
-        return _SUBMODULE_MODE in (self.old_mode, self.new_mode)
+    def kind(self) -> Literal["added", "changed", "removed"]:
+        return "added" if self.is_new else "removed" if self.is_deleted else "changed"
 
 
 def parse_raw_diff(listed: bytes) -> list[TreeChange]:
-    """What `git diff-tree --raw -z` prints."""
+    """What `git diff-tree` prints with `RAW_DIFF_OPTIONS`."""
     fields = listed.split(b"\0")
-    changes = []
-    for facts, path in zip(fields[0::2], fields[1::2], strict=False):
-        before, after = facts.decode().lstrip(":").split(" ")[:2]
-        changes.append(TreeChange(path, before, after))
-    return changes
+    return [
+        TreeChange(path, *facts.decode().removeprefix(":").split(" ")[:4])
+        for facts, path in zip(fields[0::2], fields[1::2], strict=False)
+    ]
 
 
 class ConcurrentChangeError(Exception):
@@ -258,10 +242,7 @@ def apply_changes(
 ) -> None:
     """Make the files of `top` what they shall be; `made` holds the new ones under their paths.
     Raises ConcurrentChangeError: one does not look as before; those before it are done; OSError."""
-    for change in (
-        *(c for c in changes if c.is_deleted),
-        *(c for c in changes if not c.is_deleted),
-    ):
+    for change in sorted(changes, key=lambda change: not change.is_deleted):
         relative = os.fsdecode(change.path)
         place = top / relative
         _check_no_symlinks(top, place)

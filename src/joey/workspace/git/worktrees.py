@@ -28,6 +28,7 @@ from joey.system.files import make_private_directory
 from joey.workspace.files import to_printable_name
 from joey.workspace.git.process import find_repository_root
 from joey.workspace.git.trees import (
+    SUBMODULE_MODE,
     ConcurrentChangeError,
     GitTrees,
     TreeChange,
@@ -38,11 +39,7 @@ from joey.workspace.git.trees import (
 _BASE_REF, _MERGE_REF = "refs/worktree/joey-base", "refs/worktree/joey-merge"
 _MAX_MERGE_ATTEMPTS = 3
 _RULE_FILE_PATTERNS = (
-    ".rooignore",
-    ".roomodes",
-    ".roo",
-    ".roorules*",
-    ".clinerules*",
+    *(".rooignore", ".roomodes", ".roo", ".roorules*", ".clinerules*"),
     "AGENTS*.md",
 )
 """What tells us what we may see and do; it counts in a worktree also when git ignores it."""
@@ -95,17 +92,14 @@ class GitWorktrees:
             "worktree", "add", "-q", "-B", self.get_branch(name), str(directory), base
         )
         directory.chmod(0o700)
-        await self._copy_rule_files(ours, name)
+        wanted = ("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--")
+        listed = (await ours.run_text(*wanted, *_RULE_FILE_PATTERNS)).split("\0")
+        to = directory / ours.paths.prefix
+        await asyncio.to_thread(_copy_files, self._workspace, to, [each for each in listed if each])
         theirs = await self._open_worktree(ours, name)
         if theirs is None:
             raise ToolError(f"git made no worktree in {directory}")
         await theirs.run_text("update-ref", _BASE_REF, base)
-
-    async def _copy_rule_files(self, ours: GitTrees, name: str) -> None:
-        wanted = ("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--")
-        listed = (await ours.run_text(*wanted, *_RULE_FILE_PATTERNS)).split("\0")
-        to = self.get_directory(name) / ours.paths.prefix
-        await asyncio.to_thread(_copy_files, self._workspace, to, [each for each in listed if each])
 
     async def _open_worktree(self, ours: GitTrees, name: str) -> GitTrees | None:
         """git in the worktree: the folder that belongs to it, whatever its `.git` says."""
@@ -135,12 +129,13 @@ class GitWorktrees:
         prefix = ours.paths.prefix
         counted = await ours.count_changed_lines(base, done)
         hindrance = await _WorktreeMerger(self._workspace, ours, theirs, refusal).merge(base, done)
+        branch = await theirs.run_text("rev-parse", "--abbrev-ref", "HEAD")
         return WorktreeMergeResult(
             changed_files=tuple(
                 FileDiffStat(_format_path(path, prefix), *lines) for path, *lines in counted
             ),
             directory=str(self.get_directory(name)),
-            branch=await self._read_branch_name(theirs, name),
+            branch=self.get_branch(name) if branch == "HEAD" else branch,
             conflicts=tuple(_format_path(path, prefix) for path in hindrance.conflicts),
             error=hindrance.error,
             is_partial=hindrance.is_partial,
@@ -154,10 +149,6 @@ class GitWorktrees:
             commit = await theirs.create_commit(tree, parents, f"Work of task {name}")
             await theirs.run_text("update-ref", "-m", "commit: joey", "HEAD", commit)
         return tree
-
-    async def _read_branch_name(self, theirs: GitTrees, name: str) -> str:
-        at = await theirs.run_text("rev-parse", "--abbrev-ref", "HEAD")
-        return self.get_branch(name) if at == "HEAD" else at
 
     async def remove(self, name: str) -> None:
         directory = self.get_directory(name)
@@ -268,15 +259,13 @@ class _WorktreeMerger:
             shown = to_printable_name(os.fsdecode(change.path))
             if not change.path.startswith(self._workspace_prefix):
                 return f"{shown} lies outside of the workspace"
-            if change.is_submodule:
+            if SUBMODULE_MODE in (change.old_mode, change.new_mode):
                 return f"{shown} is a repository of its own"
             place = self._repository_root / os.fsdecode(change.path)
             is_directory = place.is_dir() and not place.is_symlink()
             if change.is_new and os.path.lexists(place) and not is_directory:
                 return f"{shown} is there already, ignored by git"
-            if self._get_refusal_reason is not None and (
-                why := self._get_refusal_reason(str(place))
-            ):
+            if self._get_refusal_reason and (why := self._get_refusal_reason(str(place))):
                 return why
         return ""
 
