@@ -31,7 +31,7 @@ def tool(**fields: object) -> Row:
 
 
 def changed(text: str, width: int = 40) -> list[str]:
-    return piece_lines(split_into_parts(parse_diff(text).lines), width)
+    return piece_lines(split_into_parts(parse_diff(text)), width)
 
 
 def test_a_change_has_line_numbers_and_loses_no_line() -> None:
@@ -74,7 +74,7 @@ def test_changes_of_every_form_are_drawn(text: str, lines: list[str]) -> None:
 
 
 def test_the_parts_of_a_line_that_differ_stand_out() -> None:
-    (piece,) = split_into_parts(parse_diff("@@ -1 +1 @@\n-a = old(1)\n+a = new(1)").lines)
+    (piece,) = split_into_parts(parse_diff("@@ -1 +1 @@\n-a = old(1)\n+a = new(1)"))
     removed, added = piece.render_lines(40)
     assert [span for span in removed if span[1] == "removed-word"] == [("old", "removed-word")]
     assert [span for span in added if span[1] == "added-word"] == [("new", "added-word")]
@@ -82,7 +82,7 @@ def test_the_parts_of_a_line_that_differ_stand_out() -> None:
 
 @given(st.text("+-@ #<>=\\ab\n\t你", max_size=200), st.integers(1, 30))
 def test_a_change_knows_its_height(text: str, width: int) -> None:
-    for piece in split_into_parts(parse_diff(f"@@ -1,9 +1,9 @@\n{text}").lines):
+    for piece in split_into_parts(parse_diff(f"@@ -1,9 +1,9 @@\n{text}")):
         assert piece.measure_height(width) == len(piece.render_lines(width))
 
 

@@ -66,7 +66,7 @@ async def test_an_opened_task_shows_its_end(size: tuple[int, int]) -> None:
         assert app.conversation.is_following_end
         app.conversation.action_scroll_home()
         assert screen_lines(app.conversation)[0] == "› the task"
-        app.conversation.action_scroll_end()
+        app.conversation.scroll_end()
         assert any("Row 5000" in line for line in screen_lines(app.conversation))
 
 
@@ -99,7 +99,7 @@ async def test_lines_in_sight_stay_while_more_comes_below_and_heights_above_are_
         show(conversation, session, RowDelta(ts=999, delta="more\n\n" * 50))
         await wait_until_drawn(pilot)
         assert screen_lines(conversation) == before
-        conversation.action_scroll_end()
+        conversation.scroll_end()
         assert screen_lines(conversation)[-1] == "more"
 
 

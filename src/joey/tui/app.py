@@ -8,7 +8,7 @@ the app only connects them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from msgspec import structs
@@ -26,7 +26,8 @@ from joey.core.task_types import Answer, AskKind
 from joey.errors import UserError
 from joey.presentation.questions import parse_answer
 from joey.presentation.slash_commands import explain_bad_command, parse_command
-from joey.tui.app_services import Host, McpServerWatcher, PickerEntry, QueuedUserMessage
+from joey.tui.app_services import Host, QueuedUserMessage
+from joey.tui.blocks.text import attach_shell_output
 from joey.tui.commands import SlashCommandRunner, UserShell
 from joey.tui.keys import BINDINGS, InterruptHandler, render_key_help
 from joey.tui.onboarding import Startup
@@ -67,12 +68,12 @@ class JoeyApp(App[int]):
         self.todo_list = TodoList()
         self.queued_message_list = QueuedMessageList()
         self.status_line = StatusLine()
-        self.controller = TaskController(host, self)
+        self.controller = TaskController(self)
         self.user_shell = UserShell(host, self.conversation, self.status_line)
         self.terminal_window = TerminalWindow(self)
         self.command_runner = SlashCommandRunner(self)
         self._interrupt_handler = InterruptHandler(self)
-        self._mcp_server_watcher: McpServerWatcher | None = None
+        self._watch_mcp_servers: Callable[[Event], None] | None = None
         self._jobs: set[asyncio.Task[None]] = set()
         self.startup_error: UserError | None = None
         """Why the screen could not even begin."""
@@ -108,9 +109,8 @@ class JoeyApp(App[int]):
 
     def _handle_job_done(self, job: asyncio.Task[None]) -> None:
         self._jobs.discard(job)
-        if job.cancelled() or (error := job.exception()) is None:
-            return
-        self.report_error(error)
+        if not job.cancelled() and (error := job.exception()) is not None:
+            self.report_error(error)
 
     def report_error(self, error: BaseException) -> None:
         if isinstance(error, UserError):
@@ -137,14 +137,14 @@ class JoeyApp(App[int]):
         self.conversation.load_session(session)
         for warning in self.host.list_warnings(session):
             self.conversation.show_note(warning)
-        self._mcp_server_watcher = self.host.watch_mcp_servers(session, self.conversation.show_note)
+        self._watch_mcp_servers = self.host.watch_mcp_servers(session, self.conversation.show_note)
         self.terminal_window.set_title(self.host.get_title(session))
         self.refresh_status()
 
     def handle_task_event(self, session: Session, event: Event) -> None:
         self.conversation.handle_task_event(session, event)
-        if self._mcp_server_watcher is not None and session is self.controller.session:
-            self._mcp_server_watcher.handle(event)
+        if self._watch_mcp_servers is not None and session is self.controller.session:
+            self._watch_mcp_servers(event)
         if (activity := describe_activity(event)) is not None and self.controller.question is None:
             self.status_line.set_activity(activity, is_timed=not isinstance(event, RetryCountdown))
         if type(event) not in TRANSIENT_EVENTS or isinstance(event, UsageChanged):
@@ -168,13 +168,11 @@ class JoeyApp(App[int]):
         if not is_new:
             return
         self.conversation.scroll_end()  # what is decided about has to be seen
-        if self.dialog_area.question_panel is not None:
-            self.terminal_window.notify(
-                f"joey waits for you: {self.dialog_area.question_panel.ask_view.title}"
-            )
+        if (panel := self.dialog_area.question_panel) is not None:
+            self.terminal_window.notify(f"joey waits for you: {panel.ask_view.title}")
 
     def handle_idle(self) -> None:
-        was_working = bool(self.status_line.is_working)
+        was_working = bool(self.status_line.activity)
         self.status_line.set_activity("")
         self.refresh_status()
         session = self.controller.session
@@ -192,15 +190,12 @@ class JoeyApp(App[int]):
         timer = self._background_timer
         timer.resume() if status.background_command_count else timer.pause()
         self.todo_list.set_todos(() if session is None else self.host.list_todos(session))
-        queued = [
+        messages = [
             each
             for one in self.controller.message_targets
             for each in self.host.list_queued_messages(one)
         ]
-        messages = [
-            *queued,
-            *(QueuedUserMessage("", text) for text in self.controller.deferred_texts),
-        ]
+        messages += [QueuedUserMessage("", text) for text, _ in self.controller.deferred_messages]
         self.queued_message_list.set_messages(messages, is_task_working=self.controller.is_working)
 
     # What is written
@@ -222,14 +217,14 @@ class JoeyApp(App[int]):
     async def send_message(self, text: str, images: tuple[str, ...] = ()) -> None:
         """To the task: an answer to what it asks, else words for its next step."""
         self.conversation.scroll_end()
-        text = self.user_shell.attach_output(text)
+        text = attach_shell_output(text, self.user_shell.unsent_transcripts)
         question, previous_activity = self.controller.question, self.status_line.activity
         try:
             if question is None:
                 self.status_line.set_activity(previous_activity or "working")
                 await self.controller.send_message(text, images)
             elif self.dialog_area.is_asking_approval:
-                self.controller.defer_message(text, images)
+                self.controller.deferred_messages.append((text, images))
             elif (answer := parse_answer(question.ask, text)) is not None:
                 await self.controller.answer(question, structs.replace(answer, images=images))
             else:
@@ -238,7 +233,7 @@ class JoeyApp(App[int]):
             self.status_line.set_activity(previous_activity)
             self.composer.restore_sent()
             raise
-        self.user_shell.discard_output()
+        self.user_shell.unsent_transcripts.clear()
         self.refresh_status()
 
     def on_composer_shell_submitted(self, event: Composer.ShellSubmitted) -> None:
@@ -257,28 +252,9 @@ class JoeyApp(App[int]):
 
     async def _answer_question(self, question: PendingQuestion, answer: Answer) -> None:
         await self.controller.answer(question, answer)
-        if (
-            question.ask.ask is AskKind.COMMAND
-            and answer.approves
-            and self.controller.question is None
-        ):
+        is_command = question.ask.ask is AskKind.COMMAND
+        if is_command and answer.approves and self.controller.question is None:
             self.status_line.set_activity(RUNNING_COMMAND_ACTIVITY)
-
-    async def pick_entry(
-        self,
-        title: str,
-        entries: Sequence[PickerEntry],
-        hint: str = "",
-        *,
-        allow_free_text: bool = False,
-    ) -> PickerEntry | None:
-        """What the user chooses from a list; None when they leave it."""
-        return await self.dialog_area.pick_entry(
-            title, entries, hint, allow_free_text=allow_free_text
-        )
-
-    async def prompt_for_line(self, title: str, hint: str, *, secret: bool = False) -> str | None:
-        return await self.dialog_area.prompt_for_line(title, hint, secret=secret)
 
     # Keys
 
@@ -327,7 +303,7 @@ class JoeyApp(App[int]):
             if last in self.host.list_queued_messages(one)
         ]
         if not last.id:
-            self.controller.pop_deferred()
+            del self.controller.deferred_messages[-1:]
         elif holders:
             await self.host.remove_queued_message(holders[0], last.id)
         else:
@@ -363,7 +339,7 @@ class JoeyApp(App[int]):
         self.conversation.action_scroll_home()
 
     def action_scroll_end(self) -> None:
-        self.conversation.action_scroll_end()
+        self.conversation.scroll_end()
 
 
 _ANSWER_PLACEHOLDERS = {

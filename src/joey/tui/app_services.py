@@ -27,21 +27,20 @@ class CompletionItem(Struct, frozen=True):
     description: str = ""
 
 
-def list_builtin_commands() -> list[CompletionItem]:
-    """joey's own commands."""
-    return [CompletionItem(command.name, command.summary) for command in LISTED_COMMANDS]
+BUILTIN_COMMANDS = [CompletionItem(command.name, command.summary) for command in LISTED_COMMANDS]
 
 
 class CompletionSource(Protocol):
     def list_commands(self) -> Sequence[CompletionItem]:
-        """What may stand behind a slash at the beginning, without it."""
+        """The slash commands, without their slash."""
 
     async def find_files(self, typed: str) -> Sequence[str]:
-        """Paths of the workspace that fit what follows `@`, best first; folders end with `/`."""
+        """Paths of the workspace that match the text after `@`, best first; directories end with
+        `/`."""
 
 
 class StatusInfo(Struct, frozen=True, kw_only=True):
-    """What the status line tells: of a task, or of the one that the next words begin."""
+    """Contents of the status line: of a task, or of the one that the next message starts."""
 
     mode: str
     model: str
@@ -51,12 +50,9 @@ class StatusInfo(Struct, frozen=True, kw_only=True):
     permissions_text: str = ""
     sandbox_text: str = ""
     background_command_count: int = 0
-    """Commands that were left running, and still do."""
 
 
 class PickerEntry(Struct, frozen=True):
-    """One thing to choose from a list."""
-
     key: str
     label: str
     description: str = ""
@@ -64,16 +60,12 @@ class PickerEntry(Struct, frozen=True):
 
 
 class QueuedUserMessage(Struct, frozen=True):
-    """Words that the model has not had yet."""
-
     id: str
     text: str
     images: tuple[str, ...] = ()
 
 
 class ProviderOption(Struct, frozen=True):
-    """A service that models are reached by."""
-
     name: str
     needs_key: bool
     local_url: str = ""
@@ -81,58 +73,52 @@ class ProviderOption(Struct, frozen=True):
     models: tuple[str, ...] = ()
 
 
-class McpServerWatcher(Protocol):
-    """Tells of MCP servers that are waited for, or missing, when a task begins."""
-
-    def handle(self, event: Event) -> None: ...
-
-
 class Host(CompletionSource, Protocol):
     """Everything that may take time or fail raises UserError with a sentence for the user."""
 
+    needs_model: bool
+    """There is no key and no profile yet."""
+
     @property
     def notification_mode(self) -> str:
-        """How the user wants to be called when they look elsewhere: `auto`, `bell` or `off`."""
+        """The setting `notifications`: `auto`, `bell` or `off`."""
 
     # Tasks
 
-    async def start_task(self, text: str, images: tuple[str, ...]) -> Session:
-        """A new task, at work."""
+    async def start_task(self, text: str, images: tuple[str, ...]) -> Session: ...
 
-    async def open_task(self, task_id: str) -> Session:
-        """A task as it was left."""
+    async def open_task(self, task_id: str) -> Session: ...
 
-    async def fork_task(self, task_id: str) -> Session:
-        """A copy of it, at rest."""
+    async def fork_task(self, task_id: str) -> Session: ...
 
     async def release_session(self, session: Session) -> None: ...
 
     async def list_tasks(self) -> Sequence[PickerEntry]:
-        """Of this folder, the latest first."""
+        """Tasks of this directory, the latest first."""
 
     def get_short_id(self, session: Session) -> str: ...
 
     def get_title(self, session: Session) -> str: ...
 
     def list_warnings(self, session: Session) -> Sequence[str]:
-        """What of the user's files could not be used."""
+        """Problems with the user's settings and customization files."""
 
     def describe_failure(self, session: Session) -> str:
-        """Why it cannot go on, where nothing of it could be written down."""
+        """Why the task cannot go on, where its journal could not be written."""
 
     def watch_mcp_servers(
         self, session: Session, on_note: Callable[[str], None]
-    ) -> McpServerWatcher: ...
+    ) -> Callable[[Event], None]:
+        """The handler of the task's events that notes MCP servers that are slow or missing."""
 
     # One task
 
     def get_status(self, session: Session | None) -> StatusInfo: ...
 
     def get_usage(self, session: Session) -> TokenUsage:
-        """Its own and that of its subtasks."""
+        """The usage of the task and its subtasks."""
 
-    def format_cost(self, session: Session) -> str:
-        """The same in words."""
+    def format_cost(self, session: Session) -> str: ...
 
     def list_todos(self, session: Session) -> Sequence[Todo]: ...
 
@@ -140,22 +126,23 @@ class Host(CompletionSource, Protocol):
 
     async def remove_queued_message(self, session: Session, message_id: str) -> None: ...
 
-    async def condense(self, session: Session, instructions: str) -> Event:
-        """What became of the conversation."""
+    async def condense(self, session: Session, instructions: str) -> Event: ...
 
     def revoke_edit_grant(self, session: Session) -> bool:
-        """Edits are asked about again; False when they were not accepted for the task."""
+        """Ask about edits again; False when they were not accepted for the task."""
 
     def read_full_output(self, task_id: str, row_ts: int) -> str | None:
-        """What a command has printed, when that was too long for its row; None when it was not."""
+        """The output of a command that was too long for its row; None when it was not."""
 
     def move_command_to_background(self, session: Session) -> bool:
-        """The command that is waited for goes on in the background; False when there is none."""
+        """Stop waiting for the running command; False when there is none."""
 
-    def describe_rewind(self, session: Session, changes: RewindPreview) -> Sequence[str]:
-        """What going back would change, for a user."""
+    def describe_rewind(self, session: Session, changes: RewindPreview) -> Sequence[str]: ...
 
-    # What can be chosen
+    async def export_task(self, session: Session) -> str:
+        """The path of the file."""
+
+    # Choices
 
     def list_modes(self, session: Session | None) -> Sequence[PickerEntry]: ...
 
@@ -166,35 +153,20 @@ class Host(CompletionSource, Protocol):
     async def switch_model(self, session: Session | None, key: str) -> Session | None:
         """The session to go on with: the same task, with another model."""
 
-    # Cards
-
-    async def render_doctor_report(self) -> Sequence[Piece]: ...
-
-    async def render_mcp_servers(self, session: Session | None) -> Sequence[Piece]: ...
-
-    async def render_permissions(self, session: Session | None) -> Sequence[Piece]: ...
-
-    async def render_skills(self) -> Sequence[Piece]: ...
-
-    async def export_task(self, session: Session) -> str:
-        """Where it was written."""
-
-    # The user's own shell
-
-    async def run_shell_command(self, command: str, on_output: Callable[[str], None]) -> str:
-        """Run it in the workspace and tell its output as it comes; how it ended, if not well."""
-
-    # First run
-
-    def needs_model(self) -> bool:
-        """No key, no profile: there is nobody to talk to yet."""
-
     async def list_providers(self) -> tuple[ProviderOption, ...]:
         """Those that run on this machine first."""
 
     async def save_provider_choice(
         self, provider: ProviderOption, key: str, model: str
     ) -> None: ...
+
+    # Other commands
+
+    async def render_card(self, name: str, session: Session | None) -> Sequence[Piece]:
+        """The output of `/doctor`, `/mcp`, `/permissions` or `/skills`."""
+
+    async def run_shell_command(self, command: str, on_output: Callable[[str], None]) -> str:
+        """Run it in the workspace; the description of its end, if it failed."""
 
 
 REVOKE_EDITS_ARGUMENT = "ask"

@@ -10,7 +10,7 @@ so that "fix that" has a meaning.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -26,28 +26,25 @@ from joey.presentation.phrases import RESTORED_FILE_CHANGE_TEXTS
 from joey.presentation.slash_commands import INIT_PROMPT_PATH, BuiltInCommand
 from joey.presentation.text import sanitize, to_one_line
 from joey.tui.app_services import (
+    BUILTIN_COMMANDS,
     Host,
     PickerEntry,
     find_mode,
-    list_builtin_commands,
     revoke_edit_grant,
 )
 from joey.tui.blocks.block_layout import Block, BlockPart, WrappedLine
 from joey.tui.blocks.calls import OutputLines
-from joey.tui.blocks.text import attach_shell_output, summarize_shell_output
+from joey.tui.blocks.text import summarize_shell_output
 from joey.tui.keys import render_command_help, render_key_help
 from joey.tui.widgets.conversation import ConversationView
+from joey.tui.widgets.dialog_area import ListPicker
 from joey.tui.widgets.task_status import StatusLine
 
 if TYPE_CHECKING:
     from joey.tui.app import JoeyApp
 
 
-_IDLE_TASK_ASKS = (
-    AskKind.COMPLETION_RESULT,
-    AskKind.RESUME_COMPLETED_TASK,
-    AskKind.RESUME_TASK,
-)
+_IDLE_TASK_ASKS = (AskKind.COMPLETION_RESULT, AskKind.RESUME_COMPLETED_TASK, AskKind.RESUME_TASK)
 
 
 class SlashCommandRunner:
@@ -59,43 +56,47 @@ class SlashCommandRunner:
         if command.requires_idle and not await self._try_to_become_idle():
             self._show_note(f"/{command.name} works when joey waits for your words; Esc stops it")
             return
-        with_argument: dict[str, Callable[[str], Coroutine[Any, Any, None]]] = {
-            "compact": self._condense,
-            "condense": self._condense,
-            "mode": self._switch_mode,
-            "model": self._switch_model,
-            "permissions": self._show_or_revoke_permissions,
-        }
-        if command.name in with_argument:
-            await with_argument[command.name](argument)
-            return
-        without_argument: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {
-            "help": self._show_help,
-            "new": self._clear_for_new_task,
-            "resume": self._resume_task,
-            "tasks": self._resume_task,
-            "rewind": self.rewind,
-            "undo": self._undo_rewind,
-            "fork": self._fork_task,
-            "cost": self._show_cost,
-            "init": self._run_init_prompt,
-            "export": self._export_task,
-            "mcp": self._show_mcp_servers,
-            "skills": self._show_skills,
-            "doctor": self._show_doctor_report,
-            "exit": self._exit_app,
-            "quit": self._exit_app,
-        }
-        await without_argument[command.name]()
+        app, session = self._app, self._app.controller.session
+        match command.name:
+            case "compact" | "condense":
+                await self._condense(argument)
+            case "mode":
+                await self._switch_mode(argument)
+            case "model":
+                await self._switch_model(argument)
+            case "permissions" if argument:
+                self._show_note(revoke_edit_grant(app.host, session, argument))
+                app.refresh_status()
+            case "doctor" | "mcp" | "permissions" | "skills" as card:
+                if card == "doctor":
+                    self._show_note("looking…")
+                app.conversation.show_rich_text(await app.host.render_card(card, session))
+            case "help":
+                self._show_help()
+            case "cost":
+                self._show_note("nothing yet" if session is None else app.host.format_cost(session))
+            case "export":
+                self._show_note(f"written to {await app.host.export_task(self._require_session())}")
+            case "exit" | "quit":
+                app.exit(0)
+            case name:
+                await {
+                    "fork": self._fork_task,
+                    "init": self._run_init_prompt,
+                    "new": self._clear_for_new_task,
+                    "resume": self._resume_task,
+                    "rewind": self.rewind,
+                    "tasks": self._resume_task,
+                    "undo": self._undo_rewind,
+                }[name]()
 
     async def _try_to_become_idle(self) -> bool:
         """A result that only waits to be accepted is, by going on with something else."""
         controller = self._app.controller
         question = controller.question
         if question is not None and question.ask.ask in _IDLE_TASK_ASKS:
-            accepted = question.ask.ask is AskKind.COMPLETION_RESULT
-            response = Response.YES if accepted else Response.NO
-            await controller.answer(question, Answer(response))
+            is_result = question.ask.ask is AskKind.COMPLETION_RESULT
+            await controller.answer(question, Answer(Response.YES if is_result else Response.NO))
             await controller.wait_until_idle()
         return not controller.is_working
 
@@ -116,7 +117,7 @@ class SlashCommandRunner:
         if not tasks:
             self._show_note("there are no earlier tasks in this folder")
             return
-        chosen = await app.pick_entry("Go on with", tasks)
+        chosen = await app.dialog_area.pick(ListPicker("Go on with", tasks))
         session = app.controller.session
         if chosen is None or (session is not None and session.id == chosen.key):
             return
@@ -139,15 +140,20 @@ class SlashCommandRunner:
         if not await self._try_to_become_idle():
             return
         session = app.controller.session
-        entries = [] if session is None else list_rewind_targets(session.rows)
-        if session is None or not entries:
+        messages = [] if session is None else list(iter_user_messages(session.rows))
+        if session is None or not messages:
             self._show_note("nothing was said yet")
             return
-        chosen = await app.pick_entry("Go back to", entries, "Enter looks at what would change")
-        if chosen is None:
-            return
-        ts, text = int(chosen.key), find_user_message(session.rows, int(chosen.key))
-        await self._rewind_to(session, ts, text, is_first=chosen is entries[-1])
+        entries = [
+            PickerEntry(str(ts), to_one_line(summarize_shell_output(text), 300), format_time(ts))
+            for ts, text in reversed(messages)
+        ]
+        chosen = await app.dialog_area.pick(
+            ListPicker("Go back to", entries, "Enter looks at what would change")
+        )
+        if chosen is not None:
+            ts, text = next(message for message in messages if str(message[0]) == chosen.key)
+            await self._rewind_to(session, ts, text, is_first=chosen is entries[-1])
 
     async def _rewind_to(self, session: Session, ts: int, text: str, *, is_first: bool) -> None:
         """The first words stay until others are sent in their place: a task is never empty."""
@@ -157,11 +163,9 @@ class SlashCommandRunner:
             files = await session.preview_rewind(ts, keep=is_first, files=True)
         except UserError:
             files = plain  # there is no checkpoint of that moment
-        app.conversation.show_rich_text(
-            self._render_dim_lines(app.host.describe_rewind(session, files))
-        )
-        choice = await app.pick_entry(
-            "Go back", list_rewind_choices(files), "what was run stays done"
+        self._show_rewind(session, files)
+        choice = await app.dialog_area.pick(
+            ListPicker("Go back", list_rewind_choices(files), "what was run stays done")
         )
         with_files = choice is not None and choice.key == "files"
         force = with_files and bool(files.conflicting_paths)
@@ -188,7 +192,8 @@ class SlashCommandRunner:
             PickerEntry("no", "no, change nothing"),
             PickerEntry("yes", "yes, go back all the same"),
         ]
-        answer = await self._app.pick_entry(title, answers, describe_conflicts(changes))
+        picker = ListPicker(title, answers, describe_conflicts(changes))
+        answer = await self._app.dialog_area.pick(picker)
         return answer is not None and answer.key == "yes"
 
     async def _undo_rewind(self) -> None:
@@ -198,13 +203,12 @@ class SlashCommandRunner:
         app.controller.replaced_row_ts = None
         app.conversation.reload()
         app.refresh_status()
-        app.conversation.show_rich_text(
-            self._render_dim_lines(app.host.describe_rewind(session, changes))
-        )
+        self._show_rewind(session, changes)
         self._show_note("the rewind is undone")
 
-    def _render_dim_lines(self, lines: Any) -> Text:
-        return Text("\n".join(lines), "dim")
+    def _show_rewind(self, session: Session, changes: RewindPreview) -> None:
+        lines = self._app.host.describe_rewind(session, changes)
+        self._app.conversation.show_rich_text(Text("\n".join(lines), "dim"))
 
     async def _condense(self, instructions: str) -> None:
         app, session = self._app, self._require_session()
@@ -225,9 +229,6 @@ class SlashCommandRunner:
             await self._clear_for_new_task()
         await self._app.send_message(INIT_PROMPT_PATH.read_text(encoding="utf-8").strip())
 
-    async def _export_task(self) -> None:
-        self._show_note(f"written to {await self._app.host.export_task(self._require_session())}")
-
     def _require_session(self) -> Session:
         session = self._app.controller.session
         if session is None:
@@ -245,7 +246,9 @@ class SlashCommandRunner:
     async def _switch_mode(self, slug: str) -> None:
         app = self._app
         modes = app.host.list_modes(app.controller.session)
-        if chosen := find_mode(modes, slug) if slug else await app.pick_entry("Mode", modes):
+        if slug:
+            await self._apply_mode(find_mode(modes, slug))
+        elif chosen := await app.dialog_area.pick(ListPicker("Mode", modes)):
             await self._apply_mode(chosen)
 
     async def _apply_mode(self, mode: PickerEntry) -> None:
@@ -259,7 +262,9 @@ class SlashCommandRunner:
         if not argument:
             models = await app.host.list_models(before)
             hint = "or write the name of another one · Enter takes"
-            chosen = await app.pick_entry("Model", models, hint, allow_free_text=True)
+            chosen = await app.dialog_area.pick(
+                ListPicker("Model", models, hint, allow_free_text=True)
+            )
             if chosen is None:
                 return
             key = chosen.key
@@ -271,40 +276,14 @@ class SlashCommandRunner:
 
     # Cards
 
-    async def _show_help(self) -> None:
-        own = list_builtin_commands()
-        names = {offer.name for offer in own}
-        custom = [offer for offer in self._app.host.list_commands() if offer.name not in names]
+    def _show_help(self) -> None:
+        commands = self._app.host.list_commands()
+        custom = [command for command in commands if command not in BUILTIN_COMMANDS]
         self._app.conversation.show_rich_text(
-            render_key_help().append("\n\n").append_text(render_command_help(own, custom))
+            render_key_help()
+            .append("\n\n")
+            .append_text(render_command_help(BUILTIN_COMMANDS, custom))
         )
-
-    async def _show_cost(self) -> None:
-        session = self._app.controller.session
-        self._show_note("nothing yet" if session is None else self._app.host.format_cost(session))
-
-    async def _show_mcp_servers(self) -> None:
-        self._app.conversation.show_rich_text(
-            await self._app.host.render_mcp_servers(self._app.controller.session)
-        )
-
-    async def _show_or_revoke_permissions(self, argument: str) -> None:
-        app, session = self._app, self._app.controller.session
-        if not argument:
-            app.conversation.show_rich_text(await app.host.render_permissions(session))
-            return
-        self._show_note(revoke_edit_grant(app.host, session, argument))
-        app.refresh_status()
-
-    async def _show_skills(self) -> None:
-        self._app.conversation.show_rich_text(await self._app.host.render_skills())
-
-    async def _show_doctor_report(self) -> None:
-        self._show_note("looking…")
-        self._app.conversation.show_rich_text(await self._app.host.render_doctor_report())
-
-    async def _exit_app(self) -> None:
-        self._app.exit(0)
 
     def _show_note(self, text: str) -> None:
         self._app.conversation.show_note(text)
@@ -313,19 +292,6 @@ class SlashCommandRunner:
 RowSequence = Sequence[Row | dict[str, Any]]
 MAX_NAMED_CONFLICTS = 4
 """Files of others that are named before they are given up."""
-
-
-def list_rewind_targets(rows: RowSequence) -> list[PickerEntry]:
-    """What the user has said, the latest first; the task itself is the last."""
-    messages = reversed(list(_iter_user_messages(rows)))
-    return [
-        PickerEntry(str(ts), to_one_line(summarize_shell_output(text), 300), _format_time(ts))
-        for ts, text in messages
-    ]
-
-
-def find_user_message(rows: RowSequence, message_ts: int) -> str:
-    return next((text for ts, text in _iter_user_messages(rows) if ts == message_ts), "")
 
 
 def list_rewind_choices(changes: RewindPreview) -> list[PickerEntry]:
@@ -355,14 +321,14 @@ def _summarize_file_changes(files: Sequence[FileChange]) -> Iterator[str]:
             yield f"{count} {'file' if count == 1 else 'files'} {fate}"
 
 
-def _iter_user_messages(rows: RowSequence) -> Iterator[tuple[int, str]]:
+def iter_user_messages(rows: RowSequence) -> Iterator[tuple[int, str]]:
     for number, row in enumerate(rows):
         if number == 0 or get_row_say(row) == RowKind.USER_FEEDBACK:
             text = row.get("text") if isinstance(row, dict) else row.text
             yield get_ts(row), str(text or "")
 
 
-def _format_time(ts: int) -> str:
+def format_time(ts: int) -> str:
     try:
         return datetime.fromtimestamp(ts / 1000).astimezone().strftime("%H:%M:%S")
     except (ValueError, OverflowError, OSError):
@@ -379,7 +345,7 @@ class UserShell:
         self._host = host
         self._status_line = status
         self._conversation = conversation
-        self._unsent_transcripts: list[str] = []
+        self.unsent_transcripts: list[str] = []
         self._running_command: asyncio.Task[str] | None = None
 
     async def run(self, command: str) -> None:
@@ -407,9 +373,8 @@ class UserShell:
         if end:
             self._conversation.show_note(end)
         printed = sanitize("".join(output))[-MAX_ATTACHED_OUTPUT_CHARS:].strip("\n")
-        self._unsent_transcripts.append(
-            f"$ {command}\n{printed}{f'{chr(10)}({end})' if end else ''}"
-        )
+        outcome = f"\n({end})" if end else ""
+        self.unsent_transcripts.append(f"$ {command}\n{printed}{outcome}")
 
     def stop(self) -> bool:
         """Whether there was something to stop."""
@@ -417,14 +382,6 @@ class UserShell:
             return False
         self._running_command.cancel()
         return True
-
-    def attach_output(self, message: str) -> str:
-        """The words, with what was run before them."""
-        return attach_shell_output(message, self._unsent_transcripts)
-
-    def discard_output(self) -> None:
-        """It was told, and is not told again."""
-        self._unsent_transcripts.clear()
 
 
 class UserCommandBlock(Block):

@@ -103,7 +103,9 @@ class InterruptHandler:
             return
         if app.controller.is_working and app.controller.question is None:
             app.start_job(self._stop_and_send_queued())
-        elif not app.composer.is_empty or self._has_required_question:
+        elif not app.composer.is_empty or (
+            app.dialog_area.question_panel is not None and not self._is_result_awaiting_acceptance
+        ):
             self._clear_composer()
         elif self._is_double_press("escape"):
             app.start_job(app.command_runner.rewind())
@@ -158,13 +160,6 @@ class InterruptHandler:
     def _clear_composer(self) -> None:
         self._app.composer.clear()
         self._app.dialog_area.update_focus()
-
-    @property
-    def _has_required_question(self) -> bool:
-        return (
-            self._app.dialog_area.question_panel is not None
-            and not self._is_result_awaiting_acceptance
-        )
 
     @property
     def _is_result_awaiting_acceptance(self) -> bool:

@@ -14,6 +14,7 @@ from rich.text import Text
 from joey import __version__
 from joey.errors import UserError
 from joey.tui.app_services import PickerEntry, ProviderOption
+from joey.tui.widgets.dialog_area import LinePrompt, ListPicker
 
 if TYPE_CHECKING:
     from joey.tui.app import JoeyApp
@@ -27,14 +28,20 @@ class Startup(Struct, frozen=True, kw_only=True):
 
     async def run(self, app: JoeyApp) -> None:
         """Raises UserError."""
-        if app.host.needs_model() and not await run_onboarding(app):
+        if app.host.needs_model and not await run_onboarding(app):
             app.exit(0)
             return
         app.refresh_status()
         if self.task_id is None:
             app.conversation.show_rich_text(render_banner())
-        elif not await self._open_task(app, self.task_id):
-            return
+        else:
+            open_task = app.host.fork_task if self.should_fork else app.host.open_task
+            try:
+                app.controller.show_session(await open_task(self.task_id))
+            except UserError as error:
+                app.startup_error = error
+                app.exit()
+                return
         if not self.prompt:
             return
         try:
@@ -42,17 +49,6 @@ class Startup(Struct, frozen=True, kw_only=True):
         except UserError:
             app.composer.set_text(self.prompt)
             raise
-
-    async def _open_task(self, app: JoeyApp, task_id: str) -> bool:
-        """Whoever named a task that cannot be had does not mean another one."""
-        opening = app.host.fork_task(task_id) if self.should_fork else app.host.open_task(task_id)
-        try:
-            app.controller.show_session(await opening)
-        except UserError as error:
-            app.startup_error = error
-            app.exit()
-            return False
-        return True
 
 
 WELCOME_TITLE = "Welcome to joey."
@@ -71,10 +67,9 @@ async def run_onboarding(app: JoeyApp) -> bool:
         key = ""
         if provider.needs_key:
             hint = "paste it, Enter · it is not shown · Esc goes back"
-            given = await app.prompt_for_line(f"Key for {provider.name}", hint, secret=True)
-            if given is None:
+            prompt = LinePrompt(f"Key for {provider.name}", hint, secret=True)
+            if not (key := await app.dialog_area.pick(prompt) or ""):
                 continue
-            key = given
         if not (model := model or await _choose_model(app, provider) or ""):
             continue
         try:
@@ -104,7 +99,7 @@ async def _choose_provider(
         for each in providers
         if not (each.local_url and each.models)
     }
-    chosen = await app.pick_entry("Where is your model?", list(choices))
+    chosen = await app.dialog_area.pick(ListPicker("Where is your model?", list(choices)))
     return None if chosen is None else choices[chosen]
 
 
@@ -118,10 +113,10 @@ async def _choose_model(app: JoeyApp, provider: ProviderOption) -> str | None:
     """From the list, or by its name."""
     title = f"Model of {provider.name}"
     if not provider.models:
-        return await app.prompt_for_line(title, "its name, Enter · Esc goes back")
+        return await app.dialog_area.pick(LinePrompt(title, "its name, Enter · Esc goes back"))
     entries = [PickerEntry(name, name) for name in provider.models]
     hint = "or write the name of another one · Esc goes back"
-    chosen = await app.pick_entry(title, entries, hint, allow_free_text=True)
+    chosen = await app.dialog_area.pick(ListPicker(title, entries, hint, allow_free_text=True))
     return None if chosen is None else chosen.key
 
 

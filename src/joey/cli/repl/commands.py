@@ -84,14 +84,8 @@ class ReplCommands:
                 return await self._show_or_set_model(rest, task)
             case "permissions" if rest:
                 self._print_note(revoke_edit_grant(self._host, task, rest))
-            case "permissions":
-                self._writer.print(*await self._host.render_permissions(task))
-            case "mcp":
-                self._writer.print(*await self._host.render_mcp_servers(task))
-            case "skills":
-                self._writer.print(*await self._host.render_skills())
-            case "doctor":
-                self._writer.print(*await self._host.render_doctor_report())
+            case "doctor" | "mcp" | "permissions" | "skills" as card:
+                self._writer.print(*await self._host.render_card(card, task))
             case "export":
                 if task is None:
                     raise UserError("nothing was said yet")

@@ -29,7 +29,6 @@ from joey.cli.notices import (
     list_background_commands,
 )
 from joey.cli.screen import info_cards
-from joey.cli.screen.info_cards import render_permissions_card
 from joey.cli.screen.shell_commands import read_stored_output, run_in_shell
 from joey.cli.task_launch import build_task_options, find_earlier_task
 from joey.cli.task_lookup import resolve_workspace_argument, shorten_task_id
@@ -46,13 +45,13 @@ from joey.ports.execution import SandboxLevel
 from joey.ports.storage import TaskMetadata, TaskQuery
 from joey.presentation.text import Piece
 from joey.tui.app_services import (
+    BUILTIN_COMMANDS,
     CompletionItem,
     Host,
     PickerEntry,
     ProviderOption,
     QueuedUserMessage,
     StatusInfo,
-    list_builtin_commands,
 )
 
 COMMANDS_CACHE_TTL_S = 3.0
@@ -64,7 +63,7 @@ class LocalAppHost:
     def __init__(self, engine: Engine, arguments: Namespace, *, needs_model: bool) -> None:
         self._engine = engine
         self._arguments = arguments
-        self._needs_model = needs_model
+        self.needs_model = needs_model
         self._new_task_options: ResolvedTaskOptions | None = None
         self._cached_commands: tuple[float, list[CompletionItem]] = (-COMMANDS_CACHE_TTL_S, [])
         earlier = find_earlier_task(engine, arguments)
@@ -188,10 +187,10 @@ class LocalAppHost:
 
     def watch_mcp_servers(
         self, session: Session, on_note: Callable[[str], None]
-    ) -> McpStartupReporter:
+    ) -> Callable[[Event], None]:
         watch = McpStartupReporter(self._as_task(session).runtime.capabilities.mcp, on_note)
         asyncio.get_running_loop().call_later(MCP_WAIT_MESSAGE_DELAY_S, watch.report_waiting)
-        return watch
+        return watch.handle
 
     # One task
 
@@ -330,9 +329,8 @@ class LocalAppHost:
                 named = load_custom_commands_and_skills(self.workspace)
             except UserError:
                 named = {}  # whoever begins a task hears what is wrong
-            own = list_builtin_commands()
-            names = {offer.name for offer in own}
-            offers = own + [
+            names = {offer.name for offer in BUILTIN_COMMANDS}
+            offers = BUILTIN_COMMANDS + [
                 CompletionItem(n, about) for n, about in named.items() if n not in names
             ]
             self._cached_commands = (time.monotonic(), offers)
@@ -343,22 +341,27 @@ class LocalAppHost:
 
     # Cards
 
-    async def render_doctor_report(self) -> Sequence[Piece]:
-        return await asyncio.to_thread(info_cards.render_doctor_card)
-
-    async def render_mcp_servers(self, session: Session | None) -> Sequence[Piece]:
-        mcp = None if session is None else self._as_task(session).runtime.capabilities.mcp
-        return await asyncio.to_thread(info_cards.render_mcp_servers_card, self.workspace, mcp)
-
-    async def render_permissions(self, session: Session | None) -> Sequence[Piece]:
-        await self._sandbox_probe
+    async def render_card(self, name: str, session: Session | None) -> Sequence[Piece]:
         task = None if session is None else self._as_task(session)
-        return await asyncio.to_thread(
-            render_permissions_card, task, self._arguments, self.workspace, self._sandbox_level
-        )
-
-    async def render_skills(self) -> Sequence[Piece]:
-        return await asyncio.to_thread(info_cards.render_skills_card, self.workspace)
+        match name:
+            case "doctor":
+                return await asyncio.to_thread(info_cards.render_doctor_card)
+            case "mcp":
+                mcp = None if task is None else task.runtime.capabilities.mcp
+                return await asyncio.to_thread(
+                    info_cards.render_mcp_servers_card, self.workspace, mcp
+                )
+            case "permissions":
+                await self._sandbox_probe
+                return await asyncio.to_thread(
+                    info_cards.render_permissions_card,
+                    task,
+                    self._arguments,
+                    self.workspace,
+                    self._sandbox_level,
+                )
+            case _:
+                return await asyncio.to_thread(info_cards.render_skills_card, self.workspace)
 
     async def export_task(self, session: Session) -> str:
         if self._arguments.ephemeral:
@@ -370,9 +373,6 @@ class LocalAppHost:
         return await run_in_shell(command, self.workspace, os.environ, on_output)
 
     # First run
-
-    def needs_model(self) -> bool:
-        return self._needs_model
 
     async def list_providers(self) -> tuple[ProviderOption, ...]:
         return await info_cards.list_providers(os.environ)
@@ -386,7 +386,7 @@ class LocalAppHost:
                 save_first_profile(provider=provider.name, model=model, key=key or None)
         except ConfigError as error:
             raise UserError(str(error)) from error
-        self._needs_model = False
+        self.needs_model = False
         self._new_task_options = None
 
 

@@ -57,18 +57,14 @@ class Block:
     """Where each piece begins, and where the last one ends; the settled ones first."""
     _strips: dict[int, list[Strip]]
     _stable_part_count = 0
-    _first_changed_line = 0
+    first_changed_line = 0
+    """The first line that looks different since it changed."""
     _is_stale = True
 
     @property
     def is_compact(self) -> bool:
         """It may stand close to others of its kind."""
         return False
-
-    @property
-    def first_changed_line(self) -> int:
-        """The first line that looks different since it changed."""
-        return self._first_changed_line
 
     # What it shows: for each kind of block
 
@@ -101,12 +97,8 @@ class Block:
 
     def estimate_height(self, width: int) -> int:
         characters, breaks = self.estimate_chars_and_line_breaks()
-        return (
-            self.gap_lines
-            + 1
-            + breaks
-            + max(0, characters - 40 * breaks) // max(MIN_TEXT_COLUMNS, width)
-        )
+        wrapped = max(0, characters - 40 * breaks) // max(MIN_TEXT_COLUMNS, width)
+        return self.gap_lines + 1 + breaks + wrapped
 
     def measure_height(self, context: DrawContext) -> int:
         self._layout_parts(context)
@@ -120,7 +112,7 @@ class Block:
         number = bisect_right(self._part_top_lines, line) - 1
         strips = self._strips.get(number)
         if strips is None:
-            width = self._compute_content_width(context)
+            width = compute_content_width(context.width, self.margin)
             drawn = self._parts[number].render_lines(width)
             strips = self._strips[number] = [self._build_strip(spans, context) for spans in drawn]
         return strips[line - self._part_top_lines[number]]
@@ -129,34 +121,28 @@ class Block:
         """It is out of sight; how high it is stays known."""
         self._strips = {}
 
-    def _compute_content_width(self, context: DrawContext) -> int:
-        return max(MIN_TEXT_COLUMNS, context.width - cell_len(to_plain_text(self.margin)))
-
     def _layout_parts(self, context: DrawContext) -> None:
         if self._draw_context is not context:
             self._draw_context, self._is_stale = context, True
             self._parts, self._part_top_lines, self._stable_part_count = [], [0], 0
-            self._first_changed_line = 0
+            self.first_changed_line = 0
             self._strips = {}
         if not self._is_stale:
             return
         self._is_stale = False
-        self._first_changed_line = (
-            self.gap_lines + self._part_top_lines[self._stable_part_count]
-            if self._stable_part_count
-            else 0
-        )
-        for number in range(self._stable_part_count, len(self._parts)):
+        stable = self._stable_part_count
+        self.first_changed_line = self.gap_lines + self._part_top_lines[stable] if stable else 0
+        for number in range(stable, len(self._parts)):
             self._strips.pop(number, None)
-        del self._parts[self._stable_part_count :]
-        del self._part_top_lines[self._stable_part_count + 1 :]
+        del self._parts[stable:]
+        del self._part_top_lines[stable + 1 :]
         settled = self.build_stable_parts(expanded=context.is_expanded)
-        self._append_parts(settled[self._stable_part_count :], context)
+        self._append_parts(settled[stable:], context)
         self._stable_part_count = len(settled)
         self._append_parts(self.build_open_parts(expanded=context.is_expanded), context)
 
     def _append_parts(self, pieces: Sequence[BlockPart], context: DrawContext) -> None:
-        width = self._compute_content_width(context)
+        width = compute_content_width(context.width, self.margin)
         for piece in pieces:
             self._parts.append(piece)
             self._part_top_lines.append(self._part_top_lines[-1] + piece.measure_height(width))
@@ -180,139 +166,100 @@ class BlockPart(Protocol):
     def render_lines(self, width: int) -> list[Spans]: ...
 
 
-class WrappedLine:
-    """Words, broken between them; what follows the first line is indented by `hang`."""
+class WrappedLine(Struct, frozen=True):
+    """Text broken between words; what follows the first line is indented by `hang`."""
 
-    __slots__ = ("_hanging_indent", "_spans")
-
-    def __init__(self, spans: Spans, hang: int = 0) -> None:
-        self._spans = spans
-        self._hanging_indent = hang
+    spans: Spans
+    hang: int = 0
 
     def measure_height(self, width: int) -> int:
         return len(self.render_lines(width))
 
     def render_lines(self, width: int) -> list[Spans]:
-        return wrap_spans(self._spans, max(MIN_TEXT_COLUMNS, width), self._hanging_indent)
+        return wrap_spans(self.spans, max(MIN_TEXT_COLUMNS, width), self.hang)
 
 
-class LazyWrappedLine:
+class LazyWrappedLine(Struct, frozen=True):
     """The same from a text whose marks are looked at when it is drawn.
 
     Drawn, it is no longer than the text: what fits on one line needs no look to be measured.
     """
 
-    __slots__ = ("_continuation_prefix", "_hanging_indent", "_render_text", "_text")
-
-    def __init__(
-        self,
-        text: str,
-        hang: int,
-        render_text: Callable[[str], Spans],
-        continuation_prefix: Span | None = None,
-    ) -> None:
-        """`continuation_prefix` stands where the lines after the first are indented."""
-        self._text = text
-        self._hanging_indent = hang
-        self._render_text = render_text
-        self._continuation_prefix = continuation_prefix
+    text: str
+    hang: int
+    render_text: Callable[[str], Spans]
+    continuation_prefix: Span | None = None
+    """Stands where the lines after the first are indented."""
 
     def measure_height(self, width: int) -> int:
-        if len(self._text) <= width and self._text.isascii():
+        if len(self.text) <= width and self.text.isascii():
             return 1
         return len(self.render_lines(width))
 
     def render_lines(self, width: int) -> list[Spans]:
-        lines = wrap_spans(
-            self._render_text(self._text), max(MIN_TEXT_COLUMNS, width), self._hanging_indent
-        )
-        if self._continuation_prefix is None:
+        lines = wrap_spans(self.render_text(self.text), max(MIN_TEXT_COLUMNS, width), self.hang)
+        if self.continuation_prefix is None:
             return lines
-        blank = (" " * self._hanging_indent, "")
+        blank = (" " * self.hang, "")
         return [
-            [self._continuation_prefix, *line[1:]] if line[:1] == [blank] else line
-            for line in lines
+            [self.continuation_prefix, *line[1:]] if line[:1] == [blank] else line for line in lines
         ]
 
 
-class VerbatimLines:
-    """Lines that are broken at the edge only, behind a margin; coloured when seen."""
+class VerbatimLines(Struct, frozen=True):
+    """Lines that are broken at the edge only, after a margin; coloured when seen."""
 
-    __slots__ = ("_language", "_lines", "_margin")
-
-    def __init__(self, lines: Sequence[str], margin: Spans, language: str = "") -> None:
-        self._lines = lines
-        self._margin = margin
-        self._language = language
+    lines: Sequence[str]
+    margin: Spans
+    language: str = ""
 
     def measure_height(self, width: int) -> int:
-        columns = self._compute_content_width(width)
-        return sum(count_chopped_lines(line, columns) for line in self._lines)
+        columns = compute_content_width(width, self.margin)
+        return sum(count_chopped_lines(line, columns) for line in self.lines)
 
     def render_lines(self, width: int) -> list[Spans]:
-        columns = self._compute_content_width(width)
+        columns = compute_content_width(width, self.margin)
         return [
-            [*self._margin, *part]
-            for line in highlight_lines(self._lines, self._language)
+            [*self.margin, *part]
+            for line in highlight_lines(self.lines, self.language)
             for part in chop_spans(line, columns)
         ]
 
-    def _compute_content_width(self, width: int) -> int:
-        return max(MIN_TEXT_COLUMNS, width - cell_len(to_plain_text(self._margin)))
+
+def compute_content_width(width: int, margin: Spans) -> int:
+    return max(MIN_TEXT_COLUMNS, width - cell_len(to_plain_text(margin)))
 
 
-class HangingIndentLines:
+class HangingIndentLines(Struct, frozen=True):
     """Lines with a margin of their own each, as in a diff; what follows is set below the text."""
 
-    __slots__ = ("_hanging_indent", "_lines")
-
-    def __init__(self, lines: Sequence[Spans], hang: int) -> None:
-        self._lines = lines
-        self._hanging_indent = hang
+    lines: Sequence[Spans]
+    hang: int
 
     def measure_height(self, width: int) -> int:
         columns = max(MIN_TEXT_COLUMNS, width)
-        return sum(
-            count_chopped_lines(to_plain_text(line), columns, self._hanging_indent)
-            for line in self._lines
-        )
+        texts = map(to_plain_text, self.lines)
+        return sum(count_chopped_lines(text, columns, self.hang) for text in texts)
 
     def render_lines(self, width: int) -> list[Spans]:
         columns = max(MIN_TEXT_COLUMNS, width)
-        return [
-            part for line in self._lines for part in chop_spans(line, columns, self._hanging_indent)
-        ]
+        return [part for line in self.lines for part in chop_spans(line, columns, self.hang)]
 
 
-class SingleLine:
+class SingleLine(Struct, frozen=True):
     """A line that is cut where the screen ends."""
 
-    __slots__ = ("_spans",)
-
-    def __init__(self, spans: Spans) -> None:
-        self._spans = spans
+    spans: Spans
 
     def measure_height(self, width: int) -> int:
         return 1
 
     def render_lines(self, width: int) -> list[Spans]:
-        first, *rest = chop_spans(self._spans, max(MIN_TEXT_COLUMNS, width) - 1)
+        first, *rest = chop_spans(self.spans, max(MIN_TEXT_COLUMNS, width) - 1)
         return [[*first, ("…", first[-1][1])] if rest and first else first]
 
 
-class BlankLine:
-    __slots__ = ()
-
-    def measure_height(self, width: int) -> int:
-        return 1
-
-    def render_lines(self, width: int) -> list[Spans]:
-        return [[]]
-
-
 class HorizontalRule:
-    __slots__ = ()
-
     def measure_height(self, width: int) -> int:
         return 1
 
@@ -320,7 +267,7 @@ class HorizontalRule:
         return [[("─" * min(20, width), "muted")]]
 
 
-BLANK_LINE = BlankLine()
+BLANK_LINE = SingleLine(())
 
 
 def split_into_chunks(lines: Sequence[str], margin: Spans, language: str = "") -> list[BlockPart]:

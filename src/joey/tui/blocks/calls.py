@@ -8,18 +8,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
+from typing import TypeVar
 
 from rich.text import Text
 
 from joey.core.history.ui import Row, get_row_summary
 from joey.core.parsing.json_stream import JsonStream
 from joey.core.text import split_lines
-from joey.core.tool_calls import (
-    CallKind,
-    ToolCallSummary,
-    summarize_arguments,
-    summarize_row_text,
-)
+from joey.core.tool_calls import CallKind, ToolCallSummary, summarize_arguments, summarize_row_text
 from joey.presentation.phrases import describe_command_exit
 from joey.presentation.text import sanitize
 from joey.presentation.tool_calls import (
@@ -39,7 +35,7 @@ from joey.tui.blocks.block_layout import (
     split_into_chunks,
 )
 from joey.tui.blocks.diff import parse_diff, split_into_parts
-from joey.tui.blocks.styled_text import TAB_SIZE, Span, Spans, split_rich_text
+from joey.tui.blocks.styled_text import TAB_SIZE, Span, Spans, clean_text, split_rich_text
 from joey.tui.blocks.text import format_duration
 
 MAX_SUBTASK_MESSAGE_LINES = 8
@@ -56,15 +52,11 @@ class CallBlock(Block):
     _duration_s = 0.0
 
     def __init__(self, row: Row) -> None:
-        self._row = row
-
-    @property
-    def row(self) -> Row:
-        return self._row
+        self.row = row
 
     def update_row(self, row: Row) -> None:
         """The same call: something about it has changed."""
-        self._row = row
+        self.row = row
         self.invalidate()
 
     def append_output(self, output: str) -> None:
@@ -83,7 +75,7 @@ class CallBlock(Block):
         self.invalidate()
 
     def estimate_chars_and_line_breaks(self) -> tuple[int, int]:
-        text = self._row.diff or self._row.text or ""
+        text = self.row.diff or self.row.text or ""
         return 0, min(MAX_DIFF_LINES, text.count("\n"))
 
     def build_stable_parts(self, *, expanded: bool) -> Sequence[BlockPart]:
@@ -103,41 +95,34 @@ class CallBlock(Block):
         return []
 
     def _build_footer_parts(self, *, expanded: bool) -> Iterator[BlockPart]:
-        if self._row.approval_state == "rejected":
-            outcome = "rejected" if self._row.is_answered else "not answered"
+        if self.row.approval_state == "rejected":
+            outcome = "rejected" if self.row.is_answered else "not answered"
             yield WrappedLine([("  └ ", "muted"), (f"✗ {outcome}", "warning")], 4)
 
     def _is_rejected(self) -> bool:
-        return self._row.approval_state == "rejected"
+        return self.row.approval_state == "rejected"
 
 
 class CommandBlock(CallBlock):
-    _output_loader: Callable[[], str | None] | None = None
+    output_loader: Callable[[], str | None] | None = None
     """Reads the output from where it is kept, when it was too long for its row."""
     _full_output: OutputLines | None = None
-
-    def set_output_loader(self, loader: Callable[[], str | None]) -> None:
-        self._output_loader = loader
 
     def _choose_output(self, *, expanded: bool) -> OutputLines | None:
         """What is kept is only at hand while it is shown."""
         if not expanded:
             self._full_output = None
-        elif (
-            self._full_output is None
-            and self._row.result is not None
-            and self._output_loader is not None
-        ):
-            text = self._output_loader()
+        elif self._full_output is None and self.row.result is not None and self.output_loader:
+            text = self.output_loader()
             self._full_output = None if text is None else OutputLines(ensure_final_newline(text))
         return self._full_output or self._output
 
     def estimate_chars_and_line_breaks(self) -> tuple[int, int]:
-        return 0, (self._row.text or "").count("\n") + 4
+        return 0, (self.row.text or "").count("\n") + 4
 
     def _build_header_parts(self, *, expanded: bool) -> list[BlockPart]:
-        first, *rest = sanitize(self._row.text or "").expandtabs(TAB_SIZE).split("\n")
-        directory = filter(None, [self._row.path])
+        first, *rest = clean_text(self.row.text or "").split("\n")
+        directory = filter(None, [self.row.path])
         return [
             WrappedLine([("$ ", "mark bold"), (first, "bold")], 4),
             *(WrappedLine([("  ", ""), (line, "bold")], 4) for line in rest),
@@ -148,52 +133,51 @@ class CommandBlock(CallBlock):
         if self._is_rejected():
             yield from super()._build_footer_parts(expanded=expanded)
             return
-        end = describe_command_exit(self._row)
-        took = (
-            format_duration(self._duration_s)
-            if self._duration_s >= _MIN_DISPLAYED_DURATION_S
-            else ""
-        )
+        end, seconds = describe_command_exit(self.row), self._duration_s
+        took = format_duration(seconds) if seconds >= _MIN_DISPLAYED_DURATION_S else ""
         if outcome := " · ".join(filter(None, (end, took))):
-            failed = self._row.exit_code or self._row.signal
+            failed = self.row.exit_code or self.row.signal
             yield WrappedLine([("  └ ", "muted"), (outcome, "error" if failed else "muted")], 4)
 
 
 class ToolCallBlock(CallBlock):
     @property
     def is_compact(self) -> bool:
-        return self._row.diff is None and len(self._row.text or "") <= MAX_COMPACT_ROW_CHARS
+        return self.row.diff is None and len(self.row.text or "") <= MAX_COMPACT_ROW_CHARS
 
     @property
     def _summary(self) -> ToolCallSummary:
-        return get_row_summary(self._row) or summarize_row_text(
-            self._row.tool or "", self._row.text or "", self._row.path
+        return get_row_summary(self.row) or summarize_row_text(
+            self.row.tool or "", self.row.text or "", self.row.path
         )
 
     def _build_header_parts(self, *, expanded: bool) -> list[BlockPart]:
-        row, summary = self._row, self._summary
+        row, summary = self.row, self._summary
         change = parse_diff(row.diff or summary.diff)
         first, *more = split_rich_text(Text.assemble(*render_headline(summary, "", None)))
-        counts = (
-            _format_change_counts(change.added_count, change.removed_count) if change.lines else ()
-        )
+        counts = [
+            (f" {sign}{count}", style)
+            for sign, style in (("+", "added"), ("-", "removed"))
+            if (count := sum(line.sign == sign for line in change))
+        ]
         pieces: list[BlockPart] = [
             WrappedLine([*first, *counts], 2),
             *(WrappedLine(line, 4) for line in more),
         ]
-        if change.lines:
+        if change:
             limit = MAX_ASK_DIFF_LINES if row.approval_state == "pending" else MAX_DIFF_LINES
-            limit = len(change.lines) if expanded or len(change.lines) <= limit + 1 else limit
-            pieces += split_into_parts(change.lines[:limit])
-            if hidden := len(change.lines) - limit:
-                pieces.append(build_fold_hint(hidden))
-        elif summary.message:
-            pieces += _build_subtask_message_parts(summary.message, expanded=expanded)
-        return pieces
+            shown, hint = _fold(change, limit, expanded=expanded)
+            return [*pieces, *split_into_parts(shown), *hint]
+        lines, hint = _fold(
+            [line.expandtabs(TAB_SIZE) for line in split_lines(sanitize(summary.message))],
+            MAX_SUBTASK_MESSAGE_LINES,
+            expanded=expanded,
+        )
+        return [*pieces, *(WrappedLine([*_INDENT, (line, "")], 2) for line in lines), *hint]
 
     def _build_footer_parts(self, *, expanded: bool) -> Iterator[BlockPart]:
         """Most results are for the model, and only shown when everything is."""
-        result = self._row.result or ""
+        result = self.row.result or ""
         custom = self._summary.is_custom
         if result and self._output is None and not self._is_rejected() and (expanded or custom):
             output = OutputLines(ensure_final_newline(result))
@@ -229,22 +213,14 @@ class StreamingCallBlock(Block):
         return [SingleLine(spans)]
 
 
-def _format_change_counts(added: int, removed: int) -> Iterator[Span]:
-    if added:
-        yield f" +{added}", "added"
-    if removed:
-        yield f" -{removed}", "removed"
+T = TypeVar("T")
 
 
-def _build_subtask_message_parts(text: str, *, expanded: bool) -> list[BlockPart]:
-    lines = [line.expandtabs(TAB_SIZE) for line in split_lines(sanitize(text))]
-    limit = (
-        len(lines)
-        if expanded or len(lines) <= MAX_SUBTASK_MESSAGE_LINES + 1
-        else MAX_SUBTASK_MESSAGE_LINES
-    )
-    shown: list[BlockPart] = [WrappedLine([*_INDENT, (line, "")], 2) for line in lines[:limit]]
-    return [*shown, build_fold_hint(len(lines) - limit)] if limit < len(lines) else shown
+def _fold(lines: Sequence[T], limit: int, *, expanded: bool) -> tuple[Sequence[T], list[BlockPart]]:
+    """The lines to show, and the hint in place of the others."""
+    if expanded or len(lines) <= limit + 1:
+        return lines, []
+    return lines[:limit], [build_fold_hint(len(lines) - limit)]
 
 
 MAX_LINE_CHARS = 4_000
@@ -275,10 +251,6 @@ class OutputLines:
         if text:
             self.feed(text)
 
-    @property
-    def is_empty(self) -> bool:
-        return not self._head_lines and not self._unfinished_line
-
     def feed(self, text: str) -> None:
         rest, at = self._unfinished_line + text, 0
         while True:
@@ -308,7 +280,7 @@ class OutputLines:
         return self._full_chunks
 
     def build_open_parts(self, *, expanded: bool) -> list[BlockPart]:
-        last = [_clean_line(self._unfinished_line)] if self._unfinished_line else []
+        last = [clean_text(self._unfinished_line)] if self._unfinished_line else []
         if not expanded:
             return self._build_folded_parts(last)
         pieces = split_into_chunks(
@@ -345,13 +317,9 @@ class OutputLines:
         ]
 
     def _append_line(self, line: str) -> None:
-        line = _clean_line(line)
+        line = clean_text(line)
         if len(self._head_lines) < MAX_BUFFERED_LINES:
             self._head_lines.append(line)
             return
         self._dropped_line_count += len(self._tail_lines) == MAX_BUFFERED_LINES
         self._tail_lines.append(line)
-
-
-def _clean_line(line: str) -> str:
-    return sanitize(line).expandtabs(TAB_SIZE)

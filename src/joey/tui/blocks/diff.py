@@ -35,28 +35,16 @@ class DiffLine(Struct, frozen=True):
     line_number: int | None = None
 
 
-class ParsedDiff(Struct, frozen=True):
-    lines: tuple[DiffLine, ...]
-
-    @property
-    def added_count(self) -> int:
-        return sum(line.sign == "+" for line in self.lines)
-
-    @property
-    def removed_count(self) -> int:
-        return sum(line.sign == "-" for line in self.lines)
-
-
-def parse_diff(text: str) -> ParsedDiff:
+def parse_diff(text: str) -> list[DiffLine]:
     """A unified diff, blocks of SEARCH and REPLACE, or the text of a new file."""
     lines = [line.expandtabs(TAB_SIZE) for line in split_lines(sanitize(text))]
     if any(_HUNK_HEADER_RE.match(line) for line in lines):
-        return ParsedDiff(tuple(_parse_unified_diff(lines)))
+        return list(_parse_unified_diff(lines))
     if "<<<<<<< SEARCH" in lines:
-        return ParsedDiff(tuple(_parse_search_replace(lines)))
+        return list(_parse_search_replace(lines))
     if any(line.startswith(("--- ", "+++ ")) for line in lines[:2]):
-        return ParsedDiff(tuple(DiffLine("#", line) for line in lines))
-    return ParsedDiff(tuple(DiffLine("+", line, n) for n, line in enumerate(lines, 1)))
+        return [DiffLine("#", line) for line in lines]
+    return [DiffLine("+", line, n) for n, line in enumerate(lines, 1)]
 
 
 def _parse_unified_diff(lines: Sequence[str]) -> Iterator[DiffLine]:
@@ -106,42 +94,32 @@ def _parse_search_replace(lines: Sequence[str]) -> Iterator[DiffLine]:
             sign = "#"
 
 
-class DiffPart:
+class DiffPart(Struct, frozen=True):
     """Some lines of a change; words are compared when they are seen."""
 
-    __slots__ = ("_lines", "_number_width")
-
-    def __init__(self, lines: Sequence[DiffLine], digits: int) -> None:
-        self._lines = lines
-        self._number_width = digits
+    lines: Sequence[DiffLine]
+    number_width: int
 
     @property
-    def _hanging_indent(self) -> int:
-        return self._number_width + 5
+    def hang(self) -> int:
+        return self.number_width + 5
 
     def measure_height(self, width: int) -> int:
-        columns = max(MIN_TEXT_COLUMNS, width)
-        lead = " " * self._hanging_indent
-        return sum(
-            count_chopped_lines(lead + line.text, columns, self._hanging_indent)
-            for line in self._lines
-        )
+        columns, lead = max(MIN_TEXT_COLUMNS, width), " " * self.hang
+        return sum(count_chopped_lines(lead + line.text, columns, self.hang) for line in self.lines)
 
     def render_lines(self, width: int) -> list[Spans]:
         columns = max(MIN_TEXT_COLUMNS, width)
-        marked = _highlight_changes(self._lines)
-        return [
-            part
-            for line, spans in zip(self._lines, marked, strict=True)
-            for part in chop_spans(
-                [*self._render_gutter(line), *spans], columns, self._hanging_indent
-            )
-        ]
-
-    def _render_gutter(self, line: DiffLine) -> Iterator[Span]:
-        number = "" if line.line_number is None else str(line.line_number)
-        yield f"  {number:>{self._number_width}} ", "muted"
-        yield (line.sign if line.sign in "+-" else " ") + " ", _STYLES_BY_SIGN[line.sign]
+        drawn: list[Spans] = []
+        for line, spans in zip(self.lines, _highlight_changes(self.lines), strict=True):
+            number = "" if line.line_number is None else str(line.line_number)
+            sign = line.sign if line.sign in "+-" else " "
+            gutter = [
+                (f"  {number:>{self.number_width}} ", "muted"),
+                (f"{sign} ", _STYLES_BY_SIGN[line.sign]),
+            ]
+            drawn += chop_spans([*gutter, *spans], columns, self.hang)
+        return drawn
 
 
 def split_into_parts(lines: Sequence[DiffLine]) -> list[DiffPart]:
@@ -172,14 +150,9 @@ def _highlight_changed_tokens(old: str, new: str) -> tuple[Spans, Spans]:
         matcher = SequenceMatcher(None, before, after, autojunk=False)
         if matcher.ratio() >= _MIN_SIMILARITY:
             steps = matcher.get_opcodes()
-            return (
-                [
-                    _style_tokens(before[a:b], "removed", kind)
-                    for kind, a, b, _, _ in steps
-                    if b > a
-                ],
-                [_style_tokens(after[c:d], "added", kind) for kind, _, _, c, d in steps if d > c],
-            )
+            removed = [_style_tokens(before[a:b], "removed", kind) for kind, a, b, _, _ in steps]
+            added = [_style_tokens(after[a:b], "added", kind) for kind, _, _, a, b in steps]
+            return [span for span in removed if span[0]], [span for span in added if span[0]]
     return [(old, "removed")], [(new, "added")]
 
 

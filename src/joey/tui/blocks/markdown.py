@@ -11,10 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import zip_longest
 
 from rich.cells import cell_len
 
-from joey.presentation.text import sanitize
 from joey.tui.blocks.block_layout import (
     BLANK_LINE,
     CHUNK_LINES,
@@ -25,9 +25,9 @@ from joey.tui.blocks.block_layout import (
     VerbatimLines,
 )
 from joey.tui.blocks.styled_text import (
-    TAB_SIZE,
     Span,
     Spans,
+    clean_text,
     highlight_lines,
     to_plain_text,
     wrap_spans,
@@ -63,11 +63,11 @@ class MarkdownParser:
         while True:
             end = rest.find("\n", at, at + MAX_LINE_CHARS + 1)
             if end >= 0:
-                self._add_line(_clean_line(rest[at:end]), goes_on=False)
+                self._add_line(clean_text(rest[at:end]), goes_on=False)
                 at = end + 1
             elif len(rest) - at > MAX_LINE_CHARS:
                 end = rest.rfind(" ", at + 1, at + MAX_LINE_CHARS) + 1 or at + MAX_LINE_CHARS
-                self._add_line(_clean_line(rest[at:end]), goes_on=True)
+                self._add_line(clean_text(rest[at:end]), goes_on=True)
                 at = end
             else:
                 self._open_line = rest[at:]
@@ -77,12 +77,12 @@ class MarkdownParser:
         """Nothing more comes."""
         line, self._open_line = self._open_line, ""
         if line:
-            self._add_line(_clean_line(line), goes_on=False)
+            self._add_line(clean_text(line), goes_on=False)
         self._close_open_part()
 
     def build_open_parts(self) -> list[BlockPart]:
         """What is drawn below the settled pieces, as it is now."""
-        line = _clean_line(self._open_line)
+        line = clean_text(self._open_line)
         if self._open_part is not None and (
             self._continuation_column is not None or self._open_part.can_accept(line)
         ):
@@ -101,29 +101,19 @@ class MarkdownParser:
 
     def _add_line(self, line: str, *, goes_on: bool) -> None:
         if self._continuation_column is not None:
-            self._add_continuation(line, goes_on=goes_on)
+            self.stable_parts += (
+                self._open_part.add_line(line) if self._open_part else [self._build_line(line)]
+            )
+            if not goes_on:
+                self._continuation_column = None
         elif not self._try_add_to_open_part(line, goes_on=goes_on):
             self._begin_line(line, goes_on=goes_on)
 
-    def _add_continuation(self, line: str, *, goes_on: bool) -> None:
-        """More of a line that is too long to be one."""
-        self.stable_parts += (
-            [self._build_line(line)] if self._open_part is None else self._open_part.add_line(line)
-        )
-        if not goes_on:
-            self._continuation_column = None
-
     def _try_add_to_open_part(self, line: str, *, goes_on: bool) -> bool:
         """Whether the line belongs to what is open above it; else that is ended."""
-        if (
-            self._possible_table_header is not None
-            and not goes_on
-            and TABLE_SEPARATOR_RE.fullmatch(line)
-        ):
-            self._open_part, self._possible_table_header = (
-                OpenTable(self._possible_table_header),
-                None,
-            )
+        header = self._possible_table_header
+        if header is not None and not goes_on and TABLE_SEPARATOR_RE.fullmatch(line):
+            self._open_part, self._possible_table_header = OpenTable(header), None
             return True
         if self._open_part is None or not (goes_on or self._open_part.can_accept(line)):
             was_code = isinstance(self._open_part, OpenCodeBlock)
@@ -169,10 +159,6 @@ class MarkdownParser:
             self._continuation_column,
             partial(_style_plain_line, lead=self._continuation_column),
         )
-
-
-def _clean_line(line: str) -> str:
-    return sanitize(line).expandtabs(TAB_SIZE)
 
 
 def _build_line_part(line: str) -> BlockPart:
@@ -243,9 +229,8 @@ class OpenCodeBlock:
     def build_open_parts(self, line: str) -> list[BlockPart]:
         """What still grows, with a line that is not at its end."""
         for whole in self._lines[len(self._rendered_lines) :]:
-            self._rendered_lines.append(
-                [*CODE_MARGIN, *highlight_lines([whole], self._language)[0]]
-            )
+            (spans,) = highlight_lines([whole], self._language)
+            self._rendered_lines.append([*CODE_MARGIN, *spans])
         unfinished = self._dedent(line)
         may_close = not unfinished.strip(f"{self._fence[0]} ")
         last: list[Spans] = [] if may_close else [[*CODE_MARGIN, (unfinished, "")]]
@@ -308,24 +293,20 @@ class TablePart:
     """Rows that share their columns. A long table is several of these: the widths are those of
     its first rows, so that what is drawn stays where it is while more comes."""
 
-    __slots__ = ("_has_header", "_natural_widths", "_rows")
+    __slots__ = ("_has_header", "_rows", "natural_widths")
 
     def __init__(
         self, rows: Sequence[Sequence[str]], *, has_header: bool, natural_widths: Sequence[int] = ()
     ) -> None:
         self._rows = [[list(parse_inline(cell)) for cell in row] for row in rows]
         self._has_header = has_header
-        self._natural_widths = natural_widths or self._measure_natural_widths()
-
-    @property
-    def natural_widths(self) -> Sequence[int]:
-        return self._natural_widths
+        self.natural_widths = natural_widths or self._measure_natural_widths()
 
     def measure_height(self, width: int) -> int:
         return len(self.render_lines(width))
 
     def render_lines(self, width: int) -> list[Spans]:
-        widths = _fit_column_widths(self._natural_widths, width)
+        widths = _fit_column_widths(self.natural_widths, width)
         drawn: list[Spans] = []
         for number, row in enumerate(self._rows):
             is_head = self._has_header and number == 0
@@ -335,15 +316,9 @@ class TablePart:
         return drawn
 
     def _measure_natural_widths(self) -> list[int]:
-        columns = max((len(row) for row in self._rows), default=0)
         return [
-            max(
-                [
-                    _MIN_COLUMN_WIDTH,
-                    *(cell_len(to_plain_text(row[n])) for row in self._rows if n < len(row)),
-                ],
-            )
-            for n in range(columns)
+            max(_MIN_COLUMN_WIDTH, *(cell_len(to_plain_text(cell)) for cell in column))
+            for column in zip_longest(*self._rows, fillvalue=())
         ]
 
 

@@ -22,6 +22,8 @@ from rich.syntax import Syntax
 from rich.text import Text
 from textual.widget import Widget
 
+from joey.presentation.text import sanitize
+
 Span = tuple[str, str | Style]
 Spans = Sequence[Span]
 
@@ -32,6 +34,11 @@ _WIDE_CHARACTER_RANGES = (
 _WORD_RE = re.compile(rf"[{_WIDE_CHARACTER_RANGES}]|[^\s{_WIDE_CHARACTER_RANGES}]+")
 """What is not broken unless it is longer than a line."""
 _RICH_CONSOLE = Console(file=io.StringIO())
+
+
+def clean_text(text: str) -> str:
+    """The text without control characters and tabs."""
+    return sanitize(text).expandtabs(TAB_SIZE)
 
 
 def to_plain_text(spans: Spans) -> str:

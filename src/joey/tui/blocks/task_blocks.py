@@ -17,11 +17,7 @@ from joey.core.events import AskOpened, ContextCondensed, ContextTruncated, Tool
 from joey.core.history.ui import ApprovalState, Row, get_result_fields
 from joey.core.task_types import AskKind, RowKind
 from joey.core.tool_calls import COMMAND_TOOL_NAME, decode_row
-from joey.presentation.phrases import (
-    describe_condense,
-    describe_error,
-    describe_provider_error,
-)
+from joey.presentation.phrases import describe_condense, describe_error, describe_provider_error
 from joey.presentation.questions import build_ask_view, parse_follow_up
 from joey.presentation.text import to_one_line
 from joey.tui.blocks.block_layout import Block
@@ -52,11 +48,15 @@ def as_row(row: Row | dict[str, Any]) -> Row:
         return msgspec.convert(row, Row)
     except msgspec.ValidationError:
         plain = {key: value for key, value in row.items() if isinstance(value, str)}
-        kind = {"type": "ask"} if "ask" in plain else {"type": "say"}
         fields = {key: plain.get(key) for key in ("ask", "say", "text", "tool", "path", "diff")}
         ts = row.get("ts")
         return msgspec.convert(
-            {"ts": int(ts) if isinstance(ts, int | float) else 0, **kind, **fields}, Row
+            {
+                "ts": int(ts) if isinstance(ts, int | float) else 0,
+                "type": "ask" if "ask" in plain else "say",
+                **fields,
+            },
+            Row,
         )
 
 
@@ -160,15 +160,14 @@ def _build_browser_block(text: str) -> Block | None:
 
 MAX_THINKING_S = 3_600
 """Longer pauses are not thinking: the user was away."""
-
-
 MAX_SEARCHED_BLOCKS = 100
 """Those of one reply, and some more."""
 
 
 class TaskBlocks:
-    def __init__(self, name: str) -> None:
-        self.label = name
+    def __init__(self, task_id: str, label: str) -> None:
+        self.task_id = task_id
+        self.label = label
         self.blocks_by_ts: dict[int, Block] = {}
         self.pending_row_kinds: dict[int, str] = {}
         """Rows that began to stream and have shown nothing yet: what they are."""
@@ -176,10 +175,10 @@ class TaskBlocks:
         """The last request was stopped, and that is still to be told."""
         self.reported_error = ""
         """Why a request failed last, as it was told already."""
-        self._last_call: CallBlock | None = None
+        self.last_call: CallBlock | None = None
         self._calls_by_output_ts: dict[int, CallBlock] = {}
         """Whose output a row shows."""
-        self._call_start_times: dict[int, int] = {}
+        self.call_start_times: dict[int, int] = {}
         """When calls began to run."""
         self._open_thinking: tuple[int, ModelThinkingBlock] | None = None
 
@@ -187,26 +186,18 @@ class TaskBlocks:
         """This block shows the row."""
         self.blocks_by_ts[row.ts] = block
         if isinstance(block, CallBlock):
-            self._last_call = block
+            self.last_call = block
         if isinstance(block, ModelThinkingBlock):
             self._open_thinking = (row.ts, block)
 
-    @property
-    def last_call(self) -> CallBlock | None:
-        """The last one."""
-        return self._last_call
-
     def find_call_for_output(self, ts: int) -> CallBlock | None:
         """The call whose output a row shows: the last one when the output began."""
-        if self._last_call is not None:
-            self._calls_by_output_ts.setdefault(ts, self._last_call)
+        if self.last_call is not None:
+            self._calls_by_output_ts.setdefault(ts, self.last_call)
         return self._calls_by_output_ts.get(ts)
 
-    def record_call_start(self, row_ts: int, now: int) -> None:
-        self._call_start_times[row_ts] = now
-
     def record_approval(
-        self, ts: int, approval: ApprovalState, *, answered: bool
+        self, ts: int, approval: ApprovalState, *, answered: bool = True
     ) -> CallBlock | None:
         call = self.blocks_by_ts.get(ts)
         if not isinstance(call, CallBlock) or call.row.approval_state is None:
@@ -220,7 +211,7 @@ class TaskBlocks:
         if not isinstance(call, CallBlock):
             return None
         call.update_row(structs.replace(call.row, **get_result_fields(event)))
-        if (begun := self._call_start_times.pop(row_ts, None)) is not None:
+        if (begun := self.call_start_times.pop(row_ts, None)) is not None:
             call.set_duration((event.ts - begun) / 1000)
         return call
 

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Sequence
 from rich.text import Text
 
 from joey.core.parsing.json_stream import JsonStream
-from joey.presentation.text import sanitize, to_one_line
+from joey.presentation.text import to_one_line
 from joey.tui.blocks.block_layout import Block, BlockPart, SingleLine, WrappedLine
 from joey.tui.blocks.markdown import MarkdownParser
-from joey.tui.blocks.styled_text import TAB_SIZE, Spans, split_rich_text, to_plain_text
+from joey.tui.blocks.styled_text import Spans, clean_text, split_rich_text, to_plain_text
 
 MAX_FOLDED_THINKING_CHARS = 400
 """Looked at for its first words."""
@@ -47,7 +47,7 @@ class UserMessageBlock(Block):
         images = " ".join(["[image]"] * self._image_count)
         message = summarize_shell_output(self._text).rstrip()
         text = f"{message}\n{images}" if message and images else message or images
-        lines = sanitize(text).expandtabs(TAB_SIZE).split("\n")
+        lines = clean_text(text).split("\n")
         return [
             WrappedLine([("› " if n == 0 else "  ", "person bold"), (line, "person")], TEXT_INDENT)
             for n, line in enumerate(lines)
@@ -68,12 +68,8 @@ class MarkdownBlock(Block):
     def _reset(self, text: str | None) -> None:
         self._unparsed_texts = [text] if text else []
         self._char_count = len(text or "")
-        self._is_finished = text is not None
+        self.is_finished = text is not None
         self._parser: MarkdownParser | None = None
-
-    @property
-    def is_finished(self) -> bool:
-        return self._is_finished
 
     def feed(self, text: str) -> None:
         self._unparsed_texts.append(text)
@@ -83,7 +79,7 @@ class MarkdownBlock(Block):
     def finish(self, text: str) -> None:
         """This is all of it: what was heard, most often, or something else."""
         if len(text) == self._char_count:
-            self._is_finished = True
+            self.is_finished = True
             self.mark_grown()
         else:
             self._reset(text)
@@ -105,7 +101,7 @@ class MarkdownBlock(Block):
         if self._unparsed_texts:
             self._parser.feed("".join(self._unparsed_texts))
             self._unparsed_texts.clear()
-        if self._is_finished:
+        if self.is_finished:
             self._parser.close()
         return self._parser
 
@@ -122,7 +118,7 @@ class StreamingResultBlock(MarkdownBlock):
         self.mark_grown()
 
     def _update_parser(self) -> MarkdownParser:
-        if not self._is_finished:
+        if not self.is_finished:
             result = self._arguments.parse_partial().get("result")
             if isinstance(result, str) and len(result) > self._char_count:
                 super().feed(result[self._char_count :])
@@ -186,18 +182,8 @@ class ModelThinkingBlock(Block):
         if not self._text.strip():
             return ()
         summary = to_one_line(self._text[:MAX_FOLDED_THINKING_CHARS], MAX_FOLDED_THINKING_CHARS)
-        return [
-            SingleLine(
-                [
-                    ("∴ ", "mark"),
-                    (f"{self._describe_duration()}: ", "muted"),
-                    (summary, "muted italic"),
-                ]
-            )
-        ]
-
-    def estimate_chars_and_line_breaks(self) -> tuple[int, int]:
-        return 0, 0
+        duration = (f"{self._describe_duration()}: ", "muted")
+        return [SingleLine([("∴ ", "mark"), duration, (summary, "muted italic")])]
 
     def _describe_duration(self) -> str:
         if not self._is_finished:
@@ -208,9 +194,7 @@ class ModelThinkingBlock(Block):
 
 
 def _build_thinking_line(line: str) -> BlockPart:
-    return WrappedLine(
-        [("  ", ""), (sanitize(line).expandtabs(TAB_SIZE), "muted italic")], TEXT_INDENT
-    )
+    return WrappedLine([("  ", ""), (clean_text(line), "muted italic")], TEXT_INDENT)
 
 
 def format_duration(seconds: float) -> str:
@@ -222,28 +206,19 @@ def format_duration(seconds: float) -> str:
 
 
 def build_result_block(text: str, heading_suffix: str = "") -> MarkdownBlock:
-    return MarkdownBlock(
-        text,
-        head=(WrappedLine([(f"✓ result{heading_suffix}", "success bold")]),)
-        if heading_suffix
-        else RESULT_HEADING_PARTS,
-    )
+    return MarkdownBlock(text, [WrappedLine([(f"✓ result{heading_suffix}", "success bold")])])
 
 
 def build_question_block(text: str) -> MarkdownBlock:
-    return MarkdownBlock(text, head=(WrappedLine([("? joey asks", "warning bold")]),))
+    return MarkdownBlock(text, [WrappedLine([("? joey asks", "warning bold")])])
 
 
 def build_note_block(text: str) -> StaticBlock:
-    """What joey itself says."""
-    lines = sanitize(text).expandtabs(TAB_SIZE).split("\n")
-    return StaticBlock(
-        WrappedLine([(line, "muted")], len(line) - len(line.lstrip(" "))) for line in lines
-    )
+    return _build_lines_block([(line, "muted")] for line in clean_text(text).split("\n"))
 
 
 def build_error_block(text: str) -> StaticBlock:
-    first, *rest = sanitize(text).expandtabs(TAB_SIZE).split("\n")
+    first, *rest = clean_text(text).split("\n")
     return StaticBlock(
         [
             WrappedLine([("! ", "error bold"), (first, "error")], TEXT_INDENT),
@@ -253,15 +228,15 @@ def build_error_block(text: str) -> StaticBlock:
 
 
 def build_rich_text_block(text: Text) -> StaticBlock:
-    """Something that was drawn elsewhere."""
+    return _build_lines_block(split_rich_text(text))
+
+
+def _build_lines_block(lines: Iterable[Spans]) -> StaticBlock:
+    """Continued lines are indented as their first."""
+    texts = [(spans, to_plain_text(spans)) for spans in lines]
     return StaticBlock(
-        WrappedLine(spans, _measure_indent(spans)) for spans in split_rich_text(text)
+        WrappedLine(spans, len(text) - len(text.lstrip(" "))) for spans, text in texts
     )
-
-
-def _measure_indent(spans: Spans) -> int:
-    line = to_plain_text(spans)
-    return len(line) - len(line.lstrip(" "))
 
 
 SHELL_OUTPUT_HEADING = "\n\nI have run this in my shell:\n\n"

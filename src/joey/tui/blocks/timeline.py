@@ -18,7 +18,7 @@ from joey.core.task_types import AskKind, CancelReason, RowKind
 from joey.presentation.phrases import describe_provider_error, describe_retry
 from joey.presentation.text import to_one_line
 from joey.tui.blocks.block_layout import DEFAULT_MARGIN, Block
-from joey.tui.blocks.calls import CallBlock, CommandBlock, StreamingCallBlock, ensure_final_newline
+from joey.tui.blocks.calls import CommandBlock, StreamingCallBlock, ensure_final_newline
 from joey.tui.blocks.styled_text import Spans
 from joey.tui.blocks.task_blocks import TaskBlocks, as_row, build_block, get_row_kind
 from joey.tui.blocks.text import (
@@ -52,26 +52,25 @@ class Timeline:
 
     def load_session(self, session: Session) -> None:
         """The past of a task, from its first row on."""
-        self.blocks, self._changed_indexes = [], set()
-        self._root_task_id = self._last_task_id = session.id
-        self._blocks_by_task = {session.id: TaskBlocks("the task goes on")}
+        self._root_task_id = session.id
+        self.clear()
         task_blocks = self._blocks_by_task[session.id]
         for number, stored in enumerate(session.rows):
             row = as_row(stored)
             if number == 0 and get_row_kind(row) == RowKind.TEXT:
                 self._set_row_block(
-                    session.id, row, UserMessageBlock(row.text or "", len(row.images))
+                    task_blocks, row, UserMessageBlock(row.text or "", len(row.images))
                 )
             else:
-                self._add_row(session.id, row)
-        self._report_interruption(session.id, task_blocks)
+                self._add_row(task_blocks, row)
+        self._report_interruption(task_blocks)
 
     def clear(self) -> None:
         self.blocks, self._changed_indexes = [], set()
         self._last_task_id = self._root_task_id
-        self._blocks_by_task = (
-            {self._root_task_id: TaskBlocks("the task goes on")} if self._root_task_id else {}
-        )
+        self._blocks_by_task = {}
+        if self._root_task_id:
+            self._ensure_task_blocks(self._root_task_id)
 
     def add_or_refresh_block(self, block: Block) -> None:
         """Something that belongs to no task; or that is there already, and has grown."""
@@ -86,30 +85,27 @@ class Timeline:
         return changed
 
     def handle(self, session: Session, event: ev.Event) -> None:
-        task_id = session.id
-        task_blocks = self._ensure_task_blocks(task_id)
+        task_blocks = self._ensure_task_blocks(session.id)
         match event:
             case ev.RowDelta():
-                self._append_row_delta(task_id, task_blocks, event)
+                self._append_row_delta(task_blocks, event)
             case ev.ArgumentsDelta():
                 self._append_arguments_delta(task_blocks, event)
             case ev.CommandOutputDelta():
-                self._mark_changed(self._append_command_output(task_blocks, event))
+                if (call := task_blocks.find_call_for_output(event.ts)) is not None:
+                    call.append_output(event.output)
+                    self._mark_changed(call)
             case ev.RowOpened():
-                self._open_streaming_row(task_id, task_blocks, event)
+                self._open_streaming_row(task_blocks, event)
             case ev.RetryCountdown():
-                self._show_countdown(task_id, task_blocks, event)
+                self._show_countdown(task_blocks, event)
             case ev.ReplyReceived():
-                self._finish_reply(task_id, task_blocks, event)
+                self._finish_reply(task_blocks, event)
             case ev.AskAnswered() if event.answer.approves:
-                task_blocks.record_call_start(event.ask_ts, event.ts)
-                self._mark_changed(
-                    task_blocks.record_approval(event.ask_ts, "approved", answered=True)
-                )
+                task_blocks.call_start_times[event.ask_ts] = event.ts
+                self._mark_changed(task_blocks.record_approval(event.ask_ts, "approved"))
             case ev.AskAnswered():
-                self._mark_changed(
-                    task_blocks.record_approval(event.ask_ts, "rejected", answered=True)
-                )
+                self._mark_changed(task_blocks.record_approval(event.ask_ts, "rejected"))
             case ev.AskWithdrawn():
                 self._mark_changed(
                     task_blocks.record_approval(event.ask_ts, "rejected", answered=False)
@@ -117,32 +113,34 @@ class Timeline:
             case ev.ToolFinished(row_ts=int(row_ts)):
                 self._mark_changed(task_blocks.finish_call(row_ts, event))
             case _:
-                self._handle_lifecycle(task_id, task_blocks, event)
+                self._handle_lifecycle(task_blocks, event)
 
-    def _handle_lifecycle(self, task_id: str, task_blocks: TaskBlocks, event: ev.Event) -> None:
+    def _handle_lifecycle(self, task_blocks: TaskBlocks, event: ev.Event) -> None:
         match event:
-            case ev.UserMessage(is_first=True) if task_id != self._root_task_id:
+            case ev.UserMessage(is_first=True) if task_blocks.task_id != self._root_task_id:
                 task_blocks.label = (
                     f"{task_blocks.label}: {to_one_line(event.text, MAX_SUBTASK_TITLE_CHARS)}"
                 )
             case ev.UserMessage(is_first=True):
                 first = Row(ts=event.ts, type="say", say=RowKind.TEXT, text=event.text)
-                self._set_row_block(task_id, first, UserMessageBlock(event.text, len(event.images)))
+                self._set_row_block(
+                    task_blocks, first, UserMessageBlock(event.text, len(event.images))
+                )
             case ev.SubtaskSpawned(child_id=child_id):
                 self._ensure_task_blocks(child_id)
             case ev.ModeSwitched(mode=mode):
                 if task_blocks.last_call is None or task_blocks.last_call.row.tool != "switch_mode":
                     self._append_task_block(
-                        task_id, build_note_block(f"now in {to_one_line(mode)} mode")
+                        task_blocks, build_note_block(f"now in {to_one_line(mode)} mode")
                     )
             case ev.TaskAborted():
                 self._discard_unfinished(task_blocks)
-                if task_id == self._root_task_id:
+                if task_blocks.task_id == self._root_task_id:
                     self.add_or_refresh_block(build_note_block("interrupted"))
             case ev.TaskFailed(message=message):
                 self._discard_unfinished(task_blocks)
                 if message != task_blocks.reported_error:
-                    self._append_task_block(task_id, build_error_block(message))
+                    self._append_task_block(task_blocks, build_error_block(message))
             case ev.RowAdded(say=RowKind.SUBTASK_RESULT, subtask_id=str(child_id)) if (
                 child_id in self._blocks_by_task
             ):
@@ -151,15 +149,15 @@ class Timeline:
                 if isinstance(event, ev.RequestStarted):
                     self._discard_unfinished(task_blocks)
                 if isinstance(event, ev.ToolStarted):
-                    task_blocks.record_call_start(event.ts, event.ts)
+                    task_blocks.call_start_times[event.ts] = event.ts
                 if (row := build_row(event)) is not None:
-                    self._add_row(task_id, row)
+                    self._add_row(task_blocks, row)
 
     # Rows
 
-    def _add_row(self, task_id: str, row: Row) -> None:
+    def _add_row(self, task_blocks: TaskBlocks, row: Row) -> None:
         """A row that is whole, or as whole as it is now."""
-        task_blocks, kind = self._ensure_task_blocks(task_id), get_row_kind(row)
+        kind = get_row_kind(row)
         if kind not in (RowKind.CHECKPOINT_SAVED, RowKind.COMMAND_OUTPUT):
             self._mark_changed(task_blocks.end_thinking(row.ts))
         match kind:
@@ -171,72 +169,65 @@ class Timeline:
                 call.append_output(ensure_final_newline(row.text or ""))
                 self._mark_changed(call)
             case RowKind.API_REQ_STARTED:
-                self._report_interruption(task_id, task_blocks)
+                self._report_interruption(task_blocks)
                 task_blocks.has_unreported_interruption = f'"{CancelReason.USER_CANCELLED}"' in (
                     row.text or ""
                 )
             case RowKind.USER_FEEDBACK | AskKind.RESUME_TASK:
-                self._report_interruption(task_id, task_blocks)
-                self._set_row_block(task_id, row, build_block(row))
+                self._report_interruption(task_blocks)
+                self._set_row_block(task_blocks, row, build_block(row))
             case AskKind.API_REQ_FAILED:
                 task_blocks.reported_error = row.text or ""
-                self._set_row_block(task_id, row, build_block(row))
+                self._set_row_block(task_blocks, row, build_block(row))
             case _:
-                self._set_row_block(task_id, row, build_block(row))
+                self._set_row_block(task_blocks, row, build_block(row))
 
-    def _set_row_block(self, task_id: str, row: Row, block: Block | None) -> None:
-        task_blocks = self._ensure_task_blocks(task_id)
+    def _set_row_block(self, task_blocks: TaskBlocks, row: Row, block: Block | None) -> None:
         if isinstance(block, CommandBlock) and self._read_full_output is not None:
-            block.set_output_loader(partial(self._read_full_output, task_id, row.ts))
+            block.output_loader = partial(self._read_full_output, task_blocks.task_id, row.ts)
         known = task_blocks.blocks_by_ts.get(row.ts)
-        if (
-            isinstance(known, StreamingResultBlock)
-            and get_row_kind(row) == RowKind.COMPLETION_RESULT
-        ):
+        is_result = get_row_kind(row) == RowKind.COMPLETION_RESULT
+        if isinstance(known, StreamingResultBlock) and is_result:
             known.finish(row.text or "")
             self._mark_changed(known)
             return
         if known is not None:
             self._replace_block(known, block or StaticBlock(()))
         elif block is not None:
-            self._append_task_block(task_id, block)
+            self._append_task_block(task_blocks, block)
         if block is not None:
             task_blocks.add_block(row, block)
 
-    def _report_interruption(self, task_id: str, task_blocks: TaskBlocks) -> None:
+    def _report_interruption(self, task_blocks: TaskBlocks) -> None:
         if task_blocks.has_unreported_interruption:
             task_blocks.has_unreported_interruption = False
-            self._append_task_block(task_id, build_note_block("interrupted"))
+            self._append_task_block(task_blocks, build_note_block("interrupted"))
 
     # What streams
 
-    def _open_streaming_row(
-        self, task_id: str, task_blocks: TaskBlocks, event: ev.RowOpened
-    ) -> None:
+    def _open_streaming_row(self, task_blocks: TaskBlocks, event: ev.RowOpened) -> None:
         self._mark_changed(task_blocks.end_thinking(event.ts))
         task_blocks.pending_row_kinds[event.ts] = event.say
         if event.tool == "attempt_completion":
-            self._begin_block(task_id, task_blocks, event.ts, StreamingResultBlock())
+            self._begin_block(task_blocks, event.ts, StreamingResultBlock())
         elif event.tool is not None:
-            self._begin_block(task_id, task_blocks, event.ts, StreamingCallBlock(event.tool))
+            self._begin_block(task_blocks, event.ts, StreamingCallBlock(event.tool))
         elif event.say == RowKind.CONDENSE_CONTEXT:
-            self._begin_block(
-                task_id, task_blocks, event.ts, TransientBlock("condensing the conversation…")
-            )
+            self._begin_block(task_blocks, event.ts, TransientBlock("condensing the conversation…"))
 
-    def _begin_block(self, task_id: str, task_blocks: TaskBlocks, ts: int, block: Block) -> None:
+    def _begin_block(self, task_blocks: TaskBlocks, ts: int, block: Block) -> None:
         task_blocks.pending_row_kinds.pop(ts, None)
         task_blocks.add_block(Row(ts=ts, type="say"), block)
-        self._append_task_block(task_id, block)
+        self._append_task_block(task_blocks, block)
 
-    def _append_row_delta(self, task_id: str, task_blocks: TaskBlocks, event: ev.RowDelta) -> None:
+    def _append_row_delta(self, task_blocks: TaskBlocks, event: ev.RowDelta) -> None:
         if event.ts in task_blocks.pending_row_kinds and event.delta.strip():
             block = (
                 ModelThinkingBlock()
                 if task_blocks.pending_row_kinds[event.ts] == RowKind.REASONING
                 else MarkdownBlock()
             )
-            self._begin_block(task_id, task_blocks, event.ts, block)
+            self._begin_block(task_blocks, event.ts, block)
         match task_blocks.blocks_by_ts.get(event.ts):
             case MarkdownBlock() | ModelThinkingBlock() as block:
                 block.feed(event.delta)
@@ -248,15 +239,7 @@ class Timeline:
                 block.feed(event.delta)
                 self._mark_changed(block)
 
-    def _append_command_output(
-        self, task_blocks: TaskBlocks, event: ev.CommandOutputDelta
-    ) -> CallBlock | None:
-        call = task_blocks.find_call_for_output(event.ts)
-        if call is not None:
-            call.append_output(event.output)
-        return call
-
-    def _finish_reply(self, task_id: str, task_blocks: TaskBlocks, event: ev.ReplyReceived) -> None:
+    def _finish_reply(self, task_blocks: TaskBlocks, event: ev.ReplyReceived) -> None:
         self._mark_changed(task_blocks.end_thinking(event.ts))
         for placed in event.parts:
             match placed.part:
@@ -273,24 +256,18 @@ class Timeline:
                 known.finish(text)
                 self._mark_changed(known)
             elif text.strip():
-                self._add_row(task_id, build_complete_row(placed.ts, say, text))
-        called = {placed.ts for placed in event.parts}
-        self._discard_unfinished(task_blocks, except_ts=called)
+                self._add_row(task_blocks, build_complete_row(placed.ts, say, text))
+        self._discard_unfinished(task_blocks, except_ts={placed.ts for placed in event.parts})
 
-    def _show_countdown(
-        self, task_id: str, task_blocks: TaskBlocks, event: ev.RetryCountdown
-    ) -> None:
-        text = (
-            f"{describe_retry(event)}: {describe_provider_error(event.message)}"
-            if event.seconds
-            else ""
-        )
+    def _show_countdown(self, task_blocks: TaskBlocks, event: ev.RetryCountdown) -> None:
+        reason = describe_provider_error(event.message)
+        text = f"{describe_retry(event)}: {reason}" if event.seconds else ""
         known = task_blocks.blocks_by_ts.get(event.ts)
         if isinstance(known, TransientBlock):
             known.set_text(text)
             self._mark_changed(known)
         elif text:
-            self._begin_block(task_id, task_blocks, event.ts, TransientBlock(text))
+            self._begin_block(task_blocks, event.ts, TransientBlock(text))
 
     def _discard_unfinished(
         self, task_blocks: TaskBlocks, except_ts: set[int] | None = None
@@ -304,40 +281,34 @@ class Timeline:
 
     def _ensure_task_blocks(self, task_id: str) -> TaskBlocks:
         if task_id not in self._blocks_by_task:
-            self._blocks_by_task[task_id] = TaskBlocks(f"subtask {len(self._blocks_by_task)}")
+            number = len(self._blocks_by_task)
+            is_root = task_id == self._root_task_id
+            label = "the task goes on" if is_root else f"subtask {number}"
+            self._blocks_by_task[task_id] = TaskBlocks(task_id, label)
         return self._blocks_by_task[task_id]
 
-    def _append_task_block(self, task_id: str, block: Block) -> None:
-        """Who speaks is said when it changes."""
-        if task_id != self._last_task_id:
-            self._last_task_id = task_id
-            self._append_block(
-                build_note_block(f"┄┄ {self._ensure_task_blocks(task_id).label}"), DEFAULT_MARGIN
-            )
-        self._append_block(
-            block, DEFAULT_MARGIN if task_id == self._root_task_id else _SUBTASK_MARGIN
-        )
+    def _append_task_block(self, task_blocks: TaskBlocks, block: Block) -> None:
+        """Append it, after the name of its task when that changes."""
+        if task_blocks.task_id != self._last_task_id:
+            self._last_task_id = task_blocks.task_id
+            self._append_block(build_note_block(f"┄┄ {task_blocks.label}"), DEFAULT_MARGIN)
+        is_root = task_blocks.task_id == self._root_task_id
+        self._append_block(block, DEFAULT_MARGIN if is_root else _SUBTASK_MARGIN)
 
     def _append_block(self, block: Block, margin: Spans) -> None:
-        above = self.blocks[-1] if self.blocks else None
-        block.index, block.margin = len(self.blocks), margin
-        block.gap_lines = _compute_gap_lines(above, block)
         self.blocks.append(block)
-        self._changed_indexes.add(block.index)
+        self._place_block(block, len(self.blocks) - 1, margin)
 
     def _replace_block(self, old: Block, new: Block) -> None:
-        new.index, new.margin = old.index, old.margin
-        above = self.blocks[old.index - 1] if old.index else None
-        new.gap_lines = _compute_gap_lines(above, new)
         self.blocks[old.index] = new
-        self._changed_indexes.add(new.index)
+        self._place_block(new, old.index, old.margin)
+
+    def _place_block(self, block: Block, index: int, margin: Spans) -> None:
+        block.index, block.margin = index, margin
+        is_close = index > 0 and self.blocks[index - 1].is_compact and block.is_compact
+        block.gap_lines = 0 if index == 0 or is_close else 1
+        self._changed_indexes.add(index)
 
     def _mark_changed(self, block: Block | None) -> None:
         if block is not None:
             self._changed_indexes.add(block.index)
-
-
-def _compute_gap_lines(above: Block | None, block: Block) -> int:
-    if above is None or (above.is_compact and block.is_compact):
-        return 0
-    return 1

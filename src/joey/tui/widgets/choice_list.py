@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from msgspec import Struct
 from rich.cells import cell_len, set_cell_size
@@ -18,7 +19,7 @@ CURSOR_MARK = "› "
 COLUMN_GAP = 2
 LEFT_BUTTON = 1
 MAX_LABEL_SHARE = 0.6
-"""Of the width, where something stands beside the labels."""
+"""Of the width, when there are descriptions beside the labels."""
 
 
 class ChoiceLine(Struct, frozen=True):
@@ -40,23 +41,18 @@ class ChoiceList(Widget):
     """
     cursor_index: reactive[int] = reactive(0)
 
+    @dataclass
     class Selected(Message):
-        def __init__(self, sender: ChoiceList, index: int, pressed_at: float | None = None) -> None:
-            super().__init__()
-            self.sender = sender
-            self.index = index
-            self.pressed_at = pressed_at
-            """When the mouse button went down, by the monotonic clock; None for a key."""
-
-        @property
-        def control(self) -> ChoiceList:
-            return self.sender
+        sender: ChoiceList
+        index: int
+        pressed_at: float | None = None
+        """When the mouse button went down, by the monotonic clock; None for a key."""
 
     def __init__(
         self, lines: Sequence[ChoiceLine] = (), *, numbered: bool = False, max_lines: int = 12
     ) -> None:
         super().__init__()
-        self._lines = list(lines)
+        self.lines = list(lines)
         self._has_digits = numbered
         self._max_lines = max_lines
         self._title: str | None = None
@@ -65,15 +61,11 @@ class ChoiceList(Widget):
         self._mouse_press: tuple[int, float] | None = None
         """The row on which the mouse button went down, and when."""
 
-    @property
-    def lines(self) -> Sequence[ChoiceLine]:
-        return self._lines
-
     def set_lines(
         self, lines: Sequence[ChoiceLine], cursor_index: int = 0, title: str | None = None
     ) -> None:
-        before = len(self._lines), self._title is None
-        self._lines = list(lines)
+        before = len(self.lines), self._title is None
+        self.lines = list(lines)
         self._title = title
         self.cursor_index = max(0, min(cursor_index, len(lines) - 1))
         self._scroll_to_cursor()
@@ -82,23 +74,23 @@ class ChoiceList(Widget):
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         # Most of a small terminal belongs to the conversation still.
         max_height = max(3, min(self._max_lines, viewport.height // 2 - 2))
-        return min(max_height, max(1, self._title_height + len(self._lines)))
+        return min(max_height, max(1, self._title_height + len(self.lines)))
 
     def move_cursor(self, steps: int) -> None:
-        if not self._lines:
+        if not self.lines:
             return
         step = self.cursor_index + steps
         if abs(steps) == 1:
-            step %= len(self._lines)
-        self.cursor_index = max(0, min(step, len(self._lines) - 1))
+            step %= len(self.lines)
+        self.cursor_index = max(0, min(step, len(self.lines) - 1))
 
     def watch_cursor_index(self) -> None:
         self._scroll_to_cursor()
 
     def _scroll_to_cursor(self) -> None:
-        visible_count = max(1, self._visible_line_count or min(self._max_lines, len(self._lines)))
+        visible_count = max(1, self._visible_line_count or min(self._max_lines, len(self.lines)))
         self._first_visible_row = min(
-            self._first_visible_row, max(0, len(self._lines) - visible_count)
+            self._first_visible_row, max(0, len(self.lines) - visible_count)
         )
         if self.cursor_index < self._first_visible_row:
             self._first_visible_row = self.cursor_index
@@ -110,12 +102,8 @@ class ChoiceList(Widget):
         self.refresh()
 
     def select_current(self) -> None:
-        if self._lines:
+        if self.lines:
             self.post_message(self.Selected(self, self.cursor_index))
-
-    def is_selection_digit(self, key: str) -> bool:
-        """Whether it is a digit that takes one of the lines."""
-        return self._find_row_by_digit(key) is not None
 
     def process_key(self, key: str) -> bool:
         """Whether the key was one for lists."""
@@ -123,21 +111,21 @@ class ChoiceList(Widget):
             self.move_cursor(MOVE_STEPS_BY_KEY[key])
         elif key == "enter":
             self.select_current()
-        elif (row := self._find_row_by_digit(key)) is not None:
+        elif (row := self.find_row_by_digit(key)) is not None:
             self.cursor_index = row
             self.select_current()
         else:
             return False
         return True
 
-    def _find_row_by_digit(self, key: str) -> int | None:
+    def find_row_by_digit(self, key: str) -> int | None:
         if not self._has_digits or not key.isdecimal():
             return None
-        rows = range(len(self._lines))
+        rows = range(len(self.lines))
         return next((row for row in rows if self._get_digit(row) == int(key)), None)
 
     def _get_digit(self, row: int) -> int:
-        return self._lines[row].digit or row + 1
+        return self.lines[row].digit or row + 1
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         self._mouse_press = self._find_row_under_mouse(event), event.time
@@ -145,7 +133,7 @@ class ChoiceList(Widget):
     def on_click(self, event: events.Click) -> None:
         """Take the row, unless the mouse was dragged there from another: that selects text."""
         row = self._find_row_under_mouse(event)
-        if self._mouse_press is None or event.button != LEFT_BUTTON or row >= len(self._lines):
+        if self._mouse_press is None or event.button != LEFT_BUTTON or row >= len(self.lines):
             return
         pressed_row, pressed_at = self._mouse_press
         if row == pressed_row:
@@ -156,7 +144,7 @@ class ChoiceList(Widget):
 
     def _find_row_at(self, y: int) -> int:
         is_on_line = 0 <= y < self._visible_line_count
-        return self._first_visible_row + y if is_on_line else len(self._lines)
+        return self._first_visible_row + y if is_on_line else len(self.lines)
 
     def render(self) -> Text:
         width = max(10, self.size.width)
@@ -166,16 +154,18 @@ class ChoiceList(Widget):
         return Text("\n", no_wrap=True).join(rows)
 
     def _render_lines(self, width: int) -> list[Text]:
-        if not self._lines:
+        if not self.lines:
             return [] if self._title_height else [Text("nothing fits", "dim")]
         shown = range(
             self._first_visible_row,
-            min(len(self._lines), self._first_visible_row + max(1, self._visible_line_count)),
+            min(len(self.lines), self._first_visible_row + max(1, self._visible_line_count)),
         )
-        lead = self._compute_label_width(shown, width)
+        lead = max(cell_len(self._format_label(row)) for row in shown)
+        if any(self.lines[row].description for row in shown):
+            lead = min(lead, int(width * MAX_LABEL_SHARE))
         rows = [self._render_row(row, lead, width) for row in shown]
-        if len(shown) < len(self._lines):
-            above, below = shown.start, len(self._lines) - shown.stop
+        if len(shown) < len(self.lines):
+            above, below = shown.start, len(self.lines) - shown.stop
             parts = (f"{above} more above" if above else "", f"{below} more below" if below else "")
             hidden = f"{' ' * len(CURSOR_MARK)}… {', '.join(filter(None, parts))}"
             rows.append(Text(hidden[:width], "dim"))
@@ -189,23 +179,16 @@ class ChoiceList(Widget):
     def _visible_line_count(self) -> int:
         """Lines there is room for: where not for all, the last line tells of the others."""
         height = self.size.height - self._title_height
-        return height if len(self._lines) <= height or height < 2 else height - 1
-
-    def _compute_label_width(self, shown: range, width: int) -> int:
-        """Of the column of labels, so that what stands beside them is aligned."""
-        widest = max(cell_len(self._format_label(row)) for row in shown)
-        if not any(self._lines[row].description for row in shown):
-            return widest
-        return min(widest, int(width * MAX_LABEL_SHARE))
+        return height if len(self.lines) <= height or height < 2 else height - 1
 
     def _format_label(self, row: int) -> str:
         number = f"{self._get_digit(row)} " if self._has_digits else ""
-        current = " ✓" if self._lines[row].is_current else ""
-        return f"{number}{self._lines[row].label}{current}"
+        current = " ✓" if self.lines[row].is_current else ""
+        return f"{number}{self.lines[row].label}{current}"
 
     def _render_row(self, row: int, lead: int, width: int) -> Text:
         is_marked = row == self.cursor_index
-        about = self._lines[row].description
+        about = self.lines[row].description
         label = _truncate_to_width(
             self._format_label(row), lead if about else width - len(CURSOR_MARK)
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 
 from msgspec import Struct
@@ -81,23 +81,17 @@ def match_commands(typed: str, items: Sequence[CompletionItem]) -> list[Completi
 def match_mentions(typed: str, paths: Sequence[str]) -> list[CompletionChoice]:
     """Without the folder in which somebody already is."""
     within = unescape_path(typed) if typed.endswith("/") else None
-    return [
-        *_match_mention_keywords(typed),
-        *(_build_path_choice(path) for path in paths if path != within),
+    keywords = [
+        CompletionChoice(f"@{word.name}", word.description, f"@{word.name}", word.name[-1] == "/")
+        for word in MENTION_KEYWORDS
+        if word.name.startswith(typed)
     ]
+    return keywords + [_build_path_choice(path) for path in paths if path != within]
 
 
 def unescape_path(typed: str) -> str:
     """What is looked for among paths."""
     return re.sub(r"\\(.)", r"\1", typed).removeprefix("/")
-
-
-def _match_mention_keywords(typed: str) -> Iterator[CompletionChoice]:
-    for word in MENTION_KEYWORDS:
-        if word.name.startswith(typed):
-            yield CompletionChoice(
-                f"@{word.name}", word.description, f"@{word.name}", word.name.endswith("/")
-            )
 
 
 def _build_path_choice(path: str) -> CompletionChoice:
@@ -167,16 +161,11 @@ class Completer:
         self._pending_key = ""
         """Pressed while the list was that of something typed before."""
 
-    @property
-    def is_open(self) -> bool:
-        return bool(self._completion_list.choices)
-
     def update_choices(self, *, shell: bool) -> None:
         """Called after every change of the text or of the cursor's place."""
-        if self._loaded_text is not None and self._loaded_text != self._text_entry.text:
+        if self._loaded_text != self._text_entry.text:
             self._loaded_text = None
-        is_quiet = shell or self._loaded_text is not None
-        now = None if is_quiet else self._parse_request()
+        now = None if shell or self._loaded_text is not None else self._parse_request()
         if now == self._request:
             return
         self._request = now
@@ -203,7 +192,7 @@ class Completer:
             return ""
         self._show_choices(request, match_mentions(request.typed_text, paths))
         key = self._pending_key
-        return "" if not key or (self.is_open and self.handle_key(key)) else key
+        return "" if not key or (self._completion_list.choices and self.handle_key(key)) else key
 
     def _show_choices(
         self, request: CompletionRequest, choices: Sequence[CompletionChoice]
@@ -212,8 +201,7 @@ class Completer:
         self._completion_list.show_choices(choices)
 
     def dismiss(self, *, is_text_loaded: bool = False) -> None:
-        """Nothing is offered until something else is typed; `is_text_loaded`: the text was just
-        loaded."""
+        """Offer nothing until something else is typed."""
         self._loaded_text = self._text_entry.text if is_text_loaded else None
         self._request = None if is_text_loaded else self._parse_request()
         self._is_dismissed = True

@@ -7,6 +7,7 @@ place.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from textual import work
@@ -62,20 +63,18 @@ class Composer(Widget):
     }
     """
 
+    @dataclass
     class Submitted(Message):
         """Pasted texts are in their places; images are data URIs."""
 
-        def __init__(self, text: str, images: tuple[str, ...]) -> None:
-            super().__init__()
-            self.text = text
-            self.images = images
+        text: str
+        images: tuple[str, ...]
 
+    @dataclass
     class ShellSubmitted(Message):
         """A line that began with `!`, without it."""
 
-        def __init__(self, command: str) -> None:
-            super().__init__()
-            self.command = command
+        command: str
 
     class ExitRequested(Message):
         """Ctrl+D, and nothing was written."""
@@ -231,14 +230,22 @@ class Composer(Widget):
 
     def _handle_editing_key(self, key: str) -> bool:
         match key:
+            case "enter" if self._text_entry.text_before_cursor.endswith("\\"):
+                self._text_entry.action_delete_left()
+                self._text_entry.action_new_line()
             case "enter":
-                self._handle_enter()
+                self._submit()
+            case "up" | "ctrl+p" if not self._text_entry.is_at_first_line():
+                self._text_entry.action_cursor_up()
             case "up" | "ctrl+p":
-                self._move_up()
+                self._browse_history(1)
+            case "down" | "ctrl+n" if not self._text_entry.is_at_last_line():
+                self._text_entry.action_cursor_down()
             case "down" | "ctrl+n":
-                self._move_down()
+                self._browse_history(-1)
             case "tab":
-                self._unfold_mark_before_cursor()
+                if (mark := self._text_entry.find_mark_before_cursor()) is not None:
+                    self._unfold_mark(mark)
             case "ctrl+d":
                 self._text_entry.action_delete_right()
             case "ctrl+r":
@@ -278,28 +285,13 @@ class Composer(Widget):
         else:
             self._completer.handle_key("tab")
 
+    def _browse_history(self, steps: int) -> None:
+        if (draft := self._history_browser.move(self.draft, steps)) is not None:
+            self._load_draft(draft, to_first_line=steps > 0)
+
     def _accept_search_result(self) -> None:
         if (found := self._history_search.accept()) is not None:
             self._load_draft(found)
-
-    def _handle_enter(self) -> None:
-        if self._text_entry.text_before_cursor.endswith("\\"):
-            self._text_entry.action_delete_left()
-            self._text_entry.action_new_line()
-        else:
-            self._submit()
-
-    def _move_up(self) -> None:
-        if not self._text_entry.is_at_first_line():
-            self._text_entry.action_cursor_up()
-        elif (older := self._history_browser.move_to_older(self.draft)) is not None:
-            self._load_draft(older, to_first_line=True)
-
-    def _move_down(self) -> None:
-        if not self._text_entry.is_at_last_line():
-            self._text_entry.action_cursor_down()
-        elif (newer := self._history_browser.move_to_newer(self.draft)) is not None:
-            self._load_draft(newer)
 
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
         event.stop()
@@ -319,36 +311,25 @@ class Composer(Widget):
     def _handle_paste(self, pasted: str) -> None:
         self.show_hint("")
         text = encode_draft_text(pasted)
+        marks = self._text_entry.iter_marks()
         if self._history_search.is_active:
             self._history_search.append_to_query(text)
         elif paths := parse_dropped_image_paths(pasted):
             self._attach_image_files(paths, text)
         elif not should_fold_paste(text):
             self._text_entry.insert_text(text)
-        elif (mark := self._find_paste_mark(text)) is not None:
-            self._unfold_mark(mark)
+        elif known := [mark for mark in marks if self._attachments.find_paste(mark.text) == text]:
+            self._unfold_mark(known[0])
         else:
             self._text_entry.insert_text(self._attachments.fold_paste(text))
             self.show_hint(_UNFOLD_HINT)
 
-    def _find_paste_mark(self, text: str) -> DraftMark | None:
-        marks = self._text_entry.iter_marks()
-        return next(
-            (mark for mark in marks if self._attachments.find_paste(mark.text) == text), None
-        )
-
-    def _unfold_mark_before_cursor(self) -> None:
-        if (mark := self._text_entry.find_mark_before_cursor()) is not None:
-            self._unfold_mark(mark)
-
     def _unfold_mark(self, mark: DraftMark) -> None:
         text = self._attachments.find_paste(mark.text)
-        if text is None:
-            return
-        if not can_edit_inline(text):
-            self.show_hint("this is too long to be shown here; Ctrl+G opens it in your editor")
-        else:
+        if text is not None and can_edit_inline(text):
             self._text_entry.replace_mark(mark, text)
+        elif text is not None:
+            self.show_hint("this is too long to be shown here; Ctrl+G opens it in your editor")
 
     # Images
 

@@ -53,14 +53,15 @@ class ConversationView(ScrollView, can_focus=False):
         self._draw_context: DrawContext | None = None
         self._palette: Palette | None = None
         self._is_expanded = False
-        self._is_following_end = True
-        """It stays at the end."""
+        self.is_following_end = True
+        """The end is visible, and stays so."""
         self._is_setting_scroll = False
         self._size_at_last_scroll = Size(0, 0)
         """How large it was when it last stood somewhere."""
         self._cached_blocks: dict[Block, None] = {}
         """Blocks whose lines are kept, those seen last at the end."""
-        self._is_frame_scheduled = False
+        self.has_undrawn_changes = False
+        """A frame is scheduled."""
         self._last_frame_time = 0.0
 
     # What the application calls
@@ -118,46 +119,29 @@ class ConversationView(ScrollView, can_focus=False):
     def action_scroll_home(self) -> None:
         self._scroll_lines(-self._block_heights.total)
 
-    def action_scroll_end(self) -> None:
-        self.scroll_end()
-
     def scroll_end(self, **how: Any) -> None:
         """Where the end is, is only known when it is measured: that it is wanted, is kept."""
         self._set_following_end(True)
         self._measure_and_scroll()
         self.refresh()
 
-    @property
-    def is_following_end(self) -> bool:
-        """The end is in sight, and stays so."""
-        return self._is_following_end
-
-    @property
-    def has_undrawn_changes(self) -> bool:
-        """Something was told that is not drawn yet."""
-        return self._is_frame_scheduled
-
     def _set_following_end(self, follows: bool) -> None:
-        """A scrollbar is of use to somebody who looks back; else it is only one more thing to
-        draw for each line that comes."""
-        if follows != self._is_following_end:
-            self._is_following_end = follows
+        """Show a scrollbar to somebody who looks back; else it only costs time to draw."""
+        if follows != self.is_following_end:
+            self.is_following_end = follows
             self.styles.scrollbar_size_vertical = 0 if follows else 1
 
     def _scroll_lines(self, lines: int) -> None:
         self.scroll_to(y=self.scroll_offset.y + lines, animate=False, force=True)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        # A resize moves it too, without anybody looking back.
+        is_resized = self.size != self._size_at_last_scroll
         moved = round(old_value) != round(new_value)
-        if moved and not self._is_setting_scroll and not self._is_being_resized:
+        if moved and not self._is_setting_scroll and not is_resized:
             self._measure_and_scroll(self._find_anchor(round(new_value)))
             self._set_following_end(self.scroll_offset.y >= self.max_scroll_y)
         super().watch_scroll_y(old_value, self.scroll_y)
-
-    @property
-    def _is_being_resized(self) -> bool:
-        """Where it stands is moved about by the new size, not by somebody who looks back."""
-        return self.size != self._size_at_last_scroll
 
     def _find_anchor(self, y: int) -> tuple[int, int]:
         """What is to stay where it is when heights change: a block in sight whose own height is
@@ -227,9 +211,9 @@ class ConversationView(ScrollView, can_focus=False):
         self._request_frame()
 
     def _request_frame(self) -> None:
-        if self._is_frame_scheduled or self._draw_context is None:
+        if self.has_undrawn_changes or self._draw_context is None:
             return
-        self._is_frame_scheduled = True
+        self.has_undrawn_changes = True
         rest = self._last_frame_time + FRAME_INTERVAL_S - time.monotonic()
         if rest > 0:
             self.set_timer(rest, self._draw_frame)
@@ -237,16 +221,14 @@ class ConversationView(ScrollView, can_focus=False):
             self.call_later(self._draw_frame)
 
     def _draw_frame(self) -> None:
-        self._is_frame_scheduled = False
+        self.has_undrawn_changes = False
         self._last_frame_time = time.monotonic()
         context = self._draw_context
         if context is None:
             return
-        anchor = None if self._is_following_end else self._find_anchor(self.scroll_offset.y)
-        blocks, first = (
-            self._timeline.blocks,
-            self._block_heights.find_block(self.scroll_offset.y)[0],
-        )
+        anchor = None if self.is_following_end else self._find_anchor(self.scroll_offset.y)
+        blocks = self._timeline.blocks
+        first, _ = self._block_heights.find_block(self.scroll_offset.y)
         for block in blocks[len(self._block_heights) :]:
             self._block_heights.append(block.estimate_height(context.width))
         indexes = sorted(self._timeline.pop_changed_indexes())
@@ -282,38 +264,25 @@ class ConversationView(ScrollView, can_focus=False):
         if not self.is_attached or self._content_columns <= 0:
             return
         anchor = (
-            None if self._is_following_end else self._block_heights.find_block(self.scroll_offset.y)
+            None if self.is_following_end else self._block_heights.find_block(self.scroll_offset.y)
         )
-        if (
-            self._draw_context is None
-            or self._draw_context.width != self._content_columns
-            or self._is_draw_context_outdated()
-        ):
-            palette = self._palette or build_palette(self)
-            self._palette = palette
-            self._draw_context = DrawContext(self._content_columns, palette, self._is_expanded)
+        self._palette = self._palette or build_palette(self)
+        context = DrawContext(self._content_columns, self._palette, self._is_expanded)
+        if context != self._draw_context:
+            self._draw_context = context
         self._timeline.pop_changed_indexes()
-        width = self._draw_context.width
         self._block_heights = BlockHeights(
-            block.estimate_height(width) for block in self._timeline.blocks
+            block.estimate_height(context.width) for block in self._timeline.blocks
         )
         self._measure_and_scroll(anchor)
         self.refresh()
-
-    def _is_draw_context_outdated(self) -> bool:
-        context = self._draw_context
-        return (
-            context is None
-            or context.is_expanded != self._is_expanded
-            or context.palette is not self._palette
-        )
 
     def on_resize(self) -> None:
         if self._draw_context is None or self._draw_context.width != self._content_columns:
             self._relayout_all()
         else:
             self._measure_and_scroll(
-                None if self._is_following_end else self._find_anchor(self.scroll_offset.y)
+                None if self.is_following_end else self._find_anchor(self.scroll_offset.y)
             )
 
     # Lines
@@ -335,8 +304,8 @@ class ConversationView(ScrollView, can_focus=False):
             self._relayout_all()
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """As all widgets do it, but for one without borders: a line that was drawn before is the
-        same strip again, with all that was computed for it."""
+        """As all widgets do it, but without borders, so that a line drawn before is the same
+        strip again."""
         filters, background = self.get_line_filters(), self.background_colors[1]
         strips: list[Strip] = []
         for strip in self._iter_screen_strips(crop.y, crop.height):
@@ -362,9 +331,7 @@ class ConversationView(ScrollView, can_focus=False):
             strip = strip.crop_extend(0, size.width, ground).apply_offsets(0, line)
             is_last = line == self.scroll_offset.y + size.height - 1
             yield (
-                self._add_more_below_hint(strip)
-                if is_last and not self._is_following_end
-                else strip
+                self._add_more_below_hint(strip) if is_last and not self.is_following_end else strip
             )
         below = first + count - max(first, self._block_heights.total if context is not None else 0)
         yield from [Strip.blank(size.width, ground)] * below

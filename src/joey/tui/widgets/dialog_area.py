@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from time import monotonic
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from rich.text import Text
 from textual import events
@@ -39,7 +39,7 @@ class DialogArea(Vertical):
         super().__init__()
         self._composer = composer
         self.question_panel: QuestionPanel | None = None
-        self._picker: ListPicker | LinePrompt | None = None
+        self._picker: Picker[Any] | None = None
         self._is_composer_chosen = False
         """The user went from the question to the words: all keys are meant for them."""
         self._last_typed_at = 0.0
@@ -140,23 +140,20 @@ class DialogArea(Vertical):
             self._focus_composer()
             self._last_typed_at = monotonic()
 
-    async def pick_entry(
-        self,
-        title: str,
-        entries: Sequence[PickerEntry],
-        hint: str = "",
-        *,
-        allow_free_text: bool = False,
-    ) -> PickerEntry | None:
-        """What the user chooses from a list; None when they leave it."""
-        picker = ListPicker(title, entries, hint, allow_free_text=allow_free_text)
-        async with _PickerContext(self, picker):
-            return await picker.wait_for_choice()
-
-    async def prompt_for_line(self, title: str, hint: str, *, secret: bool = False) -> str | None:
-        picker = LinePrompt(title, hint, secret=secret)
-        async with _PickerContext(self, picker):
-            return await picker.wait_for_line()
+    async def pick(self, picker: Picker[T]) -> T | None:
+        """The user's choice; None when they leave the picker."""
+        self.cancel_picker()
+        self._picker = picker
+        self._composer.display = False
+        await self.mount(picker)
+        try:
+            return await picker.result
+        finally:
+            await picker.remove()
+            if self._picker is picker:
+                self._picker = None
+                self._composer.display = True
+                self.update_focus()
 
     def cancel_picker(self) -> bool:
         """Whether there was one."""
@@ -165,73 +162,59 @@ class DialogArea(Vertical):
         self._picker.action_cancel()
         return True
 
-    async def open_picker(self, picker: ListPicker | LinePrompt) -> None:
-        self.cancel_picker()
-        self._picker = picker
-        self._composer.display = False
-        await self.mount(picker)
 
-    async def close_picker(self, picker: ListPicker | LinePrompt) -> None:
-        await picker.remove()
-        if self._picker is picker:
-            self._picker = None
-            self._composer.display = True
-            self.update_focus()
-
-
-class _PickerContext:
-    def __init__(self, dialog_area: DialogArea, picker: ListPicker | LinePrompt) -> None:
-        self._dialog_area = dialog_area
-        self._picker = picker
-
-    async def __aenter__(self) -> None:
-        await self._dialog_area.open_picker(self._picker)
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self._dialog_area.close_picker(self._picker)
-
-
-class ListPicker(Widget):
-    """Ask with `await picker.wait_for_choice()` once it is on the screen."""
+class Picker(Widget, Generic[T]):
+    """Asks for one thing; `result` is settled when it is given, or the picker is left."""
 
     DEFAULT_CSS = """
-    ListPicker { height: auto; padding: 0 1; border-top: solid ansi_bright_black; }
-    ListPicker Static { height: auto; max-height: 40vh; }
+    Picker { height: auto; padding: 0 1; border-top: solid ansi_bright_black; }
+    Picker Static { height: auto; max-height: 40vh; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,ctrl+c", "cancel", show=False)]
 
+    def __init__(self, title: str, hint: str) -> None:
+        super().__init__()
+        self._heading = Text.assemble((title, "bold"), (f"  {hint}", "dim"))
+        self.result: asyncio.Future[T | None] = asyncio.get_running_loop().create_future()
+
+    def on_mount(self) -> None:
+        self.query_one(Input).focus()
+
+    def action_cancel(self) -> None:
+        self._set_result(None)
+
+    def on_unmount(self) -> None:
+        self._set_result(None)
+
+    def _set_result(self, result: T | None) -> None:
+        if not self.result.done():
+            self.result.set_result(result)
+
+
+class ListPicker(Picker[PickerEntry]):
     def __init__(
         self,
         title: str,
         entries: Sequence[PickerEntry],
-        hint: str = "",
+        hint: str = "Enter takes · Esc leaves",
         *,
         allow_free_text: bool = False,
     ) -> None:
         """`allow_free_text`: what is not in the list can be written instead."""
-        super().__init__()
-        self._title = title
-        self._hint = hint or "Enter takes · Esc leaves"
+        super().__init__(title, hint)
         self._allows_free_text = allow_free_text
         self._entries = list(entries)
         self._matching_entries = self._entries
         self._filter_terms: list[str] = []
-        self._result_future: asyncio.Future[PickerEntry | None] = (
-            asyncio.get_running_loop().create_future()
-        )
 
     def compose(self) -> ComposeResult:
-        yield Static(Text.assemble((self._title, "bold"), (f"  {self._hint}", "dim")), markup=False)
+        yield Static(self._heading, markup=False)
         yield Input(placeholder="type to filter", compact=True)
         yield ChoiceList(list(_build_choice_lines(self._entries)))
 
     def on_mount(self) -> None:
-        self.query_one(Input).focus()
         current = (n for n, entry in enumerate(self._entries) if entry.is_current)
         self.query_one(ChoiceList).cursor_index = next(current, 0)
-
-    async def wait_for_choice(self) -> PickerEntry | None:
-        return await self._result_future
 
     def on_input_changed(self) -> None:
         self._apply_filter()
@@ -244,11 +227,8 @@ class ListPicker(Widget):
         self._filter_terms = terms
         self._matching_entries = [entry for entry in self._entries if _is_match(entry, terms)]
         text = self.query_one(Input).value.strip()
-        if (
-            self._allows_free_text
-            and text
-            and text not in {each.key for each in self._matching_entries}
-        ):
+        is_listed = text in {entry.key for entry in self._matching_entries}
+        if self._allows_free_text and text and not is_listed:
             self._matching_entries.append(PickerEntry(text, f'use "{text}"'))
         self.query_one(ChoiceList).set_lines(list(_build_choice_lines(self._matching_entries)))
 
@@ -268,16 +248,6 @@ class ListPicker(Widget):
         event.stop()
         self._set_result(self._matching_entries[event.index])
 
-    def action_cancel(self) -> None:
-        self._set_result(None)
-
-    def on_unmount(self) -> None:
-        self._set_result(None)
-
-    def _set_result(self, entry: PickerEntry | None) -> None:
-        if not self._result_future.done():
-            self._result_future.set_result(entry)
-
 
 def _build_choice_lines(entries: Sequence[PickerEntry]) -> Iterator[ChoiceLine]:
     for entry in entries:
@@ -291,41 +261,16 @@ def _is_match(entry: PickerEntry, terms: Sequence[str]) -> bool:
     return all(word in text for word in terms)
 
 
-class LinePrompt(Widget):
-    DEFAULT_CSS = """
-    LinePrompt { height: auto; padding: 0 1; border-top: solid ansi_bright_black; }
-    LinePrompt Static { height: auto; }
-    """
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,ctrl+c", "cancel", show=False)]
-
+class LinePrompt(Picker[str]):
     def __init__(self, title: str, hint: str, *, secret: bool = False) -> None:
-        super().__init__()
-        self._title = title
-        self._hint = hint
+        super().__init__(title, hint)
         self._is_secret = secret
-        self._result_future: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
 
     def compose(self) -> ComposeResult:
-        yield Static(Text.assemble((self._title, "bold"), (f"  {self._hint}", "dim")), markup=False)
+        yield Static(self._heading, markup=False)
         yield Input(password=self._is_secret, compact=True)
-
-    def on_mount(self) -> None:
-        self.query_one(Input).focus()
-
-    async def wait_for_line(self) -> str | None:
-        return await self._result_future
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
         if event.value.strip():
             self._set_result(event.value.strip())
-
-    def action_cancel(self) -> None:
-        self._set_result(None)
-
-    def on_unmount(self) -> None:
-        self._set_result(None)
-
-    def _set_result(self, text: str | None) -> None:
-        if not self._result_future.done():
-            self._result_future.set_result(text)

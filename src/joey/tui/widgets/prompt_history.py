@@ -139,13 +139,8 @@ class HistoryBrowser:
         self._edited_drafts: dict[int, Draft] = {}
         self._drafts: list[Draft] = []
 
-    def move_to_older(self, current: Draft) -> Draft | None:
-        return self._move(current, 1)
-
-    def move_to_newer(self, current: Draft) -> Draft | None:
-        return self._move(current, -1)
-
-    def _move(self, current: Draft, steps: int) -> Draft | None:
+    def move(self, current: Draft, steps: int) -> Draft | None:
+        """The prompt so many steps further back; None when there is none."""
         if self._steps_back == 0:
             self._drafts = list(self._history.load_drafts())
         at = self._steps_back + steps
@@ -153,8 +148,7 @@ class HistoryBrowser:
             return None
         self._edited_drafts[self._steps_back] = current
         self._steps_back = at
-        edited = self._edited_drafts.get(at)
-        return edited if edited is not None else self._drafts[-at]
+        return self._edited_drafts[at] if at in self._edited_drafts else self._drafts[-at]
 
 
 @contextmanager
@@ -257,8 +251,7 @@ class HistorySearch:
 
     def start(self) -> None:
         self.is_active = True
-        self._query = ""
-        self._update_results()
+        self._search("")
 
     def cancel(self) -> None:
         if self.is_active:
@@ -267,17 +260,12 @@ class HistorySearch:
 
     def accept(self) -> Draft | None:
         """The chosen one; None when nothing was found."""
-        chosen = (
-            self._matching_drafts[self._completion_list.cursor_index]
-            if self._matching_drafts
-            else None
-        )
+        at = self._completion_list.cursor_index
         self.cancel()
-        return chosen
+        return self._matching_drafts[at] if self._matching_drafts else None
 
     def append_to_query(self, text: str) -> None:
-        self._query += to_one_line(text)
-        self._update_results()
+        self._search(self._query + to_one_line(text))
 
     def handle_key(self, key: str, character: str | None) -> bool:
         """What is done with a key without taking anything or leaving."""
@@ -287,36 +275,31 @@ class HistorySearch:
             case "ctrl+s" | "up" | "ctrl+p":
                 self._completion_list.move_cursor(-1)
             case "backspace" | "ctrl+h":
-                self._query = self._query[:-1]
-                self._update_results()
+                self._search(self._query[:-1])
             case "ctrl+u":
-                self._query = ""
-                self._update_results()
+                self._search("")
             case _ if character is not None and character.isprintable():
-                self._query += character
-                self._update_results()
+                self._search(self._query + character)
             case _:
                 return False
         return True
 
-    def _update_results(self) -> None:
-        """The latest first, each text once."""
-        query = self._query.lower()
+    def _search(self, query: str) -> None:
+        """Show the latest first, each text once."""
+        self._query = query
         found: dict[str, Draft] = {}
         for draft in reversed(self._history.load_drafts()):
-            if query in draft.text.lower():
+            if query.lower() in draft.text.lower():
                 found.setdefault(draft.text, draft)
             if len(found) == _MAX_SEARCH_RESULTS:
                 break
         self._matching_drafts = list(found.values())
-        shown = [CompletionChoice(_format_prompt(draft), "", "") for draft in self._matching_drafts]
-        nothing = "" if shown else " (nothing found)"
-        self._completion_list.show_choices(
-            shown, f"search in earlier prompts: {self._query}{nothing}"
+        labels = (
+            ("! " if draft.is_shell_command else "") + to_one_line(to_visible_text(draft.text), 300)
+            for draft in found.values()
         )
-
-
-def _format_prompt(draft: Draft) -> str:
-    return (
-        f"{'! ' if draft.is_shell_command else ''}{to_one_line(to_visible_text(draft.text), 300)}"
-    )
+        nothing = "" if found else " (nothing found)"
+        self._completion_list.show_choices(
+            [CompletionChoice(label, "", "") for label in labels],
+            f"search in earlier prompts: {query}{nothing}",
+        )

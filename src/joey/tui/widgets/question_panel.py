@@ -7,6 +7,7 @@ appears belong to the message that was being typed: see `QuestionPanel.can_handl
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from time import monotonic
 
 from rich.text import Text
@@ -36,17 +37,14 @@ class QuestionPanel(Widget, can_focus=True):
     QuestionPanel { height: auto; padding: 0 1; border-top: solid ansi_yellow; }
     QuestionPanel Static { height: auto; }
     QuestionPanel #about { max-height: 8; }
-    QuestionPanel Input {
-        margin-left: 2; display: none;
-    }
+    QuestionPanel Input { margin-left: 2; display: none; }
     QuestionPanel.speaking Input { display: block; }
     """
 
+    @dataclass
     class Answered(Message):
-        def __init__(self, panel: QuestionPanel, answer: Answer) -> None:
-            super().__init__()
-            self.panel = panel
-            self.answer = answer
+        panel: QuestionPanel
+        answer: Answer
 
     def __init__(self, pending_question: PendingQuestion, heading_suffix: str = "") -> None:
         super().__init__()
@@ -78,10 +76,8 @@ class QuestionPanel(Widget, can_focus=True):
 
     def _render_heading(self, hint: str) -> Text:
         heading = Text().append(self.ask_view.title, "bold yellow")
-        if self._heading_suffix:
-            heading.append(f"  {self._heading_suffix}", "dim")
-        if hint:
-            heading.append(f"  {hint}", "dim")
+        for text in filter(None, (self._heading_suffix, hint)):
+            heading.append(f"  {text}", "dim")
         return heading
 
     def on_mount(self) -> None:
@@ -102,7 +98,7 @@ class QuestionPanel(Widget, can_focus=True):
         return (
             event.key in ("escape", "enter", "up", "down")
             or self._find_choice_by_letter(event.character) is not None
-            or self.query_one(ChoiceList).is_selection_digit(event.key)
+            or self.query_one(ChoiceList).find_row_by_digit(event.key) is not None
         )
 
     def on_key(self, event: events.Key) -> None:

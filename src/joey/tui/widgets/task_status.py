@@ -81,7 +81,7 @@ class StatusLine(Widget):
         self._status_info: StatusInfo | None = None
         self._usage = ev.TokenUsage()
         self._hint_text = ""
-        self._activity = ""
+        self.activity = ""
         self._is_activity_timed = True
         self._activity_started_at = 0.0
         self._spinner_timer: Timer | None = None
@@ -100,21 +100,13 @@ class StatusLine(Widget):
             self._hint_text = text
             self.refresh()
 
-    @property
-    def activity(self) -> str:
-        return self._activity
-
-    @property
-    def is_working(self) -> bool:
-        return bool(self._activity)
-
     def set_activity(self, activity: str, *, is_timed: bool = True) -> None:
         """What goes on, from now on; nothing: it rests, or waits for the user. What tells a time
         itself is not timed."""
         self._is_activity_timed = is_timed
-        if bool(activity) != bool(self._activity):
+        if bool(activity) != bool(self.activity):
             self._activity_started_at = monotonic()
-        self._activity = activity
+        self.activity = activity
         if self._spinner_timer is not None:
             self._spinner_timer.resume() if activity else self._spinner_timer.pause()
         self.refresh()
@@ -124,16 +116,16 @@ class StatusLine(Widget):
         if self._hint_text:
             return Text(self._hint_text, "yellow", no_wrap=True, overflow="ellipsis")
         parts = list(self._build_parts())
-        if self._activity:
+        if self.activity:
             seconds = (
                 f" {int(monotonic() - self._activity_started_at)}s"
                 if self._is_activity_timed
                 else ""
             )
             frame = SPINNER_FRAMES[int(monotonic() / SPINNER_INTERVAL_S) % len(SPINNER_FRAMES)]
-            work = [StatusPart(f"{frame} {self._activity}{seconds}", "cyan", 11)]
+            work = [StatusPart(f"{frame} {self.activity}{seconds}", "cyan", 11)]
             work.append(StatusPart("Esc stops", "cyan", 10, separator=", "))
-            if self._activity == RUNNING_COMMAND_ACTIVITY:
+            if self.activity == RUNNING_COMMAND_ACTIVITY:
                 work.append(
                     StatusPart("Ctrl+B leaves it running", "cyan", 8, "Ctrl+B leaves it", ", ")
                 )
@@ -236,7 +228,8 @@ class TodoList(Widget):
         done = sum(todo.status == "completed" for todo in self._todos)
         text = Text(no_wrap=True, overflow="ellipsis")
         text.append(f"{done} of {len(self._todos)} done", "dim")
-        first = self._find_first_visible(done)
+        at = next((n for n, todo in enumerate(self._todos) if todo.status == "in_progress"), done)
+        first = max(0, min(at - 2, len(self._todos) - MAX_TODO_LINES))
         for todo in self._todos[first : first + MAX_TODO_LINES]:
             mark, style = _TODO_STATUS_MARKS[todo.status]
             text_style = "dim" if todo.status != "in_progress" else "bold"
@@ -245,10 +238,6 @@ class TodoList(Widget):
         if left > 0:
             text.append(f"\n  … {left} more", "dim")
         return text
-
-    def _find_first_visible(self, done: int) -> int:
-        at = next((n for n, todo in enumerate(self._todos) if todo.status == "in_progress"), done)
-        return max(0, min(at - 2, len(self._todos) - MAX_TODO_LINES))
 
 
 MAX_QUEUED_MESSAGE_LINES = 3

@@ -91,8 +91,6 @@ EDIT_ACTIONS = {
 
 
 class DraftMark(Struct, frozen=True):
-    """Where one stands."""
-
     row: int
     start: int
     end: int
@@ -159,16 +157,13 @@ class TextEntry(TextArea, inherit_bindings=False):
 
     def iter_marks(self) -> Iterator[DraftMark]:
         for row, line in enumerate(self.document.lines):
-            yield from (
-                DraftMark(row, *span, line[slice(*span)]) for span in draft.find_mark_spans(line)
-            )
+            for start, end in draft.find_mark_spans(line):
+                yield DraftMark(row, start, end, line[start:end])
 
     def find_mark_before_cursor(self) -> DraftMark | None:
         """The one that ends at the cursor."""
-        row, column = self.cursor_location
-        line = self.document[row]
-        spans = (span for span in draft.find_mark_spans(line) if span[1] == column)
-        return next((DraftMark(row, *span, line[slice(*span)]) for span in spans), None)
+        at = self.cursor_location
+        return next((mark for mark in self.iter_marks() if (mark.row, mark.end) == at), None)
 
     def replace_mark(self, mark: DraftMark, text: str) -> None:
         result = self.replace(text, (mark.row, mark.start), (mark.row, mark.end))
@@ -202,16 +197,14 @@ class TextEntry(TextArea, inherit_bindings=False):
         *,
         maintain_selection_offset: bool = True,
     ) -> EditResult:
-        top, bottom = self._expand_to_marks(start, end)
-        return super().replace(
-            insert, top, bottom, maintain_selection_offset=maintain_selection_offset
-        )
+        span = self._expand_to_marks(start, end)
+        return super().replace(insert, *span, maintain_selection_offset=maintain_selection_offset)
 
     def delete(
         self, start: Location, end: Location, *, maintain_selection_offset: bool = True
     ) -> EditResult:
-        top, bottom = self._expand_to_marks(start, end)
-        return super().delete(top, bottom, maintain_selection_offset=maintain_selection_offset)
+        span = self._expand_to_marks(start, end)
+        return super().delete(*span, maintain_selection_offset=maintain_selection_offset)
 
     def _expand_to_marks(self, start: Location, end: Location) -> tuple[Location, Location]:
         top, bottom = sorted((start, end))
