@@ -12,7 +12,7 @@ import os
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from acp.connection import Connection
 from acp.exceptions import RequestError
@@ -43,9 +43,8 @@ SESSIONS_PER_PAGE = 50
 log = logging.getLogger(__name__)
 
 
-class MethodHandler(NamedTuple):
-    params_type: type[BaseModel]
-    handle: Callable[[Any], Awaitable[BaseModel]]
+MethodHandler = tuple[type[BaseModel], Callable[[Any], Awaitable[BaseModel]]]
+"""The type of a method's parameters, and the function that handles them."""
 
 
 class Agent:
@@ -61,20 +60,21 @@ class Agent:
         self._session_open_locks: dict[str, asyncio.Lock] = {}
         self._background_jobs: set[asyncio.Task[None]] = set()
         self._running_requests: set[asyncio.Task[Any]] = set()
-        methods = {
-            "initialize": MethodHandler(schema.InitializeRequest, self._initialize),
-            "authenticate": MethodHandler(schema.AuthenticateRequest, self._authenticate),
-            "session_new": MethodHandler(schema.NewSessionRequest, self._create_session),
-            "session_load": MethodHandler(schema.LoadSessionRequest, self._load_session),
-            "session_resume": MethodHandler(schema.ResumeSessionRequest, self._resume_session),
-            "session_fork": MethodHandler(schema.ForkSessionRequest, self._fork_session),
-            "session_list": MethodHandler(schema.ListSessionsRequest, self._list_sessions),
-            "session_close": MethodHandler(schema.CloseSessionRequest, self._close_session),
-            "session_set_mode": MethodHandler(schema.SetSessionModeRequest, self._set_mode),
-            "session_set_config_option": MethodHandler(
-                schema.SetSessionConfigOptionSelectRequest, self._set_config_option
+        methods: dict[str, MethodHandler] = {
+            "initialize": (schema.InitializeRequest, self._initialize),
+            "authenticate": (schema.AuthenticateRequest, self._authenticate),
+            "session_new": (schema.NewSessionRequest, self._create_session),
+            "session_load": (schema.LoadSessionRequest, self._load_session),
+            "session_resume": (schema.ResumeSessionRequest, self._resume_session),
+            "session_fork": (schema.ForkSessionRequest, self._fork_session),
+            "session_list": (schema.ListSessionsRequest, self._list_sessions),
+            "session_close": (schema.CloseSessionRequest, self._close_session),
+            "session_set_mode": (schema.SetSessionModeRequest, self._set_mode),
+            "session_set_config_option": (
+                schema.SetSessionConfigOptionSelectRequest,
+                self._set_config_option,
             ),
-            "session_prompt": MethodHandler(schema.PromptRequest, self._run_prompt),
+            "session_prompt": (schema.PromptRequest, self._run_prompt),
         }
         self._method_handlers = {AGENT_METHODS[name]: method for name, method in methods.items()}
 
@@ -123,10 +123,10 @@ class Agent:
             raise RequestError.method_not_found(name)
         if not self._is_initialized and name != AGENT_METHODS["initialize"]:
             raise RequestError(INVALID_REQUEST, "`initialize` comes first.")
-        model = method.params_type
+        model, handle = method
         if model is schema.SetSessionConfigOptionSelectRequest and params.get("type") == "boolean":
             model = schema.SetSessionConfigOptionBooleanRequest
-        return await method.handle(model.model_validate(params))
+        return await handle(model.model_validate(params))
 
     async def _handle_notification(self, name: str, params: Any) -> None:
         if name != AGENT_METHODS["session_cancel"]:
@@ -147,7 +147,7 @@ class Agent:
         missing_reason = await asyncio.to_thread(self._services.describe_missing_model)
         return schema.InitializeResponse(
             protocol_version=min(request.protocol_version, PROTOCOL_VERSION) or PROTOCOL_VERSION,
-            agent_capabilities=build_agent_capabilities(),
+            agent_capabilities=AGENT_CAPABILITIES,
             auth_methods=build_auth_methods(self._editor.capabilities, missing_reason),
             agent_info=schema.Implementation(name="joey", title="joey", version=__version__),
         )
@@ -307,26 +307,23 @@ async def serve(agent: Agent, transport: JsonRpcTransport) -> None:
 AuthMethods = list[schema.EnvVarAuthMethod | schema.TerminalAuthMethod | schema.AuthMethodAgent]
 
 
-def build_agent_capabilities() -> schema.AgentCapabilities:
-    return schema.AgentCapabilities(
-        load_session=True,
-        prompt_capabilities=schema.PromptCapabilities(
-            image=True, embedded_context=True, audio=False
-        ),
-        mcp_capabilities=schema.McpCapabilities(http=True, sse=True),
-        session_capabilities=schema.SessionCapabilities(
-            list=schema.SessionListCapabilities(),
-            resume=schema.SessionResumeCapabilities(),
-            close=schema.SessionCloseCapabilities(),
-            fork=schema.SessionForkCapabilities(),
-        ),
-    )
+AGENT_CAPABILITIES = schema.AgentCapabilities(
+    load_session=True,
+    prompt_capabilities=schema.PromptCapabilities(image=True, embedded_context=True, audio=False),
+    mcp_capabilities=schema.McpCapabilities(http=True, sse=True),
+    session_capabilities=schema.SessionCapabilities(
+        list=schema.SessionListCapabilities(),
+        resume=schema.SessionResumeCapabilities(),
+        close=schema.SessionCloseCapabilities(),
+        fork=schema.SessionForkCapabilities(),
+    ),
+)
 
 
 def build_auth_methods(
     client_capabilities: schema.ClientCapabilities, missing_reason: str | None
 ) -> AuthMethods:
-    """How a key comes to joey, when none is found: `missing` says so in words."""
+    """Ways to set a key up, when none is found (`missing_reason`)."""
     if missing_reason is None:
         return []
     methods: AuthMethods = [

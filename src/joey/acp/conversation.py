@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -24,8 +24,8 @@ from joey.acp.permissions import (
     parse_permission_response,
     parse_prompt_answer,
 )
-from joey.acp.updates import UpdateEncoder
-from joey.client.engine_reexports import Engine, Subscription, Task, TaskOptions
+from joey.acp.updates import UpdateEncoder, build_agent_chunk
+from joey.client.engine_reexports import Engine, Task, TaskOptions
 from joey.client.session import Session
 from joey.client.task_tree_events import follow_task_tree
 from joey.core import events as ev
@@ -95,12 +95,10 @@ class Conversation:
     async def prompt(
         self, text: str, images: tuple[str, ...], options: TaskOptions | None
     ) -> schema.StopReason:
-        """Say something, and wait for the end of the turn. `options` are those of a new task. Words
-        that come while a turn is at work join it: they answer what is asked about a call (as a no,
-        with a reason), or are read before the next step. Raises RequestError, UserError."""
-        turn = self._turn
-        if turn is None:
-            turn = self._turn = PromptTurn()
+        """Send a message, and wait for the end of the turn; `options` are those of a new task. A
+        message during a turn joins it: it answers an open approval (as a no, with a reason), or
+        is read before the next step. Raises RequestError, UserError."""
+        turn = self._turn = self._turn or PromptTurn()
         try:
             async with self._send_lock:
                 await self._deliver_prompt(text, images, options)
@@ -132,17 +130,13 @@ class Conversation:
         """Tell what is no part of the conversation, and is not told again."""
         text = "\n\n".join(f"*{sanitize(line)}*" for line in lines)
         if text:
-            block = schema.TextContentBlock(type="text", text=f"{text}\n\n")
-            await self._send_updates(
-                [schema.AgentThoughtChunk(session_update="agent_thought_chunk", content=block)]
-            )
+            await self._send_updates([build_agent_chunk(f"{text}\n\n", is_thought=True)])
 
     async def cancel(self) -> None:
         """End the turn now; without one there is nothing to stop."""
-        turn = self._turn
-        if turn is None:
+        if self._turn is None:
             return
-        turn.cancel_event.set()
+        self._turn.cancel_event.set()
         if self.task is not None:
             await self.task.cancel()
 
@@ -221,9 +215,8 @@ class Conversation:
     async def _forward_events(self, task: Task, since: int) -> None:
         try:
             with task.subscribe(since) as subscription:
-                async with follow_task_tree(
-                    task, _iter_events(subscription), from_start=not since
-                ) as tree_events:
+                events = (numbered.event async for numbered in subscription)
+                async with follow_task_tree(task, events, from_start=not since) as tree_events:
                     async for tree_event in tree_events:
                         await self._forward_event(task, tree_event.session, tree_event.event)
             self._end_turn(task.error or "cancelled")
@@ -236,10 +229,9 @@ class Conversation:
             self._cancel_ask_jobs(list(self._ask_jobs))
 
     async def _forward_event(self, task: Task, session: Session, event: ev.Event) -> None:
-        encoder = self._encoders_by_task.get(session.id)
-        if encoder is None:
-            encoder = self._build_encoder(task, session.id)
-            self._encoders_by_task[session.id] = encoder
+        if session.id not in self._encoders_by_task:
+            self._encoders_by_task[session.id] = self._build_encoder(task, session.id)
+        encoder = self._encoders_by_task[session.id]
         await self._send_updates(encoder.encode(event))
         match event:
             case ev.AskOpened():
@@ -332,11 +324,6 @@ class Conversation:
             await self.cancel()
         elif self.task is not None:
             await self.task.cancel()
-
-
-async def _iter_events(subscription: Subscription) -> AsyncIterator[ev.Event]:
-    async for numbered in subscription:
-        yield numbered.event
 
 
 def _build_usage_update(task: Task) -> SessionUpdate:

@@ -24,7 +24,7 @@ from joey.acp.errors import INTERNAL_ERROR
 from joey.core.edits.encodings import UTF_8, detect_encoding
 from joey.core.path_access import ResolvedPath
 from joey.errors import ToolError
-from joey.ports.workspace import Files, FileStat
+from joey.ports.workspace import Files
 
 SessionUpdate = (
     schema.AgentMessageChunk
@@ -91,9 +91,8 @@ class Editor:
         TimeoutError."""
         async with asyncio.timeout(REQUEST_TIMEOUT_S):
             request = schema.ReadTextFileRequest(session_id=session_id, path=path)
-            return (
-                await self._send_request("fs_read_text_file", request, schema.ReadTextFileResponse)
-            ).content
+            response_type = schema.ReadTextFileResponse
+            return (await self._send_request("fs_read_text_file", request, response_type)).content
 
     async def write_file(self, session_id: str, path: str, text: str) -> None:
         """Raises RequestError, ConnectionError, TimeoutError."""
@@ -127,24 +126,16 @@ log = logging.getLogger(__name__)
 class EditorFiles:
     def __init__(self, files: Files, editor: Editor, get_session_id: Callable[[], str]) -> None:
         self.root: Path = files.root
+        self.resolve = files.resolve
+        self.may_have_hidden_files = files.may_have_hidden_files
+        self.stat = files.stat
+        """As it is on disk: a version is known by its content wherever that is at hand."""
+        self.stat_all = files.stat_all
         self._files = files
         self._editor = editor
         self._get_session_id = get_session_id
         self._last_read: tuple[Path, bytes] | None = None
         """What was read last, for whoever reads on."""
-
-    def resolve(self, path: str) -> ResolvedPath:
-        return self._files.resolve(path)
-
-    def may_have_hidden_files(self) -> bool:
-        return self._files.may_have_hidden_files()
-
-    async def stat(self, path: ResolvedPath) -> FileStat:
-        """As it is on disk: a version is known by its content wherever that is at hand."""
-        return await self._files.stat(path)
-
-    async def stat_all(self, paths: Sequence[ResolvedPath]) -> Sequence[FileStat]:
-        return await self._files.stat_all(paths)
 
     async def read(self, path: ResolvedPath, limit: int | None = None, offset: int = 0) -> bytes:
         last_read, self._last_read = self._last_read, None

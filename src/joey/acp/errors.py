@@ -34,7 +34,13 @@ def to_request_error(
     """`needs_key`: none is found, so that the user has to set joey up first."""
     match error:
         case ValidationError():
-            return _build_invalid_params_error(error)
+            # Without what was sent: it may be long, and it may be secret.
+            found = error.errors(include_input=False, include_url=False, include_context=False)
+            problems = [
+                f"{'.'.join(map(str, each['loc'])) or 'params'}: {to_one_line(each['msg'], 200)}"
+                for each in found[:MAX_REPORTED_PROBLEMS]
+            ]
+            return RequestError(INVALID_PARAMS, "; ".join(problems), {"errors": problems})
         case TaskNotFoundError():
             return RequestError(RESOURCE_NOT_FOUND, str(error))
         case WorkspaceError():
@@ -43,19 +49,6 @@ def to_request_error(
             return RequestError(AUTH_REQUIRED, str(error))
         case _:
             return RequestError(INTERNAL_ERROR, str(error))
-
-
-def _build_invalid_params_error(error: ValidationError) -> RequestError:
-    """Without what was sent: it may be long, and it may be secret."""
-    problems = [
-        f"{'.'.join(map(str, each['loc'])) or 'params'}: {to_one_line(each['msg'], 200)}"
-        for each in error.errors(include_input=False, include_url=False, include_context=False)
-    ]
-    return RequestError(
-        INVALID_PARAMS,
-        "; ".join(problems[:MAX_REPORTED_PROBLEMS]),
-        {"errors": problems[:MAX_REPORTED_PROBLEMS]},
-    )
 
 
 _STOP_REASON_BY_FAILURE_CODE: dict[str, StopReason] = {

@@ -19,13 +19,12 @@ from joey.core.task_types import APPROVAL_ASKS, Answer, AnsweredBy, AskKind, Res
 from joey.presentation.questions import build_ask_view, parse_answer
 from joey.presentation.text import to_one_line
 
-ALLOW_OPTION_ID, ALWAYS_OPTION_ID, REJECT_OPTION_ID = "allow", "always", "reject"
-_OPTION_IDS = {"yes": ALLOW_OPTION_ID, "always": ALWAYS_OPTION_ID, "no": REJECT_OPTION_ID}
-_OPTION_KINDS: dict[str, schema.PermissionOptionKind] = {
-    "yes": "allow_once",
-    "always": "allow_always",
-    "no": "reject_once",
+_OPTIONS: dict[str, tuple[str, schema.PermissionOptionKind]] = {
+    "yes": ("allow", "allow_once"),
+    "always": ("always", "allow_always"),
+    "no": ("reject", "reject_once"),
 }
+"""The id and kind of an option, by the word of the choice."""
 MAX_OPTION_CHARS = 140
 
 TURN_ENDING_ASKS: dict[AskKind, schema.StopReason] = {
@@ -45,8 +44,6 @@ class AutoAnswerPolicy:
         match ask.ask:
             case AskKind.COMPLETION_RESULT | AskKind.RESUME_TASK | AskKind.RESUME_COMPLETED_TASK:
                 return Answer(Response.YES)
-            case AskKind.API_REQ_FAILED:
-                return Answer(Response.NO)
             case kind if kind in APPROVAL_ASKS or kind in TURN_ENDING_ASKS:
                 return None
             case _:
@@ -56,9 +53,9 @@ class AutoAnswerPolicy:
 def build_permission_options(ask: AskOpened) -> list[schema.PermissionOption]:
     return [
         schema.PermissionOption(
-            option_id=_OPTION_IDS[choice.word],
+            option_id=_OPTIONS[choice.word][0],
             name=to_one_line(choice.full_label, MAX_OPTION_CHARS),
-            kind=_OPTION_KINDS[choice.word],
+            kind=_OPTIONS[choice.word][1],
         )
         for choice in build_ask_view(ask).choices
     ]
@@ -87,11 +84,8 @@ def build_permission_tool_call(
 def parse_permission_response(response: schema.RequestPermissionResponse) -> Answer | None:
     """None when the user has cancelled the turn. Anything but a plain yes is a no."""
     match response.outcome:
-        case schema.AllowedOutcome(option_id=chosen) if chosen in (
-            ALLOW_OPTION_ID,
-            ALWAYS_OPTION_ID,
-        ):
-            return Answer(Response.YES, always=chosen == ALWAYS_OPTION_ID)
+        case schema.AllowedOutcome(option_id="allow" | "always" as chosen):
+            return Answer(Response.YES, always=chosen == "always")
         case schema.AllowedOutcome():
             return Answer(Response.NO)
         case _:

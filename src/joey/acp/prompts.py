@@ -18,6 +18,7 @@ from acp.exceptions import RequestError
 from acp import schema
 from joey.acp.editor import SessionUpdate
 from joey.acp.errors import INVALID_PARAMS
+from joey.acp.tool_calls import build_image_block
 from joey.client.images import ImageError, encode_image_data_uri
 from joey.core.mentions import find_command_mentions, find_mentions, replace_spans
 from joey.presentation.text import sanitize
@@ -138,9 +139,8 @@ def build_user_message_chunks(
             session_update="user_message_chunk", content=block, message_id=str(ts)
         )
     for uri in images:
-        head, _, data = uri.partition(",")
-        media = head.removeprefix("data:").partition(";")[0]
-        image_block = schema.ImageContentBlock(type="image", mime_type=media, data=data)
         yield schema.UserMessageChunk(
-            session_update="user_message_chunk", content=image_block, message_id=str(ts)
+            session_update="user_message_chunk",
+            content=build_image_block(uri),
+            message_id=str(ts),
         )

@@ -8,8 +8,7 @@ Their calls need approval like all others.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -32,12 +31,9 @@ from joey.presentation.text import to_one_line
 
 
 class SlashCommandInfo(Struct, frozen=True):
-    """Something that can be chosen, or called, by its name."""
-
     name: str
     description: str = ""
     argument_hint: str = ""
-    """What may follow the name of a command."""
 
 
 class TaskListPage(Struct, frozen=True):
@@ -49,28 +45,28 @@ class AcpServices(Protocol):
     """Each may look at files: call it in a thread. All raise UserError."""
 
     def resolve_workspace(self, directory: Path) -> Path:
-        """The folder as it is really called."""
+        """The directory with its symbolic links resolved."""
 
     def build_new_task_options(
         self, directory: Path, mode: str | None, model: str | None
     ) -> ResolvedTaskOptions:
-        """Of a new task."""
+        """The options of a new task."""
 
     def build_model_switch_options(
         self, directory: Path, model: str, earlier: ModelRoute, secrets: TaskSecrets | None
     ) -> ResolvedTaskOptions:
-        """Of a task that is to go on with another model."""
+        """The options of a task that goes on with another model."""
 
     def list_modes(self, directory: Path) -> Sequence[Mode]: ...
 
     def list_commands(self, directory: Path) -> Sequence[SlashCommandInfo]:
-        """What may be written with a slash."""
+        """Slash commands."""
 
     def list_warnings(self, directory: Path) -> Sequence[str]:
-        """What of the user's files, or of the folder's, is not used: a line each."""
+        """A line for each file of the user or the directory that is not used."""
 
     def list_models(self, provider: str) -> Sequence[str]:
-        """Those that are worth offering."""
+        """The models to offer."""
 
     def list_tasks(self, directory: str | None, skip: int, page_size: int) -> TaskListPage:
         """Tasks that are no subtasks, the most recently changed first."""
@@ -123,26 +119,21 @@ class AcpSession:
     async def open_task(self, *, replay: bool) -> None:
         """A session with a task that there is already. Raises UserError."""
         if self._conversation.task is None:
-            await self._open_task_with_options(
-                self._add_editor_resources(TaskOptions(workspace=self.directory))
-            )
+            options = self._add_editor_resources(TaskOptions(workspace=self.directory))
+            await self._attach_task(await self._engine.open(self.id, options=options))
         if replay:
             await self._conversation.replay_history()
         await self._conversation.send_session_info()
 
-    async def fork_task(self, task_id: str) -> str:
+    async def fork_task(self, task_id: str) -> None:
         """Begin with the history of another task, whose own stays as it is. Raises UserError."""
         options = self._add_editor_resources(TaskOptions(workspace=self.directory))
         task = await self._engine.fork(task_id, options=options)
         self.id = self._conversation.id = task.id
         await self._attach_task(task)
-        return task.id
 
     async def close(self) -> None:
         await self._conversation.release_task()
-
-    async def _open_task_with_options(self, options: TaskOptions) -> None:
-        await self._attach_task(await self._engine.open(self.id, options=options))
 
     async def _attach_task(self, task: Task) -> None:
         self._conversation.attach_task(task)
@@ -174,13 +165,12 @@ class AcpSession:
         text, images = parse_prompt(blocks, self.directory, names)
         task = self._conversation.task
         if task is None:
-            make = partial(
-                self._services.build_new_task_options,
-                self.directory,
-                self._mode_slug,
-                self._model_id,
+            build_options = self._services.build_new_task_options
+            options = self._add_editor_resources(
+                await asyncio.to_thread(
+                    build_options, self.directory, self._mode_slug, self._model_id
+                )
             )
-            options = self._add_editor_resources(await asyncio.to_thread(make))
             await self._conversation.send_warnings(
                 await asyncio.to_thread(self._services.list_warnings, self.directory)
             )
@@ -188,9 +178,10 @@ class AcpSession:
         async with self._reopen_lock:
             if self._is_model_changed and not self._conversation.is_busy:
                 await self._reopen_with_new_model(task)
-        instructions = parse_compact_command(text) if COMPACT_COMMAND_NAME not in names else None
-        if instructions is not None and self._conversation.task is not None:
-            return await self._conversation.condense(self._conversation.task, instructions)
+        name, _, instructions = text.strip().partition(" ")
+        is_compact = name == f"/{COMPACT_COMMAND_NAME}" and COMPACT_COMMAND_NAME not in names
+        if is_compact and self._conversation.task is not None:
+            return await self._conversation.condense(self._conversation.task, instructions.strip())
         return await self._conversation.prompt(text, images, None)
 
     async def cancel(self) -> None:
@@ -198,29 +189,64 @@ class AcpSession:
 
     async def _reopen_with_new_model(self, task: Task) -> None:
         """Its runtime has the model that it was opened with."""
-        previous_route = task.runtime.route
-        secrets = self._engine.load_secrets(self.id)
-        make = partial(
+        resolved = await asyncio.to_thread(
             self._services.build_model_switch_options,
             self.directory,
             self._model_id,
-            previous_route,
-            secrets,
+            task.runtime.route,
+            self._engine.load_secrets(self.id),
         )
-        options = self._add_editor_resources(await asyncio.to_thread(make))
-        options = structs.replace(options, grants=task.grants)
+        options = self._add_editor_resources(structs.replace(resolved, grants=task.grants))
         await self._conversation.release_task()
-        await self._open_task_with_options(options)
+        await self._attach_task(await self._engine.open(self.id, options=options))
 
     # What is chosen -----------------------------------------------------------------------------
 
     @property
     def mode_state(self) -> schema.SessionModeState:
-        return build_mode_state(self._modes, self._mode_slug)
+        listed = [
+            schema.SessionMode(id=slug, name=name, description=description)
+            for slug, name, description in self._describe_modes()
+        ]
+        return schema.SessionModeState(available_modes=listed, current_mode_id=self._mode_slug)
 
     @property
     def config_options(self) -> ConfigOptions:
-        return build_config_options(self._modes, self._mode_slug, self._models, self._model_id)
+        """The same modes once more, for editors that know options only, and the models."""
+        modes = [
+            schema.SessionConfigSelectOption(value=slug, name=name, description=description)
+            for slug, name, description in self._describe_modes()
+        ]
+        options: ConfigOptions = [
+            schema.SessionConfigOptionSelect(
+                type="select",
+                id=MODE_OPTION_ID,
+                name="Mode",
+                category="mode",
+                current_value=self._mode_slug,
+                options=modes,
+            )
+        ]
+        if self._model_id:
+            names = dict.fromkeys((self._model_id, *self._models))
+            models = [schema.SessionConfigSelectOption(value=name, name=name) for name in names]
+            options.append(
+                schema.SessionConfigOptionSelect(
+                    type="select",
+                    id=MODEL_OPTION_ID,
+                    name="Model",
+                    category="model",
+                    current_value=self._model_id,
+                    options=models,
+                )
+            )
+        return options
+
+    def _describe_modes(self) -> Iterator[tuple[str, str, str]]:
+        """The slug, name and description of each mode."""
+        for mode in self._modes:
+            about = to_one_line(mode.description or mode.purpose, 200)
+            yield mode.slug, to_one_line(mode.name, 80), about
 
     async def set_mode(self, slug: str) -> None:
         """Raises RequestError."""
@@ -256,7 +282,13 @@ class AcpSession:
         self._model_id = value
 
     async def send_commands(self) -> None:
-        await self._editor.send_update(self.id, build_commands_update(self._commands))
+        """Those of files, and our own where no file has one of that name."""
+        named = {command.name: command for command in (_COMPACT_COMMAND, *self._commands)}
+        update = schema.AvailableCommandsUpdate(
+            session_update="available_commands_update",
+            available_commands=[_build_available_command(command) for command in named.values()],
+        )
+        await self._editor.send_update(self.id, update)
 
     async def _set_mode_and_send_config_options(self, mode: str) -> None:
         self._mode_slug = mode
@@ -275,67 +307,6 @@ _COMPACT_COMMAND = SlashCommandInfo(
 ConfigOptions = list[schema.SessionConfigOptionSelect | schema.SessionConfigOptionBoolean]
 
 
-def build_mode_state(modes: Sequence[Mode], current: str) -> schema.SessionModeState:
-    listed = [
-        schema.SessionMode(
-            id=mode.slug, name=to_one_line(mode.name, 80), description=_describe_mode(mode)
-        )
-        for mode in modes
-    ]
-    return schema.SessionModeState(available_modes=listed, current_mode_id=current)
-
-
-def build_config_options(
-    modes: Sequence[Mode], mode: str, models: Sequence[str], model: str
-) -> ConfigOptions:
-    """The same modes once more, for editors that know options only, and the models."""
-    options: ConfigOptions = [
-        schema.SessionConfigOptionSelect(
-            type="select",
-            id=MODE_OPTION_ID,
-            name="Mode",
-            category="mode",
-            current_value=mode,
-            options=[
-                schema.SessionConfigSelectOption(
-                    value=choice.slug,
-                    name=to_one_line(choice.name, 80),
-                    description=_describe_mode(choice),
-                )
-                for choice in modes
-            ],
-        )
-    ]
-    if model:
-        names = dict.fromkeys((model, *models))
-        options.append(
-            schema.SessionConfigOptionSelect(
-                type="select",
-                id=MODEL_OPTION_ID,
-                name="Model",
-                category="model",
-                current_value=model,
-                options=[schema.SessionConfigSelectOption(value=name, name=name) for name in names],
-            )
-        )
-    return options
-
-
-def build_commands_update(commands: Sequence[SlashCommandInfo]) -> schema.AvailableCommandsUpdate:
-    """Those of files, and our own where no file has one of that name."""
-    named = {command.name: command for command in (_COMPACT_COMMAND, *commands)}
-    return schema.AvailableCommandsUpdate(
-        session_update="available_commands_update",
-        available_commands=[_build_available_command(command) for command in named.values()],
-    )
-
-
-def parse_compact_command(text: str) -> str | None:
-    """What the summary that is asked for shall mind; None when none is."""
-    name, _, instructions = text.strip().partition(" ")
-    return instructions.strip() if name == f"/{COMPACT_COMMAND_NAME}" else None
-
-
 def _build_available_command(command: SlashCommandInfo) -> schema.AvailableCommand:
     hint = schema.AvailableCommandInput(
         schema.UnstructuredCommandInput(hint=to_one_line(command.argument_hint, 80))
@@ -345,10 +316,6 @@ def _build_available_command(command: SlashCommandInfo) -> schema.AvailableComma
         description=to_one_line(command.description, 200) or command.name,
         input=hint if command.argument_hint else None,
     )
-
-
-def _describe_mode(mode: Mode) -> str:
-    return to_one_line(mode.description or mode.purpose, 200)
 
 
 EditorMcpServer = (

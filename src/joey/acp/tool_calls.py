@@ -69,11 +69,11 @@ def build_prepared_view(
     if hunks:
         places = [(hunk.path, hunk.first_changed_line) for hunk in hunks]
     is_command = summary.kind is CallKind.EXECUTE
-    subject = format_inline_code(summary.subject) if is_command else summary.subject
+    ticks = "" if not is_command else "``" if "`" in summary.subject else "`"
     given = arguments or ({"command": event.text} if is_command else None)
     return ToolCallView(
         _get_kind(summary),
-        f"{summary.title} {subject}".rstrip(),
+        f"{summary.title} {ticks}{summary.subject}{ticks}".rstrip(),
         edits or tuple(_iter_text_content(summary, event.text, diff)),
         tuple(
             schema.ToolCallLocation(path=str(workspace / path), line=line) for path, line in places
@@ -110,13 +110,15 @@ def build_terminal_content(terminal_id: str) -> schema.TerminalToolCallContent:
     return schema.TerminalToolCallContent(type="terminal", terminal_id=terminal_id)
 
 
-def build_image_contents(images: Iterable[str]) -> Iterable[schema.ContentToolCallContent]:
-    """Data URIs."""
-    for uri in images:
-        head, _, data = uri.partition(",")
-        media = head.removeprefix("data:").partition(";")[0]
-        block = schema.ImageContentBlock(type="image", mime_type=media, data=data)
-        yield schema.ContentToolCallContent(type="content", content=block)
+def build_image_block(data_uri: str) -> schema.ImageContentBlock:
+    head, _, data = data_uri.partition(",")
+    media = head.removeprefix("data:").partition(";")[0]
+    return schema.ImageContentBlock(type="image", mime_type=media, data=data)
+
+
+def build_image_contents(data_uris: Iterable[str]) -> Iterable[schema.ContentToolCallContent]:
+    for uri in data_uris:
+        yield schema.ContentToolCallContent(type="content", content=build_image_block(uri))
 
 
 def build_outcome_contents(
@@ -221,21 +223,10 @@ _CODE_FENCE_RE = re.compile(r"^ {0,3}(`{3,})", re.MULTILINE)
 def format_code_block(text: str, language: str = "", *, unlimited: bool = False) -> str:
     """A code block whose fence is longer than any in the text. What a user has to decide about
     is shown `unlimited`."""
-    text = sanitize(text) if unlimited else clip_text(sanitize(text))
+    text = sanitize(text)
+    if len(text) > MAX_CODE_BLOCK_CHARS and not unlimited:
+        half = MAX_CODE_BLOCK_CHARS // 2
+        text = f"{text[:half]}\n[…{len(text) - 2 * half} characters left out…]\n{text[-half:]}"
     longest = max((len(match[1]) for match in _CODE_FENCE_RE.finditer(text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{text.rstrip()}\n{fence}"
-
-
-def clip_text(text: str, max_chars: int = MAX_CODE_BLOCK_CHARS) -> str:
-    """Head and tail of a text that is too long."""
-    if len(text) <= max_chars:
-        return text
-    half = max_chars // 2
-    return f"{text[:half]}\n[…{len(text) - 2 * half} characters left out…]\n{text[-half:]}"
-
-
-def format_inline_code(text: str) -> str:
-    """A word of code within a line."""
-    ticks = "``" if "`" in text else "`"
-    return f"{ticks}{text}{ticks}"

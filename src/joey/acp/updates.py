@@ -12,6 +12,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from msgspec import Struct
+
 from acp import schema
 from joey.acp.editor import SessionUpdate
 from joey.acp.prompts import build_user_message_chunks
@@ -28,7 +30,7 @@ from joey.acp.tool_calls import (
 )
 from joey.core import events as ev
 from joey.core.messages import CallPart, ReasoningPart, TextPart
-from joey.core.task_types import APPROVAL_ASKS, AskKind, RowKind, Todo
+from joey.core.task_types import APPROVAL_ASKS, AskKind, RowKind
 from joey.core.tool_calls import COMMAND_TOOL_NAME, ToolCallSummary, summarize_call_row
 from joey.presentation.phrases import (
     describe_condense,
@@ -50,17 +52,16 @@ MAX_RUNNING_OUTPUT_CHARS = 16 * 1024
 _HIDDEN_ERRORS = frozenset({"MODEL_NO_TOOLS_USED", "MODEL_NO_ASSISTANT_MESSAGES"})
 
 
-class _OpenCall:
+class _OpenCall(Struct):
     """A call that has no outcome yet."""
 
-    def __init__(self, id: str, tool: str) -> None:
-        self.id = id
-        self.tool = tool
-        self.view: ToolCallView = build_initial_view(tool)
-        self.is_rejected = False
-        self.output = ""
-        self.has_terminal = False
-        """The output is shown in a display-only terminal, whose id is that of the call."""
+    id: str
+    tool: str
+    view: ToolCallView
+    is_rejected: bool = False
+    output: str = ""
+    has_terminal: bool = False
+    """The output is shown in a display-only terminal, whose id is that of the call."""
 
 
 class UpdateEncoder:
@@ -114,7 +115,13 @@ class UpdateEncoder:
             case ev.TaskImported():
                 yield from encode_imported_history(event, self._workspace)
             case ev.TodosChanged(todos=todos) if not self._is_subtask:
-                yield _build_plan_update(todos)
+                entries = [
+                    schema.PlanEntry(
+                        content=sanitize(todo.content), priority="medium", status=todo.status
+                    )
+                    for todo in todos
+                ]
+                yield schema.AgentPlanUpdate(session_update="plan", entries=entries)
             case ev.ModeSwitched(mode=mode) if not self._is_subtask:
                 yield schema.CurrentModeUpdate(
                     session_update="current_mode_update", current_mode_id=mode
@@ -133,7 +140,7 @@ class UpdateEncoder:
     def build_ask_view(self, ask: ev.AskOpened) -> tuple[str, ToolCallView]:
         """The call that a question is about: its name in the session, and how it looks."""
         call_id = ask.call_id or f"ask_{ask.ts}"
-        return self._to_session_call_id(call_id), self._build_view(ask, call_id)
+        return f"{self._id_prefix}{call_id}", self._build_view(ask, call_id)
 
     # The task --------------------------------------------------------------------------------
 
@@ -213,18 +220,10 @@ class UpdateEncoder:
             return
         parted = f"\n\n{text}" if self._last_message_ts not in (0, ts) else text
         self._last_message_ts = ts
-        block = schema.TextContentBlock(type="text", text=parted)
-        yield schema.AgentMessageChunk(
-            session_update="agent_message_chunk", content=block, message_id=str(ts)
-        )
+        yield build_agent_chunk(parted, str(ts))
 
     def _build_thought(self, ts: int, text: str) -> SessionUpdate:
-        block = schema.TextContentBlock(type="text", text=text)
-        return schema.AgentThoughtChunk(
-            session_update="agent_thought_chunk",
-            content=block,
-            message_id=f"{self._id_prefix}{ts}",
-        )
+        return build_agent_chunk(text, f"{self._id_prefix}{ts}", is_thought=True)
 
     def _encode_row(self, event: ev.RowAdded) -> Iterator[SessionUpdate]:
         match event.say:
@@ -253,7 +252,8 @@ class UpdateEncoder:
         yield self._announce_call(call_id, tool)
 
     def _announce_call(self, call_id: str, tool: str) -> SessionUpdate:
-        call = self._open_calls[call_id] = _OpenCall(self._to_session_call_id(call_id), tool)
+        call = _OpenCall(f"{self._id_prefix}{call_id}", tool, build_initial_view(tool))
+        self._open_calls[call_id] = call
         start = schema.ToolCallStart(
             session_update="tool_call",
             tool_call_id=call.id,
@@ -278,9 +278,9 @@ class UpdateEncoder:
                 yield from self._encode_call_view(
                     event, event.call_id or f"ask_{event.ts}", "pending"
                 )
-            case ev.AskOpened(ask=AskKind.FOLLOWUP | AskKind.MISTAKE_LIMIT_REACHED):
-                yield from self._encode_question(event)
-            case ev.AskOpened(ask=AskKind.LIMIT_REACHED):
+            case ev.AskOpened(
+                ask=AskKind.FOLLOWUP | AskKind.MISTAKE_LIMIT_REACHED | AskKind.LIMIT_REACHED
+            ):
                 yield from self._encode_question(event)
             case ev.AskAnswered(ask_ts=ask_ts, answer=answer) if ask_ts in self._call_id_by_ask:
                 call = self._open_calls.get(self._call_id_by_ask.pop(ask_ts))
@@ -380,16 +380,18 @@ class UpdateEncoder:
             session_update="tool_call_update", tool_call_id=call.id, **known
         )
 
-    def _to_session_call_id(self, call_id: str) -> str:
-        return f"{self._id_prefix}{call_id}"
 
-
-def _build_plan_update(todos: tuple[Todo, ...]) -> SessionUpdate:
-    entries = [
-        schema.PlanEntry(content=sanitize(todo.content), priority="medium", status=todo.status)
-        for todo in todos
-    ]
-    return schema.AgentPlanUpdate(session_update="plan", entries=entries)
+def build_agent_chunk(
+    text: str, message_id: str | None = None, *, is_thought: bool = False
+) -> SessionUpdate:
+    block = schema.TextContentBlock(type="text", text=text)
+    if is_thought:
+        return schema.AgentThoughtChunk(
+            session_update="agent_thought_chunk", content=block, message_id=message_id
+        )
+    return schema.AgentMessageChunk(
+        session_update="agent_message_chunk", content=block, message_id=message_id
+    )
 
 
 _RowData = dict[str, Any]
@@ -420,27 +422,18 @@ def _encode_imported_row(
             image_uris = tuple(map(str, images)) if isinstance(images, list) else ()
             yield from build_user_message_chunks(ts, text, image_uris)
         case RowKind.TEXT | RowKind.COMPLETION_RESULT | RowKind.SUBTASK_RESULT if text.strip():
-            yield _build_imported_message_update(ts, text)
+            yield build_agent_chunk(f"{sanitize(text)}\n\n", str(ts))
         case AskKind.FOLLOWUP:
             question = parse_follow_up(text)
             suggested = "".join(f"\n- {suggestion.answer}" for suggestion in question.suggestions)
-            yield _build_imported_message_update(ts, f"{question.question}\n{suggested}".rstrip())
+            message = sanitize(f"{question.question}\n{suggested}".rstrip())
+            yield build_agent_chunk(f"{message}\n\n", str(ts))
         case RowKind.REASONING if text.strip():
-            block = schema.TextContentBlock(type="text", text=sanitize(text))
-            yield schema.AgentThoughtChunk(
-                session_update="agent_thought_chunk", content=block, message_id=str(ts)
-            )
+            yield build_agent_chunk(sanitize(text), str(ts), is_thought=True)
         case RowKind.TOOL | AskKind.USE_MCP_SERVER | AskKind.COMMAND:
             summary = summarize_call_row(row)
             if summary and summary.tool not in ("finish_task", "update_todo_list"):
                 yield _build_imported_call_update(ts, summary, text, workspace, output.get(ts, ""))
-
-
-def _build_imported_message_update(ts: int, text: str) -> SessionUpdate:
-    block = schema.TextContentBlock(type="text", text=f"{sanitize(text)}\n\n")
-    return schema.AgentMessageChunk(
-        session_update="agent_message_chunk", content=block, message_id=str(ts)
-    )
 
 
 def _build_imported_call_update(
