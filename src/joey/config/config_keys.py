@@ -16,31 +16,19 @@ from enum import StrEnum
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from types import UnionType as TypeUnion
+from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Struct, field
-from msgspec.inspect import (
-    CustomType,
-    DictType,
-    FloatType,
-    IntType,
-    NoneType,
-    StrType,
-    StructType,
-    Type,
-    UnionType,
-    VarTupleType,
-    type_info,
-)
+from msgspec import inspect as types
 
-from joey.config.settings import describe_project_permission
+from joey.config.settings import PROJECT_PERMISSIONS
 from joey.core.settings import Profile, Settings
 from joey.core.suggest import find_closest_name
 from joey.errors import ConfigError
 
-_UNION_ORIGINS = (Union, TypeUnion)
+_UNION_ORIGINS = (Union, UnionType)
 
 
 class ConfigKey(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -100,33 +88,29 @@ def _normalize_key(name: str) -> str:
 
 
 def _describe_fields(struct: type[Struct]) -> Iterable[ConfigKey]:
-    info = type_info(struct)
-    assert isinstance(info, StructType)
+    info = types.type_info(struct)
+    assert isinstance(info, types.StructType)
     meanings = _read_field_docs(struct)
     for struct_field in info.fields:
         default = struct_field.default
         if struct_field.default_factory is not msgspec.NODEFAULT:
             default = struct_field.default_factory()
-        choices = _list_choices(get_key_type(struct, struct_field.encode_name))
+        kind, name = struct_field.type, struct_field.encode_name
+        choices = _list_choices(get_key_type(struct, name))
+        parts = kind.types if isinstance(kind, types.UnionType) else ()
+        lists = [each for each in parts if isinstance(each, types.VarTupleType)]
+        objects = [each for each in parts if isinstance(each, types.DictType)]
+        others = [*lists, *objects] if choices else [kind]
         yield ConfigKey(
-            name=struct_field.encode_name,
-            type_description=" or ".join(
-                [*choices, *_describe_other_types(struct_field.type, bool(choices))]
-            ),
+            name=name,
+            type_description=" or ".join([*choices, *map(_describe_type, others)]),
             default=msgspec.to_builtins(default),
             description=meanings.get(struct_field.name, ""),
             choices=tuple(choices),
-            is_list=isinstance(struct_field.type, VarTupleType),
-            may_be_list=_can_be_list(struct_field.type),
-            project_permission=describe_project_permission(struct_field.encode_name)
-            if struct is Settings
-            else "",
+            is_list=isinstance(kind, types.VarTupleType),
+            may_be_list=bool(lists),
+            project_permission=PROJECT_PERMISSIONS.get(name, "") if struct is Settings else "",
         )
-
-
-def _can_be_list(kind: Type) -> bool:
-    parts = kind.types if isinstance(kind, UnionType) else ()
-    return any(isinstance(each, VarTupleType) for each in parts)
 
 
 def _list_choices(kind: Any) -> list[str]:
@@ -141,35 +125,27 @@ def _list_choices(kind: Any) -> list[str]:
     return next(filter(None, found), [])
 
 
-def _describe_other_types(kind: Type, has_choices: bool) -> list[str]:
-    """What it may be beside the choices, or at all where there are none."""
-    if not has_choices:
-        return [_describe_type(kind)]
-    beside = kind.types if isinstance(kind, UnionType) else ()
-    return [_describe_type(each) for each in beside if isinstance(each, VarTupleType | DictType)]
-
-
-def _describe_type(kind: Type) -> str:
+def _describe_type(kind: types.Type) -> str:
     match kind:
-        case IntType(ge=least, le=most):
+        case types.IntType(ge=least, le=most):
             return f"whole number{_format_range(least, most)}"
-        case FloatType(ge=least, le=most):
+        case types.FloatType(ge=least, le=most):
             return f"number{_format_range(least, most)}"
-        case StrType():
+        case types.StrType():
             return "text"
-        case VarTupleType(item_type=StrType()):
+        case types.VarTupleType(item_type=types.StrType()):
             return "list of texts"
-        case VarTupleType():
+        case types.VarTupleType():
             return "list of objects"
-        case DictType(value_type=StrType()):
+        case types.DictType(value_type=types.StrType()):
             return "object of texts"
-        case DictType(value_type=IntType()):
+        case types.DictType(value_type=types.IntType()):
             return "object of whole numbers"
-        case UnionType(types=types):
+        case types.UnionType(types=parts):
             return " or ".join(
-                _describe_type(each) for each in types if not isinstance(each, NoneType)
+                _describe_type(each) for each in parts if not isinstance(each, types.NoneType)
             )
-        case DictType() | StructType() | CustomType():
+        case types.DictType() | types.StructType() | types.CustomType():
             return "object"
         case _:
             return "value"

@@ -73,15 +73,12 @@ class InvalidModeError(ValueError):
 
 def load_modes(scopes: ConfigScopes, reader: UntrustedFileReader) -> tuple[Mode, ...]:
     """Custom modes, the project's before the person's; of one slug the first counts."""
-    modes = [
-        *_load_file_modes(
-            reader, scopes.workspace / PROJECT_MODES_FILE, PROJECT_MODES_FILE, scopes.symlink_policy
-        )
+    user = scopes.user
+    files: list[tuple[Path, str, SymlinkPolicy | None]] = [
+        (scopes.workspace / PROJECT_MODES_FILE, PROJECT_MODES_FILE, scopes.symlink_policy),
+        *((user.directory / name, f"{user.label}/{name}", None) for name in USER_MODES_FILES),
     ]
-    for name in USER_MODES_FILES:
-        path, label = scopes.user.directory / name, f"{scopes.user.label}/{name}"
-        modes += _load_file_modes(reader, path, label, None)
-    return tuple(modes)
+    return tuple(mode for file in files for mode in _load_file_modes(reader, *file))
 
 
 def _load_file_modes(
@@ -150,11 +147,9 @@ def _get_mode_entries(document: Any) -> list[Any]:
 
 def _describe_entry(entry: Any, number: int) -> str:
     slug = entry.get("slug") if isinstance(entry, dict) else None
-    return (
-        f"'{slug[:60]}'"
-        if isinstance(slug, str) and slug not in _EMPTY_VALUES
-        else f"number {number}"
-    )
+    if isinstance(slug, str) and slug not in _EMPTY_VALUES:
+        return f"'{slug[:60]}'"
+    return f"number {number}"
 
 
 def _parse_mode(entry: Any, source: CustomizationSource, warn: Any) -> Mode:
@@ -176,12 +171,11 @@ def _parse_mode(entry: Any, source: CustomizationSource, warn: Any) -> Mode:
 
 
 def _get_required_text(entry: dict[str, Any], field: str) -> str:
-    value = entry.get(field)
-    if value in _EMPTY_VALUES:
+    if entry.get(field) in _EMPTY_VALUES:
         raise InvalidModeError(f"`{field}` is missing")
-    if not isinstance(value, str) or not value.strip():
+    if not (text := _get_optional_text(entry, field)):
         raise InvalidModeError(f"`{field}` must be text")
-    return value.strip()
+    return text
 
 
 def _get_optional_text(entry: dict[str, Any], field: str) -> str:
@@ -219,10 +213,8 @@ def _parse_group(entry: Any) -> tuple[str, tuple[str | None, str | None]]:
         case [str() as name]:
             return name.strip(), (None, None)
         case [str() as name, dict() as options]:
-            return name.strip(), (
-                _parse_file_regex(options),
-                _get_optional_text(options, "description") or None,
-            )
+            description = _get_optional_text(options, "description") or None
+            return name.strip(), (_parse_file_regex(options), description)
     raise InvalidModeError("`groups` must hold names, or pairs of a name and its options")
 
 
@@ -247,11 +239,13 @@ def filter_usable_modes(
     found: tuple[Mode, ...], settings: Settings, is_trusted: TrustCheck, reader: UntrustedFileReader
 ) -> tuple[Mode, ...]:
     """Without those of the project that need trust and have none; each is told."""
-    unasked = _is_everything_allowed(settings)
+    writes = settings.auto_approval_enabled and settings.always_allow_write
+    runs_all = settings.always_allow_execute and ALLOW_ALL_RULE in settings.allowed_commands
+    unasked = writes and runs_all
     usable: list[Mode] = []
     for mode in found:
         why = _explain_required_trust(mode, found, unasked) if mode.source == "project" else None
-        if why is None or is_trusted({_build_trust_name(mode): _encode_mode(mode)}):
+        if why is None or is_trusted({f"mode:{mode.slug}": msgspec.json.encode(mode)}):
             usable.append(mode)
         else:
             reader.warn(
@@ -265,21 +259,15 @@ def build_mode_trust_items(found: Sequence[Mode]) -> tuple[TrustItem, ...]:
     """All of a project's, and whether a user is to be asked about them before anything else."""
     return tuple(
         TrustItem(
-            name=_build_trust_name(mode),
+            name=f"mode:{mode.slug}",
             title=f"mode '{mode.slug}' of {PROJECT_MODES_FILE}",
-            content=_encode_mode(mode),
+            content=msgspec.json.encode(mode),
             details=tuple(_describe_mode(mode)),
             needs_trust_only_unattended=_find_stricter_original(mode, found) is None,
         )
         for mode in found
         if mode.source == "project"
     )
-
-
-def _is_everything_allowed(settings: Settings) -> bool:
-    """As with `-y`."""
-    writes = settings.auto_approval_enabled and settings.always_allow_write
-    return writes and settings.always_allow_execute and ALLOW_ALL_RULE in settings.allowed_commands
 
 
 def _explain_required_trust(mode: Mode, found: Sequence[Mode], unasked: bool) -> str | None:
@@ -295,14 +283,6 @@ def _find_stricter_original(mode: Mode, found: Sequence[Mode]) -> Mode | None:
     if known is None or find_mode(mode.slug, BUILT_IN_MODES) is None:
         return None
     return known if grants_more_than(mode, known) else None
-
-
-def _build_trust_name(mode: Mode) -> str:
-    return f"mode:{mode.slug}"
-
-
-def _encode_mode(mode: Mode) -> bytes:
-    return msgspec.json.encode(mode)
 
 
 def _describe_mode(mode: Mode) -> Iterator[str]:

@@ -15,7 +15,7 @@ Both begin with front matter: YAML between two lines of dashes.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,10 +47,6 @@ from joey.errors import ToolError
 from joey.ports.extensions import Customizations, TrustItem
 
 
-def _trust_nothing(_: Mapping[str, bytes]) -> bool:
-    return False
-
-
 class CustomizationPaths(Struct, frozen=True):
     """Where to look."""
 
@@ -60,7 +56,7 @@ class CustomizationPaths(Struct, frozen=True):
     user_home: Path
     is_hidden: Callable[[Path], bool]
     """What the project keeps from the model; links must not get around it."""
-    is_trusted: TrustCheck = _trust_nothing
+    is_trusted: TrustCheck = lambda _: False
     """What of the project the user has agreed to."""
 
 
@@ -103,10 +99,27 @@ class FileCustomizations:
         return self._loaded.commands
 
     def list_skills(self, mode: Mode) -> tuple[Skill, ...]:
-        return select_skills(self._loaded.skills, mode.slug)
+        """The best of each name, by the alphabet."""
+        best: dict[str, Skill] = {}
+        for each in self._loaded.skills:
+            if not each.skill.modes or mode.slug in each.skill.modes:
+                best.setdefault(each.skill.name, each.skill)
+        return tuple(best[name] for name in sorted(best))
 
     def read_skill(self, skill: Skill) -> str:
-        return read_skill_text(self._loaded.skills, skill)
+        """The instructions as they are now. Raises ToolError."""
+        known = next((each for each in self._loaded.skills if each.skill == skill), None)
+        reader = UntrustedFileReader()
+        text = (
+            None
+            if known is None
+            else reader.read(Path(skill.location), skill.location, known.symlink_policy)
+        )
+        if text is None:
+            reason = " ".join(reader.warnings) or "its file is gone."
+            raise ToolError(f"The skill '{skill.name}' cannot be used: {reason}")
+        note = "\n\n[The file goes on; read the rest where you need it.]"
+        return split_front_matter(text.text).body + (note if text.is_truncated else "")
 
     def refresh(self) -> bool:
         if self._reader.is_unchanged():
@@ -237,9 +250,6 @@ class FoundSkill(Struct, frozen=True):
     """The smaller, the better."""
     symlink_policy: SymlinkPolicy | None
 
-    def is_available_in(self, slug: str) -> bool:
-        return not self.skill.modes or slug in self.skill.modes
-
 
 def load_skills(scopes: ConfigScopes, reader: UntrustedFileReader) -> tuple[FoundSkill, ...]:
     """All that can be used in some mode, the best first."""
@@ -256,28 +266,6 @@ def load_skills(scopes: ConfigScopes, reader: UntrustedFileReader) -> tuple[Foun
         for skill in _load_scope_skills(scope, reader)
     ]
     return tuple(sorted(found, key=lambda each: each.priority))
-
-
-def select_skills(found: Sequence[FoundSkill], slug: str) -> tuple[Skill, ...]:
-    """The best of each name in a mode, by the alphabet."""
-    best: dict[str, Skill] = {}
-    for each in found:
-        if each.is_available_in(slug):
-            best.setdefault(each.skill.name, each.skill)
-    return tuple(best[name] for name in sorted(best))
-
-
-def read_skill_text(found: Sequence[FoundSkill], skill: Skill) -> str:
-    """The instructions as they are now. Raises ToolError."""
-    known = next((each for each in found if each.skill == skill), None)
-    reader = UntrustedFileReader()
-    path = Path(skill.location)
-    text = reader.read(path, skill.location, known.symlink_policy) if known is not None else None
-    if text is None:
-        reason = " ".join(reader.warnings) or "its file is gone."
-        raise ToolError(f"The skill '{skill.name}' cannot be used: {reason}")
-    note = "\n\n[The file goes on; read the rest where you need it.]" if text.is_truncated else ""
-    return split_front_matter(text.text).body + note
 
 
 def _load_scope_skills(scope: ConfigScope, reader: UntrustedFileReader) -> Iterator[Skill]:
@@ -306,9 +294,8 @@ def _load_scope_skills(scope: ConfigScope, reader: UntrustedFileReader) -> Itera
 def _explain_invalid_skill(matter: FrontMatter, directory: str) -> str:
     name, description = matter.get_text("name"), matter.get_text("description")
     if name != directory:
-        return f"`name` must be that of its folder, {directory!r}" + (
-            f", not {name!r}" if name else ""
-        )
+        given = f", not {name!r}" if name else ""
+        return f"`name` must be that of its folder, {directory!r}{given}"
     if not _SKILL_NAME_RE.fullmatch(name) or len(name) > MAX_SKILL_NAME_CHARS:
         return (
             "`name` must be lower-case words joined by `-`, of at most "

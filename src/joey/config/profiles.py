@@ -103,15 +103,13 @@ def _select_base_profile(
     if provider is not None:
         return known if known and known.provider == provider else Profile(provider=provider)
     if base_url is not None and profile is None:
-        return (
-            known
-            if known and _is_same_host(base_url, known.base_url)
-            else Profile(provider=DEFAULT_PROVIDER)
-        )
+        is_known = known and _is_same_host(base_url, known.base_url)
+        return known if known and is_known else Profile(provider=DEFAULT_PROVIDER)
     if known is not None:
         return known
-    kind = _find_provider_in_env(env, kinds)
-    if kind is not None:
+    with_key = (kind for kind in kinds if find_api_key(kind, env))
+    with_address = (kind for kind in kinds if find_base_url(kind, env))
+    if kind := next(with_key, None) or next(with_address, None):
         return Profile(provider=kind.name)
     if profiles.profiles:
         raise ConfigError(f"None of the profiles is the active one. {profiles.choose_hint}")
@@ -142,15 +140,6 @@ def _is_same_host(one: str, other: str | None) -> bool:
         return other is not None and urlsplit(one).netloc.lower() == urlsplit(other).netloc.lower()
     except ValueError:
         return False
-
-
-def _find_provider_in_env(
-    env: Mapping[str, str], kinds: Sequence[SelectableProvider]
-) -> SelectableProvider | None:
-    """The first kind with a key in the environment, else the first with an address there."""
-    with_key = (kind for kind in kinds if find_api_key(kind, env))
-    with_address = (kind for kind in kinds if find_base_url(kind, env))
-    return next(with_key, None) or next(with_address, None)
 
 
 def find_api_key(kind: SelectableProvider, env: Mapping[str, str]) -> str | None:
@@ -234,15 +223,10 @@ class Profiles(Struct, frozen=True):
         """What to do about `missing_active_name`; empty without."""
         if self.missing_active_name is None:
             return ""
-        said = (
-            f"{PROFILES_FILE} has no profile {self.missing_active_name!r}, which it names as the "
-            "active one"
-        )
-        if self.active_name in self.profiles:
-            return (
-                f"{said}; {self.active_name} is used (joey profiles use {self.active_name} "
-                "settles it)."
-            )
+        missing, used = self.missing_active_name, self.active_name
+        said = f"{PROFILES_FILE} has no profile {missing!r}, which it names as the active one"
+        if used in self.profiles:
+            return f"{said}; {used} is used (joey profiles use {used} settles it)."
         return f"{said}. {self.choose_hint}"
 
     @property
@@ -307,13 +291,10 @@ def load_profiles(home: Path) -> Profiles:
     if not isinstance(active, str):
         raise ConfigError(f"{path}: `active` must be the name of one of the profiles.")
     profiles = {name: parse_profile(path, group, name, given) for name, given in named.items()}
-    if not profiles or active in profiles or not _has_active_name(document):
+    is_named = "active" in document or "currentApiConfigName" in document
+    if not profiles or active in profiles or not is_named:
         return Profiles(active, profiles)
     return Profiles(only if len(profiles) == 1 else active, profiles, missing_active_name=active)
-
-
-def _has_active_name(document: dict[str, Any]) -> bool:
-    return "active" in document or "currentApiConfigName" in document
 
 
 def parse_profile(path: Path, group: str, name: str, given: Any) -> Profile:
@@ -332,11 +313,9 @@ def collect_given_keys(given: dict[str, Any]) -> frozenset[str]:
 
 
 def _normalize_fields(given: dict[str, Any]) -> dict[str, Any]:
-    return (
-        given
-        if "apiProvider" not in given
-        else _convert_roo_fields(given) | _pick_joey_fields(given)
-    )
+    if "apiProvider" not in given:
+        return given
+    return _convert_roo_fields(given) | _pick_joey_fields(given)
 
 
 def convert_client_fields(given: dict[str, Any], provider: str) -> dict[str, Any]:
@@ -346,7 +325,7 @@ def convert_client_fields(given: dict[str, Any], provider: str) -> dict[str, Any
     providers.
     """
     if "apiProvider" in given:
-        return _convert_roo_fields(given) | _pick_joey_fields(given)
+        return _normalize_fields(given)
     provider = given.get("provider", provider)
     roo = _convert_roo_fields(given | {"apiProvider": provider})
     own = {name: given[name] for name in Profile.__struct_encode_fields__ if name in given}
@@ -355,19 +334,16 @@ def convert_client_fields(given: dict[str, Any], provider: str) -> dict[str, Any
 
 def get_api_key_field_name(given: dict[str, Any]) -> str:
     """Where this profile keeps its key; Roo has a name of its own for each provider."""
-    keys = _ROO_SETTING_NAMES.get(str(given.get("apiProvider")))
-    return (
-        keys.api_key if "apiProvider" in given and keys is not None and keys.api_key else "apiKey"
-    )
+    keys = _ROO_SETTING_NAMES.get(str(given.get("apiProvider", "")))
+    return keys.api_key if keys is not None and keys.api_key else "apiKey"
 
 
 def _convert_roo_fields(given: dict[str, Any]) -> dict[str, Any]:
     provider = given["apiProvider"]
-    keys = (
-        _ROO_SETTING_NAMES.get(provider, _RooSettingNames())
-        if isinstance(provider, str)
-        else _RooSettingNames()
-    )
+    keys = _ROO_SETTING_NAMES.get(str(provider), _RooSettingNames())
+    effort, info = given.get("reasoningEffort"), given.get("openAiCustomModelInfo")
+    is_effort_off = given.get("enableReasoningEffort") is False or effort in ("disable", "none")
+    has_window = provider == "openai" and isinstance(info, dict)
     fields = {
         "provider": keys.provider or provider,
         "model": given.get(keys.model),
@@ -377,8 +353,8 @@ def _convert_roo_fields(given: dict[str, Any]) -> dict[str, Any]:
         "maxTokens": given.get("modelMaxTokens"),
         "protocol": given.get("toolProtocol"),
         "headers": given.get("openAiHeaders") if provider == "openai" else None,
-        "reasoningEffort": _parse_reasoning_effort(given),
-        "contextWindow": _parse_context_window(given) if provider == "openai" else None,
+        "reasoningEffort": None if is_effort_off else effort,
+        "contextWindow": info.get("contextWindow") if info and has_window else None,
         "legacyHeaders": False if given.get("anthropicUseAuthToken") is True else None,
     }
     return {name: value for name, value in fields.items() if value not in (None, "")}
@@ -388,17 +364,6 @@ def _pick_joey_fields(given: dict[str, Any]) -> dict[str, Any]:
     """Keys of our own in a profile of Roo's; `apiKey` is Roo's name for Anthropic's alone."""
     own = set(Profile.__struct_encode_fields__) - {"apiKey", "reasoningEffort"}
     return {name: value for name, value in given.items() if name in own}
-
-
-def _parse_reasoning_effort(given: dict[str, Any]) -> Any:
-    effort = given.get("reasoningEffort")
-    switched_off = given.get("enableReasoningEffort") is False or effort in ("disable", "none")
-    return None if switched_off else effort
-
-
-def _parse_context_window(given: dict[str, Any]) -> Any:
-    info = given.get("openAiCustomModelInfo")
-    return info.get("contextWindow") if isinstance(info, dict) else None
 
 
 def _restrict_file_permissions(path: Path) -> None:

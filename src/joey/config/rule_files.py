@@ -18,7 +18,6 @@ from joey.config.untrusted_files import (
     ConfigScope,
     ConfigScopes,
     FileText,
-    SymlinkPolicy,
     UntrustedFileReader,
     escape_control_chars,
     iter_symlink_chain,
@@ -63,6 +62,7 @@ class RuleLoader:
     def load_instructions(self, slug: str) -> Instructions:
         """What is told in a mode, within the room there is."""
         own = self._load_rule_directories(f"rules-{slug}")
+        override = self._load_workspace_file(f"{ROO_DIRECTORY}/system-prompt-{slug}")
         room = _RuleBudget(self._reader)
         return Instructions(
             mode_rules=room.fit_files(
@@ -71,7 +71,7 @@ class RuleLoader:
             ignore_rules=self._rooignore_text,
             agent_rules=room.fit_files(self._agents_md_files),
             rules=room.fit_files(self._general_rules),
-            system_prompt_override=self._load_system_prompt_override(slug),
+            system_prompt_override=override[0].text if override else None,
         )
 
     def _load_rule_directories(self, name: str) -> tuple[RuleFile, ...]:
@@ -87,14 +87,11 @@ class RuleLoader:
     def _load_first_file(self, directory: Path, label: str, *names: str) -> tuple[RuleFile, ...]:
         """The first of these files that says anything."""
         for name in names:
-            path = directory / name
+            path, shown = directory / name, f"{label}{name}"
             if self._reader.is_directory(path):
                 continue
-            shown = f"{label}{name}"
-            file = _build_rule_file(
-                self._reader.read(path, shown, self._scopes.symlink_policy), shown
-            )
-            if file is not None:
+            text = self._reader.read(path, shown, self._scopes.symlink_policy)
+            if (file := _build_rule_file(text, shown)) is not None:
                 return (file,)
         return ()
 
@@ -108,10 +105,6 @@ class RuleLoader:
     def _load_agents_md_in(self, directory: Path, label: str) -> Iterator[RuleFile]:
         yield from self._load_first_file(directory, label, "AGENTS.md", "AGENT.md")
         yield from self._load_first_file(directory, label, "AGENTS.local.md")
-
-    def _load_system_prompt_override(self, slug: str) -> str | None:
-        files = self._load_workspace_file(f"{ROO_DIRECTORY}/system-prompt-{slug}")
-        return files[0].text if files else None
 
 
 class _RuleDirectory:
@@ -127,38 +120,35 @@ class _RuleDirectory:
         self._walk(self._scope.directory / name, f"{self._scope.label}/{name}", 0, 0)
         said = 0
         for _, label, path in sorted(self._found_files):
-            file = _build_rule_file(self._reader.read(path, label, self._symlink_policy), label)
-            if file is not None:
+            text = self._reader.read(path, label, self._scope.symlink_policy)
+            if (file := _build_rule_file(text, label)) is not None:
                 said += len(file.text)
                 yield file
             if said > MAX_RULES_CHARS:
                 return
-
-    @property
-    def _symlink_policy(self) -> SymlinkPolicy | None:
-        return self._scope.symlink_policy
 
     def _walk(self, directory: Path, label: str, links: int, depth: int) -> None:
         real = os.path.realpath(directory)
         if real in self._visited_directories:
             return
         self._visited_directories.add(real)
-        for name in self._reader.list_names(directory, label, self._symlink_policy):
+        for name in self._reader.list_names(directory, label, self._scope.symlink_policy):
             self._visit_entry(directory / name, f"{label}/{name}", links, depth)
 
     def _visit_entry(self, path: Path, label: str, links: int, depth: int) -> None:
+        name = path.name.lower()
         links += sum(1 for _ in iter_symlink_chain(path))
         if links > MAX_LINK_DEPTH:
             self._reader.warn(f"{label} is not read: too many links lead to it.")
         elif self._reader.is_directory(path):
             if depth < MAX_DIRECTORY_DEPTH:
                 self._walk(path, label, links, depth + 1)
-        elif _is_skipped(path.name):
+        elif name in _SKIPPED_NAMES or name.endswith(_SKIPPED_SUFFIXES):
             pass
         elif len(self._found_files) >= MAX_RULE_FILES:
             self._reader.warn(f"{label} is not read: there are more than {MAX_RULE_FILES} rules.")
         else:
-            self._found_files.append((path.name.lower(), label, path))
+            self._found_files.append((name, label, path))
 
 
 class _RuleBudget:
@@ -172,10 +162,8 @@ class _RuleBudget:
         return tuple(map(self._fit_file, files))
 
     def _fit_file(self, file: RuleFile) -> RuleFile:
-        left, self._remaining_chars = (
-            self._remaining_chars,
-            max(0, self._remaining_chars - len(file.text)),
-        )
+        left = self._remaining_chars
+        self._remaining_chars = max(0, left - len(file.text))
         if len(file.text) <= left:
             return file
         self._reader.warn(
@@ -198,8 +186,3 @@ def _build_rule_file(text: FileText | None, label: str) -> RuleFile | None:
             "shown here. Read the rest where you need it.]"
         )
     return RuleFile(escape_control_chars(label), said)
-
-
-def _is_skipped(name: str) -> bool:
-    folded = name.lower()
-    return folded in _SKIPPED_NAMES or folded.endswith(_SKIPPED_SUFFIXES)

@@ -15,8 +15,10 @@
 from __future__ import annotations
 
 import logging
+import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +115,16 @@ _STRICTEST_VALUES = {"sandbox": "required"}
 _NETWORK_KEY = "sandboxNetwork"
 
 
+PROJECT_PERMISSIONS = {
+    **dict.fromkeys(DISABLEABLE_FIELDS, "may turn it off"),
+    **dict.fromkeys(EXTENDABLE_FIELDS, "may add to it"),
+    **dict.fromkeys(LOWERABLE_FIELDS, "may lower it"),
+    _NETWORK_KEY: "may ask for `off`, or for fewer hosts",
+    **{key: f"may ask for `{value}`" for key, value in _STRICTEST_VALUES.items()},
+}
+"""What a project may do about a setting; all others are the user's alone."""
+
+
 class ProjectRestrictions(Struct, frozen=True):
     """What a project makes stricter, by the names of fields of `Settings`."""
 
@@ -137,9 +149,8 @@ def read_restrictions(scopes: ConfigScopes, reader: UntrustedFileReader) -> Proj
     known = len(reader.warnings)
     found = reader.read(scope.directory / PROJECT_SETTINGS_FILE, label, scope.symlink_policy)
     if found is None:
-        return (
-            ProjectRestrictions() if len(reader.warnings) == known else RESTRICTIONS_IF_UNREADABLE
-        )
+        is_missing = len(reader.warnings) == known
+        return ProjectRestrictions() if is_missing else RESTRICTIONS_IF_UNREADABLE
     try:
         document = msgspec.json.decode(found.text or "{}", type=dict[str, Any])
         return _parse_restrictions(document, label, reader)
@@ -157,9 +168,8 @@ def restrict_settings(settings: Settings, project: ProjectRestrictions) -> Setti
         known = getattr(settings, field)
         changes[field] = limit if known is None else min(known, limit)
     if project.allowed_network is not None:
-        changes["sandbox_network"] = intersect_hosts(
-            settings.sandbox_network, project.allowed_network
-        )
+        hosts = intersect_hosts(settings.sandbox_network, project.allowed_network)
+        changes["sandbox_network"] = hosts
     return structs.replace(settings, **changes, **project.strictest_values)
 
 
@@ -202,27 +212,11 @@ def _parse_network(value: object) -> str | tuple[str, ...]:
     return hosts
 
 
-def describe_project_permission(key: str) -> str:
-    """What a project may do about a setting, in words; nothing for what is the user's alone."""
-    if key in DISABLEABLE_FIELDS:
-        return "may turn it off"
-    if key in EXTENDABLE_FIELDS:
-        return "may add to it"
-    if key in LOWERABLE_FIELDS:
-        return "may lower it"
-    if key == _NETWORK_KEY:
-        return "may ask for `off`, or for fewer hosts"
-    return f"may ask for `{_STRICTEST_VALUES[key]}`" if key in _STRICTEST_VALUES else ""
-
-
 def _explain_ignored_key(key: str) -> str:
     if key == "hooks":
         return "hooks of a project belong into .roo/hooks.json"
-    if (
-        key in DISABLEABLE_FIELDS
-        or key in (*_STRICTEST_VALUES, _NETWORK_KEY)
-        or key.startswith("allowed")
-    ):
+    is_restrictable = key in DISABLEABLE_FIELDS or key in (*_STRICTEST_VALUES, _NETWORK_KEY)
+    if is_restrictable or key.startswith("allowed"):
         return "a project may only make rules stricter"
     return "it is not a setting of a project; put it into your own settings"
 
@@ -296,21 +290,13 @@ def _pick_lower_nonzero(one: int, other: int) -> int:
     return min(filter(None, (one, other)), default=0)
 
 
-def _pick_stricter_sandbox(one: str, other: str) -> str:
-    return max(one, other, key=_SANDBOX_LEVELS.index)
-
-
-def _are_both_enabled(one: bool, other: bool) -> bool:
-    return one and other
-
-
 _STRICTER_MERGE_FUNCTIONS: tuple[tuple[str, Callable[[Any, Any], Any]], ...] = (
-    *((field, _are_both_enabled) for field in DISABLEABLE_FIELDS.values()),
+    *((field, operator.and_) for field in DISABLEABLE_FIELDS.values()),
     *((field, _merge_unique) for field in EXTENDABLE_FIELDS.values()),
     *((field, _pick_lower_limit) for field in LOWERABLE_FIELDS.values()),
     ("allowed_commands", _intersect_allowed),
     ("allowed_mcp_tools", _intersect_allowed),
-    ("sandbox", _pick_stricter_sandbox),
+    ("sandbox", partial(max, key=_SANDBOX_LEVELS.index)),
     ("sandbox_network", intersect_hosts),
     ("sandbox_readable", _intersect),
     ("sandbox_writable", _intersect),

@@ -54,7 +54,8 @@ class TrustStore:
         """Agree to this and to nothing else in this workspace."""
         digests = {name: _compute_digest(content) for name, content in items.items()}
         with lock_for_update(self.path):
-            self._save({**self._load(), _canonicalize_path(workspace): digests})
+            agreed = {**self._load(), _canonicalize_path(workspace): digests}
+            write_document(self.path, {"workspaces": agreed})
 
     def revoke(self, workspace: Path) -> bool:
         """Whether there was anything to take back."""
@@ -62,17 +63,13 @@ class TrustStore:
         if workspace_path not in self._load():
             return False
         with lock_for_update(self.path):
-            self._save(
-                {each: agreed for each, agreed in self._load().items() if each != workspace_path}
-            )
+            left = {each: agreed for each, agreed in self._load().items() if each != workspace_path}
+            write_document(self.path, {"workspaces": left})
         return True
 
     def _load(self) -> dict[str, dict[str, str]]:
         document = read_document(self.path) or {}
         return dict(convert_document(document, _TrustDocument, self.path).workspaces)
-
-    def _save(self, workspaces: dict[str, dict[str, str]]) -> None:
-        write_document(self.path, {"workspaces": workspaces})
 
 
 def _canonicalize_path(workspace: Path) -> str:
