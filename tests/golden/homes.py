@@ -18,6 +18,7 @@ import msgspec
 import joey
 from joey.cli.command_line import build_run_parser
 from joey.cli.commands.command_parsers import COMMAND_PARSERS
+from joey.cli.commands.permission_audit_report import AuditEntry
 from joey.cli.exit_codes import ExitCode, outcome_to_exit_code
 from joey.cli.headless.stdin_protocol import CAPABILITIES, StdinCommand
 from joey.config.config_keys import ConfigKey
@@ -29,7 +30,6 @@ from joey.core.hooks import Hook, HookEvent, HookInput
 from joey.core.messages import Message
 from joey.core.models import ToolProtocol
 from joey.core.modes import BUILT_IN_MODES, ModePromptOverride, ToolGroup
-from joey.core.permissions.audit import AuditEntry
 from joey.core.permissions.policy import Access
 from joey.core.settings import Limits, ModelRoute, Profile, Settings, TaskSecrets
 from joey.core.task_types import AskKind, FollowUp, Response, TaskState

@@ -1,6 +1,7 @@
 """Engines, and the storage of tasks under the home directory: store and index.
 
-Everything that only an engine needs is imported by `open_engine`: lists of tasks do without.
+A module of its own, which `joey.app` imports on first use. Everything that only an engine needs is
+imported by `open_engine`: lists of tasks do without.
 """
 
 from __future__ import annotations

@@ -1,23 +1,19 @@
-"""Explanations of permission decisions, for one call or for the recorded calls of tasks.
+"""Explanations of permission decisions.
 
 The tools state their claims as they do in a task, and the same policy judges them. Nothing in the
 workspace is run and nothing is written: no task directory, no index, no file in the user's home.
 What a sandbox can confine is probed before the first command by joey's own canary.
-`PermissionAudit` reads journals and compares the recorded decisions with those of other rules.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-import msgspec
-from msgspec import UNSET, Struct, UnsetType, field, structs
+from msgspec import UNSET, Struct, UnsetType, structs
 
 from joey.app.customizations import apply_project_restrictions, load_modes
-from joey.app.engine_factory import open_store
 from joey.app.options import PermissionFlags, resolve_workspace
 from joey.app.sandbox import build_boundary, build_sandbox
 from joey.config.home import resolve_home_and_env
@@ -25,19 +21,17 @@ from joey.config.settings import load_settings
 from joey.core.models import ModelInfo, ToolProtocol
 from joey.core.modes import choose_fallback_mode
 from joey.core.path_access import FileScope, ResolvedPath
-from joey.core.permissions.audit import AuditEntry, ReplayableEntry, build_audit
 from joey.core.permissions.commands import MAX_COMMAND_CHARS
 from joey.core.permissions.policy import Access, Allow, Ask, Claim, Deny, SandboxStatus, decide
 from joey.core.permissions.reasons import DeniedError, Reason, format_reason, format_reasons
 from joey.core.permissions.shell import parse_plain_commands
 from joey.core.settings import Settings
-from joey.errors import IgnoredPathError, StoreError, ToolError, UserError
+from joey.errors import IgnoredPathError, ToolError
 from joey.execution.bash_grammar import BashGrammar
 from joey.execution.terminal import LocalTerminal
-from joey.ports.storage import Store, TaskMetadata
 from joey.ports.tool_context import ToolContext
 from joey.tools.base import resolve_visible_path
-from joey.tools.registry import AnyTool, Registry, build_default_tools, iter_argument_paths
+from joey.tools.registry import AnyTool, Registry, build_default_tools
 from joey.workspace.files import LocalFiles
 from joey.workspace.search import LocalSearch
 
@@ -185,163 +179,3 @@ def _build_context(
         output_row_ts=0,
         on_output=lambda _: None,
     )
-
-
-_ACCESS_BY_SWITCH_ONLY_TOOL = {
-    "switch_mode": Access.SWITCH_MODE,
-    "new_task": Access.DELEGATE,
-    "attempt_completion": Access.DELEGATE,
-    "browser_action": Access.BROWSER,
-    "fetch_instructions": Access.FETCH_INSTRUCTIONS,
-    "run_slash_command": Access.FETCH_INSTRUCTIONS,
-    "skill": Access.FETCH_INSTRUCTIONS,
-}
-_READ_TOOLS = frozenset({"read_file", "list_files", "search_files", "list_code_definition_names"})
-_READ_TOOLS |= {"codebase_search"}
-_EDIT_TOOLS = frozenset({"apply_diff", "apply_patch", "edit", "edit_file", "generate_image"})
-_EDIT_TOOLS |= {"insert_content", "search_replace", "write_to_file"}
-
-
-class TaskAuditReport(Struct, frozen=True):
-    id: str
-    title: str
-    workspace: str
-    calls: tuple[AuditEntry, ...] = ()
-    problem: str = ""
-    """Why its journal could not be read."""
-
-
-class DecisionDifference(Struct, frozen=True):
-    task_id: str = field(name="task")
-    recorded_call: AuditEntry = field(name="call")
-    new_explanation: PermissionExplanation = field(name="now")
-
-
-class AuditComparison(Struct, frozen=True):
-    """What other rules would decide about the calls of some tasks."""
-
-    compared_count: int
-    differences: tuple[DecisionDifference, ...]
-    skipped_count: int
-    """Calls that cannot be decided about without making them."""
-
-
-class PermissionAudit:
-    def __init__(self, home: Path | None = None, env: Mapping[str, str] | None = None) -> None:
-        self._env = os.environ if env is None else env
-        self._home = home
-        self._store: Store = open_store(home, self._env)
-        self._registry = Registry(build_default_tools())
-        self._explainers: dict[tuple[str, str], PermissionExplainer | None] = {}
-
-    def list_latest_tasks(self, count: int, workspace: Path | None = None) -> list[TaskMetadata]:
-        tasks = self._store.list_tasks()
-        directory = None if workspace is None else str(workspace)
-        return [task for task in tasks if directory in (None, task.workspace)][:count]
-
-    def find_tasks_by_prefix(self, start: str) -> list[TaskMetadata]:
-        """Tasks whose id begins like this."""
-        start = start.removeprefix("task_")
-        return [task for task in self._store.list_tasks() if start and task.id.startswith(start)]
-
-    def list_task_ids(self) -> Sequence[str]:
-        return self._store.list_ids()
-
-    def iter_reports(self, tasks: Sequence[TaskMetadata]) -> Iterator[TaskAuditReport]:
-        for task in tasks:
-            calls, problem = self._read_calls(task)
-            entries = tuple(each.entry for each in calls)
-            yield TaskAuditReport(task.id, task.title, task.workspace, entries, problem)
-
-    async def compare_decisions(
-        self, tasks: Sequence[TaskMetadata], flags: PermissionFlags
-    ) -> AuditComparison:
-        differences: list[DecisionDifference] = []
-        compared = skipped = 0
-        for task in tasks:
-            for each in self._read_calls(task)[0]:
-                now = await self._explain_call(each, task.workspace, flags)
-                if now is None:
-                    skipped += 1
-                    continue
-                compared += 1
-                if now.decision != each.entry.decision:
-                    differences.append(DecisionDifference(task.id, each.entry, now))
-        return AuditComparison(compared, tuple(differences), skipped)
-
-    def _read_calls(self, task: TaskMetadata) -> tuple[list[ReplayableEntry], str]:
-        try:
-            return build_audit(self._store.read_records(task.id)), ""
-        except StoreError as error:
-            return [], str(error)
-
-    async def _explain_call(
-        self, each: ReplayableEntry, workspace: str, flags: PermissionFlags
-    ) -> PermissionExplanation | None:
-        explainer = self._open_explainer(workspace, each.entry.mode, flags)
-        if explainer is None:
-            return None
-        if each.entry.tool == "execute_command":
-            return await explainer.explain_command(each.entry.subject, _extract_cwd(each))
-        try:
-            claims = self._build_claims(each, explainer)
-        except ToolError as error:
-            return explain_error(error)
-        return explainer.explain_claims(claims) if claims else None
-
-    def _build_claims(
-        self, each: ReplayableEntry, explainer: PermissionExplainer
-    ) -> tuple[Claim, ...]:
-        """Raises ToolError."""
-        name, subject = self._resolve_tool_name(each.entry.tool), each.entry.subject
-        if name in _ACCESS_BY_SWITCH_ONLY_TOOL:
-            return (Claim(_ACCESS_BY_SWITCH_ONLY_TOOL[name], subject=subject),)
-        if name in _READ_TOOLS or name in _EDIT_TOOLS:
-            access = Access.READ if name in _READ_TOOLS else Access.WRITE
-            paths = dict.fromkeys(iter_argument_paths(each.call.input)) or {
-                each.entry.path or ".": None
-            }
-            return tuple(Claim(access, path=explainer.resolve_path(path)) for path in paths)
-        return _build_external_claims(each)
-
-    def _resolve_tool_name(self, name: str) -> str:
-        try:
-            return self._registry.find(name).name
-        except ToolError:
-            return name  # of a server, or the user's own
-
-    def _open_explainer(
-        self, workspace: str, mode: str, flags: PermissionFlags
-    ) -> PermissionExplainer | None:
-        """None where the folder is gone, or cannot be looked at."""
-        key = (workspace, mode)
-        if key not in self._explainers:
-            try:
-                explainer = PermissionExplainer(
-                    Path(workspace), flags, self._home, self._env, mode or None
-                )
-                self._explainers[key] = explainer
-            except UserError:
-                self._explainers[key] = None
-        return self._explainers[key]
-
-
-def _build_external_claims(each: ReplayableEntry) -> tuple[Claim, ...]:
-    """Tools of servers, and of the user's own."""
-    try:
-        row = msgspec.json.decode(each.row_text or "{}")
-    except msgspec.DecodeError:
-        return ()
-    kind = (row.get("type") or row.get("tool")) if isinstance(row, dict) else None
-    if kind in ("use_mcp_tool", "access_mcp_resource"):
-        # Whether its server had it on a list is not recorded; what ran by a rule had leave.
-        listed = kind == "access_mcp_resource" or each.entry.decision == "allow"
-        return (Claim(Access.MCP, subject=each.entry.subject, is_always_allowed=listed),)
-    if kind == "customTool":
-        return (Claim(Access.CUSTOM_TOOL, subject=f"the custom tool {each.entry.tool}"),)
-    return ()
-
-
-def _extract_cwd(each: ReplayableEntry) -> str | None:
-    cwd = each.call.input.get("cwd")
-    return cwd if isinstance(cwd, str) else None

@@ -1,8 +1,7 @@
 """Argument parsers of the commands, built from one table each.
 
 Parsers are apart from the commands, whose modules load the engine: `joey --help` and a misspelt
-flag must not wait for that. Of `mcp` and `permissions`, everything after `--` is another program's
-command line, whatever it looks like.
+flag must not wait for that.
 """
 
 from __future__ import annotations
@@ -71,15 +70,6 @@ examples:
 Of --stdin, each line is an object {"id": …, "command": …} with "read" or
 "write" in place of "command"; the answers have the same ids, in the same
 order."""
-_REPORT_DESCRIPTION = (
-    "Say what ran in earlier tasks, by which rule or whose answer, and what was refused. With"
-    " rules, say what they would decide otherwise. Nothing is run and nothing is changed."
-)
-_REPORT_EXAMPLES = """\
-examples:
-  joey permissions report
-  joey permissions report --task 1733 --json
-  joey permissions report --last 50 --allow 'npm test' --deny 'git push'"""
 _TASKS_EXAMPLES = """\
 examples:
   joey tasks list --all --since 7d       everywhere, of the last week
@@ -89,31 +79,14 @@ examples:
   joey tasks import --roo --dry-run      what Roo Code has on this machine"""
 
 
-class McpParser(CliArgumentParser):
+class TrailingCommandParser(CliArgumentParser):
     def parse_args(self, args: Sequence[str]) -> argparse.Namespace:  # type: ignore[override]
-        """What stands behind `--` is the server's own command line, whatever it looks like."""
+        """What stands behind `--` is another program's command line, whatever it looks like."""
         end = args.index("--") if "--" in args else len(args)
         arguments = super().parse_args(args[:end])
-        arguments.command_line = list(args[end + 1 :])
-        if arguments.command_line and arguments.action != "add":
-            self.error(f"joey mcp {arguments.action} takes no command behind --")
-        return arguments
-
-
-class PermissionsParser(CliArgumentParser):
-    def parse_args(self, args: Sequence[str]) -> argparse.Namespace:  # type: ignore[override]
-        """What stands behind `--` is the command line in question, whatever it looks like."""
-        end = args.index("--") if "--" in args else len(args)
-        arguments = super().parse_args(args[:end])
-        if arguments.action == "report":
-            if end != len(args):
-                self.error("the report is about no command: leave `--` out")
-            return arguments
-        arguments.command_line = [*arguments.command_line, *args[end + 1 :]]
-        asked = [bool(arguments.command_line), arguments.stdin]
-        asked += [arguments.read is not None, arguments.write is not None]
-        if sum(asked) != 1:
-            self.error("ask about one thing: a command behind --, or --read, --write, --stdin")
+        arguments.command_line = [*getattr(arguments, "command_line", ()), *args[end + 1 :]]
+        if arguments.command_line and arguments.action not in ("add", "explain"):
+            self.error(f"{self.prog} {arguments.action} takes no command behind --")
         return arguments
 
 
@@ -307,7 +280,7 @@ _PROFILES = Command(
 _MCP = Command(
     "Look after MCP servers: programs and services that bring tools along.",
     epilog=_MCP_EXAMPLES,
-    parser_class=McpParser,
+    parser_class=TrailingCommandParser,
     action_class=CliArgumentParser,
     actions={
         "list": Action("the servers of this folder and yours", (_OTHER_WORKSPACE, _JSON_ARRAY)),
@@ -362,7 +335,7 @@ _HYPOTHETICAL_RULES: Sequence[Row] = (
 """As a run would have them."""
 _PERMISSIONS = Command(
     "Look at what the rules allow.",
-    parser_class=PermissionsParser,
+    parser_class=TrailingCommandParser,
     action_class=CliArgumentParser,
     actions={
         "explain": Action(
@@ -393,8 +366,14 @@ _PERMISSIONS = Command(
                 _JSON_OBJECT,
                 *_HYPOTHETICAL_RULES,
             ),
-            _REPORT_DESCRIPTION,
-            _REPORT_EXAMPLES,
+            "Say what ran in earlier tasks, by which rule or whose answer, and what was refused."
+            " With rules, say what they would decide otherwise. Nothing is run and nothing is"
+            " changed.",
+            """\
+examples:
+  joey permissions report
+  joey permissions report --task 1733 --json
+  joey permissions report --last 50 --allow 'npm test' --deny 'git push'""",
         ),
     },
 )

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import structs
 
 from joey.app.permission_explanations import PermissionExplainer, PermissionExplanation
-from joey.cli.exit_codes import ExitCode
+from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.headless.refusal_advice import find_missing_rules
 from joey.cli.output import encode_json, write_stdout
 from joey.cli.task_launch import build_permission_flags
@@ -32,13 +32,19 @@ _OUTSIDE_WORKSPACE_SETTINGS = (BoundarySetting.READ_OUTSIDE, BoundarySetting.WRI
 
 
 def run_permissions(arguments: Namespace) -> ExitCode:
+    flags = build_permission_flags(arguments)
     if arguments.action == "report":
         from joey.cli.commands.permission_audit_report import run_report
 
-        return run_report(arguments, build_permission_flags(arguments))
-    explainer = PermissionExplainer(
-        resolve_workspace_argument(arguments), build_permission_flags(arguments)
-    )
+        return run_report(arguments, flags)
+    asked = [bool(arguments.command_line), arguments.stdin]
+    asked += [arguments.read is not None, arguments.write is not None]
+    if sum(asked) != 1:
+        raise UsageError(
+            "ask about one thing: a command behind --, or --read, --write, --stdin"
+            " (see joey permissions --help)"
+        )
+    explainer = PermissionExplainer(resolve_workspace_argument(arguments), flags)
     if arguments.stdin:
         asyncio.run(_answer_json_questions(explainer, sys.stdin.buffer))
         return ExitCode.DONE
