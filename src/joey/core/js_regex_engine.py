@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -29,84 +28,28 @@ MAX_PROGRAM_INSTRUCTIONS = 2000
 CharTest = Callable[[str], bool]
 
 
-class _Assertion(NamedTuple):
-    node: AnchorNode | LookaroundNode
-    lookaround_entry: int = -1
+class _Assertion(Struct, frozen=True):
+    kind: str
+    """`^`, `$`, `b`, `B`, or what a look-around begins with."""
+    entry: int = 0
+    """Where the program of a look-around begins, seen from here."""
 
 
-Instruction = CharTest | list[int] | _Assertion | None
-"""A list: the match goes on at each of these places. None: it ends here."""
+Instruction = CharTest | tuple[int, ...] | _Assertion | None
+"""Integers: the match goes on at each of these places, seen from here. None: it ends here."""
 
 
 class PathPattern:
     def __init__(self, source: str) -> None:
         """Raises PatternError: the text says what is wrong with it."""
-        self._program: list[Instruction] = []
-        self._emit_node(parse_pattern(source))
-        self._add_instruction(None)
+        self._program = [*_compile_pattern(source), None]
+        _check_size(len(self._program))
 
     def matches(self, path: str) -> bool:
         """Whether the pattern is found anywhere in the path."""
         if len(path) > MAX_PATH_CHARS:
             return False
         return _Matcher(self._program, path).has_match(0, 0, len(path), floating=True)
-
-    def _add_instruction(self, instruction: Instruction) -> None:
-        if len(self._program) >= MAX_PROGRAM_INSTRUCTIONS:
-            raise PatternError("it is too long")
-        self._program.append(instruction)
-
-    def _add_fork(self, *targets: int) -> list[int]:
-        fork = list(targets)
-        self._add_instruction(fork)
-        return fork
-
-    def _emit_node(self, node: RegexNode) -> None:
-        match node:
-            case CharNode(test):
-                self._add_instruction(test)
-            case AnchorNode():
-                self._add_instruction(_Assertion(node))
-            case SequenceNode(nodes):
-                for inner in nodes:
-                    self._emit_node(inner)
-            case AlternationNode(nodes):
-                self._emit_alternation(nodes)
-            case RepeatNode(inner, least, most):
-                self._emit_repeat(inner, least, most)
-            case LookaroundNode(inner):
-                over = self._add_fork()
-                entry = len(self._program)
-                self._emit_node(inner)
-                self._add_instruction(None)
-                over.append(len(self._program))
-                self._add_instruction(_Assertion(node, entry))
-
-    def _emit_alternation(self, nodes: tuple[RegexNode, ...]) -> None:
-        choose = self._add_fork()
-        ends = []
-        for inner in nodes:
-            choose.append(len(self._program))
-            self._emit_node(inner)
-            ends.append(self._add_fork())
-        for end in ends:
-            end.append(len(self._program))
-
-    def _emit_repeat(self, inner: RegexNode, least: int, most: int | None) -> None:
-        for _ in range(least):
-            before = len(self._program)
-            self._emit_node(inner)
-            if len(self._program) == before:
-                return  # nothing, however often it is repeated
-        forks = []
-        for _ in range(1 if most is None else most - least):
-            start = len(self._program)
-            forks.append(self._add_fork(start + 1))
-            self._emit_node(inner)
-            if most is None:
-                self._add_fork(start)
-        for fork in forks:
-            fork.append(len(self._program))
 
 
 class _Matcher:
@@ -156,10 +99,10 @@ class _Matcher:
             state = pending.pop()
             instruction = self._program[state]
             match instruction:
-                case list():
-                    onward = instruction
                 case _Assertion():
-                    onward = [state + 1] if self._is_satisfied(instruction, position) else []
+                    onward = [state + 1] if self._is_satisfied(instruction, state, position) else []
+                case tuple():
+                    onward = [state + step for step in instruction]
                 case None:
                     is_match = True
                     continue
@@ -171,18 +114,25 @@ class _Matcher:
             pending += fresh
         return tests, is_match
 
-    def _is_satisfied(self, assertion: _Assertion, position: int) -> bool:
-        node, entry = assertion
-        if isinstance(node, AnchorNode):
-            return node.is_satisfied_at(self._text, position)
-        key = (entry, position)
+    def _is_satisfied(self, assertion: _Assertion, state: int, position: int) -> bool:
+        kind = assertion.kind
+        match kind:
+            case "^":
+                return position == 0
+            case "$":
+                return position == len(self._text)
+            case "b" | "B":
+                before, after = self._text[:position][-1:], self._text[position : position + 1]
+                return (_is_word_char(before) != _is_word_char(after)) == (kind == "b")
+        is_ahead, is_negated = "<" not in kind, kind.endswith("!")
+        key = (state, position)
         if key not in self._lookaround_cache:
-            start, stop = (position, len(self._text)) if node.is_ahead else (0, position)
+            start, stop = (position, len(self._text)) if is_ahead else (0, position)
             self._lookaround_cache[key] = self.has_match(
-                entry, start, stop, floating=not node.is_ahead, up_to_stop=not node.is_ahead
+                state + assertion.entry, start, stop, floating=not is_ahead, up_to_stop=not is_ahead
             )
         # Out of steps, nothing is found; a negated look-around must not take that for a yes.
-        return self._steps_left >= 0 and self._lookaround_cache[key] != node.is_negated
+        return self._steps_left >= 0 and self._lookaround_cache[key] != is_negated
 
 
 @lru_cache(maxsize=256)
@@ -197,109 +147,71 @@ MAX_REPEATS = 1000
 
 _QUANTIFIER_RE = compile_regex(r"\{(\d{1,6})(?:(,)(\d{0,6}))?\}", re.ASCII)
 _GROUP_NAME_RE = compile_regex(r"\?<[A-Za-z_$][\w$]*>", re.ASCII)
-_LOOKAROUNDS = {
-    "?=": (True, False),
-    "?!": (True, True),
-    "?<=": (False, False),
-    "?<!": (False, True),
-}
+_LOOKAROUNDS = ("?=", "?!", "?<=", "?<!")
 _LINE_TERMINATORS = "\n\r\u2028\u2029"
-_CONTROL_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "v": "\v", "f": "\f"}
+_CONTROL_ESCAPES = {"0": "\0", "t": "\t", "n": "\n", "r": "\r", "v": "\v", "f": "\f"}
 
 
 class PatternError(ValueError):
     """The pattern cannot be used; the text says why."""
 
 
-class CharNode(Struct, frozen=True, gc=False):
-    """One character that passes a test."""
-
-    test: CharTest
-
-
-class AnchorNode(Struct, frozen=True):
-    kind: str
-    """`^`, `$`, `b` or `B`."""
-
-    def is_satisfied_at(self, text: str, position: int) -> bool:
-        match self.kind:
-            case "^":
-                return position == 0
-            case "$":
-                return position == len(text)
-        before = position > 0 and is_word_char(text[position - 1])
-        after = position < len(text) and is_word_char(text[position])
-        return (before != after) == (self.kind == "b")
+def _check_size(instructions: int) -> None:
+    if instructions > MAX_PROGRAM_INSTRUCTIONS:
+        raise PatternError("it is too long")
 
 
-class SequenceNode(Struct, frozen=True):
-    nodes: tuple[RegexNode, ...]
-
-
-class AlternationNode(Struct, frozen=True):
-    nodes: tuple[RegexNode, ...]
-
-
-class RepeatNode(Struct, frozen=True):
-    node: RegexNode
-    min_count: int
-    max_count: int | None
-
-
-class LookaroundNode(Struct, frozen=True):
-    """A look-around: what stands before or behind, without going there."""
-
-    node: RegexNode
-    is_ahead: bool
-    is_negated: bool
-
-
-RegexNode = CharNode | AnchorNode | SequenceNode | AlternationNode | RepeatNode | LookaroundNode
-
-
-def is_word_char(char: str) -> bool:
-    return char == "_" or (char.isascii() and char.isalnum())
-
-
-def parse_pattern(source: str) -> RegexNode:
-    """Raises PatternError."""
+def _compile_pattern(source: str) -> list[Instruction]:
     if len(source) > MAX_PATTERN_CHARS:
         raise PatternError(f"it is longer than {MAX_PATTERN_CHARS} characters")
-    parser = _RegexSyntaxParser(source)
-    node = parser.parse_alternation()
-    if parser.position < len(source):
+    compiler = _RegexCompiler(source)
+    program = compiler.compile_alternation()
+    if compiler.position < len(source):
         raise PatternError("it closes a group that is not open")
-    return node
+    return program
 
 
-class _RegexSyntaxParser:
+class _RegexCompiler:
+    """Compiles each part of a pattern to a program that can stand anywhere in another one."""
+
     def __init__(self, source: str) -> None:
         self._source = source
         self.position = 0
         self._depth = 0
 
-    def parse_alternation(self) -> RegexNode:
-        nodes = [self._parse_sequence()]
+    def compile_alternation(self) -> list[Instruction]:
+        branches = [self._compile_sequence()]
         while self._accept("|"):
-            nodes.append(self._parse_sequence())
-        return nodes[0] if len(nodes) == 1 else AlternationNode(tuple(nodes))
+            branches.append(self._compile_sequence())
+        if len(branches) == 1:
+            return branches[0]
+        size = sum(len(branch) + 1 for branch in branches)
+        _check_size(size)
+        starts: list[int] = []
+        program: list[Instruction] = []
+        for branch in branches:
+            starts.append(len(program) + 1)
+            program += branch
+            program.append((size - len(program),))
+        return [tuple(starts), *program]
 
-    def _parse_sequence(self) -> RegexNode:
-        nodes: list[RegexNode] = []
+    def _compile_sequence(self) -> list[Instruction]:
+        program: list[Instruction] = []
         while self.position < len(self._source) and self._peek() not in "|)":
-            nodes.append(self._parse_quantifier(self._parse_atom()))
-        return SequenceNode(tuple(nodes))
-
-    def _parse_quantifier(self, node: RegexNode) -> RegexNode:
-        count = self._parse_count()
-        if count is None:
-            return node
-        self._accept("?")
-        if self._parse_count() is not None:
-            raise PatternError("it repeats a repetition")
-        if isinstance(node, AnchorNode):
-            raise PatternError("it repeats an edge")
-        return RepeatNode(node, *count)
+            begin = self.position
+            atom = self._compile_atom()
+            is_edge = self._source[begin : self.position] in ("^", "$", r"\b", r"\B")
+            count = self._parse_count()
+            if count is not None:
+                self._accept("?")
+                if self._parse_count() is not None:
+                    raise PatternError("it repeats a repetition")
+                if is_edge:
+                    raise PatternError("it repeats an edge")
+                atom = _repeat_program(atom, *count)
+            program += atom
+            _check_size(len(program))
+        return program
 
     def _parse_count(self) -> tuple[int, int | None] | None:
         for sign, count in (("*", (0, None)), ("+", (1, None)), ("?", (0, 1))):
@@ -315,51 +227,49 @@ class _RegexSyntaxParser:
             raise PatternError(f"its count {found[0]} is not usable")
         return least, most
 
-    def _parse_atom(self) -> RegexNode:
+    def _compile_atom(self) -> list[Instruction]:
         char = self._read_char()
         match char:
             case "^" | "$":
-                return AnchorNode(char)
+                return [_Assertion(char)]
             case ".":
-                return CharNode(lambda seen: seen not in _LINE_TERMINATORS)
+                return [lambda seen: seen not in _LINE_TERMINATORS]
             case "(":
-                return self._parse_group()
+                return self._compile_group()
             case "[":
-                return CharNode(self._parse_char_set())
+                return [self._parse_char_set()]
             case "\\":
-                return self._parse_escape()
+                return [self._parse_escape()]
             case "*" | "+" | "?":
                 raise PatternError("it repeats nothing")
-        return CharNode(_build_range_test(char, char))
+        return [_build_range_test(char, char)]
 
-    def _parse_group(self) -> RegexNode:
+    def _compile_group(self) -> list[Instruction]:
         self._depth += 1
         if self._depth > MAX_GROUP_DEPTH:
             raise PatternError(f"its groups are nested more than {MAX_GROUP_DEPTH} deep")
-        look = next(
-            (sign for sign in _LOOKAROUNDS if self._source.startswith(sign, self.position)), None
-        )
-        if look is not None:
-            self.position += len(look)
-        elif name := _GROUP_NAME_RE.match(self._source, self.position):
+        look = next((sign for sign in _LOOKAROUNDS if self._accept(sign)), None)
+        if look is None and (name := _GROUP_NAME_RE.match(self._source, self.position)):
             self.position = name.end()
-        elif not self._accept("?:") and self._peek() == "?":
+        elif look is None and not self._accept("?:") and self._peek() == "?":
             raise PatternError("it has a kind of group that is not known")
-        node = self.parse_alternation()
+        inner = self.compile_alternation()
         if not self._accept(")"):
             raise PatternError("it does not close a group")
         self._depth -= 1
-        return node if look is None else LookaroundNode(node, *_LOOKAROUNDS[look])
+        if look is None:
+            return inner
+        return [(len(inner) + 2,), *inner, None, _Assertion(look, -len(inner) - 1)]
 
-    def _parse_escape(self) -> RegexNode:
+    def _parse_escape(self) -> CharTest | _Assertion:
         char = self._peek()
         if char in ("b", "B"):
             self.position += 1
-            return AnchorNode(char)
+            return _Assertion(char)
         if char in "123456789" or (char == "k" and self._source[self.position + 1 :][:1] == "<"):
             raise PatternError("it refers to what a group matched, which is not supported")
         member = self._parse_escaped_member()
-        return CharNode(member if callable(member) else _build_range_test(member, member))
+        return member if callable(member) else _build_range_test(member, member)
 
     def _parse_escaped_char(self) -> str:
         char = self._read_char()
@@ -368,8 +278,6 @@ class _RegexSyntaxParser:
             if char == letter and re.fullmatch(rf"[0-9A-Fa-f]{{{digits}}}", code):
                 self.position += digits
                 return chr(int(code, 16))
-        if char == "0":
-            return "\0"
         return _CONTROL_ESCAPES.get(char, char)
 
     def _parse_char_set(self) -> CharTest:
@@ -377,8 +285,8 @@ class _RegexSyntaxParser:
         tests: list[CharTest] = []
         while not self._accept("]"):
             first = last = self._parse_set_member()
-            if isinstance(first, str) and self._is_at_range():
-                self.position += 1
+            ends_at = self._source[self.position + 1 :][:1]
+            if isinstance(first, str) and ends_at not in ("", "]") and self._accept("-"):
                 last = self._parse_set_member()
             if isinstance(first, str) and isinstance(last, str):
                 tests.append(_build_range_test(first, last))
@@ -408,9 +316,6 @@ class _RegexSyntaxParser:
         self.position += 1
         return test
 
-    def _is_at_range(self) -> bool:
-        return self._peek() == "-" and self._source[self.position + 1 :][:1] not in ("", "]")
-
     def _peek(self) -> str:
         if self.position >= len(self._source):
             raise PatternError("it ends too early")
@@ -428,10 +333,27 @@ class _RegexSyntaxParser:
         return True
 
 
+def _repeat_program(inner: list[Instruction], least: int, most: int | None) -> list[Instruction]:
+    if not inner:
+        return []  # nothing, however often it is repeated
+    step = len(inner) + 1
+    _check_size(least * len(inner) + max(0, (most or 0) - least) * step)
+    program = inner * least
+    if most is None:
+        return [*program, (1, step + 1), *inner, (-step,)]
+    for left in range(most - least, 0, -1):
+        program += [(1, left * step), *inner]
+    return program
+
+
 def _build_range_test(first: str, last: str) -> CharTest:
     if last < first:
         raise PatternError(f"its range {first}-{last} is the wrong way round")
     return lambda seen: first <= seen <= last
+
+
+def _is_word_char(char: str) -> bool:
+    return char == "_" or (char.isascii() and char.isalnum())
 
 
 def _is_space(char: str) -> bool:
@@ -441,8 +363,8 @@ def _is_space(char: str) -> bool:
 _CHAR_CLASSES: dict[str, CharTest] = {
     "d": lambda char: "0" <= char <= "9",
     "D": lambda char: not "0" <= char <= "9",
-    "w": is_word_char,
-    "W": lambda char: not is_word_char(char),
+    "w": _is_word_char,
+    "W": lambda char: not _is_word_char(char),
     "s": _is_space,
     "S": lambda char: not _is_space(char),
 }
