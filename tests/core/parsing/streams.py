@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from joey.core.messages import CallPart, Chunk, ReasoningPart, Reply, TextChunk, TextPart
 from joey.core.models import ToolProtocol
-from joey.core.parsing.assembler import (
+from joey.core.parsing.assembler import ReplyAssembler
+from joey.core.parsing.parts import (
     PartDelta,
     PartEnded,
     PartEvent,
     PartReclassified,
     PartStarted,
-    ReplyAssembler,
 )
 
 TOOLS: Mapping[str, frozenset[str]] = {

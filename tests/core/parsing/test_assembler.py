@@ -22,7 +22,7 @@ from joey.core.messages import (
     UsageChunk,
 )
 from joey.core.models import ToolProtocol
-from joey.core.parsing.assembler import PartDelta, PartEnded, PartStarted
+from joey.core.parsing.parts import PartDelta, PartEnded, PartStarted
 from joey.errors import TaskStateError
 from tests.core.parsing.streams import (
     assemble,

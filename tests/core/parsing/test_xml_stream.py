@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from joey.core.messages import CallChunk, CallPart, Chunk, StopChunk, TextChunk, TextPart, ToolCall
 from joey.core.models import ToolProtocol
-from joey.core.parsing.assembler import PartDelta
+from joey.core.parsing.parts import PartDelta
 from tests.core.parsing.streams import (
     assemble,
     assemble_xml,

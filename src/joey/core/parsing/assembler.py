@@ -27,7 +27,7 @@ the message for the model (decision D14).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -47,15 +47,8 @@ from joey.core.messages import (
 )
 from joey.core.models import ToolProtocol
 from joey.core.parsing.json_stream import JsonStream
-from joey.core.parsing.parts import (
-    PartDelta,
-    PartEnded,
-    PartEvent,
-    PartReclassified,
-    PartStarted,
-    ReplyParts,
-)
-from joey.core.parsing.tags import ThinkTagSplitter, UnopenedClosingFinder
+from joey.core.parsing.parts import PartEvent, ReplyParts
+from joey.core.parsing.tags import ProsePiece, ThinkTagSplitter, UnopenedClosingFinder
 from joey.core.parsing.xml_stream import (
     XmlCallClosedEarly,
     XmlCallDelta,
@@ -68,15 +61,6 @@ from joey.core.parsing.xml_stream import (
 )
 from joey.core.text import compile_regex
 from joey.errors import TaskStateError
-
-__all__ = [
-    "PartDelta",
-    "PartEnded",
-    "PartEvent",
-    "PartReclassified",
-    "PartStarted",
-    "ReplyAssembler",
-]
 
 
 class ReplyAssembler:
@@ -111,9 +95,14 @@ class ReplyAssembler:
             case CallChunk():
                 self._native_calls.feed(chunk)
             case TextChunk():
-                self._feed_text(replace_lone_surrogates(chunk.text))
+                self._feed_pieces(self._think_splitter.feed(replace_lone_surrogates(chunk.text)))
             case ReasoningChunk():
-                self._feed_reasoning(chunk)
+                self._parts.add_reasoning_details(chunk.details)
+                self._parts.append_prose("reasoning", replace_lone_surrogates(chunk.text))
+                if chunk.signature is not None:
+                    self._parts.sign_reasoning(chunk.signature)
+                if chunk.redacted is not None:
+                    self._parts.add_redacted_reasoning(chunk.redacted)
             case CallEndChunk():
                 self._native_calls.end_call(chunk.index)
             case UsageChunk():
@@ -131,8 +120,7 @@ class ReplyAssembler:
         if self._reply is not None:
             return []
         end = ReplyEnd(complete, self._stop_reason)
-        for kind, text in self._think_splitter.close():
-            self._feed_piece(kind, text)
+        self._feed_pieces(self._think_splitter.close())
         if self._xml_calls is not None:
             self._xml_calls.close(end)
         else:
@@ -157,27 +145,19 @@ class ReplyAssembler:
 
     def get_partial_arguments(self, index: int) -> dict[str, Any]:
         """The arguments of the call at `index`, as far as they can be read by now."""
-        partial = (
-            self._xml_calls.get_partial_arguments(index) if self._xml_calls is not None else None
-        )
-        if partial is None:
-            partial = self._native_calls.get_partial_arguments(index)
-        return self._parts.get_call_input(index) if partial is None else partial
+        for calls in (self._xml_calls, self._native_calls):
+            if calls and (partial := calls.get_partial_arguments(index)) is not None:
+                return partial
+        return self._parts.get_call_input(index)
 
-    def _feed_text(self, text: str) -> None:
-        if self._think_splitter.is_past_reasoning:
-            self._feed_piece("text", text)
-            return
-        for kind, piece in self._think_splitter.feed(text):
-            self._feed_piece(kind, piece)
-
-    def _feed_piece(self, kind: Literal["text", "reasoning"], text: str) -> None:
-        if kind == "reasoning":
-            self._parts.append_prose(kind, text)
-        elif self._xml_calls is not None:
-            self._xml_calls.feed(text)
-        else:
-            self._append_text_pieces(self._closing_finder.feed(text))
+    def _feed_pieces(self, pieces: list[ProsePiece]) -> None:
+        for kind, text in pieces:
+            if kind == "reasoning":
+                self._parts.append_prose(kind, text)
+            elif self._xml_calls is not None:
+                self._xml_calls.feed(text)
+            else:
+                self._append_text_pieces(self._closing_finder.feed(text))
 
     def _append_text_pieces(self, pieces: list[str | None]) -> None:
         for piece in pieces:
@@ -185,14 +165,6 @@ class ReplyAssembler:
                 self._parts.reclassify_as_reasoning({})
             else:
                 self._parts.append_prose("text", piece)
-
-    def _feed_reasoning(self, chunk: ReasoningChunk) -> None:
-        self._parts.add_reasoning_details(chunk.details)
-        self._parts.append_prose("reasoning", replace_lone_surrogates(chunk.text))
-        if chunk.signature is not None:
-            self._parts.sign_reasoning(chunk.signature)
-        if chunk.redacted is not None:
-            self._parts.add_redacted_reasoning(chunk.redacted)
 
 
 class _XmlCalls:
@@ -290,12 +262,21 @@ class _XmlCalls:
             known.clear()
 
     def _find_problem(self, event: XmlCallEnded, end: ReplyEnd | None) -> str | None:
+        head = f"The call of {self._open_call_name} was not executed:"
         if event.reasoning_parameter is not None:
-            return describe_reasoning_inside(self._open_call_name, event.reasoning_parameter)
+            tag = f"<{event.reasoning_parameter}>"
+            return (
+                f"{head} its {tag} closes a section of reasoning and then opens {tag} again, so it"
+                " seems to have been begun in the reasoning and given up there. Write the whole"
+                " call again, after the reasoning."
+            )
         if event.unclosed_tag is None:
             return None
         cut_off = end.cut_off_message if end is not None else None
-        return cut_off or describe_unclosed_tag(self._open_call_name, event.unclosed_tag)
+        return cut_off or (
+            f"{head} its <{event.unclosed_tag}> was never closed with </{event.unclosed_tag}>. "
+            "Write the whole call again, with all its closing tags."
+        )
 
     def _list_early_close_problems(self) -> list[str | None]:
         """What is wrong with each call: the first of the tool may be the one that was cut short,
@@ -304,7 +285,13 @@ class _XmlCalls:
         problems: list[str | None] = [None] * len(names)
         for tool, (count, body) in self._early_closed_calls.items():
             first = names.index(tool)
-            problems[first:count] = [describe_quoted_closing(tool, body)] * (count - first)
+            problem = (
+                f"The call of {tool} was not executed: the text behind it closes </{body}> and"
+                f" </{tool}> once more, so its <{body}> seems to quote these two tags itself and to"
+                " be cut short. Write it again without quoting them, and put what is missing in"
+                " with another tool."
+            )
+            problems[first:count] = [problem] * (count - first)
         return problems
 
 
@@ -421,11 +408,18 @@ class NativeCalls:
         if end.cut_off_message and (not call.is_ended_by_provider or never_began):
             return {}, end.cut_off_message
         if not call.name:
-            return {}, NO_TOOL_NAME_MESSAGE
+            return {}, (
+                "The call does not name a tool, so it was not executed. Call again, with the"
+                " tool's name and its arguments."
+            )
         try:
             return call.arguments.close(), None
         except ValueError as error:
-            return {}, end.cut_off_message or describe_malformed_arguments(call.name, error)
+            problem = (
+                f"The arguments of {call.name} are not valid JSON: {error}. The call was not"
+                " executed. Call again with complete, well-formed arguments."
+            )
+            return {}, end.cut_off_message or problem
 
     def _finalize_call(
         self,
@@ -471,11 +465,6 @@ _OUTPUT_LIMIT_STOP_REASONS = frozenset(
     {"length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded"}
 )
 
-NO_TOOL_NAME_MESSAGE = (
-    "The call does not name a tool, so it was not executed. Call again, with the tool's name and "
-    "its arguments."
-)
-
 
 class ReplyEnd(Struct, frozen=True):
     is_complete: bool
@@ -496,33 +485,3 @@ class ReplyEnd(Struct, frozen=True):
             "this call was complete, so it was not executed. Call again with shorter arguments, "
             "or split the work into several smaller calls."
         )
-
-
-def describe_malformed_arguments(name: str, error: ValueError) -> str:
-    return (
-        f"The arguments of {name} are not valid JSON: {error}. The call was not executed. "
-        "Call again with complete, well-formed arguments."
-    )
-
-
-def describe_unclosed_tag(tool: str, tag: str) -> str:
-    return (
-        f"The call of {tool} was not executed: its <{tag}> was never closed with </{tag}>. "
-        "Write the whole call again, with all its closing tags."
-    )
-
-
-def describe_reasoning_inside(tool: str, parameter: str) -> str:
-    return (
-        f"The call of {tool} was not executed: its <{parameter}> closes a section of reasoning and "
-        f"then opens <{parameter}> again, so it seems to have been begun in the reasoning and "
-        "given up there. Write the whole call again, after the reasoning."
-    )
-
-
-def describe_quoted_closing(tool: str, body: str) -> str:
-    return (
-        f"The call of {tool} was not executed: the text behind it closes </{body}> and </{tool}> "
-        f"once more, so its <{body}> seems to quote these two tags itself and to be cut short. "
-        "Write it again without quoting them, and put what is missing in with another tool."
-    )

@@ -20,8 +20,6 @@ from joey.core.text import compile_regex
 
 MAX_DEPTH = 128
 """Deeper arguments are refused: nothing sane nests so, and serialisers recurse."""
-
-
 _TOO_DEEP_MESSAGE = f"nested more than {MAX_DEPTH} levels deep"
 
 
@@ -73,7 +71,10 @@ class JsonStream:
         except RecursionError:
             raise ValueError(_TOO_DEEP_MESSAGE) from None
         except ValueError as error:
-            raise ValueError(_describe_error(error, text)) from error
+            reason = str(error).removeprefix("JSON is malformed: ")
+            if "truncated" in reason:
+                reason = f"the JSON ends before it is complete (after {len(text)} characters)"
+            raise ValueError(reason) from error
         if not isinstance(value, dict):
             raise ValueError("expected a JSON object with the arguments at its top (byte 0)")
         if text.count("{") + text.count("[") > MAX_DEPTH and not self.is_complete:
@@ -85,13 +86,6 @@ class JsonStream:
             self._scanner.feed("".join(self._pieces[self._scanned_count :]))
             self._scanned_count = len(self._pieces)
         return self._scanner
-
-
-def _describe_error(error: ValueError, text: str) -> str:
-    reason = str(error).removeprefix("JSON is malformed: ")
-    if "truncated" in reason:
-        return f"the JSON ends before it is complete (after {len(text)} characters)"
-    return reason
 
 
 _WHITESPACE_RE = compile_regex(r"[ \t\n\r]*+")
@@ -123,6 +117,8 @@ class JsonScanner:
         self._pending_escape = ""
         """An escape that the last text ended in."""
         self._current_reader: Callable[[str, int], int] = self._read_object
+        self._scalar_readers = (self._read_key, self._read_string, self._read_token)
+        """Those for which white space is not just a separator."""
         self._stack: list[dict[str, Any] | list[Any]] = []
         self._pending_keys: list[str] = []
         """For each container, the key that its next value gets (unused for arrays)."""
@@ -134,7 +130,12 @@ class JsonScanner:
         text = self._pending_escape + text
         self._pending_escape = ""
         pos = 0
-        while pos < len(text) and self.end_offset is None:
+        while self.end_offset is None:
+            if self._current_reader not in self._scalar_readers:
+                match = _WHITESPACE_RE.match(text, pos)
+                pos = match.end() if match else pos
+            if pos == len(text):
+                break
             pos = self._current_reader(text, pos)
         self._offset += len(text) - len(self._pending_escape)
 
@@ -158,20 +159,13 @@ class JsonScanner:
             value = copy
         return value  # type: ignore[no-any-return]
 
-    # Each expectation takes text from `pos` and returns where the next one goes on.
+    # Each expectation takes text from `pos`, where something is, and returns where the next one
+    # goes on.
 
     def _read_object(self, text: str, pos: int) -> int:
-        pos = _skip_space(text, pos)
-        if pos == len(text):
-            return pos
-        if text[pos] != "{":
-            return self._stop(pos)
-        return self._open_container({}, pos)
+        return self._open_container({}, pos) if text[pos] == "{" else self._stop(pos)
 
     def _read_value(self, text: str, pos: int) -> int:
-        pos = _skip_space(text, pos)
-        if pos == len(text):
-            return pos
         match text[pos]:
             case '"':
                 self._current_reader = self._read_string
@@ -187,21 +181,12 @@ class JsonScanner:
                 return pos
 
     def _read_first_item(self, text: str, pos: int) -> int:
-        pos = _skip_space(text, pos)
-        if pos < len(text) and text[pos] == "]":
-            return self._close_container(pos)
-        return self._read_value(text, pos)
+        return self._close_container(pos) if text[pos] == "]" else self._read_value(text, pos)
 
     def _read_first_key(self, text: str, pos: int) -> int:
-        pos = _skip_space(text, pos)
-        if pos < len(text) and text[pos] == "}":
-            return self._close_container(pos)
-        return self._read_next_key(text, pos)
+        return self._close_container(pos) if text[pos] == "}" else self._read_next_key(text, pos)
 
     def _read_next_key(self, text: str, pos: int) -> int:
-        pos = _skip_space(text, pos)
-        if pos == len(text):
-            return pos
         if text[pos] != '"':
             return self._stop(pos)
         self._current_reader = self._read_key
@@ -215,9 +200,6 @@ class JsonScanner:
         return pos
 
     def _read_colon(self, text: str, pos: int) -> int:
-        pos = _skip_space(text, pos)
-        if pos == len(text):
-            return pos
         if text[pos] != ":":
             return self._stop(pos)
         self._current_reader = self._read_value
@@ -244,9 +226,6 @@ class JsonScanner:
 
     def _read_separator(self, text: str, pos: int) -> int:
         """After a value: a comma, or the end of the container."""
-        pos = _skip_space(text, pos)
-        if pos == len(text):
-            return pos
         in_object = isinstance(self._stack[-1], dict)
         if text[pos] == ",":
             self._current_reader = self._read_next_key if in_object else self._read_value
@@ -308,8 +287,3 @@ class JsonScanner:
     def _stop(self, pos: int) -> int:
         self.end_offset = self._offset + pos
         return pos
-
-
-def _skip_space(text: str, pos: int) -> int:
-    match = _WHITESPACE_RE.match(text, pos)
-    return match.end() if match else pos

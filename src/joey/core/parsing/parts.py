@@ -65,8 +65,7 @@ class ReplyParts:
         """Provider items that belong to the next reasoning that ends."""
 
     def drain_events(self) -> list[PartEvent]:
-        events = self._events
-        self._events = []
+        events, self._events = self._events, []
         return events
 
     def __len__(self) -> int:
@@ -110,13 +109,10 @@ class ReplyParts:
         prose, self._current_prose = self._current_prose, None
         if prose is None or prose.index is None:
             return
-        text = "".join(prose.pieces)
-        if prose.kind == "text":
-            self._end_part(prose.index, TextPart(text))
-        else:
-            self._end_part(
-                prose.index, ReasoningPart(text, signature, details=self._drain_reasoning_details())
-            )
+        part: Part = TextPart(text := "".join(prose.pieces))
+        if prose.kind == "reasoning":
+            part = ReasoningPart(text, signature, details=self._drain_reasoning_details())
+        self._end_part(prose.index, part)
 
     def finish(self) -> None:
         self.end_prose()
@@ -159,9 +155,8 @@ class ReplyParts:
             self.emit_delta(prose.index, text)
 
     def _drain_reasoning_details(self) -> tuple[Any, ...]:
-        details = tuple(self._pending_reasoning_details)
-        self._pending_reasoning_details.clear()
-        return details
+        details, self._pending_reasoning_details = self._pending_reasoning_details, []
+        return tuple(details)
 
     def _start_part(
         self, kind: PartKind, call_id: str | None = None, name: str | None = None

@@ -14,6 +14,7 @@ that quotes the tag can be asked to call again.
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from enum import Enum, auto
 from functools import lru_cache
@@ -54,8 +55,7 @@ class ThinkTagKind(Enum):
 
     @classmethod
     def classify(cls, tag: str, *, in_code: bool, at_end: bool) -> ThinkTagKind:
-        """`in_code`: inline code is open before the match; `is_at_end`: nothing has come after
-        it."""
+        """`in_code`: inline code is open before it; `at_end`: nothing has come after it."""
         if not tag.startswith("`"):
             return cls.OPENING if tag in THINK_CLOSING_BY_OPENING else cls.CLOSING
         if tag.endswith("`"):
@@ -156,38 +156,30 @@ class ThinkTagSplitter:
         return _build_pieces("text", word)
 
 
-class UnopenedClosingFinder:
-    """Finds closing tags that nothing opened in text that is nothing but text."""
+class ThinkTagReader(ABC):
+    """The tags of reasoning in text that is being read, and the section that is open."""
 
     def __init__(self) -> None:
         self._pending = ""
+        """What may be the beginning of a tag."""
+        self._base_offset = 0
+        """The place of the text that is being read, in all text so far."""
+        self._inline_code = InlineCodeTracker()
         self._think_closing_tag = ""
         """The closing tag of the section that is open."""
-        self._inline_code = InlineCodeTracker()
-        self._is_after_reasoning = False
 
-    def feed(self, text: str) -> list[str | None]:
-        """The text, in pieces; None where all text so far turns out to be reasoning."""
-        text, self._pending = self._pending + text, ""
-        found: list[str | None] = []
-        pos = 0
-        while pos < len(text):
-            pos = self._read_tag(text, pos, found)
-        return found
+    @abstractmethod
+    def _emit_text(self, text: str) -> None: ...
 
-    def close(self) -> list[str | None]:
-        """What is still held, when no more text comes."""
-        pending, self._pending = self._pending, ""
-        if pending in THINK_TAGS:
-            return [*self._build_text_pieces("`"), *self._handle_tag(pending[1:])]
-        return self._build_text_pieces(pending)
+    @abstractmethod
+    def _emit_think_tag(self, tag: str) -> None:
+        """A tag that opens or closes a section, or is inside of one."""
 
-    def _read_tag(self, text: str, pos: int, found: list[str | None]) -> int:
-        at, tag = get_tag_matcher(THINK_TAGS).find(text, pos)
-        found += self._build_text_pieces(text[pos:at])
-        if not tag:
-            self._pending = text[at:]
-            return len(text)
+    @abstractmethod
+    def _end_reasoning(self, at: int, end: int) -> None:
+        """All text so far turns out to be reasoning."""
+
+    def _read_think_tag(self, text: str, at: int, tag: str) -> int:
         end = at + len(tag)
         match ThinkTagKind.classify(
             tag, in_code=self._inline_code.is_open, at_end=end == len(text)
@@ -195,34 +187,80 @@ class UnopenedClosingFinder:
             case ThinkTagKind.UNDECIDED:
                 self._pending = tag
             case ThinkTagKind.BACKTICK:
-                found += self._build_text_pieces("`")
+                self._emit_text("`")
                 return at + 1
             case ThinkTagKind.MENTION:
-                found += self._build_text_pieces(tag)
+                self._emit_text(tag)
             case ThinkTagKind.OPENING | ThinkTagKind.CLOSING:
-                found += self._handle_tag(tag)
+                self._handle_think_tag(tag, self._base_offset + at)
         return end
 
-    def _handle_tag(self, tag: str) -> list[str | None]:
+    def _handle_think_tag(self, tag: str, at: int) -> None:
         if tag in THINK_CLOSING_TAGS and tag != self._think_closing_tag:
             self._think_closing_tag = ""
             self._inline_code = InlineCodeTracker()
-            self._is_after_reasoning = True
-            return [None]
+            self._end_reasoning(at, at + len(tag))
+            return
         if tag == self._think_closing_tag:
             self._think_closing_tag = ""
         elif not self._think_closing_tag:
             self._think_closing_tag = THINK_CLOSING_BY_OPENING[tag]
-        return self._build_text_pieces(tag)
+        self._emit_think_tag(tag)
 
-    def _build_text_pieces(self, text: str) -> list[str | None]:
+    def _flush_pending(self) -> None:
+        """No more text comes."""
+        pending, self._pending = self._pending, ""
+        if pending in THINK_TAGS:
+            self._emit_text("`")
+            self._handle_think_tag(pending[1:], self._base_offset + 1)
+        else:
+            self._emit_text(pending)
+
+
+class UnopenedClosingFinder(ThinkTagReader):
+    """Finds closing tags that nothing opened in text that is nothing but text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_after_reasoning = False
+        self._found: list[str | None] = []
+
+    def feed(self, text: str) -> list[str | None]:
+        """The text, in pieces; None where all text so far turns out to be reasoning."""
+        text, self._pending = self._pending + text, ""
+        pos = 0
+        while pos < len(text):
+            at, tag = get_tag_matcher(THINK_TAGS).find(text, pos)
+            self._emit_text(text[pos:at])
+            if not tag:
+                self._pending = text[at:]
+                break
+            pos = self._read_think_tag(text, at, tag)
+        return self._drain()
+
+    def close(self) -> list[str | None]:
+        """What is still held, when no more text comes."""
+        self._flush_pending()
+        return self._drain()
+
+    def _drain(self) -> list[str | None]:
+        found, self._found = self._found, []
+        return found
+
+    def _emit_text(self, text: str) -> None:
         if self._is_after_reasoning:
             text = text.lstrip()
-        if not text:
-            return []
-        self._is_after_reasoning = False
-        self._inline_code.feed(text)
-        return [text]
+        if text:
+            self._is_after_reasoning = False
+            self._inline_code.feed(text)
+            self._found.append(text)
+
+    def _emit_think_tag(self, tag: str) -> None:
+        self._emit_text(tag)
+
+    def _end_reasoning(self, at: int, end: int) -> None:
+        self._is_after_reasoning = True
+        self._found.append(None)
 
 
 def _build_pieces(kind: Literal["text", "reasoning"], text: str) -> list[ProsePiece]:

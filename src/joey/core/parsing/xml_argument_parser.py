@@ -74,9 +74,7 @@ class StreamTrimmer:
         if not self._is_verbatim:
             return ""
         rest = "".join(self._pending_space)
-        if not self._has_begun:
-            rest = strip_first_newline(rest)
-        return strip_last_newline(rest)
+        return strip_last_newline(rest if self._has_begun else strip_first_newline(rest))
 
 
 class _StreamedValue:
@@ -163,9 +161,7 @@ class XmlCall:
         )
 
     def feed(self, text: str) -> str:
-        return (
-            "" if self.current_value is None else self._encode_delta(self.current_value.feed(text))
-        )
+        return self._encode_delta(self.current_value.feed(text)) if self.current_value else ""
 
     def pause_value(self) -> None:
         """The open body met its closing tag; a later one may still prove that it goes on."""
@@ -189,15 +185,18 @@ class XmlCall:
     def close(self) -> str:
         ended = self.end_value()
         for name in sorted(self._multi_value_parameters & self.values.keys()):
-            ended += f"{self._encode_next_name(name)}{_encode_json(self.values[name])}"
+            value = self.values[name]
+            encoded = (
+                encode_basestring(value)
+                if isinstance(value, str)
+                else f"[{', '.join(map(encode_basestring, value))}]"
+            )
+            ended += f"{self._encode_next_name(name)}{encoded}"
         return f"{ended}}}" if self._has_json_begun else "{}"
 
     def get_partial_arguments(self) -> dict[str, Any]:
-        return (
-            {**self.values, self.current_value.name: self.current_value.text}
-            if self.current_value
-            else {**self.values}
-        )
+        value = self.current_value
+        return self.values | ({value.name: value.text} if value else {})
 
     def _append_value(self, name: str, text: str) -> None:
         match self.values.get(name):
@@ -246,18 +245,11 @@ def _unwrap_cdata(text: str) -> str:
     return text
 
 
-def _encode_json(value: str | list[str]) -> str:
-    if isinstance(value, str):
-        return encode_basestring(value)
-    return f"[{', '.join(map(encode_basestring, value))}]"
-
-
 XmlElement = Union[str, "dict[str, list[XmlElement]]"]
 """The text of a leaf, or children by name, each name with all its occurrences in order."""
 
 _WHITESPACE_RE = compile_regex(r"\s*+")
 _TAG_RE = compile_regex(r"<(/?)([A-Za-z_][\w.-]*+)(?:\s[^<>]*+)?(?<!/)(/?)>")
-_CDATA_START = "<![CDATA["
 _MAX_DEPTH = 100
 _MAX_LOOKAHEAD_CHARS = 10_000_000
 """For ends of literal elements that fit better than the first."""
@@ -274,6 +266,11 @@ def parse_args_xml(raw: str) -> dict[str, list[XmlElement]]:
     it stands, less one newline at each end, and so is CDATA. A tag that is never closed is text.
     """
     return _ElementParser(raw).parse()
+
+
+def skip_whitespace(text: str, pos: int) -> int:
+    match = _WHITESPACE_RE.match(text, pos)
+    return match.end() if match else pos
 
 
 def strip_first_newline(text: str) -> str:
@@ -335,23 +332,20 @@ class _ElementParser:
 
     def _open_element(self, name: str, pos: int) -> int:
         """Open an element, or take the whole of one that is not made of elements."""
-        taken = self._read_literal(name, pos)
-        if taken is None and len(self._stack) > _MAX_DEPTH:
-            return pos
-        if taken is None:
+        if (taken := self._read_literal(name, pos)) is not None:
+            value, pos = taken
+            self._stack[-1].add_child(name, value)
+        elif len(self._stack) <= _MAX_DEPTH:
             self._stack.append(_OpenElement(name, pos))
             self._open_counts[name] += 1
-            return pos
-        value, end = taken
-        self._stack[-1].add_child(name, value)
-        return end
+        return pos
 
     def _read_literal(self, name: str, pos: int) -> tuple[str, int] | None:
         """The value of a literal element that begins at `pos`, and where its closing tag ends."""
         closing = f"</{name}>"
-        first_word = self._skip_space(pos)
-        if self._raw.startswith(_CDATA_START, first_word):
-            return self._read_cdata(closing, first_word + len(_CDATA_START))
+        first_word = skip_whitespace(self._raw, pos)
+        if self._raw.startswith(_CDATA_OPENING, first_word):
+            return self._read_cdata(closing, first_word + len(_CDATA_OPENING))
         holds_elements = self._raw.startswith("<content>", first_word)
         if name != "content" and (name != "diff" or holds_elements):
             return None
@@ -362,10 +356,10 @@ class _ElementParser:
         return value, end + len(closing)
 
     def _read_cdata(self, closing: str, start: int) -> tuple[str, int] | None:
-        end = self._find_cached("]]>", start)
+        end = self._find_cached(_CDATA_CLOSING, start)
         if end < 0 or self._lookahead_budget <= 0:
             return None
-        after = self._skip_space(end + len("]]>"))
+        after = skip_whitespace(self._raw, end + len(_CDATA_CLOSING))
         if self._raw.startswith(closing, after):
             return self._raw[start:end], after + len(closing)
         self._lookahead_budget -= after - end
@@ -376,7 +370,7 @@ class _ElementParser:
         first = at = self._find_cached(closing, pos)
         followers = (f"</{self._stack[-1].name}>", "<start_line>", "<end_line>")
         while at >= 0 and self._lookahead_budget > 0:
-            after = self._skip_space(at + len(closing))
+            after = skip_whitespace(self._raw, at + len(closing))
             if after == len(self._raw) or self._raw.startswith(followers, after):
                 return at
             at, before = self._raw.find(closing, after), at
@@ -392,10 +386,6 @@ class _ElementParser:
         self._find_cache[search] = pos, at
         return at
 
-    def _skip_space(self, pos: int) -> int:
-        match = _WHITESPACE_RE.match(self._raw, pos)
-        return match.end() if match else pos
-
     def _close_element(self, name: str, end: int) -> None:
         if not self._open_counts[name]:
             return
@@ -405,12 +395,8 @@ class _ElementParser:
         self._flatten_unclosed_elements(depth)
         node = self._stack.pop()
         self._open_counts[name] -= 1
-        leaf = (
-            decode_entities(self._raw[node.content_start : end]).strip()
-            if not node.children
-            else ""
-        )
-        self._stack[-1].add_child(name, node.children or leaf)
+        leaf = "" if node.children else self._raw[node.content_start : end]
+        self._stack[-1].add_child(name, node.children or decode_entities(leaf).strip())
 
     def _flatten_unclosed_elements(self, depth: int) -> None:
         """Tags that were never closed are text; what they seemed to hold belongs around them."""

@@ -43,16 +43,19 @@ from joey.core.parsing.tags import (
     THINK_CLOSING_TAGS,
     THINK_TAGS,
     InlineCodeTracker,
-    ThinkTagKind,
+    ThinkTagReader,
     find_last_think_closing_tag,
     get_tag_matcher,
 )
-from joey.core.parsing.xml_argument_parser import BODY_PARAMETERS, StreamTrimmer, XmlCall
-from joey.core.text import compile_regex
+from joey.core.parsing.xml_argument_parser import (
+    BODY_PARAMETERS,
+    StreamTrimmer,
+    XmlCall,
+    skip_whitespace,
+)
 
 _HIDDEN_TAGS = frozenset({"<thinking>", "</thinking>"})
 """Tags of sections that are taken out of the text."""
-_WHITESPACE_RE = compile_regex(r"\s*+")
 
 
 class XmlText(Struct, frozen=True, gc=False):
@@ -99,12 +102,13 @@ XmlEvent = (
 )
 
 
-class XmlStream:
+class XmlStream(ThinkTagReader):
     """Text in, text and calls out. One stream reads one reply."""
 
     def __init__(
         self, tools: Mapping[str, frozenset[str]], *, understand_text_calls: bool = True
     ) -> None:
+        super().__init__()
         self._tools = tools
         self._tools_by_opening_tag = {f"<{name}>": name for name in tools}
         blocks = JSON_CALL_CLOSING_BY_OPENING if understand_text_calls else ()
@@ -112,15 +116,9 @@ class XmlStream:
         self._text_tags = frozenset({*self._tools_by_opening_tag, *mentions, *blocks, *THINK_TAGS})
         self._stray_tags = StrayTagTracker()
         self._tag_matcher = get_tag_matcher(self._text_tags)
-        self._pending = ""
         self._events: list[XmlEvent] = []
         self._text_trimmer = StreamTrimmer(verbatim=False)
-        self._inline_code = InlineCodeTracker()
-        self._think_closing_tag = ""
-        """The closing tag of the section of reasoning that is open: it holds no calls."""
         self._fed_length = 0
-        self._base_offset = 0
-        """The place of the text that is being read, in all text so far."""
         self._open_call: XmlCall | None = None
         self._paused_pieces: list[str] = []
         """The closing tag of a body and what came behind it, until it is known what they are."""
@@ -144,12 +142,9 @@ class XmlStream:
             self._end_unclosed_call(self._open_call)
         elif self._current_reader == self._read_block and self._json_call_block is not None:
             self._emit_block_as_text(self._json_call_block.text)
-        elif self._current_reader == self._read_text and self._pending in THINK_TAGS:
-            tag = self._pending[1:]
-            self._emit_text("`")
-            self._handle_think_tag(tag, self._fed_length - len(tag))
         else:
-            self._emit_text(self._pending)
+            self._base_offset = self._fed_length - len(self._pending)
+            self._flush_pending()
         return self._drain_events()
 
     def get_partial_arguments(self) -> dict[str, Any]:
@@ -157,11 +152,10 @@ class XmlStream:
         return self._open_call.get_partial_arguments() if self._open_call is not None else {}
 
     def _drain_events(self) -> list[XmlEvent]:
-        events = self._events
-        self._events = []
+        events, self._events = self._events, []
         return events
 
-    # Each expectation takes text from `pos` and returns where the next one goes on.
+    # Each expectation takes text from `pos` and returns where the next one continues.
 
     def _read_text(self, text: str, pos: int) -> int:
         at, tag = self._tag_matcher.find(text, pos)
@@ -181,35 +175,12 @@ class XmlStream:
             self._block_offset = self._base_offset + at
             self._current_reader = self._read_block
         else:
-            self._emit_tag_as_text(tag)
+            self._emit_text(tag)
+            if tag in self._stray_tags.watched_tags and (
+                closed := self._stray_tags.handle_tag(tag)
+            ):
+                self._events.append(XmlCallClosedEarly(*closed))
         return at + len(tag)
-
-    def _read_think_tag(self, text: str, at: int, tag: str) -> int:
-        end = at + len(tag)
-        match ThinkTagKind.classify(
-            tag, in_code=self._inline_code.is_open, at_end=end == len(text)
-        ):
-            case ThinkTagKind.UNDECIDED:
-                self._pending = tag
-            case ThinkTagKind.BACKTICK:
-                self._emit_text("`")
-                return at + 1
-            case ThinkTagKind.MENTION:
-                self._emit_text(tag)
-            case ThinkTagKind.OPENING | ThinkTagKind.CLOSING:
-                self._handle_think_tag(tag, self._base_offset + at)
-        return end
-
-    def _handle_think_tag(self, tag: str, at: int) -> None:
-        if tag in THINK_CLOSING_TAGS and tag != self._think_closing_tag:
-            self._end_reasoning(at, at + len(tag))
-            return
-        if tag == self._think_closing_tag:
-            self._think_closing_tag = ""
-        elif not self._think_closing_tag:
-            self._think_closing_tag = THINK_CLOSING_BY_OPENING[tag]
-        self._update_tag_matcher()
-        self._emit_text("" if tag in _HIDDEN_TAGS else tag)
 
     def _read_call(self, text: str, pos: int) -> int:
         """Between parameters."""
@@ -293,8 +264,7 @@ class XmlStream:
         """Behind the JSON of a call: what closes the block, if the model wrote it."""
         assert self._json_call_block is not None
         closing = self._json_call_block.closing_marker
-        match = _WHITESPACE_RE.match(text, pos)
-        pos = match.end() if match else pos
+        pos = skip_whitespace(text, pos)
         begun = text[pos : pos + len(closing)]
         if begun != closing and closing.startswith(begun):
             self._pending = begun
@@ -317,10 +287,9 @@ class XmlStream:
         if delta:
             self._events.append(XmlCallDelta(delta))
 
-    def _emit_tag_as_text(self, tag: str) -> None:
-        self._emit_text(tag)
-        if tag in self._stray_tags.watched_tags and (closed := self._stray_tags.handle_tag(tag)):
-            self._events.append(XmlCallClosedEarly(*closed))
+    def _emit_think_tag(self, tag: str) -> None:
+        self._update_tag_matcher()
+        self._emit_text("" if tag in _HIDDEN_TAGS else tag)
 
     def _emit_block_as_text(self, text: str) -> None:
         """A block that is no call; in its JSON nothing was looked for."""
@@ -404,18 +373,14 @@ class StrayTagTracker:
         if not tag.startswith("</"):
             self._open_counts[name] += 1
         elif name not in self._tools_by_body:
-            return self._handle_call_closing(name)
+            for body in sorted(self._closed_bodies):
+                if name in self._tools_by_body[body]:
+                    self._reset()
+                    return name, body
         elif self._open_counts[name]:
             self._open_counts[name] -= 1
         else:
             self._closed_bodies.add(name)
-        return None
-
-    def _handle_call_closing(self, tool: str) -> tuple[str, str] | None:
-        for body in sorted(self._closed_bodies):
-            if tool in self._tools_by_body[body]:
-                self._reset()
-                return tool, body
         return None
 
     def _reset(self) -> None:
@@ -445,16 +410,12 @@ def parse_json_call(block: dict[str, Any], tools: Container[str]) -> JsonCall | 
         return None
     arguments: Any = next((block[key] for key in _ARGUMENT_KEYS if key in block), {})
     if isinstance(arguments, str):
-        arguments = _decode_arguments(arguments)
+        # They were encoded twice, as some models do.
+        try:
+            arguments = msgspec.json.decode(arguments)
+        except (ValueError, RecursionError):
+            return None
     return JsonCall(name, arguments) if isinstance(arguments, dict) else None
-
-
-def _decode_arguments(text: str) -> Any:
-    """Arguments that were encoded twice, as some models do."""
-    try:
-        return msgspec.json.decode(text)
-    except (ValueError, RecursionError):
-        return None
 
 
 class JsonCallBlock:
