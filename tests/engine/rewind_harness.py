@@ -14,7 +14,7 @@ from msgspec import structs
 from joey.core.history.api import ApiHistory
 from joey.core.history.branch import find_live_branch
 from joey.core.history.state import TaskProjection
-from joey.core.history.ui import UiHistory
+from joey.core.history.ui import UiHistory, get_ts
 from joey.core.messages import (
     Message,
     RedactedThinkingBlock,
@@ -23,7 +23,6 @@ from joey.core.messages import (
     ToolUseBlock,
 )
 from joey.core.models import ToolProtocol
-from joey.core.rewind import get_ts
 from joey.core.settings import Settings
 from joey.core.task_types import Answer, AskKind, Response
 from joey.engine.engine import Engine, StoredTaskState, TaskOptions

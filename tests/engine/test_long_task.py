@@ -34,10 +34,10 @@ from msgspec import structs
 
 from joey.core.events import AskOpened
 from joey.core.history.branch import find_live_branch
+from joey.core.history.ui import get_ts
 from joey.core.history.visible import build_request_messages
 from joey.core.messages import TextChunk
 from joey.core.models import ModelInfo, ModelRequest, ToolProtocol
-from joey.core.rewind import get_ts
 from joey.core.settings import Settings
 from joey.core.task_types import Answer, AskKind, Response
 from joey.engine.engine import TaskOptions

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from joey.core.events import TaskPaused, ToolStarted
+from joey.core.history.ui import get_ts
 from joey.core.path_access import ResolvedPath
 from joey.core.permissions.policy import (
     WORKSPACE_EDITS_TEXT,
@@ -23,7 +24,6 @@ from joey.core.permissions.policy import (
     propose_task_rule,
 )
 from joey.core.permissions.reasons import format_reasons
-from joey.core.rewind import get_ts
 from joey.core.settings import Settings
 from joey.core.task_types import Answer, AskKind, Response
 from joey.engine.engine import TaskOptions

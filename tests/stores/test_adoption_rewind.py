@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from joey.core.events import Record, TaskImported, TaskRewound
 from joey.core.history.branch import find_cut_point, find_live_branch
+from joey.core.history.ui import get_ts
 from joey.core.messages import Message, ToolResultBlock, extract_text, get_blocks
 from joey.core.models import ToolProtocol
-from joey.core.rewind import FoldedHistory, build_rewind_preview, get_row_say, get_ts
+from joey.core.rewind import FoldedHistory, build_rewind_preview, get_row_say
 from joey.ports.storage import TaskMetadata
 from joey.storage.roo_task_directory import write_roo_directory
 from joey.storage.task_store import JsonFileStore

@@ -13,8 +13,8 @@ import pytest
 from joey.app import make_options, open_engine
 from joey.cli.task_views import read_rows, render_markdown
 from joey.core.history.api import ApiHistory
+from joey.core.history.ui import get_ts
 from joey.core.models import ToolProtocol
-from joey.core.rewind import get_ts
 from joey.engine.asks import Unattended
 from joey.engine.engine import Engine, TaskOptions
 from joey.ports.storage import TaskQuery

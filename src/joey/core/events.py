@@ -17,9 +17,10 @@ can be undone in the same way.
 from __future__ import annotations
 
 import warnings
+from operator import add, sub
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from joey.core.messages import Message, Part, TextBlock, Usage, UserBlock
 from joey.core.models import ToolProtocol
@@ -83,14 +84,8 @@ class TokenUsage(Struct, frozen=True, rename="camel", omit_defaults=True):
 
     def plus(self, other: TokenUsage) -> TokenUsage:
         """Both together; the window is this task's own."""
-        return TokenUsage(
-            total_tokens_in=self.total_tokens_in + other.total_tokens_in,
-            total_tokens_out=self.total_tokens_out + other.total_tokens_out,
-            total_cache_writes=self.total_cache_writes + other.total_cache_writes,
-            total_cache_reads=self.total_cache_reads + other.total_cache_reads,
-            total_cost=self.total_cost + other.total_cost,
-            context_tokens=self.context_tokens,
-        )
+        sums = TokenUsage(*map(add, structs.astuple(self), structs.astuple(other)))
+        return structs.replace(sums, context_tokens=self.context_tokens)
 
 
 class Spending(Struct, frozen=True, omit_defaults=True):
@@ -106,22 +101,10 @@ class Spending(Struct, frozen=True, omit_defaults=True):
     cost: float = 0.0
 
     def plus(self, other: Spending) -> Spending:
-        return Spending(
-            turns=self.turns + other.turns,
-            requests=self.requests + other.requests,
-            calls=self.calls + other.calls,
-            tokens=self.tokens + other.tokens,
-            cost=self.cost + other.cost,
-        )
+        return Spending(*map(add, structs.astuple(self), structs.astuple(other)))
 
     def minus(self, other: Spending) -> Spending:
-        return Spending(
-            turns=self.turns - other.turns,
-            requests=self.requests - other.requests,
-            calls=self.calls - other.calls,
-            tokens=self.tokens - other.tokens,
-            cost=self.cost - other.cost,
-        )
+        return Spending(*map(sub, structs.astuple(self), structs.astuple(other)))
 
 
 class ToolTally(Struct, frozen=True):

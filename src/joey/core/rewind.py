@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from msgspec import Struct, field
 
@@ -11,7 +10,7 @@ from joey.core import events as ev
 from joey.core.file_state import FileChange, LeftFile
 from joey.core.history.api import ApiHistory
 from joey.core.history.state import TaskProjection
-from joey.core.history.ui import Row, UiHistory
+from joey.core.history.ui import AnyRow, UiHistory, get_ts
 from joey.core.task_types import AskKind, RowKind, Todo
 from joey.core.tool_calls import COMMAND_TOOL_NAME
 
@@ -115,15 +114,11 @@ def _iter_started_commands(records: Sequence[ev.Record]) -> Iterator[str]:
                 yield asked.pop(ts)
 
 
-def get_ts(row: Row | dict[str, Any]) -> int:
-    return int(row["ts"]) if isinstance(row, dict) else row.ts
-
-
-def get_row_say(row: Row | dict[str, Any]) -> str | None:
+def get_row_say(row: AnyRow) -> str | None:
     return row.get("say") if isinstance(row, dict) else row.say
 
 
-def find_user_row_ts(rows: Sequence[Row | dict[str, Any]], row_ts: int) -> int | None:
+def find_user_row_ts(rows: Sequence[AnyRow], row_ts: int) -> int | None:
     """The user's words at this row, or the nearest before it; None when there is no such row."""
     until = [row for row in rows if get_ts(row) <= row_ts]
     if not until or get_ts(until[-1]) != row_ts:
@@ -132,7 +127,7 @@ def find_user_row_ts(rows: Sequence[Row | dict[str, Any]], row_ts: int) -> int |
     return next(said, get_ts(until[0]))
 
 
-def find_row_ts_before_last_message(rows: Sequence[Row | dict[str, Any]]) -> int | None:
+def find_row_ts_before_last_message(rows: Sequence[AnyRow]) -> int | None:
     """The last row that stays when the user's latest words are taken back; the first of a task
     always stay. None when there are no rows."""
     if not rows:

@@ -23,8 +23,9 @@ from msgspec import Struct, structs
 
 from joey.core.events import CheckpointSaved, FilesRestored, Record, TaskRewound, UserMessage
 from joey.core.history.branch import find_checkpoint_at, find_cut_point, find_live_branch
+from joey.core.history.ui import get_ts
 from joey.core.messages import replace_lone_surrogates
-from joey.core.rewind import RewindPreview, build_rewind_preview, find_user_row_ts, get_ts
+from joey.core.rewind import RewindPreview, build_rewind_preview, find_user_row_ts
 from joey.engine.checkpoints import (
     InterruptedCalls,
     add_file_changes,

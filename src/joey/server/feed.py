@@ -25,8 +25,8 @@ from msgspec import Struct
 from websockets.frames import Frame, Opcode
 
 from joey.core.events import TRANSIENT_EVENTS, RetryCountdown
-from joey.core.history.ui import RowChange
-from joey.core.wire.event_encoder import FrameEncoder, ReplayNormalizer, get_payload_row_ts
+from joey.core.history.ui import RowChange, get_ts
+from joey.core.wire.event_encoder import FrameEncoder, ReplayNormalizer
 from joey.core.wire.events import MessagePayload, ResyncPayload
 from joey.core.wire.frames import EventFrame, ResponseFrame, encode_frame
 from joey.engine.bus import NumberedEvent
@@ -126,7 +126,7 @@ class TaskFeed:
             # A frame that is not the last of its record counts as told when its record is.
             self._frame_seqs.append(numbered.seq)
             if isinstance(frame.payload, MessagePayload):
-                self._cancel_row_update(get_payload_row_ts(frame.payload))
+                self._cancel_row_update(get_ts(frame.payload.message))
             if numbered.seq > self.task.bus.opened_at_seq:
                 self._broadcast(Broadcast(frame))
 
@@ -336,7 +336,7 @@ class SendQueue:
             del self._replay_cursors[task_id]
             for frame in cursor.source.build_partial_frames():
                 self._write_or_queue(
-                    Broadcast(cursor.normalizer.normalize(frame), get_payload_row_ts(frame.payload))
+                    Broadcast(cursor.normalizer.normalize(frame), get_ts(frame.payload.message))
                 )
             return
         cursor.position = live.find_index_after(cursor.source.seq)

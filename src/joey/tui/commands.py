@@ -18,8 +18,8 @@ from rich.text import Text
 
 from joey.client.session import Session
 from joey.core.file_state import FileChange
-from joey.core.history.ui import Row
-from joey.core.rewind import RewindPreview, get_row_say, get_ts
+from joey.core.history.ui import Row, get_ts
+from joey.core.rewind import RewindPreview, get_row_say
 from joey.core.task_types import Answer, AskKind, Response, RowKind
 from joey.errors import UserError
 from joey.presentation.phrases import RESTORED_FILE_CHANGE_TEXTS

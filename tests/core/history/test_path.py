@@ -40,7 +40,7 @@ from joey.core.history.branch import (
     find_live_branch,
 )
 from joey.core.history.state import TaskProjection
-from joey.core.history.ui import UiHistory, add_row_summary
+from joey.core.history.ui import UiHistory, add_row_summary, get_ts
 from joey.core.messages import (
     CallPart,
     Message,
@@ -53,7 +53,7 @@ from joey.core.messages import (
     ToolUseBlock,
 )
 from joey.core.models import ToolProtocol
-from joey.core.rewind import build_rewind_preview, find_user_row_ts, get_ts
+from joey.core.rewind import build_rewind_preview, find_user_row_ts
 from joey.core.task_types import Answer, AskKind, Response, Todo
 from joey.core.wire.event_encoder import FrameEncoder, ReplayNormalizer
 from joey.errors import TaskStateError

@@ -67,11 +67,6 @@ class OpenTurn(Struct):
     calls: tuple[ToolCall, ...]
     outcomes: dict[str, ev.ToolFinished]
     max_result_chars: int | None = None
-    """Results are cut to this many characters."""
-
-    @property
-    def awaits_only_completion(self) -> bool:
-        return not self.outcomes and all(call.name == COMPLETION_TOOL_NAME for call in self.calls)
 
 
 class ApiHistory:
@@ -134,21 +129,16 @@ class ApiHistory:
     @property
     def first_message(self) -> Message | None:
         """The message that the history begins with, hidden or not."""
-        return next(iter(self._compressed_messages), None) or next(
-            iter(self._closed_messages), None
-        )
+        return next(itertools.chain(self._compressed_messages, self._closed_messages), None)
 
     def iter_stored_messages(self) -> Iterator[Message]:
         """The history as it would be found if the process ended now, hidden messages included."""
-        sealed = iter(
-            self._compressed_messages
-        )  # now, and not when it is first read: another thread does that
+        sealed = iter(self._compressed_messages)  # as it is now: another thread reads it later
         return itertools.chain(
             sealed, tuple(self._closed_messages), tuple(self.open_result_messages)
         )
 
     def list_stored_messages(self) -> list[Message]:
-        """All that is stored, at once."""
         return list(self.iter_stored_messages())
 
     def build_current_messages(self) -> list[Message]:
@@ -162,9 +152,11 @@ class ApiHistory:
     def open_result_messages(self) -> Sequence[Message]:
         """The message that the latest reply would be answered with now, if there is one."""
         turn = self._latest_turn
-        if turn is None or not turn.calls or turn.awaits_only_completion:
+        if turn is None or not turn.calls:
             return ()
-        return (_build_message("user", tuple(self._iter_result_blocks(turn)), turn.ts),)
+        if not turn.outcomes and all(call.name == COMPLETION_TOOL_NAME for call in turn.calls):
+            return ()
+        return (Message(role="user", content=tuple(self._iter_result_blocks(turn)), ts=turn.ts),)
 
     def _open_turn(self, event: ev.ReplyReceived) -> None:
         calls = tuple(p.part.call for p in event.parts if isinstance(p.part, CallPart))
@@ -210,23 +202,20 @@ class ApiHistory:
     def _close_turn(self, ts: int, content: tuple[UserBlock, ...]) -> None:
         turn, self._latest_turn = self._latest_turn, None
         blocks: list[Block] = list(self._iter_result_blocks(turn)) if turn is not None else []
+        blocks.extend(content)
         last = self._closed_messages[-1] if self._closed_messages else None
-        if content and last is not None and last.role == "user" and _can_extend(last):
+        is_unanswered = last is not None and last.role == "user" and not last.is_summary
+        if content and last is not None and is_unanswered and last.max_text_chars is UNSET:
             # The model never answered the message before: say both at once.
             self._closed_messages.pop()
             self._visible_indices.pop()
             fresh = len(strip_environment_details(content)) < len(content)
             before = get_blocks(last)
             blocks = [*(strip_environment_details(before) if fresh else before), *blocks]
-            blocks.extend(content)
-            both = replace(
-                _build_message("user", tuple(blocks), ts), max_text_chars=last.max_text_chars
-            )
+            both = Message(role="user", content=tuple(blocks), ts=ts)
             self._append_message(both, rebuild=True)
-            return
-        blocks.extend(content)
-        if blocks:
-            self._append_message(_build_message("user", tuple(blocks), ts))
+        elif blocks:
+            self._append_message(Message(role="user", content=tuple(blocks), ts=ts))
 
     def _append_message(self, message: Message, *, rebuild: bool = False) -> None:
         self._visible_indices.append(len(self._closed_messages))
@@ -277,12 +266,8 @@ class ApiHistory:
         for place in (*gone, *markers):
             hidden = replace(self._closed_messages[place], truncation_parent=event.truncation_id)
             self._closed_messages[place] = hidden
-        marker = kept[0] if kept else len(self._closed_messages)
-        self._insert_truncation_marker(event, marker)
-        self._visible_indices = [first, marker, *(place + 1 for place in kept)]
-
-    def _insert_truncation_marker(self, event: ev.ContextTruncated, place: int) -> None:
-        before = self._closed_messages[place].ts if place < len(self._closed_messages) else event.ts
+        at = kept[0] if kept else len(self._closed_messages)
+        before = self._closed_messages[at].ts if kept else event.ts
         marker = Message(
             role="user",
             content=render_hidden_messages_marker(event.hidden_message_count),
@@ -290,7 +275,8 @@ class ApiHistory:
             is_truncation_marker=True,
             truncation_id=event.truncation_id,
         )
-        self._closed_messages.insert(place, marker)
+        self._closed_messages.insert(at, marker)
+        self._visible_indices = [first, at, *(place + 1 for place in kept)]
 
     def _iter_result_blocks(self, turn: OpenTurn) -> Iterator[Block]:
         """One result for each call, in the order of the calls; then their images."""
@@ -337,16 +323,11 @@ class ApiHistory:
             self._latest_turn = OpenTurn(event.ts, calls, {})
 
 
-def _can_extend(message: Message) -> bool:
-    """Neither a summary nor shown in part: more can be said in the same breath."""
-    return not message.is_summary and message.max_text_chars is UNSET
-
-
 def _build_xml_blocks(event: ev.ReplyReceived) -> Iterator[TextBlock]:
     """The text as it came; calls that a server sent beside it are written out."""
-    raw = (event.raw or "").strip()
-    if raw:
-        yield TextBlock(event.raw or "")
+    raw = event.raw or ""
+    if raw.strip():
+        yield TextBlock(raw)
     for placed in event.parts:
         if isinstance(placed.part, CallPart) and placed.part.call.name not in raw:
             yield TextBlock(render_call_as_xml(placed.part.call))
@@ -369,10 +350,6 @@ def _build_reasoning_blocks(part: ReasoningPart) -> Iterator[Block]:
         yield UnsignedReasoningBlock(text=part.text)
 
 
-def _build_message(role: str, content: tuple[Block, ...], ts: int) -> Message:
-    return Message(role="user" if role == "user" else "assistant", content=content, ts=ts)
-
-
 T = TypeVar("T")
 _COMPRESSION_LEVEL = 1
 
@@ -383,10 +360,9 @@ class CompressedList(Generic[T]):
     def __init__(self, element_type: type[T]) -> None:
         self._decoder = msgspec.json.Decoder(list[element_type])  # type: ignore[valid-type]
         self._chunks: list[bytes] = []
-        self._count = 0
 
-    def __len__(self) -> int:
-        return self._count
+    def __bool__(self) -> bool:
+        return bool(self._chunks)
 
     def __iter__(self) -> Iterator[T]:
         """What is there now, whatever is added while it is read."""
@@ -397,4 +373,3 @@ class CompressedList(Generic[T]):
     def extend(self, elements: Sequence[T]) -> None:
         if elements:
             self._chunks.append(zlib.compress(msgspec.json.encode(elements), _COMPRESSION_LEVEL))
-            self._count += len(elements)

@@ -11,7 +11,7 @@ them, that record counts without the later rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct, structs
 
@@ -19,7 +19,7 @@ from joey.core import events as ev
 from joey.core.history.api import render_call_as_xml
 from joey.core.history.imported import cut_imported_history
 from joey.core.history.ui import UiHistory
-from joey.core.messages import CallPart, Part, ReasoningPart, TextPart
+from joey.core.messages import CallPart, ReasoningPart, TextPart
 from joey.core.task_types import Answer
 from joey.errors import TaskStateError
 
@@ -163,27 +163,20 @@ def _truncate_record(record: ev.Record, row_ts: int) -> ev.Record:
     match event:
         case ev.ReplyReceived() if any(placed.ts > row_ts for placed in event.parts):
             kept = tuple(placed for placed in event.parts if placed.ts <= row_ts)
-            raw = (
-                None if event.raw is None else _render_parts_as_xml(placed.part for placed in kept)
-            )
+            parts = [placed.part for placed in kept]
+            # XML protocol: what is left of the text, with the calls in it written out.
+            texts = [
+                part.text if isinstance(part, TextPart) else render_call_as_xml(part.call)
+                for part in parts
+                if isinstance(part, TextPart | CallPart)
+            ]
+            raw = None if event.raw is None else "\n".join(texts)
             # No service takes a reply that ends with its thoughts.
-            cut = bool(kept) and isinstance(kept[-1].part, ReasoningPart)
-            interrupted = event.interrupted or cut
+            ends_in_thought = bool(parts) and isinstance(parts[-1], ReasoningPart)
+            interrupted = event.interrupted or ends_in_thought
             event = structs.replace(event, parts=kept, raw=raw, interrupted=interrupted)
         case ev.TaskImported():
             event = cut_imported_history(event, row_ts)
         case _:
             return record
     return structs.replace(record, event=event)
-
-
-def _render_parts_as_xml(parts: Iterable[Part]) -> str:
-    """XML protocol: what is left of the text, with the calls in it written out."""
-    texts = []
-    for part in parts:
-        match part:
-            case TextPart(text=text):
-                texts.append(text)
-            case CallPart(call=call):
-                texts.append(render_call_as_xml(call))
-    return "\n".join(texts)

@@ -49,7 +49,6 @@ _PORTABLE_ID_RE = compile_regex(r"[A-Za-z0-9_-]{1,64}")
 _INVALID_ID_CHARS_RE = compile_regex(r"[^A-Za-z0-9_-]")
 _MAX_ID_STEM_CHARS = 56
 """With a number behind it, it must still fit where ids end at 64 characters."""
-_encode_json = msgspec.json.Encoder().encode
 
 
 class RepairedHistory(Struct, frozen=True):
@@ -154,26 +153,25 @@ def _pair_calls_with_results(messages: Iterable[Message]) -> Iterator[Message]:
 
 def _has_valid_calls(message: Message, ids: dict[str, str]) -> bool:
     """Whether a reply can stay as it is."""
-    calls = 0
-    for block in get_blocks(message):
-        if isinstance(block, ToolUseBlock):
-            calls += 1
-            if not _PORTABLE_ID_RE.fullmatch(block.name):
-                return False
-        elif isinstance(block, ToolResultBlock):
-            return False
-    return calls == len(ids) and all(stored == kept for stored, kept in ids.items())
+    blocks = get_blocks(message)
+    calls = [block for block in blocks if isinstance(block, ToolUseBlock)]
+    return (
+        len(calls) == len(ids)
+        and all(stored == kept for stored, kept in ids.items())
+        and all(_PORTABLE_ID_RE.fullmatch(call.name) for call in calls)
+        and not any(isinstance(block, ToolResultBlock) for block in blocks)
+    )
 
 
 def _has_matching_results(message: Message, waiting: dict[str, str]) -> bool:
     """Whether a message holds just the results that are waited for, in order, before all else."""
     blocks = get_blocks(message)
     results = [block.tool_use_id for block in blocks if isinstance(block, ToolResultBlock)]
-    if results != list(waiting) or any(stored != kept for stored, kept in waiting.items()):
-        return False
-    if any(isinstance(block, ToolUseBlock) for block in blocks):
-        return False
-    return all(isinstance(block, ToolResultBlock) for block in blocks[: len(results)])
+    return (
+        results == list(waiting) == list(waiting.values())
+        and not any(isinstance(block, ToolUseBlock) for block in blocks)
+        and all(isinstance(block, ToolResultBlock) for block in blocks[: len(results)])
+    )
 
 
 def _assign_unique_ids(message: Message, known: set[str]) -> dict[str, str]:
@@ -241,9 +239,7 @@ def _convert_calls_to_text(messages: Iterable[Message]) -> Iterator[Message]:
             converted = tuple(
                 part for block in message.content for part in _to_text_blocks(block, names)
             )
-        same = len(converted) == len(message.content) and all(
-            new is old for new, old in zip(converted, message.content, strict=True)
-        )
+        same = converted == message.content
         yield message if same else structs.replace(message, content=converted)
 
 
@@ -258,27 +254,17 @@ def _to_text_block(block: Block, names: dict[str, str]) -> Block:
     match block:
         case ToolUseBlock():
             names[block.id] = block.name
-            return TextBlock(_format_call(block))
+            parameters = (f"<{name}>{_format_value(v)}</{name}>" for name, v in block.input.items())
+            return TextBlock("\n".join((f"<{block.name}>", *parameters, f"</{block.name}>")))
         case ToolResultBlock():
-            return TextBlock(_format_result(block, names))
+            header = render_result_header(f"[{names.get(block.tool_use_id, 'tool')}]")
+            return TextBlock(f"{header}\n{extract_text(block.content)}")
         case _:
             return block
 
 
-def _format_call(call: ToolUseBlock) -> str:
-    parameters = (f"<{name}>{_format_value(value)}</{name}>" for name, value in call.input.items())
-    return "\n".join((f"<{call.name}>", *parameters, f"</{call.name}>"))
-
-
-def _format_result(result: ToolResultBlock, names: dict[str, str]) -> str:
-    content = result.content
-    text = content if isinstance(content, str) else extract_text(content)
-    tool = names.get(result.tool_use_id, "tool")
-    return f"{render_result_header(f'[{tool}]')}\n{text}"
-
-
 def _format_value(value: object) -> str:
-    return value if isinstance(value, str) else _encode_json(value).decode()
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 _MISSING_START_TEXT = "[The beginning of this conversation is lost.]"

@@ -171,11 +171,10 @@ class TaskProjection:
             case ev.TaskImported(rows=rows):
                 text = str(rows[0].get("text") or "") if rows else ""
                 self.prompt = ev.UserMessage(ts=event.ts, text=text, is_first=True)
-                later = [row for row in rows if row.get("say") == RowKind.USER_FEEDBACK][
-                    -MAX_RECENT_USER_MESSAGES:
-                ]
+                later = [row for row in rows if row.get("say") == RowKind.USER_FEEDBACK]
                 self.recent_user_messages = tuple(
-                    ev.UserMessage(ts=event.ts, text=str(row.get("text") or "")) for row in later
+                    ev.UserMessage(ts=event.ts, text=str(row.get("text") or ""))
+                    for row in later[-MAX_RECENT_USER_MESSAGES:]
                 )
                 self.parent_id, self.imported_child_ids = event.parent_id, event.child_ids
                 self.context_tokens = find_context_tokens(rows)
@@ -236,15 +235,9 @@ class TaskProjection:
         """The state, for people: a task that has shown a result which nobody sent back stays
         completed until the model is asked again, unless it lacked what only a user could have
         allowed."""
-        if (
-            self.is_result_accepted
-            and self.unattended_refusals
-            and self.state in IDLE_STATES
-            and self.parent_id is None
-        ):
-            return TaskState.FAILED
         if self.is_result_accepted and self.state in IDLE_STATES:
-            return TaskState.COMPLETED
+            lacked = self.unattended_refusals and self.parent_id is None
+            return TaskState.FAILED if lacked else TaskState.COMPLETED
         left = self.is_result_unanswered and self.state is TaskState.ABORTED
         return TaskState.COMPLETED if left else self.state
 

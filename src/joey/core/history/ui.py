@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Sequence
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct, field, structs
@@ -70,15 +70,15 @@ class OpenRow:
 
 class UiHistory:
     def __init__(self) -> None:
-        self._rows = RowStore(Row)
+        self._rows = RowStore()
         self._open_rows: dict[int, OpenRow] = {}
 
     @property
-    def rows(self) -> Sequence[Row | dict[str, Any]]:
+    def rows(self) -> Sequence[AnyRow]:
         """All rows that are journalled, in the order of their `ts`."""
         return list(self._rows)
 
-    def iter_stored_rows(self) -> Iterator[Row | dict[str, Any]]:
+    def iter_stored_rows(self) -> Iterator[AnyRow]:
         """The same, as they are now, one after the other."""
         return iter(self._rows)
 
@@ -87,7 +87,7 @@ class UiHistory:
         """The `ts` of all rows that still grow."""
         return sorted(self._open_rows)
 
-    def get_row(self, ts: int) -> Row | dict[str, Any] | None:
+    def get_row(self, ts: int) -> AnyRow | None:
         """One row as it is now, open or closed."""
         if open_row := self._open_rows.get(ts):
             return open_row.to_row()
@@ -119,7 +119,9 @@ class UiHistory:
             case ev.ToolFinished(row_ts=int(row_ts)):
                 return self._update_row(row_ts, **get_result_fields(event))
             case ev.TaskImported():
-                return tuple(self._import_row(row) for row in event.rows)
+                for imported in event.rows:
+                    self._rows.put(get_ts(imported), imported)
+                return tuple(RowChange("created", get_ts(imported)) for imported in event.rows)
             case ev.ContextCondensed():
                 self._rows.compress_before(event.ts)
                 return (self._upsert_row(build_context_or_checkpoint_row(event)),)
@@ -135,16 +137,11 @@ class UiHistory:
             case ev.TaskStarted() | ev.TaskFinished() | ev.TaskAborted() | ev.TaskFailed():
                 self._open_rows.clear()
             case ev.RequestStarted():
-                for ts in [
-                    ts
+                self._open_rows = {
+                    ts: row
                     for ts, row in self._open_rows.items()
-                    if row.opening_event.say in REPLY_ROW_KINDS
-                ]:
-                    del self._open_rows[ts]
-
-    def _import_row(self, row: dict[str, Any]) -> RowChange:
-        self._rows.put(int(row["ts"]), row)
-        return RowChange("created", int(row["ts"]))
+                    if row.opening_event.say not in REPLY_ROW_KINDS
+                }
 
     def _upsert_row(self, row: Row) -> RowChange:
         streamed = self._open_rows.pop(row.ts, None) is not None
@@ -152,14 +149,11 @@ class UiHistory:
         return RowChange("updated" if seen else "created", row.ts)
 
     def _upsert_partial_row(self, ts: int, say: str, text: str) -> tuple[RowChange, ...]:
-        known = self._open_rows.get(ts)
-        if known is None:
-            known = self._open_rows[ts] = OpenRow(ev.RowOpened(ts=ts, say=say))
-            action: Literal["created", "updated"] = "created"
-        else:
-            action = "updated"
-        known.text_pieces = [text]
-        return (RowChange(action, ts),)
+        is_new = ts not in self._open_rows
+        if is_new:
+            self._open_rows[ts] = OpenRow(ev.RowOpened(ts=ts, say=say))
+        self._open_rows[ts].text_pieces = [text]
+        return (RowChange("created" if is_new else "updated", ts),)
 
     def _append_command_output(self, event: ev.CommandOutputDelta) -> tuple[RowChange, ...]:
         known = self._open_rows.get(event.ts)
@@ -181,27 +175,24 @@ class UiHistory:
         for placed in event.parts:
             match placed.part:
                 case TextPart(text=text) if text.strip():
-                    changes.append(
-                        self._upsert_row(build_complete_row(placed.ts, RowKind.TEXT, text))
-                    )
+                    row = build_complete_row(placed.ts, RowKind.TEXT, text)
                 case ReasoningPart(text=text) if text:
-                    changes.append(
-                        self._upsert_row(build_complete_row(placed.ts, RowKind.REASONING, text))
-                    )
-        for ts in [
-            ts
+                    row = build_complete_row(placed.ts, RowKind.REASONING, text)
+                case _:
+                    continue
+            changes.append(self._upsert_row(row))
+        self._open_rows = {
+            ts: row
             for ts, row in self._open_rows.items()
-            if row.opening_event.call_id and ts not in kept
-        ]:
-            del self._open_rows[ts]
+            if ts in kept or not row.opening_event.call_id
+        }
         return tuple(changes)
 
     def _update_request_row(self, event: ev.RequestEnded) -> tuple[RowChange, ...]:
         row = self._rows.get(event.request_ts)
         if not isinstance(row, Row) or row.text is None:
             return ()
-        started = msgspec.json.decode(row.text, type=RequestInfo)
-        usage = event.usage
+        started, usage = msgspec.json.decode(row.text, type=RequestInfo), event.usage
         info = RequestInfo(
             api_protocol=started.api_protocol,
             tokens_in=usage.input if usage else None,
@@ -218,12 +209,13 @@ class UiHistory:
         row = self._rows.get(event.ask_ts)
         if not isinstance(row, Row):
             return ()
-        approved = isinstance(event, ev.AskAnswered) and event.answer.approves
-        state: ApprovalState | None = row.approval_state
-        if state is not None:
-            state = "approved" if approved else "rejected"
-        answered = True if isinstance(event, ev.AskAnswered) else None
-        return self._update_row(event.ask_ts, is_answered=answered, approval_state=state)
+        answer = event.answer if isinstance(event, ev.AskAnswered) else None
+        state = "approved" if answer and answer.approves else "rejected"
+        return self._update_row(
+            event.ask_ts,
+            is_answered=True if answer else None,
+            approval_state=row.approval_state and state,
+        )
 
     def _reject_pending_asks(self) -> tuple[RowChange, ...]:
         """Nobody waits for an answer to what was asked before."""
@@ -311,6 +303,10 @@ class Row(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True)
     checkpoint: CheckpointInfo | None = None
     task_id: str | None = None
     """The subtask whose result this is."""
+
+
+AnyRow = Row | dict[str, Any]
+"""A row, or one that was taken over from somebody else's history."""
 
 
 class RequestInfo(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -426,14 +422,14 @@ def build_context_or_checkpoint_row(
             return Row(ts=event.ts, type="say", say=say, text=event.id, checkpoint=saved)
 
 
-def get_row_summary(row: Row | dict[str, Any]) -> ToolCallSummary | None:
+def get_row_summary(row: AnyRow) -> ToolCallSummary | None:
     """The call that a row shows, if it shows one."""
     if isinstance(row, dict):
         return summarize_call_row(row)
     return row.summary or summarize_call_row(msgspec.to_builtins(row))
 
 
-def add_row_summary(row: Row | dict[str, Any] | None) -> Row | dict[str, Any] | None:
+def add_row_summary(row: AnyRow | None) -> AnyRow | None:
     """The row as it is sent: rows of old journals and other programs come without a summary."""
     if row is None or (isinstance(row, Row) and row.summary is not None):
         return row
@@ -457,59 +453,49 @@ def encode_json(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-R = TypeVar("R")
+class RowStore:
+    """Rows by their `ts`; compressed ones come back as soon as one of them is asked for by name:
+    that happens when a user looks at something old, and when it does there is no hurry."""
 
-
-class RowStore(Generic[R]):
-    """Rows of one type, and plain objects that were taken over from somebody else's history.
-
-    What has been sealed is brought back as soon as one of its rows is asked for by name: that
-    happens when a user looks at something old, and when it does there is no hurry.
-    """
-
-    def __init__(self, row_type: type[R]) -> None:
-        self._row_type = row_type
-        self._uncompressed_rows: dict[int, R | dict[str, Any]] = {}
-        self._compressed_rows = CompressedList(row_type)
+    def __init__(self) -> None:
+        self._uncompressed_rows: dict[int, AnyRow] = {}
+        self._compressed_rows = CompressedList(Row)
         self._compressed_until_ts = 0
 
-    def get(self, ts: int) -> R | dict[str, Any] | None:
+    def get(self, ts: int) -> AnyRow | None:
         self._ensure_uncompressed(ts)
         return self._uncompressed_rows.get(ts)
 
-    def put(self, ts: int, row: R | dict[str, Any]) -> bool:
+    def put(self, ts: int, row: AnyRow) -> bool:
         """Whether there was one of this name before."""
         self._ensure_uncompressed(ts)
         known = ts in self._uncompressed_rows
         self._uncompressed_rows[ts] = row
         return known
 
-    def __iter__(self) -> Iterator[R | dict[str, Any]]:
+    def __iter__(self) -> Iterator[AnyRow]:
         """All of them, in the order of their `ts`, as they are when it is begun."""
         at_hand = [self._uncompressed_rows[ts] for ts in sorted(self._uncompressed_rows)]
-        if not len(self._compressed_rows):
+        if not self._compressed_rows:
             return iter(at_hand)
-        return heapq.merge(iter(self._compressed_rows), at_hand, key=_get_ts)
+        return heapq.merge(iter(self._compressed_rows), at_hand, key=get_ts)
 
     def compress_before(self, before_ts: int) -> None:
         """Rows older than that are not expected to change."""
-        old = [
-            ts
-            for ts, row in self._uncompressed_rows.items()
-            if ts < before_ts and isinstance(row, self._row_type)
-        ]
-        self._compressed_rows.extend([self._uncompressed_rows.pop(ts) for ts in sorted(old)])  # type: ignore[misc]
-        self._compressed_until_ts = (
-            max(self._compressed_until_ts, *old) if old else self._compressed_until_ts
-        )
+        rows = sorted(self._uncompressed_rows.items())
+        old = {ts: row for ts, row in rows if ts < before_ts and isinstance(row, Row)}
+        self._compressed_rows.extend([*old.values()])
+        for ts in old:
+            del self._uncompressed_rows[ts]
+        self._compressed_until_ts = max(self._compressed_until_ts, *old, 0)
 
     def _ensure_uncompressed(self, ts: int) -> None:
         if ts > self._compressed_until_ts or ts in self._uncompressed_rows:
             return
-        self._uncompressed_rows |= {_get_ts(row): row for row in self._compressed_rows}
-        self._compressed_rows = CompressedList(self._row_type)
+        self._uncompressed_rows |= {row.ts: row for row in self._compressed_rows}
+        self._compressed_rows = CompressedList(Row)
         self._compressed_until_ts = 0
 
 
-def _get_ts(row: Any) -> int:
-    return int(row["ts"] if isinstance(row, dict) else row.ts)
+def get_ts(row: AnyRow) -> int:
+    return int(row["ts"]) if isinstance(row, dict) else row.ts

@@ -84,7 +84,8 @@ class UsageLedger:
                 ev.RequestEnded(usage=Usage() as usage)
                 | ev.ContextCondensed(usage=Usage() as usage)
             ):
-                self._add_usage(usage, event.cost or 0.0)
+                counts = usage.input, usage.output, usage.cache_writes, usage.cache_reads
+                self.usage = self.usage.plus(ev.TokenUsage(*counts, event.cost or 0.0))
             case ev.SubtaskSpawned():
                 self._subtask_by_call[event.call_id] = event.child_id
             case ev.ToolFinished():
@@ -104,7 +105,10 @@ class UsageLedger:
             case ev.TaskImported():
                 self.usage = self.usage.plus(sum_row_usage(event.rows))
             case ev.TaskForked():
-                self._reset_for_fork()
+                # What was taken over from another task was used, asked and queued there.
+                self.total_spending, self.last_run = ev.Spending(), None
+                self.usage = ev.TokenUsage()
+                self.tool_tallies, self.queued_messages, self._usage_by_subtask = {}, {}, {}
 
     @property
     def subtask_usage(self) -> ev.TokenUsage:
@@ -118,25 +122,25 @@ class UsageLedger:
         return self.total_spending.minus(self.last_run.spending_before)
 
     def _apply_spending(self, event: ev.Durable) -> None:
+        spent = ev.Spending()
         match event:
             case ev.TaskStarted():
                 self._start_run(event)
             case ev.RequestStarted():
-                self._add_spending(ev.Spending(requests=1))
+                spent = ev.Spending(requests=1)
             case ev.ReplyReceived():
                 parts = [placed.part for placed in event.parts]
                 calls = [part.call for part in parts if isinstance(part, CallPart)]
                 counted = sum(call.name != COMPLETION_TOOL_NAME for call in calls)
-                self._add_spending(ev.Spending(turns=0 if event.interrupted else 1, calls=counted))
+                spent = ev.Spending(turns=0 if event.interrupted else 1, calls=counted)
             case (
                 ev.RequestEnded(usage=Usage() as usage)
                 | ev.ContextCondensed(usage=Usage() as usage)
             ):
-                self._add_spending(
-                    ev.Spending(tokens=usage.input + usage.output, cost=event.cost or 0.0)
-                )
+                spent = ev.Spending(tokens=usage.input + usage.output, cost=event.cost or 0.0)
             case ev.ToolFinished(subtask_spending=ev.Spending() as spent):
-                self._add_spending(spent)
+                pass
+        self.total_spending = self.total_spending.plus(spent)
         if self.last_run is not None and isinstance(event, _RUN_END_EVENTS):
             self.last_run = structs.replace(self.last_run, is_over=True)
         if isinstance(event, _WORK_EVENTS):
@@ -152,32 +156,10 @@ class UsageLedger:
             run, last_started_ts=event.ts, worked_ms=worked, is_over=False
         )
 
-    def _add_spending(self, spent: ev.Spending) -> None:
-        self.total_spending = self.total_spending.plus(spent)
-
-    def _reset_for_fork(self) -> None:
-        """What was taken over from another task was used, asked and queued there."""
-        self.total_spending, self.last_run = ev.Spending(), None
-        self.usage = ev.TokenUsage()
-        self.tool_tallies, self.queued_messages, self._usage_by_subtask = {}, {}, {}
-
-    def _add_usage(self, usage: Usage, cost: float) -> None:
-        self.usage = self.usage.plus(
-            ev.TokenUsage(
-                total_tokens_in=usage.input,
-                total_tokens_out=usage.output,
-                total_cache_writes=usage.cache_writes,
-                total_cache_reads=usage.cache_reads,
-                total_cost=cost,
-            )
-        )
-
     def _count_tool_call(self, tool: str, *, failed: bool) -> None:
         tally = self.tool_tallies.get(tool, ev.ToolTally())
-        self.tool_tallies[tool] = (
-            structs.replace(tally, failures=tally.failures + 1)
-            if failed
-            else structs.replace(tally, attempts=tally.attempts + 1)
+        self.tool_tallies[tool] = ev.ToolTally(
+            tally.attempts + (not failed), tally.failures + failed
         )
 
 
@@ -201,26 +183,17 @@ _EMPTY_REQUEST_ROW_TEXT = _RequestRowText()
 
 def sum_row_usage(rows: Iterable[_Row]) -> ev.TokenUsage:
     """The totals of all requests and summaries."""
-    sent = received = written = read = 0
-    cost = 0.0
+    total = ev.TokenUsage()
     for row in rows:
         match row.get("say"):
             case RowKind.API_REQ_STARTED:
                 request = _parse_request_row(row)
-                sent += _parse_count(request.tokens_in)
-                received += _parse_count(request.tokens_out)
-                written += _parse_count(request.cache_writes)
-                read += _parse_count(request.cache_reads)
-                cost += _parse_cost(request.cost)
+                tokens = ev.TokenUsage(*map(_parse_count, structs.astuple(request)[:4]))
+                total = total.plus(structs.replace(tokens, total_cost=_parse_number(request.cost)))
             case RowKind.CONDENSE_CONTEXT:
-                cost += _parse_cost(_get_condense_info(row).get("cost"))
-    return ev.TokenUsage(
-        total_tokens_in=sent,
-        total_tokens_out=received,
-        total_cache_writes=written,
-        total_cache_reads=read,
-        total_cost=cost,
-    )
+                cost = _parse_number(_get_condense_info(row).get("cost"))
+                total = total.plus(ev.TokenUsage(total_cost=cost))
+    return total
 
 
 def find_context_tokens(rows: Sequence[_Row]) -> int:
@@ -253,8 +226,8 @@ def _get_condense_info(row: _Row) -> _Row:
 
 
 def _parse_count(value: Any) -> int:
-    return int(value) if isinstance(value, int | float) and 0 <= value < _MAX_SAFE_INTEGER else 0
+    return int(_parse_number(value))
 
 
-def _parse_cost(cost: Any) -> float:
-    return float(cost) if isinstance(cost, int | float) and 0 <= cost < _MAX_SAFE_INTEGER else 0.0
+def _parse_number(value: Any) -> float:
+    return value if isinstance(value, int | float) and 0 <= value < _MAX_SAFE_INTEGER else 0.0

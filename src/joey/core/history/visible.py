@@ -55,8 +55,6 @@ def truncate_message(message: Message, max_chars: int) -> Message:
         cut: str | tuple[Block, ...] = truncate_middle(content, max_chars)
     else:
         cut = tuple(_truncate_block(block, max_chars) for block in content)
-        if all(new is old for new, old in zip(cut, content, strict=True)):
-            return message
     return message if cut == content else structs.replace(message, content=cut)
 
 

@@ -15,8 +15,7 @@ from msgspec import Struct, structs
 from joey.core import events as ev
 from joey.core.history.branch import BranchTracker
 from joey.core.history.state import TaskProjection
-from joey.core.history.ui import RowChange, UiHistory, add_row_summary
-from joey.core.rewind import get_ts
+from joey.core.history.ui import RowChange, UiHistory, add_row_summary, get_ts
 from joey.core.task_types import APPROVAL_ASKS, AskKind, AskView
 from joey.core.wire.events import (
     AbortedPayload,
@@ -324,14 +323,9 @@ class ReplayNormalizer:
             self._seen_rows.difference_update(payload.removed)
         if not isinstance(payload, MessagePayload):
             return frame
-        ts = get_payload_row_ts(payload)
+        ts = get_ts(payload.message)
         action: Literal["created", "updated"] = "updated" if ts in self._seen_rows else "created"
         self._seen_rows.add(ts)
         if action == payload.action:
             return frame
         return structs.replace(frame, payload=structs.replace(payload, action=action))
-
-
-def get_payload_row_ts(payload: MessagePayload) -> int:
-    row = payload.message
-    return int(row["ts"]) if isinstance(row, dict) else int(row.ts)
