@@ -86,10 +86,6 @@ class SchemaMismatchError(Exception):
     """The file was written by another version of joey, or by something else."""
 
 
-def is_busy_error(error: sqlite3.Error) -> bool:
-    return _get_primary_error_code(error) in _BUSY_CODES
-
-
 class IndexDatabase:
     """One connection, opened when it is first needed."""
 
@@ -126,16 +122,12 @@ class IndexDatabase:
         self.close()
         if self._is_temporary:
             raise StoreError(f"the tasks cannot be indexed: {error}") from error
-        damaged = (
-            isinstance(error, SchemaMismatchError)
-            or _get_primary_error_code(error) in _CORRUPTION_CODES
-        )
-        if damaged and not self._has_tried_deletion:
+        is_mismatch = isinstance(error, SchemaMismatchError)
+        is_damaged = is_mismatch or _get_primary_error_code(error) in _CORRUPTION_CODES
+        if is_damaged and not self._has_tried_deletion:
             self._has_tried_deletion = True
             self._delete_file()
-            what = (
-                "is of another version" if isinstance(error, SchemaMismatchError) else "was damaged"
-            )
+            what = "is of another version" if is_mismatch else "was damaged"
             self.warnings.append(f"the index of tasks ({self.path}) {what}, and is made anew")
             return
         self._is_temporary = True
@@ -148,13 +140,17 @@ class IndexDatabase:
 
     def _open_file(self) -> sqlite3.Connection:
         with lock_directory(self.path.parent):
-            _make_private_file(self.path)
+            try:
+                with create_file(self.path, PRIVATE_FILE_MODE) as file:
+                    os.fchmod(file.fileno(), PRIVATE_FILE_MODE)
+            except FileExistsError:
+                # It is not opened: closing it would drop locks of other connections of ours.
+                check_regular_file(self.path.lstat())
             self._inode = self.path.stat().st_ino
             connection = _connect(str(self.path), self._busy_timeout_s)
             try:
-                connection.execute("PRAGMA journal_mode = WAL")
-                connection.execute("PRAGMA synchronous = NORMAL")
-                connection.execute("PRAGMA secure_delete = ON")
+                for pragma in ("journal_mode = WAL", "synchronous = NORMAL", "secure_delete = ON"):
+                    connection.execute(f"PRAGMA {pragma}")
                 _ensure_schema(connection)
             except BaseException:
                 connection.close()
@@ -189,16 +185,6 @@ def _ensure_schema(connection: sqlite3.Connection) -> None:
     if tables or layout or application:
         raise SchemaMismatchError(f"layout {layout}")
     connection.executescript(f"BEGIN; {_SCHEMA_SQL} COMMIT;")
-
-
-def _make_private_file(path: Path) -> None:
-    try:
-        with create_file(path, PRIVATE_FILE_MODE) as file:
-            os.fchmod(file.fileno(), PRIVATE_FILE_MODE)
-    except FileExistsError:
-        # It is not opened here: closing it again would drop the locks of other connections of
-        # this process.
-        check_regular_file(path.lstat())
 
 
 def _get_primary_error_code(error: Exception) -> int | None:
@@ -261,7 +247,7 @@ class IndexSync:
             elif self._read_scan_time("listed") != (changed := self._read_tasks_mtime()):
                 self._scan_names(now, changed)
         except sqlite3.OperationalError as error:
-            if checked is None or not is_busy_error(error):
+            if checked is None or _get_primary_error_code(error) not in _BUSY_CODES:
                 raise
             _log.info("another process is writing the index of tasks; it is read as it is")
 
@@ -321,9 +307,9 @@ class IndexSync:
 
     def _scan_all(self, now: int) -> None:
         # What is known is read first: what is not in the listing after that is really gone.
-        known = {row.directory_name: row for row in self._load_fingerprints()}
+        rows = self._connection.execute(f"SELECT {FINGERPRINT_COLUMNS} FROM tasks")
+        known = {row[1]: IndexedFingerprint(*row) for row in rows}
         changed, names = self._read_tasks_mtime(), self._list_directory_names()
-        gone = known.keys() - names
         stale = (
             name
             for name in sorted(names)
@@ -331,10 +317,8 @@ class IndexSync:
         )
         self._index_directories(stale, len(names - known.keys()))
         with transaction(self._connection):
-            delete_entries(self._connection, gone)
-            self._write_scan_times(
-                checked=now, listed=changed if now - changed > _MTIME_SETTLED_NS else 0
-            )
+            delete_entries(self._connection, known.keys() - names)
+            self._write_scan_times(now, changed, checked=now)
 
     def _scan_names(self, now: int, changed: int) -> None:
         known = {directory for (directory,) in self._connection.execute("SELECT folder FROM tasks")}
@@ -342,7 +326,7 @@ class IndexSync:
         self._index_directories(name for name in names - known if parse_task_id(name))
         with transaction(self._connection):
             delete_entries(self._connection, known - names)
-            self._write_scan_times(listed=changed if now - changed > _MTIME_SETTLED_NS else 0)
+            self._write_scan_times(now, changed)
 
     def _index_directories(self, names: Iterable[str], expected: int = 0) -> None:
         """Bring what these folders hold into the index."""
@@ -351,21 +335,17 @@ class IndexSync:
         while batch := list(islice(names, _BATCH_SIZE)):
             rows = {name: self._build_entry(name) for name in batch}
             with transaction(self._connection):
-                delete_entries(
-                    self._connection, (name for name, row in rows.items() if row is None)
-                )
-                for row in rows.values():
-                    if row is not None:
+                for name, row in rows.items():
+                    if row is None:
+                        delete_entries(self._connection, (name,))
+                    else:
                         upsert_entry(self._connection, row)
             done += len(batch)
             self._report_progress(done, max(done, expected))
 
     def _build_entry(self, name: str) -> IndexEntry | None:
         path = f"{self._tasks_directory}/{name}"
-        mark, said = (
-            fingerprint_file(f"{path}/{METADATA_FILE}"),
-            fingerprint_file(f"{path}/{UI_HISTORY_FILE}"),
-        )
+        mark, said = fingerprint_task(path)
         described = summarize_task(name, path) if mark else None
         if described is None or not described.has_joey_metadata:
             mark = _fingerprint_directory(path)
@@ -376,21 +356,10 @@ class IndexSync:
 
     def _is_current(self, row: IndexedFingerprint) -> bool:
         path = f"{self._tasks_directory}/{row.directory_name}"
-        mark = (
-            fingerprint_file(f"{path}/{METADATA_FILE}")
-            if row.has_joey_metadata
-            else _fingerprint_directory(path)
-        )
-        return (
-            mark == row.fingerprint
-            and fingerprint_file(f"{path}/{UI_HISTORY_FILE}") == row.conversation_fingerprint
-        )
-
-    def _load_fingerprints(self) -> Iterator[IndexedFingerprint]:
-        return (
-            IndexedFingerprint(*row)
-            for row in self._connection.execute(f"SELECT {FINGERPRINT_COLUMNS} FROM tasks")
-        )
+        mark, said = fingerprint_task(path)
+        if not row.has_joey_metadata:
+            mark = _fingerprint_directory(path)
+        return (mark, said) == (row.fingerprint, row.conversation_fingerprint)
 
     def _list_directory_names(self) -> set[str]:
         try:
@@ -410,7 +379,8 @@ class IndexSync:
         row = self._connection.execute(sql, (name,)).fetchone()
         return None if row is None else int(row[0])
 
-    def _write_scan_times(self, **facts: int) -> None:
+    def _write_scan_times(self, now: int, changed: int, **facts: int) -> None:
+        facts["listed"] = changed if now - changed > _MTIME_SETTLED_NS else 0
         sql = "INSERT OR REPLACE INTO facts VALUES (?, ?)"
         self._connection.executemany(sql, facts.items())
 
@@ -457,7 +427,13 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("COMMIT")
 
 
-def fingerprint_file(path: str) -> str:
+def fingerprint_task(path: str) -> tuple[str, str]:
+    """Fingerprints of what joey tells about a task in this folder, and of its conversation."""
+    mark = _fingerprint_file(f"{path}/{METADATA_FILE}")
+    return mark, _fingerprint_file(f"{path}/{UI_HISTORY_FILE}")
+
+
+def _fingerprint_file(path: str) -> str:
     """What tells a file from what it was before: empty when there is none."""
     try:
         # Making a Path would take longer than the look.
@@ -470,6 +446,4 @@ def fingerprint_file(path: str) -> str:
 def _fingerprint_directory(path: str) -> str:
     """For a folder that is described by whatever there is in it."""
     files = (METADATA_FILE, HISTORY_ITEM_FILE, JOURNAL_FILE, UI_HISTORY_FILE)
-    return " ".join(
-        [fingerprint_file(path), *(fingerprint_file(f"{path}/{name}") for name in files)]
-    )
+    return " ".join(map(_fingerprint_file, (path, *(f"{path}/{name}" for name in files))))

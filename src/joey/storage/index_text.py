@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -83,11 +83,9 @@ def _quote_terms(query: str) -> list[str]:
 
 
 def insert_cjk_breaks(text: str) -> str:
-    return (
-        text
-        if text.isascii()
-        else _CJK_BOUNDARY_RE.sub(_INVISIBLE_BREAK, text.replace(_INVISIBLE_BREAK, ""))
-    )
+    if text.isascii():
+        return text
+    return _CJK_BOUNDARY_RE.sub(_INVISIBLE_BREAK, text.replace(_INVISIBLE_BREAK, ""))
 
 
 def build_snippet(text: str, query: str) -> str:
@@ -111,7 +109,10 @@ def read_conversation_text(directory: Path) -> str:
     """The beginning of what was said in a task; empty when it cannot be read."""
     try:
         data = read_regular_file(directory / UI_HISTORY_FILE, _MAX_READ_BYTES) or b""
-        rows = _decode_rows(_drop_partial_row(data)) if data else ()
+        if len(data) == _MAX_READ_BYTES:
+            # The start of a row that is cut off: within a string the quotes would be escaped.
+            data = data[: data.rfind(b'{"ts":')].rstrip().removesuffix(b",") + b"]"
+        rows = _decode_rows(data) if data else ()
     except (OSError, ValueError, RecursionError) as error:
         _log.info("the conversation in %s cannot be searched: %s", directory, error)
         return ""
@@ -132,14 +133,6 @@ def to_storable_text(text: str) -> str:
     return insert_cjk_breaks(clean.encode("utf-8", "replace").decode("utf-8"))
 
 
-def _drop_partial_row(data: bytes) -> bytes:
-    """A JSON array of the rows that are there as a whole, when only its beginning was read."""
-    if len(data) < _MAX_READ_BYTES:
-        return data
-    # Within a string the quotes would be escaped, so this is the start of a row.
-    return data[: data.rfind(b'{"ts":')].rstrip().removesuffix(b",") + b"]"
-
-
 def _decode_rows(data: bytes) -> Iterable[_SearchableRow]:
     try:
         return _rows_decoder.decode(data)
@@ -156,16 +149,11 @@ def _iter_searchable_texts(rows: Iterable[_SearchableRow]) -> Iterator[str]:
     for row in rows:
         if row.say in _UNSEARCHED_SAY_KINDS:
             continue
-        yield from _iter_strings(_parse_tool_text(row.text or ""))
+        value: Any = row.text or ""
+        with suppress(msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+            value = msgspec.json.decode(value) if value.startswith("{") else value
+        yield from _iter_strings(value)
         yield row.path or ""
-
-
-def _parse_tool_text(text: str) -> Any:
-    """What a row of a tool says is JSON."""
-    try:
-        return msgspec.json.decode(text) if text.startswith("{") else text
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        return text
 
 
 def _iter_strings(value: Any) -> Iterator[str]:
@@ -174,8 +162,7 @@ def _iter_strings(value: Any) -> Iterator[str]:
         case str():
             yield value
         case dict():
-            for part in (value[name] for name in value if name != _UNSEARCHED_KEY):
-                yield from _iter_strings(part)
+            yield from _iter_strings([value[name] for name in value if name != _UNSEARCHED_KEY])
         case list():
             for part in value:
                 yield from _iter_strings(part)

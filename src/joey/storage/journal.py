@@ -6,10 +6,8 @@ leaves at most one line without its end, which was never acknowledged: it is cut
 is opened. Anything else that cannot be read is damage from outside; it is moved aside with all
 that follows it and reported. Nothing is thrown away in either case.
 
-Loading a task replays its journal from the first record. (The plan was to load the snapshot files
-and replay only what came after. Replaying everything is fast enough, and leaves one way for a
-task to come back instead of two that must agree; the snapshots are for people, for Roo and for
-adoption.)
+Loading a task replays its journal from the first record: that is fast enough, and leaves one way
+for a task to come back. The snapshots are for people, for Roo and for adoption.
 """
 
 from __future__ import annotations
@@ -74,10 +72,9 @@ def decode_journal(data: bytes) -> tuple[list[Record], int]:
     StoreError: a whole line is of a kind that this version does not know."""
     records: list[Record] = []
     decoder = _get_decoder()
-    view = memoryview(data)
     start, last = 0, 0
     while (end := data.find(b"\n", start)) >= 0:
-        line = view[start:end]
+        line = memoryview(data)[start:end]
         try:
             record = decoder.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -107,19 +104,15 @@ class Journal:
 
     def __init__(self, path: Path, records: list[Record], size: int, *, create: bool) -> None:
         flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW
-        if create:
-            flags |= os.O_CREAT | os.O_EXCL
+        flags |= os.O_CREAT | os.O_EXCL if create else 0
         self._directory = path.parent
         self._descriptor = os.open(path, flags, PRIVATE_FILE_MODE)
         os.fchmod(self._descriptor, PRIVATE_FILE_MODE)
         self._size_bytes = size
         self._last_seq = records[-1].seq if records else 0
         self._synced_bytes = 0
-        self._unsynced_directories = (
-            (self._directory.parent.parent, self._directory.parent, self._directory)
-            if create
-            else ()
-        )
+        new_names = (path.parent.parent.parent, path.parent.parent, path.parent)
+        self._unsynced_directories = new_names if create else ()
         self._sync_task: Task[None] | None = None
         self._failure_reason: str | None = None
         self._closed = False
@@ -187,8 +180,7 @@ class Journal:
             self._check_usable()
             if self._sync_task is None:
                 # A copy: closing the journal meanwhile cannot give its number to another file.
-                copy = os.dup(self._descriptor)
-                self._sync_task = create_task(self._sync_once(copy))
+                self._sync_task = create_task(self._sync_once(os.dup(self._descriptor)))
             await shield(self._sync_task)
 
     def close(self) -> None:

@@ -35,7 +35,7 @@ from joey.core.messages import (
 from joey.core.prompts.environment import strip_environment_details
 from joey.core.task_types import AskKind, RowKind
 from joey.core.text import compile_regex
-from joey.storage.roo_files import RooRow, to_integer
+from joey.storage.roo_files import RooRow, get_text, to_integer
 
 _log = logging.getLogger(__name__)
 _CONDENSE_AND_TRUNCATION_KEYS = frozenset(
@@ -90,35 +90,34 @@ def _convert_message(row: dict[str, Any]) -> Message | None:
             content = tuple(_replace_invalid_blocks(role, content))
     if not content or (isinstance(content, str) and not content.strip()):
         return None
-    details, plain = row.get("reasoning_details"), row.get("reasoning_content")
-    identity, ts = row.get("id"), to_integer(row.get("ts"))
+    details, identity = row.get("reasoning_details"), row.get("id")
+    ts = to_integer(row.get("ts"))
     message = Message(
         role=role,
         content=content,
         ts=UNSET if ts is None else ts,
         id=identity if isinstance(identity, str) else UNSET,
         reasoning_details=tuple(details) if isinstance(details, list) and details else UNSET,
-        reasoning_content=plain if isinstance(plain, str) and plain else UNSET,
+        reasoning_content=_read_optional_text(row, "reasoning_content"),
     )
     if _CONDENSE_AND_TRUNCATION_KEYS.isdisjoint(row):
         return message
     return structs.replace(
         message,
         is_summary=bool(row.get("isSummary")),
-        condense_id=_read_optional_id(row, "condenseId") if row.get("isSummary") else UNSET,
-        condense_parent=_read_optional_id(row, "condenseParent"),
+        condense_id=_read_optional_text(row, "condenseId") if row.get("isSummary") else UNSET,
+        condense_parent=_read_optional_text(row, "condenseParent"),
         is_truncation_marker=bool(row.get("isTruncationMarker")),
-        truncation_id=_read_optional_id(row, "truncationId")
+        truncation_id=_read_optional_text(row, "truncationId")
         if row.get("isTruncationMarker")
         else UNSET,
-        truncation_parent=_read_optional_id(row, "truncationParent"),
+        truncation_parent=_read_optional_text(row, "truncationParent"),
         max_text_chars=to_integer(row.get("shownLength")) or UNSET,
     )
 
 
-def _read_optional_id(row: dict[str, Any], key: str) -> str | UnsetType:
-    value = row.get(key)
-    return value if isinstance(value, str) and value else UNSET
+def _read_optional_text(row: dict[str, Any], key: str) -> str | UnsetType:
+    return get_text(row, key) or UNSET
 
 
 def _replace_invalid_blocks(role: str, blocks: tuple[Block, ...]) -> Iterator[Block]:
@@ -165,9 +164,13 @@ def _convert_tool_use(raw: dict[str, Any]) -> Block | None:
 
 
 def _convert_tool_result(raw: dict[str, Any]) -> Block:
+    content = raw.get("content")
+    if not isinstance(content, str):
+        blocks = map(_convert_block, content) if isinstance(content, list) else ()
+        content = [block for block in blocks if isinstance(block, TextBlock | ImageBlock)]
     return ToolResultBlock(
         tool_use_id=str(raw.get("tool_use_id") or ""),
-        content=_convert_result_content(raw.get("content")),
+        content=content,
         is_error=raw.get("is_error") is True,
     )
 
@@ -183,21 +186,13 @@ def _convert_image(raw: dict[str, Any]) -> ImageBlock | TextBlock | None:
 
 
 def _convert_reasoning(raw: dict[str, Any]) -> UnsignedReasoningBlock:
-    text, summary = raw.get("text"), raw.get("summary")
-    encrypted, identity = raw.get("encrypted_content"), raw.get("id")
+    summary, encrypted, identity = map(raw.get, ("summary", "encrypted_content", "id"))
     return UnsignedReasoningBlock(
-        text=text if isinstance(text, str) else "",
+        text=get_text(raw, "text"),
         summary=tuple(summary) if isinstance(summary, list) else (),
         encrypted_content=encrypted if isinstance(encrypted, str) else None,
         id=identity if isinstance(identity, str) else None,
     )
-
-
-def _convert_result_content(raw: Any) -> str | list[TextBlock | ImageBlock]:
-    if isinstance(raw, str):
-        return raw
-    blocks = map(_convert_block, raw) if isinstance(raw, list) else ()
-    return [block for block in blocks if isinstance(block, TextBlock | ImageBlock)]
 
 
 def iter_texts(messages: Iterable[Message], role: str) -> Iterator[str]:
@@ -293,13 +288,12 @@ def _trim_unfinished_rows(rows: list[RooRow]) -> list[RooRow]:
         rows.pop()
     while rows and rows[-1].get("say") == RowKind.REASONING:
         rows.pop()
-    requests = [
-        place for place, row in enumerate(rows) if row.get("say") == RowKind.API_REQ_STARTED
-    ]
-    if requests:
-        facts = _parse_json_text(rows[requests[-1]])
-        if facts.get("cost") is None and facts.get("cancelReason") is None:
-            del rows[requests[-1]]
+    for place in reversed(range(len(rows))):
+        if rows[place].get("say") == RowKind.API_REQ_STARTED:
+            facts = _parse_json_text(rows[place])
+            if facts.get("cost") is None and facts.get("cancelReason") is None:
+                del rows[place]
+            break
     return rows
 
 
@@ -358,7 +352,12 @@ def _derive_rows_from_message(message: Message, first: bool) -> Iterator[RooRow]
                 result = str(arguments.get("result", ""))
                 yield {"type": "say", "say": RowKind.COMPLETION_RESULT, "text": result}
             case ToolUseBlock(name=name, input=arguments):
-                yield _build_tool_row(name, arguments)
+                named: RooRow = {"tool": name}
+                if isinstance(path := arguments.get("path"), str):
+                    named["path"] = path
+                row: RooRow = {"type": "say", "say": RowKind.TOOL, "tool": name}
+                row |= {"approvalState": "approved"} | named
+                yield row | {"text": json.dumps(named, ensure_ascii=False)}
 
 
 def _build_condense_or_truncation_row(message: Message) -> RooRow:
@@ -384,14 +383,6 @@ def _extract_user_texts(message: Message) -> Iterator[str]:
             yield match[2]
         elif not mixed:
             yield text
-
-
-def _build_tool_row(name: str, arguments: dict[str, Any]) -> RooRow:
-    row: RooRow = {"type": "say", "say": RowKind.TOOL, "tool": name, "approvalState": "approved"}
-    shown: RooRow = {"tool": name}
-    if isinstance(path := arguments.get("path"), str):
-        row["path"] = shown["path"] = path
-    return row | {"text": json.dumps(shown, ensure_ascii=False)}
 
 
 def assign_message_timestamps(messages: list[Message], rows: list[RooRow]) -> list[Message]:

@@ -15,6 +15,7 @@ import json
 import logging
 import os
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -180,13 +181,10 @@ def _read_editor_task_history(database: Path, extension: str) -> Any:
     import sqlite3
 
     address = f"file:{quote(str(database))}?mode=ro&immutable=1"
+    query = "SELECT value FROM ItemTable WHERE lower(key) = ?"
     try:
-        connection = sqlite3.connect(address, uri=True)
-        try:
-            query = "SELECT value FROM ItemTable WHERE lower(key) = ?"
+        with closing(sqlite3.connect(address, uri=True)) as connection:
             row = connection.execute(query, (extension.lower(),)).fetchone()
-        finally:
-            connection.close()
         value = row[0] if row else "{}"
         state = decode_lenient_json(value if isinstance(value, bytes) else str(value).encode())
     except (sqlite3.Error, ValueError, RecursionError) as error:

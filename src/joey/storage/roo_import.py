@@ -16,6 +16,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -87,13 +88,11 @@ class ForeignTask(Struct, frozen=True):
         """Milliseconds; what the program says, else what the files say."""
         if ts := to_integer(self.history_item.get("ts")):
             return ts
-        return max(
-            (
-                _read_mtime_ms(self.directory / name)
-                for name in (UI_HISTORY_FILE, API_HISTORY_FILE, LEGACY_HISTORY_FILE)
-            ),
-            default=0,
-        )
+        latest_ns = 0
+        for name in (UI_HISTORY_FILE, API_HISTORY_FILE, LEGACY_HISTORY_FILE):
+            with suppress(OSError):
+                latest_ns = max(latest_ns, (self.directory / name).stat().st_mtime_ns)
+        return latest_ns // 1_000_000
 
 
 class ImportCandidate(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -240,13 +239,6 @@ def _write_json(path: Path, value: Any) -> None:
     path.chmod(PRIVATE_FILE_MODE)
 
 
-def _read_mtime_ms(path: Path) -> int:
-    try:
-        return path.stat().st_mtime_ns // 1_000_000
-    except OSError:
-        return 0
-
-
 _log = logging.getLogger(__name__)
 TASKS_DIRECTORY = "tasks"
 _EDITOR_NAMES = ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf", "Code - OSS")
@@ -279,16 +271,9 @@ class TaskLocation(Struct, frozen=True):
 
     def list_task_directories(self) -> list[Path]:
         """The folders of tasks in it; what cannot be looked at is left out."""
-        names = (
-            [self.only_task_name]
-            if self.only_task_name is not None
-            else _list_subdirectories(self.tasks_directory)
-        )
-        return [
-            self.tasks_directory / name
-            for name in names
-            if has_task_files(self.tasks_directory / name)
-        ]
+        only = self.only_task_name
+        names = _list_subdirectories(self.tasks_directory) if only is None else [only]
+        return [path for name in names if has_task_files(path := self.tasks_directory / name)]
 
 
 ROO_CLI_NAME = "Roo Code CLI"

@@ -25,7 +25,7 @@ from joey.core.history.api import ApiHistory
 from joey.core.history.branch import find_live_branch
 from joey.core.history.ui import UiHistory
 from joey.core.history.usage_ledger import sum_row_usage
-from joey.core.messages import Message, ToolUseBlock
+from joey.core.messages import Message, ToolUseBlock, get_blocks
 from joey.core.models import ToolProtocol
 from joey.core.modes import DEFAULT_MODE
 from joey.core.redaction import redact_secrets, remove_secrets
@@ -119,7 +119,10 @@ def build_adoption_record(directory: Path, task_id: str, histories: RooHistories
     event = TaskImported(
         ts=max(stamps) + 1,
         task_id=task_id,
-        workspace=get_history_item_workspace(known) or _search_texts(_WORKSPACE_RE, said) or "",
+        workspace=get_text(known, "workspace")
+        or get_text(known, "cwdOnTaskInitialization")  # as Cline calls it
+        or _search_texts(_WORKSPACE_RE, said)
+        or "",
         mode=get_text(known, "mode")
         or _search_texts(_MODE_SLUG_RE, reversed(said))
         or DEFAULT_MODE,
@@ -134,8 +137,7 @@ def build_adoption_record(directory: Path, task_id: str, histories: RooHistories
 
 def read_histories(directory: Path, task_id: str) -> RooHistories:
     """Both histories, the one made from the other where only one can be used."""
-    ui = read_json_array(directory, UI_HISTORY_FILE)
-    api = read_json_array(directory, API_HISTORY_FILE)
+    ui, api = (read_json_array(directory, name) for name in (UI_HISTORY_FILE, API_HISTORY_FILE))
     lost = None
     rows = normalize_rows(ui.values)
     messages = convert_messages(api.values, pop_deleted_range(rows))
@@ -169,11 +171,6 @@ def read_histories(directory: Path, task_id: str) -> RooHistories:
 
 def _is_message(row: Any) -> bool:
     return isinstance(row, dict) and "role" in row
-
-
-def get_history_item_workspace(item: dict[str, Any]) -> str:
-    """Where a task worked, in the words of Roo's history item or of Cline's."""
-    return get_text(item, "workspace") or get_text(item, "cwdOnTaskInitialization")
 
 
 def _determine_protocol(
@@ -310,9 +307,7 @@ def build_usage_fields(rows: Iterable[dict[str, Any]]) -> dict[str, int | float]
 def detect_protocol(history: Iterable[Message]) -> ToolProtocol | None:
     """The protocol that a history written by somebody else speaks, or None if it does not say."""
     for message in reversed(list(history)):
-        if message.role != "assistant" or isinstance(message.content, str):
-            continue
-        for block in message.content:
+        for block in get_blocks(message) if message.role == "assistant" else ():
             if isinstance(block, ToolUseBlock):
                 return ToolProtocol.NATIVE if block.id else ToolProtocol.XML
     return None

@@ -230,8 +230,7 @@ def _read_lock_owner(descriptor: int) -> LockOwner | None:
     try:
         return msgspec.json.decode(os.pread(descriptor, 4096, 0), type=LockOwner)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
-        # The holder may be just about to write its name.
-        return None
+        return None  # the holder may be just about to write its name
 
 
 def _format_locked_message(task_id: str, holder: LockOwner | None) -> str:

@@ -31,18 +31,12 @@ from joey.storage.index_database import (
     IndexSync,
     SchemaMismatchError,
     delete_entries,
-    fingerprint_file,
+    fingerprint_task,
     transaction,
     upsert_entry,
 )
 from joey.storage.index_text import build_match_expression, build_snippet
-from joey.storage.task_directory import (
-    METADATA_FILE,
-    TASK_DIRECTORY_PREFIX,
-    UI_HISTORY_FILE,
-    WORKTREES_DIRECTORY,
-    is_locked,
-)
+from joey.storage.task_directory import TASK_DIRECTORY_PREFIX, WORKTREES_DIRECTORY, is_locked
 from joey.storage.task_list import sort_newest_first
 
 SHORT_ID_CHARS = 13
@@ -69,6 +63,8 @@ _NOT_DUPLICATE_CONDITION = (
 )
 _metadata_decoder = msgspec.json.Decoder(TaskMetadata)
 _log = logging.getLogger(__name__)
+_Row = tuple[int, str, bool, str, str, bytes]
+"""Of `FINGERPRINT_COLUMNS` and `about`."""
 T = TypeVar("T")
 
 
@@ -102,9 +98,16 @@ class SqliteTaskIndex:
             f"id >= ? AND substr(id, 1, ?) = ? AND {_NOT_DUPLICATE_CONDITION} ORDER BY id LIMIT ?"
         )
         values = (id_prefix, len(id_prefix), id_prefix, _MAX_PREFIX_MATCHES)
-        return self._run_with_recovery(
-            lambda connection: self._update_and_query(connection, where, values)
-        )
+
+        def find(connection: sqlite3.Connection) -> list[TaskMetadata]:
+            upkeep = self._create_index_sync(connection)
+            for refresh in (False, True):  # every folder is looked at before nothing is found
+                upkeep.update(refresh=refresh)
+                if tasks := _query_tasks(connection, upkeep, where, values):
+                    return tasks
+            return []
+
+        return self._run_with_recovery(find)
 
     def list_descendants(self, task_id: str) -> Sequence[TaskMetadata]:
         return self._run_with_recovery(
@@ -131,13 +134,13 @@ class SqliteTaskIndex:
             f"SELECT {columns}, about FROM {source} WHERE {wanted}"
             " ORDER BY updated DESC, id DESC LIMIT ?"
         )
-        rows: list[tuple[int, str, bool, str, str, bytes]] = []
-        for _ in range(_MAX_REFRESH_ROUNDS):
+
+        def query_page() -> list[_Row]:
             if match is not None:
                 upkeep.index_conversations(where, values)
-            rows = connection.execute(page, (*bound, query.limit)).fetchall()
-            if not upkeep.refresh_changed(IndexedFingerprint(*row[:5]) for row in rows):
-                break
+            return connection.execute(page, (*bound, query.limit)).fetchall()
+
+        rows = _query_verified(upkeep, query_page)
         count = f"SELECT count(*) FROM {source} WHERE {wanted}"
         (total,) = connection.execute(count, bound).fetchone()
         found: list[FoundTask] = []
@@ -179,32 +182,6 @@ class SqliteTaskIndex:
             parent = row[0]
         return None
 
-    def _update_and_query(
-        self, connection: sqlite3.Connection, where: str, values: Sequence[object]
-    ) -> list[TaskMetadata]:
-        """Tasks by a condition; every folder is looked at before nothing is found."""
-        upkeep = self._create_index_sync(connection)
-        for refresh in (False, True):
-            upkeep.update(refresh=refresh)
-            if rows := self._query_verified(connection, upkeep, where, values):
-                return rows
-        return []
-
-    def _query_verified(
-        self,
-        connection: sqlite3.Connection,
-        upkeep: IndexSync,
-        where: str,
-        values: Sequence[object],
-    ) -> list[TaskMetadata]:
-        sql = f"SELECT {FINGERPRINT_COLUMNS}, about FROM tasks WHERE {where}"
-        rows: list[tuple[int, str, bool, str, str, bytes]] = []
-        for _ in range(_MAX_REFRESH_ROUNDS):
-            rows = connection.execute(sql, values).fetchall()
-            if not upkeep.refresh_changed(IndexedFingerprint(*row[:5]) for row in rows):
-                break
-        return [_metadata_decoder.decode(row[5]) for row in rows]
-
     def _find_descendants(
         self, connection: sqlite3.Connection, task_id: str
     ) -> Sequence[TaskMetadata]:
@@ -217,7 +194,7 @@ class SqliteTaskIndex:
             for each in wanted:
                 looked.add(each)
                 where = f"(id = ? OR parent = ?) AND {_NOT_DUPLICATE_CONDITION}"
-                for task in self._query_verified(connection, upkeep, where, (each, each)):
+                for task in _query_tasks(connection, upkeep, where, (each, each)):
                     found[task.id] = task
                     named |= dict.fromkeys((task.id, *task.child_ids))
         found.pop(task_id, None)
@@ -246,14 +223,7 @@ class SqliteTaskIndex:
 def update_indexed_task(home: Path, directory: str, metadata: TaskMetadata) -> None:
     """Report what was just written of a task. An index that cannot be written is left alone: it
     finds out by itself, later."""
-    path = f"{home}/tasks/{directory}"
-    mark, said = (
-        fingerprint_file(f"{path}/{METADATA_FILE}"),
-        fingerprint_file(f"{path}/{UI_HISTORY_FILE}"),
-    )
-    row = IndexEntry(
-        directory, metadata, has_joey_metadata=True, fingerprint=mark, conversation_fingerprint=said
-    )
+    row = IndexEntry(directory, metadata, True, *fingerprint_task(f"{home}/tasks/{directory}"))
 
     def write(connection: sqlite3.Connection) -> None:
         with transaction(connection):
@@ -292,11 +262,26 @@ def _write_to_index(
         file.close()
 
 
+def _query_verified(upkeep: IndexSync, query: Callable[[], list[_Row]]) -> list[_Row]:
+    """What is found when none of its folders has changed since it was indexed."""
+    for _ in range(_MAX_REFRESH_ROUNDS):
+        rows = query()
+        if not upkeep.refresh_changed(IndexedFingerprint(*row[:5]) for row in rows):
+            break
+    return rows
+
+
+def _query_tasks(
+    connection: sqlite3.Connection, upkeep: IndexSync, where: str, values: Sequence[object]
+) -> list[TaskMetadata]:
+    sql = f"SELECT {FINGERPRINT_COLUMNS}, about FROM tasks WHERE {where}"
+    rows = _query_verified(upkeep, lambda: connection.execute(sql, values).fetchall())
+    return [_metadata_decoder.decode(row[5]) for row in rows]
+
+
 def _build_conditions(query: TaskQuery, places: Sequence[str]) -> tuple[str, tuple[object, ...]]:
     wanted: list[tuple[str, tuple[object, ...]]] = [(_NOT_DUPLICATE_CONDITION, ())]
-    if len(places) == 1:
-        wanted.append(("place = ?", tuple(places)))
-    elif places:
+    if places:
         wanted.append((f"place IN ({', '.join('?' * len(places))})", tuple(places)))
     if query.status in _STATUS_CONDITIONS:
         wanted.append((_STATUS_CONDITIONS[query.status], ()))

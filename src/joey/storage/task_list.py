@@ -11,6 +11,7 @@ import json
 import logging
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -139,13 +140,13 @@ def parse_task_id(name: str) -> str | None:
 
 def summarize_task(name: str, path: str) -> TaskSummary | None:
     """What the folder tells about its task; None when it holds none."""
-    task_id = parse_task_id(name)
-    if task_id is None:
+    if (task_id := parse_task_id(name)) is None:
         return None
     directory = Path(path)
     try:
-        data = read_regular_file(f"{path}/{METADATA_FILE}")
-        if data is not None and (known := _decode_metadata(data)) is not None:
+        # Roo has a file of the same name, which only tracks files in context.
+        with suppress(msgspec.DecodeError, UnicodeDecodeError):
+            known = _metadata_decoder.decode(read_regular_file(f"{path}/{METADATA_FILE}") or b"")
             own = known if known.id == task_id else structs.replace(known, id=task_id)
             return TaskSummary(own, has_joey_metadata=True)
         metadata = _read_metadata_from_files(directory, task_id) if has_history(directory) else None
@@ -153,14 +154,6 @@ def summarize_task(name: str, path: str) -> TaskSummary | None:
         _log.warning("the task folder %s cannot be read: %s", directory, error)
         return None
     return None if metadata is None else TaskSummary(metadata, has_joey_metadata=False)
-
-
-def _decode_metadata(data: bytes) -> TaskMetadata | None:
-    """None for Roo's file of the same name, which only tracks files in context."""
-    try:
-        return _metadata_decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
 
 
 def _read_metadata_from_files(directory: Path, task_id: str) -> TaskMetadata | None:

@@ -222,8 +222,7 @@ class JsonFileStore:
         return list_task_ids(self.tasks_directory)
 
     def is_locked(self, task_id: str) -> bool:
-        _, directory = self._require_task_directory(task_id)
-        return is_locked(directory)
+        return is_locked(self._require_task_directory(task_id)[1])
 
     def delete(self, task_id: str) -> None:
         bare, directory = self._require_task_directory(task_id)
@@ -234,8 +233,7 @@ class JsonFileStore:
         try:
             self._secret_files.delete(bare)
             # The journal goes first: without it nothing of the folder can be taken for a task.
-            (directory / JOURNAL_FILE).unlink(missing_ok=True)
-            for name in (UI_HISTORY_FILE, API_HISTORY_FILE, METADATA_FILE):
+            for name in (JOURNAL_FILE, UI_HISTORY_FILE, API_HISTORY_FILE, METADATA_FILE):
                 (directory / name).unlink(missing_ok=True)
             shutil.rmtree(directory)
         except OSError as error:
@@ -330,9 +328,12 @@ def create_task_directory(directory: Path, records: Sequence[Record], source: Pa
         stage = Path(mkdtemp(prefix=_STAGING_PREFIX, dir=tasks))
     try:
         with lock_directory(stage, timeout_s=0):
-            _copy_command_output(
-                source / COMMAND_OUTPUT_DIRECTORY, stage / COMMAND_OUTPUT_DIRECTORY
-            )
+            output = stage / COMMAND_OUTPUT_DIRECTORY
+            make_private_directory(output)
+            for path in sorted((source / COMMAND_OUTPUT_DIRECTORY).glob("*.txt")):
+                if path.is_file() and not path.is_symlink():
+                    shutil.copyfile(path, output / path.name)
+                    (output / path.name).chmod(PRIVATE_FILE_MODE)
             replace_files(stage, {JOURNAL_FILE: b"".join(map(encode_record, records))})
             stage.rename(directory)
             sync_directory(tasks)
@@ -357,14 +358,6 @@ def _is_abandoned(path: Path) -> bool:
         return False  # somebody has it, or it is gone
 
 
-def _copy_command_output(source: Path, target: Path) -> None:
-    make_private_directory(target)
-    for path in sorted(source.glob("*.txt")):
-        if path.is_file() and not path.is_symlink():
-            shutil.copyfile(path, target / path.name)
-            (target / path.name).chmod(PRIVATE_FILE_MODE)
-
-
 SECRETS_DIRECTORY = "task-secrets"
 _SECRET_FILE_SUFFIX = ".secret.json"
 _NEW_TASK_GRACE_S = 60.0
@@ -381,13 +374,10 @@ class TaskSecretFiles:
 
     def load(self, task_id: str) -> TaskSecrets | None:
         path = self._build_path(task_id)
-        try:
+        with translate_storage_errors(f"could not read {path.name}", self._directory):
             data = read_regular_file(path)
+        try:
             return None if data is None else _secrets_decoder.decode(data)
-        except OSError as error:
-            raise build_storage_error(
-                f"could not read {path.name}", self._directory, error
-            ) from error
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise StoreError(
                 f"{path} is damaged, so that the key of task {task_id} is not known. Delete the"
@@ -405,7 +395,11 @@ class TaskSecretFiles:
         path = self._build_path(task_id)
         with translate_storage_errors(f"could not write {path.name}", self._directory):
             make_private_directory(self._directory)
-            self._remove_orphans()
+            for other in self._list_files():  # of tasks that were removed by hand, or never made
+                is_old = time.time() - other.stat().st_mtime > _NEW_TASK_GRACE_S
+                task = _parse_task_id(other)
+                if is_old and find_task_directory(self._tasks_directory, task) is None:
+                    other.unlink(missing_ok=True)
         replace_files(self._directory, {path.name: msgspec.json.encode(secrets)})
 
     def delete(self, task_id: str) -> None:
@@ -414,20 +408,8 @@ class TaskSecretFiles:
             path.unlink(missing_ok=True)
 
     def _build_path(self, task_id: str) -> Path:
-        return (
-            self._directory
-            / f"{TASK_DIRECTORY_PREFIX}{normalize_task_id(task_id)}{_SECRET_FILE_SUFFIX}"
-        )
-
-    def _remove_orphans(self) -> None:
-        """Files of tasks whose folders were removed by hand, or never made."""
-        for path in self._list_files():
-            age = time.time() - path.stat().st_mtime
-            if (
-                age > _NEW_TASK_GRACE_S
-                and find_task_directory(self._tasks_directory, _parse_task_id(path)) is None
-            ):
-                path.unlink(missing_ok=True)
+        bare = normalize_task_id(task_id)
+        return self._directory / f"{TASK_DIRECTORY_PREFIX}{bare}{_SECRET_FILE_SUFFIX}"
 
     def _list_files(self) -> Iterator[Path]:
         return self._directory.glob(f"{TASK_DIRECTORY_PREFIX}*{_SECRET_FILE_SUFFIX}")
