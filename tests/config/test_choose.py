@@ -1,31 +1,35 @@
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec import Struct
 
 from joey.config.profiles import Profiles, choose_profile
+from joey.core.models import ApiProtocol, ProviderSpec
 from joey.core.settings import Profile
 from joey.errors import ConfigError
 
 SECRET = "sk-canary-7f3a"
 
 
-class Kind(Struct, frozen=True):
-    name: str
-    key_variables: tuple[str, ...] = ()
-    base_url_variable: str | None = None
-    default_model: str = ""
-    is_local: bool = False
-
-
+KIND = partial(ProviderSpec, api_protocol=ApiProtocol.OPENAI, base_url="http://unused")
 KINDS = (
-    Kind("anthropic", ("ANTHROPIC_API_KEY",), "ANTHROPIC_BASE_URL", "claude"),
-    Kind("openai", ("OPENAI_API_KEY",), "OPENAI_BASE_URL", "gpt"),
-    Kind("openrouter", ("OPENROUTER_API_KEY",), None, "auto"),
-    Kind("ollama", (), "OLLAMA_HOST", "", is_local=True),
+    KIND(
+        "anthropic",
+        key_variables=("ANTHROPIC_API_KEY",),
+        base_url_variable="ANTHROPIC_BASE_URL",
+        default_model="claude",
+    ),
+    KIND(
+        "openai",
+        key_variables=("OPENAI_API_KEY",),
+        base_url_variable="OPENAI_BASE_URL",
+        default_model="gpt",
+    ),
+    KIND("openrouter", key_variables=("OPENROUTER_API_KEY",), default_model="auto"),
+    KIND("ollama", base_url_variable="OLLAMA_HOST", is_local=True),
 )
 WORK = Profile(name="work", provider="openai", model="own", api_key=SECRET, base_url="http://w/v1")
 BARE = Profile(name="bare", provider="anthropic")

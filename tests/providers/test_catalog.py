@@ -3,13 +3,11 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from joey.core.models import Prices
+from joey.core.models import ApiProtocol, Prices, ProviderSpec
 from joey.core.settings import Profile
 from joey.errors import ConfigError
 from joey.providers.catalog import (
     PROVIDER_SPECS,
-    ApiProtocol,
-    ProviderSpec,
     build_endpoint_url,
     find_model_info,
     find_provider_spec,

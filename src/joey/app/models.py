@@ -17,14 +17,12 @@ from msgspec import Struct, structs
 
 from joey.config.home import resolve_home_and_env
 from joey.config.profiles import choose_profile, find_base_url, load_profiles
-from joey.core.models import ModelInfo
+from joey.core.models import ApiProtocol, ModelInfo, ProviderSpec
 from joey.core.settings import Profile
 from joey.errors import ConfigError, ProviderError, ProviderFailureKind, UserError
 from joey.providers.anthropic import build_headers, should_use_legacy_api
 from joey.providers.catalog import (
     PROVIDER_SPECS,
-    ApiProtocol,
-    ProviderSpec,
     build_endpoint_url,
     find_model_info,
     find_provider_spec,

@@ -25,10 +25,11 @@ from joey.config.profiles import (
     get_api_key_field_name,
     load_profiles,
 )
+from joey.core.models import ProviderSpec
 from joey.core.redaction import remove_secrets
 from joey.core.settings import Profile
 from joey.errors import ConfigError, NoModelError
-from joey.providers.catalog import PROVIDER_SPECS, ProviderSpec, find_provider_spec
+from joey.providers.catalog import PROVIDER_SPECS, find_provider_spec
 
 API_KEY_FIELD = "apiKey"
 _UNMASKED_KEY_CHARS = 4

@@ -23,11 +23,12 @@ import logging
 import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec import Struct, structs
 
 from joey.config.json_documents import convert_document, read_document
+from joey.core.models import ProviderSpec
 from joey.core.settings import Profile
 from joey.core.text import compile_regex
 from joey.errors import ConfigError, NoModelError
@@ -37,31 +38,11 @@ DEFAULT_PROVIDER = "openai"
 _OLLAMA_HOST_RE = compile_regex(r"(?P<name>\[[^\]]*\]|[^:/\[\]]*)(?P<port>:\d+)?(?P<path>(/.*)?)")
 
 
-class SelectableProvider(Protocol):
-    """What has to be known about a provider to choose it."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def key_variables(self) -> Sequence[str]: ...
-
-    @property
-    def base_url_variable(self) -> str | None: ...
-
-    @property
-    def default_model(self) -> str: ...
-
-    @property
-    def is_local(self) -> bool:
-        """A server of the user's own, which needs no key."""
-
-
 def choose_profile(
     *,
     profiles: Profiles,
     env: Mapping[str, str],
-    kinds: Sequence[SelectableProvider],
+    kinds: Sequence[ProviderSpec],
     provider: str | None = None,
     model: str | None = None,
     base_url: str | None = None,
@@ -88,7 +69,7 @@ def choose_profile(
 def _select_base_profile(
     profiles: Profiles,
     env: Mapping[str, str],
-    kinds: Sequence[SelectableProvider],
+    kinds: Sequence[ProviderSpec],
     provider: str | None,
     base_url: str | None,
     profile: str | None,
@@ -142,12 +123,12 @@ def _is_same_host(one: str, other: str | None) -> bool:
         return False
 
 
-def find_api_key(kind: SelectableProvider, env: Mapping[str, str]) -> str | None:
+def find_api_key(kind: ProviderSpec, env: Mapping[str, str]) -> str | None:
     values = (env.get(variable, "").strip() for variable in kind.key_variables)
     return next(filter(None, values), None)
 
 
-def find_base_url(kind: SelectableProvider, env: Mapping[str, str]) -> str | None:
+def find_base_url(kind: ProviderSpec, env: Mapping[str, str]) -> str | None:
     """What the environment says about where a provider is."""
     if kind.base_url_variable is None:
         return None
@@ -169,7 +150,7 @@ def _build_ollama_url(host: str) -> str:
     return f"{scheme or 'http'}://{name}{port}{match['path'].rstrip('/')}"
 
 
-def _find_provider(name: str, kinds: Sequence[SelectableProvider]) -> SelectableProvider:
+def _find_provider(name: str, kinds: Sequence[ProviderSpec]) -> ProviderSpec:
     for kind in kinds:
         if kind.name == name:
             return kind
@@ -178,7 +159,7 @@ def _find_provider(name: str, kinds: Sequence[SelectableProvider]) -> Selectable
     raise ConfigError(message, field="provider", value=name)
 
 
-def _check_profile(chosen: Profile, kind: SelectableProvider) -> None:
+def _check_profile(chosen: Profile, kind: ProviderSpec) -> None:
     if not chosen.model:
         where = f"at {chosen.base_url}" if chosen.base_url else f"of {kind.name}"
         raise NoModelError(f"Say which model {where} to use, with --model.")
@@ -195,7 +176,7 @@ def _describe_known_profiles(profiles: Profiles) -> str:
     return f"Known ones: {', '.join(sorted(profiles.profiles))}."
 
 
-def _format_no_model_message(kinds: Sequence[SelectableProvider]) -> str:
+def _format_no_model_message(kinds: Sequence[ProviderSpec]) -> str:
     variables = [kind.key_variables[0] for kind in kinds if kind.key_variables]
     others = " and others" if len(variables) > 3 else ""
     return (

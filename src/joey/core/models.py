@@ -1,4 +1,4 @@
-"""Models: abilities, prices, requests, and the tool protocol of a new task.
+"""Models: providers, abilities, prices, requests, and the tool protocol of a new task.
 
 The tool protocol of a task is fixed (decision D8): its calls travel either as structured calls or
 as XML in the text.
@@ -18,6 +18,29 @@ from joey.core.messages import Message, Usage
 class ToolProtocol(StrEnum):
     NATIVE = "native"
     XML = "xml"
+
+
+class ApiProtocol(StrEnum):
+    ANTHROPIC = "anthropic"
+    OPENAI = "openai"
+
+
+class ProviderSpec(Struct, frozen=True):
+    """A service that a profile may name."""
+
+    name: str
+    api_protocol: ApiProtocol
+    base_url: str
+    key_variables: tuple[str, ...] = ()
+    """In order of preference; none where no key is needed."""
+    base_url_variable: str | None = None
+    default_model: str = ""
+    is_local: bool = False
+    """Runs on the user's own machine: no key, no price."""
+
+    @property
+    def preferred_key_variable(self) -> str | None:
+        return self.key_variables[0] if self.key_variables else None
 
 
 class Prices(Struct, frozen=True, omit_defaults=True):

@@ -17,22 +17,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from joey.core.messages import (
-    Block,
-    CallChunk,
-    CallEndChunk,
-    Chunk,
-    ImageBlock,
-    Message,
-    ReasoningChunk,
-    StopChunk,
-    TextBlock,
-    TextChunk,
-    ToolResultBlock,
-    UnsignedReasoningBlock,
-    Usage,
-    UsageChunk,
-)
+from joey.core import messages as msg
 from joey.core.models import ModelInfo, ModelRequest, ToolSpec
 from joey.core.settings import ModelRoute, Profile
 from joey.providers import errors
@@ -59,7 +44,7 @@ class AnthropicProvider(StreamingProvider):
         super().__init__(profile, model, http, route, headers)
         self._request_builder = AnthropicRequestBuilder(profile, model, legacy=legacy)
 
-    def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
+    def stream(self, request: ModelRequest) -> AsyncGenerator[msg.Chunk, None]:
         body = self._request_builder.build_body(request)
         return self._stream(body, AnthropicStreamDecoder(self._service))
 
@@ -78,7 +63,7 @@ def build_headers(key: str | None, *, legacy: bool) -> dict[str, str]:
     return headers | ({"authorization": f"Bearer {key}"} if key else {})
 
 
-IMAGE_PLACEHOLDER = TextBlock("[An image was here; this model takes no images.]")
+IMAGE_PLACEHOLDER = msg.TextBlock("[An image was here; this model takes no images.]")
 
 _CACHE_CONTROL_JSON = b'"cache_control":{"type":"ephemeral"}'
 _MIN_THINKING_TOKENS = 1024
@@ -88,7 +73,7 @@ _MIN_ANSWER_TOKENS = 8192
 
 class _RequestMessage(Struct, frozen=True):
     role: str
-    content: str | list[Block]
+    content: str | list[msg.Block]
 
 
 class AnthropicRequestBuilder(RequestBuilder):
@@ -106,7 +91,7 @@ class AnthropicRequestBuilder(RequestBuilder):
         parts.append(b',"stream":true}')
         return parts
 
-    def _encode_message(self, message: Message, *, mark: bool) -> bytes:
+    def _encode_message(self, message: msg.Message, *, mark: bool) -> bytes:
         data = encode_message(message, images=self._model.supports_images)
         if data and mark:
             return data.removesuffix(b"}]}") + b"," + _CACHE_CONTROL_JSON + b"}]}"
@@ -127,7 +112,7 @@ class AnthropicRequestBuilder(RequestBuilder):
         return spec if self._is_legacy else spec | {"eager_input_streaming": True}
 
 
-def encode_message(message: Message, *, images: bool = True) -> bytes:
+def encode_message(message: msg.Message, *, images: bool = True) -> bytes:
     """The message as the wire wants it, or nothing when nothing of it may be sent. Users' words are
     always a list of blocks, which ends the bytes with `}]}`."""
     content = message.content
@@ -136,32 +121,30 @@ def encode_message(message: Message, *, images: bool = True) -> bytes:
             return b""
         if message.role == "assistant":
             return _encode_json(_RequestMessage(message.role, content))
-        content = (TextBlock(content),)
+        content = (msg.TextBlock(content),)
     blocks = [_replace_images(block, images=images) for block in content if _is_sendable(block)]
     return _encode_json(_RequestMessage(message.role, blocks)) if blocks else b""
 
 
-def _is_sendable(block: Block) -> bool:
+def _is_sendable(block: msg.Block) -> bool:
     """The service refuses empty text, and knows nothing of unsigned reasoning."""
     match block:
-        case TextBlock():
+        case msg.TextBlock():
             return bool(block.text.strip())
-        case UnsignedReasoningBlock():
+        case msg.UnsignedReasoningBlock():
             return False
         case _:
             return True
 
 
-def _replace_images(block: Block, *, images: bool) -> Block:
+def _replace_images(block: msg.Block, *, images: bool) -> msg.Block:
     if images:
         return block
-    if isinstance(block, ImageBlock):
+    if isinstance(block, msg.ImageBlock):
         return IMAGE_PLACEHOLDER
-    if isinstance(block, ToolResultBlock) and not isinstance(block.content, str):
-        content = [
-            IMAGE_PLACEHOLDER if isinstance(part, ImageBlock) else part for part in block.content
-        ]
-        return structs.replace(block, content=content)
+    if isinstance(block, msg.ToolResultBlock) and not isinstance(block.content, str):
+        parts = [_replace_images(part, images=False) for part in block.content]
+        return structs.replace(block, content=parts)
     return block
 
 
@@ -258,7 +241,7 @@ class AnthropicStreamDecoder(StreamDecoder):
         self._response_id: str | None = None
         self._usage = _AnthropicUsage()
 
-    def feed(self, event: ServerSentEvent) -> Iterable[Chunk]:
+    def feed(self, event: ServerSentEvent) -> Iterable[msg.Chunk]:
         said = self._parse_event(event)
         if said is None:
             return ()
@@ -277,7 +260,7 @@ class AnthropicStreamDecoder(StreamDecoder):
             case "message_delta":
                 chunks = self._update_usage(said.usage)
                 if said.delta is not None and said.delta.stop_reason:
-                    chunks.append(StopChunk(said.delta.stop_reason, self._response_id))
+                    chunks.append(msg.StopChunk(said.delta.stop_reason, self._response_id))
                 return chunks
             case "message_stop":
                 self.is_answer_complete = self.is_stream_finished = True
@@ -301,18 +284,18 @@ class AnthropicStreamDecoder(StreamDecoder):
                 return None
             raise self._build_malformed_error("an event that is not JSON") from error
 
-    def _handle_delta(self, index: int, delta: _BlockDelta) -> Iterable[Chunk]:
+    def _handle_delta(self, index: int, delta: _BlockDelta) -> Iterable[msg.Chunk]:
         match delta.type:
             case "text_delta":
-                return (TextChunk(delta.text),) if delta.text else ()
+                return (msg.TextChunk(delta.text),) if delta.text else ()
             case "input_json_delta":
                 if not delta.partial_json:
                     return ()
                 if (block := self._open_blocks.get(index)) is not None:
                     block.input = None
-                return (CallChunk(index, arguments=delta.partial_json),)
+                return (msg.CallChunk(index, arguments=delta.partial_json),)
             case "thinking_delta":
-                return (ReasoningChunk(delta.thinking),) if delta.thinking else ()
+                return (msg.ReasoningChunk(delta.thinking),) if delta.thinking else ()
             case "signature_delta":
                 if (block := self._open_blocks.get(index)) is not None:
                     block.signature += delta.signature or ""
@@ -320,37 +303,37 @@ class AnthropicStreamDecoder(StreamDecoder):
             case _:
                 return ()
 
-    def _start_block(self, index: int, block: _ContentBlock) -> Iterable[Chunk]:
+    def _start_block(self, index: int, block: _ContentBlock) -> Iterable[msg.Chunk]:
         before, self._last_block_type = self._last_block_type, block.type
         self._open_blocks[index] = _OpenBlock(block.type, block.signature or "", block.input)
         match block.type:
             case "text":
                 # Two blocks of text in a row are two paragraphs; nothing else keeps them apart.
                 text = ("\n" if before == "text" else "") + (block.text or "")
-                return (TextChunk(text),) if text else ()
+                return (msg.TextChunk(text),) if text else ()
             case "tool_use":
-                return (CallChunk(index, id=block.id, name=block.name),)
+                return (msg.CallChunk(index, id=block.id, name=block.name),)
             case "thinking":
-                return (ReasoningChunk(block.thinking),) if block.thinking else ()
+                return (msg.ReasoningChunk(block.thinking),) if block.thinking else ()
             case "redacted_thinking":
-                return (ReasoningChunk(redacted=block.data or ""),)
+                return (msg.ReasoningChunk(redacted=block.data or ""),)
             case _:
                 return ()
 
-    def _stop_block(self, index: int) -> Iterable[Chunk]:
+    def _stop_block(self, index: int) -> Iterable[msg.Chunk]:
         block = self._open_blocks.pop(index, None)
         if block is None:
             return ()
         if block.block_type == "thinking" and block.signature:
-            return (ReasoningChunk(signature=block.signature),)
+            return (msg.ReasoningChunk(signature=block.signature),)
         if block.block_type != "tool_use":
             return ()
         if block.input:  # some gateways give the whole input at the start, and no deltas
             whole = msgspec.json.encode(block.input).decode()
-            return (CallChunk(index, arguments=whole), CallEndChunk(index))
-        return (CallEndChunk(index),)
+            return (msg.CallChunk(index, arguments=whole), msg.CallEndChunk(index))
+        return (msg.CallEndChunk(index),)
 
-    def _update_usage(self, usage: _AnthropicUsage | None) -> list[Chunk]:
+    def _update_usage(self, usage: _AnthropicUsage | None) -> list[msg.Chunk]:
         """Each figure is a total so far; one that is left out keeps its value."""
         if usage is None:
             return []
@@ -359,13 +342,13 @@ class AnthropicStreamDecoder(StreamDecoder):
                 setattr(self._usage, name, value)
         writes = self._usage.cache_creation_input_tokens or 0
         reads = self._usage.cache_read_input_tokens or 0
-        total = Usage(
+        total = msg.Usage(
             input=(self._usage.input_tokens or 0) + writes + reads,
             output=self._usage.output_tokens or 0,
             cache_writes=writes,
             cache_reads=reads,
         )
-        return [UsageChunk(total)]
+        return [msg.UsageChunk(total)]
 
 
 def _read_event_type(data: bytes) -> str:

@@ -21,34 +21,11 @@ A model that is not listed gets these defaults, and says so (`is_known` is False
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 from msgspec import Struct, structs
 
-from joey.core.models import ModelInfo, Prices
+from joey.core.models import ApiProtocol, ModelInfo, Prices, ProviderSpec
 from joey.core.text import compile_regex
 from joey.errors import ConfigError
-
-
-class ApiProtocol(StrEnum):
-    ANTHROPIC = "anthropic"
-    OPENAI = "openai"
-
-
-class ProviderSpec(Struct, frozen=True):
-    name: str
-    api_protocol: ApiProtocol
-    base_url: str
-    key_variables: tuple[str, ...] = ()
-    """In order of preference; none where no key is needed."""
-    base_url_variable: str | None = None
-    default_model: str = ""
-    is_local: bool = False
-    """Runs on the user's own machine: no key, no price."""
-
-    @property
-    def preferred_key_variable(self) -> str | None:
-        return self.key_variables[0] if self.key_variables else None
 
 
 def _build_hosted_spec(name: str, base_url: str, *keys: str, model: str = "") -> ProviderSpec:

@@ -63,14 +63,11 @@ class IncrementalConversationEncoder:
             self._cached_messages, self._cached_blocks = (), []
         for message in messages[len(self._cached_messages) :]:
             if data := self._encode_message(message, mark=False):
-                self._append_cached_block(b"," + data if self._cached_blocks else data)
+                blocks = self._cached_blocks
+                blocks.append(b"," + data if blocks else data)
+                while len(blocks) > 1 and len(blocks[-2]) < 2 * len(blocks[-1]):
+                    blocks[-2:] = [blocks[-2] + blocks[-1]]
         self._cached_messages = messages
-
-    def _append_cached_block(self, data: bytes) -> None:
-        blocks = self._cached_blocks
-        blocks.append(data)
-        while len(blocks) > 1 and len(blocks[-2]) < 2 * len(blocks[-1]):
-            blocks[-2:] = [blocks[-2] + blocks[-1]]
 
 
 class RequestBuilder(ABC):

@@ -8,11 +8,12 @@ from collections.abc import Iterator, Sequence
 import msgspec
 from msgspec import Struct
 
+from joey.core.models import ApiProtocol
 from joey.core.settings import Profile
 from joey.errors import UNREACHABLE_CODE, ConfigError, ProviderError, ProviderFailureKind
 from joey.ports.model import Embedder
 from joey.providers import errors
-from joey.providers.catalog import ApiProtocol, build_endpoint_url, find_provider_spec
+from joey.providers.catalog import build_endpoint_url, find_provider_spec
 from joey.providers.errors import build_service_info
 from joey.providers.http_client import HttpClient
 

@@ -92,10 +92,12 @@ class ServiceInfo(Struct, frozen=True):
     base_url_source: str = ""
     """The flag or variable that says so; empty: the profile."""
 
+    @property
+    def label(self) -> str:
+        return f"{self.provider_name} ({self.address})"
+
     def redact(self, text: str) -> str:
-        return redact_secrets(
-            text, (*((self.api_key,) if self.api_key else ()), *self.header_values)
-        )
+        return redact_secrets(text, tuple(filter(None, (self.api_key, *self.header_values))))
 
 
 def build_service_info(profile: Profile, url: str, route: ModelRoute | None = None) -> ServiceInfo:
@@ -159,16 +161,15 @@ def build_stream_error(service: ServiceInfo, error: Any) -> ProviderError:
 
 def build_malformed_response_error(service: ServiceInfo, description: str) -> ProviderError:
     return ProviderError(
-        f"{service.provider_name} ({service.address}) sent {service.redact(description)}. Try "
-        "again; if it happens every time, check the base URL and the provider.",
+        f"{service.label} sent {service.redact(description)}. Try again; if it happens every time,"
+        " check the base URL and the provider.",
         failure=ProviderFailureKind.MALFORMED_STREAM,
     )
 
 
 def build_truncated_stream_error(service: ServiceInfo) -> ProviderError:
     return ProviderError(
-        f"{service.provider_name} ({service.address}) ended the stream before the answer was "
-        "complete. Try again.",
+        f"{service.label} ended the stream before the answer was complete. Try again.",
         failure=ProviderFailureKind.NETWORK,
     )
 
@@ -272,7 +273,7 @@ def is_context_overflow(text: str) -> bool:
 def _format_error_message(
     service: ServiceInfo, failure: ProviderFailureKind, status: int, said: _ErrorDetails
 ) -> str:
-    who = f"{service.provider_name} ({service.address})"
+    who = service.label
     says = _format_error_details(service, status, said)
     match failure:
         case ProviderFailureKind.AUTH if service.api_key is None:
@@ -327,7 +328,7 @@ def _format_error_details(service: ServiceInfo, status: int, said: _ErrorDetails
 def _build_redirect_error(service: ServiceInfo, status: int, location: str) -> ProviderError:
     goal = f" It points to {service.redact(location)}." if location else ""
     return ProviderError(
-        f"{service.provider_name} ({service.address}) has moved ({status}).{goal} Set"
+        f"{service.label} has moved ({status}).{goal} Set"
         f" {_describe_address_source(service)} to the address where it answers.",
         failure=ProviderFailureKind.NOT_FOUND,
         status=status,

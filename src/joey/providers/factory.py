@@ -10,11 +10,11 @@ import math
 
 from msgspec import structs
 
-from joey.core.models import ModelInfo
+from joey.core.models import ApiProtocol, ModelInfo
 from joey.core.settings import ModelRoute, Profile
 from joey.errors import ConfigError
 from joey.ports.model import Provider
-from joey.providers.catalog import ApiProtocol, find_model_info, find_provider_spec
+from joey.providers.catalog import find_model_info, find_provider_spec
 from joey.providers.http_client import HttpClient
 
 _MAX_OUTPUT_SHARE = 0.2

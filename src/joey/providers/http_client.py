@@ -157,11 +157,6 @@ class HttpResponse:
     def headers(self) -> Mapping[str, str]:
         return self._head.headers if self._head else {}
 
-    @property
-    def address(self) -> str:
-        """`host:port`, for messages."""
-        return self._origin[0].host_and_port
-
     async def send_request(self, request: Sequence[bytes], read_timeout: float | None) -> Self:
         connection = self._connection
         assert connection is not None

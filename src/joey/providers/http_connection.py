@@ -58,11 +58,8 @@ class HttpConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._received_chunks.append(data)
         self._buffered_bytes += len(data)
-        if (
-            self._buffered_bytes > _MAX_BUFFERED_BYTES
-            and self._transport is not None
-            and not self._is_paused
-        ):
+        is_full = self._buffered_bytes > _MAX_BUFFERED_BYTES
+        if is_full and self._transport is not None and not self._is_paused:
             self._is_paused = True
             self._transport.pause_reading()
         self._wake_reader()
@@ -291,11 +288,7 @@ class HttpAddress(Struct, frozen=True):
     def authority(self) -> str:
         """The value of the `Host` header: the port only where it is not the usual one."""
         usual = 443 if self.is_secure else 80
-        return (
-            self.host_and_port.removesuffix(f":{usual}")
-            if self.port == usual
-            else self.host_and_port
-        )
+        return self.host_and_port.removesuffix(f":{usual}" if self.port == usual else "")
 
     @property
     def is_loopback(self) -> bool:

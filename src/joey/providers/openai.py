@@ -14,22 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct
 
-from joey.core.messages import (
-    CallChunk,
-    CallEndChunk,
-    Chunk,
-    ImageBlock,
-    Message,
-    ReasoningChunk,
-    StopChunk,
-    TextBlock,
-    TextChunk,
-    ToolResultBlock,
-    ToolUseBlock,
-    UnsignedReasoningBlock,
-    Usage,
-    UsageChunk,
-)
+from joey.core import messages as msg
 from joey.core.models import ModelInfo, ModelRequest, ToolSpec
 from joey.core.settings import ModelRoute, Profile
 from joey.providers import errors
@@ -52,7 +37,7 @@ class OpenAiProvider(StreamingProvider):
         super().__init__(profile, model, http, route, headers)
         self._request_builder = OpenAiRequestBuilder(profile, model, parse_url(self._url).host)
 
-    def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
+    def stream(self, request: ModelRequest) -> AsyncGenerator[msg.Chunk, None]:
         body = self._request_builder.build_body(request)
         return self._stream(body, OpenAiStreamDecoder(self._service))
 
@@ -109,7 +94,7 @@ class OpenAiRequestBuilder(RequestBuilder):
             return "none"
         return None
 
-    def _encode_message(self, message: Message, *, mark: bool) -> bytes:
+    def _encode_message(self, message: msg.Message, *, mark: bool) -> bytes:
         wire = convert_message(message, self._model)
         if mark:
             _mark_last_text_for_cache(wire)
@@ -134,27 +119,27 @@ class OpenAiRequestBuilder(RequestBuilder):
         return {"type": "function", "function": function}
 
 
-def convert_message(message: Message, model: ModelInfo) -> list[dict[str, Any]]:
+def convert_message(message: msg.Message, model: ModelInfo) -> list[dict[str, Any]]:
     """The messages on the wire for one of ours; none when nothing of it may be sent."""
     if message.role == "assistant":
         return _convert_assistant_message(message, model)
     content = message.content
-    blocks = (TextBlock(content),) if isinstance(content, str) else content
+    blocks = (msg.TextBlock(content),) if isinstance(content, str) else content
     results: list[dict[str, Any]] = []
     images: list[dict[str, Any]] = []
     parts: list[dict[str, Any]] = []
     for block in blocks:
         match block:
-            case ToolResultBlock():
+            case msg.ToolResultBlock():
                 results.append(_convert_tool_result(block))
                 images += [
                     _convert_image(part, model)
                     for part in block.content
-                    if isinstance(part, ImageBlock)
+                    if isinstance(part, msg.ImageBlock)
                 ]
-            case TextBlock() if block.text:
+            case msg.TextBlock() if block.text:
                 parts.append({"type": "text", "text": block.text})
-            case ImageBlock():
+            case msg.ImageBlock():
                 parts.append(_convert_image(block, model))
             case _:
                 pass  # a user's message has no other blocks
@@ -163,20 +148,20 @@ def convert_message(message: Message, model: ModelInfo) -> list[dict[str, Any]]:
     return results
 
 
-def _has_user_content(message: Message) -> bool:
+def _has_user_content(message: msg.Message) -> bool:
     """Whether it becomes a user's message on the wire, not only results of calls."""
     if message.role == "assistant":
         return False
     return isinstance(message.content, str) or not all(
-        isinstance(block, ToolResultBlock) and isinstance(block.content, str)
+        isinstance(block, msg.ToolResultBlock) and isinstance(block.content, str)
         for block in message.content
     )
 
 
-def _convert_assistant_message(message: Message, model: ModelInfo) -> list[dict[str, Any]]:
+def _convert_assistant_message(message: msg.Message, model: ModelInfo) -> list[dict[str, Any]]:
     content = message.content
-    blocks = (TextBlock(content),) if isinstance(content, str) else content
-    text = "\n".join(block.text for block in blocks if isinstance(block, TextBlock))
+    blocks = (msg.TextBlock(content),) if isinstance(content, str) else content
+    text = "\n".join(block.text for block in blocks if isinstance(block, msg.TextBlock))
     calls = [
         {
             "id": block.id,
@@ -184,7 +169,7 @@ def _convert_assistant_message(message: Message, model: ModelInfo) -> list[dict[
             "function": {"name": block.name, "arguments": _encode_json(block.input).decode()},
         }
         for block in blocks
-        if isinstance(block, ToolUseBlock)
+        if isinstance(block, msg.ToolUseBlock)
     ]
     if not text and not calls:
         return []
@@ -192,7 +177,7 @@ def _convert_assistant_message(message: Message, model: ModelInfo) -> list[dict[
     if message.reasoning_content is not UNSET:
         wire["reasoning_content"] = message.reasoning_content
     elif model.preserve_reasoning:
-        thoughts = [block.text for block in blocks if isinstance(block, UnsignedReasoningBlock)]
+        thoughts = [block.text for block in blocks if isinstance(block, msg.UnsignedReasoningBlock)]
         if any(thoughts):
             wire["reasoning_content"] = "\n".join(thoughts)
     if message.reasoning_details is not UNSET:
@@ -202,16 +187,16 @@ def _convert_assistant_message(message: Message, model: ModelInfo) -> list[dict[
     return [wire]
 
 
-def _convert_tool_result(block: ToolResultBlock) -> dict[str, Any]:
+def _convert_tool_result(block: msg.ToolResultBlock) -> dict[str, Any]:
     text = block.content
     if not isinstance(text, str):
-        text = "\n".join(part.text for part in text if isinstance(part, TextBlock))
+        text = "\n".join(part.text for part in text if isinstance(part, msg.TextBlock))
         if not text and block.content:
             text = "(The image follows in the next message.)"
     return {"role": "tool", "tool_call_id": block.tool_use_id, "content": text or "(empty)"}
 
 
-def _convert_image(block: ImageBlock, model: ModelInfo) -> dict[str, Any]:
+def _convert_image(block: msg.ImageBlock, model: ModelInfo) -> dict[str, Any]:
     if not model.supports_images:
         return _IMAGE_PLACEHOLDER
     url = f"data:{block.source.media_type};base64,{block.source.data}"
@@ -296,14 +281,14 @@ class OpenAiStreamDecoder(StreamDecoder):
         self._call_indexer = _ToolCallIndexer()
         self._reasoning_merger = _ReasoningDetailsMerger()
 
-    def feed(self, event: ServerSentEvent) -> Iterable[Chunk]:
+    def feed(self, event: ServerSentEvent) -> Iterable[msg.Chunk]:
         if event.data == b"[DONE]":
             self.is_answer_complete = self.is_stream_finished = True
             return self._reasoning_merger.take_chunks()
         said = self._parse_chunk(event)
         if said.error:
             raise errors.build_stream_error(self._service, said.error)
-        chunks: list[Chunk] = []
+        chunks: list[msg.Chunk] = []
         if said.choices:
             choice = said.choices[0]
             if (delta := choice.delta or choice.message) is not None:
@@ -311,7 +296,7 @@ class OpenAiStreamDecoder(StreamDecoder):
             if choice.finish_reason:
                 self._handle_finish(choice.finish_reason, said.id, chunks)
         if said.usage is not None:
-            chunks.append(UsageChunk(_convert_usage(said.usage)))
+            chunks.append(msg.UsageChunk(_convert_usage(said.usage)))
         return chunks
 
     def _parse_chunk(self, event: ServerSentEvent) -> _StreamChunk:
@@ -324,28 +309,28 @@ class OpenAiStreamDecoder(StreamDecoder):
         except errors.JSON_DECODE_ERRORS as error:
             raise self._build_malformed_error("a chunk that is not JSON") from error
 
-    def _handle_delta(self, delta: _ChoiceDelta, chunks: list[Chunk]) -> None:
+    def _handle_delta(self, delta: _ChoiceDelta, chunks: list[msg.Chunk]) -> None:
         if details := delta.reasoning_details:
             self._reasoning_merger.add(details)
         thought = delta.reasoning_content or delta.reasoning
         if thought or (details and (thought := _join_text_parts(details))):
-            chunks.append(ReasoningChunk(thought))
+            chunks.append(msg.ReasoningChunk(thought))
         if content := delta.content:
             if not isinstance(content, str):
                 content = "".join(
                     _join_text_parts([part]) for part in content if isinstance(part, dict)
                 )
             if content:
-                chunks.append(TextChunk(content))
+                chunks.append(msg.TextChunk(content))
         for call in delta.tool_calls or ():
             chunks.append(self._call_indexer.convert_delta(call))
 
-    def _handle_finish(self, reason: str, response_id: str | None, chunks: list[Chunk]) -> None:
+    def _handle_finish(self, reason: str, response_id: str | None, chunks: list[msg.Chunk]) -> None:
         self.is_answer_complete = True
         chunks += self._reasoning_merger.take_chunks()
         if reason != _LENGTH_FINISH_REASON:
-            chunks += [CallEndChunk(index) for index in self._call_indexer.take_open_indexes()]
-        chunks.append(StopChunk(reason, response_id))
+            chunks += [msg.CallEndChunk(index) for index in self._call_indexer.take_open_indexes()]
+        chunks.append(msg.StopChunk(reason, response_id))
 
 
 class _ToolCallIndexer:
@@ -357,7 +342,7 @@ class _ToolCallIndexer:
         self._id_by_index: dict[int, str | None] = {}
         self._open_indexes: list[int] = []
 
-    def convert_delta(self, call: _ToolCallDelta) -> CallChunk:
+    def convert_delta(self, call: _ToolCallDelta) -> msg.CallChunk:
         function = call.function or _FunctionDelta()
         index = self._resolve_index(call, function)
         if call.id:
@@ -365,7 +350,7 @@ class _ToolCallIndexer:
         arguments = function.arguments
         if isinstance(arguments, dict):
             arguments = msgspec.json.encode(arguments).decode()
-        return CallChunk(
+        return msg.CallChunk(
             index, id=call.id or None, name=function.name or None, arguments=arguments or None
         )
 
@@ -410,14 +395,14 @@ class _ReasoningDetailsMerger:
                 elif value is not None or name not in item:
                     item[name] = value
 
-    def take_chunks(self) -> list[Chunk]:
+    def take_chunks(self) -> list[msg.Chunk]:
         items = [
             item
             for item in self._items.values()
             if item.get("type") != "reasoning.encrypted" or item.get("data")
         ]
         self._items = {}
-        return [ReasoningChunk(details=tuple(items))] if items else []
+        return [msg.ReasoningChunk(details=tuple(items))] if items else []
 
 
 def _join_text_parts(parts: list[dict[str, Any]]) -> str:
@@ -426,12 +411,12 @@ def _join_text_parts(parts: list[dict[str, Any]]) -> str:
     return "".join(text for text in texts if isinstance(text, str))
 
 
-def _convert_usage(usage: _OpenAiUsage) -> Usage:
+def _convert_usage(usage: _OpenAiUsage) -> msg.Usage:
     details = usage.prompt_tokens_details or _PromptTokensDetails()
     cost = usage.cost
     if cost is not None and usage.cost_details is not None:
         cost += usage.cost_details.upstream_inference_cost or 0.0
-    return Usage(
+    return msg.Usage(
         input=usage.prompt_tokens or 0,
         output=usage.completion_tokens or 0,
         cache_writes=usage.cache_creation_input_tokens or details.cache_write_tokens or 0,

@@ -51,29 +51,13 @@ class SseReader:
         return data.removeprefix(_UTF_8_BOM)
 
     def _split_blocks(self, data: bytes) -> list[ServerSentEvent]:
-        if self._buffer:
-            self._buffer += data
-            end = self._buffer.rfind(b"\n\n", self._scanned_bytes)
-            if end < 0:
-                self._scanned_bytes = max(0, len(self._buffer) - 1)
-                return []
-            data = bytes(self._buffer)
-            self._buffer.clear()
-        else:
-            end = data.rfind(b"\n\n")
-        if end < 0:
-            self._buffer += data
-        else:
-            self._buffer += data[end + 2 :]
+        self._buffer += data
+        end = self._buffer.rfind(b"\n\n", self._scanned_bytes)
+        blocks = bytes(self._buffer[:end]).split(b"\n\n") if end >= 0 else []
+        if end >= 0:
+            del self._buffer[: end + 2]
         self._scanned_bytes = max(0, len(self._buffer) - 1)
-        if end < 0:
-            return []
-        events = []
-        for block in data[:end].split(b"\n\n"):
-            event = _parse_block(block)
-            if event is not None:
-                events.append(event)
-        return events
+        return [event for block in blocks if (event := _parse_block(block)) is not None]
 
 
 def _parse_block(block: bytes) -> ServerSentEvent | None:
@@ -106,14 +90,9 @@ class _EventBuilder:
             self._event_name = value.decode("utf-8", "replace")
 
     def take_event(self) -> ServerSentEvent | None:
-        event = (
-            ServerSentEvent(self._event_name, b"\n".join(self._data_lines))
-            if self._data_lines
-            else None
-        )
-        self._event_name = ""
-        self._data_lines = []
-        return event
+        name, lines = self._event_name, self._data_lines
+        self._event_name, self._data_lines = "", []
+        return ServerSentEvent(name, b"\n".join(lines)) if lines else None
 
 
 class _SseLineReader:

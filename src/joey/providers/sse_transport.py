@@ -111,17 +111,17 @@ class StreamingProvider(ABC):
         if response.status != 200:
             raise await self._read_response_error(response)
         if response.headers.get("content-encoding", "identity") != "identity":
-            raise errors.build_malformed_response_error(
-                self._service, "a compressed stream, which was not asked for"
-            )
-        if "html" in kind:
-            raise errors.build_malformed_response_error(
-                self._service, "a web page instead of a stream"
-            )
-        if "json" in kind:
-            raise self._build_json_response_error(
-                await response.read_all(errors.MAX_ERROR_BODY_BYTES)
-            )
+            problem = "a compressed stream, which was not asked for"
+        elif "html" in kind:
+            problem = "a web page instead of a stream"
+        elif "json" in kind:
+            problem = "a JSON document instead of a stream"
+            body = await response.read_all(errors.MAX_ERROR_BODY_BYTES)
+            if error := _find_error_object(body):
+                raise errors.build_stream_error(self._service, error)
+        else:
+            return
+        raise errors.build_malformed_response_error(self._service, problem)
 
     async def _read_response_error(self, response: HttpResponse) -> ProviderError:
         try:
@@ -130,14 +130,11 @@ class StreamingProvider(ABC):
             body = b""  # the status says more than the loss of its explanation
         return errors.build_response_error(self._service, response.status, response.headers, body)
 
-    def _build_json_response_error(self, body: bytes) -> ProviderError:
-        """Some gateways report failures with a status that means success."""
-        try:
-            parsed: Any = msgspec.json.decode(body)
-        except errors.JSON_DECODE_ERRORS:
-            parsed = None
-        if isinstance(parsed, dict) and parsed.get("error"):
-            return errors.build_stream_error(self._service, parsed["error"])
-        return errors.build_malformed_response_error(
-            self._service, "a JSON document instead of a stream"
-        )
+
+def _find_error_object(body: bytes) -> Any:
+    """Some gateways report failures with a status that means success."""
+    try:
+        parsed: Any = msgspec.json.decode(body)
+    except errors.JSON_DECODE_ERRORS:
+        return None
+    return parsed.get("error") if isinstance(parsed, dict) else None
