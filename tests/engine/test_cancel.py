@@ -20,7 +20,7 @@ from joey.core.events import (
     TaskAborted,
 )
 from joey.core.messages import CallChunk, ToolUseBlock
-from joey.core.prompts.messages_to_model import render_interrupted_call
+from joey.core.prompts.messages_to_model import INTERRUPTED_CALL_TEXT
 from joey.core.settings import Settings
 from joey.core.task_types import AskKind, TaskState
 from joey.engine.asks import Unattended
@@ -131,7 +131,7 @@ async def test_in_a_command_whose_processes_go_with_it(engine_harness: EngineHar
     await task.cancel()
     await check_stopped(task, provider)
     assert not _alive_in_group(pid)
-    assert list_tool_results(task.messages[-1]) == [render_interrupted_call()]
+    assert list_tool_results(task.messages[-1]) == [INTERRUPTED_CALL_TEXT]
     await check_resumes(engine_harness, task)
 
 

@@ -94,7 +94,7 @@ def _check_open_todos(task: Task) -> None:
     if task.runtime.settings.prevent_completion_with_open_todos and any(
         todo.status != "completed" for todo in todos
     ):
-        raise ToolError(messages_to_model.render_completion_with_open_todos())
+        raise ToolError(messages_to_model.OPEN_TODOS_TEXT)
 
 
 async def process_plain_reply(
@@ -159,7 +159,7 @@ def close_completion_call(task: Task) -> None:
     """A completion that was left open when it was accepted gets its result."""
     for call in task.recorder.api_history.open_calls:
         if call.name == COMPLETION_TOOL_NAME:
-            accepted = messages_to_model.render_completion_accepted()
+            accepted = messages_to_model.COMPLETION_ACCEPTED_TEXT
             task.publish(
                 ToolFinished(ts=task.next_ts(), call_id=call.id, tool=call.name, content=accepted)
             )

@@ -302,13 +302,9 @@ class ToolCallRunner:
             case {"result": str(text)} if text.strip():
                 self._task.publish(ev.RowAdded(ts=row_call.row_ts, say=RowKind.TEXT, text=text))
         if self._has_failure:
-            self._fail_call(
-                row_call, ToolError(messages_to_model.render_completion_after_failure())
-            )
+            self._fail_call(row_call, ToolError(messages_to_model.COMPLETION_AFTER_FAILURE_TEXT))
         else:
-            skip_call(
-                self._task, row_call, messages_to_model.render_completion_with_unseen_results()
-            )
+            skip_call(self._task, row_call, messages_to_model.UNSEEN_RESULTS_TEXT)
 
     def _close_remaining_calls(self, calls: Sequence[RowCall]) -> None:
         """An accepted result alone stays open, as the seed has it; beside others it is closed."""

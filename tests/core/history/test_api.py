@@ -32,7 +32,7 @@ from joey.core.messages import (
     ToolUseBlock,
 )
 from joey.core.models import ToolProtocol
-from joey.core.prompts.messages_to_model import render_interrupted_call
+from joey.core.prompts.messages_to_model import INTERRUPTED_CALL_TEXT
 
 PIXEL = "data:image/png;base64,AAAA"
 
@@ -127,7 +127,7 @@ def test_a_call_without_outcome_reads_as_interrupted() -> None:
     history.apply(finished(3, "a"))
     last = history.list_stored_messages()[-1].content[-1]
     assert isinstance(last, ToolResultBlock)
-    assert (last.tool_use_id, last.content) == ("b", render_interrupted_call())
+    assert (last.tool_use_id, last.content) == ("b", INTERRUPTED_CALL_TEXT)
 
 
 @pytest.mark.requirement("history:api:accepted-completion")

@@ -167,7 +167,7 @@ def test_skipped_and_repeated_calls_are_named() -> None:
 
 
 def test_an_empty_result_is_worded_as_clients_know_it() -> None:
-    assert messages_to_model.render_empty_result() == "(tool did not return anything)"
+    assert messages_to_model.EMPTY_RESULT_TEXT == "(tool did not return anything)"
 
 
 def test_an_xml_result_is_headed_by_its_call() -> None:
@@ -180,10 +180,10 @@ def test_an_xml_result_is_headed_by_its_call() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        messages_to_model.render_interrupted_call(),
+        messages_to_model.INTERRUPTED_CALL_TEXT,
         messages_to_model.render_unattended_denial(),
-        messages_to_model.render_completion_after_failure(),
-        messages_to_model.render_completion_with_open_todos(),
+        messages_to_model.COMPLETION_AFTER_FAILURE_TEXT,
+        messages_to_model.OPEN_TODOS_TEXT,
         messages_to_model.render_skipped_after_rejection("x"),
     ],
 )

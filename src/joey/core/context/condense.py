@@ -2,7 +2,7 @@
 
 User messages stay verbatim: the first one, later ones (the newest, as many as fit), and the slash
 commands of the first message. The open todo items, the mode and the files in use are added. All of
-these come from the record, not from a model. The functions named `…_part` word the sections.
+these come from the record, not from a model.
 
 In the transcript, calls and results become text: no service has to accept tools, ids or signed
 reasoning for it, and any model can write the summary. A transcript that must be shorter first
@@ -36,6 +36,7 @@ from joey.core.text import compile_regex
 
 MAX_OUTLINE_CHARS = 50_000
 _MIN_EXCERPT_CHARS = 200
+_TODO_MARKS = {"in_progress": "[-]", "pending": "[ ]"}
 _COMMAND_BLOCK_RE = compile_regex(r"<command name=")
 _ATTACHMENT_RE = compile_regex(
     r"\[read_file for |<(?:command|url_content|workspace_diagnostics|git_working_state"
@@ -81,24 +82,46 @@ def build_summary_content(
     summary: str, preserved: PreservedContext, budget: SummaryBudget
 ) -> tuple[TextBlock, ...]:
     """The message that takes the place of the conversation."""
+    quoted = [
+        f"<user_message>\n{text}\n</user_message>"
+        for text in _select_newest_fitting(preserved.user_messages, budget.user_message_chars)
+    ]
+    commands = _select_first_fitting(preserved.slash_commands, budget.command_chars)
+    todos = [
+        f"{_TODO_MARKS[todo.status]} {todo.content}"
+        for todo in preserved.todos
+        if todo.status in _TODO_MARKS
+    ]
+    status = (
+        _render_section("Where things stand", f"Mode: {preserved.mode}" if preserved.mode else ""),
+        _render_section("Open todo items", "\n".join(todos)),
+    )
+    names = _select_first_fitting(preserved.file_names, budget.file_chars // 4)
+    files = "\n".join(f"- {name}" for name in names)
+    outlines = "\n\n".join(_select_first_fitting(preserved.outlines, budget.file_chars))
+    if files and outlines:
+        files += f"\n\nWhat some of them define (line numbers):\n\n{outlines}"
     parts = [
-        render_summary_section(truncate_middle(summary, budget.summary_chars)),
-        render_task_section(truncate_middle(preserved.task, budget.task_chars)),
-        render_user_messages_section(
-            list(_select_newest_fitting(preserved.user_messages, budget.user_message_chars))
+        _render_section(
+            "Summary of the conversation so far",
+            "The conversation before this message is no longer shown. This is what happened in it;"
+            " do not do again what is done, and read files again before you rely on their content."
+            f"\n\n{truncate_middle(summary, budget.summary_chars)}",
         ),
-        render_slash_commands_section(
-            list(_select_first_fitting(preserved.slash_commands, budget.command_chars))
+        _render_section(
+            "The user's first message, word for word",
+            truncate_middle(preserved.task, budget.task_chars),
         ),
-        render_status_section(
-            preserved.mode, [todo for todo in preserved.todos if todo.status != "completed"]
-        ),
-        render_files_section(
-            list(_select_first_fitting(preserved.file_names, budget.file_chars // 4)),
-            list(_select_first_fitting(preserved.outlines, budget.file_chars)),
-        ),
+        _render_section("What the user said later, word for word", "\n".join(quoted)),
+        _render_section("Commands that came with the first message", "\n\n".join(commands)),
+        "\n\n".join(filter(None, status)),
+        _render_section("Files read or changed lately, the latest first", files),
     ]
     return tuple(TextBlock(part) for part in parts if part)
+
+
+def _render_section(title: str, text: str) -> str:
+    return f"# {title}\n\n{text}" if text else ""
 
 
 def find_slash_commands(message: Message | None) -> list[str]:
@@ -121,20 +144,12 @@ def extract_user_blocks(message: Message) -> tuple[UserBlock, ...]:
 
 
 def _select_newest_fitting(texts: Sequence[str], max_chars: int) -> Iterable[str]:
-    """As many of the last as fit, in their order; of the first that does not, the beginning and
-    the end."""
-    taken: list[str] = []
-    for text in reversed(texts):
-        if len(text) > max_chars:
-            if max_chars >= _MIN_EXCERPT_CHARS:
-                taken.append(truncate_middle(text, max_chars))
-            break
-        taken.append(text)
-        max_chars -= len(text)
-    return reversed(taken)
+    """As many of the last as fit, in their order."""
+    return reversed([*_select_first_fitting(reversed(texts), max_chars)])
 
 
 def _select_first_fitting(texts: Iterable[str], max_chars: int) -> Iterator[str]:
+    """As many as fit; of the first that does not, the beginning and the end."""
     for text in texts:
         if len(text) > max_chars:
             if max_chars >= _MIN_EXCERPT_CHARS:
@@ -257,47 +272,3 @@ def build_condense_instruction(custom_instruction: str, request: str, word_limit
     if request.strip():
         text += f"\n\nThe user asks you in particular:\n{request.strip()}"
     return f"{text}\n\nUse {word_limit} words at most."
-
-
-def render_summary_section(text: str) -> str:
-    return (
-        "# Summary of the conversation so far\n\nThe conversation before this message is no longer"
-        " shown. This is what happened in it; do not do again what is done, and read files again"
-        f" before you rely on their content.\n\n{text}"
-    )
-
-
-def render_task_section(text: str) -> str:
-    return f"# The user's first message, word for word\n\n{text}" if text else ""
-
-
-def render_user_messages_section(texts: Sequence[str]) -> str:
-    if not texts:
-        return ""
-    quoted = "\n".join(f"<user_message>\n{text}\n</user_message>" for text in texts)
-    return f"# What the user said later, word for word\n\n{quoted}"
-
-
-def render_slash_commands_section(texts: Sequence[str]) -> str:
-    if not texts:
-        return ""
-    return "# Commands that came with the first message\n\n" + "\n\n".join(texts)
-
-
-def render_status_section(mode: str, todos: Sequence[Todo]) -> str:
-    marks = {"in_progress": "[-]", "pending": "[ ]", "completed": "[x]"}
-    parts = [f"# Where things stand\n\nMode: {mode}"] if mode else []
-    if todos:
-        items = "\n".join(f"{marks[todo.status]} {todo.content}" for todo in todos)
-        parts.append(f"# Open todo items\n\n{items}")
-    return "\n\n".join(parts)
-
-
-def render_files_section(names: Sequence[str], outlines: Sequence[str]) -> str:
-    if not names:
-        return ""
-    listed = "\n".join(f"- {name}" for name in names)
-    text = f"# Files read or changed lately, the latest first\n\n{listed}"
-    if outlines:
-        text += "\n\nWhat some of them define (line numbers):\n\n" + "\n\n".join(outlines)
-    return text

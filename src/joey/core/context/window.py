@@ -132,9 +132,9 @@ class TokenEstimator:
         return max(counted, int(self.min_ratio * known)) + self.scale_estimate(max(0, added))
 
     def sum_messages(self, messages: Sequence[Message]) -> TokenTotals:
-        return TokenTotals(
-            self.message_token_cache.build_prefix_sums(messages), _find_last_reply_index(messages)
-        )
+        replies = (n for n in reversed(range(len(messages))) if messages[n].role == "assistant")
+        sums = self.message_token_cache.build_prefix_sums(messages)
+        return TokenTotals(sums, next(replies, None))
 
     def scale_estimate(self, estimate: int) -> int:
         """An estimate in the service's tokens, rather too many than too few."""
@@ -147,13 +147,6 @@ class TokenEstimator:
     def record_overflow(self, estimate: int, size: int) -> None:
         """The service refused a request of this estimate, for a window said to be of this size."""
         self.min_ratio = max(self.min_ratio, size / max(1, estimate))
-
-
-def _find_last_reply_index(messages: Sequence[Message]) -> int | None:
-    for index in range(len(messages) - 1, -1, -1):
-        if messages[index].role == "assistant":
-            return index
-    return None
 
 
 class CondenseThreshold(Struct, frozen=True):
@@ -194,14 +187,14 @@ def estimate_text_tokens(text: str) -> int:
 
 def estimate_block_tokens(block: Block) -> int:
     match block:
-        case TextBlock(text=text):
+        case (
+            TextBlock(text=text)
+            | UnsignedReasoningBlock(text=text)
+            | RedactedThinkingBlock(data=text)
+        ):
             tokens = estimate_text_tokens(text)
         case ThinkingBlock(thinking=thinking, signature=signature):
             tokens = estimate_text_tokens(thinking) + estimate_text_tokens(signature)
-        case RedactedThinkingBlock(data=data):
-            tokens = estimate_text_tokens(data)
-        case UnsignedReasoningBlock(text=text):
-            tokens = estimate_text_tokens(text)
         case ToolUseBlock(name=name, input=arguments):
             tokens = (
                 estimate_text_tokens(name)

@@ -50,9 +50,9 @@ from joey.core.messages import (
 from joey.core.models import ToolProtocol
 from joey.core.prompts.environment import strip_environment_details
 from joey.core.prompts.messages_to_model import (
-    render_empty_result,
+    EMPTY_RESULT_TEXT,
+    INTERRUPTED_CALL_TEXT,
     render_hidden_messages_marker,
-    render_interrupted_call,
     render_result_header,
 )
 
@@ -284,9 +284,7 @@ class ApiHistory:
         for call in turn.calls:
             outcome = turn.outcomes.get(call.id)
             text = (
-                render_interrupted_call()
-                if outcome is None
-                else outcome.content or render_empty_result()
+                INTERRUPTED_CALL_TEXT if outcome is None else outcome.content or EMPTY_RESULT_TEXT
             )
             if turn.max_result_chars is not None:
                 text = truncate_middle(text, turn.max_result_chars)

@@ -40,7 +40,7 @@ from joey.core.messages import (
     sanitize_tool_name,
 )
 from joey.core.models import ToolProtocol
-from joey.core.prompts.messages_to_model import render_interrupted_call, render_result_header
+from joey.core.prompts.messages_to_model import INTERRUPTED_CALL_TEXT, render_result_header
 from joey.core.task_types import RowKind
 from joey.core.text import compile_regex
 
@@ -218,7 +218,7 @@ def _reorder_results(message: Message, waiting: dict[str, str]) -> Iterator[Bloc
             case _:
                 rest += _to_text_blocks(block, {})
     for stored, kept in waiting.items():
-        result = results.get(stored) or ToolResultBlock(stored, render_interrupted_call())
+        result = results.get(stored) or ToolResultBlock(stored, INTERRUPTED_CALL_TEXT)
         yield structs.replace(result, tool_use_id=kept)
     yield from rest
 

@@ -42,12 +42,8 @@ def _iter_parameter_lines(spec: ToolSpec) -> Iterator[str]:
         need = "required" if _is_required(spec, name) else "optional"
         description = str(schema.get("description", "")).strip()
         choices = _collect_choices(schema)
-        said = " ".join(
-            part
-            for part in (description, f"One of: {', '.join(choices)}." if choices else "")
-            if part
-        )
-        yield f"- {name}: ({need}) {said}".rstrip()
+        listed = f"One of: {', '.join(choices)}." if choices else ""
+        yield " ".join(filter(None, (f"- {name}: ({need})", description, listed)))
 
 
 def _render_usage(spec: ToolSpec) -> str:
@@ -126,12 +122,10 @@ def _render_server(server: McpServer) -> str:
         parts.append(
             "\n\n".join(["### Available Tools", *map(_render_mcp_tool, server.enabled_tools)])
         )
-    templates = [item for item in server.resources if item.is_template]
-    if templates:
-        parts.append("\n".join(["### Resource Templates", *_iter_resource_lines(templates)]))
-    direct = [item for item in server.resources if not item.is_template]
-    if direct:
-        parts.append("\n".join(["### Direct Resources", *_iter_resource_lines(direct)]))
+    for title, is_template in (("Resource Templates", True), ("Direct Resources", False)):
+        listed = [item for item in server.resources if item.is_template is is_template]
+        if listed:
+            parts.append("\n".join([f"### {title}", *_iter_resource_lines(listed)]))
     return "\n\n".join(parts)
 
 
@@ -201,8 +195,7 @@ def render_custom_instructions(
 def _render_language(code: str) -> str:
     if not code:
         return ""
-    name = LANGUAGE_NAMES.get(code)
-    spoken = f"{name} ({code})" if name else code
+    spoken = f"{LANGUAGE_NAMES[code]} ({code})" if code in LANGUAGE_NAMES else code
     return f"Think and speak in {spoken}, unless the user asks for another language."
 
 
@@ -241,8 +234,14 @@ Files that a skill speaks of are meant relative to the folder of its SKILL.md. R
 come to need them, not before."""
 
 
+_SKILL_FETCHES = {
+    "skill": "fetch its instructions with the skill tool",
+    "read_file": "read its SKILL.md at the location given with read_file",
+}
+
+
 def render_skills(skills: Sequence[Skill], names: frozenset[str]) -> str:
-    fetch = _describe_skill_fetch(names)
+    fetch = next((how for tool, how in _SKILL_FETCHES.items() if tool in names), "")
     if not skills or not fetch:
         return ""
     listed = "\n".join(map(_render_skill, skills))
@@ -252,23 +251,13 @@ def render_skills(skills: Sequence[Skill], names: frozenset[str]) -> str:
     )
 
 
-def _describe_skill_fetch(names: frozenset[str]) -> str:
-    if "skill" in names:
-        return "fetch its instructions with the skill tool"
-    if "read_file" in names:
-        return "read its SKILL.md at the location given with read_file"
-    return ""
-
-
 def _render_skill(skill: Skill) -> str:
-    fields = ("name", skill.name), ("description", skill.description), ("location", skill.location)
-    inner = "\n".join(f"    <{tag}>{_escape_markup(text)}</{tag}>" for tag, text in fields)
-    return f"  <skill>\n{inner}\n  </skill>"
-
-
-def _escape_markup(text: str) -> str:
-    line = " ".join(text.split())
-    return line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    lines = ["  <skill>"]
+    for tag in ("name", "description", "location"):
+        text = " ".join(getattr(skill, tag).split())
+        text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+        lines.append(f"    <{tag}>{text}</{tag}>")
+    return "\n".join([*lines, "  </skill>"])
 
 
 _VARIABLE_RE = compile_regex(r"\{\{(workspace|mode|language|shell|operatingSystem)\}\}")

@@ -7,7 +7,7 @@ cached. Names and output come from outside, so they are kept from closing the bl
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from msgspec import Struct
@@ -64,14 +64,20 @@ def build_environment_details(  # noqa: PLR0913 (one argument per fact, all by n
     git_status: str = "",
 ) -> str:
     """The block as text. `files` is given with the first request of a task only."""
+    shown_cost = "(Not available)" if cost is None else f"${cost:.2f}"
     sections = [
         _render_recently_modified(recently_modified),
-        _render_running_terminals(terminals),
-        _render_ended_terminals(terminals),
-        _render_time(now_utc, zone) if settings.include_current_time else "",
+        _render_terminals("# Actively Running Terminals", terminals, is_running=True),
+        _render_terminals(
+            "# Inactive Terminals with Completed Process Output", terminals, is_running=False
+        ),
+        f"# Current Time\nISO 8601, UTC: {now_utc}\nUser time zone: {zone}"
+        if settings.include_current_time
+        else "",
         f"# Git Status\n{_escape_environment_tag(git_status)}" if git_status else "",
-        _render_cost(cost) if settings.include_current_cost else "",
-        _render_mode(mode, model_id, protocol),
+        f"# Current Cost\n{shown_cost}" if settings.include_current_cost else "",
+        f"# Current Mode\n<slug>{mode.slug}</slug>\n<name>{_to_single_line(mode.name)}</name>\n"
+        f"<model>{_to_single_line(model_id)}</model>\n<tool_format>{protocol}</tool_format>",
         _render_files(files, settings.max_workspace_files) if files is not None else "",
     ]
     body = "\n\n".join(section for section in sections if section)
@@ -86,9 +92,7 @@ def strip_environment_details(blocks: Iterable[BlockT]) -> tuple[BlockT, ...]:
 
 
 def _is_environment_block(block: Block) -> bool:
-    if not isinstance(block, TextBlock):
-        return False
-    text = block.text.strip()
+    text = block.text.strip() if isinstance(block, TextBlock) else ""
     return text.startswith(OPENING_TAG) and text.endswith(CLOSING_TAG)
 
 
@@ -102,78 +106,37 @@ def _render_recently_modified(paths: Sequence[str]) -> str:
     )
 
 
-def _render_running_terminals(terminals: Sequence[TerminalStatus]) -> str:
-    notes = [
-        _render_terminal(note, "Active", f"### Original command: `{_to_single_line(note.command)}`")
-        for note in terminals
-        if note.is_running
-    ]
-    return "\n".join(["# Actively Running Terminals", *notes]) if notes else ""
+def _render_terminals(title: str, terminals: Sequence[TerminalStatus], *, is_running: bool) -> str:
+    notes = [_render_terminal(note) for note in terminals if note.is_running is is_running]
+    return "\n".join([title, *notes]) if notes else ""
 
 
-def _render_ended_terminals(terminals: Sequence[TerminalStatus]) -> str:
-    notes = []
-    for note in terminals:
-        if not note.is_running:
-            code = "" if note.exit_code is None else f" (exit code {note.exit_code})"
-            notes.append(
-                _render_terminal(
-                    note, "Inactive", f"Command: `{_to_single_line(note.command)}`{code}"
-                )
-            )
-    if not notes:
-        return ""
-    return "\n".join(["# Inactive Terminals with Completed Process Output", *notes])
-
-
-def _render_terminal(note: TerminalStatus, state: str, command: str) -> str:
+def _render_terminal(note: TerminalStatus) -> str:
     output = _escape_environment_tag(note.output).strip("\n")
+    code = "" if note.exit_code is None else f" (exit code {note.exit_code})"
+    command = f"`{_to_single_line(note.command)}`"
     lines = [
-        f"## Terminal {note.id} ({state})",
+        f"## Terminal {note.id} ({'Active' if note.is_running else 'Inactive'})",
         f"### Working Directory: `{_to_single_line(note.cwd)}`",
-        command,
+        f"### Original command: {command}" if note.is_running else f"Command: {command}{code}",
         *(["### New Output", output] if output else []),
     ]
     return "\n".join(lines)
 
 
-def _render_time(now_utc: str, zone: str) -> str:
-    return f"# Current Time\nISO 8601, UTC: {now_utc}\nUser time zone: {zone}"
-
-
-def _render_cost(cost: float | None) -> str:
-    return "# Current Cost\n" + ("(Not available)" if cost is None else f"${cost:.2f}")
-
-
-def _render_mode(mode: Mode, model_id: str, protocol: ToolProtocol) -> str:
-    return (
-        f"# Current Mode\n<slug>{mode.slug}</slug>\n<name>{_to_single_line(mode.name)}</name>\n"
-        f"<model>{_to_single_line(model_id)}</model>\n<tool_format>{protocol}</tool_format>"
-    )
-
-
 def _render_files(files: WorkspaceFiles, limit: int) -> str:
-    return "\n".join(
-        [
-            f"# Current Workspace Directory ({_to_single_line(files.directory)}) Files",
-            *_iter_file_lines(files, limit),
-        ]
-    )
-
-
-def _iter_file_lines(files: WorkspaceFiles, limit: int) -> Iterator[str]:
+    lines = [f"# Current Workspace Directory ({_to_single_line(files.directory)}) Files"]
     if limit == 0:
-        yield "(Listing is switched off; use list_files to look around.)"
-        return
-    if files.error:
-        yield f"(Not available: {_to_single_line(files.error)})"
-        return
-    if not files.entries:
-        yield "(No files.)"
-        return
-    yield from map(_to_single_line, files.entries)
-    if files.is_truncated:
-        yield "(There are more; use list_files on a folder to see what is in it.)"
+        lines.append("(Listing is switched off; use list_files to look around.)")
+    elif files.error:
+        lines.append(f"(Not available: {_to_single_line(files.error)})")
+    elif not files.entries:
+        lines.append("(No files.)")
+    else:
+        lines += map(_to_single_line, files.entries)
+        if files.is_truncated:
+            lines.append("(There are more; use list_files on a folder to see what is in it.)")
+    return "\n".join(lines)
 
 
 def _render_todos(todos: Sequence[Todo]) -> str:

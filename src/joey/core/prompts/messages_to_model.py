@@ -66,29 +66,25 @@ _NEXT_STEPS = """\
 
 def render_denial(protocol: ToolProtocol, feedback: str = "") -> str:
     sentence = "The user did not allow this call; it was not carried out."
-    if protocol is ToolProtocol.NATIVE:
-        fields = {"feedback": feedback} if feedback else {"message": sentence}
-        return _encode_envelope(status="denied", **fields)
     if not feedback:
-        return sentence
-    return f"{sentence} They said:\n{_wrap_in_tag('feedback', feedback)}"
+        return _render(protocol, sentence, status="denied", message=sentence)
+    text = f"{sentence} They said:\n{_wrap_in_tag('feedback', feedback)}"
+    return _render(protocol, text, status="denied", feedback=feedback)
 
 
 def render_approval_feedback(protocol: ToolProtocol, feedback: str) -> str:
     """Goes in front of the call's result."""
-    if protocol is ToolProtocol.NATIVE:
-        return _encode_envelope(status="approved", feedback=feedback)
-    return f"The user allowed this call and added:\n{_wrap_in_tag('feedback', feedback)}"
+    text = f"The user allowed this call and added:\n{_wrap_in_tag('feedback', feedback)}"
+    return _render(protocol, text, status="approved", feedback=feedback)
 
 
 def render_guidance(protocol: ToolProtocol, feedback: str) -> str:
     """The user's advice after too many mistakes in a row."""
-    if protocol is ToolProtocol.NATIVE:
-        return _encode_envelope(status="guidance", feedback=feedback)
-    return (
+    text = (
         "Several attempts in a row went wrong. The user has advice on how to go on:\n"
         f"{_wrap_in_tag('feedback', feedback)}"
     )
+    return _render(protocol, text, status="guidance", feedback=feedback)
 
 
 def render_failure_warning(
@@ -103,9 +99,7 @@ def render_failure_warning(
         " make the same calls again: change your approach, or call attempt_completion and say"
         f" what is left to do. The run is stopped after {more}."
     )
-    if protocol is ToolProtocol.NATIVE:
-        return _encode_envelope(status="guidance", message=text)
-    return text
+    return _render(protocol, text, status="guidance", message=text)
 
 
 def render_completion_feedback(text: str) -> str:
@@ -115,9 +109,8 @@ def render_completion_feedback(text: str) -> str:
     )
 
 
-def render_completion_accepted() -> str:
-    """Result of an accepted completion, written when the conversation goes on."""
-    return "The user accepted this result."
+COMPLETION_ACCEPTED_TEXT = "The user accepted this result."
+"""Result of an accepted completion, written when the conversation goes on."""
 
 
 def render_unattended_denial(missing_settings: Sequence[BoundarySetting] = ()) -> str:
@@ -126,20 +119,13 @@ def render_unattended_denial(missing_settings: Sequence[BoundarySetting] = ()) -
         "Nobody is there to approve this call, and no rule allows it. Do not try it again: reach"
         " the goal in a way that the rules allow, or finish and say what is left to do."
     )
-    if not missing_settings:
-        return denial
-    return (
-        f"{denial} Only the user can allow it, with "
-        f"{' and '.join(map(_describe_allowing_option, missing_settings))}."
+    options = " and ".join(
+        f"the setting {setting}"
+        if setting is BoundarySetting.WRITE_PROTECTED
+        else f"the flag --add-dir DIRECTORY (or the setting {setting})"
+        for setting in missing_settings
     )
-
-
-def _describe_allowing_option(setting: BoundarySetting) -> str:
-    match setting:
-        case BoundarySetting.WRITE_PROTECTED:
-            return f"the setting {setting}"
-        case _:
-            return f"the flag --add-dir DIRECTORY (or the setting {setting})"
+    return f"{denial} Only the user can allow it, with {options}." if options else denial
 
 
 def render_hook_rejection(reason: str) -> str:
@@ -190,9 +176,8 @@ def render_resumption(minutes_ago: int | None, had_interrupted_call: bool) -> st
 
 def render_tool_error(protocol: ToolProtocol, message: str) -> str:
     sentence = "The call failed; the error says why."
-    if protocol is ToolProtocol.NATIVE:
-        return _encode_envelope(status="error", message=sentence, error=message)
-    return f"{sentence}\n{_wrap_in_tag('error', message)}"
+    text = f"{sentence}\n{_wrap_in_tag('error', message)}"
+    return _render(protocol, text, status="error", message=sentence, error=message)
 
 
 def render_missing_parameter(protocol: ToolProtocol, tool: str, parameter: str) -> str:
@@ -209,15 +194,15 @@ def render_rooignore_denial(protocol: ToolProtocol, path: str) -> str:
         "Go on without this file, or ask the user to change .rooignore if it cannot be done"
         " without."
     )
-    if protocol is ToolProtocol.NATIVE:
-        return _encode_envelope(
-            status="error",
-            type="access_denied",
-            message=message,
-            path=path,
-            suggestion=suggestion,
-        )
-    return f"{message} {suggestion}"
+    return _render(
+        protocol,
+        f"{message} {suggestion}",
+        status="error",
+        type="access_denied",
+        message=message,
+        path=path,
+        suggestion=suggestion,
+    )
 
 
 def render_no_tool_used(protocol: ToolProtocol) -> str:
@@ -232,12 +217,11 @@ def render_skipped_after_completion(tool: str) -> str:
     return f"Skipped: {tool} was not run because the result before it was accepted."
 
 
-def render_interrupted_call() -> str:
-    """Result of a call that never got one: the task was cancelled, or the process died."""
-    return (
-        "The task was interrupted before this call reported back. It may have done all, some or"
-        " none of its work."
-    )
+INTERRUPTED_CALL_TEXT = (
+    "The task was interrupted before this call reported back. It may have done all, some or none"
+    " of its work."
+)
+"""Result of a call that never got one: the task was cancelled, or the process died."""
 
 
 def render_repetition_limit(tool: str) -> str:
@@ -248,26 +232,19 @@ def render_repetition_limit(tool: str) -> str:
     )
 
 
-def render_completion_with_unseen_results() -> str:
-    """Result of a completion that follows other calls in its reply."""
-    return (
-        "The result was not presented: read the results of the other calls in this reply first,"
-        " then call attempt_completion on its own."
-    )
-
-
-def render_completion_after_failure() -> str:
-    return (
-        "The task cannot be completed in a reply in which a call failed. Look at the failure,"
-        " put it right, then call attempt_completion again."
-    )
-
-
-def render_completion_with_open_todos() -> str:
-    return (
-        "The todo list still has open items. Finish them, or update the list if they are done or"
-        " no longer needed, then call attempt_completion again."
-    )
+UNSEEN_RESULTS_TEXT = (
+    "The result was not presented: read the results of the other calls in this reply first, then"
+    " call attempt_completion on its own."
+)
+"""Result of a completion that follows other calls in its reply."""
+COMPLETION_AFTER_FAILURE_TEXT = (
+    "The task cannot be completed in a reply in which a call failed. Look at the failure, put it"
+    " right, then call attempt_completion again."
+)
+OPEN_TODOS_TEXT = (
+    "The todo list still has open items. Finish them, or update the list if they are done or no"
+    " longer needed, then call attempt_completion again."
+)
 
 
 def render_invalid_result(problems: Sequence[str]) -> str:
@@ -310,8 +287,7 @@ def render_subtask_not_started(message: str) -> str:
 # Results --------------------------------------------------------------------------------------
 
 
-def render_empty_result() -> str:
-    return "(tool did not return anything)"
+EMPTY_RESULT_TEXT = "(tool did not return anything)"
 
 
 def render_result_header(description: str) -> str:
@@ -323,8 +299,10 @@ def _get_tool_use_reminder(protocol: ToolProtocol) -> str:
     return _NATIVE_REMINDER if protocol is ToolProtocol.NATIVE else _XML_REMINDER
 
 
-def _encode_envelope(**fields: str) -> str:
-    return msgspec.json.encode(fields).decode()
+def _render(protocol: ToolProtocol, text: str, **envelope: Any) -> str:
+    """The text for XML tasks, the JSON for native ones."""
+    is_native = protocol is ToolProtocol.NATIVE
+    return msgspec.json.encode(envelope).decode() if is_native else text
 
 
 def _wrap_in_tag(tag: str, text: str) -> str:
@@ -332,14 +310,10 @@ def _wrap_in_tag(tag: str, text: str) -> str:
 
 
 def _format_age(minutes: int) -> str:
-    for unit, size in (("day", 1440), ("hour", 60)):
-        if minutes >= size:
-            return _format_count(minutes // size, unit)
-    return _format_count(minutes, "minute") if minutes > 0 else "moments"
-
-
-def _format_count(number: int, unit: str) -> str:
-    return f"{number} {unit}" if number == 1 else f"{number} {unit}s"
+    for unit, size in (("day", 1440), ("hour", 60), ("minute", 1)):
+        if (number := minutes // size) > 0:
+            return f"{number} {unit}{'' if number == 1 else 's'}"
+    return "moments"
 
 
 def render_hidden_messages_marker(count: int) -> str:
@@ -357,9 +331,10 @@ def render_bad_mcp_arguments(protocol: ToolProtocol, server: str, tool: str) -> 
     message = (
         f"The arguments for the tool '{tool}' of the MCP server '{server}' are no JSON object."
     )
-    if protocol is ToolProtocol.XML:
-        return f"{message} {_RETRY_SUGGESTION}"
-    return _encode_mcp_error(
+    return _render(
+        protocol,
+        f"{message} {_RETRY_SUGGESTION}",
+        status="error",
         type="invalid_argument",
         message=message,
         server=server,
@@ -372,11 +347,12 @@ def render_unknown_mcp_tool(
     protocol: ToolProtocol, server: str, tool: str, known: Sequence[str]
 ) -> str:
     message = f"The MCP server '{server}' has no tool '{tool}'."
-    listed = ", ".join(known)
     suggestion = "Use one of the available tools." if known else "This server offers no tools."
-    if protocol is ToolProtocol.XML:
-        return f"{message} {f'Available tools: {listed}.' if known else suggestion}"
-    return _encode_mcp_error(
+    listed = f"Available tools: {', '.join(known)}." if known else suggestion
+    return _render(
+        protocol,
+        f"{message} {listed}",
+        status="error",
         type="unknown_tool",
         message=message,
         server=server,
@@ -388,16 +364,16 @@ def render_unknown_mcp_tool(
 
 def render_unknown_mcp_server(protocol: ToolProtocol, server: str, known: Sequence[str]) -> str:
     message = f"There is no MCP server '{server}'."
-    if protocol is ToolProtocol.XML:
-        listed = f"Available servers: {', '.join(known)}." if known else "No server is configured."
-        return f"{message} {listed}"
-    return _encode_mcp_error(
-        type="unknown_server", message=message, server=server, available_servers=list(known)
+    listed = f"Available servers: {', '.join(known)}." if known else "No server is configured."
+    return _render(
+        protocol,
+        f"{message} {listed}",
+        status="error",
+        type="unknown_server",
+        message=message,
+        server=server,
+        available_servers=list(known),
     )
-
-
-def _encode_mcp_error(**fields: Any) -> str:
-    return msgspec.json.encode({"status": "error", **fields}).decode()
 
 
 _MAX_LISTED_FILES = 50
