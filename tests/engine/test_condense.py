@@ -356,15 +356,14 @@ async def test_another_model_may_write_the_summaries() -> None:
             raise ConfigError("There is no profile 'gone'.")
         return ScriptedProvider([])
 
-    assert ModeProviders({}, make).find_for_summaries() is None
+    assert ModeProviders({}, make).find(SUMMARY_PROFILE_KEY) is None
     others = ModeProviders({SUMMARY_PROFILE_KEY: "small"}, make)
-    assert others.find_for_summaries() is others.find_for_summaries()
+    assert others.find(SUMMARY_PROFILE_KEY) is others.find(SUMMARY_PROFILE_KEY)
     lost = ModeProviders({SUMMARY_PROFILE_KEY: "gone"}, make)
-    assert lost.find_for_summaries() is None
-    problem = lost.take_summary_error()
-    assert problem is not None
-    assert "condensingProfile" in problem
-    assert lost.take_summary_error() is None
+    assert lost.find(SUMMARY_PROFILE_KEY) is None
+    problem = lost.take_error(SUMMARY_PROFILE_KEY)
+    assert problem == "There is no profile 'gone'."
+    assert lost.take_error(SUMMARY_PROFILE_KEY) is None
     assert made == ["small", "gone"]
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from joey.core.events import AskAnswered, Record, RowAdded, ToolStarted
+from joey.core.events import AskAnswered, Record, ToolStarted
 from joey.core.permissions.policy import (
     WORKSPACE_EDITS_RULE,
     Access,
@@ -239,8 +239,8 @@ class TaskGrants:
         asker, ask_ts = self._edits_granted_by
         if asker != task_id:
             return with_subtasks
-        answers = (each.event for each in after if isinstance(each.event, AskAnswered))
-        return all(answered.ask_ts != ask_ts for answered in answers)
+        events = (each.event for each in after)
+        return not any(isinstance(e, AskAnswered) and e.ask_ts == ask_ts for e in events)
 
     def revoke_edits(self) -> bool:
         """Ask about each edit again; False when they are asked about anyway."""
@@ -266,19 +266,14 @@ async def propose_rule(
     if rulebook is None:
         return None
     rule = propose_persistent_rule(claims, task.settings, read)
-    if rule is None or (
-        rule.setting == "allowedMcpTools" and _would_enable_server_allow_lists(task)
-    ):
+    if rule is None:
         return None
-    return rule if await asyncio.to_thread(rulebook.would_enable_only, rule) else None
-
-
-def _would_enable_server_allow_lists(task: Task) -> bool:
-    """Tools that servers have on lists of their own would run unasked, too."""
     mcp = task.runtime.capabilities.mcp
-    if task.settings.always_allow_mcp or mcp is None:
-        return False
-    return any(tool.always_allowed for server in mcp.servers for tool in server.tools)
+    if (
+        rule.setting == "allowedMcpTools" and mcp is not None and not task.settings.always_allow_mcp
+    ) and any(tool.always_allowed for server in mcp.servers for tool in server.tools):
+        return None  # tools that servers have on lists of their own would run unasked, too
+    return rule if await asyncio.to_thread(rulebook.would_enable_only, rule) else None
 
 
 async def apply_always_answer(
@@ -299,4 +294,4 @@ async def apply_always_answer(
         await asyncio.to_thread(rulebook.add, rule)
     except ConfigError as error:
         text = f"`{rule.text}` is allowed for this task, but could not be kept: {error}"
-        task.publish(RowAdded(ts=task.next_ts(), say=RowKind.ERROR, text=text))
+        task.add_row(RowKind.ERROR, text)

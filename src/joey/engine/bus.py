@@ -83,10 +83,8 @@ class Subscription:
         self._waiter: asyncio.Future[None] | None = None
 
     def enqueue(self, numbered: NumberedEvent) -> None:
-        if self._is_behind:
-            self._wake_waiter()
-            return
-        self._backlog.append(numbered)
+        if not self._is_behind:
+            self._backlog.append(numbered)
         if len(self._backlog) > MAX_BACKLOG_EVENTS:
             self._backlog.clear()
             self._is_behind = True
@@ -112,7 +110,9 @@ class Subscription:
     async def __anext__(self) -> NumberedEvent:
         while True:
             if self._is_behind:
-                self._catch_up()
+                missed = self._bus.list_records_after(self._last_seq)
+                self._backlog.extend(NumberedEvent(record.seq, record.event) for record in missed)
+                self._is_behind = False
             if self._backlog:
                 numbered = self._backlog.popleft()
                 self._last_seq = max(self._last_seq, numbered.seq)
@@ -121,11 +121,6 @@ class Subscription:
                 raise StopAsyncIteration
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
-
-    def _catch_up(self) -> None:
-        missed = self._bus.list_records_after(self._last_seq)
-        self._backlog.extend(NumberedEvent(record.seq, record.event) for record in missed)
-        self._is_behind = False
 
     def _wake_waiter(self) -> None:
         if self._waiter is not None and not self._waiter.done():

@@ -26,7 +26,7 @@ from joey.core.modes import ToolGroup
 from joey.core.permissions.policy import Access, Claim
 from joey.core.rewind import RewindPreview, build_rewind_preview
 from joey.core.task_types import RowKind
-from joey.errors import CheckpointError, ToolError, UserError
+from joey.errors import CheckpointError, UserError
 from joey.ports.workspace import Checkpoints
 
 if TYPE_CHECKING:
@@ -89,19 +89,17 @@ class ReplyCheckpointSaver:
     async def _save_checkpoint(self, *, is_own: bool, always_record: bool = False) -> None:
         """It is recorded where it is another one than the last, or `always_record`."""
         task = self._task
-        checkpoints, last = (
-            task.runtime.capabilities.checkpoints,
-            task.recorder.projection.ledger.last_checkpoint,
-        )
+        checkpoints = task.runtime.capabilities.checkpoints
+        last = task.recorder.projection.ledger.last_checkpoint
         if checkpoints is None:
             return
         try:
             async with asyncio.timeout(task.runtime.settings.checkpoint_timeout):
                 saved = await checkpoints.save(task.id)
         except TimeoutError:
-            self._warn_once("keeping them takes too long in a workspace of this size")
+            reason = "keeping them takes too long in a workspace of this size"
         except CheckpointError as error:
-            self._warn_once(str(error))
+            reason = str(error).rstrip(".")
         else:
             if saved != last or always_record:
                 task.publish(
@@ -109,13 +107,8 @@ class ReplyCheckpointSaver:
                         ts=task.next_ts(), id=saved, previous_id=last, is_own_change=is_own
                     )
                 )
-
-    def _warn_once(self, reason: str) -> None:
-        task = self._task
-        if reason not in task.published_warnings:
-            task.published_warnings.add(reason)
-            text = f"The files of this step are not in a checkpoint: {reason.rstrip('.')}."
-            task.publish(ev.RowAdded(ts=task.next_ts(), say=RowKind.ERROR, text=text))
+            return
+        task.warn_once(f"The files of this step are not in a checkpoint: {reason}.")
 
 
 FileChangeKind = Literal["added", "changed", "removed"]
@@ -191,7 +184,7 @@ async def resume_interrupted_restore(task: Task) -> None:
         text = f"The history was rewound, but the files could not be brought back: {error}"
         events = (record.event for record in task.recorder.live_branch)
         if not any(isinstance(event, ev.RowAdded) and event.text == text for event in events):
-            task.publish(ev.RowAdded(ts=task.next_ts(), say=RowKind.ERROR, text=text))
+            task.add_row(RowKind.ERROR, text)
 
 
 async def _restore_files(task: Task, checkpoint: str, before: str | None) -> None:
@@ -340,14 +333,11 @@ class InterruptedCalls:
     def _record_start(
         self, call: ev.ToolStarted | ev.AskOpened, started: dict[str, str | None]
     ) -> None:
-        if call.tool is not None and call.call_id is not None and self._can_change_files(call.tool):
+        if call.tool is None or call.call_id is None:
+            return
+        tool = self._task.runtime.tool_set.get(call.tool)
+        if tool is None or not tool.can_run_in_parallel:
             started[call.call_id] = call.path
-
-    def _can_change_files(self, tool: str) -> bool:
-        try:
-            return not self._task.runtime.tool_set.find(tool).can_run_in_parallel
-        except ToolError:
-            return True
 
 
 class _BatchEditEntry(Struct, frozen=True):
@@ -408,7 +398,8 @@ def _iter_edited_paths(task: Task, since: int) -> Iterator[str]:
 
 
 def _parse_edited_paths(task: Task, call: ev.ToolStarted | ev.AskOpened) -> tuple[str, ...]:
-    if call.tool is None or not _is_edit_tool(task, call.tool):
+    tool = None if call.tool is None else task.runtime.tool_set.get(call.tool)
+    if tool is None or tool.group is not ToolGroup.EDIT:
         return ()
     try:
         row = msgspec.json.decode(call.text, type=_EditRow)
@@ -416,10 +407,3 @@ def _parse_edited_paths(task: Task, call: ev.ToolStarted | ev.AskOpened) -> tupl
         row = _EditRow(path=call.path)
     files = (row.path, *(each.path for each in row.batch_diffs))
     return tuple(path for path in files if path)
-
-
-def _is_edit_tool(task: Task, tool: str) -> bool:
-    try:
-        return task.runtime.tool_set.find(tool).group is ToolGroup.EDIT
-    except ToolError:
-        return False

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from joey.core.events import RowAdded, RowPart, TaskCompleted, ToolFinished, ToolStarted
+from joey.core.events import RowPart, TaskCompleted, ToolFinished, ToolStarted
 from joey.core.history.api import COMPLETION_TOOL_NAME
 from joey.core.messages import TextBlock, TextPart, ToolCall
 from joey.core.permissions.policy import Access, Allow, Ask, Claim, decide
@@ -38,12 +38,14 @@ async def present_result(
     """The answer to a result; None when the rules accept it. A plain answer has no call. Raises
     ToolError: the result is refused before anybody sees it; Stop: it never had the form that was
     asked for."""
-    _check_open_todos(task)
+    projection = task.recorder.projection
+    has_open_todos = any(todo.status != "completed" for todo in projection.todos)
+    if has_open_todos and task.runtime.settings.prevent_completion_with_open_todos:
+        raise ToolError(messages_to_model.OPEN_TODOS_TEXT)
     if task.runtime.result_validator is not None:
         await task.runtime.result_validator.validate(result)
     await run_completion_hooks(task, call, result)
-    projection = task.recorder.projection
-    task.publish(RowAdded(ts=row_ts, say=RowKind.COMPLETION_RESULT, text=result))
+    task.add_row(RowKind.COMPLETION_RESULT, result, row_ts)
     task.publish(
         TaskCompleted(
             ts=task.next_ts(),
@@ -89,14 +91,6 @@ async def _hand_over_to_parent(task: Task, call_id: str | None) -> Answer | None
     return answer
 
 
-def _check_open_todos(task: Task) -> None:
-    todos = task.recorder.projection.todos
-    if task.runtime.settings.prevent_completion_with_open_todos and any(
-        todo.status != "completed" for todo in todos
-    ):
-        raise ToolError(messages_to_model.OPEN_TODOS_TEXT)
-
-
 async def process_plain_reply(
     task: Task, reply: Sequence[RowPart], failures: FailureCounter
 ) -> Completed | Continue:
@@ -106,30 +100,15 @@ async def process_plain_reply(
     texts_so_far = failures.plain_reply_texts
     texts_so_far.append("\n\n".join(filter(None, texts.values())))
     if len(texts_so_far) == 1 and task.mode.can_edit_or_run:
-        return Continue(
-            (
-                TextBlock(
-                    messages_to_model.render_no_tool_used(task.recorder.projection.tool_protocol)
-                ),
-            )
-        )
+        return Continue((TextBlock(messages_to_model.render_no_tool_used(task.protocol)),))
     # A program reads a result that has to fit a schema: nothing may stand in front of it.
-    answer = (
-        texts_so_far[-1]
-        if task.runtime.result_validator is not None
-        else _join_distinct(texts_so_far[-2:])
-    )
-    return await _present_plain_answer(task, answer, row_ts, failures)
-
-
-async def _present_plain_answer(
-    task: Task, answer: str, row_ts: int, failures: FailureCounter
-) -> Completed | Continue:
+    needs_schema = task.runtime.result_validator is not None
+    answer = texts_so_far[-1] if needs_schema else _join_distinct(texts_so_far[-2:])
     try:
         response = await present_result(task, answer, row_ts)
     except ToolError as error:
         failures.record_failure((str(error),))
-        task.publish(RowAdded(ts=task.next_ts(), say=RowKind.ERROR, text=str(error)))
+        task.add_row(RowKind.ERROR, str(error))
         return Continue((TextBlock(str(error)),))
     failures.reset()
     failures.plain_reply_texts.clear()
@@ -144,15 +123,10 @@ async def _present_plain_answer(
 def _join_distinct(texts: Sequence[str]) -> str:
     """The texts of the replies, unless one of them says all that the other one says."""
     first, last = texts[0], texts[-1]
-    if _collapse_whitespace(last) in _collapse_whitespace(first):
+    first_flat, last_flat = " ".join(first.split()), " ".join(last.split())
+    if last_flat in first_flat:
         return first
-    return (
-        last if _collapse_whitespace(first) in _collapse_whitespace(last) else f"{first}\n\n{last}"
-    )
-
-
-def _collapse_whitespace(text: str) -> str:
-    return " ".join(text.split())
+    return last if first_flat in last_flat else f"{first}\n\n{last}"
 
 
 def close_completion_call(task: Task) -> None:

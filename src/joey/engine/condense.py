@@ -35,7 +35,7 @@ from joey.core.context.window import (
     estimate_blocks_tokens,
     estimate_text_tokens,
 )
-from joey.core.events import ContextCondensed, RequestEnded, RowAdded, RowOpened, UsageChanged
+from joey.core.events import ContextCondensed, RequestEnded, RowOpened, UsageChanged
 from joey.core.messages import (
     Message,
     TextBlock,
@@ -48,7 +48,7 @@ from joey.core.messages import (
 from joey.core.models import ModelRequest
 from joey.core.task_types import IDLE_STATES, CancelReason, RowKind
 from joey.engine.limits import RetryBudget, wait_with_countdown
-from joey.engine.runtime import build_system_prompt_and_tools
+from joey.engine.runtime import SUMMARY_PROFILE_KEY, build_system_prompt_and_tools
 from joey.errors import CondenseError, ProviderError, ProviderFailureKind, StoreError, ToolError
 from joey.ports.model import Provider
 from joey.tools.list_code_definition_names import format_definitions, parse_definitions
@@ -64,11 +64,8 @@ class ContextUsage:
     """A look at one moment; make a new one after the history has changed."""
 
     def __init__(self, task: Task) -> None:
-        model, projection, api = (
-            task.provider.model,
-            task.recorder.projection,
-            task.recorder.api_history,
-        )
+        model, projection = task.provider.model, task.recorder.projection
+        api = task.recorder.api_history
         self.estimator = task.token_estimator
         self.estimator.set_model(model.id, projection.request_count)
         self.window = ContextWindow.from_model(model)
@@ -253,18 +250,14 @@ class _SummaryWriter:
 
     def __init__(self, task: Task, budget: SummaryBudget, instructions: str) -> None:
         self._task = task
-        runtime, settings = task.runtime, task.runtime.settings
-        self._provider: Provider = runtime.condensing_provider or task.provider
-        problem = (
-            runtime.mode_providers.take_summary_error()
-            if runtime.mode_providers is not None
-            else None
-        )
-        if problem is not None:
-            task.publish(RowAdded(ts=task.next_ts(), say=RowKind.ERROR, text=problem))
+        others = task.runtime.mode_providers
+        self._provider: Provider = (others and others.find(SUMMARY_PROFILE_KEY)) or task.provider
+        if others is not None and (problem := others.take_error(SUMMARY_PROFILE_KEY)) is not None:
+            text = f"condensingProfile: the model of the task writes the summary. {problem}"
+            task.add_row(RowKind.ERROR, text)
         summary_length = max(100, min(2_000, budget.summary_chars // 12))
         self._instruction = prompts.build_condense_instruction(
-            settings.custom_condensing_prompt, instructions, summary_length
+            task.runtime.settings.custom_condensing_prompt, instructions, summary_length
         )
         self.usage: Usage | None = None
 
@@ -274,11 +267,8 @@ class _SummaryWriter:
 
     async def write(self, messages: Sequence[Message]) -> str:
         """Raises CondenseError."""
-        budget, max_tokens, shrinkings = (
-            RetryBudget(self._task.runtime.settings),
-            self._max_conversation_tokens,
-            0,
-        )
+        budget = RetryBudget(self._task.runtime.settings)
+        max_tokens, shrinkings = self._max_conversation_tokens, 0
         while True:
             try:
                 text = await asyncio.to_thread(_fit_transcript, messages, max_tokens)
@@ -348,7 +338,7 @@ class _SummaryWriter:
                 )
             )
             task.publish(UsageChanged(ts=task.next_ts(), usage=task.usage))
-        task.publish(RowAdded(ts=ts, say=RowKind.CONDENSE_CONTEXT_ERROR, text=reason))
+        task.add_row(RowKind.CONDENSE_CONTEXT_ERROR, reason, ts)
 
 
 def _fit_transcript(messages: Sequence[Message], max_tokens: int) -> str:
@@ -408,9 +398,7 @@ class CondenseRequests:
         try:
             _check_can_condense(task)
         except CondenseError as error:
-            task.publish(
-                RowAdded(ts=task.next_ts(), say=RowKind.CONDENSE_CONTEXT_ERROR, text=str(error))
-            )
+            task.add_row(RowKind.CONDENSE_CONTEXT_ERROR, str(error))
             self._finish_pending_request(error)
             return True
         try:

@@ -159,7 +159,11 @@ class Engine:
             raise
         task = Task(journal, (), runtime, subtasks, options.policy, options.grants)
         self._tasks[task_id] = task
-        parent_projection = parent.recorder.projection if parent is not None else None
+        lineage: dict[str, Any] = {}
+        if parent is not None:
+            above = parent.recorder.projection
+            root_id = above.root_id or above.task_id
+            lineage = {"parent_id": above.task_id, "root_id": root_id, "depth": above.depth + 1}
         task.publish(
             ev.TaskCreated(
                 ts=task.next_ts(),
@@ -169,11 +173,7 @@ class Engine:
                 tool_protocol=protocol,
                 profile=options.profile.name if options.profile is not None else "default",
                 model=runtime.provider.model.id,
-                parent_id=parent_projection.task_id if parent_projection is not None else None,
-                root_id=(parent_projection.root_id or parent_projection.task_id)
-                if parent_projection is not None
-                else None,
-                depth=parent_projection.depth + 1 if parent_projection is not None else 0,
+                **lineage,
                 configuration=options.configuration or None,
             )
         )
@@ -244,9 +244,8 @@ class Engine:
         """A task as it was left: nothing is set to work. Raises TaskNotFoundError, TaskLockedError,
         StoreError."""
         await self._wait_until_released(task_id)
-        return self._tasks.get(task_id) or await self._reopen_task(
-            task_id, options or TaskOptions()
-        )
+        task = self._tasks.get(task_id)
+        return task or await self._reopen_task(task_id, options or TaskOptions())
 
     async def fork(
         self,
@@ -261,7 +260,12 @@ class Engine:
         """A new task with the history of another, whoever holds that one: up to a row, or (`keep`
         false) up to the one before it. It goes on with `text`, else it rests. Raises
         TaskNotFoundError, StoreError, UserError: there is no such task, or no such row."""
-        fork_id = create_fork(self._store, self._clock, task_id, row_ts, keep=keep)
+        now = self._clock.now()
+        fork_id = generate_task_id(now)
+        records = build_fork_records(
+            self._store.read_records(task_id), fork_id, now, row_ts, keep=keep
+        )
+        self._store.create_with_records(fork_id, records, task_id)
         try:
             task = await self._reopen_task(fork_id, options or TaskOptions())
         except BaseException:
@@ -309,13 +313,11 @@ class Engine:
             projection.ledger.apply(record.event)
         for record in find_live_branch(records):
             projection.apply_branch_event(record.event)
-        secrets, given = self._store.load_secrets(task_id), _extract_secrets(options)
-        if given is not None:
-            if secrets is not None:
-                settings = {**secrets.settings, **given.settings}
-                given = structs.replace(given, settings=settings)
-            self._store.save_secrets(task_id, given)
-            secrets = given
+        secrets = self._store.load_secrets(task_id)
+        if (given := _extract_secrets(options)) is not None:
+            stored = {} if secrets is None else secrets.settings
+            secrets = structs.replace(given, settings={**stored, **given.settings})
+            self._store.save_secrets(task_id, secrets)
         return StoredTaskState(
             workspace=Path(projection.workspace) if projection.workspace else None,
             route=projection.route,
@@ -371,11 +373,9 @@ class Engine:
             await asyncio.wait(closing)
 
     async def close(self) -> None:
-        tasks = list(self._tasks.values())
-        self._tasks.clear()
-        closing = (*(task.close() for task in tasks), *self._closing_jobs)
-        results = await asyncio.gather(*closing, return_exceptions=True)
-        for problem in results:
+        tasks, self._tasks = self._tasks, {}
+        closing = (*(task.close() for task in tasks.values()), *self._closing_jobs)
+        for problem in await asyncio.gather(*closing, return_exceptions=True):
             if isinstance(problem, BaseException):
                 raise problem
 
@@ -407,19 +407,6 @@ EVENTS_NOT_FORKED = (
     ev.FilesRestored,
     ev.TaskForked,
 )
-
-
-def create_fork(
-    store: Store, clock: Clock, source_id: str, row_ts: int | None = None, *, keep: bool = True
-) -> str:
-    """Make the fork on disk; its id. Raises TaskNotFoundError, StoreError, UserError: there is no
-    such task, or no such row."""
-    records = store.read_records(source_id)
-    fork_id = generate_task_id(clock.now())
-    store.create_with_records(
-        fork_id, build_fork_records(records, fork_id, clock.now(), row_ts, keep=keep), source_id
-    )
-    return fork_id
 
 
 def build_fork_records(
@@ -464,15 +451,8 @@ def _iter_fork_events(path: Sequence[ev.Record], fork_id: str, now: int) -> Iter
     now = max(now, *(record.event.ts + 1 for record in path))
     match first.event:
         case ev.TaskCreated() as created:
-            yield structs.replace(
-                created,
-                ts=now,
-                task_id=fork_id,
-                parent_id=None,
-                root_id=None,
-                depth=0,
-                configuration=None,
-            )
+            top = {"parent_id": None, "root_id": None, "depth": 0, "configuration": None}
+            yield structs.replace(created, ts=now, task_id=fork_id, **top)
         case ev.TaskImported() as adopted:
             yield structs.replace(adopted, ts=now, task_id=fork_id, parent_id=None, child_ids=())
         case _:

@@ -65,10 +65,8 @@ def _describe_terminals(task: Task) -> list[TerminalStatus]:
 
 
 async def _read_git_status(task: Task) -> str:
-    limit, repository = (
-        task.runtime.settings.max_git_status_files,
-        task.runtime.capabilities.repository,
-    )
+    limit = task.runtime.settings.max_git_status_files
+    repository = task.runtime.capabilities.repository
     if limit <= 0 or repository is None:
         return ""
     try:
@@ -95,8 +93,6 @@ _MAX_COMPARED_FILE_BYTES = 1024 * 1024
 async def find_externally_modified_files(memory: ReadTracker, files: Files) -> list[str]:
     """A look at size and time of each; only one that was written anew is read."""
     checked = memory.list_recent_paths(_MAX_CHECKED_FILES)
-    if not checked:
-        return []
     modified: list[str] = []
     for resolved, kind in zip(checked, await files.stat_all(checked), strict=True):
         if not kind.is_file:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from joey.core.events import AskOpened, RowAdded
+from joey.core.events import AskOpened
 from joey.core.history.api import COMPLETION_TOOL_NAME
 from joey.core.hooks import HookEvent, HookInput, HookReport, truncate_result
 from joey.core.messages import ToolCall
@@ -34,21 +34,20 @@ log = logging.getLogger(__name__)
 async def reload_hooks(task: Task) -> None:
     """Look at the project's hooks as a run begins; what is not used is told when it is first so."""
     hooks = task.runtime.capabilities.hooks
-    if hooks is None:
-        return
-    await hooks.refresh()
-    _publish_new_warnings(task, hooks.warnings)
+    if hooks is not None:
+        await hooks.refresh()
+        for warning in hooks.warnings:
+            task.warn_once(warning)
 
 
 async def run_before_tool_hooks(task: Task, row_call: RowCall, approved: ApprovedCall) -> None:
     """Raises DeniedError."""
-    by_rule = approved.answer is None
     report = await _run_hooks(
         task,
         HookEvent.BEFORE_TOOL,
         approved.tool.name,
         input=row_call.call.input,
-        decision="allowed" if by_rule else "approved",
+        decision="allowed" if approved.answer is None else "approved",
         rule=approved.rule,
     )
     if report.block_reason is not None:
@@ -61,14 +60,13 @@ async def run_after_tool_hooks(
     """The outcome, with what hooks have to say about it."""
     if isinstance(outcome, Outcome) and isinstance(outcome.directive, CompleteTask | StartSubtask):
         return outcome  # neither has a result yet
-    failed = isinstance(outcome, ToolError)
     report = await _run_hooks(
         task,
         HookEvent.AFTER_TOOL,
         approved.tool.name,
         input=row_call.call.input,
         result=truncate_result(str(outcome) if isinstance(outcome, ToolError) else outcome.text),
-        is_error=failed or outcome.is_error,  # type: ignore[union-attr]
+        is_error=isinstance(outcome, ToolError) or outcome.is_error,
     )
     if report.block_reason is None:
         return outcome
@@ -76,8 +74,7 @@ async def run_after_tool_hooks(
     if isinstance(outcome, Outcome):
         return structs.replace(outcome, text=f"{outcome.text}\n\n{hook_text}")
     error_reply = outcome.reply if isinstance(outcome, ToolErrorWithReply) else None
-    protocol = task.recorder.projection.tool_protocol
-    error_reply = error_reply or messages_to_model.render_tool_error(protocol, str(outcome))
+    error_reply = error_reply or messages_to_model.render_tool_error(task.protocol, str(outcome))
     reply = f"{error_reply}\n\n{hook_text}"
     return ToolErrorWithReply(str(outcome), reply, is_informative=outcome.is_informative)
 
@@ -168,23 +165,11 @@ async def _run_hooks(task: Task, event: HookEvent, tool: str | None, **fields: A
         tool=tool,
         **fields,
     )
-    report = await hooks.run(call, () if tool is None else _list_tool_names(task, tool))
+    found = None if tool is None else task.runtime.tool_set.get(tool)
+    aliases = () if found is None else found.aliases  # the server of a tool may be gone
+    report = await hooks.run(call, () if tool is None else (tool, *aliases))
     for message in report.messages:
-        task.publish(RowAdded(ts=task.next_ts(), say=RowKind.HOOK_MESSAGE, text=message))
-    _publish_new_warnings(task, report.warnings)
+        task.add_row(RowKind.HOOK_MESSAGE, message)
+    for warning in report.warnings:
+        task.warn_once(warning)
     return report
-
-
-def _list_tool_names(task: Task, tool: str) -> tuple[str, ...]:
-    """All that it goes by."""
-    try:
-        return (tool, *task.runtime.tool_set.find(tool).aliases)
-    except ToolError:
-        return (tool,)  # its server is gone
-
-
-def _publish_new_warnings(task: Task, warnings: tuple[str, ...]) -> None:
-    for warning in warnings:
-        if warning not in task.published_warnings:
-            task.published_warnings.add(warning)
-            task.publish(RowAdded(ts=task.next_ts(), say=RowKind.ERROR, text=warning))

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 from msgspec import Struct
 
-from joey.core.events import RetryCountdown, RowAdded, Spending
+from joey.core.events import RetryCountdown, Spending
 from joey.core.history.state import TaskProjection
 from joey.core.history.usage_ledger import UsageLedger
 from joey.core.messages import UserBlock
@@ -98,11 +98,8 @@ class RunLimits:
     def add_task(self, projection: TaskProjection) -> None:
         """What this task uses from here on counts, and what it has used in this run before."""
         ledger = projection.ledger
-        previous = (
-            Spending()
-            if projection.task_id in self._folded_task_ids
-            else ledger.get_run_spending(self.budget_id)
-        )
+        is_folded = projection.task_id in self._folded_task_ids
+        previous = Spending() if is_folded else ledger.get_run_spending(self.budget_id)
         if projection.task_id not in self._task_spending:
             self._turn_count += previous.turns
             self._call_count += previous.calls
@@ -198,8 +195,8 @@ class RunLimits:
 
     @property
     def _total_spending(self) -> Spending:
-        shares: Sequence[TaskSpending] = tuple(self._task_spending.values())
-        return reduce(Spending.plus, (share.spending for share in shares), Spending())
+        spent = (share.spending for share in self._task_spending.values())
+        return reduce(Spending.plus, spent, Spending())
 
 
 def ensure_run_within_budget(task: Task) -> None:
@@ -285,7 +282,7 @@ class RepeatedCallDetector:
         """Judge a call that is about to be made; `is_busy`: a background command is running."""
         if self._limit <= 0:
             return RepetitionVerdict.ALLOW
-        call = _fingerprint_call(name, arguments)
+        call = _hash_value((name, arguments))
         latest = self._last_call_and_result
         if is_busy or latest is None or latest[0] != call or self._repeat_count < self._limit:
             self._pending_calls.append((call_id, call))
@@ -343,7 +340,7 @@ class RepeatedRoundDetector:
 
     def record_call(self, name: str, arguments: Mapping[str, Any]) -> None:
         if self._limit > 0 and len(self._current_calls) < _MAX_COMPARED_CALLS_PER_ROUND:
-            self._current_calls.append(_fingerprint_call(name, arguments))
+            self._current_calls.append(_hash_value((name, arguments)))
 
     def start_round_if_new_summary(self, summary_id: str | None) -> None:
         """What comes now is said after this summary; a round ends when it is a new one."""
@@ -353,15 +350,9 @@ class RepeatedRoundDetector:
             common = min(len(self._previous_calls), len(self._current_calls))
             is_alike = self._previous_calls[:common] == self._current_calls[:common]
             self._repeat_count = self._repeat_count + 1 if is_alike else 0
-        self._summary_id, self._previous_calls, self._current_calls = (
-            summary_id,
-            self._current_calls or self._previous_calls,
-            [],
-        )
-
-
-def _fingerprint_call(name: str, arguments: Mapping[str, Any]) -> bytes:
-    return _hash_value((name, arguments))
+        self._summary_id = summary_id
+        self._previous_calls = self._current_calls or self._previous_calls
+        self._current_calls = []
 
 
 def _hash_value(value: object) -> bytes:
@@ -414,17 +405,15 @@ async def wait_with_countdown(
     task: Task, error: ProviderError, wait_s: float, budget: RetryBudget
 ) -> None:
     """Announce the wait second by second, in a row that stays when it is over."""
-    status = f"{error.status}\n" if error.status is not None else ""
-    message = f"{status}{error}"
+    message = str(error) if error.status is None else f"{error.status}\n{error}"
     ts = task.next_ts()
     remaining = wait_s
     try:
         while remaining > 0:
-            seconds = math.ceil(remaining)
             task.publish(
                 RetryCountdown(
                     ts=ts,
-                    seconds=seconds,
+                    seconds=math.ceil(remaining),
                     message=message,
                     attempt=budget.attempts,
                     max_attempts=budget.compute_max_attempts(error),
@@ -434,15 +423,14 @@ async def wait_with_countdown(
             await task.runtime.clock.sleep(step)
             remaining -= step
     finally:
-        task.publish(RowAdded(ts=ts, say=RowKind.API_REQ_RETRY_DELAYED, text=message))
+        task.add_row(RowKind.API_REQ_RETRY_DELAYED, message, ts)
 
 
+_CHOICES = " Tell it how to go on, say yes to let it try again, or no to stop."
 FAILURE_LIMIT_QUESTION = (
-    "The model has trouble with this step: several of its replies in a row went wrong."
-    " Tell it how to go on, say yes to let it try again, or no to stop."
+    f"The model has trouble with this step: several of its replies in a row went wrong.{_CHOICES}"
 )
-
 REPEATED_ROUNDS_QUESTION = (
     "The model goes round in circles: after several summaries in a row it has done the same again."
-    " Tell it how to go on, say yes to let it try again, or no to stop."
+    f"{_CHOICES}"
 )

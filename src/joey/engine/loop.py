@@ -94,11 +94,17 @@ async def _run_until_completed(task: Task, run_start: RunStart, run_limits: RunL
 async def check_limits(
     task: Task, failures: FailureCounter, run_limits: RunLimits
 ) -> tuple[UserBlock, ...]:
-    """Stop for a user where that is due; their advice becomes part of the next message."""
+    """Ask the user where that is due; their advice becomes part of the next message."""
     blocks = await run_limits.consume_turn(task)
     repeats_rounds = failures.repeated_round_detector.is_limit_reached
     if not repeats_rounds and not failures.is_limit_reached:
-        return (*blocks, *_build_failure_warning(task, failures))
+        if failures.is_warning_due:  # no user can help the model before its mistakes end the run
+            left = failures.limit - failures.count
+            text = messages_to_model.render_failure_warning(
+                task.protocol, failures.count, left, failures.last_errors
+            )
+            blocks += (TextBlock(text),)
+        return blocks
     question = REPEATED_ROUNDS_QUESTION if repeats_rounds else FAILURE_LIMIT_QUESTION
     answer = await task.ask(AskKind.MISTAKE_LIMIT_REACHED, question)
     failures.reset()
@@ -111,40 +117,19 @@ async def check_limits(
             f"The model kept {behavior} and nobody told it how to go on.",
         )
     if answer.text:
-        blocks += (
-            TextBlock(
-                messages_to_model.render_guidance(
-                    task.recorder.projection.tool_protocol, answer.text
-                )
-            ),
-        )
+        blocks += (TextBlock(messages_to_model.render_guidance(task.protocol, answer.text)),)
     return (*blocks, *(build_image_block(uri) for uri in answer.images))
 
 
-def _build_failure_warning(task: Task, failures: FailureCounter) -> tuple[UserBlock, ...]:
-    """What the model is told where no user can help it, before its mistakes end the run."""
-    if not failures.is_warning_due:
-        return ()
-    left = failures.limit - failures.count
-    protocol = task.recorder.projection.tool_protocol
-    text = messages_to_model.render_failure_warning(
-        protocol, failures.count, left, failures.last_errors
-    )
-    return (TextBlock(text),)
-
-
 async def build_request(task: Task, content: tuple[UserBlock, ...]) -> tuple[ModelRequest, int]:
-    """The next request: results so far, then `content`, queued words, the surroundings.
-
-    Room is made while nothing of it is announced: a summary covers the results, and is followed
-    by these words.
-    """
-    runtime, projection = task.runtime, task.recorder.projection
-    is_first = not task.recorder.api_history.request_messages
-    queued = tuple(projection.queued_messages.values())[: task.max_queued_per_request]
+    """Build the next request: results so far, then `content`, queued messages, the environment.
+    Room is made before any of it is announced, so that a summary covers the results alone."""
+    queued_messages = task.recorder.projection.queued_messages.values()
+    queued = tuple(queued_messages)[: task.max_queued_per_request]
     for message in queued:
         content += await expand_message(task, message.text, message.images)
-    await runtime.wait_for_mcp(task.mode)
+    await task.runtime.wait_for_mcp(task.mode)
+    is_first = not task.recorder.api_history.request_messages
     environment = await describe_environment(task, with_files=is_first)
     ensure_run_within_budget(task)
     content = await fit_context(task, (*content, TextBlock(environment)))
@@ -166,7 +151,7 @@ async def build_request(task: Task, content: tuple[UserBlock, ...]) -> tuple[Mod
         system_prompt=system,
         messages=tuple(task.recorder.api_history.request_messages),
         tools=tools,
-        tool_protocol=projection.tool_protocol,
+        tool_protocol=task.protocol,
         task_id=task.id,
     )
     return request, request_ts
@@ -175,37 +160,27 @@ async def build_request(task: Task, content: tuple[UserBlock, ...]) -> tuple[Mod
 async def process_reply(
     task: Task, reply: tuple[RowPart, ...], failures: FailureCounter
 ) -> Completed | Continue:
-    """Run the calls of the reply, and judge what it leads to."""
+    """Run the calls of the reply; an accepted result ends the task."""
     first = task.recorder.api_history.visible_messages[0]
     failures.repeated_round_detector.start_round_if_new_summary(
         str(first.condense_id) if first.is_summary else None
     )
-    calls = [
-        RowCall(row_part.part.call, row_part.ts)
-        for row_part in reply
-        if isinstance(row_part.part, CallPart)
-    ]
+    calls = [RowCall(each.part.call, each.ts) for each in reply if isinstance(each.part, CallPart)]
     if not calls:
         return await process_plain_reply(task, reply, failures)
     failures.plain_reply_texts.clear()
     runner = ToolCallRunner(task, failures)
     await runner.run(calls)
-    return complete_or_continue(task, runner.accepted_result)
-
-
-def complete_or_continue(task: Task, accepted_result: str | None) -> Completed | Continue:
-    """What the calls of a reply lead to; `accepted_result` is the result that was."""
-    if accepted_result is None:
+    if runner.accepted_result is None:
         return Continue()
     if not task.recorder.projection.queued_messages:
-        return Completed(accepted_result)
-    # Words came in while the result was accepted: the task goes on with them.
-    close_completion_call(task)
+        return Completed(runner.accepted_result)
+    close_completion_call(task)  # messages that came in meanwhile keep the task at work
     return Continue()
 
 
 async def commit_turn(task: Task) -> None:
-    """Outcomes are safe before the next request goes out; files are renewed now and then."""
+    """Make the results durable; write the history files now and then."""
     await task.recorder.commit()
     if task.recorder.is_snapshot_due:
         await task.save()

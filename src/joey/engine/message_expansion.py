@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from joey.core.diagnostics import format_diagnostics
-from joey.core.events import ModeSwitched, RowAdded
+from joey.core.events import ModeSwitched
 from joey.core.history.ui import Row
 from joey.core.mentions import (
     MentionKind,
@@ -31,7 +31,6 @@ from joey.core.prompts import messages_to_model
 from joey.core.task_types import RowKind
 from joey.engine.runtime import build_tool_context
 from joey.errors import ToolError
-from joey.ports.tool_context import ToolContext
 from joey.ports.workspace import Repository
 from joey.tools.file_view import FileReadRequest, FileView, FileViewer, render_views
 
@@ -79,7 +78,12 @@ def _expand_commands(task: Task, text: str) -> tuple[str, list[UserBlock]]:
         (mention.start, mention.end, f"Command '{mention.name}' (see below for command content)")
         for mention in called
     ]
-    return replace_spans(text, replaced), [_build_command_block(each) for each in unique]
+    blocks: list[UserBlock] = []
+    for command in unique:
+        about = f"Description: {command.description}\n\n" if command.description else ""
+        content = f"{about}{command.content}"
+        blocks.append(_build_tagged_block("command", content, name=command.name))
+    return replace_spans(text, replaced), blocks
 
 
 def _switch_to_command_mode(task: Task, command: SlashCommand) -> None:
@@ -94,7 +98,7 @@ def _switch_to_command_mode(task: Task, command: SlashCommand) -> None:
             f"/{command.name} of the project wants {mode.slug} mode, which may do more; this is"
             f" still {task.mode.slug} mode. Switch the mode yourself, or set alwaysAllowModeSwitch."
         )
-        task.publish(RowAdded(ts=task.next_ts(), say=RowKind.ERROR, text=text))
+        task.add_row(RowKind.ERROR, text)
         return
     task.publish(ModeSwitched(ts=task.next_ts(), mode=mode.slug))
 
@@ -116,19 +120,13 @@ def _collect_commands(task: Task) -> dict[str, SlashCommand]:
     return skills | {command.name: command for command in customizations.list_commands()}
 
 
-def _build_command_block(command: SlashCommand) -> TextBlock:
-    about = f"Description: {command.description}\n\n" if command.description else ""
-    return _build_tagged_block("command", f"{about}{command.content}", name=command.name)
-
-
 class _MentionFetcher:
     """Fetches what the mentions of one message point at; files share one budget of text."""
 
     def __init__(self, task: Task) -> None:
         self._task = task
         self._runtime = task.runtime
-        self._context: ToolContext = build_tool_context(task, "mention", task.next_ts())
-        self._viewer = FileViewer(self._context)
+        self._viewer = FileViewer(build_tool_context(task, "mention", task.next_ts()))
 
     async def fetch(self, kind: MentionKind, subject: str) -> list[UserBlock]:
         try:
@@ -138,30 +136,20 @@ class _MentionFetcher:
                 case MentionKind.DIRECTORY:
                     return await self._read_directory(subject)
                 case MentionKind.URL:
-                    return [
-                        _build_tagged_block(
-                            "url_content", await self._fetch_page(subject), url=subject
-                        )
-                    ]
+                    text = await self._fetch_page(subject)
+                    return [_build_tagged_block("url_content", text, url=subject)]
                 case MentionKind.PROBLEMS:
-                    return [
-                        _build_tagged_block(
-                            "workspace_diagnostics", await self._collect_diagnostics()
-                        )
-                    ]
+                    text = await self._collect_diagnostics()
+                    return [_build_tagged_block("workspace_diagnostics", text)]
                 case MentionKind.GIT_CHANGES:
-                    return [
-                        _build_tagged_block(
-                            "git_working_state", await self._require_repository().show_changes()
-                        )
-                    ]
+                    text = await self._require_repository().show_changes()
+                    return [_build_tagged_block("git_working_state", text)]
                 case MentionKind.COMMIT:
-                    commit = await self._require_repository().show_commit(subject)
-                    return [_build_tagged_block("git_commit", commit, hash=subject)]
+                    text = await self._require_repository().show_commit(subject)
+                    return [_build_tagged_block("git_commit", text, hash=subject)]
                 case MentionKind.TERMINAL:
-                    return [
-                        _build_tagged_block("terminal_output", self._find_last_command_output())
-                    ]
+                    text = self._find_last_command_output()
+                    return [_build_tagged_block("terminal_output", text)]
         except ToolError as error:
             about = f" {subject}" if subject else ""
             return [TextBlock(f"[The {kind}{about} that was mentioned is not shown: {error}]")]
@@ -215,11 +203,8 @@ class _MentionFetcher:
         if problems is None:
             raise ToolError("no checker was found for the languages of this workspace")
         limit = self._runtime.settings.max_diagnostic_messages
-        max_problems = sys.maxsize if limit < 0 else limit
-        return (
-            format_diagnostics(await problems.check_workspace(max_problems))
-            or "No errors or warnings detected."
-        )
+        found = await problems.check_workspace(sys.maxsize if limit < 0 else limit)
+        return format_diagnostics(found) or "No errors or warnings detected."
 
     def _require_repository(self) -> Repository:
         repository = self._runtime.capabilities.repository
@@ -236,14 +221,8 @@ class _MentionFetcher:
 
 def _build_file_blocks(head: str, entries: list[FileView]) -> list[UserBlock]:
     text = TextBlock(f"{head}\n{render_views(entries, ToolProtocol.NATIVE)}")
-    return [
-        text,
-        *(
-            build_image_block(entry.image_data_uri)
-            for entry in entries
-            if entry.image_data_uri is not None
-        ),
-    ]
+    images = (entry.image_data_uri for entry in entries if entry.image_data_uri is not None)
+    return [text, *map(build_image_block, images)]
 
 
 def _build_tagged_block(tag: str, text: str, **attributes: str) -> TextBlock:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -91,9 +91,12 @@ class Recorder:
         seq = self._last_seq
         if seq == self._snapshot_seq:
             return
-        rows, messages = self.ui_history.iter_stored_rows(), self.api_history.iter_stored_messages()
+        # One after the other: all of them at once would be a second history in memory.
+        encode = msgspec.json.Encoder().encode
         await self.task_log.write_snapshot(
-            _iter_encoded(rows), _iter_encoded(messages), self.build_metadata()
+            map(encode, self.ui_history.iter_stored_rows()),
+            map(encode, self.api_history.iter_stored_messages()),
+            self.build_metadata(),
         )
         self._snapshot_seq = max(seq, self._snapshot_seq)
 
@@ -131,9 +134,3 @@ class Recorder:
             total_cost=projection.usage.total_cost,
             snapshot_seq=self._last_seq,
         )
-
-
-def _iter_encoded(elements: Iterator[object]) -> Iterator[bytes]:
-    """One after the other: all of them at once would be a second history in memory."""
-    encode = msgspec.json.Encoder().encode
-    return (encode(element) for element in elements)

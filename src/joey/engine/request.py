@@ -63,11 +63,7 @@ async def request_reply_with_retry(
             return await request_reply(task, request, request_ts)
         except ProviderError as error:
             if error.failure is ProviderFailureKind.EMPTY_REPLY and budget.attempts > 0:
-                task.publish(
-                    ev.RowAdded(
-                        ts=task.next_ts(), say=RowKind.ERROR, text="MODEL_NO_ASSISTANT_MESSAGES"
-                    )
-                )
+                task.add_row(RowKind.ERROR, "MODEL_NO_ASSISTANT_MESSAGES")
             blocks: tuple[UserBlock, ...] = ()
             wait = budget.consume_retry(error)
             if (
@@ -96,7 +92,7 @@ async def _ask_to_retry(task: Task, error: ProviderError) -> tuple[UserBlock, ..
     publish_feedback(task, answer)
     if not answer.approves:
         raise RunStopped(encode_provider_failure(error.failure), str(error)) from error
-    task.publish(ev.RowAdded(ts=task.next_ts(), say=RowKind.API_REQ_RETRIED))
+    task.add_row(RowKind.API_REQ_RETRIED)
     return build_feedback_blocks(answer)
 
 
@@ -109,12 +105,10 @@ class ReplyStream:
         self._request_ts = request_ts
         self._row_timestamps: list[int] = []
         self._is_call_by_part: list[bool] = []
-        runtime, projection = task.runtime, task.recorder.projection
+        runtime, is_xml = task.runtime, task.protocol is ToolProtocol.XML
         self.assembler = ReplyAssembler(
-            protocol=projection.tool_protocol,
-            tools=runtime.tool_set.collect_xml_tags()
-            if projection.tool_protocol is ToolProtocol.XML
-            else {},
+            protocol=task.protocol,
+            tools=runtime.tool_set.collect_xml_tags() if is_xml else {},
             taken_ids=task.recorder.api_history.has_call,
             understand_text_calls=runtime.settings.understand_text_calls,
             make_id=lambda: f"call_{task.next_ts()}",
@@ -157,7 +151,11 @@ class ReplyStream:
         reply = self.assembler.reply
         parts = self._assign_rows(reply)
         if interrupted:
-            parts = tuple(part for part in parts if not _is_incomplete_call(part))
+            parts = tuple(
+                each
+                for each in parts
+                if not isinstance(each.part, CallPart) or each.part.call.problem is None
+            )
         self._task.publish(
             ev.ReplyReceived(
                 ts=self._task.next_ts(),
@@ -176,7 +174,7 @@ class ReplyStream:
             match row_part.part:
                 case TextPart(text=text) | ReasoningPart(text=text) if text.strip():
                     say = RowKind.TEXT if isinstance(row_part.part, TextPart) else RowKind.REASONING
-                    self._task.publish(ev.RowAdded(ts=row_part.ts, say=say, text=text))
+                    self._task.add_row(say, text, row_part.ts)
 
     def _assign_rows(self, reply: Reply) -> tuple[ev.RowPart, ...]:
         return tuple(
@@ -233,10 +231,6 @@ async def request_reply(
     stream.publish_request_end()
     await task.recorder.commit()
     return parts
-
-
-def _is_incomplete_call(row_part: ev.RowPart) -> bool:
-    return isinstance(row_part.part, CallPart) and row_part.part.call.problem is not None
 
 
 MAX_OVERFLOW_RECOVERIES = 3
@@ -301,9 +295,8 @@ def _should_condense(task: Task, context: ContextUsage, content: Sequence[UserBl
         settings.profile_thresholds,
         task.runtime.route.profile,
     )
-    if threshold.problem is not None and threshold.problem not in task.published_warnings:
-        task.published_warnings.add(threshold.problem)
-        task.publish(ev.RowAdded(ts=task.next_ts(), say=RowKind.ERROR, text=threshold.problem))
+    if threshold.problem is not None:
+        task.warn_once(threshold.problem)
     window, use = context.window, context.count_request_tokens(content)
     limit = min(window.soft_limit, window.size * threshold.percent // 100)
     if use < limit or context.condensable_tokens * _MIN_CONDENSABLE_DIVISOR < limit:
@@ -359,15 +352,14 @@ def _shorten_attachments(
         context.estimator.scale_estimate(estimate_blocks_tokens(shorter)) > max_tokens
         and max_chars >= MIN_TRUNCATED_TEXT_CHARS
     ):
-        shorter = tuple(_shorten_if_attachment(block, max_chars) for block in content)
+        shorter = tuple(
+            TextBlock(truncate_middle(block.text, max_chars))
+            if isinstance(block, TextBlock) and is_attachment(block)
+            else block
+            for block in content
+        )
         max_chars //= 2
     return shorter
-
-
-def _shorten_if_attachment(block: UserBlock, max_chars: int) -> UserBlock:
-    if isinstance(block, TextBlock) and is_attachment(block):
-        return TextBlock(truncate_middle(block.text, max_chars))
-    return block
 
 
 def _unqueue_and_build_overflow_stop(

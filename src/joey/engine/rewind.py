@@ -16,8 +16,9 @@ is a rewind to the record before. Spent money stays spent, and queued messages s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
@@ -54,49 +55,54 @@ class RewindTarget(Struct, frozen=True):
     is_undo: bool = False
 
 
-async def preview_rewind(task: Task, row_ts: int, *, keep: bool, files: bool) -> RewindPreview:
+async def preview_rewind(
+    task: Task, row_ts: int, *, keep: bool = True, files: bool = False
+) -> RewindPreview:
+    """What `rewind` would change. Raises UserError."""
     return await _build_preview(task, _find_target(task, row_ts, keep=keep, files=files))
 
 
 async def rewind(
-    task: Task, row_ts: int, *, keep: bool, files: bool, force: bool = False
+    task: Task, row_ts: int, *, keep: bool = True, files: bool = False, force: bool = False
 ) -> RewindPreview:
-    if (
-        row_ts not in task.recorder.ui_history.open_row_timestamps
-    ):  # its reply is written down when it is stopped
-        _find_target(task, row_ts, keep=keep, files=files)  # nothing is stopped for a wrong number
-
-    async def go() -> RewindPreview:
-        async with task.stop_for_revision():
-            return await _apply_rewind(
-                task, _find_target(task, row_ts, keep=keep, files=files), force
-            )
-
-    return await _run_shielded(go())
-
-
-async def _run_shielded(coroutine: Coroutine[Any, Any, RewindPreview]) -> RewindPreview:
-    """Also when whoever asked for it gives up waiting: half of it is not what anybody wants."""
-    return await asyncio.shield(asyncio.ensure_future(coroutine))
+    """Go back so that this row is the last one, or (`keep` false) the first one gone; with `files`,
+    bring back the files of that moment too. A run is stopped for it. Raises UserError: there is no
+    such row; or somebody else changed the files (not if `force`)."""
+    find_target = partial(_find_target, task, row_ts, keep=keep, files=files)
+    # The reply of an open row is written down when it is stopped.
+    if row_ts not in task.recorder.ui_history.open_row_timestamps:
+        find_target()  # nothing is stopped for a wrong number
+    return await _stop_and_rewind(task, find_target, force)
 
 
 async def preview_undo(task: Task) -> RewindPreview:
+    """What `undo_rewind` would change; what came after the rewind goes."""
     return await _build_preview(task, _find_undo_target(task))
 
 
-async def undo_rewind(task: Task, *, force: bool) -> RewindPreview:
+async def undo_rewind(task: Task, *, force: bool = False) -> RewindPreview:
+    """Take the latest rewind back, with its files; when all are, take the last undo back. Raises
+    UserError: there is nothing to undo; or somebody else changed the files."""
     _find_undo_target(task)
+    return await _stop_and_rewind(task, partial(_find_undo_target, task), force)
 
+
+async def _stop_and_rewind(
+    task: Task, find_target: Callable[[], RewindTarget], force: bool
+) -> RewindPreview:
     async def go() -> RewindPreview:
         async with task.stop_for_revision():
-            return await _apply_rewind(task, _find_undo_target(task), force)
+            return await _apply_rewind(task, find_target(), force)
 
-    return await _run_shielded(go())
+    # Also when whoever asked for it gives up waiting: half of it is not what anybody wants.
+    return await asyncio.shield(asyncio.ensure_future(go()))
 
 
 async def edit_message(
-    task: Task, row_ts: int, text: str, images: tuple[str, ...]
+    task: Task, row_ts: int, text: str, images: tuple[str, ...] = ()
 ) -> RewindPreview:
+    """Say this in place of the user's words at a row, or the nearest before it, and go on. Raises
+    UserError."""
     message_ts = find_user_row_ts(task.rows, row_ts)
     if message_ts is None:
         raise _build_missing_row_error(task, row_ts)

@@ -12,7 +12,7 @@ from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING
 
-from joey.core.events import ModeSwitched, RowAdded, UserMessage
+from joey.core.events import ModeSwitched, UserMessage
 from joey.core.messages import TextBlock, UserBlock, build_image_block
 from joey.core.modes import choose_fallback_mode, find_mode
 from joey.core.prompts import messages_to_model
@@ -67,18 +67,16 @@ async def build_first_content(task: Task, run_start: RunStart) -> tuple[UserBloc
         ]
         if not blocks and not projection.queued_messages and (interrupted or not delegated):
             was_interrupted = bool(interrupted) and not projection.is_result_accepted
-            blocks = [
-                TextBlock(
-                    messages_to_model.render_resumption(_count_idle_minutes(task), was_interrupted)
-                )
-            ]
+            idle_minutes = (task.runtime.clock.now() - projection.updated) // 60_000
+            text = messages_to_model.render_resumption(idle_minutes, was_interrupted)
+            blocks = [TextBlock(text)]
         if projection.is_result_accepted:
             close_completion_call(task)
     return tuple(blocks)
 
 
 async def _build_prompt_blocks(task: Task, prompt: UserMessage) -> tuple[UserBlock, ...]:
-    wrap = partial(messages_to_model.render_task_message, task.recorder.projection.tool_protocol)
+    wrap = partial(messages_to_model.render_task_message, task.protocol)
     if task.recorder.projection.parent_id is not None:
         # Words of a model: what looks like a mention in them is not what a user pointed at.
         return (TextBlock(wrap(prompt.text)), *(build_image_block(uri) for uri in prompt.images))
@@ -94,45 +92,35 @@ async def _ask_to_resume(task: Task) -> tuple[UserBlock, ...]:
     return await expand_message(task, answer.text, answer.images) if answer.has_content else ()
 
 
-def _count_idle_minutes(task: Task) -> int:
-    return (task.runtime.clock.now() - task.recorder.projection.updated) // 60_000
-
-
 async def reload_customizations(task: Task) -> None:
     """Take in what was changed since the last run, and leave a mode that is gone."""
     runtime = task.runtime
     customizations = runtime.capabilities.customizations
     if customizations is not None and await asyncio.to_thread(customizations.refresh):
         runtime.system_prompt_cache.clear()
-    await _reload_custom_tools(task)
+    if (tools := runtime.capabilities.custom_tools) is not None:
+        known = tools.warnings
+        await tools.refresh()
+        for warning in tools.warnings:  # told when it is first seen
+            if warning not in known:
+                task.add_row(RowKind.ERROR, warning)
     await reload_hooks(task)
     slug = task.recorder.projection.mode
     if find_mode(slug, runtime.modes) is not None:
         return
     mode = choose_fallback_mode(runtime.settings.mode, runtime.modes)
-    known = ", ".join(known.slug for known in runtime.modes)
-    text = f"There is no mode {slug!r} (any more); going on in {mode.name} mode. Modes: {known}."
-    task.publish(RowAdded(ts=task.next_ts(), say=RowKind.ERROR, text=text))
+    slugs = ", ".join(known.slug for known in runtime.modes)
+    text = f"There is no mode {slug!r} (any more); going on in {mode.name} mode. Modes: {slugs}."
+    task.add_row(RowKind.ERROR, text)
     task.publish(ModeSwitched(ts=task.next_ts(), mode=mode.slug))
-
-
-async def _reload_custom_tools(task: Task) -> None:
-    """Look at the user's own tools; what is wrong with a file is told when it is first seen."""
-    tools = task.runtime.capabilities.custom_tools
-    if tools is None:
-        return
-    known = tools.warnings
-    await tools.refresh()
-    for warning in tools.warnings:
-        if warning not in known:
-            task.publish(RowAdded(ts=task.next_ts(), say=RowKind.ERROR, text=warning))
 
 
 def warn_missing_profile(task: Task) -> None:
     """A mode that cannot have the model that the settings want for it says so once."""
-    extra_providers = task.runtime.mode_providers
-    if (
-        extra_providers is not None
-        and (problem := extra_providers.take_mode_error(task.mode)) is not None
-    ):
-        task.publish(RowAdded(ts=task.next_ts(), say=RowKind.ERROR, text=problem))
+    others = task.runtime.mode_providers
+    if others is not None and (problem := others.take_error(task.mode.slug)) is not None:
+        task.add_row(
+            RowKind.ERROR,
+            f"modeApiConfigs: {task.mode.name} mode goes on with the model of the task. {problem}"
+            " Correct the setting or the profile; it counts when the task is opened again.",
+        )

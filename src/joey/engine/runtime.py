@@ -20,7 +20,6 @@ from msgspec import Struct, field
 
 from joey.core.events import CommandOutputDelta, RowAdded
 from joey.core.file_state import ReadTracker
-from joey.core.mcp import McpServer
 from joey.core.models import ToolProtocol, ToolSpec
 from joey.core.modes import BUILT_IN_MODES, Instructions, Mode, ToolGroup
 from joey.core.path_access import FileScope
@@ -84,23 +83,13 @@ class TaskRuntime(Struct, frozen=True, kw_only=True):
 
     @property
     def modes(self) -> tuple[Mode, ...]:
-        return (
-            BUILT_IN_MODES
-            if self.capabilities.customizations is None
-            else self.capabilities.customizations.modes
-        )
+        customizations = self.capabilities.customizations
+        return BUILT_IN_MODES if customizations is None else customizations.modes
 
     def select_provider(self, mode: Mode) -> Provider:
         """The mode's own model, where the settings give it one that can be used."""
-        override = (
-            self.mode_providers.find_for_mode(mode) if self.mode_providers is not None else None
-        )
-        return override or self.provider
-
-    @property
-    def condensing_provider(self) -> Provider | None:
-        """The model that sums conversations up, where that is not the task's own."""
-        return None if self.mode_providers is None else self.mode_providers.find_for_summaries()
+        others = self.mode_providers
+        return (others and others.find(mode.slug)) or self.provider
 
     async def wait_for_mcp(self, mode: Mode) -> None:
         """MCP servers that connect get a moment: the model is to know of their tools at once."""
@@ -149,16 +138,13 @@ class TaskRuntime(Struct, frozen=True, kw_only=True):
             self.system_prompt_cache[key] = self._render_system_prompt(mode, protocol)
         return self.system_prompt_cache[key]
 
-    def _list_mcp_servers(self, mode: Mode) -> tuple[McpServer, ...]:
-        mcp = self.capabilities.mcp
-        return () if mcp is None or mode.find_grant(ToolGroup.MCP) is None else mcp.servers
-
     def _render_system_prompt(self, mode: Mode, protocol: ToolProtocol) -> str:
         docs = tuple(
             ToolDoc(spec=spec, xml_usage=self.tool_set.find(spec.name).xml_usage)
             for spec in self.build_tool_specs(mode, protocol)
         )
-        customizations = self.capabilities.customizations
+        customizations, mcp = self.capabilities.customizations, self.capabilities.mcp
+        has_servers = protocol is ToolProtocol.XML and mode.find_grant(ToolGroup.MCP) is not None
         return build_system_prompt(
             mode=mode,
             modes=self.modes,
@@ -171,7 +157,7 @@ class TaskRuntime(Struct, frozen=True, kw_only=True):
             if customizations is not None
             else Instructions(),
             skills=customizations.list_skills(mode) if customizations is not None else (),
-            servers=self._list_mcp_servers(mode) if protocol is ToolProtocol.XML else (),
+            servers=mcp.servers if mcp is not None and has_servers else (),
         )
 
 
@@ -191,46 +177,23 @@ class ModeProviders:
         self._providers: dict[str, Provider | None] = {}
         self._errors_by_profile: dict[str, str] = {}
 
-    def find_for_mode(self, mode: Mode) -> Provider | None:
-        """The mode's own; None when it has none, or none that can be used."""
-        return self._find_provider(mode.slug)
-
-    def find_for_summaries(self) -> Provider | None:
-        """The one that sums conversations up; None when that is the task's own."""
-        return self._find_provider(SUMMARY_PROFILE_KEY)
-
-    def _find_provider(self, key: str) -> Provider | None:
+    def find(self, key: str) -> Provider | None:
+        """The one of a mode, or of `SUMMARY_PROFILE_KEY`; None when it has none of its own, or none
+        that can be used."""
         profile = self._profile_names_by_mode.get(key)
         if profile is None:
             return None
         if profile not in self._providers:
-            self._providers[profile] = self._try_make_provider(profile)
+            try:
+                self._providers[profile] = self._make_provider(profile)
+            except UserError as error:
+                self._providers[profile] = None
+                self._errors_by_profile[profile] = str(error)
         return self._providers[profile]
 
-    def take_mode_error(self, mode: Mode) -> str | None:
-        """Why the mode does without its own provider, once."""
-        problem = self._errors_by_profile.pop(self._profile_names_by_mode.get(mode.slug, ""), None)
-        if problem is None:
-            return None
-        return (
-            f"modeApiConfigs: {mode.name} mode goes on with the model of the task. {problem}"
-            " Correct the setting or the profile; it counts when the task is opened again."
-        )
-
-    def take_summary_error(self) -> str | None:
-        problem = self._errors_by_profile.pop(
-            self._profile_names_by_mode.get(SUMMARY_PROFILE_KEY, ""), None
-        )
-        if problem is None:
-            return None
-        return f"condensingProfile: the model of the task writes the summary. {problem}"
-
-    def _try_make_provider(self, profile: str) -> Provider | None:
-        try:
-            return self._make_provider(profile)
-        except UserError as error:
-            self._errors_by_profile[profile] = str(error)
-            return None
+    def take_error(self, key: str) -> str | None:
+        """Why `find` gave none, once."""
+        return self._errors_by_profile.pop(self._profile_names_by_mode.get(key, ""), None)
 
     async def close(self) -> None:
         providers = [provider for provider in self._providers.values() if provider is not None]
@@ -245,7 +208,7 @@ def build_tool_context(task: Task, call_id: str, row_ts: int) -> ToolContext:
         search=task.runtime.search,
         terminal=task.runtime.terminal,
         settings=task.settings,
-        protocol=task.recorder.projection.tool_protocol,
+        protocol=task.protocol,
         model=task.provider.model,
         modes=task.runtime.modes,
         mode=task.mode,
@@ -278,10 +241,8 @@ def generate_task_id(now_ms: int) -> str:
 
 def build_system_prompt_and_tools(task: Task) -> tuple[str, tuple[ToolSpec, ...]]:
     """What every request of the task begins with in the mode that it is in."""
-    protocol = task.recorder.projection.tool_protocol
+    protocol = task.protocol
     tools = task.runtime.build_tool_specs(task.mode) if protocol is ToolProtocol.NATIVE else ()
-    system, validator = (
-        task.runtime.build_system_prompt(task.mode, protocol),
-        task.runtime.result_validator,
-    )
+    system = task.runtime.build_system_prompt(task.mode, protocol)
+    validator = task.runtime.result_validator
     return system if validator is None else f"{system}\n\n====\n\n{validator.instructions}", tools

@@ -180,14 +180,13 @@ class Subtasks:
         if isinstance(workspace, ToolError):
             return workspace
         try:
-            child = await self._engine.open_subtask(task, self._options, spawned, workspace)
+            return await self._engine.open_subtask(task, self._options, spawned, workspace)
         except StoreError as error:
             raise RunStopped(
                 FailureCode.SUBTASK_NOT_OPENED, f"The subtask cannot be opened: {error}"
             ) from error
         except UserError as error:
             return ToolError(messages_to_model.render_subtask_not_started(str(error)))
-        return child
 
     async def _close_subtasks(self, spawned: Sequence[ev.SubtaskSpawned]) -> None:
         """Children are open as long as their parent waits for them; what still works is stopped.
@@ -233,14 +232,15 @@ def _forward_messages(task: Task, child: Task) -> None:
     since, projection = child.recorder.projection.updated, task.recorder.projection
     queued = [(said.ts, said.text, said.images) for said in projection.queued_messages.values()]
     answered = [
-        (u.ts, u.answer.text, u.answer.images)
-        for u in projection.unsent_feedback
-        if u.call_id is None
+        (said.ts, said.answer.text, said.answer.images)
+        for said in projection.unsent_feedback
+        if said.call_id is None
     ]
     for ts, text, images in (*answered, *queued):
         if ts > since:
-            said = ev.MessageQueued(ts=child.next_ts(), id=f"queued_{ts}", text=text, images=images)
-            child.publish(said)
+            child.publish(
+                ev.MessageQueued(ts=child.next_ts(), id=f"queued_{ts}", text=text, images=images)
+            )
 
 
 async def _wait_until_idle(children: Sequence[Task]) -> None:
@@ -260,19 +260,15 @@ def build_subtask_result(member: Task | ToolError) -> SubtaskResult:
     match member.error or member.ending:
         case Completed(result):
             return SubtaskResult(usage, result)
-        case Failed(_, message):
-            text = messages_to_model.render_subtask_failed(member.id, message)
-        case JoeyError() as error:
-            text = messages_to_model.render_subtask_failed(member.id, str(error))
+        case (Failed(message=message)) | (JoeyError() as message):
+            text = messages_to_model.render_subtask_failed(member.id, str(message))
         case _:
             text = messages_to_model.render_subtask_stopped(member.id)
     return SubtaskResult(usage, error=ToolError(text))
 
 
 async def prepare_workspace(task: Task, spawned: ev.SubtaskSpawned) -> Path:
-    """The folder that a subtask works in.
-
-    Raises ToolError."""
+    """The folder that a subtask works in. Raises ToolError."""
     merged = task.recorder.projection.worktree_merges.get(spawned.child_id)
     if not spawned.has_worktree or (merged is not None and merged.is_clean):
         return task.runtime.workspace
@@ -317,14 +313,8 @@ async def _merge_worktree(task: Task, worktrees: Worktrees, name: str) -> ev.Wor
     )
     task.publish(merged)
     if not merge.is_clean:
-        task.publish(
-            ev.RowAdded(
-                ts=task.next_ts(),
-                say=RowKind.ERROR,
-                text=render_merge_warning(merge),
-                subtask_id=name,
-            )
-        )
+        text = render_merge_warning(merge)
+        task.publish(ev.RowAdded(ts=task.next_ts(), say=RowKind.ERROR, text=text, subtask_id=name))
     await task.recorder.commit()
     return merged
 

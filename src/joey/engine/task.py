@@ -1,9 +1,4 @@
-"""A task: its read-only view, the actions on it, and its runs (start, cancel, rest).
-
-`ReadableTask` holds the properties anybody may read; `Task` adds what changes a task: messages,
-answers, rewinds, condensing, start and stop. Tasks are created by the `Engine` and used from one
-event loop.
-"""
+"""A task: its state, the actions on it, and its runs (start, cancel, rest)."""
 
 from __future__ import annotations
 
@@ -19,11 +14,11 @@ from joey.core import events as ev
 from joey.core.context.window import TokenEstimator
 from joey.core.history.ui import Row
 from joey.core.messages import Message, replace_lone_surrogates
+from joey.core.models import ToolProtocol
 from joey.core.modes import Mode, choose_fallback_mode, find_mode
 from joey.core.permissions.reasons import Reason, format_reasons
-from joey.core.rewind import RewindPreview
 from joey.core.settings import Limits, Settings
-from joey.core.task_types import IDLE_STATES, Answer, AskKind, Response, TaskState
+from joey.core.task_types import IDLE_STATES, Answer, AskKind, Response, RowKind, TaskState
 from joey.engine import loop, outcomes
 from joey.engine import rewind as rewinding
 from joey.engine.approval import TaskGrants
@@ -43,15 +38,56 @@ from joey.ports.storage import TaskLog
 
 RUN_END_EVENTS = (ev.TaskFinished, ev.TaskAborted, ev.TaskFailed)
 
+log = logging.getLogger(__name__)
 
-class ReadableTask:
-    """The half of a `Task` that changes nothing."""
 
-    runtime: TaskRuntime
-    subtasks: Subtasks
-    recorder: Recorder
-    bus: EventBus
-    grants: TaskGrants
+class Task:
+    """A conversation with a goal. Made by the `Engine`; safe to use from one event loop."""
+
+    def __init__(
+        self,
+        journal: TaskLog,
+        records: Sequence[ev.Record],
+        runtime: TaskRuntime,
+        subtasks: Subtasks,
+        policy: AnswerPolicy | None = None,
+        grants: TaskGrants | None = None,
+    ) -> None:
+        self.runtime = runtime
+        self.grants = grants or TaskGrants()
+        self.subtasks = subtasks
+        self.recorder = Recorder(journal, records)
+        self.bus = EventBus(self.recorder.record_cache, self.recorder.handle)
+        self.asks = PendingAsks(self.publish, self.next_ts, policy)
+        self.error: JoeyError | None = None
+        """Why the latest run broke down, where the journal could not be told."""
+        self.run_limits: RunLimits | None = None
+        """What the latest run may use."""
+        self.has_waiting_parent = False
+        """A parent waits for the result of the latest run."""
+        self.token_estimator = TokenEstimator()
+        """How full the model's window is."""
+        self.max_queued_per_request: int | None = None
+        """How many waiting messages one request takes along; None: all."""
+        self.condense_requests = CondenseRequests()
+        self._published_warnings: set[str] = set()
+        self._last_ts = max((record.event.ts for record in records), default=0)
+        self._runner: asyncio.Task[None] | None = None
+        self._closing_task: asyncio.Task[None] | None = None
+        self._is_restart_pending = False
+        """Words came in while the latest run was winding down, or the past was being changed."""
+        self._revision_lock = asyncio.Lock()
+
+    # What anybody may look at
+
+    @property
+    def is_running(self) -> bool:
+        """The loop is alive: it works, or waits for an answer."""
+        return self._runner is not None and not self._runner.done()
+
+    async def find_subtask(self, task_id: str) -> Task | None:
+        """One of its subtasks, while it is open."""
+        return self.subtasks.find_open(task_id)
 
     @property
     def id(self) -> str:
@@ -113,6 +149,10 @@ class ReadableTask:
         return self.recorder.api_history.list_stored_messages()
 
     @property
+    def protocol(self) -> ToolProtocol:
+        return self.recorder.projection.tool_protocol
+
+    @property
     def mode(self) -> Mode:
         slug = self.recorder.projection.mode
         modes = self.runtime.modes
@@ -140,68 +180,11 @@ class ReadableTask:
         with self.bus.subscribe(0 if since is None else since) as subscription:
             async for numbered in subscription:
                 yield numbered.event
-                if isinstance(numbered.event, RUN_END_EVENTS) and not self._is_restarted_after(
-                    numbered.seq
+                if isinstance(numbered.event, RUN_END_EVENTS) and not any(
+                    isinstance(record.event, ev.TaskStarted)
+                    for record in self.bus.list_records_after(numbered.seq)
                 ):
                     return
-
-    def _is_restarted_after(self, seq: int) -> bool:
-        return any(
-            isinstance(record.event, ev.TaskStarted) for record in self.bus.list_records_after(seq)
-        )
-
-
-log = logging.getLogger(__name__)
-
-
-class Task(ReadableTask):
-    """A conversation with a goal. Made by the `Engine`; safe to use from one event loop."""
-
-    def __init__(
-        self,
-        journal: TaskLog,
-        records: Sequence[ev.Record],
-        runtime: TaskRuntime,
-        subtasks: Subtasks,
-        policy: AnswerPolicy | None = None,
-        grants: TaskGrants | None = None,
-    ) -> None:
-        self.runtime = runtime
-        self.grants = grants or TaskGrants()
-        self.subtasks = subtasks
-        self.recorder = Recorder(journal, records)
-        self.bus = EventBus(self.recorder.record_cache, self.recorder.handle)
-        self.asks = PendingAsks(self.publish, self.next_ts, policy)
-        self.error: JoeyError | None = None
-        """Why the latest run broke down, where the journal could not be told."""
-        self.run_limits: RunLimits | None = None
-        """What the latest run may use."""
-        self.has_waiting_parent = False
-        """A parent waits for the result of the latest run."""
-        self.token_estimator = TokenEstimator()
-        """How full the model's window is."""
-        self.max_queued_per_request: int | None = None
-        """How many waiting messages one request takes along; None: all."""
-        self.condense_requests = CondenseRequests()
-        self.published_warnings: set[str] = set()
-        """What the user need not be told twice."""
-        self._last_ts = max((record.event.ts for record in records), default=0)
-        self._runner: asyncio.Task[None] | None = None
-        self._closing_task: asyncio.Task[None] | None = None
-        self._is_restart_pending = False
-        """Words came in while the latest run was winding down, or the past was being changed."""
-        self._revision_lock = asyncio.Lock()
-
-    # What anybody may look at
-
-    @property
-    def is_running(self) -> bool:
-        """The loop is alive: it works, or waits for an answer."""
-        return self._runner is not None and not self._runner.done()
-
-    async def find_subtask(self, task_id: str) -> Task | None:
-        """One of its subtasks, while it is open."""
-        return self.subtasks.find_open(task_id)
 
     # What anybody may do
 
@@ -246,33 +229,11 @@ class Task(ReadableTask):
         ask = self.pending
         return ask is not None and await self.answer(ask.ts, Answer(Response.NO, text=text))
 
-    async def preview_rewind(
-        self, row_ts: int, *, keep: bool = True, files: bool = False
-    ) -> RewindPreview:
-        """What `rewind` would change. Raises UserError."""
-        return await rewinding.preview_rewind(self, row_ts, keep=keep, files=files)
-
-    async def rewind(
-        self, row_ts: int, *, keep: bool = True, files: bool = False, force: bool = False
-    ) -> RewindPreview:
-        """Go back so that this row is the last one, or (`keep` false) the first one gone; with
-        `files`, bring back the files of that moment too. A run is stopped for it. Raises UserError:
-        there is no such row; or somebody else changed the files (not if `force`)."""
-        return await rewinding.rewind(self, row_ts, keep=keep, files=files, force=force)
-
-    async def preview_undo(self) -> RewindPreview:
-        """What `undo_rewind` would change; what came after the rewind goes."""
-        return await rewinding.preview_undo(self)
-
-    async def undo_rewind(self, *, force: bool = False) -> RewindPreview:
-        """Take the latest rewind back, with its files; when all are, take the last undo back.
-        Raises UserError: there is nothing to undo; or somebody else changed the files."""
-        return await rewinding.undo_rewind(self, force=force)
-
-    async def edit(self, row_ts: int, text: str, images: tuple[str, ...] = ()) -> RewindPreview:
-        """Say this in place of the user's words at a row, or the nearest before it, and go on.
-        Raises UserError."""
-        return await rewinding.edit_message(self, row_ts, text, images)
+    preview_rewind = rewinding.preview_rewind
+    rewind = rewinding.rewind
+    preview_undo = rewinding.preview_undo
+    undo_rewind = rewinding.undo_rewind
+    edit = rewinding.edit_message
 
     @asynccontextmanager
     async def stop_for_revision(self) -> AsyncIterator[None]:
@@ -353,6 +314,15 @@ class Task(ReadableTask):
 
     def publish(self, event: ev.Event) -> None:
         self.bus.publish(event)
+
+    def add_row(self, say: RowKind, text: str = "", ts: int | None = None) -> None:
+        """Show the user a row; `ts` names one that is open."""
+        self.publish(ev.RowAdded(ts=self.next_ts() if ts is None else ts, say=say, text=text))
+
+    def warn_once(self, text: str) -> None:
+        if text not in self._published_warnings:
+            self._published_warnings.add(text)
+            self.add_row(RowKind.ERROR, text)
 
     async def ask(
         self,

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -84,21 +83,24 @@ class ToolCallRunner:
         waiting: list[tuple[RowCall, ApprovedCall]] = []
         for row_call in calls:
             is_completion = row_call.call.name == COMPLETION_TOOL_NAME
-            if is_completion or (
-                _is_delegating_batch(waiting) and not self._is_delegating_call(row_call)
-            ):
+            tool = self._task.runtime.tool_set.get(row_call.call.name)
+            delegates = tool is not None and tool.starts_subtask
+            if is_completion or (_is_delegating_batch(waiting) and not delegates):
                 # What comes next is prepared for a world in which the subtasks have done theirs.
                 await self._run_parallel(waiting)
             if is_completion and self._has_unseen_results and not self.has_rejection:
                 self._defer_completion(row_call)
                 continue
-            limit_message = self._consume_call(row_call)
+            limits = self._task.run_limits
+            limit_message = None if limits is None or is_completion else limits.consume_call()
             if limit_message and not self.has_rejection:
                 self._fail_call(row_call, ToolError(limit_message))
                 continue
             approved = None if self.has_rejection else await self._authorize(row_call)
             if approved is None:
-                self._skip_if_rejected(row_call)
+                if self.has_rejection and self._is_open(row_call):
+                    reason = messages_to_model.render_skipped_after_rejection(row_call.call.name)
+                    skip_call(self._task, row_call, reason)
                 continue
             if not approved.tool.can_run_in_parallel and not _is_delegating_batch(waiting):
                 await self._run_parallel(waiting)
@@ -131,28 +133,18 @@ class ToolCallRunner:
             self._failures.record_failure(self._error_messages)
 
     def _compare_results(self) -> None:
-        task = self._task
+        def find_comparable(call_id: str) -> tuple[object, ...] | None:
+            outcome = self._task.recorder.api_history.find_outcome(call_id)
+            return None if outcome is None else (outcome.content, outcome.images, outcome.is_error)
+
         self._failures.repeated_call_detector.compare_results(
-            partial(find_comparable_result, task), is_busy=has_background_command(task)
+            find_comparable, is_busy=has_background_command(self._task)
         )
 
-    def _consume_call(self, row_call: RowCall) -> str | None:
-        """Why the call must not be made, when the run limits leave none."""
-        run_limits = self._task.run_limits
-        if run_limits is None or row_call.call.name == COMPLETION_TOOL_NAME:
-            return None
-        return run_limits.consume_call()
-
-    def _is_delegating_call(self, row_call: RowCall) -> bool:
-        try:
-            return self._task.runtime.tool_set.find(row_call.call.name).starts_subtask
-        except ToolError:
-            return False
-
-    def _skip_if_rejected(self, row_call: RowCall) -> None:
-        if self.has_rejection and is_call_open(self._task, row_call):
-            reason = messages_to_model.render_skipped_after_rejection(row_call.call.name)
-            skip_call(self._task, row_call, reason)
+    def _is_open(self, row_call: RowCall) -> bool:
+        """Whether the call still has no outcome."""
+        open_calls = self._task.recorder.api_history.open_calls
+        return any(call.id == row_call.call.id for call in open_calls)
 
     async def _authorize(self, row_call: RowCall) -> ApprovedCall | None:
         """None when the call already has its outcome."""
@@ -198,15 +190,12 @@ class ToolCallRunner:
     def _publish_subtask_result(self, spawned: ev.SubtaskSpawned, returned: SubtaskResult) -> None:
         """The outcome of a call, once its subtask has returned."""
         task = self._task
-        call = next(
-            call for call in task.recorder.api_history.open_calls if call.id == spawned.call_id
+        open_calls = task.recorder.api_history.open_calls
+        row_call = RowCall(
+            next(call for call in open_calls if call.id == spawned.call_id), spawned.row_ts
         )
-        row_call = RowCall(call, spawned.row_ts)
-        answers = [
-            said.answer
-            for said in task.recorder.projection.unsent_feedback
-            if said.call_id == call.id
-        ]
+        feedback = task.recorder.projection.unsent_feedback
+        answers = (said.answer for said in feedback if said.call_id == spawned.call_id)
         answer = next((answer for answer in answers if answer.approves), None)
         child_id, usage = spawned.child_id, returned.usage
         spent = None if task.run_limits is None else task.run_limits.fold_subtask(child_id)
@@ -244,16 +233,13 @@ class ToolCallRunner:
         except FATAL_ERRORS:
             raise
         except asyncio.CancelledError:
-            self._preserve_output(approved.context.output_row_ts)
+            ts = approved.context.output_row_ts
+            row = self._task.recorder.ui_history.get_row(ts)
+            if isinstance(row, Row) and row.partial:  # what was printed stays on the screen
+                self._task.add_row(RowKind.COMMAND_OUTPUT, row.text or "", ts)
             raise
         except Exception as error:
             return _build_defect_error(row_call.call, error)
-
-    def _preserve_output(self, ts: int) -> None:
-        """What a cancelled command had printed stays on the screen."""
-        row = self._task.recorder.ui_history.get_row(ts)
-        if isinstance(row, Row) and row.partial:
-            self._task.publish(ev.RowAdded(ts=ts, say=RowKind.COMMAND_OUTPUT, text=row.text or ""))
 
     async def _publish_outcome(
         self, row_call: RowCall, approved: ApprovedCall, outcome: Outcome | ToolError
@@ -263,9 +249,9 @@ class ToolCallRunner:
             return
         task = self._task
         for say, text in outcome.rows:
-            ts = approved.context.output_row_ts if say == RowKind.COMMAND_OUTPUT else task.next_ts()
-            task.publish(ev.RowAdded(ts=ts, say=say, text=text))
-        self._has_failure = self._has_failure or outcome.is_error
+            is_output = say == RowKind.COMMAND_OUTPUT
+            task.add_row(say, text, approved.context.output_row_ts if is_output else None)
+        self._has_failure |= outcome.is_error
         match outcome.directive:
             case CompleteTask(result):
                 await self._present_completion(row_call, result)
@@ -275,9 +261,7 @@ class ToolCallRunner:
             case ChangeMode(slug):
                 task.publish(ev.ModeSwitched(ts=task.next_ts(), mode=slug))
         self._has_success = True
-        self._has_unseen_results = self._has_unseen_results or not isinstance(
-            outcome.directive, SetTodos
-        )
+        self._has_unseen_results |= not isinstance(outcome.directive, SetTodos)
         finish_call(task, row_call, outcome, approved.answer)
 
     async def _present_completion(self, row_call: RowCall, result: str) -> None:
@@ -300,7 +284,7 @@ class ToolCallRunner:
         """Do not present a result; its text stays on the screen as something the model said."""
         match row_call.call.input:
             case {"result": str(text)} if text.strip():
-                self._task.publish(ev.RowAdded(ts=row_call.row_ts, say=RowKind.TEXT, text=text))
+                self._task.add_row(RowKind.TEXT, text, row_call.row_ts)
         if self._has_failure:
             self._fail_call(row_call, ToolError(messages_to_model.COMPLETION_AFTER_FAILURE_TEXT))
         else:
@@ -312,7 +296,7 @@ class ToolCallRunner:
             return
         close_completion_call(self._task)
         for row_call in calls:
-            if is_call_open(self._task, row_call):
+            if self._is_open(row_call):
                 reason = messages_to_model.render_skipped_after_completion(row_call.call.name)
                 skip_call(self._task, row_call, reason)
 
@@ -337,17 +321,6 @@ def _build_defect_error(call: ToolCall, error: Exception) -> ToolError:
     return ToolError(f"The tool itself failed: {error!r}. Try another way.")
 
 
-def is_call_open(task: Task, row_call: RowCall) -> bool:
-    """Whether the call still has no outcome."""
-    return any(call.id == row_call.call.id for call in task.recorder.api_history.open_calls)
-
-
-def find_comparable_result(task: Task, call_id: str) -> tuple[object, ...] | None:
-    """What makes the result of a call the same as that of another; None while it has none."""
-    outcome = task.recorder.api_history.find_outcome(call_id)
-    return None if outcome is None else (outcome.content, outcome.images, outcome.is_error)
-
-
 def finish_call(
     task: Task,
     row_call: RowCall,
@@ -359,7 +332,7 @@ def finish_call(
     """`answer` is what the user said when the call was put to them; what follows is of a
     subtask."""
     if answer is not None and answer.approves:
-        outcome = _prepend_feedback(outcome, answer, task.recorder.projection.tool_protocol)
+        outcome = _prepend_feedback(outcome, answer, task.protocol)
     task.publish(
         ev.ToolFinished(
             ts=task.next_ts(),
@@ -387,7 +360,7 @@ def fail_call(
     usage: ev.TokenUsage | None = None,
     spent: ev.Spending | None = None,
 ) -> None:
-    name, protocol = row_call.call.name, task.recorder.projection.tool_protocol
+    name, protocol = row_call.call.name, task.protocol
     say, row_text = RowKind.ERROR, f"{name}: {error}"
     images: tuple[str, ...] = ()
     match error:
@@ -403,7 +376,7 @@ def fail_call(
         case _:
             text = messages_to_model.render_tool_error(protocol, str(error))
     reason = _find_denial_reason(error)
-    task.publish(ev.RowAdded(ts=task.next_ts(), say=say, text=row_text))
+    task.add_row(say, row_text)
     task.publish(
         ev.ToolFailed(
             ts=task.next_ts(),
@@ -418,15 +391,10 @@ def fail_call(
 
 
 def reject_call(task: Task, row_call: RowCall, rejected: RejectedCall) -> None:
-    answer = rejected.answer
-    unattended = (
-        messages_to_model.render_unattended_denial(rejected.required_settings)
-        if not answer.is_by_user
-        else ""
-    )
-    text = messages_to_model.render_denial(
-        task.recorder.projection.tool_protocol, answer.text or unattended
-    )
+    answer, feedback = rejected.answer, rejected.answer.text
+    if not feedback and not answer.is_by_user:
+        feedback = messages_to_model.render_unattended_denial(rejected.required_settings)
+    text = messages_to_model.render_denial(task.protocol, feedback)
     finish_call(task, row_call, Outcome(text, images=answer.images))
 
 
@@ -453,8 +421,6 @@ def _find_denial_reason(error: ToolError) -> Reason | None:
 
 
 def _format_result_header(task: Task, call: ToolCall) -> str:
-    try:
-        description = task.runtime.tool_set.find(call.name).describe_call(call.input)
-    except ToolError:
-        description = f"[{call.name}]"
+    tool = task.runtime.tool_set.get(call.name)
+    description = f"[{call.name}]" if tool is None else tool.describe_call(call.input)
     return messages_to_model.render_result_header(description)

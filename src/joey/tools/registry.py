@@ -79,10 +79,13 @@ class Registry:
     def find(self, name: str) -> AnyTool:
         """The tool that is called `name`, be it by an alias. Raises ToolError: there is none; the
         text lists those there are."""
-        tool = self._by_name.get(name)
+        tool = self.get(name)
         if tool is None:
             raise ToolError(f'Unknown tool "{name}". Available tools: {", ".join(self.names)}.')
         return tool
+
+    def get(self, name: str) -> AnyTool | None:
+        return self._by_name.get(name)
 
     def list_specs(self, mode: Mode, context: AvailabilityContext) -> tuple[ToolSpec, ...]:
         """What the model is offered in this mode: the same tuple for the same tools, so that its
