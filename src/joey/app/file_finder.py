@@ -102,26 +102,16 @@ class PathIndex:
         low = typed.lower()
         found: dict[int, None] = {}
         strategies = (
-            (limit, self._find_prefix_matches),
-            (limit, self._find_substring_matches),
-            (_MIN_HITS_WITHOUT_FUZZY, self._find_fuzzy_matches),
+            (limit, self._name_searcher.iter_substring_lines(f"\n{low}")),
+            (limit, self._path_searcher.iter_substring_lines(low)),
+            (_MIN_HITS_WITHOUT_FUZZY, self._path_searcher.iter_fuzzy_lines(low)),
         )
-        for max_hits, find_matches in strategies:
+        for max_hits, matches in strategies:
             if len(found) < max_hits:
-                best = nsmallest(
-                    limit, find_matches(low), key=lambda number: self._rank_match(number, low)
-                )
+                ranked = islice(matches, _MAX_RANKED_HITS)
+                best = nsmallest(limit, ranked, key=lambda number: self._rank_match(number, low))
                 found.update(dict.fromkeys(best))
         return [self._paths[number] for number in islice(found, limit)]
-
-    def _find_prefix_matches(self, low: str) -> Iterator[int]:
-        return islice(self._name_searcher.iter_substring_lines(f"\n{low}"), _MAX_RANKED_HITS)
-
-    def _find_substring_matches(self, low: str) -> Iterator[int]:
-        return islice(self._path_searcher.iter_substring_lines(low), _MAX_RANKED_HITS)
-
-    def _find_fuzzy_matches(self, low: str) -> Iterator[int]:
-        return islice(self._path_searcher.iter_fuzzy_lines(low), _MAX_RANKED_HITS)
 
     def _rank_match(self, number: int, low: str) -> tuple[bool, bool, int, str]:
         path = self._lower_paths[number]

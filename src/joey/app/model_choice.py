@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 from msgspec import Struct, structs
@@ -26,6 +26,7 @@ from joey.config.profiles import (
 from joey.core.redaction import strip_url_credentials
 from joey.core.settings import ModelRoute, Profile, TaskSecrets
 from joey.errors import ConfigError, UntrustedAddressError
+from joey.ports.storage import TaskMetadata
 from joey.providers.catalog import PROVIDER_SPECS, find_provider_spec
 
 _TUNING_FIELDS = {
@@ -37,19 +38,8 @@ _TUNING_FIELDS = {
 _CONFIGURATION_LABEL = Path("configuration")
 
 
-class StoredModel(Protocol):
-    """What is remembered of the model that a task works with."""
-
-    @property
-    def profile(self) -> str: ...
-    @property
-    def provider(self) -> str: ...
-    @property
-    def base_url(self) -> str | None: ...
-    @property
-    def model(self) -> str: ...
-    @property
-    def has_own_key(self) -> bool: ...
+StoredModel = ModelRoute | TaskMetadata
+"""What is remembered of the model that a task works with."""
 
 
 class ModelFlags(Struct, frozen=True, kw_only=True):
@@ -59,6 +49,12 @@ class ModelFlags(Struct, frozen=True, kw_only=True):
     model: str | None = None
     base_url: str | None = None
     profile: str | None = None
+
+    def choose_profile(self, profiles: Profiles, env: Mapping[str, str]) -> Profile:
+        """The profile that these flags mean, complete. Raises ConfigError."""
+        return choose_profile(
+            profiles=profiles, env=env, kinds=PROVIDER_SPECS, **structs.asdict(self)
+        )
 
 
 class ModelChoice(Struct, frozen=True):
@@ -85,14 +81,17 @@ def choose_model(
         return _choose_previous_model(
             flags.model, previous, profiles, env, secrets, by_user=by_user
         )
-    if previous is not None and _is_address_confirmation(flags, previous):
-        # The address gets no key of a profile that was made for another.
+    is_address_alone = flags.base_url is not None and not (flags.provider or flags.profile)
+    if (
+        previous is not None
+        and is_address_alone
+        and is_same_address(flags.base_url, previous.base_url)
+    ):
+        # The address of before gets no key of a profile that was made for another.
         profiles = Profiles()
         provider, model = previous.provider or None, flags.model or previous.model or None
         flags = structs.replace(flags, provider=provider, model=model)
-    chosen = choose_profile(
-        profiles=profiles, env=env, kinds=PROVIDER_SPECS, **structs.asdict(flags)
-    )
+    chosen = flags.choose_profile(profiles, env)
     route = build_stored_route(chosen, profiles, flags.base_url, by_user=by_user)
     named = None
     if flags.base_url is not None:
@@ -102,12 +101,6 @@ def choose_model(
     return ModelChoice(chosen, route, named)
 
 
-def _is_address_confirmation(flags: ModelFlags, previous: StoredModel) -> bool:
-    """Whether the flags name the address of before, and nothing else about the service."""
-    is_alone = flags.base_url is not None and not (flags.provider or flags.profile)
-    return is_alone and is_same_address(flags.base_url, previous.base_url)
-
-
 def build_stored_route(
     chosen: Profile, profiles: Profiles, base_url: str | None, *, by_user: bool
 ) -> ModelRoute:
@@ -115,16 +108,12 @@ def build_stored_route(
     change with it."""
     known = profiles.profiles.get(chosen.name)
     name = ""
-    if known is not None and _is_based_on_profile(chosen, known):
+    # A profile that flags or variables made up has the usual name too, but not the key.
+    if known and chosen.provider == known.provider and known.api_key in (None, chosen.api_key):
         name, base_url = chosen.name, base_url or known.base_url
     return structs.replace(
         chosen.route, profile=name, base_url=strip_url_credentials(base_url), is_explicit=by_user
     )
-
-
-def _is_based_on_profile(chosen: Profile, known: Profile) -> bool:
-    """A profile that flags or variables made up has the usual name too, but not the key."""
-    return chosen.provider == known.provider and known.api_key in (None, chosen.api_key)
 
 
 def _choose_previous_model(
@@ -137,14 +126,20 @@ def _choose_previous_model(
     by_user: bool,
 ) -> ModelChoice:
     model = model or previous.model or None
-    if secrets is not None and _has_matching_address(secrets, previous):
+    provider = previous.provider or DEFAULT_PROVIDER
+    if (
+        secrets is not None
+        and secrets.provider == provider
+        and is_same_address(secrets.base_url, previous.base_url)
+    ):
         return _choose_with_secrets(model, secrets, profiles, env, by_user=by_user)
     if previous.has_own_key:
         raise ConfigError(
-            f"The key that was given with this task for {_describe_service(previous)} is not on "
-            "this machine: it is kept outside the task folder. Nothing was sent, and no other key "
-            "was used. Give address and key again in the task's configuration, or choose another "
-            "model with --profile, --provider or --base-url."
+            "The key that was given with this task for "
+            f"{previous.base_url or previous.provider} is not on this machine: it is kept outside "
+            "the task folder. Nothing was sent, and no other key was used. Give address and key "
+            "again in the task's configuration, or choose another model with --profile, --provider "
+            "or --base-url."
         )
     known = profiles.profiles.get(previous.profile)
     if known is not None and previous.provider not in ("", known.provider):
@@ -154,19 +149,11 @@ def _choose_previous_model(
         if known is not None:
             flags = ModelFlags(model=model, profile=previous.profile)
     else:
-        provider = previous.provider or DEFAULT_PROVIDER
         flags, profiles = _find_flags_for_address(
             model, provider, previous.base_url, known, profiles, env
         )
-    chosen = choose_profile(
-        profiles=profiles, env=env, kinds=PROVIDER_SPECS, **structs.asdict(flags)
-    )
+    chosen = flags.choose_profile(profiles, env)
     return ModelChoice(chosen, build_stored_route(chosen, profiles, None, by_user=by_user))
-
-
-def _has_matching_address(secrets: TaskSecrets, previous: StoredModel) -> bool:
-    provider = previous.provider or DEFAULT_PROVIDER
-    return secrets.provider == provider and is_same_address(secrets.base_url, previous.base_url)
 
 
 def _choose_with_secrets(
@@ -192,9 +179,7 @@ def _choose_with_secrets(
         flags = structs.replace(flags, provider=None, profile=secrets.profile)
     elif secrets.base_url is not None:
         profiles = Profiles()  # an address without a profile of its own gets nobody's key
-    chosen = choose_profile(
-        profiles=profiles, env=env, kinds=PROVIDER_SPECS, **structs.asdict(flags)
-    )
+    chosen = flags.choose_profile(profiles, env)
     route = build_stored_route(chosen, profiles, secrets.base_url, by_user=by_user)
     chosen = structs.replace(chosen, headers={**chosen.headers, **secrets.headers})
     return ModelChoice(chosen, route, secrets)
@@ -202,7 +187,7 @@ def _choose_with_secrets(
 
 def _choose_with_own_key(given: Profile, secrets: TaskSecrets) -> ModelChoice:
     profiles = Profiles(given.name, {given.name: given})
-    chosen = choose_profile(profiles=profiles, env={}, kinds=PROVIDER_SPECS, profile=given.name)
+    chosen = ModelFlags(profile=given.name).choose_profile(profiles, {})
     route = structs.replace(
         chosen.route,
         base_url=strip_url_credentials(given.base_url),
@@ -230,17 +215,13 @@ def _find_flags_for_address(
     raise UntrustedAddressError(provider, address)
 
 
-def _describe_service(previous: StoredModel) -> str:
-    return previous.base_url or previous.provider
-
-
 # What a client gives with a task ---------------------------------------------------------------
 
 
 def choose_user_model(name: str | None, profiles: Profiles, env: Mapping[str, str]) -> ModelChoice:
     """The profile of this name, else what the user's files and variables choose. Raises
     ConfigError."""
-    chosen = choose_profile(profiles=profiles, env=env, kinds=PROVIDER_SPECS, profile=name)
+    chosen = ModelFlags(profile=name).choose_profile(profiles, env)
     return ModelChoice(chosen, build_stored_route(chosen, profiles, None, by_user=name is not None))
 
 
@@ -312,13 +293,10 @@ def _choose_other_provider(
     """Another provider than the user's: with a key from the environment, if there is one."""
     profiles, model = Profiles(), fields.get("model")
     try:
-        chosen = choose_profile(
-            profiles=profiles, env=env, kinds=PROVIDER_SPECS, provider=provider, model=model
-        )
+        chosen = ModelFlags(provider=provider, model=model).choose_profile(profiles, env)
     except ConfigError:
-        find_provider_spec(
-            provider
-        )  # one that does not exist is an error, whatever key the client gives
+        # One that does not exist is an error, whatever key the client gives.
+        find_provider_spec(provider)
         chosen = Profile(name=name, provider=provider)
     return ModelChoice(chosen, build_stored_route(chosen, profiles, None, by_user=True))
 

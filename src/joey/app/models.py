@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct, structs
 
+from joey.app.model_choice import ModelFlags
 from joey.config.home import resolve_home_and_env
-from joey.config.profiles import choose_profile, find_base_url, load_profiles
+from joey.config.profiles import find_base_url, load_profiles
 from joey.core.models import ApiProtocol, ModelInfo, ProviderSpec
 from joey.core.settings import Profile
 from joey.errors import ConfigError, ProviderError, ProviderFailureKind, UserError
@@ -63,7 +63,8 @@ async def list_models(
     no such provider, or none was ever chosen."""
     home, env = resolve_home_and_env(home, env)
     profile = resolve_profile(provider, home, env)
-    known = list_catalogued_models(profile)
+    usual = find_provider_spec(profile.provider).default_model
+    known = [*filter(None, (profile.model, usual, *list_model_ids(profile.provider)))]
     offered: list[str] = []
     server_error = ""
     if not offline:
@@ -71,18 +72,15 @@ async def list_models(
             offered = await fetch_offered_models(profile, env)
         except UserError as error:
             server_error = str(error)
-    sources = dict.fromkeys((*known, *offered), ())
+    lists = {CATALOGUE_SOURCE: known, SERVER_SOURCE: offered}
     models = tuple(
         ListedModel(
             name,
             find_model_info(profile.provider, name),
-            (
-                *((CATALOGUE_SOURCE,) if name in known else ()),
-                *((SERVER_SOURCE,) if name in offered else ()),
-            ),
+            tuple(source for source, names in lists.items() if name in names),
             is_default=name == profile.model,
         )
-        for name in sources
+        for name in dict.fromkeys((*known, *offered))
     )
     return ModelList(profile.provider, models, server_error)
 
@@ -92,26 +90,17 @@ def resolve_profile(provider: str | None, home: Path, env: Mapping[str, str]) ->
     ConfigError."""
     name = None if provider is None else find_provider_spec(provider).name
     profiles = load_profiles(home)
-    choose = partial(
-        choose_profile, profiles=profiles, env=env, kinds=PROVIDER_SPECS, provider=name
-    )
     try:
-        return choose()
+        return ModelFlags(provider=name).choose_profile(profiles, env)
     except ConfigError:
         if name is None:
             raise
     try:
         # Of a local server, which has no usual model, at least the address is known.
-        return structs.replace(choose(model="any"), model="")
+        found = ModelFlags(provider=name, model="any").choose_profile(profiles, env)
+        return structs.replace(found, model="")
     except ConfigError:
         return Profile(provider=name)
-
-
-def list_catalogued_models(profile: Profile) -> tuple[str, ...]:
-    """What the catalogue has for a provider, and what the profile names."""
-    usual = find_provider_spec(profile.provider).default_model
-    named = (profile.model, usual, *list_model_ids(profile.provider))
-    return tuple(dict.fromkeys(filter(None, named)))
 
 
 async def fetch_offered_models(
@@ -220,15 +209,11 @@ class KnownProvider(Struct, frozen=True):
 
 
 def list_known_providers() -> tuple[KnownProvider, ...]:
-    return tuple(
-        KnownProvider(kind.name, not kind.is_local, _list_known_models(kind))
-        for kind in PROVIDER_SPECS
-    )
-
-
-def _list_known_models(kind: ProviderSpec) -> tuple[str, ...]:
-    names = dict.fromkeys((kind.default_model, *list_model_ids(kind.name)))
-    return tuple(name for name in names if name)
+    found = []
+    for kind in PROVIDER_SPECS:
+        models = dict.fromkeys(filter(None, (kind.default_model, *list_model_ids(kind.name))))
+        found.append(KnownProvider(kind.name, not kind.is_local, tuple(models)))
+    return tuple(found)
 
 
 MAX_RESPONSE_BYTES = 4 * 1024 * 1024

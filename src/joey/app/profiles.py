@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
+from joey.app.model_choice import ModelFlags
 from joey.app.models import LocalServer
 from joey.config.config_keys import ConfigKey, describe_profile_keys, find_key, parse_value
 from joey.config.config_store import ConfigStore
@@ -18,7 +19,6 @@ from joey.config.home import resolve_home_and_env
 from joey.config.profiles import (
     DEFAULT_PROFILE_NAME,
     PROFILES_FILE,
-    choose_profile,
     collect_given_keys,
     find_api_key,
     find_base_url,
@@ -29,9 +29,10 @@ from joey.core.models import ProviderSpec
 from joey.core.redaction import remove_secrets
 from joey.core.settings import Profile
 from joey.errors import ConfigError, NoModelError
-from joey.providers.catalog import PROVIDER_SPECS, find_provider_spec
+from joey.providers.catalog import find_provider_spec
 
 API_KEY_FIELD = "apiKey"
+_NO_PROFILES_TEXT = "There are none yet; joey profiles add makes one."
 _UNMASKED_KEY_CHARS = 4
 """Of a long key, so that one knows which it is."""
 _MIN_PARTLY_MASKED_KEY_CHARS = 20
@@ -84,19 +85,11 @@ class ProfileAdmin:
         """A profile as a task would get it; without a name, whatever would be used now. Raises
         ConfigError: there is none of this name, or nothing was ever chosen."""
         profiles = self._config_store.load_profiles()
-        if name is not None and name not in profiles.profiles:
-            raise ConfigError(
-                f"There is no profile '{name}'. {_describe_known_profiles(profiles.profiles)}",
-                field="profile",
-                value=name,
-            )
-        known = profiles.profiles.get(name or profiles.active_name)
-        if known is None or name is None:
-            effective = choose_profile(
-                profiles=profiles, env=self._env, kinds=PROVIDER_SPECS, profile=name
-            )
-        else:
-            effective = known
+        if name is not None:
+            self._check_exists(name)
+        effective = known = profiles.profiles.get(name or profiles.active_name)
+        if effective is None or name is None:
+            effective = ModelFlags(profile=name).choose_profile(profiles, self._env)
         written = None if known is None else self._config_store.get_profile_entry(known.name)
         return list(self._build_values(effective, known, collect_given_keys(written or {})))
 
@@ -114,11 +107,9 @@ class ProfileAdmin:
                 continue
             origin = _find_origin(key, value, mine, kind, self._env)
             values.append(ProfileValue(key, mask_value(key, value), origin))
-        if effective.api_key is None and (find_api_key(kind, self._env)):
+        if effective.api_key is None and (found := find_api_key(kind, self._env)):
             variable = _find_api_key_variable(kind, self._env)
-            values.append(
-                ProfileValue(API_KEY_FIELD, mask_key(find_api_key(kind, self._env) or ""), variable)
-            )
+            values.append(ProfileValue(API_KEY_FIELD, mask_key(found), variable))
         return values
 
     def add(self, name: str, provider: str, **values: Any) -> None:
@@ -197,7 +188,8 @@ class ProfileAdmin:
     def _check_exists(self, name: str) -> None:
         known = self._config_store.load_profiles().profiles
         if name not in known:
-            message = f"There is no profile '{name}'. {_describe_known_profiles(known)}"
+            about = f"Known ones: {', '.join(known)}." if known else _NO_PROFILES_TEXT
+            message = f"There is no profile '{name}'. {about}"
             raise ConfigError(message, field="profile", value=name)
 
 
@@ -228,12 +220,6 @@ def _find_api_key_variable(kind: ProviderSpec, env: Mapping[str, str]) -> str:
     return next((name for name in kind.key_variables if env.get(name, "").strip()), "default")
 
 
-def _describe_known_profiles(profiles: Mapping[str, Profile]) -> str:
-    if not profiles:
-        return "There are none yet; joey profiles add makes one."
-    return f"Known ones: {', '.join(profiles)}."
-
-
 def is_first_run(home: Path | None = None, env: Mapping[str, str] | None = None) -> bool:
     """Whether nothing was ever chosen: no profile, and nothing in the environment that would do.
     Raises ConfigError: what there is cannot be understood or used, so that nobody knows."""
@@ -242,7 +228,7 @@ def is_first_run(home: Path | None = None, env: Mapping[str, str] | None = None)
     if profiles.profiles:
         return False
     try:
-        choose_profile(profiles=profiles, env=env, kinds=PROVIDER_SPECS)
+        ModelFlags().choose_profile(profiles, env)
     except NoModelError:
         return True
     return False
@@ -267,12 +253,8 @@ def save_first_profile(
     given = {"provider": kind.name, "model": model, "baseUrl": base_url, "apiKey": key}
     values = {key: value for key, value in given.items() if value}
     preferences = ConfigStore(home)
-    complete = choose_profile(
-        profiles=preferences.merge_profiles(name, values),
-        env=env,
-        kinds=PROVIDER_SPECS,
-        profile=name,
-    )
+    merged = preferences.merge_profiles(name, values)
+    complete = ModelFlags(profile=name).choose_profile(merged, env)
     preferences.save_profile(name, values, activate=True, exists=False)
     return complete
 
