@@ -190,9 +190,6 @@ async def visit(
         served(root, model) as server,
         opened(browser, server.link, size, **options) as watched,
     ):
-        if AXE.exists():
-            await watched.page.add_init_script(path=AXE)
-            await watched.page.reload()
         if task is not None:
             await start_task(watched.page, task)
         yield Visit(model, server, watched)
@@ -216,6 +213,7 @@ async def _check_access(page: Page, view: str) -> None:
     """Nothing that keeps people out, as far as a program can tell."""
     if not AXE.exists():
         pytest.skip("axe-core is not installed: run `make web`")
+    await page.evaluate(AXE.read_text(encoding="utf-8"))
     found = await page.evaluate(
         "axe.run(document, {resultTypes: ['violations']}).then(result => result.violations"
         ".filter(problem => ['serious', 'critical'].includes(problem.impact))"

@@ -1,14 +1,20 @@
-"""The foreign clients that tests of the WebSocket API are run with, and a place for images."""
+"""Foreign clients of the WebSocket API, a browser for the page, and a place for its images."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+import pytest_asyncio
 
 from tests.counts import daily
 from tests.server.packages import installed
 from tests.server.websocket_clients import JS, Client
+
+if TYPE_CHECKING:
+    from tests.server.browsing import Browser
 
 
 @pytest.fixture(scope="session")
@@ -20,6 +26,14 @@ def ws_packages() -> Path:
 @pytest.fixture(params=daily(["websockets"], ["websockets", "ws"]), scope="session")
 def client(request: pytest.FixtureRequest) -> Client:
     return Client(request.getfixturevalue("ws_packages") if request.param == "ws" else None)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browser() -> AsyncIterator[Browser]:
+    from tests.server.browsing import chromium
+
+    async with chromium() as launched:
+        yield launched
 
 
 @pytest.fixture(scope="module")

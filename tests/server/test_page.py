@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
 from joey.testing.script import Turn, call, fail, pause, say, think, usage
 from joey.testing.server import ModelServer
@@ -16,7 +14,6 @@ from tests.server.browsing import (
     TOKEN,
     Browser,
     Page,
-    chromium,
     expect,
     needs_browser,
     opened,
@@ -25,15 +22,9 @@ from tests.server.browsing import (
     visit,
 )
 
-pytestmark = [needs_browser, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [needs_browser, pytest.mark.asyncio(loop_scope="session")]
 
 DONE = Turn(call("attempt_completion", {"result": "All is **well**."}))
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def browser() -> AsyncIterator[Browser]:
-    async with chromium() as launched:
-        yield launched
 
 
 async def test_the_link_logs_in_and_its_token_leaves_the_address_bar(

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from joey.testing.script import Turn, call, fail, pause, say
 from tests.server.browsing import (
@@ -20,7 +19,6 @@ from tests.server.browsing import (
     Browser,
     Page,
     capture_view,
-    chromium,
     expect,
     needs_browser,
     opened,
@@ -29,7 +27,7 @@ from tests.server.browsing import (
     visit,
 )
 
-pytestmark = [needs_browser, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [needs_browser, pytest.mark.asyncio(loop_scope="session")]
 
 FRAME = 20
 """Milliseconds in which the page draws once."""
@@ -50,12 +48,6 @@ ASKING = Turn(
 )
 RUNNING = Turn(call("execute_command", {"command": "touch c.txt"}))
 DONE = Turn(call("attempt_completion", {"result": "Done."}))
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def browser() -> AsyncIterator[Browser]:
-    async with chromium() as launched:
-        yield launched
 
 
 class FrozenPage:

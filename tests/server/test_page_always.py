@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
 from joey.testing.script import Turn, call
 from tests.server.browsing import (
     Browser,
     capture_view,
-    chromium,
     expect,
     needs_browser,
     start_task,
@@ -22,16 +19,10 @@ from tests.server.browsing import (
     visit,
 )
 
-pytestmark = [needs_browser, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [needs_browser, pytest.mark.asyncio(loop_scope="session")]
 
 TOUCH = Turn(call("execute_command", {"command": "touch a.txt"}))
 DONE = Turn(call("attempt_completion", {"result": "Done."}))
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def browser() -> AsyncIterator[Browser]:
-    async with chromium() as launched:
-        yield launched
 
 
 @pytest.mark.requirement("always:client")

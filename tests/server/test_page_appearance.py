@@ -6,11 +6,9 @@ Images of every view are left in a folder whose name is printed (`pytest -s`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
 from joey.testing.script import Turn, call, pause, say, think, usage
 from joey.testing.server import ModelServer
@@ -21,7 +19,6 @@ from tests.server.browsing import (
     Browser,
     Page,
     capture_view,
-    chromium,
     expect,
     needs_browser,
     opened,
@@ -31,7 +28,7 @@ from tests.server.browsing import (
     write_long_task,
 )
 
-pytestmark = [needs_browser, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [needs_browser, pytest.mark.asyncio(loop_scope="session")]
 
 MARKDOWN = """\
 I looked at the parser. **Two things** are wrong:
@@ -78,12 +75,6 @@ HOSTILE = """\
 <b onclick="window.hurt = 4">bold</b>
 ```
 """
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def browser() -> AsyncIterator[Browser]:
-    async with chromium() as launched:
-        yield launched
 
 
 def a_whole_task(gate: asyncio.Event) -> list[Turn]:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
 from joey.testing.script import Turn, call, pause, say
 from tests.server.browsing import (
@@ -17,25 +15,18 @@ from tests.server.browsing import (
     Browser,
     Page,
     capture_view,
-    chromium,
     expect,
     needs_browser,
     status,
     visit,
 )
 
-pytestmark = [needs_browser, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [needs_browser, pytest.mark.asyncio(loop_scope="session")]
 
 LINES = "\n\n".join(f"Line {number}" for number in range(120))
 LONG = Turn(say(LINES), call("attempt_completion", {"result": "That was all."}))
 TOUCH = Turn(call("execute_command", {"command": "touch a.txt"}))
 DONE = Turn(call("attempt_completion", {"result": "Done."}))
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def browser() -> AsyncIterator[Browser]:
-    async with chromium() as launched:
-        yield launched
 
 
 async def scroll_up(page: Page) -> None:

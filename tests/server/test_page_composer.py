@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from joey.testing.script import Turn, call, pause, say
 from tests.server.browsing import (
     Browser,
     capture_view,
-    chromium,
     expect,
     needs_browser,
     start_task,
@@ -23,18 +20,12 @@ from tests.server.browsing import (
     visit,
 )
 
-pytestmark = [needs_browser, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [needs_browser, pytest.mark.asyncio(loop_scope="session")]
 
 DONE = Turn(call("attempt_completion", {"result": "All is **well**."}))
 DOT = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def browser() -> AsyncIterator[Browser]:
-    async with chromium() as launched:
-        yield launched
 
 
 async def test_messages_while_it_works_are_queued_and_can_be_taken_back(

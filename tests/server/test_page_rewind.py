@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
 from joey.testing.script import Turn, call, say
 from tests.server.browsing import (
@@ -15,7 +13,6 @@ from tests.server.browsing import (
     Page,
     Visit,
     capture_view,
-    chromium,
     expect,
     needs_browser,
     status,
@@ -24,7 +21,7 @@ from tests.server.browsing import (
 
 pytestmark = [
     needs_browser,
-    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.asyncio(loop_scope="session"),
     pytest.mark.requirement("rewind:page"),
 ]
 
@@ -33,12 +30,6 @@ WRITE = Turn(say("I write it."), call("write_to_file", {"path": "a.txt", "conten
 
 def done(result: str) -> Turn:
     return Turn(call("attempt_completion", {"result": result}))
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def browser() -> AsyncIterator[Browser]:
-    async with chromium() as launched:
-        yield launched
 
 
 async def finish(page: Page, result: str) -> None:

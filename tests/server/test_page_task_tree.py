@@ -6,11 +6,9 @@ Images of the views are left in a folder whose name is printed (`pytest -s`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
 from joey.testing.script import Turn, call, pause, say
 from tests.scripted_conversations import by_first_message
@@ -19,20 +17,13 @@ from tests.server.browsing import (
     PHONE,
     Browser,
     capture_view,
-    chromium,
     expect,
     needs_browser,
     status,
     visit,
 )
 
-pytestmark = [needs_browser, pytest.mark.asyncio(loop_scope="module")]
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def browser() -> AsyncIterator[Browser]:
-    async with chromium() as launched:
-        yield launched
+pytestmark = [needs_browser, pytest.mark.asyncio(loop_scope="session")]
 
 
 def done(result: str) -> Turn:

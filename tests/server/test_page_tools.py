@@ -6,12 +6,10 @@ Images of the views are left in a folder whose name is printed (`pytest -s`).
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from joey.testing.script import Turn, call
 from tests.mcp.hub_harness import tiny
@@ -21,14 +19,13 @@ from tests.server.browsing import (
     Browser,
     Page,
     capture_view,
-    chromium,
     expect,
     needs_browser,
     status,
     visit,
 )
 
-pytestmark = [needs_browser, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [needs_browser, pytest.mark.asyncio(loop_scope="session")]
 
 DONE = call("attempt_completion", {"result": "Done."})
 PATCH = """\
@@ -51,12 +48,6 @@ ALLOW = {
     "alwaysAllowExecute": True,
     "allowedCommands": ["*"],
 }
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def browser() -> AsyncIterator[Browser]:
-    async with chromium() as launched:
-        yield launched
 
 
 def create_files(root: Path) -> Path:

@@ -10,12 +10,12 @@ import pytest
 from joey.testing.script import Turn, call, pause, say, think, usage
 from joey.testing.server import ModelServer
 from tests.front.binary import Joey, reach
-from tests.tui.tmux import needs_tmux, screen
+from tests.tui.headless import screen
+from tests.tui.tmux import needs_tmux, terminal
 from tests.tui.turns import done, running, writing
 
-pytestmark = needs_tmux
 
-
+@needs_tmux
 @pytest.mark.requirement("front:screen")
 async def test_a_whole_task_from_the_first_word_to_the_last_line(joey: Joey) -> None:
     gate = asyncio.Event()
@@ -27,7 +27,7 @@ async def test_a_whole_task_from_the_first_word_to_the_last_line(joey: Joey) -> 
         running("echo from the shell"),
         done("All is done now."),
     ]
-    async with ModelServer(turns) as server, screen(joey, *reach(server.url)) as shown:
+    async with ModelServer(turns) as server, terminal(joey, *reach(server.url)) as shown:
         await shown.until("what shall be done?", "code", "scripted", "~/work", "asks")
         assert await shown.title() == "joey"
         await shown.save_snapshot("start")
@@ -141,8 +141,9 @@ async def test_the_plan_stands_above_the_composer_and_can_be_hidden(joey: Joey) 
         await shown.until("○ test it")
 
 
+@needs_tmux
 async def test_two_interrupts_leave_and_one_does_not(joey: Joey) -> None:
-    async with ModelServer([]) as server, screen(joey, *reach(server.url)) as shown:
+    async with ModelServer([]) as server, terminal(joey, *reach(server.url)) as shown:
         await shown.until("what shall be done?")
         await shown.type("something")
         await shown.until("› something")
@@ -155,9 +156,10 @@ async def test_two_interrupts_leave_and_one_does_not(joey: Joey) -> None:
         await shown.ended(130)
 
 
+@needs_tmux
 async def test_a_command_goes_on_in_the_background(joey: Joey) -> None:
     turns = [running("echo begun; until test -e go; do sleep 0.1; done"), done("It runs.")]
-    async with ModelServer(turns) as server, screen(joey, *reach(server.url), "run") as shown:
+    async with ModelServer(turns) as server, terminal(joey, *reach(server.url), "run") as shown:
         await shown.until("Run this command?")
         await shown.answer("y")
         await shown.until("begun", "running the command")
@@ -173,10 +175,11 @@ async def test_a_command_goes_on_in_the_background(joey: Joey) -> None:
         assert "ended" not in (await shown.ended(0)).replace("ended with 0.", "")
 
 
+@needs_tmux
 @pytest.mark.requirement("front:screen:ends")
 async def test_the_last_lines_name_a_command_that_is_ended_with_joey(joey: Joey) -> None:
     turns = [running("echo begun; sleep 1000"), done("It runs.")]
-    async with ModelServer(turns) as server, screen(joey, *reach(server.url), "run") as shown:
+    async with ModelServer(turns) as server, terminal(joey, *reach(server.url), "run") as shown:
         await shown.until("Run this command?")
         await shown.answer("y")
         await shown.until("begun", "running the command")

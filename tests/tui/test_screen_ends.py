@@ -14,7 +14,7 @@ from joey.testing.script import Turn, call, pause, say
 from joey.testing.server import ModelServer
 from joey.tui.widgets.task_status import SPINNER_FRAMES
 from tests.front.binary import LIMIT, Joey, reach
-from tests.tui.tmux import command_line, needs_tmux, screen, shell
+from tests.tui.tmux import command_line, needs_tmux, shell, terminal
 from tests.tui.turns import done, running, writing
 
 pytestmark = needs_tmux
@@ -26,7 +26,7 @@ async def test_the_screen_follows_the_size_of_its_window(joey: Joey) -> None:
     turns = [Turn(say(text), *writing("new.txt", "hello\n").steps), done()]
     async with (
         ModelServer(turns) as server,
-        screen(joey, *reach(server.url), "do it", size=(200, 50)) as shown,
+        terminal(joey, *reach(server.url), "do it", size=(200, 50)) as shown,
     ):
         await shown.until("word59", "Create new.txt?", "1 Allow", "scripted")
         await shown.save_snapshot("size-200x50")
@@ -43,7 +43,7 @@ async def test_a_narrow_status_line_keeps_what_matters(joey: Joey) -> None:
     turn = Turn(say("I begin"), pause(asyncio.Event()))
     async with (
         ModelServer([turn]) as server,
-        screen(joey, *reach(server.url), "begin", size=(30, 10)) as shown,
+        terminal(joey, *reach(server.url), "begin", size=(30, 10)) as shown,
     ):
         await shown.until("I begin", "Esc stops")
         assert re.search(rf"[{SPINNER_FRAMES}] \w+ \d+s, Esc stops", await shown.capture())
@@ -55,7 +55,7 @@ async def test_a_narrow_status_line_keeps_what_matters(joey: Joey) -> None:
 async def test_no_colour_where_none_is_wanted(joey: Joey) -> None:
     async with (
         ModelServer([writing("new.txt", "hello\n")]) as server,
-        screen(joey, *reach(server.url), "do it", env={"NO_COLOR": "1"}) as shown,
+        terminal(joey, *reach(server.url), "do it", env={"NO_COLOR": "1"}) as shown,
     ):
         await shown.until("Create new.txt?", "+ hello")
         await shown.save_snapshot("no-colour")
@@ -72,7 +72,7 @@ async def test_a_signal_stops_the_task_and_restores_the_terminal(
 ) -> None:
     turn = Turn(say("I begin"), pause(asyncio.Event()))
     async with ModelServer([turn]) as server:
-        async with screen(joey, *reach(server.url), "begin") as shown:
+        async with terminal(joey, *reach(server.url), "begin") as shown:
             await shown.until("I begin")
             os.kill(await shown.pid(), number)
             assert "to go on: joey -r" in await shown.ended(code)
@@ -87,7 +87,7 @@ async def test_a_second_signal_ends_joey_at_once_and_restores_the_terminal(joey:
     turn = Turn(say("I begin"), pause(asyncio.Event()))
     cooked = "; code=$?; stty -a | grep -q ' icanon.* echo ' && echo cooked; (exit $code)"
     async with ModelServer([turn]) as server:
-        async with screen(joey, *reach(server.url), "begin", behind=cooked) as shown:
+        async with terminal(joey, *reach(server.url), "begin", behind=cooked) as shown:
             await shown.until("I begin")
             process = psutil.Process(await shown.pid())
             process.suspend()
@@ -107,7 +107,7 @@ async def test_a_second_signal_ends_joey_at_once_and_restores_the_terminal(joey:
 async def test_a_window_that_is_closed_takes_joey_along(joey: Joey) -> None:
     turn = Turn(say("I begin"), pause(asyncio.Event()))
     async with ModelServer([turn]) as server:
-        async with screen(joey, *reach(server.url), "begin") as shown:
+        async with terminal(joey, *reach(server.url), "begin") as shown:
             await shown.until("I begin")
             pid = await shown.pid()
             await shown.tmux("set-option", "-g", "exit-empty", "off")
@@ -139,22 +139,22 @@ async def test_a_terminal_that_wants_lines_gets_lines(joey: Joey, way: str) -> N
     behind = way if way.startswith("2>") else ""
     async with (
         ModelServer([done()]) as server,
-        screen(joey, *flags, *reach(server.url), "do it", env=env, behind=behind) as shown,
+        terminal(joey, *flags, *reach(server.url), "do it", env=env, behind=behind) as shown,
     ):
         assert "Task completed" not in await shown.until("say what to change", "All done.")
 
 
 async def test_what_is_wrong_with_the_command_line_is_said_without_a_screen(joey: Joey) -> None:
     nowhere = reach("http://127.0.0.1:9")
-    async with screen(joey, *nowhere, "--mode", "nonsense", "do it") as shown:
+    async with terminal(joey, *nowhere, "--mode", "nonsense", "do it") as shown:
         assert "no mode 'nonsense'" in await shown.ended(2)
 
 
 async def test_a_task_that_another_process_holds_is_refused_without_a_screen(joey: Joey) -> None:
     turn = Turn(say("I begin"), pause(asyncio.Event()))
-    async with ModelServer([turn]) as server, screen(joey, *reach(server.url), "begin") as first:
+    async with ModelServer([turn]) as server, terminal(joey, *reach(server.url), "begin") as first:
         await first.until("I begin")
-        async with screen(joey, "-c", *reach(server.url)) as second:
+        async with terminal(joey, "-c", *reach(server.url)) as second:
             left = await second.ended(1)
             assert "joey:" in left
 
@@ -162,7 +162,7 @@ async def test_a_task_that_another_process_holds_is_refused_without_a_screen(joe
 async def test_somebody_who_looks_elsewhere_is_called(joey: Joey) -> None:
     gate = asyncio.Event()
     turn = Turn(say("I begin"), pause(gate), *writing("new.txt", "x").steps)
-    async with ModelServer([turn]) as server, screen(joey, *reach(server.url), "begin") as shown:
+    async with ModelServer([turn]) as server, terminal(joey, *reach(server.url), "begin") as shown:
         await shown.until("I begin")
         await shown.type("\x1b[O")  # how a terminal says that it is not looked at
         bell = ("display-message", "-t", "joey", "-p", "#{window_bell_flag}")
@@ -174,7 +174,7 @@ async def test_somebody_who_looks_elsewhere_is_called(joey: Joey) -> None:
 
 async def test_a_tiny_window_is_no_reason_to_fall_over(joey: Joey) -> None:
     turns = [writing("new.txt", "x"), done()]
-    async with ModelServer(turns) as server, screen(joey, *reach(server.url), "do it") as shown:
+    async with ModelServer(turns) as server, terminal(joey, *reach(server.url), "do it") as shown:
         await shown.until("Create new.txt?")
         for columns, rows in ((12, 4), (3, 2), (100, 30)):
             await shown.resize(columns, rows)
@@ -184,7 +184,7 @@ async def test_a_tiny_window_is_no_reason_to_fall_over(joey: Joey) -> None:
 
 
 async def test_a_screen_that_somebody_else_wrote_over_is_drawn_anew(joey: Joey) -> None:
-    async with ModelServer([]) as server, screen(joey, *reach(server.url)) as shown:
+    async with ModelServer([]) as server, terminal(joey, *reach(server.url)) as shown:
         await shown.until("what shall be done?", "joey")
         await shown.tmux("send-keys", "-t", "joey", "-R")  # forgets what stands there
         await shown.until_gone("what shall be done?")
@@ -211,11 +211,11 @@ async def test_ctrl_d_leaves_at_a_question_and_answers_nothing(
     joey: Joey, turn: Turn, question: str
 ) -> None:
     async with ModelServer([turn]) as server:
-        async with screen(joey, *reach(server.url), "do it") as shown:
+        async with terminal(joey, *reach(server.url), "do it") as shown:
             await shown.until(question)
             await shown.answer("C-d")
             await shown.ended(0)
-        async with screen(joey, "-c", *reach(server.url)) as shown:
+        async with terminal(joey, "-c", *reach(server.url)) as shown:
             await shown.until("› do it", "what next?")
     assert not (joey.workspace / "new.txt").exists()
 
@@ -227,7 +227,7 @@ async def test_a_plan_makes_room_for_a_question_where_there_is_little(joey: Joey
     joey.settings(sandbox="off", alwaysAllowUpdateTodoList=True)
     async with (
         ModelServer(turns) as server,
-        screen(joey, *reach(server.url), "do it", size=(80, 30)) as shown,
+        terminal(joey, *reach(server.url), "do it", size=(80, 30)) as shown,
     ):
         await shown.until("Run this command?", "0 of 6 done", "step 5")
         await shown.resize(30, 10)

@@ -9,10 +9,9 @@ import pytest
 from joey.testing.script import Turn, call, say
 from joey.testing.server import ModelServer
 from tests.front.binary import Joey, reach
-from tests.tui.tmux import needs_tmux, screen
+from tests.tui.headless import screen
+from tests.tui.tmux import needs_tmux, terminal
 from tests.tui.turns import done, writing
-
-pytestmark = needs_tmux
 
 
 @pytest.mark.requirement("front:screen:rewind")
@@ -121,13 +120,14 @@ async def test_files_that_joey_did_not_write_go_only_after_a_second_yes(joey: Jo
         assert not own.exists()
 
 
+@needs_tmux
 @pytest.mark.requirement("front:screen:resume")
 async def test_an_earlier_task_is_found_and_gone_on_with(joey: Joey) -> None:
     async with ModelServer([done("It is blue."), done("It is red."), done("Darker.")]) as server:
         for prompt in ("paint the boat", "paint the house"):
             finished = await joey.run("-p", *reach(server.url), prompt)
             assert finished.code == 0
-        async with screen(joey, *reach(server.url)) as shown:
+        async with terminal(joey, *reach(server.url)) as shown:
             await shown.until("what shall be done?")
             await shown.send("/resume")
             await shown.until("Go on with", "paint the boat", "paint the house", "completed")

@@ -11,20 +11,11 @@ import pytest
 from joey.testing.script import Turn, call, pause, say
 from joey.testing.server import ModelServer
 from tests.front.binary import Joey, reach
-from tests.tui.tmux import (
-    LEFT,
-    MOVED,
-    PRESSED,
-    RELEASED,
-    WHEEL_DOWN,
-    WHEEL_UP,
-    Screen,
-    needs_tmux,
-    screen,
-)
+from tests.tui.headless import screen
+from tests.tui.screens import LEFT, MOVED, PRESSED, RELEASED, WHEEL_DOWN, WHEEL_UP, Screen
+from tests.tui.tmux import needs_tmux, terminal
 from tests.tui.turns import done, writing
 
-pytestmark = needs_tmux
 SIZE = (100, 30)
 STATUS = (50, SIZE[1] - 1)
 
@@ -179,10 +170,11 @@ async def test_a_list_is_narrowed_and_taken_from_after_clicks(joey: Joey) -> Non
         await shown.until("debug ·", "what shall be done?")
 
 
+@needs_tmux
 async def test_a_drag_selects_text_that_ctrl_c_copies(joey: Joey) -> None:
     async with (
         ModelServer([done("Copy these words.")]) as server,
-        screen(joey, *reach(server.url), "do it", size=SIZE) as shown,
+        terminal(joey, *reach(server.url), "do it", size=SIZE) as shown,
     ):
         await shown.until("Accept the result")
         column, row = await shown.find_text("these words")
@@ -258,7 +250,7 @@ async def test_dragging_the_scrollbar_to_the_end_leaves_the_keyboard_alone(joey:
         screen(joey, *reach(server.url), "do it", size=SIZE) as shown,
     ):
         await shown.until("line 79", "Accept the result")
-        await shown.press("PPage")
+        await shown.press("PageUp")
         await shown.until("more below")
         bar, end = (SIZE[0] - 1, 18), (SIZE[0] - 1, SIZE[1] - 1)
         await shown.mouse((LEFT, bar, PRESSED))

@@ -10,10 +10,9 @@ import pytest
 from joey.testing.script import Turn, call, fail, pause, say
 from joey.testing.server import ModelServer, Request
 from tests.front.binary import Joey, reach
-from tests.tui.tmux import needs_tmux, screen
+from tests.tui.headless import screen
 from tests.tui.turns import done, running, writing
 
-pytestmark = needs_tmux
 PARTS = ("first", "second")
 
 
@@ -246,7 +245,7 @@ async def test_queued_messages_go_out_when_the_step_is_stopped(joey: Joey) -> No
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "go") as shown:
         await shown.until("sleep 600")
         await shown.answer("y")
-        await shown.until("begun")
+        await shown.until("│ begun")
         await shown.send("do something else")
         await shown.until("Up takes it back")
         await shown.press("Escape")

@@ -9,15 +9,16 @@ import pytest
 
 from tests.front.binary import Joey
 from tests.front.small_web import OLLAMA, small_web
-from tests.tui.tmux import needs_tmux, screen
+from tests.tui.headless import screen
+from tests.tui.tmux import needs_tmux, terminal
 
-pytestmark = needs_tmux
 KEY = "sk-never-shown-123456"
 
 
+@needs_tmux
 @pytest.mark.requirement("front:screen:first-run")
 async def test_a_provider_a_key_and_a_model_and_the_screen_goes_on(joey: Joey) -> None:
-    async with screen(joey) as shown:
+    async with terminal(joey) as shown:
         await shown.until("Welcome to joey.", "Where is your model?", "anthropic", "openai")
         await shown.save_snapshot("welcome")
         await shown.type("anthropic")
@@ -57,8 +58,9 @@ async def test_a_model_that_is_not_listed_is_named_in_the_list(joey: Joey) -> No
         await shown.until("joey talks to zzz of anthropic")
 
 
+@needs_tmux
 async def test_leaving_the_welcome_leaves_joey(joey: Joey) -> None:
-    async with screen(joey) as shown:
+    async with terminal(joey) as shown:
         await shown.until("Where is your model?")
         await shown.press("Escape")
         await shown.ended(0)

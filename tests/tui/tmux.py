@@ -18,22 +18,16 @@ import pytest
 from joey.tui.widgets.question_panel import ANSWER_GUARD_S
 from tests.fork_server import start_process
 from tests.front.binary import LIMIT, Joey
+from tests.tui.screens import Screen
 
 needs_tmux = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
-SNAPSHOTS = os.environ.get("JOEY_SNAPSHOTS")
-"""Where to keep what was seen; by default with the rest of a test's files."""
 AFTER = "ended with"
 """Behind it the shell tells the exit code, on the screen that was there before."""
 
-LEFT, MOVED, WHEEL_UP, WHEEL_DOWN = 0, 32, 64, 65
-"""Mouse buttons, as terminals report them."""
-PRESSED, RELEASED = "M", "m"
 
-
-class Screen:
-    def __init__(self, socket: str, snapshots: Path) -> None:
+class TerminalScreen(Screen):
+    def __init__(self, socket: str) -> None:
         self._socket = socket
-        self._snapshots = snapshots
         self.process: Process | None = None
         """joey, unless a shell has started it."""
 
@@ -48,69 +42,18 @@ class Screen:
         return out.decode()
 
     async def press(self, *keys: str) -> None:
-        """Keys by tmux's names: `Enter`, `Escape`, `C-c`, `BTab`…"""
         await self.tmux("send-keys", "-t", "joey", *keys)
 
     async def type(self, text: str) -> None:
         await self.tmux("send-keys", "-t", "joey", "-l", text)
 
-    async def send(self, text: str) -> None:
-        await self.type(text)
-        await self.press("Enter")
+    async def capture(self, *, colours: bool = False) -> str:
+        return await self.tmux("capture-pane", "-t", "joey", "-p", *(["-e"] if colours else []))
 
-    async def mouse(self, *reports: tuple[int, tuple[int, int], str]) -> None:
-        """Mouse reports in SGR encoding: button code, (column, row) from 0, `M` or `m`."""
-        sequences = (
-            f"\x1b[<{code};{column + 1};{row + 1}{end}" for code, (column, row), end in reports
-        )
-        await self.type("".join(sequences))
-
-    async def click(self, position: tuple[int, int]) -> None:
-        await self.mouse((LEFT, position, PRESSED), (LEFT, position, RELEASED))
-
-    async def drag(self, start: tuple[int, int], end: tuple[int, int]) -> None:
-        await self.mouse((LEFT, start, PRESSED), (MOVED, end, PRESSED), (LEFT, end, RELEASED))
-
-    async def find_text(self, text: str) -> tuple[int, int]:
-        """Column and row where the text begins, the last of them if it is there repeatedly."""
-        lines = (await self.until(text)).splitlines()
-        row = max(number for number, line in enumerate(lines) if text in line)
-        return lines[row].index(text), row
-
-    async def answer(self, key: str) -> None:
-        """To a question that was seen: for a moment, keys are not taken for answers. It begins when
-        the question was drawn, which on a busy machine is seen here before joey knows it."""
+    async def wait_for_guard(self) -> None:
+        """It begins when the question was drawn, which on a busy machine is seen here before joey
+        knows it."""
         await asyncio.sleep(ANSWER_GUARD_S * 3)
-        await self.press(key)
-
-    async def capture(self) -> str:
-        return await self.tmux("capture-pane", "-t", "joey", "-p")
-
-    async def until(self, *texts: str) -> str:
-        """What stands on the screen once all these words do."""
-        shown = ""
-        try:
-            async with asyncio.timeout(LIMIT):
-                while True:
-                    shown = await self.capture()
-                    if all(word in shown for word in texts):
-                        return shown
-                    await asyncio.sleep(0.05)
-        except TimeoutError:
-            missing = [word for word in texts if word not in shown]
-            raise AssertionError(f"{missing} never came; there stands:\n{shown}") from None
-
-    async def until_gone(self, text: str) -> str:
-        shown = text
-        try:
-            async with asyncio.timeout(LIMIT):
-                while True:
-                    shown = await self.capture()
-                    if text not in shown:
-                        return shown
-                    await asyncio.sleep(0.05)
-        except TimeoutError:
-            raise AssertionError(f"{text!r} never went; there stands:\n{shown}") from None
 
     async def copied(self) -> str:
         """The text that joey has put on the clipboard (OSC 52), which tmux keeps as a buffer."""
@@ -119,12 +62,6 @@ class Screen:
                 if buffer := await self.tmux("list-buffers", "-F", "#{buffer_sample}"):
                     return buffer.strip()
                 await asyncio.sleep(0.05)
-
-    async def save_snapshot(self, name: str) -> None:
-        """A snapshot of what is to be seen, with its colours."""
-        self._snapshots.mkdir(parents=True, exist_ok=True)
-        shown = await self.tmux("capture-pane", "-t", "joey", "-p", "-e")
-        (self._snapshots / f"{name}.txt").write_text(shown, encoding="utf-8")
 
     async def resize(self, columns: int, rows: int) -> None:
         await self.tmux("resize-window", "-t", "joey", "-x", str(columns), "-y", str(rows))
@@ -154,13 +91,13 @@ def command_line(*arguments: str) -> str:
 
 
 @asynccontextmanager
-async def screen(
+async def terminal(
     joey: Joey,
     *arguments: str,
     size: tuple[int, int] = (100, 30),
     env: Mapping[str, str] | None = None,
     behind: str = "",
-) -> AsyncIterator[Screen]:
+) -> AsyncIterator[TerminalScreen]:
     """joey on a terminal of this size, in a window that outlives it; `behind` is for the shell."""
     if behind:
         after = f"{command_line(*arguments)} {behind}; echo {AFTER} $?.; exec sleep 1000"
@@ -205,7 +142,7 @@ for ready, _ in iter(lambda: waiting.poll()[0], None):
 
 
 async def _start_in_pane(
-    shown: Screen, joey: Joey, arguments: tuple[str, ...], env: Mapping[str, str]
+    shown: TerminalScreen, joey: Joey, arguments: tuple[str, ...], env: Mapping[str, str]
 ) -> Process:
     tty = (await shown.tmux("display-message", "-t", "joey", "-p", "#{pane_tty}")).strip()
     terminal = os.open(tty, os.O_RDWR | os.O_NOCTTY)
@@ -233,7 +170,7 @@ async def _report_end(process: Process, ended: Path) -> None:
 
 
 @asynccontextmanager
-async def shell(joey: Joey) -> AsyncIterator[Screen]:
+async def shell(joey: Joey) -> AsyncIterator[TerminalScreen]:
     """A shell in which joey can be started, stopped and gone on with."""
     async with _window(joey, (100, 30), {}, "bash", "--norc", "-i") as shown:
         yield shown
@@ -242,13 +179,12 @@ async def shell(joey: Joey) -> AsyncIterator[Screen]:
 @asynccontextmanager
 async def _window(
     joey: Joey, size: tuple[int, int], env: Mapping[str, str], *program: str
-) -> AsyncIterator[Screen]:
+) -> AsyncIterator[TerminalScreen]:
     columns, rows = size
-    snapshots = Path(SNAPSHOTS or joey.home.parent / "snapshots")
     variables = {**joey.env, **env}
     # The name of a socket must be short, and tmux leaves it behind.
     with TemporaryDirectory(prefix="joey-tmux-") as directory:
-        shown = Screen(f"{directory}/socket", snapshots)
+        shown = TerminalScreen(f"{directory}/socket")
         await shown.tmux(
             *("new-session", "-d", "-s", "joey", "-x", str(columns), "-y", str(rows)),
             *("-c", str(joey.workspace)),

@@ -52,25 +52,7 @@ def _log_to_file(path: Path) -> None:
 
 async def _run_app(arguments: Namespace, prompt: str, images: tuple[str, ...]) -> ExitCode:
     async with open_engine(ephemeral=arguments.ephemeral) as engine:
-        earlier = find_earlier_task(engine, arguments)
-        has_model_flags = any((arguments.provider, arguments.base_url, arguments.profile))
-        is_new_here = earlier is None and not has_model_flags and is_first_run()
-        if not is_new_here:
-            check_model_configured(engine, arguments)
-        host = LocalAppHost(engine, arguments, needs_model=is_new_here)
-        history_path = (
-            None if arguments.ephemeral else resolve_joey_home(os.environ) / HISTORY_FILE_NAME
-        )
-        app = JoeyApp(
-            host,
-            PromptHistory(history_path, host.workspace, KNOWN_SECRETS.redact),
-            Startup(
-                prompt=prompt,
-                images=images,
-                task_id=None if earlier is None else earlier.id,
-                should_fork=arguments.fork,
-            ),
-        )
+        host, app = build_app(engine, arguments, prompt, images)
         with handle_signals(only_stoppable=True) as interruption:
             code = await _run_until_closed(app, interruption)
         await host.close()
@@ -84,6 +66,30 @@ async def _run_app(arguments: Namespace, prompt: str, images: tuple[str, ...]) -
             if code is not ExitCode.HANGUP:  # nobody would read it
                 _print_closing_summary(engine, task, ended, ephemeral=arguments.ephemeral)
     return code
+
+
+def build_app(
+    engine: Engine, arguments: Namespace, prompt: str, images: tuple[str, ...]
+) -> tuple[LocalAppHost, JoeyApp]:
+    earlier = find_earlier_task(engine, arguments)
+    has_model_flags = any((arguments.provider, arguments.base_url, arguments.profile))
+    is_new_here = earlier is None and not has_model_flags and is_first_run()
+    if not is_new_here:
+        check_model_configured(engine, arguments)
+    host = LocalAppHost(engine, arguments, needs_model=is_new_here)
+    history_path = (
+        None if arguments.ephemeral else resolve_joey_home(os.environ) / HISTORY_FILE_NAME
+    )
+    return host, JoeyApp(
+        host,
+        PromptHistory(history_path, host.workspace, KNOWN_SECRETS.redact),
+        Startup(
+            prompt=prompt,
+            images=images,
+            task_id=None if earlier is None else earlier.id,
+            should_fork=arguments.fork,
+        ),
+    )
 
 
 async def _run_until_closed(app: JoeyApp, interruption: Interruption) -> ExitCode:
