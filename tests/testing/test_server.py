@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -212,6 +213,28 @@ def test_a_mistake_in_a_script_file_is_named_with_its_place(tmp_path: Path) -> N
     script.write_text('{"turns": [[{"type": "say"}]]}')
     with pytest.raises(msgspec.ValidationError, match="text"):
         read_script(script)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b'{"turns": [[{"type": "sag"}]]}', "is not a script: Invalid value 'sag'"),
+        (b'{"turns": [[{"type": "say", "text": "\xff"}]]}', "is not a script: 'utf-8'"),
+        (b'{"turns": ', "is not a script: Input data was truncated. --help shows the format."),
+        (None, "cannot be read: No such file or directory."),
+    ],
+)
+def test_the_server_says_in_a_sentence_why_a_script_file_is_no_use(
+    tmp_path: Path, text: bytes | None, said: str
+) -> None:
+    script = tmp_path / "script.json"
+    if text is not None:
+        script.write_bytes(text)
+    command = [sys.executable, "-m", "joey.testing.server", str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"{script} {said}")
+    assert done.stderr.count("\n") == 1
 
 
 async def test_a_failure_of_the_script_has_the_form_of_its_wire() -> None:

@@ -328,13 +328,12 @@ def _build_script_ended_turn(length: int, number: int) -> Turn:
 # Stand-alone ----------------------------------------------------------------------------------
 
 
-async def _serve(script: Path, port: int, requests: Path | None) -> None:
+async def _serve(turns: list[Turn] | TurnSelector, port: int, requests: Path | None) -> None:
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopped.set)
-    turns, each = read_script(script)
-    server = ModelServer(by_conversation(turns) if each else turns, port=port)
+    server = ModelServer(turns, port=port)
     if requests is not None:
         server.on_request = lambda request: _append_request(request, requests)
     async with server:
@@ -368,7 +367,15 @@ def main() -> None:
         "--requests", metavar="FILE", type=Path, help="append each request to this file, as JSON"
     )
     arguments = parser.parse_args()
-    asyncio.run(_serve(arguments.script, arguments.port, arguments.requests))
+    path: Path = arguments.script
+    try:
+        turns, each = read_script(path)
+    except OSError as error:
+        parser.exit(2, f"{path} cannot be read: {error.strerror}.\n")
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        parser.exit(2, f"{path} is not a script: {error}. --help shows the format.\n")
+    selected = by_conversation(turns) if each else turns
+    asyncio.run(_serve(selected, arguments.port, arguments.requests))
 
 
 if __name__ == "__main__":
