@@ -23,31 +23,18 @@ if TYPE_CHECKING:
     from joey.engine.task import Task
     from joey.errors import ConfigError, JoeyError, ProviderError, StoreError, UserError
 
-_MODULE_BY_NAME = {
-    "Aborted": "joey.engine.outcomes",
-    "Answer": "joey.core.task_types",
-    "AskKind": "joey.core.task_types",
-    "Completed": "joey.engine.outcomes",
-    "ConfigError": "joey.errors",
-    "Ending": "joey.engine.outcomes",
-    "Engine": "joey.engine.engine",
-    "Event": "joey.core.events",
-    "Failed": "joey.engine.outcomes",
-    "JoeyError": "joey.errors",
-    "Limits": "joey.core.settings",
-    "Profile": "joey.core.settings",
-    "ProviderError": "joey.errors",
-    "RemoteEngine": "joey.client.remote",
-    "Response": "joey.core.task_types",
-    "Settings": "joey.core.settings",
-    "StoreError": "joey.errors",
-    "Task": "joey.engine.task",
-    "TaskOptions": "joey.engine.engine",
-    "Unattended": "joey.engine.asks",
-    "UserError": "joey.errors",
-    "follow_task_tree": "joey.client.task_tree_events",
-    "make_options": "joey.app",
-    "open_engine": "joey.app",
+_NAMES_BY_MODULE = {
+    "joey.app": ("make_options", "open_engine"),
+    "joey.client.remote": ("RemoteEngine",),
+    "joey.client.task_tree_events": ("follow_task_tree",),
+    "joey.core.events": ("Event",),
+    "joey.core.settings": ("Limits", "Profile", "Settings"),
+    "joey.core.task_types": ("Answer", "AskKind", "Response"),
+    "joey.engine.asks": ("Unattended",),
+    "joey.engine.engine": ("Engine", "TaskOptions"),
+    "joey.engine.outcomes": ("Aborted", "Completed", "Ending", "Failed"),
+    "joey.engine.task": ("Task",),
+    "joey.errors": ("ConfigError", "JoeyError", "ProviderError", "StoreError", "UserError"),
 }
 
 __all__ = [
@@ -80,6 +67,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name not in _MODULE_BY_NAME:
-        raise AttributeError(f"module 'joey' has no attribute {name!r}")
-    return getattr(import_module(_MODULE_BY_NAME[name]), name)
+    for module, names in _NAMES_BY_MODULE.items():
+        if name in names:
+            return getattr(import_module(module), name)
+    raise AttributeError(f"module 'joey' has no attribute {name!r}")

@@ -226,16 +226,10 @@ class IndexEntry(Struct, frozen=True):
     conversation_fingerprint: str
 
 
-class IndexSync:
-    def __init__(
-        self,
-        connection: sqlite3.Connection,
-        tasks: Path,
-        progress: IndexProgressCallback | None = None,
-    ) -> None:
-        self._connection = connection
-        self._tasks_directory = str(tasks)
-        self._on_progress = progress
+class IndexSync(Struct):
+    _connection: sqlite3.Connection
+    _tasks_directory: Path
+    _on_progress: IndexProgressCallback | None
 
     def update(self, *, refresh: bool = False) -> None:
         """Raises sqlite3.Error, OSError."""
@@ -279,7 +273,7 @@ class IndexSync:
         texts: list[tuple[int, str, str]] = []
         room = _MAX_BATCH_TEXT_CHARS
         for number, directory, said in rows:
-            text = read_conversation_text(Path(self._tasks_directory, directory))
+            text = read_conversation_text(self._tasks_directory / directory)
             texts.append((number, said, text))
             room -= len(text)
             if room <= 0:
@@ -370,7 +364,7 @@ class IndexSync:
 
     def _read_tasks_mtime(self) -> int:
         try:
-            return Path(self._tasks_directory).stat().st_mtime_ns
+            return self._tasks_directory.stat().st_mtime_ns
         except FileNotFoundError:
             return 0
 

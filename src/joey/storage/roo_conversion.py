@@ -301,13 +301,8 @@ def _assign_row_timestamps(rows: list[RooRow]) -> list[RooRow]:
     last = 0
     numbered: list[RooRow] = []
     for row in rows:
-        stamp = row.get("ts")
-        last = max(to_integer(stamp) or 0, last + 1)
-        if type(stamp) is int and stamp == last and not row.get("partial"):
-            numbered.append(row)
-        else:
-            whole = {"partial": False} if row.get("partial") else {}
-            numbered.append(row | {"ts": last} | whole)
+        last = max(to_integer(row.get("ts")) or 0, last + 1)
+        numbered.append(row | {"ts": last} | ({"partial": False} if row.get("partial") else {}))
     return numbered
 
 

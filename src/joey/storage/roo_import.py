@@ -58,7 +58,6 @@ from joey.storage.task_directory import (
 from joey.storage.task_store import TaskSecretFiles
 from joey.system.files import (
     PRIVATE_FILE_MODE,
-    build_storage_error,
     is_disk_full,
     make_private_directory,
     translate_storage_errors,
@@ -157,16 +156,12 @@ def import_task(task: ForeignTask, own_tasks: Path) -> Path:
     with translate_storage_errors(f"could not import task {task.id}", own_tasks):
         make_private_directory(own_tasks)
         stage = Path(tempfile.mkdtemp(prefix=_STAGING_PREFIX, dir=own_tasks))
-    try:
-        _fill_staging_directory(stage, task)
-        TaskSecretFiles(own_tasks.parent).delete(task.id)  # of another task that had this id
-        target = build_task_directory_path(own_tasks, task.id)
-        stage.rename(target)
-    except OSError as error:
-        raise build_storage_error(f"could not import task {task.id}", own_tasks, error) from error
-    finally:
-        shutil.rmtree(stage, ignore_errors=True)
-    return target
+        try:
+            _fill_staging_directory(stage, task)
+            TaskSecretFiles(own_tasks.parent).delete(task.id)  # of another task that had this id
+            return stage.rename(build_task_directory_path(own_tasks, task.id))
+        finally:
+            shutil.rmtree(stage, ignore_errors=True)
 
 
 def is_caused_by_full_disk(error: StoreError) -> bool:

@@ -74,10 +74,8 @@ def build_task_directory_path(tasks: Path, task_id: str) -> Path:
 
 def find_task_directory(tasks: Path, task_id: str) -> Path | None:
     """The folder that holds this task's history, in either spelling."""
-    for directory in (build_task_directory_path(tasks, task_id), tasks / task_id):
-        if has_history(directory):
-            return directory
-    return None
+    spellings = (build_task_directory_path(tasks, task_id), tasks / task_id)
+    return next(filter(has_history, spellings), None)
 
 
 def has_history(directory: Path) -> bool:

@@ -46,7 +46,6 @@ from joey.storage.task_directory import (
 from joey.storage.task_list import list_task_ids, list_tasks
 from joey.system.files import (
     PRIVATE_FILE_MODE,
-    build_storage_error,
     ensure_directory_private,
     make_private_directory,
     read_regular_file,
@@ -231,13 +230,12 @@ class JsonFileStore:
             raise StoreError(f"{directory} was not written by joey, and stays as it is.")
         lock = TaskLock.acquire(directory, bare)
         try:
-            self._secret_files.delete(bare)
-            # The journal goes first: without it nothing of the folder can be taken for a task.
-            for name in (JOURNAL_FILE, UI_HISTORY_FILE, API_HISTORY_FILE, METADATA_FILE):
-                (directory / name).unlink(missing_ok=True)
-            shutil.rmtree(directory)
-        except OSError as error:
-            raise build_storage_error(f"could not delete task {bare}", directory, error) from error
+            with translate_storage_errors(f"could not delete task {bare}", directory):
+                self._secret_files.delete(bare)
+                # The journal goes first: without it nothing of the folder counts as a task.
+                for name in (JOURNAL_FILE, UI_HISTORY_FILE, API_HISTORY_FILE, METADATA_FILE):
+                    (directory / name).unlink(missing_ok=True)
+                shutil.rmtree(directory)
         finally:
             lock.release()
         if _has_index(self.tasks_directory):
@@ -326,21 +324,19 @@ def create_task_directory(directory: Path, records: Sequence[Record], source: Pa
         for left in find_abandoned_staging_directories(tasks):
             shutil.rmtree(left, ignore_errors=True)
         stage = Path(mkdtemp(prefix=_STAGING_PREFIX, dir=tasks))
-    try:
-        with lock_directory(stage, timeout_s=0):
-            output = stage / COMMAND_OUTPUT_DIRECTORY
-            make_private_directory(output)
-            for path in sorted((source / COMMAND_OUTPUT_DIRECTORY).glob("*.txt")):
-                if path.is_file() and not path.is_symlink():
-                    shutil.copyfile(path, output / path.name)
-                    (output / path.name).chmod(PRIVATE_FILE_MODE)
-            replace_files(stage, {JOURNAL_FILE: b"".join(map(encode_record, records))})
-            stage.rename(directory)
-            sync_directory(tasks)
-    except OSError as error:
-        raise build_storage_error(f"could not make {directory.name}", tasks, error) from error
-    finally:
-        shutil.rmtree(stage, ignore_errors=True)
+        try:
+            with lock_directory(stage, timeout_s=0):
+                output = stage / COMMAND_OUTPUT_DIRECTORY
+                make_private_directory(output)
+                for path in sorted((source / COMMAND_OUTPUT_DIRECTORY).glob("*.txt")):
+                    if path.is_file() and not path.is_symlink():
+                        shutil.copyfile(path, output / path.name)
+                        (output / path.name).chmod(PRIVATE_FILE_MODE)
+                replace_files(stage, {JOURNAL_FILE: b"".join(map(encode_record, records))})
+                stage.rename(directory)
+                sync_directory(tasks)
+        finally:
+            shutil.rmtree(stage, ignore_errors=True)
 
 
 def find_abandoned_staging_directories(tasks: Path) -> list[Path]:
@@ -433,10 +429,8 @@ class EphemeralStore(JsonFileStore):
         for left in parent.glob(f"{_EPHEMERAL_PREFIX}*"):
             if _is_abandoned(left):
                 shutil.rmtree(left, ignore_errors=True)
-        try:
+        with translate_storage_errors("could not make a temporary folder", parent):
             home = Path(mkdtemp(prefix=_EPHEMERAL_PREFIX, dir=parent))
-        except OSError as error:
-            raise build_storage_error("could not make a temporary folder", parent, error) from error
         super().__init__(home)
         self._secret_files = _SecretsInMemory(home)
         self._lock = ExitStack()

@@ -375,6 +375,3 @@ def _is_in_git_directory(path: Path) -> bool:
         for above, entry in zip(path.parents, reversed(path.parts), strict=False)
         if fold_name(entry) in _GIT_DIRECTORY_ENTRIES
     )
-
-
-_boundary_protocol_check: type[Boundary] = DirectoryBoundary

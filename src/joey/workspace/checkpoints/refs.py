@@ -155,19 +155,12 @@ class RetentionLimits(Struct, frozen=True):
         return int(self.max_megabytes * _BYTES_PER_MB)
 
 
-class CheckpointGarbageCollector:
-    def __init__(
-        self,
-        directory: ShadowDirectory,
-        root: Path,
-        open_shadow: Callable[[], AbstractAsyncContextManager[ShadowRepository]],
-        limits: RetentionLimits,
-    ) -> None:
-        """`open_shadow` gives the shadow, with the lock."""
-        self._shadow_directory = directory
-        self._workspace = root
-        self._open_shadow = open_shadow
-        self._limits = limits
+class CheckpointGarbageCollector(Struct):
+    _shadow_directory: ShadowDirectory
+    _workspace: Path
+    _open_shadow: Callable[[], AbstractAsyncContextManager[ShadowRepository]]
+    """With the lock."""
+    _limits: RetentionLimits
 
     def is_due(self) -> bool:
         """Whether enough has come since the last time. Blocks for a look at the folder."""

@@ -1,6 +1,6 @@
 """Checkpoints of a workspace, for all its tasks: saved, compared, restored, forgotten with a task.
 
-`save` takes a snapshot of the files (`snapshot.py`) and makes a commit of it (`list_refs.py`);
+`save` takes a snapshot of the files (`snapshot.py`) and makes a commit of it (`refs.py`);
 `list_changes` and `diff` compare two commits (`diff.py`); `restore` writes back the files in which
 the workspace differs from one (`restore.py`). Only one of these runs at a time, in this process and
 among all processes: each holds the lock of the shadow directory (`shadow_repo.py`).
@@ -19,7 +19,6 @@ from msgspec import Struct
 
 from joey.core.file_state import FileChange, FileDiff, LeftFile
 from joey.errors import CheckpointError
-from joey.ports.workspace import Checkpoints
 from joey.system.files import FileFingerprint
 from joey.workspace.checkpoints.diff import (
     diff_snapshots,
@@ -80,15 +79,9 @@ class WorkspaceCheckpoints:
         self._last_checkpoint: _LastCheckpoint | None = None
 
     def prewarm(self, task_id: str) -> None:
-        self._start_first_scan()
         saving = asyncio.create_task(self._save_early(task_id))
         self._early_save_tasks.add(saving)
         saving.add_done_callback(self._early_save_tasks.discard)
-
-    def _start_first_scan(self) -> asyncio.Task[None]:
-        if self._first_scan_task is None:
-            self._first_scan_task = asyncio.create_task(self._run_first_scan())
-        return self._first_scan_task
 
     async def _save_early(self, task_id: str) -> None:
         try:
@@ -99,8 +92,10 @@ class WorkspaceCheckpoints:
 
     async def save(self, task_id: str) -> str:
         check_workspace(self._workspace, self._joey_home)
+        if self._first_scan_task is None:
+            self._first_scan_task = asyncio.create_task(self._run_first_scan())
         # It goes on when who waits for it has no more time.
-        await asyncio.shield(self._start_first_scan())
+        await asyncio.shield(self._first_scan_task)
         async with self._open_shadow() as git:
             last = await self._find_last_checkpoint(git, task_id)
             sight = await self._take_snapshot(git)
@@ -336,6 +331,3 @@ class WorkspaceCheckpoints:
 def _format_names(names: Sequence[str]) -> str:
     more = len(names) - _MAX_NAMED_FILES
     return ", ".join(names[:_MAX_NAMED_FILES]) + (f" and {more} more" if more > 0 else "")
-
-
-_protocol_check: type[Checkpoints] = WorkspaceCheckpoints

@@ -12,7 +12,6 @@ import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TypedDict, Unpack
 
 from joey.errors import ToolError
 from joey.system.subprocess import CompletedProgram, run
@@ -47,26 +46,19 @@ class GitError(Exception):
     """Why git gave no answer, for people to read."""
 
 
-class GitOptions(TypedDict, total=False):
-    """How git is run; each may be left out."""
-
-    stdin: bytes | None
-    max_output_bytes: int
-    timeout_s: float
-    is_low_priority: bool
-    pass_fds: Iterable[int]
-    """Descriptors that it keeps open for as long as it lives."""
-
-
 async def run_git(
     arguments: Sequence[str],
     cwd: Path,
     environment: Mapping[str, str],
-    **options: Unpack[GitOptions],
+    *,
+    stdin: bytes | None = None,
+    max_output_bytes: int = _MAX_OUTPUT_BYTES,
+    timeout_s: float = _GIT_TIMEOUT_S,
+    is_low_priority: bool = False,
+    pass_fds: Iterable[int] = (),
 ) -> CompletedProgram:
-    """Run git with an environment that inherits nothing. Raises GitError: there is no git, it
-    cannot be run, takes too long, or would for ever."""
-    timeout_s = options.get("timeout_s", _GIT_TIMEOUT_S)
+    """Run git with an environment that inherits nothing; it keeps `pass_fds` open for as long as it
+    lives. Raises GitError: there is no git, it cannot be run, takes too long, or would for ever."""
     # Never from folders that the workspace decides about.
     directories = os.environ.get("PATH", os.defpath).split(os.pathsep)
     search_path = os.pathsep.join(each for each in directories if Path(each).is_absolute())
@@ -85,12 +77,12 @@ async def run_git(
                     "GIT_NO_LAZY_FETCH": "1",
                     "GIT_TERMINAL_PROMPT": "0",
                 },
-                input=options.get("stdin"),
+                input=stdin,
                 timeout_s=timeout_s,
-                max_output_bytes=options.get("max_output_bytes", _MAX_OUTPUT_BYTES),
+                max_output_bytes=max_output_bytes,
                 max_error_bytes=_MAX_ERROR_BYTES,
-                niceness=_LOW_PRIORITY_NICENESS if options.get("is_low_priority") else 0,
-                pass_fds=options.get("pass_fds", ()),
+                niceness=_LOW_PRIORITY_NICENESS if is_low_priority else 0,
+                pass_fds=pass_fds,
                 umask=0o077,
             )
     except BlockingFileError as error:
@@ -175,27 +167,28 @@ class Git:
         self,
         *arguments: str,
         environment: Mapping[str, str] | None = None,
-        **options: Unpack[GitOptions],
+        stdin: bytes | None = None,
+        max_output_bytes: int = _MAX_OUTPUT_BYTES,
+        timeout_s: float = _GIT_TIMEOUT_S,
     ) -> CompletedProgram:
         """Whatever git says, and with whatever code. Raises ToolError."""
-        safe = ("--no-optional-locks", *self._config_options, *arguments)
-        variables = {**self._build_environment(), **(environment or {})}
+        wanted = ("HOME", "LANG", "LC_ALL")
+        variables = {name: os.environ[name] for name in wanted if name in os.environ}
+        # The folder with `.git` in it, whatever its configuration calls the work tree.
+        if (top := find_repository_root(self._directory)) is not None:
+            variables["GIT_WORK_TREE"] = str(top)
+        variables |= {"GIT_OPTIONAL_LOCKS": "0", **self._extra_environment, **(environment or {})}
         try:
-            return await run_git(safe, self._directory, variables, **options)
+            return await run_git(
+                ("--no-optional-locks", *self._config_options, *arguments),
+                self._directory,
+                variables,
+                stdin=stdin,
+                max_output_bytes=max_output_bytes,
+                timeout_s=timeout_s,
+            )
         except GitError as error:
             raise ToolError(str(error)) from error
-
-    def _build_environment(self) -> dict[str, str]:
-        wanted = ("HOME", "LANG", "LC_ALL")
-        kept = {name: value for name in wanted if (value := os.environ.get(name)) is not None}
-        top = find_repository_root(self._directory)
-        return {
-            **kept,
-            # The folder with `.git` in it, whatever its configuration calls the work tree.
-            **({"GIT_WORK_TREE": str(top)} if top is not None else {}),
-            "GIT_OPTIONAL_LOCKS": "0",
-            **self._extra_environment,
-        }
 
 
 def describe_failure(answer: CompletedProgram) -> str:

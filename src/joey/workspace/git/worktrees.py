@@ -38,6 +38,7 @@ from joey.workspace.git.trees import (
 
 _BASE_REF, _MERGE_REF = "refs/worktree/joey-base", "refs/worktree/joey-merge"
 _MAX_MERGE_ATTEMPTS = 3
+_KEEPS_CHANGING_TEXT = "files of the workspace keep changing"
 _RULE_FILE_PATTERNS = (
     *(".rooignore", ".roomodes", ".roo", ".roorules*", ".clinerules*"),
     "AGENTS*.md",
@@ -231,28 +232,22 @@ class _WorktreeMerger:
 
     async def _apply_or_explain(self, now: str, tree: str, changes: Sequence[TreeChange]) -> str:
         """What kept it from being done; nothing when it is."""
-        try:
-            is_done = await self._try_apply(now, tree, changes)
-        except OSError as error:
-            return f"a file cannot be written: {error.strerror or error}"
-        return "" if is_done else "files of the workspace keep changing"
-
-    async def _try_apply(self, now: str, tree: str, changes: Sequence[TreeChange]) -> bool:
-        """Whether nobody came between."""
         import tempfile  # on need: it is slow to load
 
-        with tempfile.TemporaryDirectory(prefix="joey-") as made:
-            await self._workspace_trees.export_files(tree, changes, Path(made))
-            looks = read_file_signatures(self._repository_root, changes)
-            if await self._workspace_trees.write_snapshot_tree() != now:
-                return False
-            try:
+        try:
+            with tempfile.TemporaryDirectory(prefix="joey-") as made:
+                await self._workspace_trees.export_files(tree, changes, Path(made))
+                looks = read_file_signatures(self._repository_root, changes)
+                if await self._workspace_trees.write_snapshot_tree() != now:
+                    return _KEEPS_CHANGING_TEXT
                 await asyncio.to_thread(
                     apply_changes, self._repository_root, changes, Path(made), looks
                 )
-            except ConcurrentChangeError:
-                return False
-        return True
+        except ConcurrentChangeError:
+            return _KEEPS_CHANGING_TEXT
+        except OSError as error:
+            return f"a file cannot be written: {error.strerror or error}"
+        return ""
 
     def _explain_obstacle(self, changes: Sequence[TreeChange]) -> str:
         for change in changes:
