@@ -66,17 +66,17 @@ def run_checks(checks: Sequence[HealthCheck], *, fix: bool = False) -> list[Find
     with ThreadPoolExecutor(len(checks)) as threads:
         futures = [threads.submit(_run_check, check, fix) for check in checks]
         _show_progress(futures)
-        return [_redact_finding(future.result()) for future in futures]
-
-
-def _redact_finding(finding: Finding) -> Finding:
-    """Errors may repeat what they met."""
-    return structs.replace(
-        finding,
-        observation=redact(finding.observation),
-        advice=redact(finding.advice),
-        applied_fixes=tuple(map(redact, finding.applied_fixes)),
-    )
+        findings = [future.result() for future in futures]
+    return [
+        structs.replace(
+            finding,
+            name=check.name,
+            observation=redact(finding.observation),  # errors may repeat what they met
+            advice=redact(finding.advice),
+            applied_fixes=tuple(map(redact, finding.applied_fixes)),
+        )
+        for check, finding in zip(checks, findings, strict=True)
+    ]
 
 
 def _run_check(check: HealthCheck, fix: bool) -> Finding:
@@ -87,11 +87,11 @@ def _run_check(check: HealthCheck, fix: bool) -> Finding:
         fixed = tuple(check.repair())
         return structs.replace(check.run(), applied_fixes=fixed) if fixed else finding
     except UserError as error:
-        return Finding(check.name, FindingStatus.WARN, f"could not be looked at: {error}")
+        return Finding("", FindingStatus.WARN, f"could not be looked at: {error}")
     except Exception as error:
         found = f"could not be looked at ({type(error).__name__}: {error})"
         advice = "This is a defect of joey, unless the machine is to blame: please report it."
-        return Finding(check.name, FindingStatus.WARN, found, advice)
+        return Finding("", FindingStatus.WARN, found, advice)
 
 
 def _show_progress(futures: Sequence[Future[Finding]]) -> None:

@@ -12,8 +12,9 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -27,7 +28,6 @@ from joey.app.mcp_pool import list_mcp_config_problems
 from joey.app.models import (
     HTTP_NOT_FOUND,
     LOCAL_PROVIDERS,
-    LocalServer,
     find_local_servers,
     find_missing_endpoint,
     request_models,
@@ -77,10 +77,16 @@ class Finding(Struct, frozen=True, omit_defaults=True):
     """What `--fix` did about it."""
 
 
+_ok = partial(Finding, "", FindingStatus.OK)
+_warn = partial(Finding, "", FindingStatus.WARN)
+_fail = partial(Finding, "", FindingStatus.FAIL)
+
+
 class HealthCheck(Struct, frozen=True):
     name: str
     run: Callable[[], Finding]
-    repair: Callable[[], Iterator[str]] | None = None
+    """The finding gets the check's name."""
+    repair: Callable[[], Iterable[str]] | None = None
     """Sets right what is safe to set right; a sentence about each thing."""
     needs_network: bool = False
     """It opens connections, if only to this machine."""
@@ -88,21 +94,20 @@ class HealthCheck(Struct, frozen=True):
 
 def check_python() -> Finding:
     found = f"{'.'.join(map(str, sys.version_info[:3]))} ({sys.executable})"
-    if sys.version_info < MIN_PYTHON_VERSION:
-        return Finding("Python", FindingStatus.FAIL, found, "Install Python 3.11 or newer.")
-    return Finding("Python", FindingStatus.OK, found)
+    is_new = sys.version_info >= MIN_PYTHON_VERSION
+    return _ok(found) if is_new else _fail(found, "Install Python 3.11 or newer.")
 
 
 def check_joey() -> Finding:
-    return Finding("joey", FindingStatus.OK, f"joey {__version__} in {_PACKAGE_DIRECTORY}")
+    return _ok(f"joey {__version__} in {_PACKAGE_DIRECTORY}")
 
 
 def check_bash() -> Finding:
     path = shutil.which("bash")
     if path is None:
         advice = f"Commands run with it. {_INSTALL_ADVICE.format('bash')}"
-        return Finding("bash", FindingStatus.FAIL, "not found", advice)
-    return Finding("bash", FindingStatus.OK, path)
+        return _fail("not found", advice)
+    return _ok(path)
 
 
 def check_ripgrep() -> Finding:
@@ -111,28 +116,26 @@ def check_ripgrep() -> Finding:
     path = str(bundled) if bundled.exists() else shutil.which("rg")
     if path is None:
         advice = f"Reinstall joey, which brings it along. Or: {_INSTALL_ADVICE.format('ripgrep')}"
-        return Finding("ripgrep", FindingStatus.FAIL, "not found", advice)
+        return _fail("not found", advice)
     said = _read_first_output_line([path, "--version"])
     if not said:
-        return Finding("ripgrep", FindingStatus.FAIL, f"{path} does not run", "Reinstall ripgrep.")
-    return Finding("ripgrep", FindingStatus.OK, said)
+        return _fail(f"{path} does not run", "Reinstall ripgrep.")
+    return _ok(said)
 
 
 def check_git() -> Finding:
     path = shutil.which("git")
     if path is None:
         advice = f"Checkpoints and subtasks of their own need it. {_INSTALL_ADVICE.format('git')}"
-        return Finding("git", FindingStatus.WARN, "not found", advice)
+        return _warn("not found", advice)
     said = _read_first_output_line([path, "--version"])
     numbers = [int(each) for each in said.rpartition(" ")[2].split(".")[:2] if each.isdigit()]
     if not numbers:
-        return Finding(
-            "git", FindingStatus.WARN, f"{path} does not tell its version", "Reinstall git."
-        )
+        return _warn(f"{path} does not tell its version", "Reinstall git.")
     if tuple(numbers) < MIN_GIT_VERSION:
         oldest = ".".join(map(str, MIN_GIT_VERSION))
-        return Finding("git", FindingStatus.WARN, said, f"Install git {oldest} or newer.")
-    return Finding("git", FindingStatus.OK, said)
+        return _warn(said, f"Install git {oldest} or newer.")
+    return _ok(said)
 
 
 def check_sandbox() -> Finding:
@@ -143,25 +146,23 @@ def check_sandbox() -> Finding:
     )
     if report.level is SandboxLevel.NONE:
         advice = "Every command will be asked for. Install bubblewrap, or see --no-sandbox."
-        return Finding("Sandbox", FindingStatus.WARN, f"none works ({reasons})", advice)
+        return _warn(f"none works ({reasons})", advice)
     if not reasons:
-        return Finding(
-            "Sandbox", FindingStatus.OK, str(report.level), " ".join(report.confinement_gaps)
-        )
+        return _ok(str(report.level), " ".join(report.confinement_gaps))
     better = "For the strongest one install bubblewrap, and allow user namespaces."
     advice = " ".join((*report.confinement_gaps, better))
-    return Finding("Sandbox", FindingStatus.OK, f"{report.level} ({reasons})", advice)
+    return _ok(f"{report.level} ({reasons})", advice)
 
 
 def check_browser() -> Finding:
     path = find_chromium(os.environ)
     if path is None:
         advice = "Only browser_action needs it: install Chromium, and joey with playwright."
-        return Finding("Browser", FindingStatus.OK, "none; the browser tool is not offered", advice)
+        return _ok("none; the browser tool is not offered", advice)
     if not os.access(path, os.X_OK):
         advice = "Correct JOEY_CHROMIUM, or unset it."
-        return Finding("Browser", FindingStatus.WARN, f"{path} cannot be run", advice)
-    return Finding("Browser", FindingStatus.OK, path)
+        return _warn(f"{path} cannot be run", advice)
+    return _ok(path)
 
 
 def _read_first_output_line(command: list[str]) -> str:
@@ -188,9 +189,9 @@ def check_joey_home() -> Finding:
                 pass
         except OSError as error:
             advice = f"Make {nearest} a folder that is writable, or set JOEY_HOME to another."
-            return Finding("Home", FindingStatus.FAIL, f"{directory}: {error.strerror}", advice)
+            return _fail(f"{directory}: {error.strerror}", advice)
     state = "" if home.exists() else " (made when the first task begins)"
-    return Finding("Home", FindingStatus.OK, f"{home}{state}")
+    return _ok(f"{home}{state}")
 
 
 def check_disk_space() -> Finding:
@@ -198,25 +199,25 @@ def check_disk_space() -> Finding:
     found = f"{free / 1024**3:.1f} GB free where tasks are kept"
     advice = "Make room: a full disk stops every task."
     if free < CRITICAL_DISK_BYTES:
-        return Finding("Disk", FindingStatus.FAIL, found, advice)
+        return _fail(found, advice)
     if free < LOW_DISK_BYTES:
-        return Finding("Disk", FindingStatus.WARN, found, advice)
-    return Finding("Disk", FindingStatus.OK, found)
+        return _warn(found, advice)
+    return _ok(found)
 
 
 def check_file_privacy() -> Finding:
     found = doctor.find_exposures(_resolve_joey_home())
     if not found:
-        return Finding("Privacy", FindingStatus.OK, "only you can read what joey keeps")
+        return _ok("only you can read what joey keeps")
     listed = _join_items([f"{each.path} {each.reason}" for each in found])
     foreign = any(each.required_mode is None for each in found)
     advice = "What belongs to another user: chown it, or choose another JOEY_HOME." * foreign
     fixable = FIX_ADVICE * any(each.required_mode is not None for each in found)
-    return Finding("Privacy", FindingStatus.WARN, listed, " ".join(filter(None, (advice, fixable))))
+    return _warn(listed, " ".join(filter(None, (advice, fixable))))
 
 
-def repair_file_privacy() -> Iterator[str]:
-    yield from doctor.make_private(doctor.find_exposures(_resolve_joey_home()))
+def repair_file_privacy() -> Iterable[str]:
+    return doctor.make_private(doctor.find_exposures(_resolve_joey_home()))
 
 
 def check_tasks() -> Finding:
@@ -232,25 +233,21 @@ def check_tasks() -> Finding:
     count = f"{state.task_count:,} tasks"
     if problems:
         advice = "Such tasks cannot go on, or lost a part: joey tasks delete ID, or keep them."
-        return Finding(
-            "Tasks", FindingStatus.WARN, f"{count}; {_join_items(problems + untidy)}", advice
-        )
+        return _warn(f"{count}; {_join_items(problems + untidy)}", advice)
     if untidy:
-        return Finding("Tasks", FindingStatus.WARN, f"{count}; {_join_items(untidy)}", FIX_ADVICE)
-    return Finding("Tasks", FindingStatus.OK, count)
+        return _warn(f"{count}; {_join_items(untidy)}", FIX_ADVICE)
+    return _ok(count)
 
 
-def repair_tasks() -> Iterator[str]:
-    yield from doctor.clean_up_store(doctor.inspect_store(_resolve_joey_home()))
+def repair_tasks() -> Iterable[str]:
+    return doctor.clean_up_store(doctor.inspect_store(_resolve_joey_home()))
 
 
 def check_task_index() -> Finding:
     problem = doctor.explain_index_damage(_resolve_joey_home())
     if not problem:
-        return Finding("Index of tasks", FindingStatus.OK, "well")
-    return Finding(
-        "Index of tasks", FindingStatus.WARN, f"damaged: {problem}", f"It is a copy. {FIX_ADVICE}"
-    )
+        return _ok("well")
+    return _warn(f"damaged: {problem}", f"It is a copy. {FIX_ADVICE}")
 
 
 def repair_task_index() -> Iterator[str]:
@@ -264,13 +261,13 @@ def check_settings() -> Finding:
         settings.list_settings()
     except ConfigError as error:
         advice = f"{EDIT_SETTINGS_COMMAND} opens it; joey config unset KEY removes a key."
-        return Finding("Settings", FindingStatus.FAIL, str(error), advice)
+        return _fail(str(error), advice)
     remarks = settings.collect_warnings()
     if remarks:
         advice = "joey config unset KEY removes a key that is not used."
-        return Finding("Settings", FindingStatus.WARN, _join_items(list(remarks)), advice)
+        return _warn(_join_items(list(remarks)), advice)
     missing = "" if settings.path.exists() else " (not there: everything is as it comes)"
-    return Finding("Settings", FindingStatus.OK, f"{settings.path}{missing}")
+    return _ok(f"{settings.path}{missing}")
 
 
 def check_customizations() -> Finding:
@@ -279,22 +276,20 @@ def check_customizations() -> Finding:
         customizations = open_customizations(resolve_current_directory())
         modes, warnings = customizations.modes, customizations.warnings
     except UserError as error:
-        return Finding("Modes and rules", FindingStatus.WARN, "could not be read", str(error))
+        return _warn("could not be read", str(error))
     reported = set(SettingsAdmin(resolve_current_directory()).collect_warnings())
     if problems := [each for each in warnings if each not in reported]:
         advice = "Correct the file; joey modes list shows what is understood."
-        return Finding("Modes and rules", FindingStatus.WARN, _join_items(problems), advice)
-    return Finding(
-        "Modes and rules", FindingStatus.OK, f"{len(modes)} modes, and all of it is understood"
-    )
+        return _warn(_join_items(problems), advice)
+    return _ok(f"{len(modes)} modes, and all of it is understood")
 
 
 def check_mcp_servers() -> Finding:
     problems = list_mcp_config_problems(resolve_current_directory())
     if problems:
         advice = "Correct the file; joey mcp list shows what is understood of it."
-        return Finding("MCP servers", FindingStatus.WARN, _join_items(list(problems)), advice)
-    return Finding("MCP servers", FindingStatus.OK, "their files are well")
+        return _warn(_join_items(list(problems)), advice)
+    return _ok("their files are well")
 
 
 def check_hooks() -> Finding:
@@ -302,20 +297,20 @@ def check_hooks() -> Finding:
     try:
         hooks, untrusted = list_active_hooks(resolve_current_directory())
     except UserError as error:
-        return Finding("Hooks", FindingStatus.WARN, "could not be read", str(error))
+        return _warn("could not be read", str(error))
     listed = "; ".join(f"{hook.event}: {hook.short_command}" for hook in hooks) or "none"
     if not untrusted:
-        return Finding("Hooks", FindingStatus.OK, listed)
+        return _ok(listed)
     found = f"{listed}; {untrusted} of this folder not used"
-    return Finding("Hooks", FindingStatus.WARN, found, "Look at them with joey trust.")
+    return _warn(found, "Look at them with joey trust.")
 
 
 def check_trust() -> Finding:
     missing = doctor.list_untrusted_titles(resolve_current_directory())
     if not missing:
-        return Finding("This folder", FindingStatus.OK, "nothing in it waits for your trust")
+        return _ok("nothing in it waits for your trust")
     found = f"not used, because you have not trusted it: {_join_items(list(missing))}"
-    return Finding("This folder", FindingStatus.WARN, found, "Look at it with joey trust --show.")
+    return _warn(found, "Look at it with joey trust --show.")
 
 
 def _resolve_joey_home() -> Path:
@@ -343,16 +338,16 @@ def check_api_keys() -> Finding:
     try:
         found = find_keys(os.environ)
     except ConfigError as error:
-        return Finding("Keys", FindingStatus.FAIL, "profiles.json cannot be read", str(error))
+        return _fail("profiles.json cannot be read", str(error))
     if not found:
         advice = "Set a key, joey profiles add, or use a model server of this machine."
-        return Finding("Keys", FindingStatus.WARN, "no key is set, and none in a profile", advice)
+        return _warn("no key is set, and none in a profile", advice)
     wrong = [f"{key.source}: {key.error}" for key in found if key.error]
     listed = ", ".join(key.source for key in found)
     if wrong:
         advice = f"Set it again, as the provider shows it: {'; '.join(wrong)}."
-        return Finding("Keys", FindingStatus.WARN, listed, advice)
-    return Finding("Keys", FindingStatus.OK, listed)
+        return _warn(listed, advice)
+    return _ok(listed)
 
 
 def check_profiles() -> Finding:
@@ -360,16 +355,16 @@ def check_profiles() -> Finding:
     try:
         known, remark = admin.list_profiles(), admin.active_profile_warning
     except ConfigError as error:
-        return Finding("Profiles", FindingStatus.FAIL, "they cannot be read", str(error))
+        return _fail("they cannot be read", str(error))
     if remark:
         advice = (
             FIX_ADVICE
             if admin.active_name in known
             else f"joey profiles use NAME: {', '.join(known)}."
         )
-        return Finding("Profiles", FindingStatus.WARN, remark, advice)
+        return _warn(remark, advice)
     active = f" ({admin.active_name} is the active one)" * (admin.active_name in known)
-    return Finding("Profiles", FindingStatus.OK, f"{', '.join(known) or 'none'}{active}")
+    return _ok(f"{', '.join(known) or 'none'}{active}")
 
 
 def repair_profiles() -> Iterator[str]:
@@ -381,19 +376,15 @@ def check_local_servers() -> Finding:
     servers = asyncio.run(find_local_servers(os.environ))
     if not servers:
         looked = ", ".join(kind.name for kind in LOCAL_PROVIDERS)
-        return Finding("Local models", FindingStatus.OK, f"none running (looked for {looked})")
-    listed = "; ".join(
-        f"{each.provider} at {each.base_url}: {_describe_models(each)}" for each in servers
-    )
+        return _ok(f"none running (looked for {looked})")
+    listed = []
+    for each in servers:
+        more = f" and {len(each.models) - 3} more" if len(each.models) > 3 else ""
+        models = ", ".join(each.models[:3]) + more or "no model is loaded yet"
+        listed.append(f"{each.provider} at {each.base_url}: {models}")
     usable = next((each for each in servers if each.models), servers[0])
     advice = f"To use it: joey {shlex.join(usable.flags)}"
-    return Finding("Local models", FindingStatus.OK, listed, advice)
-
-
-def _describe_models(server: LocalServer) -> str:
-    models = server.models
-    more = f" and {len(models) - 3} more" if len(models) > 3 else ""
-    return ", ".join(models[:3]) + more if models else "no model is loaded yet"
+    return _ok("; ".join(listed), advice)
 
 
 def check_model() -> Finding:
@@ -401,11 +392,11 @@ def check_model() -> Finding:
     try:
         profile = _load_profile()
     except ConfigError as error:
-        return Finding("Model", FindingStatus.FAIL, "none can be used", str(error))
+        return _fail("none can be used", str(error))
     except UserError as error:
-        return Finding("Model", FindingStatus.WARN, "could not be chosen", str(error))
+        return _warn("could not be chosen", str(error))
     where = f" at {remove_secrets(profile.base_url)}" if profile.base_url else ""
-    return Finding("Model", FindingStatus.OK, f"{profile.model} of {profile.provider}{where}")
+    return _ok(f"{profile.model} of {profile.provider}{where}")
 
 
 def check_connection() -> Finding:
@@ -413,9 +404,9 @@ def check_connection() -> Finding:
     try:
         profile = _load_profile()
     except NoModelError:
-        return Finding("Connection", FindingStatus.OK, "not tried: no model is chosen yet")
+        return _ok("not tried: no model is chosen yet")
     except UserError:
-        return Finding("Connection", FindingStatus.OK, "not tried: see the finding about the model")
+        return _ok("not tried: see the finding about the model")
     started = time.monotonic()
     try:
         answer = asyncio.run(request_models(profile, os.environ, CONNECTION_TIMEOUT_S))
@@ -423,43 +414,33 @@ def check_connection() -> Finding:
         if answer.status == HTTP_NOT_FOUND:
             silent = asyncio.run(find_missing_endpoint(profile, os.environ, CONNECTION_TIMEOUT_S))
     except ConfigError as error:
-        return Finding("Connection", FindingStatus.FAIL, "there is no way to it", str(error))
+        return _fail("there is no way to it", str(error))
     except UserError as error:
         advice = f"{error}{_describe_proxies()} joey doctor --offline leaves this out."
-        return Finding(
-            "Connection", FindingStatus.FAIL, f"{profile.provider} cannot be reached", advice
-        )
+        return _fail(f"{profile.provider} cannot be reached", advice)
     took = f"in {(time.monotonic() - started) * 1000:.0f} ms{_describe_proxies()}"
-    return (
-        _build_no_model_list_finding(silent, profile, took)
-        if silent
-        else _build_connection_finding(profile, answer.status, took)
-    )
-
-
-def _build_no_model_list_finding(url: str, profile: Profile, took: str) -> Finding:
-    """Some servers know nothing but what a task sends them; others are at another address."""
+    if silent is None:
+        return _build_connection_finding(profile.provider, answer.status, took)
+    # Some servers know nothing but what a task sends them; others are at another address.
+    found = f"{profile.provider} answers, but does not list its models ({HTTP_NOT_FOUND}) {took}"
     advice = (
-        f"Only a task will tell whether it works: it asks {remove_secrets(url)}. If that fails,"
+        f"Only a task will tell whether it works: it asks {remove_secrets(silent)}. If that fails,"
         " check the address, its path above all; joey profiles show names its source."
     )
-    found = f"{profile.provider} answers, but does not list its models ({HTTP_NOT_FOUND}) {took}"
-    return Finding("Connection", FindingStatus.WARN, found, advice)
+    return _warn(found, advice)
 
 
-def _build_connection_finding(profile: Profile, status: int, took: str) -> Finding:
-    name = profile.provider
+def _build_connection_finding(name: str, status: int, took: str) -> Finding:
+    found = f"{name} answers {status} {took}"
     if status in _AUTH_ERROR_STATUSES:
         advice = "The key is not accepted there: set another. joey profiles show names its source."
-        return Finding("Connection", FindingStatus.FAIL, f"{name} answers {status} {took}", advice)
+        return _fail(found, advice)
     if status >= 500 or status == 429:
-        advice = "The service is in trouble or busy: try again later."
-        return Finding("Connection", FindingStatus.WARN, f"{name} answers {status} {took}", advice)
+        return _warn(found, "The service is in trouble or busy: try again later.")
     if 300 <= status < 400:
-        advice = "It points elsewhere: set the base URL to where it answers itself."
-        return Finding("Connection", FindingStatus.WARN, f"{name} answers {status} {took}", advice)
+        return _warn(found, "It points elsewhere: set the base URL to where it answers itself.")
     # Some have no list of models to ask for; that they answer at all is what matters.
-    return Finding("Connection", FindingStatus.OK, f"{name} answers ({status}) {took}")
+    return _ok(f"{name} answers ({status}) {took}")
 
 
 def _describe_proxies() -> str:
