@@ -66,20 +66,15 @@ def find_new_errors(
     before: Iterable[Diagnostic], after: Iterable[Diagnostic]
 ) -> tuple[Diagnostic, ...]:
     """Errors that were not there before; the line may have moved, the words have not."""
-    known = Counter(map(_get_identity, before))
+    known = Counter((each.path, each.source, each.code, each.message) for each in before)
     new: list[Diagnostic] = []
     for problem in after:
-        if not problem.is_error:
-            continue
-        if known[_get_identity(problem)] > 0:
-            known[_get_identity(problem)] -= 1
-        else:
+        identity = problem.path, problem.source, problem.code, problem.message
+        if problem.is_error and known[identity] <= 0:
             new.append(problem)
+        elif problem.is_error:
+            known[identity] -= 1
     return tuple(new)
-
-
-def _get_identity(problem: Diagnostic) -> tuple[str, str, str, str]:
-    return problem.path, problem.source, problem.code, problem.message
 
 
 def format_diagnostics(problems: Iterable[Diagnostic]) -> str:

@@ -8,6 +8,7 @@ old one.
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -69,8 +70,8 @@ class ReadTracker:
 
     def list_recent_paths(self, limit: int) -> tuple[ResolvedPath, ...]:
         """The files that the model has seen last, the latest first."""
-        places = (seen.resolved_path for seen in reversed(self._seen_versions.values()))
-        return tuple(place for place, _ in zip(places, range(limit), strict=False))
+        latest = islice(reversed(self._seen_versions.values()), limit)
+        return tuple(seen.resolved_path for seen in latest)
 
     def may_have_changed(self, path: ResolvedPath, stamp: FileStamp) -> bool:
         """Whether the file may be another one than the model has seen or was told of."""

@@ -7,7 +7,6 @@ backslash, and does not include closing punctuation.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
 from enum import StrEnum
 
 from msgspec import Struct
@@ -37,6 +36,17 @@ class MentionKind(StrEnum):
     COMMIT = "commit"
 
 
+_MENTION_TEXTS = {
+    MentionKind.FILE: "'{}'",
+    MentionKind.DIRECTORY: "'{}/'",
+    MentionKind.URL: "'{}'",
+    MentionKind.PROBLEMS: "Workspace Problems",
+    MentionKind.GIT_CHANGES: "Working directory changes",
+    MentionKind.TERMINAL: "Terminal Output",
+    MentionKind.COMMIT: "Git commit '{}'",
+}
+
+
 class Mention(Struct, frozen=True):
     kind: MentionKind
     subject: str
@@ -53,10 +63,7 @@ class CommandMention(Struct, frozen=True):
 
 def find_mentions(text: str) -> tuple[Mention, ...]:
     """All of them, in the order in which they stand."""
-    return tuple(_iter_mentions(text))
-
-
-def _iter_mentions(text: str) -> Iterator[Mention]:
+    found: list[Mention] = []
     for match in _MENTION_RE.finditer(text):
         start, end = match.span()
         if (path := match["path"]) is not None:
@@ -66,14 +73,15 @@ def _iter_mentions(text: str) -> Iterator[Mention]:
             kind = (
                 MentionKind.DIRECTORY if not subject or subject.endswith("/") else MentionKind.FILE
             )
-            yield Mention(kind, subject.rstrip("/") or ".", start, end)
+            found.append(Mention(kind, subject.rstrip("/") or ".", start, end))
         elif (url := match["url"]) is not None:
             url = _strip_punctuation(url)
-            yield Mention(MentionKind.URL, url, start, start + 1 + len(url))
+            found.append(Mention(MentionKind.URL, url, start, start + 1 + len(url)))
         elif (word := match["word"]) is not None:
-            yield Mention(MentionKind(word), "", start, end)
+            found.append(Mention(MentionKind(word), "", start, end))
         else:
-            yield Mention(MentionKind.COMMIT, match["commit"], start, end)
+            found.append(Mention(MentionKind.COMMIT, match["commit"], start, end))
+    return tuple(found)
 
 
 def find_command_mentions(text: str) -> tuple[CommandMention, ...]:
@@ -95,16 +103,7 @@ def replace_spans(text: str, spans: list[tuple[int, int, str]]) -> str:
 
 def format_mention(mention: Mention) -> str:
     """What takes the place of a mention in the message, where its content is told below."""
-    named: dict[MentionKind, Callable[[str], str]] = {
-        MentionKind.FILE: lambda path: f"'{path}'",
-        MentionKind.DIRECTORY: lambda path: f"'{path}/'" if path != "." else "'./'",
-        MentionKind.URL: lambda url: f"'{url}'",
-        MentionKind.PROBLEMS: lambda _: "Workspace Problems",
-        MentionKind.GIT_CHANGES: lambda _: "Working directory changes",
-        MentionKind.TERMINAL: lambda _: "Terminal Output",
-        MentionKind.COMMIT: lambda commit: f"Git commit '{commit}'",
-    }
-    return f"{named[mention.kind](mention.subject)} (see below)"
+    return f"{_MENTION_TEXTS[mention.kind].format(mention.subject)} (see below)"
 
 
 def _strip_punctuation(text: str) -> str:

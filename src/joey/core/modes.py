@@ -75,12 +75,10 @@ class Mode(Struct, frozen=True, omit_defaults=True):
 
 def grants_more_than(mode: Mode, other: Mode) -> bool:
     """Whether the mode grants anything that the other one does not."""
-    return any(not _is_granted(grant, other) for grant in mode.grants)
-
-
-def _is_granted(grant: Grant, mode: Mode) -> bool:
-    same = mode.find_grant(grant.group)
-    return same is not None and same.file_regex in (None, grant.file_regex)
+    pairs = ((grant, other.find_grant(grant.group)) for grant in mode.grants)
+    return any(
+        same is None or same.file_regex not in (None, grant.file_regex) for grant, same in pairs
+    )
 
 
 class ModePromptOverride(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -199,14 +197,12 @@ def merge_modes(
     `prompts` change the words of built-in modes. Of several custom modes with the same slug the
     first counts.
     """
+    found = {mode.slug: mode for mode in BUILT_IN_MODES}
+    for slug, prompt in (prompts or {}).items():
+        if prompt is not None and slug in found:
+            found[slug] = prompt.apply_to(found[slug])
     own = {mode.slug: mode for mode in reversed(custom)}
-    prompts = prompts or {}
-    found = {}
-    for mode in BUILT_IN_MODES:
-        prompt = prompts.get(mode.slug)
-        found[mode.slug] = prompt.apply_to(mode) if prompt is not None else mode
-    for mode in custom:
-        found[mode.slug] = own[mode.slug]
+    found.update((mode.slug, own[mode.slug]) for mode in custom)
     return tuple(found.values())
 
 

@@ -73,16 +73,10 @@ class DirectoryBoundary:
         self.roots = roots
 
     def get_access(self, path: Path) -> PathAccess:
-        root = next(
-            (root for root in self.roots if get_relative_path(path, root) is not None), None
-        )
+        containing = (root for root in self.roots if get_relative_path(path, root) is not None)
+        root = next(containing, None)
         is_in = root is not None
-        return PathAccess(
-            base_directory=root,
-            is_inside=is_in,
-            can_read_without_approval=is_in,
-            can_write_without_approval=is_in,
-        )
+        return PathAccess(root, is_in, is_in, is_in)
 
 
 def get_relative_path(path: Path, directory: Path) -> str | None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache
 from typing import Any
 
 from joey.core.text import compile_regex
@@ -45,12 +44,14 @@ _TOKEN_MARKERS = tuple(
     """.split()  # noqa: SIM905 (easier to read than a literal)
 )
 """Looking for one of these is quick; most texts, images above all, have none."""
-_PRIVATE_KEY_RE = (
-    r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]{0,30}KEY-----|\Z)"
+_TOKEN_RE = compile_regex(
+    rf"(?<![\w-])(?:{'|'.join(_TOKEN_PATTERNS)})(?![\w-])"
+    r"|-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]{0,30}KEY-----|\Z)"
 )
-_LABELLED_SECRET_RE = (
+_LABELLED_SECRET_RE = compile_regex(
     r"((?:authorization|api[-_]?key|token|secret|password)[\"']?\s{0,3}[:=]\s{0,3}[\"']?"
-    r"(?:(?:bearer|basic)\s)?|\bbearer\s)[^\s\"',;&)\]}]{8,}"
+    r"(?:(?:bearer|basic)\s)?|\bbearer\s)[^\s\"',;&)\]}]{8,}",
+    re.IGNORECASE,
 )
 
 
@@ -87,25 +88,23 @@ def redact_secrets(text: str, known: Iterable[str] = ()) -> str:
     for form in sorted(forms, key=len, reverse=True):
         text = text.replace(form, REDACTION_TEXT)
     text = _URL_CREDENTIALS_RE.sub("", text)
-    return (
-        _compile_token_regex().sub(REDACTION_TEXT, text)
-        if any(mark in text for mark in _TOKEN_MARKERS)
-        else text
-    )
+    has_token = any(mark in text for mark in _TOKEN_MARKERS)
+    return _TOKEN_RE.sub(REDACTION_TEXT, text) if has_token else text
 
 
 def redact_log_line(text: str, redact_text: Callable[[str], str]) -> str:
     """For logs, which nobody reads for their words: also what is only called a secret."""
-    return _compile_labelled_secret_regex().sub(rf"\1{REDACTION_TEXT}", redact_text(text))
+    return _LABELLED_SECRET_RE.sub(rf"\1{REDACTION_TEXT}", redact_text(text))
 
 
 def remove_secrets(value: Any, redact_text: Callable[[str], str] | None = None) -> Any:
-    """The same value without keys, tokens and passwords, at any depth. `blot` is for texts that
-    may hold any: what somebody said or printed."""
+    """The same value without keys, tokens and passwords, at any depth. `redact_text` is for texts
+    that may hold any: what somebody said or printed."""
     match value:
         case dict():
             return {
-                name: _list_header_names(inner)
+                # Any header may carry a key; which ones there are may be known.
+                name: (sorted(inner) if isinstance(inner, dict) else [])
                 if _HEADERS_KEY_RE.search(name)
                 else remove_secrets(inner, redact_text)
                 for name, inner in value.items()
@@ -117,11 +116,6 @@ def remove_secrets(value: Any, redact_text: Callable[[str], str] | None = None) 
             return _URL_CREDENTIALS_RE.sub("", value) if redact_text is None else redact_text(value)
         case _:
             return value
-
-
-def _list_header_names(headers: Any) -> list[str]:
-    """Any header may carry a key; which ones there are may be known."""
-    return sorted(headers) if isinstance(headers, dict) else []
 
 
 def _iter_spellings(value: str) -> Iterator[str]:
@@ -136,13 +130,3 @@ def _iter_spellings(value: str) -> Iterator[str]:
 def _percent_encode(letter: str) -> str:
     plain = letter.isascii() and (letter.isalnum() or letter in _UNRESERVED_URL_CHARACTERS)
     return letter if plain else "".join(f"%{byte:02X}" for byte in letter.encode())
-
-
-@cache
-def _compile_token_regex() -> re.Pattern[str]:
-    return re.compile(rf"(?<![\w-])(?:{'|'.join(_TOKEN_PATTERNS)})(?![\w-])|{_PRIVATE_KEY_RE}")
-
-
-@cache
-def _compile_labelled_secret_regex() -> re.Pattern[str]:
-    return re.compile(_LABELLED_SECRET_RE, re.IGNORECASE)

@@ -27,12 +27,13 @@ def find_closest_name(word: str, names: Iterable[str]) -> str | None:
     found = get_close_matches(written, known, 3, cutoff)
     found.sort(key=lambda name: sorted(name) != sorted(written))  # swapped letters are likeliest
     if not found and len(written) >= _MIN_PARTIAL_NAME_CHARS:
-        found = sorted((name for name in known if _is_partial_name(written, name)), key=len)
+        partial = (
+            name
+            for name in known
+            if name.startswith(written) or (written in name and 2 * len(written) > len(name))
+        )
+        found = sorted(partial, key=len)
     return known[found[0]] if found else None
-
-
-def _is_partial_name(word: str, name: str) -> bool:
-    return name.startswith(word) or (word in name and 2 * len(word) > len(name))
 
 
 def _normalize_name(name: str) -> str:

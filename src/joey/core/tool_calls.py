@@ -44,12 +44,6 @@ class CallKind(StrEnum):
 
 
 EDIT_KINDS = frozenset({CallKind.EDIT, CallKind.CREATE, CallKind.DELETE, CallKind.MOVE})
-_EDIT_TITLES = {
-    CallKind.EDIT: "Edit",
-    CallKind.CREATE: "Create",
-    CallKind.DELETE: "Delete",
-    CallKind.MOVE: "Move",
-}
 _TOOLS: dict[str, tuple[CallKind, str]] = {
     "read_file": (CallKind.READ, "Read"),
     "list_code_definition_names": (CallKind.READ, "List definitions"),
@@ -125,6 +119,13 @@ _SUBJECT_PARTS: dict[str, tuple[tuple[str, str], ...]] = {
     "finish_task": (),
 }
 """Keys of the row, each with the pattern of its value. Other tools name files, or a mode."""
+_MESSAGE_KEYS = {
+    "new_task": "content",
+    "generate_image": "content",
+    "skill": "description",
+    "run_slash_command": "description",
+    "switch_mode": "reason",
+}
 _CALL_ASKS = ("tool", "command", "use_mcp_server", "browser_action_launch")
 _CAPITAL_RE = compile_regex("[A-Z]")
 
@@ -185,20 +186,22 @@ def summarize_call(
     base_kind, title = _TOOLS.get(name, (CallKind.OTHER, to_one_line(name, 80)))
     kind = kind or _KINDS_BY_ROW_NAME.get(row_name, base_kind)
     if kind in EDIT_KINDS and (kind is not base_kind or row_name in _CHANGE_ROW_NAMES):
-        title = _EDIT_TITLES[kind]
+        title = kind.capitalize()
     elif name == "browser_action" and text:
         title = "Open page"
     files = () if name == COMMAND_TOOL_NAME else _list_files(row, path)
-    own_diff = "" if diff else _extract_diff(row, row_name)
+    is_edit = row_name in ("editedExistingFile", "appliedDiff")
+    is_no_change = is_edit and row.get("content") == "" and not row.get("diff")
+    arguments = row.get("arguments") if name in ("use_mcp_tool", "custom_tool") else None
     return ToolCallSummary(
         tool=name,
         kind=kind,
         title=title,
         subject=_format_subject(name, tool, row, text, path, files, kind)
-        + (" (no change)" if _is_no_change(row, row_name) else ""),
-        arguments=_extract_arguments(name, row),
-        message=sanitize(_extract_message(name, row)),
-        diff=own_diff,
+        + (" (no change)" if is_no_change else ""),
+        arguments=sanitize(arguments) if isinstance(arguments, str) and arguments != "{}" else "",
+        message=sanitize(str(row.get(_MESSAGE_KEYS.get(name, "")) or "")),
+        diff="" if diff else _extract_diff(row, row_name),
         files=files,
         warnings=tuple(_iter_warnings(row, sandbox, is_protected=is_protected)),
     )
@@ -212,7 +215,7 @@ def summarize_arguments(tool: str, arguments: Row) -> ToolCallSummary:
         if name not in ("tool", "type") and isinstance(value, str | int)
     }
     if tool.startswith("mcp--"):
-        row = {**dict(zip(("serverName", "toolName"), tool.split("--")[1:], strict=False))}
+        row = dict(zip(("serverName", "toolName"), tool.split("--")[1:], strict=False))
     return summarize_call(tool, row, text=str(row.get("command") or ""))
 
 
@@ -364,33 +367,12 @@ def _extract_diff(row: Row, row_name: str) -> str:
     if row_name not in _CHANGE_ROW_NAMES:
         return ""
     if isinstance(batch := row.get("batchDiffs"), list):
-        items = (item for item in batch if isinstance(item, dict))
         return "\n".join(
             f"--- {item.get('path')}\n+++ {item.get('path')}\n{item.get('content') or ''}"
-            for item in items
+            for item in batch
+            if isinstance(item, dict)
         )
     return str(row.get("content") or row.get("diff") or "")
-
-
-def _is_no_change(row: Row, row_name: str) -> bool:
-    is_edit = row_name in ("editedExistingFile", "appliedDiff")
-    return is_edit and row.get("content") == "" and not row.get("diff")
-
-
-def _extract_arguments(name: str, row: Row) -> str:
-    arguments = row.get("arguments") if name in ("use_mcp_tool", "custom_tool") else None
-    return sanitize(arguments) if isinstance(arguments, str) and arguments != "{}" else ""
-
-
-def _extract_message(name: str, row: Row) -> str:
-    match name:
-        case "new_task" | "generate_image":
-            return str(row.get("content") or "")
-        case "skill" | "run_slash_command":
-            return str(row.get("description") or "")
-        case "switch_mode":
-            return str(row.get("reason") or "")
-    return ""
 
 
 def _iter_warnings(row: Row, sandbox: SandboxStatus | None, *, is_protected: bool) -> Iterable[str]:

@@ -19,11 +19,11 @@ from joey.core.task_types import AskView, Response, Todo
 from joey.core.wire.events import FailedPayload, QueuedMessage, UsageTotals
 
 
-class _RevisionArguments(Struct, frozen=True, rename="camel", kw_only=True):
+class _Arguments(Struct, frozen=True, rename="camel", kw_only=True):
     """Arguments; what is not known is passed over."""
 
 
-class _RevisionResponseData(Struct, frozen=True, rename="camel", kw_only=True):
+class _ResponseData(Struct, frozen=True, rename="camel", kw_only=True):
     """Data of a successful response."""
 
 
@@ -31,7 +31,7 @@ _ImageDataUri = Annotated[str, Meta(pattern=r"^data:image/[a-z0-9.+-]+;base64,[A
 _BoundedName = Annotated[str, Meta(min_length=1, max_length=200)]
 
 
-class RewindTask(_RevisionArguments, frozen=True):
+class RewindTask(_Arguments, frozen=True):
     message_ts: int
     keep: bool = True
     """Whether the row itself stays."""
@@ -42,18 +42,18 @@ class RewindTask(_RevisionArguments, frozen=True):
     """Only tell what would change."""
 
 
-class UndoRewind(_RevisionArguments, frozen=True):
+class UndoRewind(_Arguments, frozen=True):
     force: bool = False
     preview: bool = False
 
 
-class EditMessage(_RevisionArguments, frozen=True):
+class EditMessage(_Arguments, frozen=True):
     message_ts: int
     text: str
     images: tuple[_ImageDataUri, ...] | None = None
 
 
-class ForkTask(_RevisionArguments, frozen=True):
+class ForkTask(_Arguments, frozen=True):
     message_ts: int | None = None
     """The last row that the new task has; all of them, without it."""
     keep: bool = True
@@ -64,33 +64,33 @@ class ForkTask(_RevisionArguments, frozen=True):
     """Another model than before."""
 
 
-class NoArguments(_RevisionArguments, frozen=True):
+class NoArguments(_Arguments, frozen=True):
     pass
 
 
-class DiffCheckpoint(_RevisionArguments, frozen=True):
+class DiffCheckpoint(_Arguments, frozen=True):
     checkpoint: _BoundedName
     to: _BoundedName | None = None
     """Another checkpoint; the files as they are now, without it."""
 
 
-class RestoreCheckpoint(_RevisionArguments, frozen=True):
+class RestoreCheckpoint(_Arguments, frozen=True):
     checkpoint: _BoundedName
     force: bool = False
     preview: bool = False
 
 
-class Revised(_RevisionResponseData, frozen=True):
+class Revised(_ResponseData, frozen=True):
     done: bool
     """False when it was only looked at."""
     changes: RewindPreview
 
 
-class Forked(_RevisionResponseData, frozen=True):
+class Forked(_ResponseData, frozen=True):
     task_id: str
 
 
-class CheckpointData(_RevisionResponseData, frozen=True):
+class CheckpointData(_ResponseData, frozen=True):
     id: str
     ts: int
     """Its row."""
@@ -99,11 +99,11 @@ class CheckpointData(_RevisionResponseData, frozen=True):
     previous_id: str | None = field(name="before")
 
 
-class CheckpointList(_RevisionResponseData, frozen=True):
+class CheckpointList(_ResponseData, frozen=True):
     checkpoints: list[CheckpointData]
 
 
-class FileDiffs(_RevisionResponseData, frozen=True):
+class FileDiffs(_ResponseData, frozen=True):
     files: list[FileDiff]
 
 
@@ -133,14 +133,6 @@ class CommandSpec(Struct, frozen=True):
     arguments_type: type[Struct]
     response_data_type: type[Struct]
     task_need: TaskNeed
-
-
-class _Arguments(Struct, frozen=True, rename="camel", kw_only=True):
-    """Arguments; what is not known is passed over."""
-
-
-class _ResponseData(Struct, frozen=True, rename="camel", kw_only=True):
-    """Data of a successful response."""
 
 
 _NonNegativeInt = Annotated[int, Meta(ge=0, le=2**53)]
@@ -483,17 +475,8 @@ COMMANDS: dict[str, CommandSpec] = {
 ORIGINAL_COMMANDS = tuple(name for name, *_ in _ORIGINAL_SPECS)
 
 
-def get_response_data_type(command_name: str) -> type[Struct]:
-    """What a successful response to this command carries."""
-    match command_name:
-        case "welcome":
-            return Welcome
-        case "auth":
-            return Done
-        case _:
-            return COMMANDS[command_name].response_data_type
-
-
 def decode_response_data(command_name: str, data: Any) -> Any:
     """For clients: the data of a response, checked. Raises msgspec.ValidationError."""
-    return msgspec.convert(data, get_response_data_type(command_name))
+    types: dict[str, type[Struct]] = {"welcome": Welcome, "auth": Done}
+    data_type = types.get(command_name) or COMMANDS[command_name].response_data_type
+    return msgspec.convert(data, data_type)

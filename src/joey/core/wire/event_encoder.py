@@ -17,29 +17,7 @@ from joey.core.history.branch import BranchTracker
 from joey.core.history.state import TaskProjection
 from joey.core.history.ui import RowChange, UiHistory, add_row_summary, get_ts
 from joey.core.task_types import APPROVAL_ASKS, AskKind, AskView
-from joey.core.wire.events import (
-    AbortedPayload,
-    AskPayload,
-    AskRespondedPayload,
-    CompletedPayload,
-    CountdownPayload,
-    CreatedPayload,
-    DelegationCompletedPayload,
-    DelegationPayload,
-    Empty,
-    FailedPayload,
-    MessagePayload,
-    ModeSwitchedPayload,
-    PausedPayload,
-    QueuedMessage,
-    QueuePayload,
-    RewoundPayload,
-    SpawnedPayload,
-    TodosPayload,
-    ToolFailedPayload,
-    UsagePayload,
-    to_usage_totals,
-)
+from joey.core.wire import events as wire
 from joey.core.wire.frames import EventFrame
 
 INTERACTIVE_ASKS = APPROVAL_ASKS | {AskKind.FOLLOWUP}
@@ -104,16 +82,16 @@ class FrameEncoder:
         rows = {get_ts(row): row for row in self.ui.rows}
         removed = tuple(ts for ts in known if ts not in rows)
         last = max(rows, default=None)
-        yield "taskRewound", RewoundPayload(message_ts=last, removed=removed)
+        yield "taskRewound", wire.RewoundPayload(message_ts=last, removed=removed)
         for ts, row in rows.items():
             if row != known.get(ts):
                 yield self._build_message_payload(
                     RowChange("updated" if ts in known else "created", ts)
                 )
         if facts.todos != todos:
-            yield "todosUpdated", TodosPayload(todos=facts.todos)
+            yield "todosUpdated", wire.TodosPayload(todos=facts.todos)
         if facts.mode != mode:
-            yield "taskModeSwitched", ModeSwitchedPayload(mode_slug=facts.mode)
+            yield "taskModeSwitched", wire.ModeSwitchedPayload(mode_slug=facts.mode)
         if facts.usage != usage:
             yield self._build_usage_payload()
 
@@ -135,7 +113,7 @@ class FrameEncoder:
         ]
 
     def encode_countdown(self, event: ev.RetryCountdown) -> EventFrame:
-        payload = CountdownPayload(
+        payload = wire.CountdownPayload(
             seconds=event.seconds, message=event.message, attempt=event.attempt
         )
         return self._build_frame("countdown", payload, self.last_seq)
@@ -144,7 +122,7 @@ class FrameEncoder:
         return EventFrame(event_name=name, task_id=self.task_id, payload=payload, seq=seq)
 
     def _build_message_payload(self, change: RowChange) -> NamedPayload:
-        payload = MessagePayload(
+        payload = wire.MessagePayload(
             action=change.action, message=add_row_summary(self.ui.get_row(change.ts))
         )
         return "message", payload
@@ -160,43 +138,35 @@ class FrameEncoder:
             case ev.TaskImported():
                 yield "taskCreated", build_created_payload(self.projection)
             case ev.UserMessage():
-                yield "taskUserMessage", Empty()
+                yield "taskUserMessage", wire.Empty()
 
     def _encode_after_rows(self, event: ev.Event) -> Iterator[NamedPayload]:
         match event:
             case ev.AskOpened():
                 yield _build_ask_payload(event, self._build_ask_view(event))
             case ev.AskAnswered():
-                yield (
-                    "taskAskResponded",
-                    AskRespondedPayload(
-                        ask_ts=event.ask_ts,
-                        response=event.answer.response.value,
-                        by=event.answered_by,
-                    ),
+                response = event.answer.response.value
+                answered = wire.AskRespondedPayload(
+                    ask_ts=event.ask_ts, response=response, by=event.answered_by
                 )
-                yield "taskActive", Empty()
+                yield "taskAskResponded", answered
+                yield "taskActive", wire.Empty()
             case ev.AskWithdrawn():
-                yield "taskActive", Empty()
+                yield "taskActive", wire.Empty()
             case ev.ModeSwitched(mode=mode):
-                yield "taskModeSwitched", ModeSwitchedPayload(mode_slug=mode)
+                yield "taskModeSwitched", wire.ModeSwitchedPayload(mode_slug=mode)
             case ev.ToolFailed():
-                failed = ToolFailedPayload(
+                failed = wire.ToolFailedPayload(
                     tool_name=event.tool, error=event.error, reason=event.reason
                 )
                 yield "taskToolFailed", failed
             case ev.TodosChanged(todos=todos):
-                yield "todosUpdated", TodosPayload(todos=todos)
-            case ev.MessageQueued() | ev.MessageUnqueued():
-                yield (
-                    "queuedMessagesUpdated",
-                    QueuePayload(queue=list_queued_messages(self.projection)),
-                )
-            case ev.RequestStarted() if event.dequeued_ids:
-                yield (
-                    "queuedMessagesUpdated",
-                    QueuePayload(queue=list_queued_messages(self.projection)),
-                )
+                yield "todosUpdated", wire.TodosPayload(todos=todos)
+            case (
+                ev.MessageQueued() | ev.MessageUnqueued() | ev.RequestStarted(dequeued_ids=(_, *_))
+            ):
+                queue = wire.QueuePayload(queue=list_queued_messages(self.projection))
+                yield "queuedMessagesUpdated", queue
             case ev.RequestEnded() if event.usage is not None:
                 yield self._build_usage_payload()
             case _:
@@ -204,68 +174,56 @@ class FrameEncoder:
 
     def _build_usage_payload(self) -> NamedPayload:
         tools = dict(self.projection.ledger.tool_tallies)
-        payload = UsagePayload(usage=to_usage_totals(self.projection.usage), tool_usage=tools)
+        payload = wire.UsagePayload(
+            usage=wire.to_usage_totals(self.projection.usage), tool_usage=tools
+        )
         return "taskTokenUsageUpdated", payload
 
     def _encode_lifecycle(self, event: ev.Event) -> Iterator[NamedPayload]:
         match event:
             case ev.TaskStarted():
-                yield "taskStarted", Empty()
-                yield "taskActive", Empty()
+                yield "taskStarted", wire.Empty()
+                yield "taskActive", wire.Empty()
             case ev.TaskCompleted():
                 yield (
                     "taskCompleted",
-                    CompletedPayload(
-                        usage=to_usage_totals(event.usage),
+                    wire.CompletedPayload(
+                        usage=wire.to_usage_totals(event.usage),
                         tool_usage=event.tool_usage,
                         is_subtask=self.projection.parent_id is not None,
                     ),
                 )
-            case (
-                ev.SubtaskSpawned()
-                | ev.TaskPaused()
-                | ev.TaskUnpaused()
-                | ev.ToolFinished()
-                | ev.RowAdded()
-            ):
-                yield from self._encode_delegation(event)
             case ev.TaskFinished():
-                yield "taskFinished", Empty()
+                yield "taskFinished", wire.Empty()
             case ev.TaskAborted(reason=reason):
-                yield "taskAborted", AbortedPayload(reason=reason)
+                yield "taskAborted", wire.AbortedPayload(reason=reason)
             case ev.TaskFailed():
-                yield "taskFailed", FailedPayload(code=event.code, message=event.message)
-
-    def _encode_delegation(
-        self,
-        event: ev.SubtaskSpawned | ev.TaskPaused | ev.TaskUnpaused | ev.ToolFinished | ev.RowAdded,
-    ) -> Iterator[NamedPayload]:
-        match event:
+                yield "taskFailed", wire.FailedPayload(code=event.code, message=event.message)
             case ev.SubtaskSpawned(child_id=child_id):
                 self._subtask_by_call[event.call_id] = child_id
-                yield "taskSpawned", SpawnedPayload(child_task_id=child_id)
+                yield "taskSpawned", wire.SpawnedPayload(child_task_id=child_id)
             case ev.TaskPaused(child_ids=child_ids):
-                yield "taskPaused", PausedPayload(child_task_ids=child_ids)
+                yield "taskPaused", wire.PausedPayload(child_task_ids=child_ids)
                 for child_id in child_ids:
-                    yield "taskDelegated", DelegationPayload(child_task_id=child_id)
+                    yield "taskDelegated", wire.DelegationPayload(child_task_id=child_id)
             case ev.RowAdded(subtask_id=str(child_id), text=summary):
                 yield (
                     "taskDelegationCompleted",
-                    DelegationCompletedPayload(child_task_id=child_id, summary=summary),
+                    wire.DelegationCompletedPayload(child_task_id=child_id, summary=summary),
                 )
             case ev.ToolFinished(call_id=call_id) if call_id in self._subtask_by_call:
                 self._returned_subtask_ids.append(self._subtask_by_call.pop(call_id))
             case ev.TaskUnpaused():
-                yield "taskUnpaused", Empty()
+                yield "taskUnpaused", wire.Empty()
                 for child_id in self._returned_subtask_ids:
-                    yield "taskDelegationResumed", DelegationPayload(child_task_id=child_id)
+                    yield "taskDelegationResumed", wire.DelegationPayload(child_task_id=child_id)
                 self._returned_subtask_ids.clear()
-                yield "taskActive", Empty()
+                yield "taskActive", wire.Empty()
 
 
-def build_created_payload(facts: TaskProjection) -> CreatedPayload:
+def build_created_payload(facts: TaskProjection) -> wire.CreatedPayload:
     """What everybody is told of a new task."""
-    return CreatedPayload(
+    return wire.CreatedPayload(
         workspace=facts.workspace,
         mode=facts.mode,
         title=facts.title[:200],
@@ -276,10 +234,10 @@ def build_created_payload(facts: TaskProjection) -> CreatedPayload:
     )
 
 
-def list_queued_messages(facts: TaskProjection) -> tuple[QueuedMessage, ...]:
+def list_queued_messages(facts: TaskProjection) -> tuple[wire.QueuedMessage, ...]:
     """Words that the model has not heard yet."""
     return tuple(
-        QueuedMessage(id=m.id, text=m.text, timestamp=m.ts, images=m.images)
+        wire.QueuedMessage(id=m.id, text=m.text, timestamp=m.ts, images=m.images)
         for m in facts.queued_messages.values()
     )
 
@@ -290,7 +248,7 @@ def _build_ask_payload(event: ev.AskOpened, view: AskView) -> NamedPayload:
         name = "taskInteractive"
     elif event.ask in RESUMABLE_ASKS:
         name = "taskResumable"
-    payload = AskPayload(
+    payload = wire.AskPayload(
         ask_ts=event.ts,
         ask=event.ask.value,
         always_rule=event.always_rule,
@@ -319,9 +277,9 @@ class ReplayNormalizer:
 
     def normalize(self, frame: EventFrame) -> EventFrame:
         payload = frame.payload
-        if isinstance(payload, RewoundPayload):
+        if isinstance(payload, wire.RewoundPayload):
             self._seen_rows.difference_update(payload.removed)
-        if not isinstance(payload, MessagePayload):
+        if not isinstance(payload, wire.MessagePayload):
             return frame
         ts = get_ts(payload.message)
         action: Literal["created", "updated"] = "updated" if ts in self._seen_rows else "created"

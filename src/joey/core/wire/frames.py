@@ -136,6 +136,9 @@ def build_failure(
 # Parsing --------------------------------------------------------------------------------------
 
 _ClientFrame = CommandFrame | AuthFrame
+_DEPTH_ERROR = WireError(
+    ErrorCode.INVALID_PARAMETER, f"The frame is nested deeper than {MAX_NESTING_DEPTH} levels."
+)
 
 
 def parse_frame(data: str | bytes) -> ParsedCommand | AuthFrame | WireError:
@@ -147,13 +150,13 @@ def parse_frame(data: str | bytes) -> ParsedCommand | AuthFrame | WireError:
     try:
         value = msgspec.json.decode(data)
     except RecursionError:
-        return _build_depth_error()
+        return _DEPTH_ERROR
     except (msgspec.DecodeError, UnicodeError) as error:
         return WireError(ErrorCode.INVALID_COMMAND, f"The frame is not JSON: {error}.")
     if not isinstance(value, dict):
         return WireError(ErrorCode.INVALID_COMMAND, "A frame is a JSON object with a `type`.")
     if _is_deeper_than(value, MAX_NESTING_DEPTH):
-        return _build_depth_error()
+        return _DEPTH_ERROR
     if value.get("type") not in ("command", "auth"):
         return WireError(
             ErrorCode.INVALID_COMMAND,
@@ -224,12 +227,6 @@ def _extract_request_id_and_name(value: dict[str, Any]) -> tuple[str, str]:
         text if isinstance(text, str) and len(text) <= MAX_ID_CHARS else "" for text in found
     )
     return request_id, name
-
-
-def _build_depth_error() -> WireError:
-    return WireError(
-        ErrorCode.INVALID_PARAMETER, f"The frame is nested deeper than {MAX_NESTING_DEPTH} levels."
-    )
 
 
 def _is_deeper_than(value: Any, limit: int) -> bool:
