@@ -30,13 +30,9 @@ from joey.presentation.text import get_terminal_width, to_one_line, wrap
 def format_banner(options: ResolvedTaskOptions) -> str:
     """`joey 0.1.0 · some-model (provider) · ~/project`."""
     profile, workspace = options.profile, options.workspace
-    spoken = (
-        f"{profile.provider} at {_format_redacted_url(profile.base_url)}"
-        if profile.base_url
-        else ""
-    )
-    model = f"{profile.model} ({spoken or profile.provider})"
-    return f"joey {__version__} · {model} · {_format_directory(workspace)}"
+    where = f" at {_format_redacted_url(profile.base_url)}" if profile.base_url else ""
+    model = f"{profile.model} ({profile.provider}{where})"
+    return f"joey {__version__} · {model} · {format_directory(workspace)}"
 
 
 def describe_endpoint(provider: str, base_url: str | None) -> str:
@@ -50,7 +46,7 @@ def _format_redacted_url(url: str) -> str:
     return to_one_line(str(remove_secrets(url)), 200)
 
 
-def _format_directory(directory: Path) -> str:
+def format_directory(directory: Path) -> str:
     home = Path.home()
     return f"~/{directory.relative_to(home)}" if directory.is_relative_to(home) else str(directory)
 

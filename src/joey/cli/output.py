@@ -100,6 +100,13 @@ def print_warning(text: str) -> None:
     print(wrap(f"joey: {sanitize(text)}", get_terminal_width(sys.stderr)), file=sys.stderr)
 
 
+def show_progress(text: str) -> None:
+    """Draw a line over the one before, on a terminal alone; an empty one erases it."""
+    if get_terminal_width(sys.stderr) is not None:
+        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.flush()
+
+
 def confirm(question: str, otherwise: str, lines: Iterable[str] = ()) -> bool:
     """Show `lines`, and ask. Raises UsageError where nobody is there to answer; `otherwise` says
     what to do then."""

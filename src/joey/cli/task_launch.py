@@ -95,12 +95,8 @@ def build_task_options(
     try:
         options = _build_options(arguments, earlier, policy)
     except ConfigError as error:
-        flags = {
-            "mode": arguments.mode,
-            "provider": arguments.provider,
-            "profile": arguments.profile,
-        }
-        if error.value and flags.get(error.field) == error.value:
+        is_flag = error.field in ("mode", "provider", "profile")
+        if error.value and is_flag and getattr(arguments, error.field) == error.value:
             raise UsageError(str(error)) from error
         raise
     _check_base_url(arguments.base_url, options.profile.provider)
@@ -110,11 +106,8 @@ def build_task_options(
 async def apply_schema_flag(
     options: ResolvedTaskOptions, arguments: Namespace
 ) -> ResolvedTaskOptions:
-    """The options with the schema of `--json-schema`, which is written out or in a file.
-
-    Raises UsageError when the file cannot be read or the written schema cannot be used, ConfigError
-    when that of the file cannot.
-    """
+    """The options with the schema of `--json-schema`, which is written out or in a file. Raises
+    UsageError or ConfigError when it cannot be read or used."""
     given = arguments.json_schema
     if given is None:
         return options
@@ -131,11 +124,8 @@ async def apply_schema_flag(
 
 def _check_base_url(url: str | None, provider: str | None) -> None:
     """Ollama's address may be written without its scheme, as Ollama itself does."""
-    if (
-        url is not None
-        and provider != "ollama"
-        and not url.lower().startswith(("http://", "https://"))
-    ):
+    is_complete = url is None or url.lower().startswith(("http://", "https://"))
+    if not is_complete and provider != "ollama":
         raise UsageError(f"--base-url {url!r} is not an http:// or https:// address")
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from joey.cli.exit_codes import UsageError
-from joey.ports.storage import TaskMetadata
+from joey.ports.storage import TaskIndex, TaskMetadata
 
 SHORT_ID_CHARS = 13
 """Of our ids, those that hold the time."""
@@ -32,11 +32,14 @@ def find_task_by_prefix(tasks: Sequence[TaskMetadata], prefix: str) -> TaskMetad
             raise UsageError(f"{len(several)} tasks begin with {prefix!r}: {ids}")
 
 
-def shorten_task_id(task_id: str, ids: Iterable[str]) -> str:
-    """The beginning of an id that means this task and no other.
+def find_indexed_task(index: TaskIndex, prefix: str) -> TaskMetadata:
+    """The same, without reading all tasks."""
+    return find_task_by_prefix(index.find_by_prefix(prefix), prefix)
 
-    Ids begin with the time, to the millisecond: what is unique now will be tomorrow.
-    """
+
+def shorten_task_id(task_id: str, ids: Iterable[str]) -> str:
+    """The beginning of an id that means this task and no other. Ids begin with the time, to the
+    millisecond: what is unique now will be tomorrow."""
     other_ids = set(ids) - {task_id}
     size = SHORT_ID_CHARS
     while size < len(task_id) and any(other.startswith(task_id[:size]) for other in other_ids):

@@ -38,21 +38,18 @@ MIN_SCANNED_TASKS = 1000
 
 def run_acp(arguments: Namespace) -> ExitCode:
     if arguments.setup:
-        return _run_setup()
+        from joey.cli.main import main
+
+        if not sys.stdin.isatty() or not sys.stdout.isatty():
+            raise UsageError("joey acp --setup needs a terminal")
+        return ExitCode(main([]))  # which asks for what is missing
     if sys.stdin.isatty():
         raise UsageError("joey acp is started by an editor, which talks to it through pipes")
-    output = _reserve_stdout()
+    # Standard output is for the protocol alone; what anything else writes there goes to stderr.
+    output = os.dup(1)
+    os.dup2(2, 1)
     _configure_logging()
     return asyncio.run(_serve_acp(arguments, output))
-
-
-def _run_setup() -> ExitCode:
-    """As `joey` begins at a terminal: it asks for what is missing."""
-    from joey.cli.main import main
-
-    if not sys.stdin.isatty() or not sys.stdout.isatty():
-        raise UsageError("joey acp --setup needs a terminal")
-    return ExitCode(main([]))
 
 
 async def _serve_acp(arguments: Namespace, output: int) -> ExitCode:
@@ -66,13 +63,6 @@ async def _serve_acp(arguments: Namespace, output: int) -> ExitCode:
                 if interruption.exit_code is None:
                     raise
     return interruption.exit_code or ExitCode.DONE
-
-
-def _reserve_stdout() -> int:
-    """Standard output for the protocol alone; what anything else writes there goes to stderr."""
-    output = os.dup(1)
-    os.dup2(2, 1)
-    return output
 
 
 def _configure_logging() -> None:
@@ -127,14 +117,10 @@ class LocalAcpServices:
         return [named[name] for name in sorted(named)]
 
     def list_warnings(self, directory: Path) -> Sequence[str]:
-        lines = (
-            describe_untrusted_project(directory),
-            *open_customizations(directory).warnings,
-            *list_mcp_config_problems(directory),
-        )
-        return [to_one_line(line.removeprefix("joey: "), 400) for line in lines if line][
-            :MAX_WARNINGS
-        ]
+        untrusted = describe_untrusted_project(directory)
+        warnings = open_customizations(directory).warnings
+        lines = filter(None, (untrusted, *warnings, *list_mcp_config_problems(directory)))
+        return [to_one_line(line, 400) for line in lines][:MAX_WARNINGS]
 
     def list_models(self, provider: str) -> Sequence[str]:
         setup = Application(workspace=Path("/"))
@@ -154,13 +140,8 @@ class LocalAcpServices:
         return TaskListPage(own[skip : skip + page_size], has_more=len(own) > skip + page_size)
 
     def describe_missing_model(self) -> str | None:
-        arguments = self._arguments
-        flags = ModelFlags(
-            provider=arguments.provider,
-            model=arguments.model,
-            base_url=arguments.base_url,
-            profile=arguments.profile,
-        )
+        names = ("provider", "model", "base_url", "profile")
+        flags = ModelFlags(**{name: getattr(self._arguments, name) for name in names})
         try:
             profiles = Application(workspace=Path("/")).config_store.load_profiles()
         except ConfigError:

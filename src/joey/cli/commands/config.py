@@ -42,7 +42,11 @@ def run_config(arguments: Namespace) -> ExitCode:
         case "list":
             _print_settings(settings, arguments)
         case "get":
-            _print_value(settings, arguments)
+            value = _find_setting_state(settings, arguments.key).value
+            if isinstance(value, str) and not arguments.json:
+                write_lines([sanitize(value) if sys.stdout.isatty() else value])
+            else:
+                write_lines([json.dumps(value, ensure_ascii=False)])
         case "set":
             _set_value(settings, arguments)
         case "unset":
@@ -103,14 +107,6 @@ def _format_settings(rows: Iterable[_SettingRow]) -> list[str]:
     return [heading, *(part for pair in zip(lines, meanings, strict=True) for part in pair)]
 
 
-def _print_value(settings: SettingsAdmin, arguments: Namespace) -> None:
-    value = _find_setting_state(settings, arguments.key).value
-    if isinstance(value, str) and not arguments.json:
-        write_lines([sanitize(value) if sys.stdout.isatty() else value])
-    else:
-        write_lines([json.dumps(value, ensure_ascii=False)])
-
-
 def _set_value(settings: SettingsAdmin, arguments: Namespace) -> None:
     changes = bool(arguments.add or arguments.remove)
     if changes == bool(arguments.value):
@@ -132,8 +128,7 @@ def _set_value(settings: SettingsAdmin, arguments: Namespace) -> None:
     state = settings.find_setting(key.name)
     if state.origin is SettingOrigin.PROJECT:
         shown = _format_value(state.value)
-        note = f"in this folder it stays {shown}: .roo/settings.json makes it stricter"
-        print_warning(note)
+        print_warning(f"in this folder it stays {shown}: .roo/settings.json makes it stricter")
 
 
 def _unset_value(settings: SettingsAdmin, name: str) -> None:
@@ -200,10 +195,7 @@ def _to_json_fields(state: SettingState) -> dict[str, Any]:
 
 
 def _format_value(value: Any) -> str:
-    match value:
-        case None | "":
-            return "-"
-        case str():
-            return to_one_line(value, 200)
-        case _:
-            return to_one_line(json.dumps(value, ensure_ascii=False), 200)
+    if value in (None, ""):
+        return "-"
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return to_one_line(text, 200)

@@ -9,7 +9,7 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor, as_completed
 
 from msgspec import structs
 
@@ -17,7 +17,7 @@ from joey.cli.commands import doctor_checks
 from joey.cli.commands.doctor_checks import Finding, FindingStatus, HealthCheck
 from joey.cli.exit_codes import ExitCode
 from joey.cli.logs import redact
-from joey.cli.output import encode_json, write_stdout
+from joey.cli.output import encode_json, show_progress, write_stdout
 from joey.errors import UserError
 from joey.presentation.text import get_terminal_width, sanitize, to_one_line, wrap
 
@@ -65,7 +65,9 @@ def run_checks(checks: Sequence[HealthCheck], *, fix: bool = False) -> list[Find
     """What every probe found, in the order of the probes."""
     with ThreadPoolExecutor(len(checks)) as threads:
         futures = [threads.submit(_run_check, check, fix) for check in checks]
-        _show_progress(futures)
+        for done, _ in enumerate(as_completed(futures), 1):
+            show_progress(f"looking: {done} of {len(futures)}…")
+        show_progress("")
         findings = [future.result() for future in futures]
     return [
         structs.replace(
@@ -92,16 +94,6 @@ def _run_check(check: HealthCheck, fix: bool) -> Finding:
         found = f"could not be looked at ({type(error).__name__}: {error})"
         advice = "This is a defect of joey, unless the machine is to blame: please report it."
         return Finding("", FindingStatus.WARN, found, advice)
-
-
-def _show_progress(futures: Sequence[Future[Finding]]) -> None:
-    if get_terminal_width(sys.stderr) is None:
-        return
-    for done, _ in enumerate(as_completed(futures), 1):
-        sys.stderr.write(f"\r\x1b[Klooking: {done} of {len(futures)}…")
-        sys.stderr.flush()
-    sys.stderr.write("\r\x1b[K")
-    sys.stderr.flush()
 
 
 def _print_findings(findings: Iterable[Finding]) -> None:

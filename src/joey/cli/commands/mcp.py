@@ -36,7 +36,10 @@ def _run_action(admin: ServerAdmin, arguments: Namespace) -> ExitCode:
         case "test":
             from asyncio import run
 
-            return run(_test_server(admin, arguments.name, as_json=arguments.json))
+            server = run(admin.test_server(arguments.name))
+            emit(server, _describe_test_result(server), arguments.json)
+            works = server.status is McpStatus.CONNECTED
+            return ExitCode.DONE if works else ExitCode.FAILED
         case "login":
             _log_in(admin, arguments.name)
         case "logout":
@@ -98,13 +101,6 @@ def _parse_pair(text: str, separator: str) -> tuple[str, str]:
     if not found or not name.strip():
         raise UsageError(f"{text!r} is not NAME{separator}VALUE")
     return name.strip(), value.strip() if separator == ":" else value
-
-
-async def _test_server(admin: ServerAdmin, name: str, *, as_json: bool) -> ExitCode:
-    server = await admin.test_server(name)
-    works = server.status is McpStatus.CONNECTED
-    emit(server, _describe_test_result(server), as_json)
-    return ExitCode.DONE if works else ExitCode.FAILED
 
 
 def _describe_test_result(server: McpServer) -> Iterator[str]:

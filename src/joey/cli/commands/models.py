@@ -33,25 +33,14 @@ def run_models(arguments: Namespace) -> ExitCode:
 
 def _format_models(models: tuple[ListedModel, ...]) -> list[str]:
     width = get_terminal_width(sys.stdout)
-    rows = [
-        [
-            f"{'*' if model.is_default else ' '} {to_one_line(model.id)}"
-            if width
-            else to_one_line(model.id),
-            f"{model.info.context_window // 1000:,}k" if model.info.is_known else "-",
-            _format_price(model),
-            "+".join(model.sources),
-        ]
-        for model in models
-    ]
+    rows = []
+    for model in models:
+        mark = ("* " if model.is_default else "  ") if width else ""
+        window = f"{model.info.context_window // 1000:,}k" if model.info.is_known else "-"
+        prices = model.info.prices if model.info.is_known else None
+        price = f"{prices.input:g}/{prices.output:g}" if prices else "-"
+        rows.append([mark + to_one_line(model.id), window, price, "+".join(model.sources)])
     return format_columns(["  model", "window", "$ in/out per million", "from"], rows, {0, 1, 3})
-
-
-def _format_price(model: ListedModel) -> str:
-    prices = model.info.prices
-    if prices is None or not model.info.is_known:
-        return "-"
-    return f"{prices.input:g}/{prices.output:g}"
 
 
 def _to_json_fields(provider: str, model: ListedModel) -> dict[str, Any]:
@@ -59,13 +48,8 @@ def _to_json_fields(provider: str, model: ListedModel) -> dict[str, Any]:
     if model.is_default:
         fields["chosen"] = True
     if model.info.is_known:
-        fields |= {
-            "contextWindow": model.info.context_window,
-            "maxOutput": model.info.max_output_tokens,
-        }
-        if model.info.prices is not None:
-            fields["prices"] = {
-                "input": model.info.prices.input,
-                "output": model.info.prices.output,
-            }
+        info = model.info
+        fields |= {"contextWindow": info.context_window, "maxOutput": info.max_output_tokens}
+        if info.prices is not None:
+            fields["prices"] = {"input": info.prices.input, "output": info.prices.output}
     return fields

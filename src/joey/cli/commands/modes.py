@@ -32,22 +32,14 @@ def run_modes(arguments: Namespace) -> ExitCode:
 
 
 def _format_modes(modes: Iterable[Mode]) -> list[str]:
-    rows = [
-        [
-            mode.slug,
-            to_one_line(mode.name, 30),
-            _SOURCE_LABELS[mode.source],
-            _format_groups(mode),
-            to_one_line(mode.description or mode.purpose, 1000),
-        ]
-        for mode in modes
-    ]
+    rows = []
+    for mode in modes:
+        limited = {grant.group: "*" if grant.file_regex else "" for grant in mode.grants}
+        may = " ".join(f"{group}{mark}" for group, mark in limited.items()) or "-"
+        about = to_one_line(mode.description or mode.purpose, 1000)
+        source = _SOURCE_LABELS[mode.source]
+        rows.append([mode.slug, to_one_line(mode.name, 30), source, may, about])
     return format_columns(["mode", "name", "from", "may", "use it for"], rows, {0, 2})
-
-
-def _format_groups(mode: Mode) -> str:
-    limited = {grant.group: "*" if grant.file_regex else "" for grant in mode.grants}
-    return " ".join(f"{group}{mark}" for group, mark in limited.items()) or "-"
 
 
 def _print_mode(customizations: Customizations, slug: str, *, as_json: bool) -> None:

@@ -10,7 +10,7 @@ import sys
 from argparse import Namespace
 from typing import Any
 
-from joey.app.profiles import API_KEY_FIELD, ProfileAdmin, mask_key, mask_value
+from joey.app.profiles import API_KEY_FIELD, ProfileAdmin, mask_key, mask_value, parse_pasted_key
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.output import (
     confirm,
@@ -28,9 +28,8 @@ MAX_API_KEY_CHARS = 8192
 
 
 def run_profiles(arguments: Namespace) -> ExitCode:
-    admin = ProfileAdmin()
     try:
-        return _run_action(admin, arguments)
+        return _run_action(ProfileAdmin(), arguments)
     except ConfigError as error:
         if error.field:
             raise UsageError(str(error)) from error
@@ -42,7 +41,13 @@ def _run_action(admin: ProfileAdmin, arguments: Namespace) -> ExitCode:
         case "list":
             _print_profiles(admin, as_json=arguments.json)
         case "show":
-            _print_profile(admin, arguments.name, as_json=arguments.json)
+            facts = admin.describe_profile(arguments.name)
+            rows = [[fact.name, _format_value(fact.value), f"({fact.origin})"] for fact in facts]
+            emit(
+                {fact.name: {"value": fact.value, "from": fact.origin} for fact in facts},
+                format_table(rows, get_terminal_width(sys.stdout), fixed_columns={0}),
+                arguments.json,
+            )
         case "add":
             _add_profile(admin, arguments)
         case "set":
@@ -92,16 +97,6 @@ def _print_profiles(admin: ProfileAdmin, *, as_json: bool) -> None:
         write_lines(format_table([["  name", "provider", "model", "address"], *rows], width))
 
 
-def _print_profile(admin: ProfileAdmin, name: str | None, *, as_json: bool) -> None:
-    facts = admin.describe_profile(name)
-    rows = [[fact.name, _format_value(fact.value), f"({fact.origin})"] for fact in facts]
-    emit(
-        {fact.name: {"value": fact.value, "from": fact.origin} for fact in facts},
-        format_table(rows, get_terminal_width(sys.stdout), fixed_columns={0}),
-        as_json,
-    )
-
-
 def _add_profile(admin: ProfileAdmin, arguments: Namespace) -> None:
     admin.check_new_profile(arguments.name, arguments.provider)
     key = None if arguments.no_key else _obtain_api_key(admin, arguments)
@@ -138,7 +133,7 @@ def _obtain_api_key(admin: ProfileAdmin, arguments: Namespace) -> str | None:
     if not text.strip():
         return None
     try:
-        return _parse_api_key(text)
+        return parse_pasted_key(text)
     except ConfigError as error:
         hint = "It came through standard input, which --no-key leaves alone."
         raise UsageError(f"{error} {hint}") from error
@@ -164,21 +159,12 @@ def _remove_profile(admin: ProfileAdmin, arguments: Namespace) -> ExitCode:
         _print_message("nothing was removed")
         return ExitCode.DONE
     admin.remove(arguments.name)
-    _print_message(
-        f"the profile {arguments.name} is removed; {_describe_remaining_profiles(admin)}"
-    )
-    return ExitCode.DONE
-
-
-def _describe_remaining_profiles(admin: ProfileAdmin) -> str:
     left = admin.list_profiles()
-    if not left:
-        return "there is none left"
-    return (
-        f"{admin.active_name} is the active one"
-        if admin.active_name in left
-        else admin.active_profile_warning
-    )
+    active = f"{admin.active_name} is the active one"
+    then = active if admin.active_name in left else admin.active_profile_warning
+    then = then if left else "there is none left"
+    _print_message(f"the profile {arguments.name} is removed; {then}")
+    return ExitCode.DONE
 
 
 def _read_api_key(whose: str) -> str:
@@ -194,13 +180,6 @@ def _read_api_key(whose: str) -> str:
         text = sys.stdin.readline(MAX_API_KEY_CHARS)
     if not text.strip():
         raise UsageError("no key came: type it, or send it through a pipe")
-    return _parse_api_key(text)
-
-
-def _parse_api_key(text: str) -> str:
-    """Raises ConfigError."""
-    from joey.app.profiles import parse_pasted_key
-
     return parse_pasted_key(text)
 
 

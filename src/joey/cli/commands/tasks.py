@@ -10,11 +10,10 @@ import os
 import re
 import sys
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
 
 import msgspec
 
@@ -25,10 +24,11 @@ from joey.cli.output import (
     emit,
     encode_json,
     print_warning,
+    show_progress,
     write_lines,
     write_stdout,
 )
-from joey.cli.task_lookup import find_task_by_prefix, resolve_workspace_argument
+from joey.cli.task_lookup import find_indexed_task, resolve_workspace_argument
 from joey.cli.task_views import (
     determine_status,
     format_row_table,
@@ -41,11 +41,16 @@ from joey.cli.task_views import (
     with_current_status,
 )
 from joey.core.redaction import remove_secrets
-from joey.ports.storage import HIGHLIGHT_MARKS, FoundTask, Store, TaskIndex, TaskMetadata, TaskPage
+from joey.ports.storage import (
+    HIGHLIGHT_MARKS,
+    FoundTask,
+    Store,
+    TaskIndex,
+    TaskMetadata,
+    TaskPage,
+    TaskQuery,
+)
 from joey.presentation.text import get_terminal_width, measure_width, sanitize, to_one_line
-
-if TYPE_CHECKING:
-    from joey.ports.storage import TaskQuery
 
 
 def run_tasks(arguments: Namespace) -> ExitCode:
@@ -56,10 +61,8 @@ def run_tasks(arguments: Namespace) -> ExitCode:
     store = open_store()
     with open_index() as index:
         match arguments.action:
-            case "list":
+            case "list" | "search":
                 _print_tasks(store, index, arguments)
-            case "search":
-                _search_tasks(store, index, arguments)
             case "show":
                 _print_task(store, index, arguments)
             case "export":
@@ -76,46 +79,36 @@ def run_tasks(arguments: Namespace) -> ExitCode:
 
 
 def _print_tasks(store: Store, index: TaskIndex, arguments: Namespace) -> None:
-    page = index.search(
-        build_query(arguments, _resolve_workspace_filter(arguments)), refresh=arguments.refresh
-    )
-    if arguments.json:
-        write_stdout(encode_json([with_current_status(each.task, store) for each in page.matches]))
-        return
-    if page.matches:
-        width = get_terminal_width(sys.stdout)
-        write_lines(
-            format_task_table(page.matches, store, with_directory=arguments.all, width=width)
-        )
-    _print_empty_or_more_note(page, arguments)
-
-
-def _search_tasks(store: Store, index: TaskIndex, arguments: Namespace) -> None:
-    text = " ".join(arguments.query)
-    if not any(char.isalnum() for char in text):
+    """Those of a folder, or of all; of a search, with the snippets that were found."""
+    text = " ".join(arguments.query) if arguments.action == "search" else None
+    if text is not None and not any(char.isalnum() for char in text):
         raise UsageError(f"there is no word in {text!r} to search for")
-    page = index.search(
-        build_query(arguments, _resolve_workspace_filter(arguments), text),
-        refresh=arguments.refresh,
+    query = TaskQuery(
+        text=text,
+        workspace=None if arguments.all else str(resolve_workspace_argument(arguments)),
+        status=arguments.status,
+        updated_since=arguments.since,
+        limit=arguments.number,
     )
+    page = index.search(query, refresh=arguments.refresh)
+    width = get_terminal_width(sys.stdout)
     if arguments.json:
-        write_stdout(encode_json(build_search_results_json(page.matches, store)))
+        objects = [
+            msgspec.to_builtins(with_current_status(each.task, store)) for each in page.matches
+        ]
+        if text is not None:
+            for fields, each in zip(objects, page.matches, strict=True):
+                fields["snippet"] = strip_highlights(each.snippet)
+        write_stdout(encode_json(objects))
         return
-    if page.matches:
-        width = get_terminal_width(sys.stdout)
-        if width is None:
-            write_lines(format_search_results_tsv(page.matches, store))
-        else:
-            write_lines(
-                format_search_results_table(
-                    page.matches, store, with_directory=arguments.all, width=width
-                )
-            )
+    if text is not None and width is None:
+        write_lines(format_search_results_tsv(page.matches, store))
+    elif page.matches:
+        heading, *lines = format_task_table(
+            page.matches, store, with_directory=arguments.all, width=width
+        )
+        write_lines([heading, *_add_snippets(lines, page.matches, width)])
     _print_empty_or_more_note(page, arguments)
-
-
-def _resolve_workspace_filter(arguments: Namespace) -> str | None:
-    return None if arguments.all else str(resolve_workspace_argument(arguments))
 
 
 def _print_empty_or_more_note(page: TaskPage, arguments: Namespace) -> None:
@@ -131,9 +124,7 @@ def _print_empty_or_more_note(page: TaskPage, arguments: Namespace) -> None:
 
 
 def _print_task(store: Store, index: TaskIndex, arguments: Namespace) -> None:
-    task = with_current_status(
-        find_task_by_prefix(index.find_by_prefix(arguments.id), arguments.id), store
-    )
+    task = with_current_status(find_indexed_task(index, arguments.id), store)
     rows = read_rows(store, task.id)
     if arguments.rows:
         listed = number_rows(rows)
@@ -149,56 +140,25 @@ _MIN_TASKS_FOR_PROGRESS = 200
 """Fewer are read before anybody could read about it."""
 
 
-def build_query(arguments: Namespace, workspace: str | None, text: str | None = None) -> TaskQuery:
-    # Every command reads this file for its flags; only those that look for tasks come here.
-    from joey.ports.storage import TaskQuery
-
-    return TaskQuery(
-        text=text,
-        workspace=workspace,
-        status=arguments.status,
-        updated_since=arguments.since,
-        limit=arguments.number,
-    )
-
-
 @contextmanager
 def open_index() -> Iterator[TaskIndex]:
     """The index of tasks; a user sees how it is filled, and hears what was wrong with it."""
     from joey.app import open_task_index
 
-    line = _IndexProgressLine(sys.stderr)
-    index = open_task_index(progress=line.update if get_terminal_width(sys.stderr) else None)
+    def show(done: int, total: int) -> None:
+        if total >= _MIN_TASKS_FOR_PROGRESS:
+            show_progress(f"indexing {done:,} of {total:,}…")
+            if done == total:
+                show_progress("")
+
+    index = open_task_index(progress=show)
     try:
         yield index
     finally:
-        line.clear()
+        show_progress("")
         index.close()
         for notice in index.warnings:
             print_warning(notice)
-
-
-class _IndexProgressLine:
-    """`indexing 1,200 of 100,000…`, drawn over itself."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._is_drawn = False
-
-    def update(self, done: int, total: int) -> None:
-        if total < _MIN_TASKS_FOR_PROGRESS:
-            return
-        self._is_drawn = True
-        self._stream.write(f"\r\x1b[Kindexing {done:,} of {total:,}…")
-        self._stream.flush()
-        if done == total:
-            self.clear()
-
-    def clear(self) -> None:
-        if self._is_drawn:
-            self._is_drawn = False
-            self._stream.write("\r\x1b[K")
-            self._stream.flush()
 
 
 _HIGHLIGHT_RE = re.compile(f"({HIGHLIGHT_MARKS[0]}[^{HIGHLIGHT_MARKS[1]}]*{HIGHLIGHT_MARKS[1]})")
@@ -207,19 +167,13 @@ _SNIPPET_INDENT = "    "
 _MAX_FIELD_CHARS = 400
 
 
-def format_search_results_table(
-    found: Sequence[FoundTask], store: Store, *, with_directory: bool, width: int
-) -> list[str]:
-    """The table of tasks, each with its snippet below."""
-    heading, *lines = format_task_table(found, store, with_directory=with_directory, width=width)
-    shown = [heading]
-    for each, line in zip(found, lines, strict=True):
-        shown.append(line)
-        if each.snippet:
-            shown.append(
-                _SNIPPET_INDENT + render_highlights(each.snippet, width - len(_SNIPPET_INDENT))
-            )
-    return shown
+def _add_snippets(
+    lines: Iterable[str], found: Sequence[FoundTask], width: int | None
+) -> Iterator[str]:
+    for line, each in zip(lines, found, strict=True):
+        yield line
+        if each.snippet and width is not None:
+            yield _SNIPPET_INDENT + render_highlights(each.snippet, width - len(_SNIPPET_INDENT))
 
 
 def format_search_results_tsv(found: Sequence[FoundTask], store: Store) -> list[str]:
@@ -234,22 +188,12 @@ def format_search_results_tsv(found: Sequence[FoundTask], store: Store) -> list[
     return lines
 
 
-def build_search_results_json(found: Sequence[FoundTask], store: Store) -> list[dict[str, Any]]:
-    return [
-        {
-            **msgspec.to_builtins(with_current_status(each.task, store)),
-            "snippet": strip_highlights(each.snippet),
-        }
-        for each in found
-    ]
-
-
 def strip_highlights(snippet: str) -> str:
     return snippet.translate(_HIGHLIGHT_REMOVAL_TABLE)
 
 
 def render_highlights(snippet: str, width: int) -> str:
-    """On one line of a terminal, the found words bright."""
+    """On one line of a terminal, the found text bright."""
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     line, remaining = "", width
     for piece in _HIGHLIGHT_RE.split(" ".join(snippet.split())):
@@ -265,21 +209,21 @@ def render_highlights(snippet: str, width: int) -> str:
 def export_task(store: Store, index: TaskIndex, arguments: Namespace) -> None:
     """Secrets are left out: fields of that name, keys in use, and what looks like one. Raises
     UsageError: it cannot be written there."""
-    task = find_task_by_prefix(index.find_by_prefix(arguments.id), arguments.id)
+    task = find_indexed_task(index, arguments.id)
     if arguments.format == "roo":
         _export_roo_directory(store, task, arguments)
         return
     data = _build_redacted_document(store, index, task, arguments.format)
     if arguments.output is None:
         write_stdout(data)
-        return
-    _write_file(data, Path(arguments.output), force=arguments.force)
+    else:
+        _write_file(data, Path(arguments.output), force=arguments.force)
 
 
 def export_markdown(store: Store, index: TaskIndex, task_id: str, path: Path) -> None:
     """A task as a document, in the place of an earlier one of it. Raises UsageError: it cannot be
     written there."""
-    task = find_task_by_prefix(index.find_by_prefix(task_id), task_id)
+    task = find_indexed_task(index, task_id)
     _write_file(_build_redacted_document(store, index, task, "markdown"), path, force=True)
 
 
@@ -315,10 +259,9 @@ def _export_roo_directory(store: Store, task: TaskMetadata, arguments: Namespace
 
     if arguments.output is None:
         raise UsageError("--format roo writes a folder; say with -o DIR where to put it")
-    records = store.read_records(task.id)
     directory = write_roo_directory(
         task,
-        records,
+        store.read_records(task.id),
         Path(arguments.output),
         force=arguments.force,
         redactor=collect_all_secrets().redact,
@@ -333,7 +276,7 @@ def delete_tasks(store: Store, index: TaskIndex, arguments: Namespace) -> ExitCo
 
     from joey.app.features import remove_worktree
 
-    task = find_task_by_prefix(index.find_by_prefix(arguments.id), arguments.id)
+    task = find_indexed_task(index, arguments.id)
     subtasks = index.list_descendants(task.id)
     doomed = [task, *subtasks] if arguments.with_subtasks else [task]
     lines = ["To be deleted, with everything in the folder of each:"]

@@ -6,7 +6,7 @@ import logging
 import sys
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from joey.app.task_exchange import (
     is_caused_by_full_disk,
 )
 from joey.cli.exit_codes import ExitCode, UsageError
-from joey.cli.output import emit, format_table
+from joey.cli.output import emit, format_table, show_progress
 from joey.errors import StoreError
 from joey.presentation.text import get_terminal_width, to_one_line
 
@@ -37,14 +37,13 @@ def import_tasks(arguments: Namespace) -> ExitCode:
     # What is wrong with a task is told in the table; the details are for --debug.
     logging.getLogger("joey.storage").addHandler(logging.NullHandler())
     selected = _filter_tasks(found, arguments)
-    if arguments.dry_run:
-        candidates = [
-            exchange.inspect_task(task) for task in _iter_with_progress(selected, "looking at")
-        ]
-    else:
-        candidates = [
-            _import_task(exchange, task) for task in _iter_with_progress(selected, "importing")
-        ]
+    candidates: list[ImportCandidate] = []
+    for number, task in enumerate(selected, 1):
+        doing = "looking at" if arguments.dry_run else "importing"
+        show_progress(f"{doing} task {number} of {len(selected)}")
+        seen = exchange.inspect_task(task)
+        candidates.append(seen if arguments.dry_run else _import_task(exchange, task, seen))
+    show_progress("")
     if candidates or arguments.json:
         lines = _format_candidates(candidates, get_terminal_width(sys.stdout))
         emit(candidates, lines, arguments.json)
@@ -66,8 +65,9 @@ def _filter_tasks(found: Sequence[ForeignTask], arguments: Namespace) -> list[Fo
     ]
 
 
-def _import_task(exchange: TaskExchange, task: ForeignTask) -> ImportCandidate:
-    seen = exchange.inspect_task(task)
+def _import_task(
+    exchange: TaskExchange, task: ForeignTask, seen: ImportCandidate
+) -> ImportCandidate:
     if seen.state in ("imported", "damaged"):
         return structs.replace(seen, state="skipped" if seen.state == "imported" else "damaged")
     try:
@@ -77,20 +77,6 @@ def _import_task(exchange: TaskExchange, task: ForeignTask) -> ImportCandidate:
             raise
         return structs.replace(seen, state="damaged", problem=str(error))
     return structs.replace(seen, state="imported")
-
-
-def _iter_with_progress(tasks: Sequence[ForeignTask], doing: str) -> Iterator[ForeignTask]:
-    """The tasks one by one; on a terminal, how far it has come."""
-    write: Callable[[str], object] = (
-        sys.stderr.write if get_terminal_width(sys.stderr) else lambda text: None
-    )
-    try:
-        for number, task in enumerate(tasks, 1):
-            write(f"\r{doing} task {number} of {len(tasks)}")
-            sys.stderr.flush()
-            yield task
-    finally:
-        write("\r\x1b[K")
 
 
 def _format_candidates(candidates: Sequence[ImportCandidate], width: int | None) -> list[str]:
@@ -103,25 +89,22 @@ def _format_candidates(candidates: Sequence[ImportCandidate], width: int | None)
 
 
 def _format_cells(seen: ImportCandidate) -> tuple[str, ...]:
-    changed = (
-        datetime.fromtimestamp(seen.modified_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M")
-    )
-    facts = (
+    changed = datetime.fromtimestamp(seen.modified_ms / 1000).astimezone()
+    return (
         seen.program or "-",
         to_one_line(seen.id, 40),
-        changed,
+        changed.strftime("%Y-%m-%d %H:%M"),
         str(seen.row_count),
         seen.state,
+        to_one_line(seen.title, 1000),
     )
-    return (*facts, to_one_line(seen.title, 1000))
 
 
 def _print_summary(candidates: Sequence[ImportCandidate], *, dry_run: bool) -> None:
     counts = Counter(seen.state for seen in candidates)
     counted = (f"{counts[state]} {state}" for state in _IMPORT_STATES if counts[state])
-    said = ", ".join(counted) or "no tasks found"
     hint = "; nothing was changed" if dry_run else ""
-    print(f"{said}{hint}", file=sys.stderr)
+    print(f"{', '.join(counted) or 'no tasks found'}{hint}", file=sys.stderr)
     with_problems = [seen for seen in candidates if seen.problem]
     for seen in with_problems[:_MAX_LISTED_PROBLEMS]:
         print(f"{to_one_line(seen.id, 40)}: {to_one_line(seen.problem, 300)}", file=sys.stderr)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import sys
 from argparse import Namespace
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -15,7 +13,7 @@ from joey.app import open_engine
 from joey.app.options import make_inspect_options
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.output import confirm, encode_json, write_stdout
-from joey.cli.task_lookup import find_task_by_prefix, shorten_task_id
+from joey.cli.task_lookup import find_indexed_task, shorten_task_id
 from joey.cli.task_views import (
     Rows,
     describe_rewind,
@@ -26,7 +24,6 @@ from joey.cli.task_views import (
 )
 from joey.core.protected_paths import is_protected
 from joey.core.rewind import RewindPreview, find_row_ts_before_last_message
-from joey.engine.engine import Engine
 from joey.engine.task import Task
 from joey.errors import UserError
 from joey.ports.storage import TaskIndex, TaskMetadata
@@ -47,7 +44,7 @@ def rewind_task(index: TaskIndex, arguments: Namespace) -> ExitCode:
     """Raises UserError."""
     if arguments.undo and (arguments.message or arguments.before or arguments.with_files):
         raise UsageError("--undo takes back the latest rewind as it was; name nothing else")
-    task = find_task_by_prefix(index.find_by_prefix(arguments.id), arguments.id)
+    task = find_indexed_task(index, arguments.id)
     return asyncio.run(_run_rewind(task, arguments))
 
 
@@ -55,12 +52,14 @@ def fork_task(index: TaskIndex, arguments: Namespace) -> ExitCode:
     """Raises UserError."""
     if arguments.before and not arguments.message:
         raise UsageError("--before needs the message before which the copy ends")
-    task = find_task_by_prefix(index.find_by_prefix(arguments.id), arguments.id)
+    task = find_indexed_task(index, arguments.id)
     return asyncio.run(_run_fork(task, arguments))
 
 
 async def _run_rewind(metadata: TaskMetadata, arguments: Namespace) -> ExitCode:
-    async with _open_task(metadata) as (engine, task):
+    async with open_engine() as engine:
+        options = make_inspect_options(metadata.workspace)
+        task = await engine.open(metadata.id, options=options)
         rows = [msgspec.to_builtins(row) for row in task.rows]
         target, keep = _resolve_target(task, rows, arguments)
         changes = (
@@ -92,13 +91,6 @@ async def _run_rewind(metadata: TaskMetadata, arguments: Namespace) -> ExitCode:
             print(f"to undo it: joey tasks rewind {short} --undo", file=sys.stderr)
             print(f"to go on: joey -r {short}", file=sys.stderr)
     return ExitCode.DONE
-
-
-@asynccontextmanager
-async def _open_task(metadata: TaskMetadata) -> AsyncIterator[tuple[Engine, Task]]:
-    async with open_engine() as engine:
-        options = make_inspect_options(metadata.workspace)
-        yield engine, await engine.open(metadata.id, options=options)
 
 
 def _resolve_target(

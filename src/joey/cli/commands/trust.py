@@ -60,22 +60,14 @@ def describe_untrusted(workspace: Path) -> str:
     """A line for those who cannot be asked; empty when all is well."""
     try:
         trust = _load_trust(workspace)
-        missing = (
-            []
-            if trust is None
-            else [
-                item
-                for item in trust.untrusted_items
-                # Custom tools, hooks and modes are told of by the task itself.
-                if not item.name.startswith(("tool:", "hook:", "mode:"))
-            ]
-        )
+        missing = () if trust is None else trust.untrusted_items
     except ConfigError as error:
         return lower_first(str(error))
-    if not missing:
-        return ""
-    titles = ", ".join(sanitize(item.title) for item in missing)
-    return f"not used, because you have not trusted this folder (joey trust): {titles}"
+    # Custom tools, hooks and modes are reported by the task itself.
+    known = ("tool:", "hook:", "mode:")
+    titles = ", ".join(sanitize(item.title) for item in missing if not item.name.startswith(known))
+    said = f"not used, because you have not trusted this folder (joey trust): {titles}"
+    return said if titles else ""
 
 
 def _load_trust(workspace: Path) -> WorkspaceTrust | None:

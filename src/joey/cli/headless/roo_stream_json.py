@@ -37,6 +37,10 @@ OMITTED_ROW_KINDS = frozenset(
         RowKind.CONDENSE_CONTEXT,
         RowKind.CONDENSE_CONTEXT_ERROR,
         RowKind.SLIDING_WINDOW_TRUNCATION,
+        # The tool's result repeats them.
+        RowKind.CODEBASE_SEARCH_RESULT,
+        RowKind.COMMAND_OUTPUT,
+        RowKind.MCP_SERVER_RESPONSE,
     }
 )
 _USER_FACING_TOOLS = frozenset({"attempt_completion", "ask_followup_question"})
@@ -166,12 +170,8 @@ class StreamJsonEncoder:
             case ev.RowDelta(ts=ts, delta=delta) if kind := self._open_row_types.get(ts):
                 yield {"type": kind, "id": ts, "content": delta}
             case ev.ArgumentsDelta(ts=ts, delta=delta) if ts in self._streaming_call_ids:
-                line: JsonLine = {
-                    "type": "tool_use",
-                    "id": ts,
-                    "callId": self._streaming_call_ids[ts],
-                }
-                yield {**line, "content": delta}
+                call_id = self._streaming_call_ids[ts]
+                yield {"type": "tool_use", "id": ts, "callId": call_id, "content": delta}
             case ev.RowOpened():
                 yield from self._encode_row_opened(event)
             case ev.CommandOutputDelta(ts=ts, output=output):
@@ -198,9 +198,8 @@ class StreamJsonEncoder:
         if event.tool in _USER_FACING_TOOLS:
             return
         if event.tool is None:
-            self._open_row_types[event.ts] = (
-                "thinking" if event.say == RowKind.REASONING else "assistant"
-            )
+            kind = "thinking" if event.say == RowKind.REASONING else "assistant"
+            self._open_row_types[event.ts] = kind
             return
         self._streaming_call_ids[event.ts] = event.call_id or ""
         yield {
@@ -269,29 +268,19 @@ class StreamJsonEncoder:
                 self._call_id_by_ask[event.ts] = event.call_id or ""
                 yield self._encode_tool_use(event, tool)
             case ask if event.text:
-                yield {
-                    **_build_complete_line("assistant", event.ts, event.text),
-                    "subtype": str(ask),
-                }
+                line = _build_complete_line("assistant", event.ts, event.text)
+                yield {**line, "subtype": str(ask)}
 
     def _encode_output_delta(self, ts: int, output: str) -> JsonLine:
         if self._current_mcp_call is not None:
-            call_id, tool = self._current_mcp_call
-            line: JsonLine = {"type": "tool_result", "subtype": "mcp", "id": ts, "callId": call_id}
-            return line | {
-                "tool_result": {**_build_tool_names(_MCP_TOOL_NAME, tool), "output": output}
-            }
-        self._command_output_id = self._command_output_id or ts
-        return {
-            "type": "tool_result",
-            "subtype": "command",
-            "id": self._command_output_id,
-            "callId": self._command_call_id,
-            "tool_result": {
-                **_build_tool_names(COMMAND_TOOL_NAME, COMMAND_TOOL_NAME),
-                "output": output,
-            },
-        }
+            subtype, name, (call_id, tool) = "mcp", _MCP_TOOL_NAME, self._current_mcp_call
+        else:
+            subtype, name, call_id = "command", COMMAND_TOOL_NAME, self._command_call_id
+            tool = COMMAND_TOOL_NAME
+            ts = self._command_output_id = self._command_output_id or ts
+        result = {**_build_tool_names(name, tool), "output": output}
+        line: JsonLine = {"type": "tool_result", "subtype": subtype, "id": ts, "callId": call_id}
+        return {**line, "tool_result": result}
 
     def _encode_tool_result(self, event: ev.ToolFinished) -> JsonLine:
         """The end of a call; of a command, under the id that its output was told with."""
@@ -319,13 +308,6 @@ class StreamJsonEncoder:
             case RowKind.ROOIGNORE_ERROR:
                 message = f"{event.text} is hidden by .rooignore"
                 yield {**_build_complete_line("error", event.ts, message), "subtype": event.say}
-            case (
-                RowKind.COMMAND_OUTPUT
-                | RowKind.MCP_SERVER_RESPONSE
-                | RowKind.CODEBASE_SEARCH_RESULT
-            ):
-                # The tool's result repeats it.
-                return
             case RowKind.TEXT:
                 self._open_row_types.pop(event.ts, None)
                 self.last_text = event.text

@@ -25,6 +25,7 @@ from joey.cli.notices import (
     MAX_WARNINGS,
     MCP_WAIT_MESSAGE_DELAY_S,
     McpStartupReporter,
+    format_directory,
     format_usage,
     list_background_commands,
 )
@@ -394,11 +395,6 @@ _protocol_check: type[Host] = LocalAppHost
 
 
 MAX_GIT_HEAD_CHARS = 1000
-
-
-def format_directory(directory: Path) -> str:
-    home = Path.home()
-    return f"~/{directory.relative_to(home)}" if directory.is_relative_to(home) else str(directory)
 
 
 def read_git_branch(directory: Path) -> str:

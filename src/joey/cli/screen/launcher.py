@@ -109,11 +109,8 @@ def _print_closing_summary(
     engine: Engine, task: Task, ended: list[str], *, ephemeral: bool
 ) -> None:
     """The last lines: what ends with joey, what it cost, and how to go on."""
-    for line in ended:
+    parts = [format_total_usage(task.total_usage)]
+    if not ephemeral:
+        parts.append(f"to go on: joey -r {shorten_task_id(task.id, engine.list_task_ids())}")
+    for line in (*ended, " · ".join(parts)):
         print(wrap(line, get_terminal_width(sys.stdout)))
-    again = (
-        ""
-        if ephemeral
-        else f" · to go on: joey -r {shorten_task_id(task.id, engine.list_task_ids())}"
-    )
-    print(wrap(f"{format_total_usage(task.total_usage)}{again}", get_terminal_width(sys.stdout)))
