@@ -30,7 +30,6 @@ from joey.execution.sandbox.network_proxy import (
     HostResolver,
     ProxyEndpoint,
     UpstreamProxy,
-    build_proxy,
     find_upstream_proxy,
     parse_request,
 )
@@ -256,7 +255,7 @@ async def test_a_listed_host_is_reached_in_both_ways() -> None:
 @pytest.mark.requirement("sandbox:hosts")
 async def test_a_door_is_closed_when_its_command_is_given_up_while_it_opens() -> None:
     listening = socket.create_server(("127.0.0.1", 0))
-    opening = asyncio.ensure_future(build_proxy(["a.example"], {}).start_endpoint(listening))
+    opening = asyncio.ensure_future(HostProxy([], nowhere).start_endpoint(listening))
     await asyncio.sleep(0)
     opening.cancel()
     await asyncio.wait([opening])
@@ -377,6 +376,7 @@ async def test_a_head_without_end_and_a_crowd_are_turned_away() -> None:
 
 
 def test_programs_are_given_the_proxy_and_reach_themselves_without() -> None:
-    env = build_proxy(("packages.example", "localhost:8080"), {}).environment
+    hosts = [parse_host("packages.example"), parse_host("localhost:8080")]
+    env = HostProxy(hosts, nowhere).environment
     assert env["HTTPS_PROXY"] == env["http_proxy"] == env["npm_config_proxy"]
     assert env["NO_PROXY"] == env["no_proxy"] == "127.0.0.1,::1"

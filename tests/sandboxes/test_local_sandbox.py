@@ -129,9 +129,9 @@ class Sieve(Landlock):
         layout: FilesystemLayout,
         protected_paths: ProtectedPaths,
         shell: Sequence[bytes],
-        network: str,
+        has_network: bool,
     ) -> dict[str, Any]:
-        plan = super().build_plan(layout, protected_paths, shell, network)
+        plan = super().build_plan(layout, protected_paths, shell, has_network)
         plan["sandbox"] |= {"rules": [("/", plan["sandbox"]["files"])], "tcp": 0}
         plan["command"] |= {"guarded": []}
         return plan

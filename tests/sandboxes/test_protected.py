@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from joey.core.settings import Settings
-from joey.execution.sandbox.restore import OwnWrites, ProtectedFileRestorer
+from joey.execution.sandbox.restore import ProtectedFileRestorer
 from tests.sandboxes.actor import CommandStep
 from tests.sandboxes.conftest import SandboxHarness, kill_joey
 
@@ -166,9 +166,8 @@ def test_what_cannot_be_carried_to_another_disk_keeps_another_name(tmp_path: Pat
     if not SHARED.is_dir() or SHARED.stat().st_dev == tmp_path.stat().st_dev:
         pytest.skip("there is one disk only")
     with tempfile.TemporaryDirectory(dir=SHARED) as home:
-        nothing = OwnWrites(f"{home}/written")
         guard = ProtectedFileRestorer(
-            str(tmp_path), ["AGENTS.md", ".idea"], [], f"{home}/put-aside/1", nothing
+            str(tmp_path), ["AGENTS.md", ".idea"], [], f"{home}/put-aside/1", f"{home}/written"
         )
         (tmp_path / "AGENTS.md").write_bytes(b"x" * 2 * 1024**2)
         (tmp_path / ".idea").mkdir()
@@ -187,7 +186,7 @@ def test_what_is_too_deep_to_be_copied_to_another_disk_is_not_removed(tmp_path: 
         pytest.skip("there is one disk only")
     with tempfile.TemporaryDirectory(dir=SHARED) as home:
         guard = ProtectedFileRestorer(
-            str(tmp_path), [".idea"], [], f"{home}/put-aside/1", OwnWrites(f"{home}/none")
+            str(tmp_path), [".idea"], [], f"{home}/put-aside/1", f"{home}/none"
         )
         deep = tmp_path / ".idea" / "/".join("d" * 45)
         deep.mkdir(parents=True)

@@ -15,8 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from joey.execution.sandbox import seccomp
-from joey.execution.sandbox.filesystem import VISIBLE_VIEWS, FilesystemLayout, PathView
-from joey.execution.sandbox.network_proxy import PROXY_PORT
+from joey.execution.sandbox.filesystem import (
+    VISIBLE_VIEWS,
+    FilesystemLayout,
+    PathView,
+    is_root_in_foreign_workspace,
+)
 from joey.execution.sandbox.protected_files import ProtectedPaths
 from joey.ports.execution import SandboxLevel
 
@@ -45,9 +49,10 @@ _SHARED_MEMORY_MOUNT_OPTIONS = (
 """What is shared between processes is memory, and needs a bound."""
 
 
-_ABSENT_NAMES_GAP_TEXT = (
+_GAP_TEXTS = (
     "Protected names that are absent, but for .git, .roo and .vscode in the root, can be made while"
-    " a command runs, and links of such names replaced; that is undone when it ends."
+    " a command runs, and links of such names replaced; that is undone when it ends.",
+    "This version of bubblewrap does not limit what is put in /dev/shm.",
 )
 
 
@@ -70,37 +75,33 @@ class Bubblewrap:
     @property
     def gaps(self) -> tuple[str, ...]:
         binary = self._find_binary()
-        if binary is not None and not self._supports_option(binary, "--size"):
-            return (
-                _ABSENT_NAMES_GAP_TEXT,
-                "This version of bubblewrap does not limit what is put in /dev/shm.",
-            )
-        return (_ABSENT_NAMES_GAP_TEXT,)
+        is_measured = binary is None or self._supports_option(binary, "--size")
+        return _GAP_TEXTS[:1] if is_measured else _GAP_TEXTS
 
     def build_plan(
         self,
         layout: FilesystemLayout,
         protected_paths: ProtectedPaths,
         shell: Sequence[bytes],
-        network: str,
+        has_network: bool,
     ) -> dict[str, Any]:
         """What the supervisor needs to know."""
         binary = self._find_binary()
         assert binary is not None
-        shared = network == "all"
         shell_options = ["--noprofile", "--norc"] if b"--norc" in shell else []
+        # To see a socket of another program is to be able to speak with it, be it read-only.
+        sockets = find_unix_socket_paths(protected_paths.scanned_directories, layout.workspace)
         sandbox = {
             "level": "full",
-            "program": [binary, *_build_namespace_options(layout, shared)],
+            "program": [binary, *_build_namespace_options(layout, has_network)],
             "views": [*_build_mount_options(layout, self._supports_option(binary, "--size"))],
             "first": ["--", shell[0], *shell_options, "-c", INIT_SCRIPT],
-            "seccomp": _build_seccomp_filter(local_sockets=not shared),
+            "seccomp": _build_seccomp_filter(local_sockets=not has_network),
         }
         command = {
-            "port": PROXY_PORT if network == "hosts" else 0,
-            "kept": list(protected_paths.pinned_directories),
-            "held": list(protected_paths.read_only),
-            "masked": _find_visible_sockets(layout, protected_paths),
+            "keep": list(protected_paths.pinned_directories),
+            "hold": list(protected_paths.read_only),
+            "mask": [str(path) for path in sockets if layout.find_view(path) in VISIBLE_VIEWS],
             "absent": list(protected_paths.placeholder_paths),
             "guarded": list(protected_paths.restored_afterwards),
             "pinned": [],
@@ -135,22 +136,16 @@ def _build_seccomp_filter(*, local_sockets: bool) -> bytes:
     )
 
 
-def _build_namespace_options(layout: FilesystemLayout, shared: bool) -> list[str]:
+def _build_namespace_options(layout: FilesystemLayout, has_network: bool) -> list[str]:
     options = ["--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"]
-    if not _is_root_in_foreign_workspace(layout.workspace):
-        options.append("--unshare-user")
-    if not shared:
+    if not has_network:
         options.append("--unshare-net")
     options += ["--die-with-parent", "--new-session", "--as-pid-1", "--cap-drop", "ALL"]
-    if _is_root_in_foreign_workspace(layout.workspace):
-        for capability in ("CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_CHOWN"):
-            options += ["--cap-add", capability]
+    if not is_root_in_foreign_workspace(layout.workspace):
+        return [*options, "--unshare-user"]
+    for capability in ("CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_CHOWN"):
+        options += ["--cap-add", capability]
     return options
-
-
-def _is_root_in_foreign_workspace(workspace: Path) -> bool:
-    """Root works on somebody else's files: in a user namespace of its own it could not."""
-    return os.geteuid() == 0 and workspace.stat().st_uid != 0
 
 
 @lru_cache(8)
@@ -168,12 +163,6 @@ def _build_mount_options(layout: FilesystemLayout, is_measured: bool) -> tuple[s
         word for path in filter(Path.is_dir, hidden) for word in ("--remount-ro", str(path))
     )
     return tuple(options)
-
-
-def _find_visible_sockets(layout: FilesystemLayout, protected_paths: ProtectedPaths) -> list[str]:
-    """Sockets of other programs: to see one is to be able to speak with it, be it read-only."""
-    found = find_unix_socket_paths(protected_paths.scanned_directories, layout.workspace)
-    return [str(path) for path in found if layout.find_view(path) in VISIBLE_VIEWS]
 
 
 def _build_path_mount_options(path: Path, view: PathView, layout: FilesystemLayout) -> list[str]:

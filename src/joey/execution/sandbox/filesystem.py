@@ -153,6 +153,12 @@ def find_visible_protected_paths(
     )
 
 
+def is_root_in_foreign_workspace(workspace: Path) -> bool:
+    """Root works on somebody else's files: it needs capabilities for that, and no user namespace
+    of its own."""
+    return os.geteuid() == 0 and workspace.stat().st_uid != 0
+
+
 def _sort_and_prune_views(views: dict[Path, PathView]) -> dict[Path, PathView]:
     """From above to below, without those that say what was said above."""
     found: dict[Path, PathView] = {}

@@ -13,18 +13,17 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found] # `signal` takes longer to load than we run
 import _socket
-import array
 import gc
 import os
 import select
 
+from joey.execution.sandbox.launcher import receive_descriptors
 from joey.execution.sandbox.supervisor import refuse, supervise
 
 _IGNORED_SIGNALS = (1, 2, 3, 15)
 """Signals to the whole group are meant for the command, which gets its own."""
 _PRELOAD_DELAY_MS = 15
 """An order that is not here by then is not for the user who waits now."""
-_ORDER_DESCRIPTOR_COUNT = 2
 
 
 def main(order_fd: int) -> None:
@@ -50,25 +49,22 @@ class ForkServer:
         while goes_on or self._supervisor_pids:
             ready = self._poller.poll(None if self._is_preloaded else _PRELOAD_DELAY_MS)
             for descriptor, _ in ready:
-                if descriptor in self._supervisor_pids:
-                    self._reap_supervisor(descriptor)
-                elif not (parts := self._receive_order()):
+                if pid := self._supervisor_pids.pop(descriptor, 0):
+                    self._poller.unregister(descriptor)
+                    os.close(descriptor)
+                    os.waitpid(pid, 0)
+                elif parts := receive_descriptors(self._client_socket, 2)[1]:
+                    self._start_supervisor(*parts)
+                else:  # joey wants nothing any more
                     self._poller.unregister(descriptor)
                     goes_on = False
-                else:
-                    self._start_supervisor(*parts)
             if not self._is_preloaded and goes_on:
                 self._is_preloaded = True
-                _preload_modules()
+                # There is time: load what supervisors may need.
+                from joey.execution.sandbox import kernel, protected_scan
 
-    def _receive_order(self) -> list[int]:
-        """The descriptors that came with it; none when joey wants nothing any more."""
-        numbers = array.array("i")
-        most = _socket.CMSG_LEN(_ORDER_DESCRIPTOR_COUNT * numbers.itemsize)
-        _, attached, *_ = self._client_socket.recvmsg(1, most, _socket.MSG_CMSG_CLOEXEC)
-        for *_, data in attached:
-            numbers.frombytes(data)
-        return numbers.tolist()
+                assert kernel
+                protected_scan.is_protected_name("a name to be compared with all patterns")
 
     def _start_supervisor(self, control_fd: int, output: int) -> None:
         control = _socket.socket(fileno=control_fd)
@@ -97,16 +93,3 @@ class ForkServer:
             supervise(control)
         finally:
             os._exit(0)
-
-    def _reap_supervisor(self, ended: int) -> None:
-        self._poller.unregister(ended)
-        os.close(ended)
-        os.waitpid(self._supervisor_pids.pop(ended), 0)
-
-
-def _preload_modules() -> None:
-    """There is time: load what supervisors may need."""
-    from joey.execution.sandbox import kernel, protected_scan
-
-    assert kernel
-    protected_scan.is_protected_name("a name that has to be compared with all patterns")

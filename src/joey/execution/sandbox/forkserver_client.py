@@ -43,10 +43,7 @@ class ForkServerManager:
         """A sandbox that was prepared for the next command, with its plan."""
 
     async def start_command(self, plan: dict[str, Any]) -> SupervisorTransport:
-        """Have a command kept, in the sandbox that waits for it if there is such a one.
-
-        Raises OSError.
-        """
+        """Have a command kept, in the sandbox that waits for it if there is one. Raises OSError."""
         try:
             supervisor = await self._try_spare(plan)
             for _ in range(_MAX_START_ATTEMPTS):
@@ -59,8 +56,7 @@ class ForkServerManager:
                     self._stop_server()
             if supervisor is None:
                 server = await asyncio.shield(self._ensure_server())
-                supervisor = server.start_supervisor(plan["sandbox"])
-                supervisor.send_command(plan["command"])
+                supervisor = server.start_supervisor(plan["sandbox"], plan["command"])
         except OSError:
             self._stop_server()
             raise
@@ -100,11 +96,14 @@ class ForkServerManager:
 
     def prewarm(self) -> None:
         """One will be needed, sooner or later."""
-        if not self._is_closed and (
-            self in _idle_managers or len(_idle_managers) < _MAX_IDLE_SERVERS
-        ):
+        if self._can_wait:
             self.start_server()
             self._schedule_idle_stop()
+
+    @property
+    def _can_wait(self) -> bool:
+        has_place = self in _idle_managers or len(_idle_managers) < _MAX_IDLE_SERVERS
+        return has_place and not self._is_closed
 
     async def close(self) -> None:
         """Nobody waits any more, and nobody will."""
@@ -116,9 +115,7 @@ class ForkServerManager:
         if self._idle_timer is not None:
             self._idle_timer.cancel()
             self._idle_timer = None
-        if self._is_closed or (
-            self not in _idle_managers and len(_idle_managers) >= _MAX_IDLE_SERVERS
-        ):
+        if not self._can_wait:
             self._stop_server()
         elif self._server_task is not None:
             _idle_managers.add(self)
@@ -157,10 +154,9 @@ async def _try_start_command(
     if not server.is_alive:
         return None
     try:
-        supervisor = server.start_supervisor(plan["sandbox"])
+        supervisor = server.start_supervisor(plan["sandbox"], plan["command"])
     except (BrokenPipeError, ConnectionResetError):
         return None  # It has just been killed.
-    supervisor.send_command(plan["command"])
     await _wait_until_begun(server, supervisor)
     if supervisor.was_never_started:
         supervisor.disconnect()
@@ -216,11 +212,7 @@ class ForkServerClient:
         self.argv: tuple[str, ...] = (*interpreter, str(self._child_fd))
 
     async def spawn(self) -> None:
-        """Start it.
-
-        Raises:
-            OSError
-        """
+        """Start it. Raises OSError."""
         loop = asyncio.get_running_loop()
         try:
             transport, _ = await loop.subprocess_exec(
@@ -245,8 +237,10 @@ class ForkServerClient:
         is_there = self._process_transport is not None and not self._exit_watcher.has_exited
         return is_there and self._socket.fileno() >= 0
 
-    def start_supervisor(self, sandbox: dict[str, Any]) -> SupervisorTransport:
-        """Have a sandbox prepared. Raises OSError."""
+    def start_supervisor(
+        self, sandbox: dict[str, Any], command: dict[str, Any] | None = None
+    ) -> SupervisorTransport:
+        """Have a sandbox prepared, and a command run in it. Raises OSError."""
         ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
         output, written = os.pipe()
         try:
@@ -260,6 +254,8 @@ class ForkServerClient:
             theirs.close()
             os.close(written)
         self._was_used = True
+        if command is not None:
+            supervisor.send_command(command)
         return supervisor
 
     def close_child_fd(self) -> None:

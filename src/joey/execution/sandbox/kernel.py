@@ -11,12 +11,14 @@ because ctypes is slow to load.
 from __future__ import annotations
 
 import _socket
+import array
 import ctypes
 import errno
 import fcntl
 import os
 import stat
-import sys
+
+from joey.execution.sandbox.launcher import receive_descriptors
 
 _SYS_LANDLOCK_CREATE_RULESET, _SYS_LANDLOCK_ADD_RULE, _SYS_LANDLOCK_RESTRICT_SELF = 444, 445, 446
 _LANDLOCK_CREATE_RULESET_VERSION = 1
@@ -30,22 +32,9 @@ _AT_FDCWD, _AT_SYMLINK_NOFOLLOW, _STATX_BTIME = -100, 0x100, 0x800
 _NS_GET_USERNS, _CLONE_NEWUSER = 0xB701, 0x10000000
 _SYS_OPEN_TREE, _SYS_MOVE_MOUNT, _SYS_MOUNT_SETATTR = 428, 429, 442
 _AT_EMPTY_PATH, _AT_RECURSIVE, _OPEN_TREE_CLONE, _MOVE_MOUNT_EMPTY_PATHS = 0x1000, 0x8000, 1, 0x44
-_MS_RDONLY_NODEV, _MS_RDONLY_NOSUID_NODEV_NOEXEC, _MS_REMOUNT, _MS_BIND, _MS_REC = (
-    0b101,
-    0b1111,
-    32,
-    4096,
-    16384,
-)
+_MS_RDONLY_NODEV, _MS_RDONLY_NOSUID_NODEV_NOEXEC = 0b101, 0b1111
+_MS_REMOUNT, _MS_BIND, _MS_REC = 32, 4096, 16384
 _ST_RELATIME, _MS_RELATIME = 4096, 1 << 21
-
-
-class _LandlockRulesetAttr(ctypes.Structure):
-    _fields_ = (
-        ("files", ctypes.c_uint64),
-        ("tcp", ctypes.c_uint64),
-        ("scopes", ctypes.c_uint64),
-    )
 
 
 class _LandlockPathBeneathAttr(ctypes.Structure):
@@ -159,7 +148,7 @@ class NamespaceMounts:
 
 def apply_landlock_rules(files: int, tcp: int, scopes: int, rules: list[tuple[str, int]]) -> None:
     """Allow the rights of the rules, and refuse all others of those that are named."""
-    attributes = _LandlockRulesetAttr(files, tcp, scopes)
+    attributes = (ctypes.c_uint64 * 3)(files, tcp, scopes)
     # Older kernels know fewer fields, and refuse those that they do not know unless they are 0.
     size = ctypes.sizeof(attributes) if tcp or scopes else 8
     ruleset = _libc.syscall(
@@ -172,10 +161,8 @@ def apply_landlock_rules(files: int, tcp: int, scopes: int, rules: list[tuple[st
     for path, rights in rules:
         try:
             directory = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except FileNotFoundError:
-            continue  # It went away meanwhile.
-        except PermissionError:
-            continue  # Not to be seen by us either.
+        except (FileNotFoundError, PermissionError):
+            continue  # It went away meanwhile, or is not to be seen by us either.
         if stat.S_ISLNK(os.fstat(directory).st_mode):
             os.close(directory)
             continue  # It has become a link meanwhile.
@@ -225,28 +212,23 @@ def _raise_on_failure(result: int, action: str) -> None:
 
 
 _LISTEN_BACKLOG = 64
-_DESCRIPTOR_BYTES = 4
 
 
 def listen_in_network_namespace(pid: int, port: int) -> int:
-    """Listens on the loopback of the network that a process lives in.
-
-    Raises:
-        OSError
-    """
+    """Listen on the loopback of the network that a process lives in. Raises OSError."""
     ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_STREAM)
     child = os.fork()
     if not child:
         _send_listening_socket(theirs, pid, port)
     theirs.close()
     try:
-        said, attached, *_ = ours.recvmsg(512, _socket.CMSG_SPACE(_DESCRIPTOR_BYTES))
+        said, attached = receive_descriptors(ours, 1)
     finally:
         ours.close()
         os.waitpid(child, 0)
     if not attached:
         raise OSError(said.decode(errors="replace") or "it could not be joined")
-    return int.from_bytes(attached[0][2], sys.byteorder)
+    return attached[0]
 
 
 def _send_listening_socket(receiver: _socket.socket, pid: int, port: int) -> None:
@@ -255,8 +237,8 @@ def _send_listening_socket(receiver: _socket.socket, pid: int, port: int) -> Non
         listener = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
         listener.bind(("127.0.0.1", port))
         listener.listen(_LISTEN_BACKLOG)
-        number = listener.fileno().to_bytes(_DESCRIPTOR_BYTES, sys.byteorder)
-        receiver.sendmsg([b"D"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, number)])
+        rights = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, array.array("i", [listener.fileno()]))
+        receiver.sendmsg([b"D"], [rights])
     except OSError as error:
         receiver.send(str(error).encode()[:500])
     finally:

@@ -13,9 +13,12 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-from joey.errors import ToolError
 from joey.execution.sandbox import seccomp
-from joey.execution.sandbox.filesystem import FilesystemLayout, PathView
+from joey.execution.sandbox.filesystem import (
+    FilesystemLayout,
+    PathView,
+    is_root_in_foreign_workspace,
+)
 from joey.execution.sandbox.protected_files import ProtectedPaths
 from joey.ports.execution import SandboxLevel
 
@@ -52,11 +55,6 @@ _DEVICE_NAMES = ("null", "zero", "full", "random", "urandom")
 _TCP_RIGHTS = 0b11
 _SCOPE_FLAGS = 0b11
 """No abstract sockets of others, no signals to others."""
-_HOST_LIST_UNSUPPORTED_MESSAGE = (
-    "sandboxNetwork names hosts, and the sandbox of this machine (level landlock) can only close or"
-    " open the whole network, so the command was not run. Tell the user: bubblewrap makes it"
-    " possible (see `joey doctor`); otherwise sandboxNetwork has to be off or all."
-)
 _FILE_OWNER_CAPABILITIES = 0b11111
 """CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER, FSETID."""
 
@@ -108,26 +106,24 @@ class Landlock:
         layout: FilesystemLayout,
         protected_paths: ProtectedPaths,
         shell: Sequence[bytes],
-        network: str,
+        has_network: bool,
     ) -> dict[str, Any]:
         """What the supervisor needs to know."""
-        if network == "hosts":
-            raise ToolError(_HOST_LIST_UNSUPPORTED_MESSAGE)
         version = self.version
         is_scoped = version >= _SCOPES_MIN_ABI_VERSION
         spared = () if is_scoped else (os.getpid(),)
+        foreign = is_root_in_foreign_workspace(layout.workspace)
         all_rights = READ_RIGHTS | CHANGE_RIGHTS | _MAKE_CHAR_RIGHT | _MAKE_BLOCK_RIGHT
         sandbox = {
             "level": "landlock",
             "files": all_rights | (_IOCTL_DEV_RIGHT if version >= 5 else 0),
-            "tcp": _TCP_RIGHTS if version >= 4 and network != "all" else 0,
+            "tcp": _TCP_RIGHTS if version >= 4 and not has_network else 0,
             "scopes": _SCOPE_FLAGS if is_scoped else 0,
             "rules": _build_rules(layout),
-            "seccomp": _build_seccomp_filter(internet=network == "all", spared=spared),
-            "capabilities": _compute_retained_capabilities(layout.workspace),
+            "seccomp": _build_seccomp_filter(internet=has_network, spared=spared),
+            "capabilities": _FILE_OWNER_CAPABILITIES if foreign else 0,
         }
         command = {
-            "port": 0,
             "absent": [],
             "guarded": [
                 *protected_paths.read_only,
@@ -149,12 +145,6 @@ def _build_seccomp_filter(*, internet: bool, spared: tuple[int, ...]) -> bytes:
             internet=internet, local_sockets=False, shared_memory=False, unsignalled_pids=spared
         )
     )
-
-
-def _compute_retained_capabilities(workspace: Path) -> int:
-    """None; but root that works on somebody else's files has to be able to."""
-    foreign = os.geteuid() == 0 and workspace.stat().st_uid != 0
-    return _FILE_OWNER_CAPABILITIES if foreign else 0
 
 
 @lru_cache(8)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found] # `signal` takes longer to load than we run
 import _socket
+import array
 import fcntl
 import marshal
 import os
@@ -159,13 +160,11 @@ class BubblewrapChild(ConfinedChild):
             for each in (rules, errors, status, gate)
         ]
         os.set_inheritable(own[0], True)
+        program = [*self.plan["program"], *self.plan["views"]]
         try:
             return os.posix_spawn(
-                self.plan["program"][0],
-                [
-                    *(*self.plan["program"], *self.plan["views"]),
-                    *("--seccomp", str(own[0]), *self.plan["first"]),
-                ],
+                program[0],
+                [*program, "--seccomp", str(own[0]), *self.plan["first"]],
                 self.plan["env"],
                 file_actions=[
                     (os.POSIX_SPAWN_DUP2, descriptor, number)
@@ -203,9 +202,7 @@ class BubblewrapChild(ConfinedChild):
         """Mount what keeps protected names from being changed: why that fails, or nothing."""
         if self._mounter is None:
             self._mounter = MountHelper(self.first_pid)
-        mounts = [("keep", name) for name in command["kept"]]
-        mounts += (("hold", name) for name in command["held"])
-        mounts += (("mask", name) for name in command["masked"])
+        mounts = [(kind, name) for kind in ("keep", "hold", "mask") for name in command[kind]]
         mounts += (("cover", name) for name in placeholders)
         return self._mounter.mount_all(self.plan["workspace"], mounts)
 
@@ -320,6 +317,16 @@ def _count_own_threads(most: int) -> int:
                 continue  # It ended meanwhile.
             count += found.st_nlink - 2 if found.st_uid == user else 0
     return count
+
+
+def receive_descriptors(source: _socket.socket, most: int) -> tuple[bytes, list[int]]:
+    """A message, and the descriptors that came with it."""
+    numbers = array.array("i")
+    space = _socket.CMSG_LEN(most * numbers.itemsize)
+    data, attached, *_ = source.recvmsg(512, space, _socket.MSG_CMSG_CLOEXEC)
+    for *_, each in attached:
+        numbers.frombytes(each)
+    return data, numbers.tolist()
 
 
 def read_to_end(descriptor: int) -> bytes:

@@ -20,24 +20,25 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from http import HTTPStatus
 from ipaddress import ip_address
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
-from joey.core.permissions.hosts import (
-    WEB_PORTS,
-    AllowedHost,
-    is_local_name,
-    is_public_address,
-    normalize_host,
-    parse_host,
-    split_port,
-)
+from joey.core.permissions import hosts as allowed_hosts
+from joey.core.permissions.hosts import AllowedHost
+from joey.errors import ToolError
+from joey.execution.sandbox.supervisor_client import SupervisorHandle, SupervisorTransport
 
 log = logging.getLogger(__name__)
 
 PROXY_PORT = 31280
 """Inside; nobody else is there when the command begins."""
+_UNSUPPORTED_LEVEL_MESSAGE = (
+    "sandboxNetwork names hosts, and the sandbox of this machine (level {level}) can only close or"
+    " open the whole network, so the command was not run. Tell the user: bubblewrap makes it"
+    " possible (see `joey doctor`); otherwise sandboxNetwork has to be off or all."
+)
 _MAX_CONNECTIONS = 64
 _REQUEST_HEAD_TIMEOUT_S = 30.0
 _CONNECT_TIMEOUT_S = 30.0
@@ -45,12 +46,9 @@ _IDLE_TIMEOUT_S = 600.0
 _CHUNK_BYTES = 64 * 1024
 _MAX_HEAD_BYTES = 64 * 1024
 _MAX_DENIAL_MESSAGES = 20
-_PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
-_TOOL_PROXY_VARIABLES = (
-    "npm_config_proxy",
-    "npm_config_https_proxy",
-    "YARN_HTTP_PROXY",
-    "YARN_HTTPS_PROXY",
+_PROXY_VARIABLES = (
+    *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"),
+    *("npm_config_proxy", "npm_config_https_proxy", "YARN_HTTP_PROXY", "YARN_HTTPS_PROXY"),
 )
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
@@ -61,6 +59,40 @@ StreamPair = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 class HostRefusedError(Exception):
     """Whom a command must not reach."""
+
+
+class ProxiedSupervisorHandle(SupervisorHandle):
+    """A command that reaches some hosts, through a proxy of its own."""
+
+    def __init__(
+        self,
+        plan: dict[str, Any],
+        start_command: Callable[[dict[str, Any]], Awaitable[SupervisorTransport]],
+        hosts: Sequence[str],
+        env: Mapping[str, str],
+    ) -> None:
+        """`env` names the proxy that the user's own programs use. Raises ToolError."""
+        if (level := plan["sandbox"]["level"]) != "full":
+            raise ToolError(_UNSUPPORTED_LEVEL_MESSAGE.format(level=level))
+        super().__init__(plan, start_command)
+        allowed = [allowed_hosts.parse_host(each) for each in hosts]
+        self._proxy = HostProxy(allowed, resolve_host, find_upstream_proxy(env))
+        self._endpoint: ProxyEndpoint | None = None
+        plan["sandbox"]["env"] |= self._proxy.environment
+        plan["command"]["port"] = PROXY_PORT
+
+    async def start(self, protocol: asyncio.SubprocessProtocol) -> None:
+        await super().start(protocol)
+        assert self._attached_socket is not None
+        self._endpoint = await self._proxy.start_endpoint(self._attached_socket)
+
+    def take_denial_messages(self) -> list[str]:
+        return [] if self._endpoint is None else self._endpoint.take_denial_messages()
+
+    def close(self) -> None:
+        if self._endpoint is not None:
+            self._endpoint.close()
+        super().close()
 
 
 class HostProxy:
@@ -81,12 +113,7 @@ class HostProxy:
         address = f"http://127.0.0.1:{PROXY_PORT}"
         listed = {host.name for host in self._allowed_hosts}
         around = ",".join(each for each in _LOOPBACK_NAMES if each not in listed)
-        names = (
-            *_PROXY_VARIABLES,
-            *(each.lower() for each in _PROXY_VARIABLES),
-            *_TOOL_PROXY_VARIABLES,
-        )
-        found = dict.fromkeys(names, address)
+        found = dict.fromkeys(_PROXY_VARIABLES, address)
         return found | {"NO_PROXY": around, "no_proxy": around, "NODE_USE_ENV_PROXY": "1"}
 
     async def start_endpoint(self, listening: socket.socket) -> ProxyEndpoint:
@@ -104,12 +131,17 @@ class HostProxy:
         return endpoint
 
     async def connect(self, request: ProxyRequest) -> StreamPair:
-        """Raises Refused or OSError."""
+        """Raises HostRefusedError or OSError."""
         found = next(
             (each for each in self._allowed_hosts if each.allows(request.host, request.port)), None
         )
         if found is None:
-            raise HostRefusedError(self._explain_unlisted(request))
+            if not any(each.matches_name(request.host) for each in self._allowed_hosts):
+                raise HostRefusedError("it is not in sandboxNetwork")
+            raise HostRefusedError(
+                "sandboxNetwork has this host, but not with this port"
+                f" (list {request.display_address} to allow it)"
+            )
         if self._upstream is not None and not found.is_local_or_address:
             return await self._upstream.connect(request)
         addresses = await self._resolve_allowed_addresses(request, found)
@@ -121,22 +153,13 @@ class HostProxy:
                     raise
         raise socket.gaierror(socket.EAI_NONAME, "it has no address")
 
-    def _explain_unlisted(self, request: ProxyRequest) -> str:
-        if not any(each.matches_name(request.host) for each in self._allowed_hosts):
-            return "it is not in sandboxNetwork"
-        return (
-            "sandboxNetwork has this host, but not with this port"
-            f" (list {request.display_address} to allow it)"
-        )
-
     async def _resolve_allowed_addresses(
         self, request: ProxyRequest, found: AllowedHost
     ) -> Sequence[str]:
         """What may be connected to; listed addresses are not looked up anywhere."""
-        if found.is_local_or_address and not is_local_name(found.name):
-            return [request.host]
         if found.is_local_or_address:
-            return ["127.0.0.1", "::1"]
+            is_local = allowed_hosts.is_local_name(found.name)
+            return ["127.0.0.1", "::1"] if is_local else [request.host]
         addresses = await self._resolve(request.host, request.port)
         fine = [each for each in addresses if self._is_address_allowed(each, request.port)]
         if addresses and not fine:
@@ -149,7 +172,7 @@ class HostProxy:
     def _is_address_allowed(self, text: str, port: int) -> bool:
         """Where a listed name may lead: a private address has to be listed too."""
         address = ip_address(text.partition("%")[0])
-        return is_public_address(address) or any(
+        return allowed_hosts.is_public_address(address) or any(
             each.allows(str(address), port) for each in self._allowed_hosts
         )
 
@@ -178,44 +201,36 @@ class ProxyEndpoint:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         try:
-            await self._serve_request(reader, writer)
+            async with asyncio.timeout(_REQUEST_HEAD_TIMEOUT_S):
+                request = await read_request(reader)
+            await self._serve_request(request, reader, writer)
+        except BadProxyRequestError as error:
+            writer.write(build_response(400, f"joey: {error}"))
         except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
             log.debug("a connection through the proxy ended: %s", error)
         finally:
             writer.close()
 
     async def _serve_request(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self, request: ProxyRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        try:
-            async with asyncio.timeout(_REQUEST_HEAD_TIMEOUT_S):
-                request = await read_request(reader)
-        except BadProxyRequestError as error:
-            writer.write(build_response(400, f"joey: {error}"))
-            return
         try:
             async with asyncio.timeout(_CONNECT_TIMEOUT_S):
                 there = await self._proxy.connect(request)
-        except HostRefusedError as error:
-            message = f"refused {request.display_address}: {error}"
-            self._record_denial(f"network: {message}")
-            only = "Only the user can change the setting sandboxNetwork."
-            writer.write(build_response(403, f"joey: {message}. {only}"))
-            return
-        except (OSError, TimeoutError) as error:
-            message = _describe_connect_error(request, error)
-            self._record_denial(f"network: {message}")
-            writer.write(build_response(502, f"joey: {message}"))
+        except (HostRefusedError, OSError, TimeoutError) as error:
+            status, message, advice = 502, _describe_connect_error(request, error), ""
+            if isinstance(error, HostRefusedError):
+                status, message = 403, f"refused {request.display_address}: {error}"
+                advice = ". Only the user can change the setting sandboxNetwork."
+            if len(self._denial_messages) < _MAX_DENIAL_MESSAGES:
+                self._denial_messages.setdefault(f"network: {message}", False)
+            writer.write(build_response(status, f"joey: {message}{advice}"))
             return
         if request.is_tunnel:
             writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
         else:
             there[1].write(request.forwarded_head)
         await _relay_streams((reader, writer), there)
-
-    def _record_denial(self, message: str) -> None:
-        if len(self._denial_messages) < _MAX_DENIAL_MESSAGES:
-            self._denial_messages.setdefault(message, False)
 
     def take_denial_messages(self) -> list[str]:
         """Those that nobody has taken yet."""
@@ -229,11 +244,12 @@ class ProxyEndpoint:
             task.cancel()
 
 
-def _describe_connect_error(request: ProxyRequest, error: OSError) -> str:
+def _describe_connect_error(request: ProxyRequest, error: Exception) -> str:
     if isinstance(error, socket.gaierror):
         return f"{request.host} was not found: {error.strerror}"
     silence = f"no answer within {_CONNECT_TIMEOUT_S:.0f} seconds"
-    return f"{request.display_address} was not reached: {error.strerror or str(error) or silence}"
+    reason = getattr(error, "strerror", None) or str(error) or silence
+    return f"{request.display_address} was not reached: {reason}"
 
 
 class _ActivityClock(Struct):
@@ -275,16 +291,8 @@ async def _copy_stream(
         writer.write_eof()
 
 
-def build_proxy(hosts: Sequence[str], env: Mapping[str, str]) -> HostProxy:
-    return HostProxy([parse_host(each) for each in hosts], resolve_host, find_upstream_proxy(env))
-
-
 async def resolve_host(host: str, port: int) -> Sequence[str]:
-    """By the system.
-
-    Raises:
-        OSError
-    """
+    """By the system. Raises OSError."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
@@ -313,8 +321,12 @@ class ProxyRequest(Struct, frozen=True):
 
 def format_host_port(host: str, port: int) -> str:
     """As it is written in a list of hosts, too."""
+    return _join_port(host, port, allowed_hosts.WEB_PORTS)
+
+
+def _join_port(host: str, port: int, default_ports: tuple[int, ...] = ()) -> str:
     name = f"[{host}]" if ":" in host else host
-    return name if port in WEB_PORTS else f"{name}:{port}"
+    return name if port in default_ports else f"{name}:{port}"
 
 
 async def read_request(reader: asyncio.StreamReader) -> ProxyRequest:
@@ -341,16 +353,16 @@ def parse_request(head: bytes) -> ProxyRequest:
     host, port = _parse_authority(absolute[1], 80)
     path = absolute[2] if absolute[2].startswith("/") else f"/{absolute[2]}"
     kept = [each for each in headers if not each.lower().startswith(_DROPPED_HEADER_PREFIXES)]
-    name = f"[{host}]" if ":" in host else host
-    named = name if port == 80 else f"{name}:{port}"
-    rest = b"\r\n".join((b"Host: " + named.encode(), b"Connection: close", *kept, b"\r\n"))
+    named = b"Host: " + _join_port(host, port, (80,)).encode()
+    rest = b"\r\n".join((named, b"Connection: close", *kept, b"\r\n"))
     line = b"%s %s HTTP/1.1\r\n" % (method, path.encode("latin-1"))
     return ProxyRequest(host, port, is_tunnel=False, forwarded_head=line + rest)
 
 
 def _parse_authority(text: str, default_port: int | None) -> tuple[str, int]:
-    name, port = split_port(text)
-    host = normalize_host(name) if text.isascii() and (":" not in name or name[0] == "[") else None
+    name, port = allowed_hosts.split_port(text)
+    is_plain = text.isascii() and (":" not in name or name[0] == "[")
+    host = allowed_hosts.normalize_host(name) if is_plain else None
     number = default_port if port is None else port
     if host is None or number is None or not 0 < number < 65536:
         raise BadProxyRequestError(f"{text[:200]!r} is not a host and a port")
@@ -377,27 +389,20 @@ class UpstreamProxy(Struct, frozen=True):
     credentials: str = ""
 
     async def connect(self, request: ProxyRequest) -> StreamPair:
-        """A way to the host.
-
-        Raises:
-            OSError: the other proxy does not let us through.
-        """
+        """A way to the host. Raises OSError: the other proxy does not let us through."""
         reader, writer = await asyncio.open_connection(self.host, self.port, limit=_MAX_HEAD_BYTES)
-        host = f"[{request.host}]" if ":" in request.host else request.host
-        place = f"{host}:{request.port}"
+        place = _join_port(request.host, request.port)
         lines = [f"CONNECT {place} HTTP/1.1", f"Host: {place}"]
         if self.credentials:
-            lines.append(
-                f"Proxy-Authorization: Basic {b64encode(self.credentials.encode()).decode()}"
-            )
+            login = b64encode(self.credentials.encode()).decode()
+            lines.append(f"Proxy-Authorization: Basic {login}")
         writer.write("\r\n".join((*lines, "", "")).encode())
         try:
             head = await reader.readuntil(b"\r\n\r\n")
         except (asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
             writer.close()
             raise OSError("your own proxy gave no answer") from error
-        status = head.split(b" ", 2)[1:2]
-        if status != [b"200"]:
+        if head.split(b" ", 2)[1:2] != [b"200"]:
             writer.close()
             said = head.split(b"\r\n", 1)[0].decode("latin-1")[:100]
             raise OSError(f"your own proxy says {said!r}")
@@ -406,20 +411,14 @@ class UpstreamProxy(Struct, frozen=True):
 
 def find_upstream_proxy(env: Mapping[str, str]) -> UpstreamProxy | None:
     """The proxy that an environment names, if we can speak with it."""
-    found = next(
-        (value for name in _UPSTREAM_PROXY_VARIABLES if (value := _get_variable(env, name))), ""
-    )
+    names = (each for name in _UPSTREAM_PROXY_VARIABLES for each in (name, name.upper()))
+    found = next(filter(None, map(env.get, names)), "")
     try:
         parts = urlsplit(found if "//" in found else f"http://{found}")
         if parts.scheme != "http" or not parts.hostname:
             return None
-        login = (
-            f"{unquote(parts.username)}:{unquote(parts.password or '')}" if parts.username else ""
-        )
+        user, password = unquote(parts.username or ""), unquote(parts.password or "")
+        login = f"{user}:{password}" if user else ""
         return UpstreamProxy(parts.hostname, parts.port or 80, login)
     except ValueError:
         return None
-
-
-def _get_variable(env: Mapping[str, str], name: str) -> str:
-    return env.get(name) or env.get(name.upper()) or ""

@@ -20,10 +20,11 @@ import fcntl
 import os
 import stat
 import time
+from itertools import chain
 
 from joey.core.protected_paths import is_protected
 
-SKIPPED_DIRECTORY_NAMES = frozenset(
+_SKIPPED_DIRECTORY_NAMES = frozenset(
     """
     node_modules bower_components .venv venv site-packages __pycache__ .tox .nox .gradle
     .mypy_cache .ruff_cache .pytest_cache .hypothesis .next .nuxt .svelte-kit .turbo .parcel-cache
@@ -31,7 +32,7 @@ SKIPPED_DIRECTORY_NAMES = frozenset(
     """.split()  # noqa: SIM905 (a table is easier to read)
 )
 """Not entered; those of them that are protected by name are what a build needs to work at all."""
-_UNPROTECTED_NAMES = SKIPPED_DIRECTORY_NAMES | {"pyvenv.cfg"}
+_UNPROTECTED_NAMES = _SKIPPED_DIRECTORY_NAMES | {"pyvenv.cfg"}
 MAX_SCANNED_DIRECTORIES = 4096
 MAX_NAMES_PER_DIRECTORY = 2048
 _CTIME_SETTLE_NS = 50_000_000
@@ -48,6 +49,11 @@ def is_protected_name(name: str) -> bool:
     return name not in _UNPROTECTED_NAMES and is_protected(name)
 
 
+def is_scanned(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry is a directory that the scan enters."""
+    return entry.name not in _SKIPPED_DIRECTORY_NAMES and entry.is_dir(follow_symlinks=False)
+
+
 class ProtectedPathScanner:
     """Of one workspace; remembers what it has seen."""
 
@@ -57,12 +63,9 @@ class ProtectedPathScanner:
 
     def scan(self) -> dict[str, ScannedDirectory]:
         """Folders by their paths below the root, those above before those below."""
-        root, known, found = (
-            f"{self._workspace}/",
-            self._scanned_directories.get,
-            dict[str, ScannedDirectory](),
-        )
-        look, pending = os.lstat, [""]
+        root, known, look = f"{self._workspace}/", self._scanned_directories.get, os.lstat
+        found: dict[str, ScannedDirectory] = {}
+        pending = [""]
         for path in pending:  # grows while it is walked, so that what is deep comes last
             try:
                 seen = look(root + path)
@@ -72,7 +75,9 @@ class ProtectedPathScanner:
                         continue
                     directory = _scan_directory(root + path, path, seen)
                 elif directory[3]:
-                    directory = (*directory[:3], _refresh_names(root + path, directory[3]))
+                    # What is in a file may change without a change of its folder.
+                    names = (_stat_name(root + path, name) for name, _, _ in directory[3])
+                    directory = (*directory[:3], tuple(chain.from_iterable(names)))
             except OSError:
                 continue  # It went away, or is closed to us.
             found[path] = directory
@@ -95,16 +100,11 @@ def _scan_directory(place: str, path: str, seen: os.stat_result) -> ScannedDirec
             if is_protected_name(entry.name):
                 if len(names) < MAX_NAMES_PER_DIRECTORY:
                     names += _stat_name(place, entry.name)
-            elif entry.name not in SKIPPED_DIRECTORY_NAMES and entry.is_dir(follow_symlinks=False):
+            elif is_scanned(entry):
                 directories.append(prefix + entry.name)
     is_settled = time.time_ns() - seen.st_ctime_ns > _CTIME_SETTLE_NS
     changed = seen.st_ctime_ns if is_settled else 0
     return changed, seen.st_ino, tuple(sorted(directories)), tuple(sorted(names))
-
-
-def _refresh_names(place: str, names: tuple[ProtectedName, ...]) -> tuple[ProtectedName, ...]:
-    """What is in a file may change without a change of its folder."""
-    return tuple(found for name, _, _ in names for found in _stat_name(place, name))
 
 
 def _stat_name(place: str, name: str) -> list[ProtectedName]:

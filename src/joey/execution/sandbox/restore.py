@@ -19,24 +19,24 @@ import os
 import stat
 import time
 
+from joey.execution.sandbox import protected_scan
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, TypeVar
 
-    from joey.execution.sandbox.protected_scan import ProtectedName, ScannedDirectory
-
-
-if TYPE_CHECKING:
+    T = TypeVar("T")
     SavedEntry = dict[str, Any]
-    """`seen` tells whether it was touched; then `link`, `data` or `entries` (not all if
-    `is_truncated`), `mode`, `times`."""
+    """`seen` tells whether it was touched; then `link`, `data` or `entries` (not all if `is_cut`),
+    `mode`, `times`."""
 
 _MAX_FILE_BYTES = 1024**2
 _MAX_TOTAL_BYTES = 8 * 1024**2
 _MAX_ENTRIES = 2000
 _MAX_DEPTH = 40
 _OPEN_DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+_OPEN_PATH_FLAGS = os.O_PATH | os.O_NOFOLLOW
 _OWNER_RWX_MODE = 0o700
 
 
@@ -47,113 +47,102 @@ class ProtectedFileRestorer:
         names: list[str],
         pinned: list[str],
         quarantine_directory: str,
-        own_writes: OwnWrites,
+        own_writes_file: str,
     ) -> None:
-        """`pinned` are folders whose contents may change, but which must stay where they are."""
+        """`pinned` are folders whose contents may change, but which must stay where they are;
+        `own_writes_file` has a line with inode and time for each file joey wrote itself."""
         self._workspace = root
         self._quarantine_directory = quarantine_directory
-        self._own_writes = own_writes
+        self._own_writes_file = own_writes_file
         self._remaining_bytes = _MAX_TOTAL_BYTES
         self._remaining_entries = _MAX_ENTRIES
-        self._saved_entries: dict[str, SavedEntry | None] = {}
         self._pinned_identities = {
             name: self._call_in_parent_directory(name, _stat_identity) for name in pinned
         }
-        for name in names:
-            self._saved_entries[name] = self._call_in_parent_directory(name, self._save_entry)
+        self._saved_entries = {
+            name: self._call_in_parent_directory(name, self._save_entry) for name in names
+        }
 
     def restore_all(self) -> list[str]:
         """Undo what was changed; sentences about it."""
-        self._make_root_writable()
+        try:
+            with _OpenFile(self._workspace, _OPEN_PATH_FLAGS) as root:
+                _grant_owner_access(root)
+        except OSError:
+            pass  # It is somebody else's, or gone; what follows says so.
         messages = [
             self._move_back_pinned(name)
             for name, was in self._pinned_identities.items()
-            if self._was_moved(name, was)
+            if self._call_in_parent_directory(name, _stat_identity) != was
         ]
-        for name, kept in self._saved_entries.items():
-            try:
-                now = self._call_in_parent_directory(name, _stat_tree)
-                if _is_unchanged(kept, now) or (now is not None and self._is_exempt(name)):
-                    continue
-                where = self._quarantine(name) if now is not None else None
-                complete = kept is None or bool(
-                    self._call_in_parent_directory(
-                        name, lambda at, last, kept=kept: _restore_entry(at, last, kept)
-                    )
-                )
-            except OSError as error:
-                messages.append(f"{name} is protected but could not be put back: {error.strerror}.")
-                continue
-            was = "was removed again" if kept is None else "was put back as it was"
-            if not complete:
-                was = "was put back in part only, being too large"
-            kept_at = f"; what it had become is in {where}" if where else ""
-            messages.append(f"{name} is protected and {was}{kept_at}.")
+        messages += filter(None, map(self._restore, self._saved_entries))
         return messages
+
+    def _restore(self, name: str) -> str | None:
+        kept = self._saved_entries[name]
+        try:
+            now = self._call_in_parent_directory(name, _stat_tree)
+            if _is_unchanged(kept, now) or (now is not None and self._is_exempt(name)):
+                return None
+            where = self._quarantine(name) if now is not None else None
+            if kept is None:
+                return _describe_restored(name, "removed again", where)
+            complete = self._call_in_parent_directory(
+                name, lambda at, last: _restore_entry(at, last, kept)
+            )
+        except OSError as error:
+            return f"{name} is protected but could not be put back: {error.strerror}."
+        done = "put back as it was" if complete else "put back in part only, being too large"
+        return _describe_restored(name, done, where)
 
     def quarantine_new(self, name: str) -> str | None:
         """Put aside what was not there before; a sentence about it."""
         try:
             if self._is_exempt(name):
                 return None
-            where = self._quarantine(name)
+            return _describe_restored(name, "removed again", self._quarantine(name))
         except OSError as error:
             return f"{name} is protected but could not be removed: {error.strerror}."
-        kept_at = f"; what it had become is in {where}" if where else ""
-        return f"{name} is protected and was removed again{kept_at}."
 
     def _is_exempt(self, name: str) -> bool:
-        return bool(
-            self._is_own_write(name)
-            or self._call_in_parent_directory(name, self._overlaps_joey_home)
+        return self._is_own_write(name) or bool(
+            self._call_in_parent_directory(name, self._overlaps_joey_home)
         )
 
     def _overlaps_joey_home(self, directory: int, name: str) -> bool:
         """Whether a path is, holds or lies in joey's home, also through another mount of it."""
         self._create_quarantine_directory()
-        home = os.open(
-            os.path.dirname(os.path.dirname(self._quarantine_directory)), _OPEN_DIRECTORY_FLAGS
-        )
-        try:
+        place = os.path.dirname(os.path.dirname(self._quarantine_directory))
+        with _OpenFile(place) as home:
             upwards = _list_ancestor_identities(home)
-        finally:
-            os.close(home)
-        return _stat_identity(directory, name) in upwards or upwards[
-            0
-        ] in _list_ancestor_identities(directory)
+        is_around = _stat_identity(directory, name) in upwards
+        return is_around or upwards[0] in _list_ancestor_identities(directory)
 
     def _is_own_write(self, name: str) -> bool:
+        """Whether all that is there is as joey has written it, with leave."""
         try:
-            return self._own_writes.has_only_own_files(f"{self._workspace}/{name}")
+            with open(self._own_writes_file, encoding="ascii") as file:
+                lines = [line.split() for line in file]
+            written = {(int(line[0]), int(line[1])) for line in lines if len(line) == 2}
+            return bool(written) and _has_only_files_of(f"{self._workspace}/{name}", written)
         except OSError:
-            return False  # It is changing just now.
-
-    def _make_root_writable(self) -> None:
-        """A command may have closed the workspace to its owner."""
-        try:
-            mode = os.stat(self._workspace).st_mode
-            if mode & _OWNER_RWX_MODE != _OWNER_RWX_MODE:
-                os.chmod(self._workspace, mode & 0o7777 | _OWNER_RWX_MODE)
-        except OSError:
-            return  # It is somebody else's, or gone; what follows says so.
-
-    def _was_moved(self, name: str, was: tuple[int, int]) -> bool:
-        return bool(self._call_in_parent_directory(name, _stat_identity) != was)
+            return False  # It has written nothing, or the name is changing just now.
 
     def _move_back_pinned(self, name: str) -> str:
         """Bring back a folder that was moved away, if it is still in the workspace's root."""
+        was = self._pinned_identities[name]
         try:
             if os.path.lexists(f"{self._workspace}/{name}"):
                 self._quarantine(name)
             for each in os.listdir(self._workspace):
-                if not self._was_moved(each, self._pinned_identities[name]):
+                if self._call_in_parent_directory(each, _stat_identity) == was:
                     os.rename(f"{self._workspace}/{each}", f"{self._workspace}/{name}")
                     return f"{name} is protected and was moved back from {each}."
         except OSError as error:
             return f"{name} is protected but could not be moved back: {error.strerror}."
         return f"{name} is protected, but it is gone."
 
-    def _call_in_parent_directory(self, path: str, work: Any) -> Any:
+    def _call_in_parent_directory(self, path: str, work: Callable[[int, str], T]) -> T | None:
         """Call `work` with the folder that a path lies in, and its last name."""
         try:
             directory = os.open(self._workspace, _OPEN_DIRECTORY_FLAGS)
@@ -184,44 +173,34 @@ class ProtectedFileRestorer:
             _MAX_FILE_BYTES, self._remaining_bytes
         ):
             self._remaining_bytes -= found.st_size
-            kept["data"] = _read_file(directory, name)
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+            with open(os.open(name, flags, dir_fd=directory), "rb") as file:
+                kept["data"] = file.read(_MAX_FILE_BYTES)
         elif stat.S_ISDIR(found.st_mode) and depth < _MAX_DEPTH:
-            kept["entries"], kept["is_cut"] = self._save_directory(directory, name, depth)
+            with _OpenFile(name, directory=directory) as inner:
+                names = os.listdir(inner)
+                kept["is_cut"] = len(names) > self._remaining_entries
+                del names[self._remaining_entries :]
+                self._remaining_entries -= len(names)
+                kept["entries"] = {each: self._save_entry(inner, each, depth + 1) for each in names}
         return kept
-
-    def _save_directory(
-        self, directory: int, name: str, depth: int
-    ) -> tuple[dict[str, SavedEntry | None], bool]:
-        """Its entries, and whether there are more than could be kept."""
-        inner = os.open(name, _OPEN_DIRECTORY_FLAGS, dir_fd=directory)
-        try:
-            found = os.listdir(inner)
-            names = found[: self._remaining_entries]
-            self._remaining_entries -= len(names)
-            kept = {each: self._save_entry(inner, each, depth + 1) for each in names}
-            return kept, len(names) < len(found)
-        finally:
-            os.close(inner)
 
     def _quarantine(self, path: str) -> str | None:
         """Where it is now; None when it went away by itself."""
         self._create_quarantine_directory()
-        place = f"{self._quarantine_directory}/{path.replace('/', '-')}"
+        place = first_choice = f"{self._quarantine_directory}/{path.replace('/', '-')}"
         number = 1
         while os.path.lexists(place):
             number += 1
-            place = f"{self._quarantine_directory}/{path.replace('/', '-')}-{number}"
-        where: str | None = self._call_in_parent_directory(
+            place = f"{first_choice}-{number}"
+        return self._call_in_parent_directory(
             path, lambda at, name: self._move_to_quarantine(at, name, place)
         )
-        return where
 
     def _create_quarantine_directory(self) -> None:
-        for directory in (
-            os.path.dirname(self._quarantine_directory),
-            self._quarantine_directory,
-        ):  # those above get no mode
-            os.makedirs(directory, mode=0o700, exist_ok=True)
+        place = self._quarantine_directory
+        for directory in (os.path.dirname(place), place):  # those above get no mode
+            os.makedirs(directory, mode=_OWNER_RWX_MODE, exist_ok=True)
 
     def _move_to_quarantine(self, directory: int, name: str, place: str) -> str:
         _make_owner_writable(directory, name)
@@ -241,32 +220,53 @@ class ProtectedFileRestorer:
     def _copy_to_quarantine(self, directory: int, name: str, place: str) -> bool:
         """To another disk; False when not all of it could be."""
         self._remaining_bytes, self._remaining_entries = _MAX_TOTAL_BYTES, _MAX_ENTRIES
-        above = os.open(os.path.dirname(place), _OPEN_DIRECTORY_FLAGS)
         try:
-            kept = self._save_entry(directory, name)
-            if kept is not None:
-                if (
-                    not _restore_entry(above, os.path.basename(place), kept)
-                    or not self._remaining_entries
-                ):
-                    return False
-                if not _is_unchanged(kept, _stat_tree(directory, name)):
-                    return False  # It was changed while it was copied.
-                _remove_tree(directory, name)
+            with _OpenFile(os.path.dirname(place)) as above:
+                kept = self._save_entry(directory, name)
+                if kept is None:
+                    return True
+                is_whole = _restore_entry(above, os.path.basename(place), kept)
+            if not is_whole or not self._remaining_entries:
+                return False
+            if not _is_unchanged(kept, _stat_tree(directory, name)):
+                return False  # It was changed while it was copied.
+            if "entries" in kept:
+                from shutil import rmtree  # takes its time, and is seldom needed
+
+                rmtree(name, dir_fd=directory)
+            else:
+                os.unlink(name, dir_fd=directory)
             return True
         except OSError:
             return False
-        finally:
-            os.close(above)
 
 
-def _remove_tree(directory: int, name: str) -> None:
-    from shutil import rmtree  # takes its time, and is seldom needed
+class _OpenFile:
+    """An open directory, or another file by `flags`; the context manager closes it."""
 
-    if stat.S_ISDIR(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
-        rmtree(name, dir_fd=directory)
-    else:
-        os.unlink(name, dir_fd=directory)
+    def __init__(
+        self, path: str, flags: int = _OPEN_DIRECTORY_FLAGS, directory: int | None = None
+    ) -> None:
+        self._descriptor = os.open(path, flags, dir_fd=directory)
+
+    def __enter__(self) -> int:
+        return self._descriptor
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._descriptor)
+
+
+def _describe_restored(name: str, done: str, quarantined_at: str | None) -> str:
+    kept_at = f"; what it had become is in {quarantined_at}" if quarantined_at else ""
+    return f"{name} is protected and was {done}{kept_at}."
+
+
+def _has_only_files_of(place: str, written: set[tuple[int, int]]) -> bool:
+    found = os.stat(place, follow_symlinks=False)
+    if not stat.S_ISDIR(found.st_mode):
+        return stat.S_ISREG(found.st_mode) and (found.st_ino, found.st_ctime_ns) in written
+    with os.scandir(place) as entries:
+        return all(_has_only_files_of(entry.path, written) for entry in entries)
 
 
 def _stat_identity(directory: int, name: str) -> tuple[int, int]:
@@ -296,16 +296,15 @@ def _open_directory(directory: int, name: str) -> int:
 def _make_owner_writable(directory: int, name: str) -> None:
     """Let the owner change names in a folder, and move what is there: for that a folder has to be
     writable itself."""
-    mode = os.fstat(directory).st_mode
-    if mode & _OWNER_RWX_MODE != _OWNER_RWX_MODE:
-        os.fchmod(directory, mode & 0o7777 | _OWNER_RWX_MODE)
-    place = os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=directory)
-    try:
-        mode = os.fstat(place).st_mode
-        if stat.S_ISDIR(mode) and mode & _OWNER_RWX_MODE != _OWNER_RWX_MODE:
-            os.chmod(f"/proc/self/fd/{place}", mode & 0o7777 | _OWNER_RWX_MODE)
-    finally:
-        os.close(place)
+    _grant_owner_access(directory)
+    with _OpenFile(name, _OPEN_PATH_FLAGS, directory) as place:
+        _grant_owner_access(place)
+
+
+def _grant_owner_access(descriptor: int) -> None:
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISDIR(mode) and mode & _OWNER_RWX_MODE != _OWNER_RWX_MODE:
+        os.chmod(f"/proc/self/fd/{descriptor}", mode & 0o7777 | _OWNER_RWX_MODE)
 
 
 def _stat_tree(directory: int, name: str, depth: int = 0) -> SavedEntry | None:
@@ -342,28 +341,19 @@ def _build_stat_signature(found: os.stat_result) -> tuple[int, ...]:
     return (found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
-def _read_file(directory: int, name: str) -> bytes:
-    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
-    with open(descriptor, "rb") as file:
-        return file.read(_MAX_FILE_BYTES)
-
-
 def _restore_entry(directory: int, name: str, kept: SavedEntry) -> bool:
     """Make a name what it was; whether all of it could be."""
-    complete = not kept.get("is_cut")
     if "link" in kept:
         os.symlink(kept["link"], name, dir_fd=directory)
         return True
     if "entries" in kept:
         os.mkdir(name, dir_fd=directory)
-        inner = os.open(name, _OPEN_DIRECTORY_FLAGS, dir_fd=directory)
-        try:
+        with _OpenFile(name, directory=directory) as inner:
+            complete = not kept["is_cut"]
             for each, below in kept["entries"].items():
                 complete = (below is None or _restore_entry(inner, each, below)) and complete
             os.fchmod(inner, kept["mode"])
             os.utime(inner, ns=kept["times"])
-        finally:
-            os.close(inner)
         return complete
     if "data" not in kept:
         return False
@@ -373,7 +363,7 @@ def _restore_entry(directory: int, name: str, kept: SavedEntry) -> bool:
         file.flush()
         os.fchmod(file.fileno(), kept["mode"])
         os.utime(file.fileno(), ns=kept["times"])
-    return complete
+    return True
 
 
 _CLOCK_REALTIME_COARSE = 5
@@ -382,7 +372,11 @@ _CLOCK_REALTIME_COARSE = 5
 
 class NewProtectedFileFinder:
     def __init__(
-        self, root: str, known: dict[str, ScannedDirectory], guarded: set[str], left_out: set[str]
+        self,
+        root: str,
+        known: dict[str, protected_scan.ScannedDirectory],
+        guarded: set[str],
+        left_out: set[str],
     ) -> None:
         """`guarded` are paths that are put back with all that is in them, `left_out` those that the
         user has opened."""
@@ -429,47 +423,32 @@ class NewProtectedFileFinder:
         return found
 
     def _is_new_or_scanned(self, place: str, seen: os.stat_result) -> bool:
-        """Whether a directory that was not surveyed at this path is new, or was surveyed at
-        another path; any other may hold names that have been there all along."""
+        """Whether a directory that was not scanned at this path is new, or was scanned at another
+        path; any other may hold names that have been there all along."""
         if self._is_scan_complete or seen.st_ino in self._scanned_inodes:
             return True
-        from joey.execution.sandbox.kernel import (
-            read_birth_time_ns,  # ctypes takes its time to load
-        )
+        from joey.execution.sandbox import kernel  # ctypes takes its time to load
 
-        born = read_birth_time_ns(place)
+        born = kernel.read_birth_time_ns(place)
         return born is not None and born >= self._started_at_ns
 
     def _find_subdirectories_and_new_names(
-        self, place: str, prefix: str, known: tuple[ProtectedName, ...]
+        self, place: str, prefix: str, known: tuple[protected_scan.ProtectedName, ...]
     ) -> tuple[list[str], list[str]]:
-        # Takes its time, and is seldom needed.
-        from joey.execution.sandbox.protected_scan import (
-            MAX_NAMES_PER_DIRECTORY,
-            SKIPPED_DIRECTORY_NAMES,
-            is_protected_name,
-        )
-
         before = {name: inode for name, inode, _ in known}
         directories: list[str] = []
         names: list[str] = []
         with _scandir_making_accessible(place) as entries:
             for entry in entries:
-                if is_protected_name(entry.name):
-                    path = prefix + entry.name
-                    is_old = before.get(entry.name) == entry.inode() or self._is_known_entry(entry)
-                    if path not in self._excluded_paths and not is_old:
-                        names.append(path)
-                elif entry.name not in SKIPPED_DIRECTORY_NAMES and entry.is_dir(
-                    follow_symlinks=False
-                ):
-                    directories.append(prefix + entry.name)
-        directories = [each for each in directories if each not in self._restored_paths]
-        return directories, names if len(known) < MAX_NAMES_PER_DIRECTORY else []
-
-    def _is_known_entry(self, entry: os.DirEntry[str]) -> bool:
-        found = entry.stat(follow_symlinks=False)
-        return (found.st_ino, found.st_ctime_ns) in self._known_name_identities
+                path = prefix + entry.name
+                if protected_scan.is_protected_name(entry.name):
+                    if path not in self._excluded_paths and before.get(entry.name) != entry.inode():
+                        found = entry.stat(follow_symlinks=False)
+                        if (found.st_ino, found.st_ctime_ns) not in self._known_name_identities:
+                            names.append(path)
+                elif protected_scan.is_scanned(entry) and path not in self._restored_paths:
+                    directories.append(path)
+        return directories, names if len(known) < protected_scan.MAX_NAMES_PER_DIRECTORY else []
 
 
 def _scandir_making_accessible(place: str) -> Any:
@@ -477,38 +456,6 @@ def _scandir_making_accessible(place: str) -> Any:
     try:
         return os.scandir(place)
     except PermissionError:
-        directory = os.open(place, os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY)
-        try:
-            mode = os.fstat(directory).st_mode
-            os.chmod(f"/proc/self/fd/{directory}", mode & 0o7777 | 0o700)
-        finally:
-            os.close(directory)
+        with _OpenFile(place, _OPEN_PATH_FLAGS) as directory:
+            _grant_owner_access(directory)
         return os.scandir(place)
-
-
-class OwnWrites:
-    """What joey has written itself, with leave: a file with lines of inode, time and path."""
-
-    def __init__(self, record: str) -> None:
-        self._record_path = record
-
-    def has_only_own_files(self, place: str) -> bool:
-        """Whether all that is there is as joey has written it."""
-        written = self._load_own_file_ids()
-        return bool(written) and _do_all_files_match(place, lambda *file: file in written)
-
-    def _load_own_file_ids(self) -> set[tuple[int, int]]:
-        try:
-            with open(self._record_path, encoding="ascii") as file:
-                lines = [line.split() for line in file]
-        except OSError:
-            return set()  # It has written nothing.
-        return {(int(line[0]), int(line[1])) for line in lines if len(line) == 2}
-
-
-def _do_all_files_match(place: str, holds: Callable[[int, int], bool]) -> bool:
-    found = os.stat(place, follow_symlinks=False)
-    if not stat.S_ISDIR(found.st_mode):
-        return stat.S_ISREG(found.st_mode) and holds(found.st_ino, found.st_ctime_ns)
-    with os.scandir(place) as entries:
-        return all(_do_all_files_match(entry.path, holds) for entry in entries)

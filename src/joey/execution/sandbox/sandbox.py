@@ -39,7 +39,6 @@ from joey.system.subprocess import MARKER_VARIABLE
 if TYPE_CHECKING:
     from joey.execution.sandbox.filesystem import FilesystemLayout, PathView
     from joey.execution.sandbox.forkserver_client import ForkServerManager
-    from joey.execution.sandbox.network_proxy import HostProxy
     from joey.execution.sandbox.protected_files import ProtectedPaths
     from joey.execution.sandbox.protected_scan import ProtectedPathScanner, ScannedDirectory
     from joey.execution.sandbox.supervisor_client import (
@@ -83,7 +82,7 @@ class SandboxBackend(Protocol):
         layout: FilesystemLayout,
         protected_paths: ProtectedPaths,
         shell: Sequence[bytes],
-        network: str,
+        has_network: bool,
     ) -> dict[str, Any]: ...
 
     def build_environment(self, layout: FilesystemLayout) -> dict[str, str]: ...
@@ -153,16 +152,10 @@ class LocalSandbox:
                     f"Commands may run in a sandbox only. {explain_no_sandbox(found.report)}"
                 )
             return None
-        fork_server, proxy = self._get_fork_server_manager(), self._build_proxy()
+        fork_server = self._get_fork_server_manager()
         fork_server.start_server()
         preparation = asyncio.to_thread(
-            self.prepare_command,
-            found.backend,
-            shell,
-            cwd,
-            env,
-            fork_server.start_command,
-            proxy,
+            self.prepare_command, found.backend, shell, cwd, env, fork_server.start_command
         )
         task = asyncio.get_running_loop().create_task(preparation)
         self._confine_tasks.add(task)
@@ -181,7 +174,6 @@ class LocalSandbox:
         cwd: Path,
         env: Mapping[str, str],
         start_command: Callable[[dict[str, Any]], Awaitable[SupervisorTransport]],
-        proxy: HostProxy | None = None,
     ) -> SupervisorHandle:
         """How to start `shell` with this confinement, by a supervisor that waits."""
         # A task that runs no command does without these.
@@ -201,20 +193,18 @@ class LocalSandbox:
                 f"{cwd} is outside of what the sandbox shows to commands. Work in the workspace,"
                 " or ask the user to name the folder in sandboxReadable or sandboxWritable."
             )
-        network = "hosts" if proxy is not None else str(self._settings.sandbox_network)
         protected_paths = find_visible_protected_paths(
             self._config, layout, self._scan_and_warn(layout.workspace)
         )
-        arguments = _encode_arguments(shell)
-        plan = backend.build_plan(layout, protected_paths, arguments, network)
+        arguments, network = _encode_arguments(shell), self._settings.sandbox_network
+        plan = backend.build_plan(layout, protected_paths, arguments, network == "all")
         given = backend.build_environment(layout)
         caches = {name: given["TMPDIR"] + place for name, place in _CACHE_PLACES.items()}
-        proxy_env = {} if proxy is None else proxy.environment
         plan["sandbox"] |= {
             "workspace": str(layout.workspace),
             "processes": max(self._settings.sandbox_max_processes, 0),
             "limits": _build_resource_limits(self._settings),
-            "env": {**caches, **env, **given, **proxy_env, MARKER_VARIABLE: ""},
+            "env": {**caches, **env, **given, MARKER_VARIABLE: ""},
         }
         plan["command"] |= {
             "shell": arguments,
@@ -225,7 +215,11 @@ class LocalSandbox:
             "written": str(layout.temp_directory / _OWN_WRITES_FILE),
             "aside": str(self._config.joey_home / "put-aside" / str(time.time_ns())),
         }
-        return SupervisorHandle(plan, start_command, proxy)
+        if isinstance(network, str):
+            return SupervisorHandle(plan, start_command)
+        from joey.execution.sandbox.network_proxy import ProxiedSupervisorHandle
+
+        return ProxiedSupervisorHandle(plan, start_command, network, self._config.env)
 
     def mark_own_write(self, path: Path) -> None:
         if not self._has_temp_directory or not is_protected(str(path)):
@@ -278,15 +272,6 @@ class LocalSandbox:
         if self._fork_server_manager is None:
             self._fork_server_manager = ForkServerManager(self._get_control_group)
         return self._fork_server_manager
-
-    def _build_proxy(self) -> HostProxy | None:
-        """Who answers commands that may reach some hosts."""
-        hosts = self._settings.sandbox_network
-        if isinstance(hosts, str):
-            return None
-        from joey.execution.sandbox.network_proxy import build_proxy
-
-        return build_proxy(hosts, self._config.env)
 
     def _prewarm_scan(self) -> None:
         """The first looks take longest."""

@@ -16,10 +16,10 @@ It is a fork of the fork server, so nothing that is slow to import may be import
 from __future__ import annotations
 
 import _socket
+import array
 import marshal
 import os
 import select
-import sys
 import time
 
 from joey.execution.sandbox.launcher import (
@@ -27,9 +27,10 @@ from joey.execution.sandbox.launcher import (
     LandlockChild,
     list_children,
     list_descendants,
+    receive_descriptors,
 )
 from joey.execution.sandbox.protected_scan import MountPlaceholders
-from joey.execution.sandbox.restore import NewProtectedFileFinder, OwnWrites, ProtectedFileRestorer
+from joey.execution.sandbox.restore import NewProtectedFileFinder, ProtectedFileRestorer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,7 +44,6 @@ _MAX_REASON_BYTES = 2000
 _MAX_RESTORE_MESSAGES = 20
 _CHILDREN_EXIT_GRACE_S = 0.1
 """What the shell has started may end as well, before it counts as left behind."""
-_DESCRIPTOR_BYTES = 4
 _LAST_REPORT_FLAG = b"!"
 
 
@@ -83,30 +83,23 @@ class Supervisor:
         root, guarded, pinned = child.plan["workspace"], plan["guarded"], plan["pinned"]
         self._placeholders = MountPlaceholders(root)
         self._restorer = ProtectedFileRestorer(
-            root, guarded, pinned, plan["aside"], OwnWrites(plan["written"])
+            root, guarded, pinned, plan["aside"], plan["written"]
         )
+        known = {*guarded, *pinned, *plan["absent"]}
         self._new_file_finder = NewProtectedFileFinder(
-            root,
-            plan["folders"],
-            {*guarded, *pinned, *plan["absent"]},
-            set(plan["left_out"]),
+            root, plan["folders"], known, set(plan["left_out"])
         )
+        self._is_full_level = isinstance(child, BubblewrapChild)
         self._child_pid = child.pid
         self._exit_code: int | None = None
         """How the shell has ended; negative: by this signal."""
         self._shell_ended_at = 0.0
         self._has_reported_exit = False
         self._has_no_leftover_processes = False
-        """The shell has left nothing behind."""
-        self._sent_signal: int = 0
-        """The signal that was sent by us, if any."""
+        self._sent_signal = 0
         self._status_fd = child.status_fd
         """Where the first process inside says how the shell has ended."""
         self._status_data = b""
-
-    @property
-    def _is_full_level(self) -> bool:
-        return isinstance(self._child, BubblewrapChild)
 
     def run(self) -> None:
         self._output_fd = os.dup(1)
@@ -116,7 +109,10 @@ class Supervisor:
                 refuse(self._control, reason)
                 return
             send_reply(self._control, b"R%d" % os.getpid(), proxy_socket)
-            _redirect_output_to_null()
+            null = os.open("/dev/null", os.O_RDWR)
+            for number in range(3):  # the output is over when the command lets go of it
+                os.dup2(null, number)
+            os.close(null)
             self._watch_command()
         finally:
             try:
@@ -138,10 +134,10 @@ class Supervisor:
                 absent = filter(self._placeholders.acquire, plan["absent"])
                 if reason := child.protect(plan, [*absent]):
                     return None, reason
-                if plan["port"]:
+                if port := plan.get("port"):
                     from joey.execution.sandbox.kernel import listen_in_network_namespace
 
-                    proxy_socket = listen_in_network_namespace(child.first_pid, plan["port"])
+                    proxy_socket = listen_in_network_namespace(child.first_pid, port)
         except OSError as error:
             return None, str(error).encode(errors="replace")
         return proxy_socket, child.start(plan)
@@ -152,8 +148,7 @@ class Supervisor:
         poll = select.poll()
         status = [self._status_fd] if self._is_full_level else []
         control = self._control.fileno()
-        sources = [control, os.pidfd_open(self._child_pid), *status]
-        for each in sources:
+        for each in (control, os.pidfd_open(self._child_pid), *status):
             poll.register(each, select.POLLIN)
         while self._child_pid:
             for ready, _ in poll.poll(self._compute_poll_timeout_ms()):
@@ -175,13 +170,15 @@ class Supervisor:
         return None if self._is_full_level else _POLL_INTERVAL_MS
 
     def _handle_control(self, poll: select.poll) -> None:
-        order = self._control.recv(1)
-        if order == b"T":
-            self._sent_signal = _SIGTERM
-            send_signal(self._list_command_processes(), _SIGTERM)
+        if self._control.recv(1) != b"T":
+            poll.unregister(self._control)
+            self._kill_all()
             return
-        poll.unregister(self._control)
-        self._kill_all()
+        self._sent_signal = _SIGTERM
+        # All that the command has started, without what we need to hold it.
+        full = self._is_full_level
+        for first in list_descendants(self._child_pid)[:1] if full else [os.getpid()]:
+            send_signal(list_descendants(first), _SIGTERM)
 
     def _handle_status(self, poll: select.poll) -> None:
         said = os.read(self._status_fd, 16)
@@ -239,19 +236,19 @@ class Supervisor:
         self._exit_code = code
         self._shell_ended_at = time.monotonic()
         for sentence in self._restore_protected_files():
-            _write_text(self._output_fd, f"[joey: {sentence}]\n")
+            try:
+                os.write(self._output_fd, f"[joey: {sentence}]\n".encode())
+            except OSError:
+                break  # Nobody listens any more.
         os.close(self._output_fd)
 
     def _restore_protected_files(self) -> list[str]:
         """Undo what was done to protected names; sentences about it."""
         messages = self._restorer.restore_all()
-        messages += filter(
-            None, map(self._restorer.quarantine_new, self._new_file_finder.find_new_paths())
-        )
-        if len(messages) > _MAX_RESTORE_MESSAGES:
-            messages[_MAX_RESTORE_MESSAGES:] = [
-                f"{len(messages) - _MAX_RESTORE_MESSAGES} more of that kind."
-            ]
+        new = self._new_file_finder.find_new_paths()
+        messages += filter(None, map(self._restorer.quarantine_new, new))
+        if (more := len(messages) - _MAX_RESTORE_MESSAGES) > 0:
+            messages[_MAX_RESTORE_MESSAGES:] = [f"{more} more of that kind."]
         return messages
 
     def _report_exit(self, last: bytes) -> None:
@@ -261,13 +258,6 @@ class Supervisor:
             send_reply(self._control, b"E%d%s" % (self._exit_code, last))
 
     # The end
-
-    def _list_command_processes(self) -> list[int]:
-        """What the command has started, without what we need to hold it."""
-        if not self._is_full_level:
-            return list_descendants(os.getpid())
-        first = list_descendants(self._child_pid)[:1]
-        return list_descendants(first[0]) if first else []
 
     def _kill_all(self) -> None:
         self._sent_signal = _SIGKILL
@@ -290,28 +280,26 @@ def refuse(control: _socket.socket, reason: bytes) -> None:
 
 
 def send_reply(control: _socket.socket, message: bytes, attached: int | None = None) -> None:
-    """Say something to joey."""
-    rights = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS)
-    number = b"" if attached is None else attached.to_bytes(_DESCRIPTOR_BYTES, sys.byteorder)
+    """Say something to joey; `attached` is closed."""
+    numbers = [] if attached is None else [attached]
+    rights = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, array.array("i", numbers))
     try:
-        control.sendmsg([message], [(*rights, number)] if number else [])
+        control.sendmsg([message], [rights] if numbers else [])
     except OSError:
         pass  # joey is gone; the end of the socket says so again.
-    finally:
-        if attached is not None:
-            os.close(attached)
+    for each in numbers:
+        os.close(each)
 
 
 def _receive_plan(control: _socket.socket) -> dict[str, Any] | None:
     """What joey sends next, as a file; None when it has gone."""
-    space = _socket.CMSG_LEN(_DESCRIPTOR_BYTES)
     try:
-        _, attached, *_ = control.recvmsg(1, space, _socket.MSG_CMSG_CLOEXEC)
+        _, attached = receive_descriptors(control, 1)
     except OSError:
         return None
     if not attached:
         return None
-    with open(int.from_bytes(attached[0][2], sys.byteorder), "rb") as file:
+    with open(attached[0], "rb") as file:
         plan: dict[str, Any] = marshal.loads(file.read())
     return plan
 
@@ -320,21 +308,6 @@ def _has_event(control: _socket.socket, event: int) -> bool:
     poll = select.poll()
     poll.register(control, event)
     return bool(poll.poll(0))
-
-
-def _redirect_output_to_null() -> None:
-    """Let go of the output: it is over when the command lets go of it."""
-    null = os.open("/dev/null", os.O_RDWR)
-    for number in range(3):
-        os.dup2(null, number)
-    os.close(null)
-
-
-def _write_text(descriptor: int, text: str) -> None:
-    try:
-        os.write(descriptor, text.encode())
-    except OSError:
-        return  # Nobody listens any more.
 
 
 def send_signal(pids: list[int], number: int) -> None:

@@ -17,12 +17,12 @@ import os
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from joey.errors import ToolError
-from joey.execution.sandbox.network_proxy import HostProxy, ProxyEndpoint
 from joey.ports.execution import ConfinedProcess
 
 _START_TIMEOUT_S = 30.0
@@ -33,32 +33,27 @@ class SupervisorHandle:
         self,
         plan: dict[str, Any],
         start_command: Callable[[dict[str, Any]], Awaitable[SupervisorTransport]],
-        proxy: HostProxy | None = None,
     ) -> None:
-        """`start_command` has the plan carried out; `proxy` answers where only some hosts are
-        reached."""
+        """`start_command` has the plan carried out."""
         self.plan = plan
         self._start_command = start_command
-        self._proxy = proxy
         self._transport: SupervisorTransport | None = None
-        self._proxy_endpoint: ProxyEndpoint | None = None
+        self._attached_socket: socket.socket | None = None
+        """Listens inside, at the port that the plan names."""
 
     async def start(self, protocol: asyncio.SubprocessProtocol) -> None:
         try:
             self._transport = await self._start_command(self.plan)
         except OSError as error:
             raise build_setup_error(str(error)) from error
-        answer, attached = await self._transport.wait_for_reply(_START_TIMEOUT_S)
+        answer, self._attached_socket = await self._transport.wait_for_reply(_START_TIMEOUT_S)
         if not answer.startswith(b"R"):
             self.close()
             raise build_setup_error(parse_failure_reason(answer))
         self._transport.attach_protocol(int(answer[1:]), protocol)
-        if attached is not None:
-            assert self._proxy is not None
-            self._proxy_endpoint = await self._proxy.start_endpoint(attached)
 
     def take_denial_messages(self) -> list[str]:
-        return [] if self._proxy_endpoint is None else self._proxy_endpoint.take_denial_messages()
+        return []
 
     def has_no_processes(self) -> bool:
         return self._transport is None or self._transport.has_no_processes
@@ -72,8 +67,6 @@ class SupervisorHandle:
             self._transport.request_kill()
 
     def close(self) -> None:
-        if self._proxy_endpoint is not None:
-            self._proxy_endpoint.close()
         if self._transport is not None:
             self._transport.disconnect()
 
@@ -100,8 +93,8 @@ _KILLED_RETURNCODE = -9
 _LAST_REPORT_FLAG = b"!"
 
 StartReply = tuple[bytes, socket.socket | None]
-"""`R` and the number of the supervisor when the command itself runs, together with the door to the
-network if there is one; `F` and a reason when it could not be confined."""
+"""`R` and the number of the supervisor when the command itself runs, together with a socket that
+listens inside if there is one; `F` and a reason when it could not be confined."""
 
 
 class SupervisorTransport(asyncio.SubprocessTransport):
@@ -121,7 +114,6 @@ class SupervisorTransport(asyncio.SubprocessTransport):
         self._pending_end_count = 2
         """The end of the command and that of its output are still to be told."""
         self.has_no_processes = False
-        """Nothing is left inside."""
         self.was_never_started = False
         """Nobody has ever looked at the command, and nobody will."""
         os.close(self._send_plan(sandbox))
@@ -174,11 +166,7 @@ class SupervisorTransport(asyncio.SubprocessTransport):
         return self._reply_future
 
     def read_reply_blocking(self, patience: float) -> bytes:
-        """The answer, once all has ended; without an event loop.
-
-        Raises:
-            OSError
-        """
+        """The answer, once all has ended; without an event loop. Raises OSError."""
         self._control_socket.settimeout(patience)
         answer = data = self._control_socket.recv(_MAX_REPORT_BYTES)
         while data:
@@ -195,7 +183,7 @@ class SupervisorTransport(asyncio.SubprocessTransport):
             self._output_fd, self._read_output, self._output_fd, protocol
         )
         if self._returncode is not None:
-            asyncio.get_running_loop().call_soon(self._notify_process_exited, protocol)
+            asyncio.get_running_loop().call_soon(self._notify_end, protocol.process_exited)
 
     def request_end(self) -> None:
         """Ask everything inside to end."""
@@ -226,8 +214,9 @@ class SupervisorTransport(asyncio.SubprocessTransport):
         if self._output_fd is None:
             return
         if self._protocol is not None:
+            ended = partial(self._protocol.pipe_connection_lost, _STDOUT_FD, None)
             asyncio.get_running_loop().remove_reader(self._output_fd)
-            asyncio.get_running_loop().call_soon(self._notify_output_closed, self._protocol)
+            asyncio.get_running_loop().call_soon(self._notify_end, ended)
         os.close(self._output_fd)
         self._output_fd = None
 
@@ -266,11 +255,7 @@ class SupervisorTransport(asyncio.SubprocessTransport):
             return
         self._returncode = code
         if self._protocol is not None:
-            self._notify_process_exited(self._protocol)
-
-    def _notify_process_exited(self, protocol: asyncio.SubprocessProtocol) -> None:
-        protocol.process_exited()
-        self._notify_if_all_ended(protocol)
+            self._notify_end(self._protocol.process_exited)
 
     @property
     def _is_command_read(self) -> bool:
@@ -300,14 +285,11 @@ class SupervisorTransport(asyncio.SubprocessTransport):
         else:
             self.close()
 
-    def _notify_output_closed(self, protocol: asyncio.SubprocessProtocol) -> None:
-        protocol.pipe_connection_lost(_STDOUT_FD, None)
-        self._notify_if_all_ended(protocol)
-
-    def _notify_if_all_ended(self, protocol: asyncio.SubprocessProtocol) -> None:
+    def _notify_end(self, notify: Callable[[], None]) -> None:
+        notify()
         self._pending_end_count -= 1
-        if not self._pending_end_count:
-            protocol.connection_lost(None)
+        if not self._pending_end_count and self._protocol is not None:
+            self._protocol.connection_lost(None)
 
 
 _CGROUP_ROOT = Path("/sys/fs/cgroup")
@@ -347,7 +329,10 @@ def create_control_group(max_processes: int) -> ControlGroup | None:
         except OSError:
             directory.rmdir()
             continue
-        _remove_stale_groups(parent)
+        for each in parent.glob(f"{_GROUP_PREFIX}*"):  # left by processes that were killed
+            owner = each.name.removeprefix(_GROUP_PREFIX).partition("-")[0]
+            if not Path("/proc", owner).exists():
+                ControlGroup(each).close()
         return ControlGroup(directory)
     return None
 
@@ -356,19 +341,9 @@ def can_limit_processes() -> bool:
     """Whether the commands of this user can be limited in number."""
     if os.geteuid() != 0:
         return True
-    group = create_control_group(1)
-    if group is None:
-        return False
-    group.close()
-    return True
-
-
-def _remove_stale_groups(parent: Path) -> None:
-    """Remove what processes that were killed have left."""
-    for each in parent.glob(f"{_GROUP_PREFIX}*"):
-        owner = each.name.removeprefix(_GROUP_PREFIX).partition("-")[0]
-        if not Path("/proc", owner).exists():
-            ControlGroup(each).close()
+    if group := create_control_group(1):
+        group.close()
+    return group is not None
 
 
 def _find_parent_groups() -> list[Path]:
