@@ -75,6 +75,9 @@ class _OptionSet(Struct, frozen=True):
     flags: frozenset[str]
     value_options: dict[str, _ValueSpec]
 
+    def has(self, option: str) -> bool:
+        return option in self.flags or option in self.value_options
+
 
 _NUMERIC_OPTION_RE = compile_regex(r"-\d+")
 _QUANTITY_RE = compile_regex(r"[+-]?\d+(\.\d+)?[kKMGTbBw%]{0,3}")
@@ -86,11 +89,10 @@ def _parse_options(text: str) -> _OptionSet:
     flags: set[str] = set()
     valued: dict[str, _ValueSpec] = {}
     for word in text.split():
-        if word.endswith("=="):
-            valued[word[:-2]] = "=="
-            continue
-        match word[-1]:
-            case ":" | "=" | "#" as takes:
+        match word[-2:], word[-1]:
+            case ("==", _):
+                valued[word[:-2]] = "=="
+            case (_, ":" | "=" | "#" as takes):
                 valued[word[:-1]] = takes
             case _:
                 flags.add(word)
@@ -130,23 +132,22 @@ def _iter_arguments(words: Words, spec: ProgramSpec) -> Iterator[Argument]:
         if settled:
             # An operand, whatever it looks like; or an option of what is run by the program.
             harmless = _is_operand(word) or _is_known_option(word, known, spec)
-            yield Argument(
-                at, word, ArgumentKind.OPERAND if harmless else ArgumentKind.UNKNOWN_OPTION
-            )
+            kind = ArgumentKind.OPERAND if harmless else ArgumentKind.UNKNOWN_OPTION
+            yield Argument(at, word, kind)
             continue
         if at == 1 and spec.has_bundled_options and not word.startswith("--"):
-            yield Argument(at, word, _classify_bundle(word, known))
+            # Letters with or without a dash; the values of all of them are the next words.
+            letters = [f"-{letter}" for letter in word.removeprefix("-")]
+            harmless = all(known.has(letter) for letter in letters)
+            kind = ArgumentKind.OPTION if harmless else ArgumentKind.UNKNOWN_OPTION
+            yield Argument(at, word, kind)
             continue
         if takes == "#" and not _QUANTITY_RE.fullmatch(word):
             takes = None
         if takes is not None:
             # Should the option take none after all, this would be the next one.
-            hidden = not _is_operand(word) and not _is_known_option(word, known, spec)
-            kind = (
-                ArgumentKind.UNKNOWN_OPTION
-                if hidden and not _NUMERIC_OPTION_RE.fullmatch(word)
-                else ArgumentKind.VALUE
-            )
+            harmless = _is_operand(word) or _is_known_option(word, known, spec)
+            kind = ArgumentKind.VALUE if harmless else ArgumentKind.UNKNOWN_OPTION
             yield Argument(at, word, kind, takes in ("=", "=="))
             takes = "=" if takes == "==" else None
         elif word == "--":
@@ -162,22 +163,13 @@ def _iter_arguments(words: Words, spec: ProgramSpec) -> Iterator[Argument]:
             yield Argument(at, word, ArgumentKind.OPTION, is_text)
 
 
-def _classify_bundle(word: str, known: _OptionSet) -> ArgumentKind:
-    """Letters with or without a dash; the values of all of them are the next words."""
-    letters = [f"-{letter}" for letter in word.removeprefix("-")]
-    fine = all(letter in known.flags or letter in known.value_options for letter in letters)
-    return ArgumentKind.OPTION if fine else ArgumentKind.UNKNOWN_OPTION
-
-
 def _classify_option_value(
     word: str, known: _OptionSet, spec: ProgramSpec
 ) -> tuple[_ValueSpec | None, bool]:
     """What a known option takes as the next word, and whether this word itself names no file."""
     name, separator, _ = word.partition("=")
     if word.startswith("--") or spec.has_single_dash_options:
-        takes = known.value_options.get(
-            _to_single_dash(name) if spec.has_single_dash_options else name
-        )
+        takes = known.value_options.get(_spell_option(name, spec))
         return (None, takes != ":") if separator else (takes, True)
     for index, letter in enumerate(word[1:], start=1):
         if f"-{letter}" in known.value_options:
@@ -190,10 +182,8 @@ def _is_known_option(word: str, known: _OptionSet, spec: ProgramSpec) -> bool:
     if _NUMERIC_OPTION_RE.fullmatch(word):
         return True
     name = word.partition("=")[0]
-    if spec.has_single_dash_options:
-        return _to_single_dash(name) in known.flags or _to_single_dash(name) in known.value_options
-    if word.startswith("--"):
-        return name in known.flags or name in known.value_options
+    if spec.has_single_dash_options or word.startswith("--"):
+        return known.has(_spell_option(name, spec))
     if word in known.flags:
         return True
     for at, letter in enumerate(word[1:], start=2):
@@ -205,8 +195,9 @@ def _is_known_option(word: str, known: _OptionSet, spec: ProgramSpec) -> bool:
     return True
 
 
-def _to_single_dash(name: str) -> str:
-    return name[1:] if name.startswith("--") else name
+def _spell_option(name: str, spec: ProgramSpec) -> str:
+    """As in the list of the program's options."""
+    return name[1:] if spec.has_single_dash_options and name.startswith("--") else name
 
 
 def _is_operand(word: str) -> bool:
@@ -221,34 +212,23 @@ def find_argument_concern(name: str, words: Words, granted: int, spec: ProgramSp
             continue
         if argument.kind is ArgumentKind.UNKNOWN_OPTION:
             return f"option `{argument.word}` of {name} is not known to be harmless"
-        strange = argument.kind is ArgumentKind.OPERAND and not re.match(
-            spec.harmless_operand_pattern, argument.word
-        )
-        if (
-            strange
-            or _is_response_file(name, argument)
-            or (
-                spec.unsafe_argument_pattern
-                and re.search(spec.unsafe_argument_pattern, argument.word)
-            )
-        ):
-            return f"`{argument.word}` is not known to be harmless for {name}"
+        word, is_operand = argument.word, argument.kind is ArgumentKind.OPERAND
+        unsafe = spec.unsafe_argument_pattern and re.search(spec.unsafe_argument_pattern, word)
+        strange = is_operand and not re.match(spec.harmless_operand_pattern, word)
+        if unsafe or strange or _is_response_file(name, argument):
+            return f"`{word}` is not known to be harmless for {name}"
     operands = [argument for argument in arguments if argument.kind is ArgumentKind.OPERAND]
     chosen = operands[0] if operands and operands[0].word_index >= granted else None
-    if (
-        spec.harmless_subcommands is not None
-        and chosen
-        and chosen.word not in spec.harmless_subcommands.split()
-    ):
+    harmless = spec.harmless_subcommands
+    if harmless is not None and chosen and chosen.word not in harmless.split():
         return f"`{name} {chosen.word}` is not known to be harmless"
     if spec.has_target_operands and granted > 1 and operands and operands[-1].word_index >= granted:
         return f"the rule does not name what {name} is to do with `{operands[-1].word}`"
     if spec.max_operands is not None and len(operands) > spec.max_operands:
         return f"the last argument of {name} would be changed, not read"
-    if spec.required_options and not any(
-        _has_option(option, arguments) for option in spec.required_options.split()
-    ):
-        return f"{name} without {' or '.join(spec.required_options.split())} does more than look"
+    required = spec.required_options.split()
+    if required and not any(_has_option(option, arguments) for option in required):
+        return f"{name} without {' or '.join(required)} does more than look"
     return None
 
 

@@ -7,8 +7,11 @@ is asked.
 
 from __future__ import annotations
 
+import re
+
 from msgspec import Struct
 
+from joey.core.permissions import hidden_code, programs
 from joey.core.permissions.command_rules import (
     CommandRule,
     CommandRules,
@@ -17,24 +20,7 @@ from joey.core.permissions.command_rules import (
     match_deny_rule,
     normalize_command,
 )
-from joey.core.permissions.hidden_code import (
-    find_code_concern,
-    find_created_program,
-    find_evaluated_code,
-    find_git_alias_or_setting_concern,
-    find_inner_command_lines,
-)
 from joey.core.permissions.policy import Ask, Deny
-from joey.core.permissions.programs import (
-    COMMAND_RUNNERS,
-    EXEC_ARGUMENTS_BY_PROGRAM,
-    VERSION_CHARACTERS,
-    can_execute_input,
-    find_concern,
-    find_started_program_index,
-    is_read_only,
-    normalize_program_name,
-)
 from joey.core.permissions.reasons import Reason, ReasonKind
 from joey.core.permissions.shell import (
     RESERVED_WORDS,
@@ -51,8 +37,9 @@ _ASSIGNMENT_RE = compile_regex(r"[A-Za-z_]\w*(\[.*\])?\+?=")
 _EXPANSION_RE = compile_regex(r"[$*?\[{~]")
 _BACKTICKS_RE = compile_regex("`[^`]*`")
 """What it gives may be a part of a word; `$` stands for that."""
+_SHORT_OPTION_RE = compile_regex(r"\A-(?!-).?", re.DOTALL)
+"""What follows may be its value: `-Srm`."""
 _MAX_COMMAND_STARTS = 100
-"""Nobody writes more by hand."""
 
 
 class DenyRuleChecker(Struct, frozen=True):
@@ -82,12 +69,8 @@ class DenyRuleChecker(Struct, frozen=True):
         for words in commands:
             mentioned = split_words_into_parts(strip_quotes(words))
             for rule in self.deny_rules:
-                if rule.mention_parts and _has_words_in_order(mentioned, rule.mention_parts):
-                    return Ask.because(
-                        ReasonKind.MENTIONS_DENIED_WITH_RUNNER,
-                        rule=rule.text,
-                        excerpt=" ".join(words),
-                    )
+                if rule.has_mention_in(mentioned):
+                    return _doubt(ReasonKind.MENTIONS_DENIED_WITH_RUNNER, rule, words)
         return None
 
     def check_non_plain(self, line: str) -> Deny | Ask | None:
@@ -119,7 +102,7 @@ class DenyRuleChecker(Struct, frozen=True):
 
     def check_evaluated_code(self, line: str) -> Ask | None:
         """About code that the line computes."""
-        found = find_evaluated_code(line) if self.deny_rules else None
+        found = hidden_code.find_evaluated_code(line) if self.deny_rules else None
         if found is None:
             return None
         return Ask.because(
@@ -130,32 +113,27 @@ class DenyRuleChecker(Struct, frozen=True):
         if not words:
             return None
         compared, fitting = normalize_command(words), find_longest_match(words, self.allow_rules)
-        alike = (rule for rule in self.deny_rules if _has_rule_prefix(compared, rule, fitting))
-        rule = next(alike, None)
-        if rule is None:
-            return None
-        return Ask.because(ReasonKind.LINE_BEGINS_LIKE_DENIED, rule=rule.text)
+        for rule in self.deny_rules:
+            if _has_rule_prefix(compared, rule, fitting):
+                return Ask.because(ReasonKind.LINE_BEGINS_LIKE_DENIED, rule=rule.text)
+        return None
 
     def _check_hidden_code(self, line: str, commands: tuple[Words, ...]) -> Ask | None:
         """About what the line brings along, and does not name."""
-        programs = tuple(words for each in commands if (words := _skip_to_program(each)))
-        bare = tuple(
-            _skip_to_program(each)
-            for each in split_possible_commands(strip_quotes_and_redirections(line))
-        )
-        if (created := find_created_program(line, tuple(filter(None, bare)))) is not None:
+        bare = split_possible_commands(strip_quotes_and_redirections(line))
+        cut = tuple(filter(None, map(_skip_to_program, bare)))
+        if (created := hidden_code.find_created_program(line, cut)) is not None:
             return Ask.because(ReasonKind.CREATED_PROGRAM, excerpt=created)
-        concern: str | None = None
         about_git = any(
             rule.words[:1] == ("git",) and len(rule.words) > 1 for rule in self.deny_rules
         )
-        for words in programs:
-            concern = (
-                concern
-                or find_code_concern(words)
-                or (find_git_alias_or_setting_concern(words) if about_git else None)
-            )
-        return None if concern is None else Ask.because(ReasonKind.HIDDEN_CODE, detail=concern)
+        for words in filter(None, map(_skip_to_program, commands)):
+            concern = hidden_code.find_code_concern(words)
+            if about_git and concern is None:
+                concern = hidden_code.find_git_alias_or_setting_concern(words)
+            if concern is not None:
+                return Ask.because(ReasonKind.HIDDEN_CODE, detail=concern)
+        return None
 
     def _check_command(self, words: Words) -> Deny | Ask | None:
         """About one command, by all rules; a refusal counts more than a doubt."""
@@ -170,16 +148,7 @@ class DenyRuleChecker(Struct, frozen=True):
         for rule in self.deny_rules:
             outranked = allowed > len(rule.words)
             found = DenyMatch.NONE if outranked else match_deny_rule(compared, rule.words)
-            found = max(
-                (
-                    found,
-                    *(
-                        _match_started_command(started_words, rule.mention_parts)
-                        for started_words in started
-                    ),
-                ),
-                key=_get_match_rank,
-            )
+            found = max((found, *(_match_started_command(s, rule.mention_parts) for s in started)))
             if found is DenyMatch.CERTAIN:
                 denied = " ".join(compared)
                 return Deny(Reason(ReasonKind.DENIED, rule=rule.text, excerpt=denied))
@@ -188,18 +157,17 @@ class DenyRuleChecker(Struct, frozen=True):
             if not outranked and _has_rule_prefix(compared, rule, fitting):
                 doubt = doubt or _doubt(ReasonKind.BEGINS_LIKE_DENIED, rule, compared)
             mentions = rest if outranked else (*split_words_into_parts(compared[:1]), *rest)
-            if (
-                not doubt
-                and rule.mention_parts
-                and _has_words_in_order(mentions, rule.mention_parts)
-            ):
-                doubt = _check_mention(words, compared, rule)
+            if doubt or not rule.has_mention_in(mentions):
+                continue
+            # It may be run by the program, unless that is known to read.
+            if not programs.is_read_only(words, 1) or programs.find_concern(words, 1):
+                doubt = _doubt(ReasonKind.MENTIONS_DENIED, rule, compared)
         return doubt
 
     def _check_inner_command_lines(self, words: Words) -> Deny | Ask | None:
         """About arguments that another shell may read as a line of its own."""
         doubt: Ask | None = None
-        for text in find_inner_command_lines(words):
+        for text in hidden_code.find_inner_command_lines(words):
             found = self.check_non_plain(text)
             if isinstance(found, Deny):
                 return found
@@ -215,22 +183,15 @@ def _has_rule_prefix(compared: Words, rule: CommandRule, allowed: CommandRule | 
     return not is_longer and " ".join(compared).startswith(beginning)
 
 
-def _check_mention(words: Words, compared: Words, rule: CommandRule) -> Ask | None:
-    """What is named among the arguments may be run by the program, unless it is known to read."""
-    if is_read_only(words, 1) and find_concern(words, 1) is None:
-        return None
-    return _doubt(ReasonKind.MENTIONS_DENIED, rule, compared)
-
-
 def _find_started_commands(words: Words) -> list[Words]:
     """The arguments that are run as commands, as the words in them."""
-    name = words[0].rstrip(VERSION_CHARACTERS) or words[0]
-    if name in COMMAND_RUNNERS or words[0] in COMMAND_RUNNERS:
+    name = words[0].rstrip(programs.VERSION_CHARACTERS) or words[0]
+    if name in programs.COMMAND_RUNNERS or words[0] in programs.COMMAND_RUNNERS:
         return [
             split_words_into_parts(words[1:]),
-            split_words_into_parts(tuple(map(_strip_short_option, words[1:]))),
+            split_words_into_parts(tuple(_SHORT_OPTION_RE.sub("", word) for word in words[1:])),
         ]
-    starters = EXEC_ARGUMENTS_BY_PROGRAM.get(name, frozenset())
+    starters = programs.EXEC_ARGUMENTS_BY_PROGRAM.get(name, frozenset())
     positions = [at for at, word in enumerate(words) if at and word.partition("=")[0] in starters]
     if len(positions) > _MAX_COMMAND_STARTS:
         return [()] * len(positions)
@@ -239,18 +200,12 @@ def _find_started_commands(words: Words) -> list[Words]:
     ]
 
 
-def _strip_short_option(word: str) -> str:
-    """What may be the value of an option of one letter: `-Srm`."""
-    is_short = word.startswith("-") and not word.startswith("--")
-    return word[2:] if is_short else word
-
-
 def _can_start_program(words: Words) -> bool:
-    name = normalize_program_name(words[0])
+    name = programs.normalize_program_name(words[0])
     return (
         "/" in words[0]
-        or name in COMMAND_RUNNERS
-        or find_started_program_index(name, words) is not None
+        or name in programs.COMMAND_RUNNERS
+        or programs.find_started_program_index(name, words) is not None
     )
 
 
@@ -258,7 +213,7 @@ def _check_piped_input(line: str) -> Ask | None:
     """Text that is made while the line runs may name what is denied."""
     for words in find_pipe_receivers(line):
         program = _skip_to_program(words)
-        if program and can_execute_input(program):
+        if program and programs.can_execute_input(program):
             return Ask.because(ReasonKind.COMPUTED_INPUT, excerpt=" ".join(program))
     return None
 
@@ -270,13 +225,16 @@ def _has_computed_program(words: Words) -> bool:
         program = program[1:]  # the line was cut within a command: `-exec`
     if not program or program[0] == "[":
         return False
-    name = normalize_program_name(program[0])
-    if name in COMMAND_RUNNERS:
+    name = programs.normalize_program_name(program[0])
+    if name in programs.COMMAND_RUNNERS:
         return any(_EXPANSION_RE.search(word) for word in program)
-    starters = EXEC_ARGUMENTS_BY_PROGRAM.get(name, frozenset())
+    starters = programs.EXEC_ARGUMENTS_BY_PROGRAM.get(name, frozenset())
     behind = (at + 1 for at, word in enumerate(program[:-1]) if at and word in starters)
     first = next(behind, None)
-    if first is not None and normalize_program_name(program[first]) in COMMAND_RUNNERS:
+    if (
+        first is not None
+        and programs.normalize_program_name(program[first]) in programs.COMMAND_RUNNERS
+    ):
         return any(_EXPANSION_RE.search(word) for word in program)
     named_there = (program[at] for at in (0, *(() if first is None else (first, *behind))))
     return any(_EXPANSION_RE.search(word) for word in named_there)
@@ -297,20 +255,7 @@ def _match_started_command(words: Words, denied: Words) -> DenyMatch:
     positions = [at for at, word in enumerate(words) if word.startswith(denied[0])]
     if len(positions) > _MAX_COMMAND_STARTS:
         return DenyMatch.POSSIBLE
-    return max(
-        (match_deny_rule(words[at:], denied) for at in positions),
-        key=_get_match_rank,
-        default=DenyMatch.NONE,
-    )
-
-
-def _get_match_rank(found: DenyMatch) -> int:
-    return found.value
-
-
-def _has_words_in_order(words: Words, denied: Words) -> bool:
-    rest = iter(words)
-    return "-".join(denied) in words or all(word in rest for word in denied)
+    return max((match_deny_rule(words[at:], denied) for at in positions), default=DenyMatch.NONE)
 
 
 def _doubt(kind: ReasonKind, rule: CommandRule, words: Words) -> Ask:

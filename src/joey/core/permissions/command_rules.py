@@ -8,8 +8,7 @@ asked.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from enum import Enum
+from enum import IntEnum
 from functools import lru_cache
 
 from msgspec import Struct
@@ -25,54 +24,44 @@ class CommandRule(Struct, frozen=True):
     mention_parts: Words = ()
     """Deny rules: what to look for among the arguments of other programs."""
 
+    def has_mention_in(self, parts: Words) -> bool:
+        if not self.mention_parts:
+            return False
+        rest = iter(parts)
+        return "-".join(self.mention_parts) in parts or all(
+            word in rest for word in self.mention_parts
+        )
+
 
 CommandRules = tuple[CommandRule, ...]
 
 
-def parse_allow_rules(texts: Sequence[str]) -> CommandRules:
-    return _parse_allow_rules_cached(tuple(texts))
-
-
-def parse_deny_rules(texts: Sequence[str]) -> CommandRules:
-    return _parse_deny_rules_cached(tuple(texts))
-
-
 @lru_cache(maxsize=32)
-def _parse_allow_rules_cached(texts: tuple[str, ...]) -> CommandRules:
+def parse_allow_rules(texts: tuple[str, ...]) -> CommandRules:
     return tuple(CommandRule(text, words) for text in texts if (words := _parse_allow_rule(text)))
 
 
 @lru_cache(maxsize=32)
-def _parse_deny_rules_cached(texts: tuple[str, ...]) -> CommandRules:
-    rules = ((text, _parse_deny_rule(text)) for text in texts if text.strip())
-    return tuple(CommandRule(text, words, split_words_into_parts(words)) for text, words in rules)
+def parse_deny_rules(texts: tuple[str, ...]) -> CommandRules:
+    """Rules however they are written; `*`, which fits everything, has no words."""
+    found: list[CommandRule] = []
+    for text in filter(str.strip, texts):
+        plain = tuple(word for word in text.split() if word != ALLOW_ALL_RULE)
+        words = normalize_command(_parse_allow_rule(text) or plain)
+        found.append(CommandRule(text, words, split_words_into_parts(words)))
+    return tuple(found)
 
 
 def find_longest_match(words: Words, allowing: CommandRules) -> CommandRule | None:
-    first = words[0]
-    same = [rule for rule in allowing if rule.words[0] == first]
-    shown = _strip_no_pager(words)
+    # Where no user looks, `git --no-pager log` is `git log`.
+    shown = ("git", *words[2:]) if words[:2] == ("git", "--no-pager") else words
     fitting = (
         rule
-        for rule in same
-        if starts_with(words, rule.words) or (shown and starts_with(shown, rule.words))
+        for rule in allowing
+        if rule.words[0] == words[0]
+        and rule.words in (words[: len(rule.words)], shown[: len(rule.words)])
     )
     return max(fitting, key=lambda rule: len(rule.words), default=None)
-
-
-def _strip_no_pager(words: Words) -> Words:
-    """`git --no-pager log` as `git log`, which it is where no user looks; else nothing."""
-    return ("git", *words[2:]) if words[:2] == ("git", "--no-pager") else ()
-
-
-def count_matched_words(words: Words, allowing: CommandRules) -> int:
-    """How many of the words a rule names."""
-    rule = find_longest_match(words, allowing)
-    return 0 if rule is None else len(rule.words)
-
-
-def starts_with(words: Words, prefix: Words) -> bool:
-    return words[: len(prefix)] == prefix
 
 
 def normalize_command(words: Words) -> Words:
@@ -83,16 +72,9 @@ def normalize_command(words: Words) -> Words:
 
 
 def _parse_allow_rule(rule: str) -> Words:
-    """None when the rule is not one plain command: such a rule fits nothing."""
+    """No words when the rule is not one plain command: such a rule fits nothing."""
     commands = parse_plain_commands(rule)
     return commands[0] if commands is not None and len(commands) == 1 else ()
-
-
-def _parse_deny_rule(rule: str) -> Words:
-    """However the rule is written; none for `*`, which fits everything."""
-    return normalize_command(
-        _parse_allow_rule(rule) or tuple(word for word in rule.split() if word != ALLOW_ALL_RULE)
-    )
 
 
 def _parse_aliases(text: str) -> dict[str, str]:
@@ -125,14 +107,14 @@ _SUBCOMMAND_ALIASES: dict[str, dict[str, str]] = {
 }
 
 
-class DenyMatch(Enum):
+class DenyMatch(IntEnum):
     NONE = 0
     POSSIBLE = 1
     CERTAIN = 2
 
 
 def match_deny_rule(words: Words, denied: Words) -> DenyMatch:
-    """Both as `named` gives them."""
+    """Both as `normalize_command` gives them."""
     if not denied or words[: len(denied)] == denied:
         return DenyMatch.CERTAIN
     words = _normalize_program_spelling(words, denied)
@@ -143,17 +125,13 @@ def match_deny_rule(words: Words, denied: Words) -> DenyMatch:
     denied = tuple(aliases.get(word, word) for word in denied)
     named = tuple(word for word in denied[1:] if not word.startswith("-"))
     options = tuple(word for word in denied[1:] if word.startswith("-"))
-    if _is_denied_force_push(words, denied):
-        return _match_operands(words, named)
-    return min(
-        (_match_operands(words, named), _match_options(words, options)), key=lambda each: each.value
-    )
-
-
-def _is_denied_force_push(words: Words, denied: Words) -> bool:
-    """To git, `+main` is `main` with force."""
-    forbids = denied in (("git", "push", "--force"), ("git", "push", "-f"))
-    return forbids and any(word.startswith("+") for word in words)
+    if denied in (("git", "push", "--force"), ("git", "push", "-f")) and any(
+        word.startswith("+") for word in words
+    ):
+        options = ()  # To git, `+main` is `main` with force.
+    given = [word.partition("=")[0] for word in words[1:] if word.startswith("-")]
+    matches = (_match_option(option, given) for option in options)
+    return min((_match_operands(words, named), *matches))
 
 
 def _normalize_program_spelling(words: Words, denied: Words) -> Words:
@@ -188,12 +166,6 @@ def _match_operands(words: Words, denied_operands: Words) -> DenyMatch:
             found = DenyMatch.POSSIBLE
         at += 1
     return found
-
-
-def _match_options(words: Words, denied_options: Words) -> DenyMatch:
-    options = [word.partition("=")[0] for word in words[1:] if word.startswith("-")]
-    ways = [_match_option(option, options) for option in denied_options]
-    return min(ways, key=lambda each: each.value, default=DenyMatch.CERTAIN)
 
 
 def _match_option(denied_option: str, options: list[str]) -> DenyMatch:

@@ -15,22 +15,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from shlex import quote
 
+from joey.core.permissions import programs
 from joey.core.permissions.command_deny_rules import DenyRuleChecker
 from joey.core.permissions.command_rules import (
     CommandRules,
-    count_matched_words,
     find_longest_match,
     parse_allow_rules,
     parse_deny_rules,
 )
 from joey.core.permissions.policy import ALLOW_ALL_RULE, Allow, Ask, Decision
-from joey.core.permissions.programs import (
-    COMMAND_RUNNERS,
-    SHELL_STATE_BUILTINS,
-    can_execute_input,
-    find_concern,
-)
 from joey.core.permissions.reasons import ReasonKind
 from joey.core.permissions.shell import (
     RESERVED_WORDS,
@@ -49,12 +44,12 @@ def judge_command(command: str, allowed: Sequence[str], denied: Sequence[str]) -
     """Allow it by a rule, refuse it by a rule, or say why a user has to decide."""
     if not command.strip():
         return Ask.because(ReasonKind.EMPTY_COMMAND)
-    refusing = parse_deny_rules(denied)
+    refusing = parse_deny_rules(tuple(denied))
     if ALLOW_ALL_RULE in allowed and not refusing:
         return Allow(ALLOW_ALL_RULE)
     if len(command) > MAX_COMMAND_CHARS:
         return Ask.because(ReasonKind.LONG_COMMAND)
-    allowing = parse_allow_rules(allowed)
+    allowing = parse_allow_rules(tuple(allowed))
     chain = parse_plain_chain(command)
     denials = DenyRuleChecker(allowing, refusing)
     if chain is None:
@@ -78,9 +73,9 @@ def count_granted_words(command: str, allowed: Sequence[str]) -> tuple[tuple[Wor
     for a line that is too long to be judged."""
     if len(command) > MAX_COMMAND_CHARS:
         return ()
-    allowing = parse_allow_rules(allowed)
+    allowing = parse_allow_rules(tuple(allowed))
     return tuple(
-        (words, count_matched_words(words, allowing))
+        (words, len(rule.words) if (rule := find_longest_match(words, allowing)) else 0)
         for words in parse_plain_commands(command) or ()
     )
 
@@ -91,30 +86,27 @@ def _judge_chain(chain: CommandChain, allowing: CommandRules) -> Decision:
         rule = find_longest_match(words, allowing)
         if rule is None:
             return Ask.because(ReasonKind.NO_RULE, excerpt=" ".join(words))
-        if concern := find_concern(words, len(rule.words)):
+        if concern := programs.find_concern(words, len(rule.words)):
             return Ask.because(ReasonKind.RISKY_ARGUMENTS, rule=rule.text, detail=concern)
-        if joint == "|" and can_execute_input(words):
+        if joint == "|" and programs.can_execute_input(words):
             return Ask.because(ReasonKind.EXECUTES_PIPE, excerpt=" ".join(words))
         used[rule.text] = None
     return Allow(", ".join(used))
 
 
 _PLAIN_WORD_RE = compile_regex(r"[\w\-./:,+@%=^]+")
-_NO_RULE_PROGRAMS = COMMAND_RUNNERS | SHELL_STATE_BUILTINS
+_NO_RULE_PROGRAMS = programs.COMMAND_RUNNERS | programs.SHELL_STATE_BUILTINS
 
 
 def build_narrowest_rule(command: str) -> str | None:
-    """The rule whose words are exactly those of the command; None when no rule can say it.
-
-    A line that is not one plain command has none: see `build_narrowest_rules` for chains. Neither
-    has a command that runs others: a rule for it would say nothing about what it runs later.
-    """
+    """The rule whose words are exactly those of one plain command; None when no rule can say it."""
     rules = build_narrowest_rules(command)
     return rules[0] if rules is not None and len(rules) == 1 else None
 
 
 def build_narrowest_rules(command: str) -> tuple[str, ...] | None:
-    """The same for each command of a plain line; None when a rule is missing for any of them."""
+    """The same for each command of a plain line; None when a rule is missing for any of them: one
+    for a command that runs others would say nothing about what it runs later."""
     commands = parse_plain_commands(command)
     if not commands or any(words[0] in _NO_RULE_PROGRAMS for words in commands):
         return None
@@ -124,13 +116,7 @@ def build_narrowest_rules(command: str) -> tuple[str, ...] | None:
 
 def quote_words(words: Words) -> str:
     """The words as a line that holds just them."""
-    return " ".join(map(_quote_word, words))
-
-
-def _quote_word(word: str) -> str:
-    if _PLAIN_WORD_RE.fullmatch(word):
-        return word
-    return "'" + word.replace("'", "'\"'\"'") + "'"
+    return " ".join(word if _PLAIN_WORD_RE.fullmatch(word) else quote(word) for word in words)
 
 
 _UNSUPPORTED_SYNTAX_RE = compile_regex(

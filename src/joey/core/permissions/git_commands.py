@@ -9,14 +9,8 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import Literal
 
-from joey.core.permissions.arguments import (
-    Argument,
-    ProgramSpec,
-    find_argument_concern,
-    parse_arguments,
-)
+from joey.core.permissions.arguments import ProgramSpec, find_argument_concern
 from joey.core.permissions.shell import Words, parse_word_set
 
 _HARMLESS_GLOBAL_OPTIONS = parse_word_set(
@@ -189,7 +183,7 @@ def find_program_running_argument(words: Words) -> str | None:
 
 def find_git_concern(words: Words, granted: int) -> str | None:
     """Why a user should see the words of a git command beyond its rule, or None."""
-    at = _find_subcommand_index(words)
+    at = find_subcommand_index(words)
     for word in words[granted:at]:
         if word not in _HARMLESS_GLOBAL_OPTIONS:
             return f"option `{word}` of git is not known to be harmless"
@@ -214,30 +208,7 @@ def _find_config_concern(words: Words, granted: int) -> str | None:
     return f"the setting `{words[at]}` may decide what git runs"
 
 
-def list_git_path_words(words: Words, granted: int) -> Words:
-    """The words beyond the rule that may name a file."""
-    at = _find_subcommand_index(words)
-    if at >= len(words):
-        return words[granted:]
-    arguments: list[Argument] = parse_arguments(words[at:], build_git_spec(words[at]))
-    return (
-        *words[granted:at],
-        *(item.word for item in arguments if item.word_index + at >= granted and not item.is_text),
-    )
-
-
-def list_git_text_option_values(words: Words, granted: int) -> Words:
-    """The words beyond the rule that are text because of the option before them."""
-    at = _find_subcommand_index(words)
-    if at >= len(words):
-        return ()
-    arguments = parse_arguments(words[at:], build_git_spec(words[at]))
-    return tuple(
-        item.word for item in arguments if item.word_index + at >= granted and item.is_text_value
-    )
-
-
-def _find_subcommand_index(words: Words) -> int:
+def find_subcommand_index(words: Words) -> int:
     """Where the subcommand stands; behind all words when there is none."""
     positions = (at for at in range(1, len(words)) if not words[at].startswith("-"))
     return next(positions, len(words))
@@ -272,27 +243,21 @@ def _find_write_concern(name: str, rest: Words) -> str | None:
 
 @cache
 def build_git_spec(name: str) -> ProgramSpec:
-    refused = _PROGRAM_RUNNING_ACTION_PATTERNS.get(name, "")
+    is_read_only = name in READ_ONLY_SUBCOMMANDS
+    unsafe = [_PROGRAM_RUNNING_ACTION_PATTERNS.get(name)]
     if name in _REMOTE_SUBCOMMANDS:
-        transport = _UNSAFE_CLONE_SOURCE_RE if name == "clone" else _UNSAFE_REMOTE_ARGUMENT_RE
-        refused = f"{transport}|{refused}" if refused else transport
-    options = f"{_COMMON_OPTIONS} {_EXTRA_OPTIONS_BY_SUBCOMMAND.get(name, '')}"
-    if name in READ_ONLY_SUBCOMMANDS:
-        options += _READ_ONLY_SUBCOMMAND_OPTIONS
-    if name in READ_ONLY_SUBCOMMANDS or name in _READ_ONLY_ACTIONS_BY_SUBCOMMAND:
-        refused = f"{refused}|{_SIGNATURE_FORMAT_RE}" if refused else _SIGNATURE_FORMAT_RE
-    if name == "config":
-        options = _EXTRA_OPTIONS_BY_SUBCOMMAND[name]
+        unsafe.append(_UNSAFE_CLONE_SOURCE_RE if name == "clone" else _UNSAFE_REMOTE_ARGUMENT_RE)
+    if is_read_only or name in _READ_ONLY_ACTIONS_BY_SUBCOMMAND:
+        unsafe.append(_SIGNATURE_FORMAT_RE)
+    options = "" if name == "config" else f"{_COMMON_OPTIONS} "
+    options += _EXTRA_OPTIONS_BY_SUBCOMMAND.get(name, "")
+    options += _READ_ONLY_SUBCOMMAND_OPTIONS if is_read_only else ""
     for flag in _VALUELESS_OPTIONS_BY_SUBCOMMAND.get(name, ()):
         options = re.sub(rf"(?<!\S){flag}[=#](?!\S)", flag, options)
-    options = " ".join(
-        word for word in options.split() if word not in _UNSAFE_OPTIONS_BY_SUBCOMMAND.get(name, ())
-    )
-    operand = "" if name in READ_ONLY_SUBCOMMANDS else f"(?!{_REMOTE_HELPER_URL_RE})"
-    text: Literal["", "first"] = "first" if name == "grep" else ""
+    left_out = _UNSAFE_OPTIONS_BY_SUBCOMMAND.get(name, ())
     return ProgramSpec(
-        options,
-        harmless_operand_pattern=operand,
-        unsafe_argument_pattern=refused,
-        text_operands=text,
+        " ".join(word for word in options.split() if word not in left_out),
+        harmless_operand_pattern="" if is_read_only else f"(?!{_REMOTE_HELPER_URL_RE})",
+        unsafe_argument_pattern="|".join(filter(None, unsafe)),
+        text_operands="first" if name == "grep" else "",
     )

@@ -19,6 +19,7 @@ from itertools import pairwise
 
 from msgspec import Struct
 
+from joey.core.permissions import shell_values
 from joey.core.permissions.git_commands import find_program_running_argument
 from joey.core.permissions.programs import (
     COMMAND_RUNNERS,
@@ -36,12 +37,6 @@ from joey.core.permissions.script_programs import (
 )
 from joey.core.permissions.shell import Words, parse_plain_chain, parse_word_set
 from joey.core.permissions.shell_parser import parse_script
-from joey.core.permissions.shell_values import (
-    VariableValues,
-    can_builtin_evaluate_arguments,
-    can_condition_run_code,
-    iter_assigned_variables,
-)
 from joey.core.permissions.shell_words import (
     EXPANSION_PLACEHOLDER,
     ShellScript,
@@ -52,7 +47,6 @@ from joey.core.permissions.shell_words import (
 from joey.core.text import compile_regex
 
 _MAX_NESTED_SHELLS = 8
-"""Nobody writes more by hand."""
 _MAX_INNER_COMMAND_LINES = 100
 _MAX_EXCERPT_CHARS = 60
 _CODE_LOADING_VARIABLE_RE = compile_regex(
@@ -102,16 +96,18 @@ def find_evaluated_code(line: str) -> EvaluatedCode | None:
 
 
 def _iter_evaluated_code(
-    line: str, outer_values: VariableValues | None, depth: int
+    line: str, outer_values: shell_values.VariableValues | None, depth: int
 ) -> Iterator[EvaluatedCode]:
     try:
         script = parse_script(line)
     except UnsupportedSyntaxError:
         yield _build_evaluated_code(EvaluationKind.UNSUPPORTED_SYNTAX, line)
         return
-    values = VariableValues(script, outer_values)
+    values = shell_values.VariableValues(script, outer_values)
     for command in script.commands:
-        for name, value in iter_assigned_variables(command.words) if command.words else ():
+        for name, value in (
+            shell_values.iter_assigned_variables(command.words) if command.words else ()
+        ):
             values.assignments.setdefault(name, []).append(value)
     values.find_numeric_variables()
     yield from _iter_evaluated_expansions(script, values)
@@ -123,7 +119,7 @@ def _iter_evaluated_code(
 
 
 def _iter_evaluated_expansions(
-    script: ShellScript, values: VariableValues
+    script: ShellScript, values: shell_values.VariableValues
 ) -> Iterator[EvaluatedCode]:
     for raw in script.process_substitutions:
         yield _build_evaluated_code(EvaluationKind.PROCESS_SUBSTITUTION, raw)
@@ -134,33 +130,26 @@ def _iter_evaluated_expansions(
         if not values.is_pure_arithmetic(expression):
             yield _build_evaluated_code(EvaluationKind.ARITHMETIC, expression.raw)
     for words in script.conditions:
-        if can_condition_run_code(words, values):
+        if shell_values.can_condition_run_code(words, values):
             yield _build_evaluated_code(EvaluationKind.ARITHMETIC, _join_raw_words(words))
 
 
 def _iter_unsafe_assignments(
-    script: ShellScript, values: VariableValues
+    script: ShellScript, values: shell_values.VariableValues
 ) -> Iterator[EvaluatedCode]:
     for name, given in values.assignments.items():
         if name in _INTEGER_VARIABLES:
             if not all(value is not None and values.is_numeric_word(value) for value in given):
                 yield _build_evaluated_code(EvaluationKind.ARITHMETIC, name)
-        elif _CODE_LOADING_VARIABLE_RE.fullmatch(name) and not (
-            name == "IFS" and _is_ifs_set_only_for_read(script, given)
-        ):
-            yield _build_evaluated_code(EvaluationKind.CODE_LOADING_VARIABLE, f"{name}=")
-
-
-def _is_ifs_set_only_for_read(script: ShellScript, given: list[Word | None]) -> bool:
-    """Whether `IFS` is set for `read`, and for nothing else."""
-    setting = [command for command in script.commands if "IFS" in command.assigned_variables]
-    return len(given) == len(setting) and all(
-        _get_program_name(command) == "read" for command in setting
-    )
+        elif _CODE_LOADING_VARIABLE_RE.fullmatch(name):
+            setting = [each for each in script.commands if name in each.assigned_variables]
+            is_for_read = all(_get_program_name(command) == "read" for command in setting)
+            if name != "IFS" or len(given) != len(setting) or not is_for_read:
+                yield _build_evaluated_code(EvaluationKind.CODE_LOADING_VARIABLE, f"{name}=")
 
 
 def _iter_code_in_command(
-    words: tuple[Word, ...], values: VariableValues
+    words: tuple[Word, ...], values: shell_values.VariableValues
 ) -> Iterator[EvaluatedCode]:
     first, name = words[0], normalize_program_name(words[0].text)
     starters = EXEC_ARGUMENTS_BY_PROGRAM.get(name, frozenset())
@@ -178,7 +167,7 @@ def _iter_code_in_command(
         yield _build_evaluated_code(
             EvaluationKind.GIT_PROGRAM, given.replace(EXPANSION_PLACEHOLDER, "$")
         )
-    if can_builtin_evaluate_arguments(words, values):
+    if shell_values.can_builtin_evaluate_arguments(words, values):
         yield _build_evaluated_code(EvaluationKind.BUILTIN, _join_raw_words(words))
     if name in COMMAND_RUNNERS:
         for word in words[1:]:
@@ -192,7 +181,7 @@ def _iter_code_in_command(
 
 
 def _iter_code_for_inner_shells(
-    script: ShellScript, values: VariableValues, depth: int
+    script: ShellScript, values: shell_values.VariableValues, depth: int
 ) -> Iterator[EvaluatedCode]:
     """In what is given to other shells, as an argument or as input."""
     given: dict[str, frozenset[str]] = {}
@@ -201,9 +190,12 @@ def _iter_code_for_inner_shells(
         shells = _find_shells([command]) if lines else frozenset()
         for text in lines:
             given[text] = given.get(text, frozenset()) | shells
-    for command in filter(_has_here_input, script.commands):
-        takers = [command] if _has_own_input(command, script) else script.commands
-        shells = _find_shells(takers)
+    for command in script.commands:
+        name = _get_program_name(command)
+        # Here-documents of a group go to any of its commands.
+        is_own = bool(name) and name != "exec" and name not in script.function_names
+        takers = [command] if is_own else script.commands
+        shells = _find_shells(takers) if command.here_inputs else frozenset()
         for word in command.here_inputs:
             if word.expansions and (shells or any(map(_is_interpreter, takers))):
                 yield _build_evaluated_code(EvaluationKind.INNER_SHELL_CODE, word.raw)
@@ -213,17 +205,12 @@ def _iter_code_for_inner_shells(
         yield from (_build_evaluated_code(EvaluationKind.INNER_SHELL_CODE, text) for text in given)
         return
     for text, shells in given.items():
-        yield from _iter_code_in_inner_line(text, shells, values, depth)
-
-
-def _has_here_input(command: SimpleCommand) -> bool:
-    return bool(command.here_inputs)
-
-
-def _has_own_input(command: SimpleCommand, script: ShellScript) -> bool:
-    """Whether its here-documents go to the command itself, and not to others."""
-    name = _get_program_name(command)
-    return bool(name) and name != "exec" and name not in script.function_names
+        if shells & _NON_BASH_SHELLS and parse_plain_chain(text) is None:
+            yield _build_evaluated_code(EvaluationKind.INNER_SHELL_CODE, text)
+        for found in _iter_evaluated_code(text, values, depth + 1):
+            # To a program that is no shell it may be a pattern or a sentence.
+            if found.kind is not EvaluationKind.UNSUPPORTED_SYNTAX or shells:
+                yield found
 
 
 def _is_interpreter(command: SimpleCommand) -> bool:
@@ -237,17 +224,6 @@ def _list_inner_command_lines(command: SimpleCommand) -> list[str]:
     if _get_program_name(command) == "git" and EXEC_ARGUMENTS_BY_PROGRAM["git"].intersection(words):
         return [*words[1:]]
     return find_inner_command_lines(words) if words else []
-
-
-def _iter_code_in_inner_line(
-    text: str, shells: frozenset[str], values: VariableValues, depth: int
-) -> Iterator[EvaluatedCode]:
-    if shells & _NON_BASH_SHELLS and parse_plain_chain(text) is None:
-        yield _build_evaluated_code(EvaluationKind.INNER_SHELL_CODE, text)
-    for found in _iter_evaluated_code(text, values, depth + 1):
-        # To a program that is no shell it may be a pattern or a sentence.
-        if found.kind is not EvaluationKind.UNSUPPORTED_SYNTAX or shells:
-            yield found
 
 
 def _get_program_name(command: SimpleCommand) -> str:
@@ -304,13 +280,10 @@ _BUILTIN_GIT_SUBCOMMANDS = parse_word_set(
 
 def find_inner_command_lines(words: Words) -> list[str]:
     """Arguments that another shell may read as a line of its own."""
-    starters = EXEC_ARGUMENTS_BY_PROGRAM.get(normalize_program_name(words[0]), frozenset())
-    started = {
-        normalize_program_name(words[at + 1])
-        for at in range(len(words) - 1)
-        if words[at] in starters
-    }
-    if not COMMAND_RUNNERS.intersection((normalize_program_name(words[0]), *started)):
+    name = normalize_program_name(words[0])
+    starters = EXEC_ARGUMENTS_BY_PROGRAM.get(name, frozenset())
+    started = (normalize_program_name(after) for word, after in pairwise(words) if word in starters)
+    if not COMMAND_RUNNERS.intersection((name, *started)):
         return []
     return [text for text in words[1:] if _SHELL_SYNTAX_RE.search(text)]
 
@@ -319,25 +292,18 @@ def find_code_concern(words: Words) -> str | None:
     """About code that the command has among its arguments."""
     name = normalize_program_name(words[0])
     if name in _SED_PROGRAMS | _AWK_PROGRAMS:
-        runs, is_harmless = (
-            (_SED_EXECUTE_RE, is_harmless_sed)
-            if name in _SED_PROGRAMS
-            else (_AWK_EXECUTE_RE, is_harmless_awk)
-        )
+        runs, is_harmless = _AWK_EXECUTE_RE, is_harmless_awk
+        if name in _SED_PROGRAMS:
+            runs, is_harmless = _SED_EXECUTE_RE, is_harmless_sed
         scripts = [words[at] for at in find_script_indexes(words) if at < len(words)]
         hidden = any(runs.search(text) and not is_harmless(text) for text in scripts)
     elif name in _WINDOWS_SHELLS:
         hidden = len(words) > 1 and words[1] not in ("--version", "-version")
     else:
         at = find_started_program_index(name, words)
-        is_language = at is not None and (
-            name.rstrip(VERSION_CHARACTERS) or name
-        ) == normalize_interpreter_name(name)
-        hidden = (
-            at is not None
-            and is_language
-            and any(_CODE_CHARACTER_RE.search(word) for word in words[1 : at + 1])
-        )
+        bare = name.rstrip(VERSION_CHARACTERS) or name
+        is_language = at is not None and bare == normalize_interpreter_name(name)
+        hidden = is_language and any(map(_CODE_CHARACTER_RE.search, words[1 : (at or 0) + 1]))
     return f"what the code for {name} does is known only when it runs" if hidden else None
 
 

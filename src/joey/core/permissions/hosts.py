@@ -24,12 +24,9 @@ _HOST_LABEL_RE = compile_regex(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
 _NUMERIC_LABEL_RE = compile_regex(r"\d+|0x[0-9a-f]*")
 _AMBIGUOUS_IDNA_RE = compile_regex("[ßẞς\u200c\u200d]")
 """What the two standards of names in other scripts make different hosts of."""
-_LOCAL_HOST_NAMES = ("localhost",)
 
 
 class AllowedHost(Struct, frozen=True):
-    """One entry of the list."""
-
     name: str
     port: int | None = None
     is_wildcard: bool = False
@@ -37,9 +34,8 @@ class AllowedHost(Struct, frozen=True):
 
     def allows(self, name: str, port: int) -> bool:
         """`name` is one that `normalize_host` has given."""
-        return self.matches_name(name) and port in (
-            WEB_PORTS if self.port is None else (self.port,)
-        )
+        ports = WEB_PORTS if self.port is None else (self.port,)
+        return self.matches_name(name) and port in ports
 
     def matches_name(self, name: str) -> bool:
         """Whatever the port."""
@@ -59,11 +55,8 @@ class AllowedHost(Struct, frozen=True):
             return False
         if self.port is None and entry.port not in (None, *WEB_PORTS):
             return False
-        if self.is_wildcard:
-            return entry.name.endswith(f".{self.name}") or (
-                entry.is_wildcard and entry.name == self.name
-            )
-        return not entry.is_wildcard and entry.name == self.name
+        is_same = entry.name == self.name and entry.is_wildcard == self.is_wildcard
+        return is_same or (self.is_wildcard and entry.name.endswith(f".{self.name}"))
 
 
 def parse_host(entry: str) -> AllowedHost:
@@ -155,23 +148,21 @@ def parse_address(text: str) -> IpAddress | None:
 
 
 def is_local_name(name: str) -> bool:
-    return name in _LOCAL_HOST_NAMES or name.endswith(".localhost")
+    return name == "localhost" or name.endswith(".localhost")
 
 
 def is_public_address(address: IpAddress) -> bool:
     """Neither this machine nor a net of somebody's own, nor where clouds tell their secrets."""
+    from ipaddress import IPv4Address
+
     if address.version == 6:
-        inner = address.ipv4_mapped or address.sixtofour or _extract_nat64_address(address)
+        is_nat64 = address.packed.startswith(_NAT64_PREFIX)
+        inner = address.ipv4_mapped or address.sixtofour
+        inner = inner or (IPv4Address(address.packed[-4:]) if is_nat64 else None)
         if inner is not None:
             return is_public_address(inner)
     return address.is_global and not address.is_multicast and not address.is_reserved
 
 
-def _extract_nat64_address(address: IPv6Address) -> IPv4Address | None:
-    """The address within one that networks without the older protocol make of it."""
-    from ipaddress import IPv4Address
-
-    return IPv4Address(address.packed[-4:]) if address.packed[:12] == _NAT64_PREFIX else None
-
-
 _NAT64_PREFIX = bytes.fromhex("0064ff9b") + bytes(8)
+"""Of addresses that networks without the older protocol make of its own."""

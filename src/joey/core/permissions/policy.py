@@ -54,7 +54,6 @@ GrammarParser = Callable[[str], CommandChain | None]
 
 
 ALLOW_ALL_RULE = "*"
-"""Among the rules that allow: whatever it is."""
 
 
 class BoundarySetting(StrEnum):
@@ -72,7 +71,6 @@ class Allow(Struct, frozen=True):
 
 class Ask(Struct, frozen=True):
     reasons: tuple[Reason, ...]
-    """Why a user has to look: one reason at least."""
 
     @staticmethod
     def because(
@@ -178,67 +176,49 @@ def _judge_claim(
             return Allow("touches nothing outside the task")
         case Access.QUESTION:
             return Ask.because(ReasonKind.QUESTION)
-        case Access.READ:
-            return _judge_read(claim, settings)
-        case Access.WRITE:
-            return _judge_write(claim, settings, edits_granted)
+        case Access.READ | Access.WRITE:
+            return _judge_file(claim, settings, edits_granted)
         case Access.EXECUTE:
             return _judge_execute(claim, settings, grammar)
         case Access.MCP:
             return _judge_mcp(claim, settings)
-        case Access.SWITCH_MODE:
-            switches = {"alwaysAllowModeSwitch": settings.always_allow_mode_switch}
-            return _decide_by_switches(switches, settings)
-        case Access.DELEGATE:
-            switches = {"alwaysAllowSubtasks": settings.always_allow_subtasks}
-            return _decide_by_switches(switches, settings)
-        case Access.BROWSER:
-            switches = {"alwaysAllowBrowser": settings.always_allow_browser}
-            return _decide_by_switches(switches, settings)
         case Access.CUSTOM_TOOL:
             return _judge_custom_tool(settings)
+        case Access.SWITCH_MODE:
+            switches = {"alwaysAllowModeSwitch": settings.always_allow_mode_switch}
+        case Access.DELEGATE:
+            switches = {"alwaysAllowSubtasks": settings.always_allow_subtasks}
+        case Access.BROWSER:
+            switches = {"alwaysAllowBrowser": settings.always_allow_browser}
         case Access.FETCH_INSTRUCTIONS:
-            return _decide_by_switches({}, settings)
-
-
-def _judge_read(claim: Claim, settings: Settings) -> Decision:
-    path = claim.path
-    if path is None:
-        return Ask.because(ReasonKind.UNSTATED, detail="what it reads")
-    if path.is_ignored:
-        return _deny_ignored_path(path)
-    switches = {"alwaysAllowReadOnly": settings.always_allow_read_only}
-    switches |= _get_boundary_switches(claim, settings)
+            switches = {}
     return _decide_by_switches(switches, settings)
 
 
-def _judge_write(claim: Claim, settings: Settings, edits_granted: bool) -> Decision:
-    path = claim.path
+def _judge_file(claim: Claim, settings: Settings, edits_granted: bool) -> Decision:
+    path, is_read = claim.path, claim.access is Access.READ
     if path is None:
-        return Ask.because(ReasonKind.UNSTATED, detail="what it writes")
+        verb = "reads" if is_read else "writes"
+        return Ask.because(ReasonKind.UNSTATED, detail=f"what it {verb}")
     if path.is_ignored:
-        return _deny_ignored_path(path)
-    beyond = _get_boundary_switches(claim, settings)
-    switches = {"alwaysAllowWrite": settings.always_allow_write}
-    if not edits_granted or settings.always_allow_write:
-        switches |= beyond
-    elif beyond:
-        switches = beyond | switches  # what lies beyond the leave is what to tell
+        return Deny(build_ignored_path_reason(path.display_path, path.ignore_error))
+    beyond = {
+        each.value: getattr(settings, _FIELD_NAMES_BY_BOUNDARY_SETTING[each])
+        for each in _iter_boundary_settings(claim)
+    }
+    if is_read:
+        switches = {"alwaysAllowReadOnly": settings.always_allow_read_only, **beyond}
+    elif not edits_granted or settings.always_allow_write:
+        switches = {"alwaysAllowWrite": settings.always_allow_write, **beyond}
+    elif beyond:  # what lies beyond the leave is what to tell
+        switches = {**beyond, "alwaysAllowWrite": False}
     else:
         switches = {WORKSPACE_EDITS_TEXT: True}
     return _decide_by_switches(switches, settings)
 
 
-def _get_boundary_switches(claim: Claim, settings: Settings) -> dict[str, bool]:
-    return {
-        each.value: getattr(settings, _FIELD_NAMES_BY_BOUNDARY_SETTING[each])
-        for each in _iter_boundary_settings(claim)
-    }
-
-
 def _iter_boundary_settings(claim: Claim) -> Iterator[BoundarySetting]:
-    path = claim.path
-    if path is None:
+    if (path := claim.path) is None:
         return
     if claim.access is Access.READ and not (path.is_inside or path.can_read_without_approval):
         yield BoundarySetting.READ_OUTSIDE
@@ -286,17 +266,12 @@ def _judge_mcp(claim: Claim, settings: Settings) -> Decision:
         return switched
     if claim.has_changed_description:
         return Ask.because(ReasonKind.CHANGED_DESCRIPTION)
-    if not claim.is_always_allowed and not _is_listed_tool(
-        claim.subject, settings.allowed_mcp_tools
-    ):
-        return Ask.because(ReasonKind.UNLISTED_MCP_TOOL)
-    return switched
-
-
-def _is_listed_tool(subject: str, patterns: Sequence[str]) -> bool:
-    """A server `a/b` is not covered by what was said of the server `a`."""
-    server, _, tool = subject.partition("/")
-    return subject in patterns or ("/" not in tool and f"{server}/*" in patterns)
+    server, _, tool = claim.subject.partition("/")
+    # A server `a/b` is not covered by what was said of the server `a`.
+    listed = {claim.subject, claim.subject if "/" in tool else f"{server}/*"}
+    if claim.is_always_allowed or listed.intersection(settings.allowed_mcp_tools):
+        return switched
+    return Ask.because(ReasonKind.UNLISTED_MCP_TOOL)
 
 
 def _decide_by_switches(switches: dict[str, bool], settings: Settings) -> Allow | Ask:
@@ -308,17 +283,13 @@ def _decide_by_switches(switches: dict[str, bool], settings: Settings) -> Allow 
     return Allow(" + ".join(switches) or "autoApprovalEnabled")
 
 
-def _deny_ignored_path(path: ResolvedPath) -> Deny:
-    return Deny(build_ignored_path_reason(path.display_path, path.ignore_error))
-
-
 class PersistentRule(Struct, frozen=True):
     setting: Literal["allowedCommands", "allowedMcpTools"]
     text: str
 
 
 class TaskRule(Struct, frozen=True):
-    """It counts for a task and its subtasks, and is written down nowhere."""
+    """Counts for a task and its subtasks, and is stored nowhere."""
 
     text: str
 
@@ -332,11 +303,8 @@ def propose_task_rule(claims: Sequence[Claim], settings: Settings) -> TaskRule |
     kinds = {claim.access for claim in claims}
     if Access.WRITE not in kinds or not kinds <= {Access.READ, Access.WRITE}:
         return None
-    return (
-        WORKSPACE_EDITS_RULE
-        if isinstance(decide(claims, settings, edits_granted=True), Allow)
-        else None
-    )
+    covers_all = isinstance(decide(claims, settings, edits_granted=True), Allow)
+    return WORKSPACE_EDITS_RULE if covers_all else None
 
 
 def propose_persistent_rule(
@@ -392,7 +360,6 @@ def _build_persistent_rule(claims: Sequence[Claim], denied: Sequence[str]) -> Pe
 
 
 MAX_COMMANDS_PER_LINE = 256
-"""Both readers stay fast, and nobody writes more by hand."""
 
 
 def confirm_with_grammar(line: str, verdict: Allow, grammar: GrammarParser | None) -> Allow | Ask:

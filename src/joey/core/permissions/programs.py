@@ -11,24 +11,9 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from joey.core.permissions import git_commands
+from joey.core.permissions import program_tables as tables
 from joey.core.permissions.arguments import ProgramSpec, find_argument_concern, parse_arguments
-from joey.core.permissions.git_commands import (
-    find_git_concern,
-    is_read_only_git,
-    list_git_path_words,
-    list_git_text_option_values,
-)
-from joey.core.permissions.program_tables import (
-    ALWAYS_ASK_SPEC,
-    ALWAYS_READ_ONLY_PROGRAMS,
-    BUILD_PROGRAMS,
-    MODIFYING_PROGRAMS,
-    OPAQUE_PROGRAMS,
-    READ_ONLY_PROGRAMS,
-    SUBCOMMAND_PROGRAM_SPEC,
-    SUBCOMMAND_PROGRAMS,
-    UNKNOWN_PROGRAM_SPEC,
-)
 from joey.core.permissions.script_programs import (
     find_awk_concern,
     find_script_indexes,
@@ -62,8 +47,8 @@ _PROGRAM_ALIASES = {
     "zgrep": "grep",
     "zless": "less",
 }
-_ALWAYS_READ_ONLY_PROGRAMS = parse_word_set(ALWAYS_READ_ONLY_PROGRAMS)
-_ALL_READ_ONLY_PROGRAMS = frozenset(READ_ONLY_PROGRAMS) | _ALWAYS_READ_ONLY_PROGRAMS
+_ALWAYS_READ_ONLY_PROGRAMS = parse_word_set(tables.ALWAYS_READ_ONLY_PROGRAMS)
+_ALL_READ_ONLY_PROGRAMS = frozenset(tables.READ_ONLY_PROGRAMS) | _ALWAYS_READ_ONLY_PROGRAMS
 _LITERAL_ARGUMENT_PROGRAMS = parse_word_set(
     "fd fdfind find git jq rg grep egrep fgrep yq"
 ) | frozenset(_SCRIPT_CHECKERS)
@@ -100,10 +85,7 @@ def can_execute_input(words: Words) -> bool:
 
 
 def find_concern(words: Words, granted: int) -> str | None:
-    """Why a user should see the arguments after the first `granted` words, or None.
-
-    A command that is its rule word for word has nothing left to worry about.
-    """
+    """Why a user should see the arguments after the first `granted` words, or None."""
     name, rest = normalize_program_name(words[0]), words[granted:]
     if name in DIRECTORY_CHANGE_COMMANDS and all(word.startswith("-") for word in words[1:]):
         return f"{name} without a folder leaves the workspace"
@@ -114,7 +96,7 @@ def find_concern(words: Words, granted: int) -> str | None:
     if name in SHELL_STATE_BUILTINS:
         return f"{name} changes how later commands are understood"
     for word in list_path_words(words, granted):
-        if can_leave_workspace(word):
+        if word != "/dev/null" and _OUTSIDE_PATH_RE.search(word):
             return f"`{word}` may lie outside the workspace"
     if name not in _LITERAL_ARGUMENT_PROGRAMS:
         for word in rest:
@@ -126,7 +108,7 @@ def find_concern(words: Words, granted: int) -> str | None:
 def _find_program_concern(name: str, words: Words, granted: int) -> str | None:
     """What is known of this very program."""
     if name == "git":
-        return find_git_concern(words, granted)
+        return git_commands.find_git_concern(words, granted)
     if name in _SCRIPT_CHECKERS:
         return _SCRIPT_CHECKERS[name](words, granted)
     if name == "printf":
@@ -161,43 +143,42 @@ def _strip_curl_reports(words: Words, granted: int) -> Words:
 
 def list_path_words(words: Words, granted: int) -> tuple[str, ...]:
     """The words beyond the rule that may name a file; others are patterns, scripts, mere text."""
-    name = normalize_program_name(words[0])
-    if name in _SCRIPT_CHECKERS:
+    if normalize_program_name(words[0]) in _SCRIPT_CHECKERS:
         scripts = find_script_indexes(words)
         return tuple(word for at, word in enumerate(words) if at >= granted and at not in scripts)
-    if name == "git":
-        return list_git_path_words(words, granted)
-    spec = _find_spec(name)
+    start, spec = _find_start_and_spec(words)
     if spec is None:
         return words[granted:]
-    arguments = parse_arguments(words, spec)
-    return tuple(item.word for item in arguments if item.word_index >= granted and not item.is_text)
+    arguments = parse_arguments(words[start:], spec)
+    paths = (i.word for i in arguments if i.word_index + start >= granted and not i.is_text)
+    return (*words[granted:start], *paths)
 
 
 def list_text_option_values(words: Words, granted: int) -> tuple[str, ...]:
-    """Words beyond the rule that are taken for mere text because of the option before them.
+    """Words beyond the rule that are taken for mere text because of the option before them: should
+    another version of the program not take any there, they would be names of files."""
+    start, spec = _find_start_and_spec(words)
+    is_script = normalize_program_name(words[0]) in _SCRIPT_CHECKERS
+    if is_script or spec is None or spec.text_operands == "all":
+        return ()
+    arguments = parse_arguments(words[start:], spec)
+    return tuple(i.word for i in arguments if i.word_index + start >= granted and i.is_text_value)
 
-    Should another version of the program not take any there, they would be names of files.
-    """
+
+def _find_start_and_spec(words: Words) -> tuple[int, ProgramSpec | None]:
+    """The word that arguments of a known form follow, and their form."""
     name = normalize_program_name(words[0])
-    if name in _SCRIPT_CHECKERS:
-        return ()
-    if name == "git":
-        return list_git_text_option_values(words, granted)
-    spec = _find_spec(name)
-    if spec is None or spec.text_operands == "all":
-        return ()
-    arguments = parse_arguments(words, spec)
-    return tuple(
-        item.word for item in arguments if item.word_index >= granted and item.is_text_value
-    )
+    if name != "git":
+        return 0, _find_spec(name)
+    at = git_commands.find_subcommand_index(words)
+    return at, git_commands.build_git_spec(words[at]) if at < len(words) else None
 
 
 def is_read_only(words: Words, granted: int) -> bool:
     """Whether the command changes no file that it names; as far as its rule does not say more."""
     name = normalize_program_name(words[0])
     if name == "git":
-        return is_read_only_git(words)
+        return git_commands.is_read_only_git(words)
     if name in _ALWAYS_READ_ONLY_PROGRAMS:
         return True
     spec = _find_spec(name)
@@ -209,25 +190,25 @@ def is_read_only(words: Words, granted: int) -> bool:
     return name in _SCRIPT_CHECKERS or _PROGRAM_ALIASES.get(name, name) in _ALL_READ_ONLY_PROGRAMS
 
 
-def can_leave_workspace(word: str) -> bool:
-    return word != "/dev/null" and _OUTSIDE_PATH_RE.search(word) is not None
-
-
 @cache
 def _find_spec(name: str) -> ProgramSpec | None:
     name = _PROGRAM_ALIASES.get(name, name)
     names = {name, name.rstrip(VERSION_CHARACTERS)}
-    if names & parse_word_set(OPAQUE_PROGRAMS):
-        return ALWAYS_ASK_SPEC
+    if names & parse_word_set(tables.OPAQUE_PROGRAMS):
+        return tables.ALWAYS_ASK_SPEC
     if name in _ALWAYS_READ_ONLY_PROGRAMS or name in COMMAND_RUNNERS:
         return None
-    known = READ_ONLY_PROGRAMS.get(name) or MODIFYING_PROGRAMS.get(name) or BUILD_PROGRAMS.get(name)
+    known = (
+        tables.READ_ONLY_PROGRAMS.get(name)
+        or tables.MODIFYING_PROGRAMS.get(name)
+        or tables.BUILD_PROGRAMS.get(name)
+    )
     if known is None and names & INTERPRETERS:
-        return ALWAYS_ASK_SPEC
+        return tables.ALWAYS_ASK_SPEC
     return known or (
-        SUBCOMMAND_PROGRAM_SPEC
-        if names & parse_word_set(SUBCOMMAND_PROGRAMS)
-        else UNKNOWN_PROGRAM_SPEC
+        tables.SUBCOMMAND_PROGRAM_SPEC
+        if names & parse_word_set(tables.SUBCOMMAND_PROGRAMS)
+        else tables.UNKNOWN_PROGRAM_SPEC
     )
 
 

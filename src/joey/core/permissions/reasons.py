@@ -11,24 +11,17 @@ from joey.errors import ToolError
 
 
 class Access(StrEnum):
-    NONE = "none"
-    """Touches nothing but the task itself; never asks."""
+    NONE = "none"  # touches nothing but the task itself; never asks
     READ = "read"
     WRITE = "write"
     EXECUTE = "execute"
     SWITCH_MODE = "switch_mode"
-    DELEGATE = "delegate"
-    """Starts a subtask, or ends one."""
+    DELEGATE = "delegate"  # starts a subtask, or ends one
     MCP = "mcp"
-    """Calls a tool or reads a resource of an MCP server."""
     BROWSER = "browser"
-    """Opens a page."""
     CUSTOM_TOOL = "custom_tool"
-    """Runs code that the user or the project brought along as a tool."""
-    FETCH_INSTRUCTIONS = "guidance"
-    """Fetches instructions that the user has put there for it."""
-    QUESTION = "question"
-    """The tool *is* a question: a user always answers."""
+    FETCH_INSTRUCTIONS = "guidance"  # fetches instructions that the user has put there for it
+    QUESTION = "question"  # the tool *is* a question: a user always answers
 
 
 class ReasonKind(StrEnum):
@@ -80,7 +73,6 @@ class Reason(Struct, frozen=True, omit_defaults=True):
 
     kind: ReasonKind
     access: Access | None = None
-    """What the call would do."""
     subject: str = ""
     """The path, the command line or the tool that it would do it to."""
     has_changed_description: bool = field(default=False, name="changed")

@@ -85,10 +85,8 @@ def find_script_indexes(words: Words) -> frozenset[int]:
     """Which words are scripts, and so name no file, whatever they look like."""
     if words[0].endswith("sed"):
         return frozenset(_find_sed_script_indexes(words, 0)[0])
-    script_index = _find_awk_script_index(words)
-    return frozenset(
-        {script_index, *(at for at, word in enumerate(words) if word.startswith("-F"))}
-    )
+    separators = (at for at, word in enumerate(words) if word.startswith("-F"))
+    return frozenset({_find_awk_script_index(words), *separators})
 
 
 def _find_sed_script_indexes(words: Words, granted: int) -> tuple[list[int], str | None]:
@@ -110,9 +108,7 @@ def _find_sed_script_indexes(words: Words, granted: int) -> tuple[list[int], str
                 problem = problem or f"option `{word}` of sed is not known to be harmless"
         else:
             operands.append(at)
-    if not scripts and operands:
-        scripts = operands[:1]
-    return scripts, problem
+    return scripts or operands[:1], problem
 
 
 def is_harmless_sed(script: str) -> bool:
@@ -133,11 +129,7 @@ def find_awk_concern(words: Words, granted: int) -> str | None:
         is_option = word.startswith("-") and word != "-" and at != script_index
         if at >= granted and is_option and not _HARMLESS_AWK_OPTION_RE.fullmatch(word):
             return f"option `{word}` of awk is not known to be harmless"
-    if (
-        script_index >= granted
-        and script_index < len(words)
-        and not is_harmless_awk(words[script_index])
-    ):
+    if granted <= script_index < len(words) and not is_harmless_awk(words[script_index]):
         return "the script of awk can do more than print"
     return None
 
@@ -146,18 +138,13 @@ def _find_awk_script_index(words: Words) -> int:
     """Where the script stands; behind all words when there is none."""
     at = 1
     while at < len(words) and words[at].startswith("-"):
-        takes_next = words[at] in ("-F", "-v")
-        at += 2 if takes_next else 1
+        at += 2 if words[at] in ("-F", "-v") else 1
     return at
 
 
 def is_harmless_awk(script: str) -> bool:
-    """Whether the script can only compute and print: it names no file and no command.
-
-    A slash begins a pattern or divides, and the awks do not agree on which. What one of them takes
-    for a text or a pattern is a command to another. So there is none, but for a first pattern,
-    where there is anything that could do harm.
-    """
+    """Whether the script can only compute and print. Awks do not agree on whether a slash begins a
+    pattern or divides, so where anything could do harm there is none, but for a first pattern."""
     if len(script) > _MAX_SCRIPT_CHARS:
         return False
     if _UNSAFE_AWK_RE.search(script) is None:
@@ -167,8 +154,10 @@ def is_harmless_awk(script: str) -> bool:
     depth = parens = 0
     while at < len(script):
         token = _AWK_TOKEN_RE.match(script, at)
-        if token is None or not _is_harmless_awk_token(token, depth > 0 and parens == 0):
+        if token is None or (token["name"] and not _is_harmless_awk_name(token)):
             return False
+        if token["more"] and depth > 0 and parens == 0:
+            return False  # there it may send what is printed to a file
         if parens and token["name"] in _AWK_PRINT_STATEMENTS:
             return False  # `for (…; …; print > "x")`
         depth += {"{": 1, "}": -1}.get(token["brace"] or "", 0)
@@ -179,16 +168,8 @@ def is_harmless_awk(script: str) -> bool:
     return depth == parens == 0
 
 
-def _is_harmless_awk_token(token: re.Match[str], may_write: bool) -> bool:
-    # Within braces, and not in parentheses, "more than" may send what is printed to a file.
-    if token["more"] and may_write:
-        return False
-    return not token["name"] or _is_harmless_awk_name(token["name"], bool(token["call"]))
-
-
-def _is_harmless_awk_name(name: str, is_call: bool) -> bool:
-    if name in _FORBIDDEN_AWK_NAMES:
-        return False
-    if is_call:
+def _is_harmless_awk_name(token: re.Match[str]) -> bool:
+    name = token["name"]
+    if token["call"]:
         return name in _HARMLESS_AWK_FUNCTIONS
-    return name in _AWK_BUILTIN_NAMES or not name.isupper()
+    return name in _AWK_BUILTIN_NAMES or not (name.isupper() or name in _FORBIDDEN_AWK_NAMES)

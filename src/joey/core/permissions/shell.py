@@ -65,14 +65,11 @@ class _NotPlainError(Exception):
 
 def parse_plain_chain(line: str) -> CommandChain | None:
     """The commands of a plain line as words without their quotes; None for any other line."""
-    return _parse_chain_cached(line) if len(line) <= _MAX_CACHED_LINE_CHARS else _parse_chain(line)
+    is_short = len(line) <= _MAX_CACHED_LINE_CHARS
+    return _parse_chain(line) if is_short else _parse_chain.__wrapped__(line)
 
 
 @lru_cache(maxsize=256)
-def _parse_chain_cached(line: str) -> CommandChain | None:
-    return _parse_chain(line)
-
-
 def _parse_chain(line: str) -> CommandChain | None:
     if _CONTROL_CHARACTER_RE.search(line):
         return None
@@ -89,10 +86,8 @@ def parse_plain_commands(line: str) -> tuple[Words, ...] | None:
 
 
 def find_pipe_receivers(line: str) -> tuple[Words, ...]:
-    """The commands of any line that may be given what others write: too many rather than too few.
-
-    They are cut like `split_possible_commands`, unless the line is plain.
-    """
+    """The commands of any line that may be given what others write: rather too many than too few,
+    and cut like `split_possible_commands` unless the line is plain."""
     chain = parse_plain_chain(line)
     if chain is not None:
         return tuple(words for joint, words in chain if joint == "|")

@@ -52,7 +52,6 @@ class _HereDocument(Struct, frozen=True):
     strips_tabs: bool
     is_quoted: bool
     command_inputs: list[Word]
-    """Where it belongs."""
 
 
 class _ScriptParser(WordParser):
@@ -66,11 +65,12 @@ class _ScriptParser(WordParser):
         self._pending_here_documents = []
         with self._enter_nesting():
             while not self._consume_end(until):
-                if self._peek() == "\n":
-                    self._position += 1
+                if self._take_text("\n"):
                     self._read_here_documents()
-                elif self._peek() == "(":
-                    self._parse_subshell_or_arithmetic()
+                elif self._take_text("(("):
+                    self._parse_arithmetic("))")
+                elif self._take_text("("):
+                    self.parse_commands(")")
                 elif self._peek() in ";|" or (self._peek() == "&" and self._peek(1) != ">"):
                     self._position += 1
                 else:
@@ -83,14 +83,13 @@ class _ScriptParser(WordParser):
 
     def _consume_end(self, until: str) -> bool:
         self._skip_blanks()
-        char = self._peek()
-        if char == ")":
-            self._position += 1
-        if char in ("", ")"):
+        if (char := self._peek()) in ("", ")"):
             if char != until:
                 raise UnsupportedSyntaxError
+            self._position += len(char)
             return True
-        return until == ";;" and (self._matches(_CASE_CLAUSE_END_RE) or self._is_at_keyword("esac"))
+        is_clause_end = _CASE_CLAUSE_END_RE.match(self._text, self._position) is not None
+        return until == ";;" and (is_clause_end or self._is_at_keyword("esac"))
 
     def _parse_command(self) -> None:
         assigned: list[str] = []
@@ -102,7 +101,10 @@ class _ScriptParser(WordParser):
                 continue
             char = self._peek()
             if char == "(":
-                self._parse_function_header(words)
+                if len(words) != 1:
+                    raise UnsupportedSyntaxError
+                self._consume_empty_parentheses()
+                self._script.function_names.append(words[0].text)
                 return
             if char in ("", "\n", ";", "|", "&", ")"):
                 break
@@ -131,9 +133,8 @@ class _ScriptParser(WordParser):
                 if self._peek() == "(":
                     self._consume_empty_parentheses()
             case "coproc":
-                if found := _NAMED_COPROC_RE.match(self._text, self._position):
+                if found := self._take(_NAMED_COPROC_RE):
                     self._script.add_assignment(found[1], None)
-                    self._position = found.end()
             case "[[":
                 self._parse_condition()
             case _:
@@ -142,16 +143,14 @@ class _ScriptParser(WordParser):
 
     def _parse_for_loop(self) -> None:
         self._skip_blanks()
-        if self._starts_with("(("):
-            self._position += 2
+        if self._take_text("(("):
             self._parse_arithmetic("))")
             return
         name = self._parse_word().text
         self._skip_blanks_and_newlines()
-        if not self._is_at_keyword("in"):
+        if not self._take_keyword("in"):
             self._script.add_assignment(name, None)
             return
-        self._expect("in")
         self._skip_blanks()
         while self._peek() not in ("", "\n", ";"):
             self._script.add_assignment(name, self._parse_word())
@@ -164,53 +163,30 @@ class _ScriptParser(WordParser):
         self._expect("in")
         while True:
             self._skip_blanks_and_newlines()
-            if self._is_at_keyword("esac"):
-                self._expect("esac")
+            if self._take_keyword("esac"):
                 return
-            if self._peek() == "(":
-                self._position += 1
-            self._parse_case_patterns()
+            has_pattern = True
+            self._take_text("(")
+            while has_pattern:
+                self._skip_blanks()
+                self._parse_word()
+                self._skip_blanks()
+                has_pattern = self._take_text("|")
+            self._expect(")")
             self.parse_commands(";;")
-            if found := _CASE_CLAUSE_END_RE.match(self._text, self._position):
-                self._position = found.end()
-
-    def _parse_case_patterns(self) -> None:
-        while True:
-            self._skip_blanks()
-            self._parse_word()
-            self._skip_blanks()
-            if self._peek() != "|":
-                break
-            self._position += 1
-        self._expect(")")
+            self._take(_CASE_CLAUSE_END_RE)
 
     def _parse_condition(self) -> None:
         words: list[Word] = []
         while True:
             self._skip_blanks_and_newlines()
-            if found := _CONDITION_OPERATOR_RE.match(self._text, self._position):
-                self._position = found.end()
+            if self._take(_CONDITION_OPERATOR_RE):
                 continue
             word = self._parse_word()
             if word.raw == "]]":
                 break
             words.append(word)
         self._script.conditions.append(tuple(words))
-
-    def _parse_subshell_or_arithmetic(self) -> None:
-        """A subshell, or an arithmetic command."""
-        if self._starts_with("(("):
-            self._position += 2
-            self._parse_arithmetic("))")
-        else:
-            self._position += 1
-            self.parse_commands(")")
-
-    def _parse_function_header(self, words: list[Word]) -> None:
-        if len(words) != 1:
-            raise UnsupportedSyntaxError
-        self._consume_empty_parentheses()
-        self._script.function_names.append(words[0].text)
 
     def _consume_empty_parentheses(self) -> None:
         self._expect("(")
@@ -219,13 +195,11 @@ class _ScriptParser(WordParser):
 
     def _parse_assignment(self) -> str:
         """The variable that is set here, or nothing."""
-        found = _ASSIGNMENT_RE.match(self._text, self._position)
-        if found is None:
+        if (found := self._take(_ASSIGNMENT_RE)) is None:
             return ""
-        self._position = found.end()
         if found[2]:
             self._parse_arithmetic("]")
-            self._expect("+=" if self._starts_with("+=") else "=")
+            self._expect("+=", "=")
         if self._peek() == "(":
             self._parse_array()
             self._script.add_assignment(found[1], None)
@@ -234,10 +208,8 @@ class _ScriptParser(WordParser):
         return found[1]
 
     def _parse_redirection(self, inputs: list[Word]) -> bool:
-        found = _REDIRECTION_RE.match(self._text, self._position)
-        if found is None:
+        if (found := self._take(_REDIRECTION_RE)) is None:
             return False
-        self._position = found.end()
         if found["name"]:
             self._script.add_assignment(found["name"], None)
         self._skip_blanks()
@@ -273,26 +245,24 @@ class _ScriptParser(WordParser):
         """The next line; where it is expanded, a backslash joins it to the one after it."""
         joined = ""
         while True:
-            end = self._text.find("\n", self._position)
-            end = len(self._text) if end < 0 else end
-            line = self._text[self._position : end]
-            self._position = end + 1
-            if is_quoted or not _has_trailing_backslash(line) or self._position >= len(self._text):
+            line, _, _ = self._text[self._position :].partition("\n")
+            self._position += len(line) + 1
+            is_continued = (len(line) - len(line.rstrip("\\"))) % 2 == 1
+            if is_quoted or not is_continued or self._position >= len(self._text):
                 return joined + line
             joined += line[:-1]
 
     def _is_at_keyword(self, word: str) -> bool:
         at = self._position + len(word)
-        return self._starts_with(word) and self._text[at : at + 1] in ("", *" \t\n;&|()<>")
+        is_whole = self._text[at : at + 1] in ("", *" \t\n;&|()<>")
+        return is_whole and self._text.startswith(word, self._position)
+
+    def _take_keyword(self, word: str) -> bool:
+        return self._is_at_keyword(word) and self._take_text(word)
 
     def _skip_blanks_and_newlines(self) -> None:
         self._skip_blanks()
-        while self._peek() == "\n":
+        while self._take_text("\n"):
             if self._pending_here_documents:
                 raise UnsupportedSyntaxError
-            self._position += 1
             self._skip_blanks()
-
-
-def _has_trailing_backslash(line: str) -> bool:
-    return (len(line) - len(line.rstrip("\\"))) % 2 == 1

@@ -46,7 +46,6 @@ _NUMERIC_PARAMETERS = parse_word_set(
 _SHELL_SET_PARAMETER_RE = compile_regex(r"\d+|[@*_]|BASH_\w+|COMP_\w+|READLINE_\w+")
 _SHELL_SET_VARIABLES = parse_word_set("COPROC DIRSTACK FUNCNAME MAPFILE OLDPWD OPTARG PWD REPLY")
 _MAX_VARIABLES = 200
-"""Nobody writes more by hand."""
 
 
 class VariableValues:
@@ -65,20 +64,16 @@ class VariableValues:
 
     def find_numeric_variables(self) -> None:
         """Find the variables that hold nothing but numbers, once all assignments are known."""
-        self._numeric_variables = (
-            set(self.assignments) if len(self.assignments) <= _MAX_VARIABLES else set()
-        )
+        if len(self.assignments) <= _MAX_VARIABLES:
+            self._numeric_variables = set(self.assignments)
         while dropped := {
-            name for name in self._numeric_variables if not self._has_numeric_assignments(name)
+            name
+            for name in self._numeric_variables
+            for value in self.assignments[name]
+            if value is None
+            or not (self.is_numeric_word(value) or _BRACE_RANGE_RE.fullmatch(value.text))
         }:
             self._numeric_variables -= dropped
-
-    def _has_numeric_assignments(self, name: str) -> bool:
-        return all(
-            value is not None
-            and (self.is_numeric_word(value) or _BRACE_RANGE_RE.fullmatch(value.text))
-            for value in self.assignments[name]
-        )
 
     def is_numeric_expansion(self, expansion: Expansion) -> bool:
         match expansion.kind:
@@ -87,10 +82,8 @@ class VariableValues:
             case ExpansionKind.PARAMETER:
                 return self._is_numeric_variable(expansion.parameter_name)
             case ExpansionKind.ARRAY_ELEMENT:
-                return (
-                    expansion.parameter_name == "PIPESTATUS"
-                    and "PIPESTATUS" not in self.assignments
-                )
+                name = expansion.parameter_name
+                return name == "PIPESTATUS" and name not in self.assignments
             case ExpansionKind.COMMAND:
                 return not self._has_functions and _is_number_printing_substitution(expansion.raw)
         return False
@@ -162,7 +155,10 @@ def can_builtin_evaluate_arguments(words: ParsedWords, values: VariableValues) -
     name, arguments = normalize_program_name(words[0].text), words[1:]
     match name:
         case "command" | "builtin":
-            return _can_wrapped_builtin_evaluate_arguments(arguments, values)
+            options = tuple(takewhile(lambda word: word.text.startswith("-"), arguments))
+            rest = arguments[len(options) :]
+            is_lookup = any(word.text in ("-v", "-V") for word in options)
+            return not is_lookup and bool(rest) and can_builtin_evaluate_arguments(rest, values)
         case "eval" | "let" | "alias" | "bind" | "compgen" | "complete" | "enable" | "fc":
             return bool(arguments)
         case "trap":
@@ -177,9 +173,7 @@ def can_builtin_evaluate_arguments(words: ParsedWords, values: VariableValues) -
                 _is_literal_in(word, ("keyword", "history")) for word in options
             )
         case "mapfile" | "readarray":
-            return _may_have_option(arguments, "C") or not all(
-                word.is_literal for word in arguments
-            )
+            return _may_have_option(arguments, "C")
         case "getopts":
             return not all(map(_has_no_subscript, arguments[:2]))
         case "read":
@@ -201,14 +195,12 @@ def can_condition_run_code(words: ParsedWords, values: VariableValues) -> bool:
     """Whether `[[ … ]]` with these words does arithmetic on unknown values, or reads a variable
     that is named by one."""
     for at, word in enumerate(words):
-        neighbours = (*words[max(at - 1, 0) : at], *words[at + 1 : at + 2])
-        if word.text in _ARITHMETIC_COMPARISON_OPERATORS and not all(
-            map(values.is_numeric_word, neighbours)
-        ):
+        before, after = words[max(at - 1, 0) : at], words[at + 1 : at + 2]
+        is_numeric = all(map(values.is_numeric_word, (*before, *after)))
+        if word.text in _ARITHMETIC_COMPARISON_OPERATORS and not is_numeric:
             return True
-        if word.text in _VARIABLE_TEST_OPERATORS and not all(
-            map(_is_variable_name_or_option, words[at + 1 : at + 2])
-        ):
+        is_named = all(map(_is_variable_name_or_option, after))
+        if word.text in _VARIABLE_TEST_OPERATORS and not is_named:
             return True
     return False
 
@@ -219,27 +211,15 @@ def iter_assigned_variables(words: ParsedWords) -> Iterator[tuple[str, Word | No
     if name in ("command", "builtin"):
         rest = tuple(word for word in words[1:] if not word.text.startswith("-"))
         yield from iter_assigned_variables(rest) if rest else ()
-    elif name in _DECLARATION_BUILTINS:
+    elif name in _DECLARATION_BUILTINS or name in COMMAND_RUNNERS:
         for word in words[1:]:
             if found := _ASSIGNMENT_RE.match(word.text):
-                yield found[1], structs.replace(word, text=word.text[found.end() :])
-    elif name in COMMAND_RUNNERS:
-        for word in words[1:]:
-            if found := _ASSIGNMENT_RE.match(word.text):
-                yield found[1], None
+                value = structs.replace(word, text=word.text[found.end() :])
+                yield found[1], value if name in _DECLARATION_BUILTINS else None
     elif name in ("read", "mapfile", "readarray", "getopts", "wait"):
         for word in words[1:]:
             if _IDENTIFIER_RE.fullmatch(word.text):
                 yield word.text, None
-
-
-def _can_wrapped_builtin_evaluate_arguments(arguments: ParsedWords, values: VariableValues) -> bool:
-    at = 0
-    while at < len(arguments) and arguments[at].text.startswith("-"):
-        if arguments[at].text in ("-v", "-V"):
-            return False
-        at += 1
-    return at < len(arguments) and can_builtin_evaluate_arguments(arguments[at:], values)
 
 
 def _is_literal_in(word: Word, texts: tuple[str, ...]) -> bool:

@@ -20,8 +20,6 @@ EXPANSION_PLACEHOLDER = "\0"
 
 
 class ExpansionKind(Enum):
-    """What an expansion gives."""
-
     PARAMETER = "the value of a variable"
     ARRAY_ELEMENT = "an element of an array"
     NUMBER = "the result of arithmetic, or a length"
@@ -63,8 +61,7 @@ class IndirectOrTransformedParameter(Struct, frozen=True):
 
     raw: str
     is_indirect: bool
-    transformation: str = ""
-    """Its letter: `P` in `${x@P}`."""
+    transformation: str = ""  # `P` in `${x@P}`
 
 
 class ShellScript(Struct):
@@ -86,7 +83,6 @@ class ShellScript(Struct):
 
 
 _MAX_NESTING = 40
-"""Nobody writes more by hand."""
 VARIABLE_NAME_PATTERN = "[A-Za-z_][A-Za-z0-9_]*"
 _PLAIN_TEXT_RE = compile_regex(r"[^ \t\n;&|()<>'\"\\$`*?\[{~]+")
 _ARRAY_ASSIGNMENT_RE = compile_regex(rf"({VARIABLE_NAME_PATTERN})\+?=")
@@ -98,6 +94,7 @@ _SIMPLE_PARAMETER_RE = compile_regex(rf"{VARIABLE_NAME_PATTERN}|[0-9@*#?$!-]")
 _PARAMETER_OPERATOR_RE = compile_regex(r":?[-=?+]|##?|%%?|/[/#%]?|\^\^?|,,?")
 _TRANSFORMATION_RE = compile_regex(r"@([A-Za-z])(?=\})")
 _NAME_LISTING_RE = compile_regex(r"[@*](?=\})")
+_SINGLE_QUOTES_RE = compile_regex("'[^']*'")
 _ANSI_C_QUOTE_RE = compile_regex(r"\$'(?:[^'\\]|\\.)*'", re.DOTALL)
 _BACKTICKS_RE = compile_regex(r"`((?:[^`\\]|\\.)*)`", re.DOTALL)
 _BACKTICK_ESCAPE_RE = compile_regex(r"\\([$`\\])")
@@ -109,8 +106,6 @@ class UnsupportedSyntaxError(Exception):
 
 
 class _WordBuilder:
-    """A word while it is read."""
-
     def __init__(self) -> None:
         self.text_parts: list[str] = []
         self.expansions: list[Expansion] = []
@@ -158,9 +153,8 @@ class WordParser(ABC):
     def _parse_word(self, *, may_be_empty: bool = False) -> Word:
         start, built = self._position, _WordBuilder()
         while char := self._peek():
-            if run := _PLAIN_TEXT_RE.match(self._text, self._position):
+            if run := self._take(_PLAIN_TEXT_RE):
                 built.text_parts.append(run[0])
-                self._position = run.end()
             elif char in "<>" and self._peek(1) == "(":
                 self._parse_process_substitution(built)
             elif char == "(" and _ARRAY_ASSIGNMENT_RE.fullmatch(self._text, start, self._position):
@@ -180,26 +174,20 @@ class WordParser(ABC):
         self._expect("(")
         while True:
             self._skip_blanks_and_newlines()
-            if self._peek() == ")":
-                self._position += 1
+            if self._take_text(")"):
                 return
-            if self._peek() == "[":
-                self._position += 1
+            if is_element := self._take_text("["):
                 self._parse_arithmetic("]")
-                self._expect("+=" if self._starts_with("+=") else "=")
-                self._parse_word(may_be_empty=True)
-            else:
-                self._parse_word()
+                self._expect("+=", "=")
+            self._parse_word(may_be_empty=is_element)
 
     def _parse_special_character(self, char: str, built: _WordBuilder, start: int) -> None:
         """One sign of a word that is more than itself."""
         match char:
             case "'":
-                end = self._text.find("'", self._position + 1)
-                if end < 0:
+                if (found := self._take(_SINGLE_QUOTES_RE)) is None:
                     raise UnsupportedSyntaxError
-                built.text_parts.append(self._text[self._position + 1 : end])
-                self._position = end + 1
+                built.text_parts.append(found[0][1:-1])
             case '"':
                 self._parse_double_quotes(built)
             case "\\":
@@ -216,7 +204,8 @@ class WordParser(ABC):
 
     def _parse_double_quotes(self, built: _WordBuilder) -> None:
         self._position += 1
-        while (char := self._peek()) != '"':
+        while not self._take_text('"'):
+            char = self._peek()
             if not char:
                 raise UnsupportedSyntaxError
             if char in "$`":
@@ -227,7 +216,6 @@ class WordParser(ABC):
             else:
                 built.text_parts.append(char)
                 self._position += 1
-        self._position += 1
 
     def _parse_process_substitution(self, built: _WordBuilder) -> None:
         start = self._position
@@ -252,41 +240,31 @@ class WordParser(ABC):
         if self._peek() == "`":
             self._parse_backticks(quoted)
             return ExpansionKind.COMMAND, ""
-        if self._starts_with("$(("):
-            self._position += 3
-            self._parse_arithmetic("))")
-            return ExpansionKind.NUMBER, ""
-        match self._peek(1):
-            case "(":
-                self._position += 2
-                self.parse_commands(")")
-                return ExpansionKind.COMMAND, ""
-            case "[":
-                self._position += 2
-                self._parse_arithmetic("]")
+        for opening, closing in (("$((", "))"), ("$[", "]")):
+            if self._take_text(opening):
+                self._parse_arithmetic(closing)
                 return ExpansionKind.NUMBER, ""
-            case "{":
-                return self._parse_parameter(quoted)
-            case "'" if not quoted:
-                if (found := _ANSI_C_QUOTE_RE.match(self._text, self._position)) is None:
-                    raise UnsupportedSyntaxError
-                self._position = found.end()
-                return ExpansionKind.OTHER, ""
-            case '"' if not quoted:
-                self._position += 1
-                self._parse_double_quotes(_WordBuilder())
-                return ExpansionKind.OTHER, ""
+        if self._take_text("$("):
+            self.parse_commands(")")
+            return ExpansionKind.COMMAND, ""
+        if self._peek(1) == "{":
+            return self._parse_parameter(quoted)
+        if self._peek(1) == "'" and not quoted:
+            if self._take(_ANSI_C_QUOTE_RE) is None:
+                raise UnsupportedSyntaxError
+            return ExpansionKind.OTHER, ""
         self._position += 1
-        if found := _SIMPLE_PARAMETER_RE.match(self._text, self._position):
-            self._position = found.end()
+        if self._peek() == '"' and not quoted:
+            self._parse_double_quotes(_WordBuilder())
+            return ExpansionKind.OTHER, ""
+        if found := self._take(_SIMPLE_PARAMETER_RE):
             return ExpansionKind.PARAMETER, found[0]
         built.text_parts.append("$")
         return None, ""
 
     def _parse_backticks(self, quoted: bool) -> None:
-        if (found := _BACKTICKS_RE.match(self._text, self._position)) is None:
+        if (found := self._take(_BACKTICKS_RE)) is None:
             raise UnsupportedSyntaxError
-        self._position = found.end()
         inner = _BACKTICK_ESCAPE_RE.sub(r"\1", found[1])
         if quoted:
             inner = inner.replace('\\"', '"')
@@ -294,55 +272,43 @@ class WordParser(ABC):
 
     def _parse_parameter(self, quoted: bool) -> tuple[ExpansionKind, str]:
         start = self._position
-        found = _PARAMETER_RE.match(self._text, start + 2)
-        if found is None:
+        self._position += 2
+        if (found := self._take(_PARAMETER_RE)) is None:
             raise UnsupportedSyntaxError
-        self._position = found.end()
         name, kind = found["name"], ExpansionKind.PARAMETER
-        if self._peek() == "[":
-            self._position += 1
+        if self._take_text("["):
             kind = ExpansionKind.ARRAY_ELEMENT
-            subscript = self._parse_subscript()
-            lists = subscript in ("@", "*") and self._peek() == "}"
+            is_list = self._take_text("@]") or self._take_text("*]")
+            # `a["@"]`, too
+            is_list = is_list or self._parse_arithmetic("]").text in ("@", "*")
+            lists = is_list and self._peek() == "}"
         else:
-            lists = self._matches(_NAME_LISTING_RE)
-            if found["indirect"] and lists:
-                self._position += 1
+            lists = _NAME_LISTING_RE.match(self._text, self._position) is not None
+            self._position += 1 if found["indirect"] and lists else 0
         indirect = bool(found["indirect"]) and not lists
-        transformation = ""
-        if changed := _TRANSFORMATION_RE.match(self._text, self._position):
-            transformation = changed[1]
-            self._position = changed.end()
+        changed = self._take(_TRANSFORMATION_RE)
+        if changed is not None or self._peek() != "}":
             kind = ExpansionKind.OTHER
-        elif self._peek() != "}":
-            kind = ExpansionKind.OTHER
+        if changed is None and self._peek() != "}":
             self._parse_modification(name, quoted)
         self._expect("}")
         raw = self._text[start : self._position]
-        if indirect or transformation:
+        if indirect or changed is not None:
             self._script.indirect_or_transformed_parameters.append(
-                IndirectOrTransformedParameter(raw, indirect, transformation)
+                IndirectOrTransformedParameter(raw, indirect, changed[1] if changed else "")
             )
         if found["length"]:
             return ExpansionKind.NUMBER, ""
         return (ExpansionKind.OTHER if found["indirect"] else kind), name
 
-    def _parse_subscript(self) -> str:
-        for each in ("@", "*"):
-            if self._starts_with(f"{each}]"):
-                self._position += 2
-                return each
-        return self._parse_arithmetic("]").text
-
     def _parse_modification(self, name: str, quoted: bool) -> None:
         """Of a parameter: a default, a part of it, or a replacement, up to the closing brace."""
-        operator = _PARAMETER_OPERATOR_RE.match(self._text, self._position)
+        operator = self._take(_PARAMETER_OPERATOR_RE)
         if operator is None:
             self._expect(":")
             self._parse_arithmetic("}")
             self._position -= 1
             return
-        self._position = operator.end()
         operand = self._parse_operand(quoted)
         if operator[0] in ("=", ":="):
             self._script.add_assignment(name, operand)
@@ -367,7 +333,7 @@ class WordParser(ABC):
         """An arithmetic expression, up to `end` and without it."""
         start, built, depth = self._position, _WordBuilder(), 0
         opening, closing = ("[", "]") if end == "]" else ("(", ")")
-        while depth or not self._starts_with(end):
+        while depth or not self._text.startswith(end, self._position):
             char = self._peek()
             if char in ("", "'", "\\"):
                 raise UnsupportedSyntaxError
@@ -392,20 +358,23 @@ class WordParser(ABC):
         at = self._position + offset
         return self._text[at : at + 1]
 
-    def _starts_with(self, text: str) -> bool:
-        return self._text.startswith(text, self._position)
+    def _take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        """Go past what the pattern matches here."""
+        if found := pattern.match(self._text, self._position):
+            self._position = found.end()
+        return found
 
-    def _matches(self, pattern: re.Pattern[str]) -> bool:
-        return pattern.match(self._text, self._position) is not None
+    def _take_text(self, text: str) -> bool:
+        is_here = self._text.startswith(text, self._position)
+        self._position += len(text) if is_here else 0
+        return is_here
 
-    def _expect(self, text: str) -> None:
-        if not self._starts_with(text):
+    def _expect(self, *texts: str) -> None:
+        if not any(map(self._take_text, texts)):
             raise UnsupportedSyntaxError
-        self._position += len(text)
 
     def _skip_blanks(self) -> None:
-        if found := _BLANKS_AND_COMMENT_RE.match(self._text, self._position):
-            self._position = found.end()
+        self._take(_BLANKS_AND_COMMENT_RE)
 
     @contextmanager
     def _enter_nesting(self) -> Iterator[None]:
