@@ -400,6 +400,23 @@ def test_tasks_are_narrowed_by_directory_status_and_time(tmp_path: Path) -> None
     log.close()
 
 
+def test_subtasks_in_worktrees_belong_to_the_workspace_of_their_topmost_task(
+    tmp_path: Path,
+) -> None:
+    trees = tmp_path.resolve() / "worktrees"
+    put(tmp_path, "task_top", workspace="/w")
+    put(tmp_path, "task_child", workspace=f"{trees}/child", parentId="top")
+    put(tmp_path, "task_grandchild", workspace=f"{trees}/grandchild", parentId="child")
+    put(tmp_path, "task_elsewhere", workspace="/v")
+    put(tmp_path, "task_of_another", workspace=f"{trees}/of_another", parentId="elsewhere")
+    put(tmp_path, "task_orphan", workspace=f"{trees}/orphan", parentId="gone")
+    put(tmp_path, "task_ring", workspace=f"{trees}/ring", parentId="chain")
+    put(tmp_path, "task_chain", workspace=f"{trees}/chain", parentId="ring")
+    assert set(ids(find(tmp_path, workspace="/w"))) == {"top", "child", "grandchild"}
+    assert set(ids(find(tmp_path, workspace="/v"))) == {"elsewhere", "of_another"}
+    assert ids(find(tmp_path, workspace=f"{trees}/child")) == ["child"]
+
+
 def test_ids_are_as_short_as_they_can_be_and_tasks_are_found_by_them(tmp_path: Path) -> None:
     for name in ("0123456789abcdef0", "0123456789abcdef1", "0123456789abcde00", "fedcba9876543210"):
         put(tmp_path, f"task_{name}")

@@ -25,6 +25,7 @@ from msgspec import Struct, field
 
 from joey.core.events import TaskImported
 from joey.errors import StoreError
+from joey.storage import task_directory as td
 from joey.storage.roo_files import (
     HistoryItem,
     find_interrupted_saves,
@@ -41,20 +42,6 @@ from joey.storage.roo_task_directory import (
     build_usage_fields,
     read_histories,
 )
-from joey.storage.task_directory import (
-    API_HISTORY_FILE,
-    COMMAND_OUTPUT_DIRECTORY,
-    HISTORY_ITEM_FILE,
-    IMPORT_MARKER_FILE,
-    JOURNAL_FILE,
-    LEGACY_HISTORY_FILE,
-    METADATA_FILE,
-    UI_HISTORY_FILE,
-    build_task_directory_path,
-    find_task_directory,
-    has_history_snapshots,
-    normalize_task_id,
-)
 from joey.storage.task_store import TaskSecretFiles
 from joey.system.files import (
     PRIVATE_FILE_MODE,
@@ -65,12 +52,12 @@ from joey.system.files import (
 
 _STAGING_PREFIX = ".import-"
 _COPIED_FILES = (
-    UI_HISTORY_FILE,
-    API_HISTORY_FILE,
-    LEGACY_HISTORY_FILE,
-    METADATA_FILE,
-    HISTORY_ITEM_FILE,
-    JOURNAL_FILE,
+    td.UI_HISTORY_FILE,
+    td.API_HISTORY_FILE,
+    td.LEGACY_HISTORY_FILE,
+    td.METADATA_FILE,
+    td.HISTORY_ITEM_FILE,
+    td.JOURNAL_FILE,
 )
 
 
@@ -88,7 +75,7 @@ class ForeignTask(Struct, frozen=True):
         if ts := to_integer(self.history_item.get("ts")):
             return ts
         latest_ns = 0
-        for name in (UI_HISTORY_FILE, API_HISTORY_FILE, LEGACY_HISTORY_FILE):
+        for name in (td.UI_HISTORY_FILE, td.API_HISTORY_FILE, td.LEGACY_HISTORY_FILE):
             with suppress(OSError):
                 latest_ns = max(latest_ns, (self.directory / name).stat().st_mtime_ns)
         return latest_ns // 1_000_000
@@ -118,7 +105,7 @@ def find_foreign_tasks(locations: Iterable[TaskLocation], own_tasks: Path) -> li
             continue
         items = load_history_items(place.tasks_directory)
         for directory in place.list_task_directories():
-            task_id = normalize_task_id(directory.name) or directory.name
+            task_id = td.normalize_task_id(directory.name) or directory.name
             found.append(
                 ForeignTask(place.program, directory, task_id, load_history_item(directory, items))
             )
@@ -136,9 +123,9 @@ def inspect_task(task: ForeignTask, own_tasks: Path) -> ImportCandidate:
         rows, title = len(histories.rows), title or get_text(histories.rows[0], "text")
         if problem := histories.problem:
             state = "incomplete"
-    if normalize_task_id(task.directory.name) is None:
+    if td.normalize_task_id(task.directory.name) is None:
         state, problem = "damaged", f"{task.directory.name!r} cannot be the id of a task"
-    elif find_task_directory(own_tasks, task.id) is not None:
+    elif td.find_task_directory(own_tasks, task.id) is not None:
         state, problem = "imported", ""
     place = str(task.directory.parent)
     return ImportCandidate(
@@ -149,9 +136,9 @@ def inspect_task(task: ForeignTask, own_tasks: Path) -> ImportCandidate:
 def import_task(task: ForeignTask, own_tasks: Path) -> Path:
     """Copy a task to where joey keeps its tasks; where it is now. Raises StoreError: it cannot be
     opened, or is there already, or the disk is full."""
-    if normalize_task_id(task.directory.name) is None:
+    if td.normalize_task_id(task.directory.name) is None:
         raise StoreError(f"{task.directory.name!r} cannot be the id of a task")
-    if find_task_directory(own_tasks, task.id) is not None:
+    if td.find_task_directory(own_tasks, task.id) is not None:
         raise StoreError(f"task {task.id} is there already")
     with translate_storage_errors(f"could not import task {task.id}", own_tasks):
         make_private_directory(own_tasks)
@@ -159,7 +146,7 @@ def import_task(task: ForeignTask, own_tasks: Path) -> Path:
         try:
             _fill_staging_directory(stage, task)
             TaskSecretFiles(own_tasks.parent).delete(task.id)  # of another task that had this id
-            return stage.rename(build_task_directory_path(own_tasks, task.id))
+            return stage.rename(td.build_task_directory_path(own_tasks, task.id))
         finally:
             shutil.rmtree(stage, ignore_errors=True)
 
@@ -172,26 +159,26 @@ def is_caused_by_full_disk(error: StoreError) -> bool:
 def _fill_staging_directory(stage: Path, task: ForeignTask) -> None:
     for name in _COPIED_FILES:
         _copy_file(task.directory / name, stage / name)
-    for name in (UI_HISTORY_FILE, API_HISTORY_FILE):
+    for name in (td.UI_HISTORY_FILE, td.API_HISTORY_FILE):
         for path in find_interrupted_saves(task.directory, name):
             _copy_file(path, stage / path.name)
-    output = stage / COMMAND_OUTPUT_DIRECTORY
+    output = stage / td.COMMAND_OUTPUT_DIRECTORY
     make_private_directory(output)
-    for path in sorted((task.directory / COMMAND_OUTPUT_DIRECTORY).glob("*.txt")):
+    for path in sorted((task.directory / td.COMMAND_OUTPUT_DIRECTORY).glob("*.txt")):
         if not path.is_symlink():
             _copy_file(path, output / path.name)
-    if not has_history_snapshots(stage):
-        for name in (UI_HISTORY_FILE, API_HISTORY_FILE):
+    if not td.has_history_snapshots(stage):
+        for name in (td.UI_HISTORY_FILE, td.API_HISTORY_FILE):
             if find_interrupted_saves(stage, name) and (
                 rows := read_json_array(stage, name).values
             ):
                 _write_json(stage / name, rows)
-    _write_json(stage / HISTORY_ITEM_FILE, task.history_item)
+    _write_json(stage / td.HISTORY_ITEM_FILE, task.history_item)
     histories = read_histories(stage, task.id)
     item = _complete_history_item(stage, task, histories)
-    _write_json(stage / HISTORY_ITEM_FILE, item)
+    _write_json(stage / td.HISTORY_ITEM_FILE, item)
     source = {"program": task.program, "from": str(task.directory), "at": int(time.time() * 1000)}
-    _write_json(stage / IMPORT_MARKER_FILE, source)
+    _write_json(stage / td.IMPORT_MARKER_FILE, source)
     changed = to_integer(item.get("ts")) or task.modified_ms
     os.utime(stage, (changed / 1000, changed / 1000))
 
@@ -240,12 +227,13 @@ _EDITOR_NAMES = ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf", "C
 _REMOTE_SERVER_NAMES = ("vscode", "vscode-insiders", "vscodium", "cursor", "windsurf")
 _FLATPAK_EDITORS = {"com.visualstudio.code": "Code", "com.vscodium.codium": "VSCodium"}
 _HISTORY_FILES = (
-    JOURNAL_FILE,
-    UI_HISTORY_FILE,
-    API_HISTORY_FILE,
-    LEGACY_HISTORY_FILE,
-    HISTORY_ITEM_FILE,
+    td.JOURNAL_FILE,
+    td.UI_HISTORY_FILE,
+    td.API_HISTORY_FILE,
+    td.LEGACY_HISTORY_FILE,
+    td.HISTORY_ITEM_FILE,
 )
+_INTERRUPTED_SAVE_PREFIXES = (f".{td.UI_HISTORY_FILE}.", f".{td.API_HISTORY_FILE}.")
 _MAX_SEARCHED_DIRECTORIES = 20_000
 _MAX_SEARCH_DEPTH = 8
 
@@ -324,8 +312,7 @@ def has_task_files(directory: Path) -> bool:
     except OSError:
         return False
     return any(
-        name in _HISTORY_FILES or name.startswith((f".{UI_HISTORY_FILE}.", f".{API_HISTORY_FILE}."))
-        for name in names
+        name in _HISTORY_FILES or name.startswith(_INTERRUPTED_SAVE_PREFIXES) for name in names
     )
 
 

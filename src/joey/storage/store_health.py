@@ -14,16 +14,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from joey.errors import StoreError
+from joey.storage import task_directory as td
 from joey.storage.journal import decode_journal
-from joey.storage.task_directory import (
-    JOURNAL_FILE,
-    LOCK_FILE,
-    METADATA_FILE,
-    TaskLock,
-    has_history,
-    is_locked,
-    normalize_task_id,
-)
 from joey.storage.task_store import find_abandoned_staging_directories
 from joey.system.files import read_regular_file
 
@@ -50,7 +42,7 @@ def check_store(tasks: Path) -> StoreHealth:
         return StoreHealth()
     with os.scandir(tasks) as entries:
         names = sorted(
-            (each.name for each in entries if normalize_task_id(each.name)), reverse=True
+            (each.name for each in entries if td.normalize_task_id(each.name)), reverse=True
         )
     directories = [tasks / name for name in names[:MAX_CHECKED_TASKS] if (tasks / name).is_dir()]
     return StoreHealth(
@@ -70,7 +62,7 @@ def clean_up_store(state: StoreHealth) -> Iterator[str]:
     """Remove what is nobody's any more; a sentence about each thing."""
     for directory in state.stale_locks:
         try:
-            TaskLock.acquire(directory, directory.name).release()
+            td.TaskLock.acquire(directory, directory.name).release()
         except StoreError as error:
             yield f"the lock of {directory.name} was left: {error}"
         else:
@@ -82,18 +74,18 @@ def clean_up_store(state: StoreHealth) -> Iterator[str]:
 
 def _has_stale_lock(directory: Path) -> bool:
     try:
-        return (directory / LOCK_FILE).stat().st_size > 0 and not is_locked(directory)
+        return (directory / td.LOCK_FILE).stat().st_size > 0 and not td.is_locked(directory)
     except (OSError, StoreError):
         return False
 
 
 def _find_problems(directory: Path) -> Iterator[str]:
     try:
-        if not has_history(directory):
-            if any(directory.iterdir()) and not (directory / METADATA_FILE).exists():
+        if not td.has_history(directory):
+            if any(directory.iterdir()) and not (directory / td.METADATA_FILE).exists():
                 yield "there is no history in it"
             return
-        head = read_regular_file(directory / JOURNAL_FILE, _JOURNAL_HEAD_BYTES)
+        head = read_regular_file(directory / td.JOURNAL_FILE, _JOURNAL_HEAD_BYTES)
         if head is not None and not head.strip():
             yield "its journal is empty"
         elif head is not None and b"\n" in head and not decode_journal(head)[0]:

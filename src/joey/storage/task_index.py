@@ -61,6 +61,19 @@ _NOT_DUPLICATE_CONDITION = (
     "NOT (bare AND EXISTS"
     f" (SELECT 1 FROM tasks AS other WHERE other.folder = '{TASK_DIRECTORY_PREFIX}' || tasks.id))"
 )
+_CONVERSATION_SQL = "SELECT said FROM words WHERE rowid = ?"
+_WORKTREES_SQL = """
+    WITH RECURSIVE inside (place, parent) AS (
+        SELECT place, parent FROM tasks WHERE place >= :trees AND place < :after_trees
+        UNION
+        SELECT inside.place, tasks.parent FROM inside JOIN tasks ON tasks.id = inside.parent
+        WHERE tasks.place >= :trees AND tasks.place < :after_trees
+    )
+    SELECT DISTINCT inside.place FROM inside JOIN tasks ON tasks.id = inside.parent
+    WHERE tasks.place = :workspace AND NOT (:workspace >= :trees AND :workspace < :after_trees)
+    LIMIT :most
+"""
+"""Worktrees of subtasks whose topmost task that is in none works in the workspace."""
 _metadata_decoder = msgspec.json.Decoder(TaskMetadata)
 _log = logging.getLogger(__name__)
 _Row = tuple[int, str, bool, str, str, bytes]
@@ -146,7 +159,10 @@ class SqliteTaskIndex:
         found: list[FoundTask] = []
         for row in rows:
             task = _metadata_decoder.decode(row[5])
-            snippet = _read_snippet(connection, row[0], query.text)
+            snippet = ""
+            if query.text is not None:
+                (said,) = connection.execute(_CONVERSATION_SQL, (row[0],)).fetchone() or ("",)
+                snippet = build_snippet(said, query.text)
             found.append(FoundTask(task, _compute_short_id(connection, task.id), snippet))
         return TaskPage(tuple(found), total)
 
@@ -156,31 +172,14 @@ class SqliteTaskIndex:
         """A workspace, and the worktrees in which subtasks of its tasks work."""
         if workspace is None:
             return []
-        wanted = str(Path(workspace))
-        trees = f"{self._worktrees_directory}/"
-        sql = "SELECT id, parent, place FROM tasks WHERE place >= ? AND place < ?"
-        apart = connection.execute(
-            sql, (trees, f"{self._worktrees_directory}0")
-        ).fetchall()  # 0 follows /
-        found = {wanted: None}
-        for _, parent, place in apart:
-            if self._find_root_workspace(connection, parent, trees) == wanted:
-                found[place] = None
-        return list(found)[:_MAX_WORKSPACES]
-
-    def _find_root_workspace(
-        self, connection: sqlite3.Connection, parent: str | None, trees: str
-    ) -> str | None:
-        """Where the task works that a subtask in a worktree belongs to."""
-        seen: set[str] = set()
-        while parent is not None and parent not in seen:
-            seen.add(parent)
-            sql = "SELECT parent, place FROM tasks WHERE id = ?"
-            row = connection.execute(sql, (parent,)).fetchone()
-            if row is None or not row[1].startswith(trees):
-                return None if row is None else str(row[1])
-            parent = row[0]
-        return None
+        values = {
+            "trees": f"{self._worktrees_directory}/",
+            "after_trees": f"{self._worktrees_directory}0",  # 0 follows /
+            "workspace": str(Path(workspace)),
+            "most": _MAX_WORKSPACES,
+        }
+        found = connection.execute(_WORKTREES_SQL, values)
+        return [str(Path(workspace)), *(place for (place,) in found)]
 
     def _find_descendants(
         self, connection: sqlite3.Connection, task_id: str
@@ -291,14 +290,6 @@ def _build_conditions(query: TaskQuery, places: Sequence[str]) -> tuple[str, tup
         wanted.append(("updated >= ?", (query.updated_since,)))
     values = tuple(value for _, some in wanted for value in some)
     return " AND ".join(condition for condition, _ in wanted), values
-
-
-def _read_snippet(connection: sqlite3.Connection, number: int, query: str | None) -> str:
-    if query is None:
-        return ""
-    sql = "SELECT said FROM words WHERE rowid = ?"
-    row = connection.execute(sql, (number,)).fetchone()
-    return "" if row is None else build_snippet(row[0], query)
 
 
 def _compute_short_id(connection: sqlite3.Connection, task_id: str) -> str:

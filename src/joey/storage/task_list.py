@@ -24,6 +24,7 @@ from joey.core.settings import ModelRoute
 from joey.core.task_types import TaskState
 from joey.errors import StoreError
 from joey.ports.storage import TaskMetadata
+from joey.storage import task_directory as td
 from joey.storage.journal import decode_journal
 from joey.storage.roo_files import (
     decode_text,
@@ -32,15 +33,6 @@ from joey.storage.roo_files import (
     parse_parent_and_children,
     read_json_object,
     to_integer,
-)
-from joey.storage.task_directory import (
-    HISTORY_ITEM_FILE,
-    JOURNAL_FILE,
-    METADATA_FILE,
-    TASK_DIRECTORY_PREFIX,
-    UI_HISTORY_FILE,
-    has_history,
-    normalize_task_id,
 )
 from joey.system.files import read_regular_file
 
@@ -57,7 +49,7 @@ class TaskSummary(Struct, frozen=True):
 
 def list_task_ids(tasks: Path) -> tuple[str, ...]:
     """Ids by the names of the folders alone."""
-    named = (normalize_task_id(name) for name in _list_directories(tasks))
+    named = (td.normalize_task_id(name) for name in _list_directories(tasks))
     return tuple(dict.fromkeys(task_id for task_id in named if task_id is not None))
 
 
@@ -67,7 +59,7 @@ def list_tasks(tasks: Path) -> tuple[TaskMetadata, ...]:
     directories = _list_directories(tasks)
     found: dict[str, TaskMetadata] = {}
     # Where both spellings of a folder exist, the prefixed one is the one that would be opened.
-    for name in sorted(directories, key=lambda name: name.startswith(TASK_DIRECTORY_PREFIX)):
+    for name in sorted(directories, key=lambda name: name.startswith(td.TASK_DIRECTORY_PREFIX)):
         if (described := summarize_task(name, directories[name])) is not None:
             found[described.metadata.id] = described.metadata
     return sort_newest_first(found.values())
@@ -135,7 +127,7 @@ def build_metadata_from_records(task_id: str, records: Iterable[Record]) -> Task
 
 def parse_task_id(name: str) -> str | None:
     """The id of the task in a folder of this name; None when there can be no task in it."""
-    return None if name.startswith("_") else normalize_task_id(name)
+    return None if name.startswith("_") else td.normalize_task_id(name)
 
 
 def summarize_task(name: str, path: str) -> TaskSummary | None:
@@ -146,10 +138,12 @@ def summarize_task(name: str, path: str) -> TaskSummary | None:
     try:
         # Roo has a file of the same name, which only tracks files in context.
         with suppress(msgspec.DecodeError, UnicodeDecodeError):
-            known = _metadata_decoder.decode(read_regular_file(f"{path}/{METADATA_FILE}") or b"")
+            known = _metadata_decoder.decode(read_regular_file(f"{path}/{td.METADATA_FILE}") or b"")
             own = known if known.id == task_id else structs.replace(known, id=task_id)
             return TaskSummary(own, has_joey_metadata=True)
-        metadata = _read_metadata_from_files(directory, task_id) if has_history(directory) else None
+        if not td.has_history(directory):
+            return None
+        metadata = _read_metadata_from_files(directory, task_id)
     except OSError as error:
         _log.warning("the task folder %s cannot be read: %s", directory, error)
         return None
@@ -157,11 +151,11 @@ def summarize_task(name: str, path: str) -> TaskSummary | None:
 
 
 def _read_metadata_from_files(directory: Path, task_id: str) -> TaskMetadata | None:
-    if item := read_json_object(directory / HISTORY_ITEM_FILE):
+    if item := read_json_object(directory / td.HISTORY_ITEM_FILE):
         return _convert_history_item(task_id, item)
-    if (head := read_regular_file(directory / JOURNAL_FILE, _HEAD_BYTES)) is not None:
+    if (head := read_regular_file(directory / td.JOURNAL_FILE, _HEAD_BYTES)) is not None:
         return _read_metadata_from_journal(directory, task_id, head)
-    first = _decode_first_row(read_regular_file(directory / UI_HISTORY_FILE, _HEAD_BYTES) or b"")
+    first = _decode_first_row(read_regular_file(directory / td.UI_HISTORY_FILE, _HEAD_BYTES) or b"")
     changed = int(directory.stat().st_mtime * 1000)
     return TaskMetadata(
         id=task_id,
@@ -179,7 +173,7 @@ def _read_metadata_from_journal(directory: Path, task_id: str, head: bytes) -> T
         _log.warning("%s: %s", directory, error)
         records = []
     metadata = build_metadata_from_records(task_id, records)
-    changed = int((directory / JOURNAL_FILE).stat().st_mtime * 1000)
+    changed = int((directory / td.JOURNAL_FILE).stat().st_mtime * 1000)
     return structs.replace(metadata, updated=max(metadata.updated, changed)) if head else None
 
 

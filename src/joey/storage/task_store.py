@@ -26,23 +26,8 @@ from joey.core.events import Record
 from joey.core.settings import TaskSecrets
 from joey.errors import StoreError, TaskNotFoundError, TaskStateError
 from joey.ports.storage import Store, TaskLog, TaskMetadata
+from joey.storage import task_directory as td
 from joey.storage.journal import Journal, encode_record
-from joey.storage.task_directory import (
-    API_HISTORY_FILE,
-    COMMAND_OUTPUT_DIRECTORY,
-    IMPORT_MARKER_FILE,
-    INDEX_FILE,
-    JOURNAL_FILE,
-    METADATA_FILE,
-    TASK_DIRECTORY_PREFIX,
-    UI_HISTORY_FILE,
-    TaskLock,
-    build_task_directory_path,
-    find_task_directory,
-    has_history_snapshots,
-    is_locked,
-    normalize_task_id,
-)
 from joey.storage.task_list import list_task_ids, list_tasks
 from joey.system.files import (
     PRIVATE_FILE_MODE,
@@ -60,7 +45,7 @@ from joey.system.locks import lock_directory
 class JsonFileLog:
     """One task's folder, locked for this process until `close`."""
 
-    def __init__(self, directory: Path, journal: Journal | Record, lock: TaskLock) -> None:
+    def __init__(self, directory: Path, journal: Journal | Record, lock: td.TaskLock) -> None:
         """`journal` is the first record of one where there is none yet: somebody else's folder
         stays as it is until something is recorded."""
         self.directory = directory
@@ -129,10 +114,11 @@ class JsonFileLog:
             if number < self._last_written_snapshot_number:
                 return
             files: dict[str, bytes | Iterable[bytes]] = {
-                UI_HISTORY_FILE: _join_json_array(ui),
-                API_HISTORY_FILE: _join_json_array(api),
+                td.UI_HISTORY_FILE: _join_json_array(ui),
+                td.API_HISTORY_FILE: _join_json_array(api),
+                td.METADATA_FILE: msgspec.json.encode(metadata),
             }
-            replace_files(self.directory, files | {METADATA_FILE: msgspec.json.encode(metadata)})
+            replace_files(self.directory, files)
             self._last_written_snapshot_number = number
             if _has_index(self.directory.parent):
                 # SQLite takes its time to load, and most runs never come here.
@@ -152,23 +138,23 @@ class JsonFileStore:
         self._secret_files = TaskSecretFiles(home)
 
     def create(self, task_id: str) -> JsonFileLog:
-        bare = normalize_task_id(task_id)
+        bare = td.normalize_task_id(task_id)
         if bare is None:
             raise StoreError(
                 f"{task_id!r} cannot be the id of a task: use up to 128 letters, digits, - and _"
             )
-        directory = build_task_directory_path(self.tasks_directory, bare)
+        directory = td.build_task_directory_path(self.tasks_directory, bare)
         found = self._find_directory(bare)
         # Without a record, somebody began to make a task there and died.
         if found is not None and (
             found != directory
-            or has_history_snapshots(directory)
+            or td.has_history_snapshots(directory)
             or Journal.read_records(directory)
         ):
             raise StoreError(f"task {bare} exists already. Resume it, or choose another id.")
         with translate_storage_errors(f"could not start task {bare}", directory):
             make_private_directory(directory)
-        lock = TaskLock.acquire(directory, bare)
+        lock = td.TaskLock.acquire(directory, bare)
         try:
             _prepare_directory(directory)
             journal = Journal.create(directory) if found is None else Journal.open(directory)[0]
@@ -178,8 +164,8 @@ class JsonFileStore:
             raise
 
     def create_with_records(self, task_id: str, records: Sequence[Record], source_id: str) -> None:
-        directory = build_task_directory_path(self.tasks_directory, task_id)
-        if normalize_task_id(task_id) != task_id or directory.exists():
+        directory = td.build_task_directory_path(self.tasks_directory, task_id)
+        if td.normalize_task_id(task_id) != task_id or directory.exists():
             raise StoreError(f"task {task_id} exists already, or cannot have this id.")
         bare, source = self._require_task_directory(source_id)
         if (secrets := self._secret_files.load(bare)) is not None:
@@ -195,7 +181,7 @@ class JsonFileStore:
 
     def open(self, task_id: str) -> tuple[JsonFileLog, Sequence[Record]]:
         bare, directory = self._require_task_directory(task_id)
-        lock = TaskLock.acquire(directory, bare)
+        lock = td.TaskLock.acquire(directory, bare)
         try:
             remove_temp_files(directory)
             journal, records = _open_journal(directory, bare)
@@ -211,7 +197,7 @@ class JsonFileStore:
     def read_rows_json(self, task_id: str, limit: int) -> bytes:
         bare, directory = self._require_task_directory(task_id)
         with translate_storage_errors(f"could not read task {bare}", directory):
-            data = read_regular_file(directory / UI_HISTORY_FILE, limit + 1) or b""
+            data = read_regular_file(directory / td.UI_HISTORY_FILE, limit + 1) or b""
         return data if len(data) <= limit else b""
 
     def list_tasks(self) -> Sequence[TaskMetadata]:
@@ -221,19 +207,21 @@ class JsonFileStore:
         return list_task_ids(self.tasks_directory)
 
     def is_locked(self, task_id: str) -> bool:
-        return is_locked(self._require_task_directory(task_id)[1])
+        return td.is_locked(self._require_task_directory(task_id)[1])
 
     def delete(self, task_id: str) -> None:
         bare, directory = self._require_task_directory(task_id)
-        ours = (directory / JOURNAL_FILE).exists() or (directory / IMPORT_MARKER_FILE).exists()
-        if directory != build_task_directory_path(self.tasks_directory, bare) or not ours:
+        marks = (td.JOURNAL_FILE, td.IMPORT_MARKER_FILE)
+        ours = any((directory / name).exists() for name in marks)
+        if directory != td.build_task_directory_path(self.tasks_directory, bare) or not ours:
             raise StoreError(f"{directory} was not written by joey, and stays as it is.")
-        lock = TaskLock.acquire(directory, bare)
+        lock = td.TaskLock.acquire(directory, bare)
         try:
             with translate_storage_errors(f"could not delete task {bare}", directory):
                 self._secret_files.delete(bare)
                 # The journal goes first: without it nothing of the folder counts as a task.
-                for name in (JOURNAL_FILE, UI_HISTORY_FILE, API_HISTORY_FILE, METADATA_FILE):
+                snapshots = (td.UI_HISTORY_FILE, td.API_HISTORY_FILE, td.METADATA_FILE)
+                for name in (td.JOURNAL_FILE, *snapshots):
                     (directory / name).unlink(missing_ok=True)
                 shutil.rmtree(directory)
         finally:
@@ -244,7 +232,7 @@ class JsonFileStore:
             remove_indexed_task(self.tasks_directory.parent, directory.name)
 
     def _require_task_directory(self, task_id: str) -> tuple[str, Path]:
-        bare = normalize_task_id(task_id)
+        bare = td.normalize_task_id(task_id)
         directory = None if bare is None else self._find_directory(bare)
         if bare is None or directory is None:
             raise TaskNotFoundError(f"there is no task {task_id!r} in {self.tasks_directory}")
@@ -252,27 +240,27 @@ class JsonFileStore:
 
     def _find_directory(self, task_id: str) -> Path | None:
         with translate_storage_errors(f"could not look for task {task_id}", self.tasks_directory):
-            return find_task_directory(self.tasks_directory, task_id)
+            return td.find_task_directory(self.tasks_directory, task_id)
 
 
 def _prepare_directory(directory: Path) -> None:
     """Make a folder into one that tasks can work with."""
     with translate_storage_errors("could not use the folder of a task", directory):
         ensure_directory_private(directory)
-        make_private_directory(directory / COMMAND_OUTPUT_DIRECTORY)
+        make_private_directory(directory / td.COMMAND_OUTPUT_DIRECTORY)
 
 
 def _open_journal(directory: Path, task_id: str) -> tuple[Journal | Record, list[Record]]:
     """The journal and what is in it; where there is none to speak of, what it would begin with."""
-    if (directory / JOURNAL_FILE).exists():
+    if (directory / td.JOURNAL_FILE).exists():
         _prepare_directory(directory)
         journal, records = Journal.open(directory)
         if records:
             return journal, records
         journal.close()
-        if not has_history_snapshots(directory):
+        if not td.has_history_snapshots(directory):
             raise TaskNotFoundError(
-                f"task {task_id} has nothing to resume: no record in {directory / JOURNAL_FILE} "
+                f"task {task_id} has nothing to resume: no record in {directory / td.JOURNAL_FILE} "
                 "can be read. Whatever was in it is kept beside it."
             )
     record = _read_adoption_record(directory, task_id)
@@ -287,7 +275,7 @@ def _read_adoption_record(directory: Path, task_id: str) -> Record:
 
 
 def _has_index(tasks: Path) -> bool:
-    return (tasks.parent / INDEX_FILE).is_file()
+    return (tasks.parent / td.INDEX_FILE).is_file()
 
 
 def _freeze_elements(elements: Iterable[bytes]) -> Iterable[bytes]:
@@ -326,13 +314,13 @@ def create_task_directory(directory: Path, records: Sequence[Record], source: Pa
         stage = Path(mkdtemp(prefix=_STAGING_PREFIX, dir=tasks))
         try:
             with lock_directory(stage, timeout_s=0):
-                output = stage / COMMAND_OUTPUT_DIRECTORY
+                output = stage / td.COMMAND_OUTPUT_DIRECTORY
                 make_private_directory(output)
-                for path in sorted((source / COMMAND_OUTPUT_DIRECTORY).glob("*.txt")):
+                for path in sorted((source / td.COMMAND_OUTPUT_DIRECTORY).glob("*.txt")):
                     if path.is_file() and not path.is_symlink():
                         shutil.copyfile(path, output / path.name)
                         (output / path.name).chmod(PRIVATE_FILE_MODE)
-                replace_files(stage, {JOURNAL_FILE: b"".join(map(encode_record, records))})
+                replace_files(stage, {td.JOURNAL_FILE: b"".join(map(encode_record, records))})
                 stage.rename(directory)
                 sync_directory(tasks)
         finally:
@@ -394,7 +382,7 @@ class TaskSecretFiles:
             for other in self._list_files():  # of tasks that were removed by hand, or never made
                 is_old = time.time() - other.stat().st_mtime > _NEW_TASK_GRACE_S
                 task = _parse_task_id(other)
-                if is_old and find_task_directory(self._tasks_directory, task) is None:
+                if is_old and td.find_task_directory(self._tasks_directory, task) is None:
                     other.unlink(missing_ok=True)
         replace_files(self._directory, {path.name: msgspec.json.encode(secrets)})
 
@@ -404,15 +392,15 @@ class TaskSecretFiles:
             path.unlink(missing_ok=True)
 
     def _build_path(self, task_id: str) -> Path:
-        bare = normalize_task_id(task_id)
-        return self._directory / f"{TASK_DIRECTORY_PREFIX}{bare}{_SECRET_FILE_SUFFIX}"
+        bare = td.normalize_task_id(task_id)
+        return self._directory / f"{td.TASK_DIRECTORY_PREFIX}{bare}{_SECRET_FILE_SUFFIX}"
 
     def _list_files(self) -> Iterator[Path]:
-        return self._directory.glob(f"{TASK_DIRECTORY_PREFIX}*{_SECRET_FILE_SUFFIX}")
+        return self._directory.glob(f"{td.TASK_DIRECTORY_PREFIX}*{_SECRET_FILE_SUFFIX}")
 
 
 def _parse_task_id(path: Path) -> str:
-    return path.name.removeprefix(TASK_DIRECTORY_PREFIX).removesuffix(_SECRET_FILE_SUFFIX)
+    return path.name.removeprefix(td.TASK_DIRECTORY_PREFIX).removesuffix(_SECRET_FILE_SUFFIX)
 
 
 class EphemeralStore(JsonFileStore):
@@ -444,10 +432,10 @@ class _SecretsInMemory(TaskSecretFiles):
         self._secrets: dict[str, TaskSecrets] = {}
 
     def load(self, task_id: str) -> TaskSecrets | None:
-        return self._secrets.get(task_id.removeprefix(TASK_DIRECTORY_PREFIX))
+        return self._secrets.get(task_id.removeprefix(td.TASK_DIRECTORY_PREFIX))
 
     def save(self, task_id: str, secrets: TaskSecrets) -> None:
-        self._secrets[task_id.removeprefix(TASK_DIRECTORY_PREFIX)] = secrets
+        self._secrets[task_id.removeprefix(td.TASK_DIRECTORY_PREFIX)] = secrets
 
     def delete(self, task_id: str) -> None:
-        self._secrets.pop(task_id.removeprefix(TASK_DIRECTORY_PREFIX), None)
+        self._secrets.pop(task_id.removeprefix(td.TASK_DIRECTORY_PREFIX), None)

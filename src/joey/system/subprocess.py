@@ -135,11 +135,9 @@ def run_in_terminal(command: Sequence[str], env: Mapping[str, str] | None = None
 
 
 class Process(asyncio.SubprocessTransport):
-    """A running program, the leader of its own session.
-
-    Until `close` it stays unreaped, and its number is that of its group and no other, unless
-    `reaps_at_exit`: for a program whose children may outlive it.
-    """
+    """A running program, the leader of its own session. Until `close` it stays unreaped, and its
+    number is that of its group and no other, unless `reaps_at_exit`: for a program whose children
+    may outlive it."""
 
     def __init__(
         self,
@@ -191,7 +189,12 @@ class Process(asyncio.SubprocessTransport):
         if niceness := options.get("niceness"):
             with suppress(OSError):  # it has ended already
                 os.setpriority(os.PRIO_PGRP, self.pid, niceness)
-        self._watch_exit()
+        try:
+            handle = os.pidfd_open(self.pid)
+        except (AttributeError, OSError):  # not Linux, or no descriptor is left
+            Thread(target=self._wait_in_thread, daemon=True).start()
+        else:
+            self._loop.add_reader(handle, self._notice_exit, handle)
 
     @property
     def output_fds(self) -> list[int]:
@@ -308,20 +311,11 @@ class Process(asyncio.SubprocessTransport):
         self._loop.remove_reader(file.fileno())
         self._loop.remove_writer(file.fileno())
         file.close()
-        if (waiter := self._waiters.pop(fd, None)) is not None:
-            _resolve(waiter)
+        _resolve(self._waiters.pop(fd, None))
         if (on_close := self._close_callbacks.pop(fd, None)) is not None:
             on_close()
         if not self.output_fds:
             _resolve(self._output_closed)
-
-    def _watch_exit(self) -> None:
-        try:
-            handle = os.pidfd_open(self.pid)
-        except (AttributeError, OSError):  # not Linux, or no descriptor is left
-            Thread(target=self._wait_in_thread, daemon=True).start()
-        else:
-            self._loop.add_reader(handle, self._notice_exit, handle)
 
     def _wait_in_thread(self) -> None:
         code = self._popen.wait()
@@ -371,14 +365,13 @@ class Process(asyncio.SubprocessTransport):
             self._loop.add_writer(file.fileno(), self._send)
             return
         self._loop.remove_writer(file.fileno())
-        if (waiter := self._waiters.pop(STDIN, None)) is not None:
-            _resolve(waiter)
+        _resolve(self._waiters.pop(STDIN, None))
         if self._is_input_complete:
             self.close_pipe(STDIN)
 
 
-def _resolve(future: asyncio.Future[None]) -> None:
-    if not future.done():
+def _resolve(future: asyncio.Future[None] | None) -> None:
+    if future is not None and not future.done():
         future.set_result(None)
 
 
@@ -396,11 +389,9 @@ class _ProcessStat(NamedTuple):
 
 
 def find_processes(marker: str, leader: int | None = None, reaped: bool = False) -> list[int]:
-    """The live processes that bear `marker`, and those of the session that `leader` opened.
-
-    A `marker` that ends with `.` stands for all marks that begin with it. `reaped` says that the
-    leader has ended: if its number is in use again, then by a stranger.
-    """
+    """The live processes that bear `marker` (or, if it ends with `.`, one that begins with it), and
+    those of the session that `leader` opened. `reaped` says that the leader has ended: if its
+    number is in use again, then by a stranger."""
     if not (_PROC_ROOT / "self" / "stat").exists():
         return [] if leader is None or not process_group_exists(leader) else [-leader]
     stats = _read_process_stats()
@@ -488,15 +479,12 @@ async def wait_until_none(
 def _read_process_stats() -> list[_ProcessStat]:
     stats: list[_ProcessStat] = []
     for name in os.listdir(_PROC_ROOT):  # noqa: PTH208 (names only: this runs over every process)
-        if not name.isdigit():
-            continue
-        try:
-            with open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123
-                fields = file.read().rpartition(b")")[2].split()
-        except OSError:
-            continue  # It ended meanwhile.
-        if fields[0] not in (b"Z", b"X"):
-            stats.append(_ProcessStat(int(name), int(fields[1]), int(fields[2]), int(fields[3])))
+        if name.isdigit():
+            with suppress(OSError):  # it ended meanwhile
+                with open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123
+                    state, *ids = file.read().rpartition(b")")[2].split()[:4]
+                if state not in (b"Z", b"X"):
+                    stats.append(_ProcessStat(int(name), *map(int, ids)))
     return stats
 
 

@@ -43,7 +43,7 @@ from joey.workspace.ripgrep import (
     get_opened_ignore_file_names,
     iter_records,
 )
-from joey.workspace.safe_open import open_directory
+from joey.workspace.safe_open import lstat_at, open_directory
 
 log = logging.getLogger(__name__)
 
@@ -160,7 +160,10 @@ class _DirectoryLister:
         """Those that really are files of this folder."""
         for directory, group in groupby(sorted(paths, key=_get_parent), key=_get_parent):
             with suppress(OSError), open_directory(self._path / directory) as descriptor:
-                yield from (path for path in group if _is_regular_file(path, descriptor))
+                for path in group:
+                    facts = lstat_at(path.rpartition("/")[2], descriptor)
+                    if facts is not None and stat.S_ISREG(facts.st_mode):
+                        yield path
 
     def _iter_unreported_entries(self, directories: set[str]) -> Iterator[str]:
         """Hidden and empty folders, links and special files beside the files that were found."""
@@ -213,14 +216,6 @@ class _DirectoryLister:
 
 def _get_parent(path: str) -> str:
     return path.rpartition("/")[0]
-
-
-def _is_regular_file(path: str, directory: int) -> bool:
-    try:
-        name = path.rpartition("/")[2]
-        return stat.S_ISREG(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode)
-    except OSError:
-        return False
 
 
 def _is_empty_directory(path: Path) -> bool:

@@ -82,8 +82,9 @@ def open_regular_file(path: Path) -> Iterator[int]:
         files.check_regular_file(os.stat(name, dir_fd=directory, follow_symlinks=False))
         opened = files.open_regular_file(name, follow_symlinks=False, dir_fd=directory)
     with opened as file:
-        is_kernel_device = os.fstat(file.fileno()).st_dev in _find_kernel_devices()
-        if is_kernel_device or is_kernel_path(path):
+        # There the system shows its own insides, such as the environment of processes.
+        is_kernel_path = os.path.join(*path.parts[:2]) in _KERNEL_DIRECTORIES  # noqa: PTH118
+        if is_kernel_path or os.fstat(file.fileno()).st_dev in _find_kernel_devices():
             raise OSError(errno.EINVAL, "it is not on a disk, but made up by the system")
         yield file.fileno()
 
@@ -125,12 +126,6 @@ def replace_tracked_file(
             if earlier is not None and is_replaced:
                 plain = earlier.st_mode & 0o666
                 os.fchmod(file.fileno(), plain | (plain & 0o444) >> 2 if is_program else plain)
-
-
-def is_kernel_path(path: Path) -> bool:
-    """Whether a resolved path leads to where the system shows its own insides, such as the
-    environment of processes."""
-    return os.path.join(*path.parts[:2]) in _KERNEL_DIRECTORIES  # noqa: PTH118
 
 
 @cache

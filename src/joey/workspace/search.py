@@ -369,9 +369,13 @@ class FilePattern:
         if len(pattern) > _MAX_PATTERN_CHARS:
             raise ToolError(f"The file pattern is longer than {_MAX_PATTERN_CHARS} characters.")
         self._is_inclusive = not pattern.startswith("!")
+        wanted = pattern.removeprefix("!").removeprefix("./").lstrip("/")
+        if wanted.endswith("/"):  # for a folder
+            wanted += "**"
+        if "/" not in wanted:  # for names at any depth
+            wanted = f"**/{wanted}"
         globs = [
-            glob.split("/")
-            for glob in _expand_braces(_normalize_pattern(pattern.removeprefix("!")))
+            glob.split("/") for glob in _expand_braces(_REPEATED_GLOBSTAR_RE.sub("**/", wanted))
         ]
         self._glob_matchers: list[list[_NameMatcher | None]] = [
             [
@@ -398,14 +402,6 @@ class FilePattern:
         if not self._includes_hidden and any(part.startswith(".") for part in parts):
             return False
         return any(_matches_glob(glob, parts) for glob in self._glob_matchers) is self._is_inclusive
-
-
-def _normalize_pattern(pattern: str) -> str:
-    """A pattern without a slash is for names at any depth; one that ends with it, for a folder."""
-    pattern = pattern.removeprefix("./").lstrip("/")
-    if pattern.endswith("/"):
-        pattern += "**"
-    return _REPEATED_GLOBSTAR_RE.sub("**/", pattern if "/" in pattern else f"**/{pattern}")
 
 
 def _expand_braces(pattern: str) -> list[str]:

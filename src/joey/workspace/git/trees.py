@@ -83,14 +83,6 @@ class GitTrees:
         if version is None or (int(version[1]), int(version[2])) < _MIN_GIT_VERSION:
             raise ToolError("worktrees need git 2.38 or newer")
 
-    async def _build_disabled_driver_options(self) -> list[str]:
-        """Options by which programs that merge files are switched off."""
-        keys = await self._git.list_config_keys(r"^merge\..*\.driver$")
-        for key in keys:
-            if "=" in key:
-                raise ToolError(f"git is not run: its configuration names the driver {key!r}")
-        return build_config_options(dict.fromkeys(keys, "false"))
-
     async def run_text(self, *arguments: str, index: Path | None = None) -> str:
         """What git answers, in one line. Raises ToolError."""
         return (await self._run_bytes(*arguments, index=index)).decode(errors="replace").strip()
@@ -146,8 +138,14 @@ class GitTrees:
     async def merge_commits(self, ours: str, theirs: str) -> TreeMergeResult:
         """Two commits over the one that both come from. Raises ToolError."""
         wanted = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages")
+        drivers = await self._git.list_config_keys(r"^merge\..*\.driver$")
+        for key in drivers:
+            if "=" in key:
+                raise ToolError(f"git is not run: its configuration names the driver {key!r}")
+        # Programs that merge files are switched off.
+        options = build_config_options(dict.fromkeys(drivers, "false"))
         answer = await self._git.run(
-            *(*await self._build_disabled_driver_options(), *wanted, ours, theirs),
+            *(*options, *wanted, ours, theirs),
             environment=_JOEY_IDENTITY_VARIABLES,
             max_output_bytes=_MAX_OUTPUT_BYTES,
             timeout_s=_GIT_TIMEOUT_S,
@@ -255,7 +253,13 @@ def apply_changes(
                     if seen != expected_signatures[change.path]:
                         raise ConcurrentChangeError(relative)
                 if not change.is_deleted:
-                    _replace_file(place.name, directory, before, new_files / relative, change)
+                    if before is not None and stat.S_ISDIR(before.st_mode):
+                        # Its files are gone by now, or it is not ours to remove.
+                        os.rmdir(place.name, dir_fd=directory)
+                    made, mode = new_files / relative, change.new_mode
+                    is_symlink = mode == SYMLINK_MODE
+                    data = os.fsencode(made.readlink()) if is_symlink else made.read_bytes()
+                    replace_tracked_file(directory, place.name, mode, data, before)
                 elif before is not None:
                     os.unlink(place.name, dir_fd=directory)
         except FileNotFoundError as error:
@@ -287,13 +291,3 @@ def _remove_empty_parents(top: Path, directory: Path) -> None:
             with open_directory(directory.parent) as above:
                 os.rmdir(directory.name, dir_fd=above)
             directory = directory.parent
-
-
-def _replace_file(
-    name: str, directory: int, before: os.stat_result | None, made: Path, change: TreeChange
-) -> None:
-    if before is not None and stat.S_ISDIR(before.st_mode):
-        os.rmdir(name, dir_fd=directory)  # its files are gone by now, or it is not ours to remove
-    is_symlink = change.new_mode == SYMLINK_MODE
-    data = os.fsencode(made.readlink()) if is_symlink else made.read_bytes()
-    replace_tracked_file(directory, name, change.new_mode, data, before)
