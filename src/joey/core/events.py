@@ -311,7 +311,6 @@ class ToolFinished(EventBase, frozen=True, tag="toolFinished"):
     exit_code: int | None = None
     """Commands that ended: what they returned."""
     signal: str | None = None
-    """The signal that ended a command."""
     ending: CallEnding | None = None
     row_ts: int | None = None
     subtask_usage: TokenUsage | None = field(default=None, name="usage")
@@ -337,7 +336,6 @@ class RowAdded(EventBase, frozen=True, tag="said"):
     text: str = ""
     images: tuple[str, ...] = ()
     subtask_id: str | None = field(default=None, name="task_id")
-    """The subtask that it tells of."""
 
 
 class TodosChanged(EventBase, frozen=True, tag="todosChanged"):
@@ -376,7 +374,6 @@ class SubtaskSpawned(EventBase, frozen=True, tag="taskSpawned"):
     message: str = ""
     todos: tuple[Todo, ...] = ()
     has_worktree: bool = field(default=False, name="worktree")
-    """It works in a git worktree of its own."""
 
 
 class WorktreeMerged(EventBase, frozen=True, tag="worktreeMerged"):
@@ -474,7 +471,6 @@ class CheckpointSaved(EventBase, frozen=True, tag="checkpointSaved"):
 
     id: str
     previous_id: str | None = field(default=None, name="before")
-    """The checkpoint before it."""
     is_own_change: bool = field(default=False, name="own")
     """What differs from the one before is this task's own work; else it is somebody's else."""
 
@@ -509,7 +505,6 @@ class TaskForked(EventBase, frozen=True, tag="taskForked"):
     source_seq: int
     """The last record that was taken over, by its number there."""
     route: ModelRoute | None = None
-    """The model that it worked with."""
 
 
 Transient = (

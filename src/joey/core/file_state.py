@@ -126,7 +126,6 @@ class FileDiffStat(Struct, frozen=True):
 
 class WorktreeMergeResult(Struct, frozen=True, kw_only=True):
     changed_files: tuple[FileDiffStat, ...]
-    """What the subtask changed."""
     directory: str
     branch: str
     conflicts: tuple[str, ...] = ()

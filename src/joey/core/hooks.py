@@ -79,9 +79,7 @@ class HookInput(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only
     ask: str | None = None
     """The kind of question."""
     reason: str | None = None
-    """Why it is asked."""
     reasons: tuple[Reason, ...] = ()
-    """The same as values."""
     result: str | None = None
     is_error: bool | None = None
 
@@ -100,9 +98,7 @@ class HookReport(Struct, frozen=True):
     """What came of one hook, or of all that ran at a moment."""
 
     block_reason: str | None = None
-    """Why the call must not go on."""
     blocked_by: str = ""
-    """The hook that says so."""
     messages: tuple[str, ...] = ()
     """For the person."""
     warnings: tuple[str, ...] = ()

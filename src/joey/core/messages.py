@@ -94,12 +94,10 @@ class Message(Struct, frozen=True, eq=False, weakref=True, omit_defaults=True):
     """Reasoning that DeepSeek and Z.ai want back next to their tool calls."""
     is_summary: bool = field(default=False, name="isSummary")
     condense_id: str | UnsetType = field(default=UNSET, name="condenseId")
-    """The name of a summary."""
     condense_parent: str | UnsetType = field(default=UNSET, name="condenseParent")
     """The summary that hides the message."""
     is_truncation_marker: bool = field(default=False, name="isTruncationMarker")
     truncation_id: str | UnsetType = field(default=UNSET, name="truncationId")
-    """The name of a marker."""
     truncation_parent: str | UnsetType = field(default=UNSET, name="truncationParent")
     """The marker that hides the message."""
     max_text_chars: int | UnsetType = field(default=UNSET, name="shownLength")
@@ -217,7 +215,6 @@ class ReasoningChunk(Struct, frozen=True, omit_defaults=True, tag="reasoning"):
     signature: str | None = None
     """Seals the reasoning so far (Anthropic)."""
     redacted: str | None = None
-    """A whole redacted thinking block."""
     details: tuple[Any, ...] = ()
     """Provider items to keep beside the text (OpenRouter's `reasoning_details`)."""
 

@@ -62,7 +62,6 @@ class ModelInfo(Struct, frozen=True, omit_defaults=True):
     supports_thinking: bool = field(default=False, name="thinking")
     """Has extended thinking that can be switched on with a budget."""
     supports_temperature: bool = field(default=True, name="temperature")
-    """Accepts a temperature."""
     preferred_edit_tool: str = field(default="apply_diff", name="edit_tool")
     """The tool for changing files that this model knows best."""
     preserve_reasoning: bool = False
@@ -92,7 +91,6 @@ class ToolSpec(Struct, frozen=True):
     name: str
     description: str
     parameters: dict[str, Any]
-    """JSON Schema of the arguments."""
     strict: bool = True
     """All properties are listed as required, optional ones nullable (OpenAI's strict form)."""
 

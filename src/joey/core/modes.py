@@ -217,7 +217,6 @@ class SlashCommand(Struct, frozen=True, omit_defaults=True):
     description: str = ""
     argument_hint: str = ""
     mode: str | None = None
-    """The mode that the command wants to be carried out in."""
     source: CustomizationSource = "project"
 
 
@@ -227,7 +226,6 @@ class Skill(Struct, frozen=True, omit_defaults=True):
     name: str
     description: str
     location: str
-    """Where its `SKILL.md` is."""
     modes: tuple[str, ...] = ()
     """Empty: every mode."""
     source: CustomizationSource = "project"
@@ -245,7 +243,6 @@ class Instructions(Struct, frozen=True, omit_defaults=True):
 
     mode_rules: tuple[RuleFile, ...] = ()
     ignore_rules: str = ""
-    """The content of `.rooignore`."""
     agent_rules: tuple[RuleFile, ...] = ()
     rules: tuple[RuleFile, ...] = ()
     system_prompt_override: str | None = None

@@ -21,11 +21,8 @@ class RewindPreview(Struct, frozen=True, rename="camel", kw_only=True):
     last_row_ts: int | None = field(name="messageTs")
     """The last row that stays; None when none does."""
     removed_row_timestamps: tuple[int, ...] = field(name="rows")
-    """Those that go."""
     restored_row_timestamps: tuple[int, ...] = field(name="returning")
-    """Those that come back."""
     removed_message_count: int = field(name="messages")
-    """How many messages of the model's history go."""
     todos_before: tuple[Todo, ...]
     todos_after: tuple[Todo, ...]
     mode_before: str
@@ -39,7 +36,6 @@ class RewindPreview(Struct, frozen=True, rename="camel", kw_only=True):
     target_checkpoint: str | None = field(default=None, name="checkpoint")
     """What the files are brought back to; None when they stay as they are."""
     files: tuple[FileChange, ...] = ()
-    """What is done to the files."""
     conflicting_paths: tuple[str, ...] = field(default=(), name="conflicts")
     """Those of them that somebody else has changed: their changes would be lost."""
     unrestorable_files: tuple[LeftFile, ...] = field(default=(), name="filesLeft")

@@ -153,7 +153,6 @@ class CallEnding(StrEnum):
     RUNNING = "running"
     """The command was left running in the background."""
     SKIPPED = "skipped"
-    """The call was not made."""
 
 
 class AnsweredBy(StrEnum):
@@ -203,7 +202,6 @@ class AskChoice(Struct, frozen=True, omit_defaults=True):
     word: str = ""
     """What a user may type instead, whole or its first letter: `yes`, `no`, `always`."""
     rule: str = ""
-    """The rule that this answer adds."""
     is_default: bool = field(default=False, name="isDefault")
     """An empty line means it."""
 

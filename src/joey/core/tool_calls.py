@@ -135,7 +135,6 @@ class CalledFile(Struct, frozen=True, omit_defaults=True):
     line: int | None = None
     """The first that is of interest."""
     lines: str = ""
-    """Which lines are read."""
     added: int = 0
     removed: int = 0
 

@@ -26,11 +26,10 @@ _LAST_HTTP_CHUNK = b"0\r\n\r\n"
 
 def build_playback(turn: script.Turn, wire: str) -> list[PlaybackItem]:
     """What to play for a turn, after the opening event and including the end of the body."""
-    kept = turn.encoded_playback.get(wire)
-    if kept is None:
+    if wire not in turn.encoded_playback:
         events = _iter_anthropic_events(turn) if wire == ANTHROPIC else _iter_openai_events(turn)
-        kept = turn.encoded_playback[wire] = _add_http_framing(list(events), coalesce=turn.coalesce)
-    result: list[PlaybackItem] = kept
+        turn.encoded_playback[wire] = _add_http_framing(events, coalesce=turn.coalesce)
+    result: list[PlaybackItem] = turn.encoded_playback[wire]
     return result
 
 
@@ -43,9 +42,7 @@ def encode_opening_event(turn: script.Turn, wire: str, number: int, model: str) 
 
 
 def encode_error_body(step: script.Fail, wire: str) -> bytes:
-    if step.body is not None:
-        return step.body.encode()
-    return _encode_json(_build_error(step, wire))
+    return _encode_json(_build_error(step, wire)) if step.body is None else step.body.encode()
 
 
 def encode_http_chunk(data: bytes) -> bytes:
@@ -53,7 +50,7 @@ def encode_http_chunk(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
-def _add_http_framing(events: list[PlaybackItem], *, coalesce: bool) -> list[PlaybackItem]:
+def _add_http_framing(events: Iterator[PlaybackItem], *, coalesce: bool) -> list[PlaybackItem]:
     """Frames for HTTP; the end of the body travels with the last bytes."""
     result: list[PlaybackItem] = []
     for event in events:

@@ -102,8 +102,6 @@ def _iter_items(turn: ScriptedTurn) -> Iterable[ScriptItem]:
                 yield from _iter_call_chunks(step, index)
             case script.Tokens() | script.Stop():
                 continue
-            case script.Disconnect():
-                yield ProviderError("The connection was lost.", failure=ProviderFailureKind.NETWORK)
             case _:
                 yield step
     yield _build_usage_chunk(turn.tokens)

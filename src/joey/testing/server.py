@@ -62,12 +62,17 @@ def by_conversation(turns: Sequence[Turn | TurnSelector]) -> TurnSelector:
     def select(request: Request) -> Turn:
         messages = request.body["messages"] if isinstance(request.body, dict) else []
         number = sum(1 for message in messages if message.get("role") == "assistant")
-        if number >= len(turns):
-            return _build_script_ended_turn(len(turns), number + 1)
-        turn = turns[number]
-        return turn if isinstance(turn, Turn) else turn(request)
+        return _select_turn(turns, number, request)
 
     return select
+
+
+def _select_turn(turns: Sequence[Turn | TurnSelector], number: int, request: Request) -> Turn:
+    if number >= len(turns):
+        message = f"The script has {len(turns)} turns, and this is request {number + 1}."
+        return Turn(Fail(400, message, error_code="script_ended"))
+    turn = turns[number]
+    return turn if isinstance(turn, Turn) else turn(request)
 
 
 class ModelServer:
@@ -76,9 +81,7 @@ class ModelServer:
     def __init__(
         self, turns: Sequence[Turn | TurnSelector] | TurnSelector, *, port: int = 0
     ) -> None:
-        self._select_turn = (
-            turns if callable(turns) else self._make_sequential_selector(list(turns))
-        )
+        self._turns = turns if callable(turns) else list(turns)
         self._port = port
         self._server: asyncio.Server | None = None
         self._connections: set[_ClientConnection] = set()
@@ -125,25 +128,16 @@ class ModelServer:
 
     async def wait_for_connections(self, count: int) -> None:
         """Return when exactly so many connections are open."""
-        while self.open_connections != count:
-            self._state_changed.clear()
-            await self._state_changed.wait()
+        await self._wait_until(lambda: self.open_connections == count)
 
     async def wait_for_requests(self, count: int) -> None:
         """Return when at least so many requests have arrived."""
-        while len(self.requests) < count:
+        await self._wait_until(lambda: len(self.requests) >= count)
+
+    async def _wait_until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
             self._state_changed.clear()
             await self._state_changed.wait()
-
-    def _make_sequential_selector(self, turns: list[Turn | TurnSelector]) -> TurnSelector:
-        def select(request: Request) -> Turn:
-            number = len(self.requests)
-            if number > len(turns):
-                return _build_script_ended_turn(len(turns), number)
-            turn = turns[number - 1]
-            return turn if isinstance(turn, Turn) else turn(request)
-
-        return select
 
     # Called by connections --------------------------------------------------------------------
 
@@ -162,7 +156,9 @@ class ModelServer:
         self._state_changed.set()
         if self.on_request is not None:
             self.on_request(request)
-        return self._select_turn(request)
+        if callable(self._turns):
+            return self._turns(request)
+        return _select_turn(self._turns, len(self.requests) - 1, request)
 
 
 class _ClientConnection(asyncio.Protocol):
@@ -253,7 +249,11 @@ class _ClientConnection(asyncio.Protocol):
                     await self._send_error(frame, request.wire)
                     return
                 if isinstance(frame, Disconnect):
-                    self._disconnect(frame, first)
+                    assert self._transport is not None
+                    if frame.clean:
+                        self._transport.write(first + b"0\r\n\r\n")
+                    else:
+                        self._transport.close()
                     return
                 if isinstance(frame, Pause):
                     await asyncio.sleep(frame.seconds)
@@ -277,14 +277,6 @@ class _ClientConnection(asyncio.Protocol):
         self._transport.write(data)
         if not self._can_write.is_set():
             await self._can_write.wait()
-
-    def _disconnect(self, step: Disconnect, unsent: bytes) -> None:
-        if self._transport is None:
-            return
-        if step.clean:
-            self._transport.write(unsent + b"0\r\n\r\n")
-        else:
-            self._transport.close()
 
     async def _send_error(self, step: Fail, wire: str) -> None:
         body = provider_streams.encode_error_body(step, wire)
@@ -311,18 +303,10 @@ def _build_request(path: str, headers: dict[str, str], raw: bytes, connection: i
         body = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         body = None  # answered with an error, and seen by the test as it came
-    wire = ""
     endpoint_path = path.partition("?")[0]
-    if endpoint_path.endswith("/messages"):
-        wire = provider_streams.ANTHROPIC
-    elif endpoint_path.endswith("/chat/completions"):
-        wire = provider_streams.OPENAI
+    wires = {"/messages": provider_streams.ANTHROPIC, "/chat/completions": provider_streams.OPENAI}
+    wire = next((wire for end, wire in wires.items() if endpoint_path.endswith(end)), "")
     return Request(path, headers, body, raw, time.perf_counter(), connection, wire)
-
-
-def _build_script_ended_turn(length: int, number: int) -> Turn:
-    message = f"The script has {length} turns, and this is request {number}."
-    return Turn(Fail(400, message, error_code="script_ended"))
 
 
 # Stand-alone ----------------------------------------------------------------------------------

@@ -88,7 +88,6 @@ class TokenEstimator:
         """Tokens by the service's count for each that we estimate."""
         self.min_ratio = _MIN_TOKEN_RATIO
         self.usage_at_condense_failure: int | None = None
-        """How full the window was when a summary could not be had."""
         self._last_tools_estimate: tuple[Sequence[ToolSpec], int] = ((), 0)
         self._last_head_tokens: int | None = None
         """The estimate of prompt and tools in the latest request."""
@@ -264,7 +263,6 @@ class TruncationPlan(Struct, frozen=True):
     hidden_message_count: int
     max_text_chars: int | None
     remaining_token_estimate: int
-    """Of what stays visible."""
 
 
 def plan_truncation(

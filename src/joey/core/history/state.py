@@ -54,7 +54,6 @@ class UnsentFeedback(Struct, frozen=True):
 
     ts: int
     call_id: str | None
-    """The call that was asked about."""
     answer: Answer
 
 
@@ -77,11 +76,9 @@ class TaskProjection:
         self.root_id: str | None = None
         self.depth = 0
         self.spawned_subtasks: dict[str, ev.SubtaskSpawned] = {}
-        """Its subtasks, by their ids."""
         self.imported_child_ids: tuple[str, ...] = ()
         """Subtasks from before it was adopted."""
         self.pending_subtask_ids: tuple[str, ...] = ()
-        """Those that it waits for."""
         self.worktree_merges: dict[str, ev.WorktreeMerged] = {}
         """What became of the worktrees of its subtasks, by their ids."""
         self.created = 0
@@ -99,7 +96,6 @@ class TaskProjection:
         """The latest result was shown, and whoever should have judged it went away."""
         self.result: str | None = None
         self.is_plain_answer = False
-        """The latest result is an answer in plain text."""
         self.failure: ev.TaskFailed | None = None
         self.todos: tuple[Todo, ...] = ()
         self.recent_user_messages: tuple[ev.UserMessage, ...] = ()
@@ -111,7 +107,6 @@ class TaskProjection:
         say, or is shown something else since."""
         self.checkpoints: tuple[ev.CheckpointSaved, ...] = ()
         self.pending_restore: ev.TaskRewound | None = None
-        """The files are yet to be brought back."""
         self.unattended_refusals: tuple[str, ...] = ()
         """What a policy refused in this run because nobody was there to allow it."""
         self.request_count = 0

@@ -291,9 +291,7 @@ class Row(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True)
     rule: str | None = None
     """What allowed a call without anybody being asked."""
     reason: str | None = None
-    """Why somebody is asked."""
     reasons: tuple[Reason, ...] = ()
-    """The same as values."""
     sandbox: SandboxStatus | None = None
     """Of a command: how far the operating system holds it."""
     summary: ToolCallSummary | None = None

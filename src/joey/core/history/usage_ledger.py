@@ -28,7 +28,6 @@ _WORK_EVENTS = (
     ev.ToolFinished,
     ev.TaskPaused,
 )
-"""What is recorded only while a task works."""
 _RUN_END_EVENTS = (ev.TaskFinished, ev.TaskAborted, ev.TaskFailed, ev.TaskRewound)
 
 
@@ -41,7 +40,6 @@ class LatestRun(Struct, frozen=True):
     spending_before: ev.Spending
     """What the task had spent until then."""
     last_started_ts: int
-    """When it was last set to work."""
     worked_ms: int = 0
     """Milliseconds of work before that."""
     is_over: bool = False
@@ -60,7 +58,6 @@ class UsageLedger:
         """Of each subtask that has returned; one that does so again tells of all that it used."""
         self.tool_tallies: dict[str, ev.ToolTally] = {}
         self.queued_messages: dict[str, ev.MessageQueued] = {}
-        """Words that the model has not been told yet."""
         self.last_checkpoint: str | None = None
         """The files of the workspace as this task last knew them."""
         self.total_spending = ev.Spending()

@@ -181,7 +181,6 @@ class _XmlCalls:
         self._raw_offset = 0
         """The place of `raw` in all text so far; before it is reasoning."""
         self._call_offsets: dict[int, tuple[int, int | None]] = {}
-        """Where each call is in all text so far."""
         self._open_part_index: int | None = None
         self._open_call_id = ""
         self._open_call_name = ""
@@ -304,7 +303,6 @@ class _NativeCall:
         """Position in the reply; None until the name is known."""
         self.id = ""
         self.is_ended_by_provider = False
-        """The provider said that no more arguments follow."""
         self.is_finalized = False
 
     @property

@@ -51,7 +51,6 @@ class ThinkTagKind(Enum):
     BACKTICK = auto()
     """The tag's backtick is text of its own; look again behind it."""
     UNDECIDED = auto()
-    """The next character decides."""
 
     @classmethod
     def classify(cls, tag: str, *, in_code: bool, at_end: bool) -> ThinkTagKind:

@@ -45,7 +45,6 @@ class WorkspaceFiles(Struct, frozen=True):
     entries: Sequence[str] = ()
     is_truncated: bool = False
     error: str = ""
-    """Why there is no listing."""
 
 
 def build_environment_details(  # noqa: PLR0913 (one argument per fact, all by name)

@@ -39,7 +39,6 @@ class RewindTask(_Arguments, frozen=True):
     force: bool = False
     """Give up what others changed in the files; a checkpoint keeps it."""
     preview: bool = False
-    """Only tell what would change."""
 
 
 class UndoRewind(_Arguments, frozen=True):
@@ -61,7 +60,6 @@ class ForkTask(_Arguments, frozen=True):
     """The new task goes on with it, else it rests."""
     images: tuple[_ImageDataUri, ...] | None = None
     profile: _BoundedName | None = None
-    """Another model than before."""
 
 
 class NoArguments(_Arguments, frozen=True):

@@ -36,7 +36,6 @@ class FrameEncoder:
         self.ui = UiHistory()
         self.projection = TaskProjection()
         self.last_seq = 0
-        """The last record that was told."""
         self._pending_created_event: ev.TaskCreated | None = None
         self._subtask_by_call: dict[str, str] = {}
         """Calls that subtasks work on, each with its subtask."""

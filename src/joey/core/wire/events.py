@@ -48,9 +48,7 @@ class AskPayload(_Payload, frozen=True, omit_defaults=True):
     always_rule: str | None = None
     """The rule that `respond` adds with `always`."""
     reason: str | None = None
-    """Why somebody is asked."""
     reasons: tuple[Reason, ...] = ()
-    """The same as values."""
     sandbox: SandboxStatus | None = None
     """Of a command: how far the operating system would hold it."""
     view: AskView | None = None
@@ -77,12 +75,10 @@ class DelegationPayload(_Payload, frozen=True):
 class DelegationCompletedPayload(_Payload, frozen=True):
     child_task_id: str
     summary: str
-    """The result of the subtask."""
 
 
 class PausedPayload(_Payload, frozen=True):
     child_task_ids: tuple[str, ...]
-    """The subtasks that it waits for."""
 
 
 class UsageTotals(_Payload, frozen=True):
@@ -143,7 +139,6 @@ class RewoundPayload(_Payload, frozen=True):
     message_ts: int | None
     """The last row now."""
     removed: tuple[int, ...]
-    """The rows that are gone."""
 
 
 class CountdownPayload(_Payload, frozen=True):

@@ -67,8 +67,7 @@ class EventFrame(
 
 _RequestId = Annotated[str, Meta(max_length=MAX_ID_CHARS)]
 TaskId = Annotated[str, Meta(min_length=1, max_length=MAX_ID_CHARS)]
-"""Where the field may be left out, its type is `TaskId | UnsetType`: only an absent id means the
-current task, and `null` is refused like an empty id."""
+"""With `UnsetType` where it may be left out: `null` is refused like an empty id."""
 
 
 class CommandFrame(
@@ -97,10 +96,9 @@ class ParsedCommand(Struct, frozen=True):
     spec: CommandSpec
     request_id: str
     task_id: str | None
-    """Bare, from the frame or its arguments, where the kind takes one; None means the current
-    task."""
+    """Without `task_`, from the frame or its arguments; None means the current task."""
     arguments: Any
-    """Of the type that `kind.arguments` names."""
+    """Of the type that `spec.arguments_type` names."""
 
 
 class WireError(Struct, frozen=True):
