@@ -176,9 +176,9 @@ def test_the_open_question_is_known_at_every_moment(
         for frame in encoder.encode(record.seq, record.event):
             client.apply_frame(travelled(frame))
         expected = encoder.projection.pending_ask
-        assert (client.pending_ask and client.pending_ask.ts) == (expected and expected.ts)
-        if client.pending_ask is not None and expected is not None:
-            assert client.pending_ask.text == expected.text
+        assert (client.pending and client.pending.ts) == (expected and expected.ts)
+        if client.pending is not None and expected is not None:
+            assert client.pending.text == expected.text
 
 
 def events_of(frames: Sequence[EventFrame]) -> list[Event]:
@@ -305,9 +305,9 @@ def test_a_question_without_an_answer_is_withdrawn_when_the_task_goes_on() -> No
     read = events_of([question, active, aborted])
     assert [type(event) for event in read] == [AskOpened, AskWithdrawn, TaskAborted]
     client.apply_frame(question)
-    assert client.pending_ask is not None
+    assert client.pending is not None
     client.apply_frame(active)
-    assert client.pending_ask is None
+    assert client.pending is None
 
 
 @shortened_examples(20, 60)

@@ -99,14 +99,10 @@ class ServerConnection:
         self._pending_requests: dict[str, _PendingRequest] = {}
         self._last_request_number = 0
         self._connection_task: asyncio.Task[None] | None = None
-        self._fatal_error: RemoteError | None = None
+        self.fatal_error: RemoteError | None = None
+        """Why there will be no connection any more."""
         self.welcome: Mapping[str, Any] = {}
         """What the server said of itself."""
-
-    @property
-    def fatal_error(self) -> RemoteError | None:
-        """Why there will be no connection any more."""
-        return self._fatal_error
 
     async def open(self) -> None:
         """Raises RemoteError: nobody is there, or the token is not theirs."""
@@ -129,15 +125,15 @@ class ServerConnection:
         except asyncio.CancelledError:
             await self.close()  # who gives up waiting has nothing to close
             raise
-        if self._fatal_error is not None:
-            raise self._fatal_error
+        if self.fatal_error is not None:
+            raise self.fatal_error
 
     async def close(self) -> None:
-        self._fatal_error = self._fatal_error or RemoteError("the connection was closed")
+        self.fatal_error = self.fatal_error or RemoteError("the connection was closed")
         if self._connection_task is not None:
             self._connection_task.cancel()
             await asyncio.wait([self._connection_task])
-        self._give_up(self._fatal_error)
+        self._give_up(self.fatal_error)
 
     async def request(
         self,
@@ -153,8 +149,8 @@ class ServerConnection:
         server goes down. Raises RemoteError: the server refused, or the connection was lost."""
         while True:
             await self._online_event.wait()
-            if self._fatal_error is not None:
-                raise self._fatal_error
+            if self.fatal_error is not None:
+                raise self.fatal_error
             try:
                 return await self._send_request(name, task_id, arguments, then)
             except RemoteError as error:
@@ -164,7 +160,7 @@ class ServerConnection:
 
     async def wait_to_retry(self, error: RemoteError) -> None:
         """Return when a request that failed so may be made again; raise the error when not."""
-        if error.code not in (CONNECTION_LOST, API_NOT_READY) or self._fatal_error is not None:
+        if error.code not in (CONNECTION_LOST, API_NOT_READY) or self.fatal_error is not None:
             raise error
         if error.code == API_NOT_READY:
             try:
@@ -248,13 +244,13 @@ class ServerConnection:
         self._offline_event.set()
         if restoring is not None:
             restoring.cancel()
-        if self._fatal_error is None:
+        if self.fatal_error is None:
             self._listener.handle_connection_lost()
         for pending in self._pending_requests.values():
             pending.fail(_build_lost_error("the command"))
 
     def _give_up(self, error: RemoteError) -> None:
-        self._fatal_error = error
+        self.fatal_error = error
         self._online_event.set()  # whoever waits for a connection is told that there will be none
         for pending in self._pending_requests.values():
             pending.fail(error)

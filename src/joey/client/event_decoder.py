@@ -310,17 +310,19 @@ class TaskMirror:
         self.seq = seq
         """The last record that was told."""
         self.opened_at_seq = seq
-        """The record after which `durable_frames` begins."""
+        """The last record that `initial_rows` include; `durable_frames` begins after it."""
         self.initial_rows: Sequence[RowData] = list(rows)
         """The rows as they were then."""
         self.durable_frames: list[EventFrame] = []
         """All that lasts."""
         self.partial_frames: dict[int, EventFrame] = {}
         """The latest look of each row that has not ended, by its `ts`."""
-        self.pending_ask: ev.AskOpened | None = None
+        self.pending: ev.AskOpened | None = None
         self.usage = ev.TokenUsage()
         self.pending_subtasks: tuple[str, ...] = ()
+        """The subtasks that it waits for."""
         self.is_running = False
+        """The task works, or waits for an answer."""
         self._rows: dict[int, RowData] = {row["ts"]: row for row in self.initial_rows}
         self._partial_row_timestamps: set[int] = set()
         self._seen_frame_contents: set[bytes] = set()
@@ -328,9 +330,9 @@ class TaskMirror:
         self._decoder = EventDecoder(self._rows.values())
 
     @property
-    def rows(self) -> Sequence[RowData]:
+    def rows(self) -> Sequence[dict[str, Any]]:
         """All rows that are finished, in the order of their `ts`."""
-        return [self._rows[ts] for ts in sorted(self._rows)]
+        return [dict(self._rows[ts]) for ts in sorted(self._rows)]
 
     def apply_frame(self, frame: EventFrame) -> EventFrame | None:
         """The frame as it is to be passed on; None when it was passed on before."""
@@ -367,9 +369,9 @@ class TaskMirror:
         self.usage, self.is_running = usage, is_running
         row = self._rows.get(ask_ts) if ask_ts is not None else None
         if ask_ts is None:
-            self.pending_ask = None
-        elif row is not None and (self.pending_ask is None or self.pending_ask.ts != ask_ts):
-            self.pending_ask = build_ask_opened(row)
+            self.pending = None
+        elif row is not None and (self.pending is None or self.pending.ts != ask_ts):
+            self.pending = build_ask_opened(row)
 
     def _apply_row(self, frame: EventFrame) -> EventFrame:
         """The frame with `created` or `updated` as seen from here."""
@@ -397,10 +399,10 @@ class TaskMirror:
     def _apply_event(self, event: ev.Event) -> None:
         match event:
             case ev.AskOpened():
-                self.pending_ask = event
+                self.pending = event
             case ev.AskAnswered(ask_ts=ts) | ev.AskWithdrawn(ask_ts=ts):
-                if self.pending_ask is not None and self.pending_ask.ts == ts:
-                    self.pending_ask = None
+                if self.pending is not None and self.pending.ts == ts:
+                    self.pending = None
             case ev.TaskStarted():
                 self.is_running = True
             case ev.TaskPaused(child_ids=child_ids):
@@ -408,7 +410,7 @@ class TaskMirror:
             case ev.TaskUnpaused():
                 self.pending_subtasks = ()
             case ev.TaskFinished() | ev.TaskAborted() | ev.TaskFailed() | ev.TaskRewound():
-                self.pending_ask, self.is_running = None, False
+                self.pending, self.is_running = None, False
             case ev.UsageChanged(usage=usage) | ev.TaskCompleted(usage=usage):
                 self.usage = usage
 

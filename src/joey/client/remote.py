@@ -32,7 +32,7 @@ from joey.client.event_decoder import (
     replace_row_action,
 )
 from joey.client.session import Session
-from joey.core.events import AskOpened, Event, TokenUsage
+from joey.core.events import Event, TokenUsage
 from joey.core.rewind import RewindPreview
 from joey.core.settings import Limits
 from joey.core.task_types import IDLE_STATES, Answer, Response
@@ -222,7 +222,7 @@ RECORDS_PER_REQUEST = 1000
 _TASK_STARTED_EVENT = "taskStarted"
 
 
-class RemoteSession:
+class RemoteSession(TaskMirror):
     """One task of a server. Made by the `RemoteEngine`."""
 
     def __init__(
@@ -233,11 +233,11 @@ class RemoteSession:
         seq: int,
         attach: Callable[[str], Awaitable[RemoteSession]],
     ) -> None:
+        super().__init__(rows, seq)
+        self.id = task_id
         self._attach = attach
         self._connection = connection
         self._request = connection.request
-        self._id = task_id
-        self._mirror = TaskMirror(rows, seq)
         self._subscribers: set[_FrameSubscriber] = set()
         self._resync_jobs: set[asyncio.Task[None]] = set()
         self._is_closed = False
@@ -249,54 +249,13 @@ class RemoteSession:
 
     # What anybody may look at
 
-    @property
-    def id(self) -> str:
-        return self._id
-
-    @property
-    def pending(self) -> AskOpened | None:
-        return self._mirror.pending_ask
-
-    @property
-    def usage(self) -> TokenUsage:
-        return self._mirror.usage
-
-    @property
-    def rows(self) -> Sequence[dict[str, Any]]:
-        return [dict(row) for row in self._mirror.rows]
-
-    @property
-    def is_running(self) -> bool:
-        """The task works, or waits for an answer."""
-        return self._mirror.is_running
-
-    @property
-    def pending_subtasks(self) -> tuple[str, ...]:
-        """The subtasks that it waits for."""
-        return self._mirror.pending_subtasks
-
     async def find_subtask(self, task_id: str) -> RemoteSession:
         """One of its subtasks, or any other task of the server. Raises RemoteError."""
         return await self._attach(task_id)
 
-    @property
-    def seq(self) -> int:
-        """The last record that was heard of."""
-        return self._mirror.seq
-
-    @property
-    def opened_at_seq(self) -> int:
-        """The last record that `initial_rows` include: `watch(session.first)` goes on from them."""
-        return self._mirror.opened_at_seq
-
-    @property
-    def initial_rows(self) -> Sequence[RowData]:
-        """The rows as they were when this session began."""
-        return self._mirror.initial_rows
-
     async def messages(self) -> list[dict[str, Any]]:
         """The UI history as the server has it now."""
-        data = await self._request("getMessages", self._id, retry=True)
+        data = await self._request("getMessages", self.id, retry=True)
         return list(data["messages"])
 
     async def frames(self, since: int | None = None) -> AsyncIterator[EventFrame]:
@@ -321,11 +280,11 @@ class RemoteSession:
         self, since: int | None, *, to_rest: bool = True
     ) -> AsyncIterator[tuple[EventFrame, list[Event]]]:
         if to_rest and since is not None and not self.is_running:
-            data = await self._request("getEvents", self._id, {"since": since}, retry=True)
+            data = await self._request("getEvents", self.id, {"since": since}, retry=True)
             if not data["events"]:
                 return
         older, skipped = await self._fetch_older_frames(since)
-        decoder = EventDecoder(() if older else self._mirror.initial_rows)
+        decoder = EventDecoder(() if older else self.initial_rows)
         with self._open_subscriber(older) as subscriber:
             while (frame := await subscriber.read_next()) is not None:
                 events = decoder.feed(frame)
@@ -339,7 +298,7 @@ class RemoteSession:
 
     async def _fetch_older_frames(self, since: int | None) -> tuple[list[EventFrame], int]:
         """Frames from before this session began, and how many of all frames `since` covers."""
-        first, since = self._mirror.opened_at_seq, since or 0
+        first, since = self.opened_at_seq, since or 0
         if since == first:
             return [], 0
         if since > first:
@@ -354,7 +313,7 @@ class RemoteSession:
         while since < until:
             end = min(until, since + record_count)
             try:
-                data = await self._request("getEvents", self._id, {"since": since, "until": end})
+                data = await self._request("getEvents", self.id, {"since": since, "until": end})
             except RemoteError as error:
                 await self._connection.wait_to_retry(error)
                 record_count = max(1, record_count // 2)
@@ -366,9 +325,7 @@ class RemoteSession:
 
     @contextmanager
     def _open_subscriber(self, older: Sequence[EventFrame]) -> Iterator[_FrameSubscriber]:
-        subscriber = _FrameSubscriber(
-            [*older, *self._mirror.durable_frames, *self._mirror.partial_frames.values()]
-        )
+        subscriber = _FrameSubscriber([*older, *self.durable_frames, *self.partial_frames.values()])
         if self._is_closed or self._connection.fatal_error is not None:
             subscriber.finish(self._error or self._connection.fatal_error)
         self._subscribers.add(subscriber)
@@ -381,7 +338,7 @@ class RemoteSession:
 
     async def send(self, text: str, images: tuple[str, ...] = ()) -> None:
         given = _drop_none(message=text, images=list(images) or None)
-        await self._request("sendMessage", self._id, given)
+        await self._request("sendMessage", self.id, given)
 
     async def answer(self, ask_ts: int, answer: Answer) -> bool:
         given = _drop_none(
@@ -391,7 +348,7 @@ class RemoteSession:
             images=list(answer.images) or None,
             always=answer.always or None,
         )
-        data = await self._request("respond", self._id, given)
+        data = await self._request("respond", self.id, given)
         return bool(data["accepted"])
 
     async def approve(self, text: str = "") -> bool:
@@ -431,7 +388,7 @@ class RemoteSession:
     async def _request_history_change(
         self, command: str, arguments: dict[str, Any]
     ) -> RewindPreview:
-        data = await self._request(command, self._id, arguments)
+        data = await self._request(command, self.id, arguments)
         changes: RewindPreview = decode_response_data(command, data).changes
         return changes
 
@@ -439,22 +396,22 @@ class RemoteSession:
         """Have the conversation summed up: at once when the task rests, else before its next
         request. Returns when it is begun; a row tells how it went. Raises RemoteError: there is
         nothing to condense."""
-        await self._request("condenseTask", self._id, {"instructions": instructions})
+        await self._request("condenseTask", self.id, {"instructions": instructions})
 
     async def cancel(self) -> None:
-        await self._request("cancelTask", self._id)
+        await self._request("cancelTask", self.id)
 
     # What the engine says
 
     async def subscribe(self) -> None:
         """Hear everything after what was heard already, and ask how the task stands. Raises
         RemoteError."""
-        since = {"since": self._mirror.seq}
-        await self._request("subscribe", self._id, since, then=self._handle_subscribed, retry=True)
-        await self._request("getTask", self._id, then=self._handle_task_info, retry=True)
+        since = {"since": self.seq}
+        await self._request("subscribe", self.id, since, then=self._handle_subscribed, retry=True)
+        await self._request("getTask", self.id, then=self._handle_task_info, retry=True)
 
     def _handle_subscribed(self, data: Any) -> None:
-        self._mirror.partial_frames.clear()  # what still grows comes again
+        self.partial_frames.clear()  # what still grows comes again
         self.is_following = True
 
     def _handle_task_info(self, data: Any) -> None:
@@ -469,8 +426,8 @@ class RemoteSession:
             context_tokens=info.context_tokens or 0,
         )
         is_running = info.live and info.status not in IDLE_STATES
-        self._mirror.pending_subtasks = info.waits_for
-        self._mirror.update_status(info.ask.ts if info.ask else None, usage, is_running)
+        self.pending_subtasks = info.waits_for
+        self.update_status(info.ask.ts if info.ask else None, usage, is_running)
 
     def start_resync(self) -> None:
         """The server left frames out because they were not read fast enough."""
@@ -488,7 +445,7 @@ class RemoteSession:
     def handle(self, frame: EventFrame) -> None:
         if not self.is_following:
             return
-        applied = self._mirror.apply_frame(frame)
+        applied = self.apply_frame(frame)
         if applied is not None:
             for subscriber in self._subscribers:
                 subscriber.enqueue(applied)

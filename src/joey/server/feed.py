@@ -252,7 +252,13 @@ class SendQueue:
             return
         item = _QueuedPacket(broadcast.packet, broadcast)
         if broadcast.row_ts is not None:
-            self._supersede_row_update(broadcast.frame.task_id, broadcast.row_ts, item)
+            # The row as it looked before need not be sent any more. The new look is put at the
+            # end: it must not overtake what was told before it.
+            row = broadcast.frame.task_id, broadcast.row_ts
+            if (before := self._queued_row_updates.get(row)) is not None:
+                self._subtract_from_totals(before)
+                before.packet = None
+            self._queued_row_updates[row] = item
         self._queue.append(item)
         self._queued_event_count += 1
         self._queued_event_bytes += len(broadcast.packet)
@@ -354,15 +360,6 @@ class SendQueue:
         row = item.broadcast.row_ts
         if row is not None:
             self._queued_row_updates.pop((item.broadcast.frame.task_id, row), None)
-
-    def _supersede_row_update(self, task_id: str | None, row_ts: int, item: _QueuedPacket) -> None:
-        """The row as it looked before need not be sent any more. The new look is put at the end:
-        it must not overtake what was told before it."""
-        before = self._queued_row_updates.get((task_id, row_ts))
-        if before is not None:
-            self._subtract_from_totals(before)
-            before.packet = None
-        self._queued_row_updates[task_id, row_ts] = item
 
     def _drop_queued_events(self) -> None:
         dropped = {

@@ -25,27 +25,10 @@ from msgspec import UNSET, UnsetType
 from joey.core.models import ModelInfo
 from joey.core.wire.commands import COMMANDS
 from joey.errors import ConfigError, JoeyError
+from joey.server import ipc_protocol as protocol
 from joey.server.commands.call import CommandCall, CommandError
 from joey.server.feed import Broadcast
 from joey.server.hub import ServerHub
-from joey.server.ipc_protocol import (
-    CancelTask,
-    CloseTask,
-    DeleteQueuedMessage,
-    FrameTooLargeError,
-    GetCommands,
-    GetModels,
-    GetModes,
-    IpcCommand,
-    IpcFrameParser,
-    ResumeTask,
-    SendMessage,
-    StartNewTask,
-    decode_command,
-    encode_ack,
-    encode_event,
-    to_roo_events,
-)
 from joey.system.files import make_private_directory
 
 log = logging.getLogger(__name__)
@@ -96,7 +79,7 @@ class IpcClients:
         frame = broadcast.frame
         if self._client_writers and frame.task_id is not None:
             payload = msgspec.to_builtins(frame.payload)
-            for name, values in to_roo_events(frame.event_name, frame.task_id, payload):
+            for name, values in protocol.to_roo_events(frame.event_name, frame.task_id, payload):
                 self._send_event(name, *values)
         self._send_focus_change()
 
@@ -111,7 +94,7 @@ class IpcClients:
             self._send_event("taskFocused", now)
 
     def _send_event(self, name: str, *payload: Any) -> None:
-        data = encode_event(name, payload)
+        data = protocol.encode_event(name, payload)
         for client_id in list(self._client_writers):
             self._write_to_client(client_id, data)
 
@@ -138,14 +121,16 @@ class IpcClients:
                 log.warning("an IPC client was turned away: there are %s already", MAX_CLIENTS)
                 return
             self._client_writers[client_id] = writer
-            self._write_to_client(client_id, encode_ack(client_id, os.getpid(), os.getppid()))
-            frames = IpcFrameParser()
+            self._write_to_client(
+                client_id, protocol.encode_ack(client_id, os.getpid(), os.getppid())
+            )
+            frames = protocol.IpcFrameParser()
             while data := await reader.read(READ_CHUNK_BYTES):
                 for frame in frames.feed(data):
                     await self._handle_frame(client_id, frame)
         except ConnectionError as error:
             log.info("the IPC client %s is gone: %s", client_id, error)
-        except FrameTooLargeError as error:
+        except protocol.FrameTooLargeError as error:
             log.warning("the IPC client %s is cut: %s", client_id, error)
         finally:
             self._client_writers.pop(client_id, None)
@@ -162,40 +147,40 @@ class IpcClients:
 
     async def _handle_frame(self, client_id: str, frame: bytes) -> None:
         try:
-            await self._run_command(client_id, decode_command(frame))
+            await self._run_command(client_id, protocol.decode_command(frame))
         except (ValueError, CommandError, JoeyError) as error:
             log.warning("a command of the IPC client %s is dropped: %s", client_id, error)
         except Exception:
             log.exception("a command of the IPC client %s failed by a defect", client_id)
 
-    async def _run_command(self, client_id: str, command: IpcCommand) -> None:
+    async def _run_command(self, client_id: str, command: protocol.IpcCommand) -> None:
         run = self._dispatch
         match command:
-            case StartNewTask(data=new):
+            case protocol.StartNewTask(data=new):
                 configuration = DEFAULT_TASK_CONFIGURATION | new.configuration
                 await run(
                     "startNewTask", text=new.text, images=new.images, configuration=configuration
                 )
-            case CancelTask(data=task_id):
+            case protocol.CancelTask(data=task_id):
                 await run("cancelCurrentTask", task_id)
-            case CloseTask(data=task_id):
+            case protocol.CloseTask(data=task_id):
                 # Roo closes its whole window; a server stays.
                 await run("clearCurrentTask", task_id)
                 self._send_focus_change()
-            case ResumeTask(data=task_id):
+            case protocol.ResumeTask(data=task_id):
                 await run("resumeTask", task_id)
-            case SendMessage(data=message):
+            case protocol.SendMessage(data=message):
                 if message.text.strip() or message.images:
                     await run("sendMessage", message=message.text, images=message.images)
-            case DeleteQueuedMessage(data=message_id):
+            case protocol.DeleteQueuedMessage(data=message_id):
                 await run("editQueue", id=message_id, remove=True)
-            case GetCommands() | GetModes() | GetModels():
+            case protocol.GetCommands() | protocol.GetModes() | protocol.GetModels():
                 name, event_name, encode, payload = _QUERIES[type(command)]
                 try:
                     payload = encode(await run(name))
                 except (CommandError, JoeyError) as error:
                     log.warning("an IPC client is answered with nothing (%s): %s", name, error)
-                self._write_to_client(client_id, encode_event(event_name, (payload,)))
+                self._write_to_client(client_id, protocol.encode_event(event_name, (payload,)))
 
     async def _dispatch(
         self, name: str, task_id: str | UnsetType = UNSET, **arguments: object
@@ -225,14 +210,14 @@ def _encode_model(info: ModelInfo) -> dict[str, Any]:
 
 
 _QUERIES: dict[type, tuple[str, str, Callable[[Any], Any], Any]] = {
-    GetCommands: ("getCommands", "commandsResponse", lambda data: data.commands, []),
-    GetModes: (
+    protocol.GetCommands: ("getCommands", "commandsResponse", lambda data: data.commands, []),
+    protocol.GetModes: (
         "getModes",
         "modesResponse",
         lambda data: [{"slug": mode.slug, "name": mode.name} for mode in data.modes],
         [],
     ),
-    GetModels: (
+    protocol.GetModels: (
         "getModels",
         "modelsResponse",
         lambda data: {name: _encode_model(info) for name, info in data.models.items()},

@@ -23,18 +23,8 @@ from websockets.exceptions import InvalidState
 from websockets.http11 import Request
 
 from joey import __version__
+from joey.core.wire import frames as wire
 from joey.core.wire.commands import COMMANDS, Done, Welcome
-from joey.core.wire.frames import (
-    PROTOCOL_VERSION,
-    AuthFrame,
-    ErrorCode,
-    ParsedCommand,
-    ResponseFrame,
-    WireError,
-    build_failure,
-    build_success,
-    parse_frame,
-)
 from joey.server.auth import TOKEN_SUBPROTOCOL_PREFIX, Token, extract_token
 from joey.server.feed import ReplaySource, SendQueue
 from joey.server.hub import ServerHub
@@ -68,7 +58,10 @@ class Connections:
             await asyncio.sleep(self.limits.failed_auth_delay_s)
             await _reject_upgrade(websocket, 401, "The token is wrong.")
             return
-        if (reason := self._find_refusal_reason()) is not None:
+        reason = "" if self.hub.is_ready else "The server is shutting down."
+        if len(self._open_connections) >= self.limits.max_connections:
+            reason = reason or "There are too many connections."
+        if reason:
             self.hub.counters.refused_count += 1
             log.warning("refused", extra={"reason": reason})
             await _reject_upgrade(websocket, 503, reason)
@@ -86,14 +79,6 @@ class Connections:
         finally:
             self._open_connections.discard(connection)
             connection.close()
-
-    def _find_refusal_reason(self) -> str | None:
-        """Why nobody else is let in at the moment."""
-        if not self.hub.is_ready:
-            return "The server is shutting down."
-        if len(self._open_connections) >= self.limits.max_connections:
-            return "There are too many connections."
-        return None
 
     def close(self) -> None:
         """Say goodbye to everybody."""
@@ -125,14 +110,14 @@ class ClientConnection:
         services = self._hub.services
         welcome = Welcome(
             version=__version__,
-            protocol=PROTOCOL_VERSION,
+            protocol=wire.PROTOCOL_VERSION,
             capabilities=list(COMMANDS),
             sandbox=await services.probe_sandbox_level(),
             workspace=str(services.workspace),
             home=str(services.home),
         )
         self._hub.add_listener(self._send_queue.send_event)
-        self._send_queue.send_response(build_success("welcome", "welcome", welcome))
+        self._send_queue.send_response(wire.build_success("welcome", "welcome", welcome))
         rate = RateLimiter(self._limits.frames_per_second, self._limits.burst_frames)
         while True:
             frame = await self._receive_frame()
@@ -153,14 +138,14 @@ class ClientConnection:
         self._send_queue.close()
         log.info("disconnected", extra={"client": self.name})
 
-    async def _receive_frame(self) -> ParsedCommand | AuthFrame | WireError:
+    async def _receive_frame(self) -> wire.ParsedCommand | wire.AuthFrame | wire.WireError:
         message = await self._websocket.receive()
         if message["type"] != "websocket.receive":
             raise WebSocketDisconnect(message.get("code", 1005))
         text = message.get("text")
         if text is None:
-            return WireError(ErrorCode.INVALID_COMMAND, BINARY_FRAME_ERROR)
-        return parse_frame(text)
+            return wire.WireError(wire.ErrorCode.INVALID_COMMAND, BINARY_FRAME_ERROR)
+        return wire.parse_frame(text)
 
     async def _authenticate(self) -> bool:
         """The first frame has to be the token."""
@@ -168,9 +153,9 @@ class ClientConnection:
             async with asyncio.timeout(self._limits.auth_timeout_s):
                 frame = await self._receive_frame()
         except TimeoutError:
-            frame = WireError(ErrorCode.PERMISSION_DENIED, "No token came.")
-        if isinstance(frame, AuthFrame) and self._token.matches(frame.token):
-            self._send_queue.send_response(build_success("auth", "auth", Done()))
+            frame = wire.WireError(wire.ErrorCode.PERMISSION_DENIED, "No token came.")
+        if isinstance(frame, wire.AuthFrame) and self._token.matches(frame.token):
+            self._send_queue.send_response(wire.build_success("auth", "auth", Done()))
             return True
         self._hub.counters.refused_count += 1
         log.info("refused", extra={"client": self.name, "reason": "token"})
@@ -179,20 +164,22 @@ class ClientConnection:
         self.disconnect(WRONG_TOKEN_CLOSE_CODE, "the token is missing or wrong")
         return False
 
-    async def _handle_frame(self, frame: ParsedCommand | AuthFrame | WireError) -> None:
+    async def _handle_frame(
+        self, frame: wire.ParsedCommand | wire.AuthFrame | wire.WireError
+    ) -> None:
         match frame:
-            case WireError():
+            case wire.WireError():
                 log.info("misunderstood", extra={"client": self.name, "code": frame.code.value})
                 self._send_queue.send_response(frame.response)
-            case AuthFrame(token):
+            case wire.AuthFrame(token):
                 is_known = self._token.matches(token)
                 self._send_queue.send_response(
-                    build_success("auth", "auth", Done()) if is_known else _make_denial(frame)
+                    wire.build_success("auth", "auth", Done()) if is_known else _make_denial(frame)
                 )
-            case ParsedCommand():
+            case wire.ParsedCommand():
                 await self._execute_command(frame)
 
-    async def _execute_command(self, command: ParsedCommand) -> None:
+    async def _execute_command(self, command: wire.ParsedCommand) -> None:
         started = time.perf_counter()
         response = await self._hub.execute(command, self._schedule_replay)
         reading, self._requested_replay = self._requested_replay, None
@@ -215,12 +202,12 @@ class ClientConnection:
         log.warning("lagging", extra={"client": self.name})
 
 
-def _make_denial(frame: ParsedCommand | AuthFrame | WireError) -> ResponseFrame:
+def _make_denial(frame: wire.ParsedCommand | wire.AuthFrame | wire.WireError) -> wire.ResponseFrame:
     request_id, name = "auth", "auth"
-    if isinstance(frame, ParsedCommand):
+    if isinstance(frame, wire.ParsedCommand):
         request_id, name = frame.request_id, frame.spec.name
     message = "The token is missing or wrong."
-    return build_failure(request_id, name, ErrorCode.PERMISSION_DENIED, message)
+    return wire.build_failure(request_id, name, wire.ErrorCode.PERMISSION_DENIED, message)
 
 
 async def _reject_upgrade(websocket: WebSocket, status: int, message: str) -> None:

@@ -83,7 +83,7 @@ async def _release_and_build_resume_options(
         )
     try:
         options = hub.services.build_resume_options(
-            metadata, hub.engine.load_secrets(task_id), configuration
+            metadata, hub.engine.store.load_secrets(task_id), configuration
         )
     except ConfigError as error:
         raise make_argument_error("arguments.configuration", str(error)) from error
