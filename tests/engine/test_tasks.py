@@ -187,5 +187,5 @@ async def test_messages_are_safe_however_soon_after_them_the_task_is_closed(
         await engine_harness.engine.release(task)
         async with asyncio.timeout(TIMEOUT_S):
             await sending
-        events = [record.event for record in engine_harness.engine.read_records(task.id)]
+        events = [record.event for record in engine_harness.engine.store.read_records(task.id)]
         assert any(isinstance(event, MessageQueued) for event in events)

@@ -194,7 +194,7 @@ class AcpSession:
             self.directory,
             self._model_id,
             task.runtime.route,
-            self._engine.load_secrets(self.id),
+            self._engine.store.load_secrets(self.id),
         )
         options = self._add_editor_resources(structs.replace(resolved, grants=task.grants))
         await self._conversation.release_task()

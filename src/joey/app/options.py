@@ -44,7 +44,7 @@ from joey.content.isolated_workers import IsolatedSchemaValidator
 from joey.core.models import ToolProtocol
 from joey.core.path_access import FileScope
 from joey.core.redaction import strip_url_credentials
-from joey.core.settings import Limits, ModelRoute, Profile, Settings, TaskSecrets
+from joey.core.settings import Limits, Profile, Settings, TaskSecrets
 from joey.engine.asks import AnswerPolicy
 from joey.engine.engine import ResolvedTaskOptions, StoredTaskState, TaskOptions
 from joey.errors import ConfigError, WorkspaceError
@@ -188,8 +188,10 @@ def resolve_options(
     workspace = _choose_workspace(options, stored, home, env)
     settings = load_settings(home) if options.settings is None else options.settings
     secrets = stored.secrets or options.secrets
-    if options.profile is not None:
-        profile, route = options.profile, _build_profile_route(options.profile)
+    if (profile := options.profile) is not None:
+        own_key = bool(profile.base_url or profile.api_key or profile.headers)
+        address = strip_url_credentials(profile.base_url)
+        route = structs.replace(profile.route, base_url=address, has_own_key=own_key)
     else:
         choice = choose_model(ModelFlags(), stored.route, load_profiles(home), env, secrets)
         profile, route = choice.profile, choice.route
@@ -227,14 +229,6 @@ def _choose_workspace(
     if workspace is None and stored.workspace is not None:
         workspace = check_stored_workspace(stored.workspace, home, env)
     return resolve_workspace(workspace or Path.cwd())
-
-
-def _build_profile_route(profile: Profile) -> ModelRoute:
-    """Of a profile that a program gave for the task."""
-    own_key = bool(profile.base_url or profile.api_key or profile.headers)
-    return structs.replace(
-        profile.route, base_url=strip_url_credentials(profile.base_url), has_own_key=own_key
-    )
 
 
 def collect_settings_warnings(env: Mapping[str, str] | None = None) -> tuple[str, ...]:
@@ -366,7 +360,7 @@ def apply_configuration(
         base = ModelChoice(options.profile, options.route, options.secrets)
     else:
         return options
-    return _apply_model_choice(options, _apply_client_keys(base, parsed, env))
+    return _apply_model_choice(options, base, parsed, env)
 
 
 def build_new_options(
@@ -386,7 +380,7 @@ def build_new_options(
         limits=limits,
     )
     options = _apply_client_settings(options, settings, parsed)
-    return _apply_model_choice(options, _apply_client_keys(base, parsed, env))
+    return _apply_model_choice(options, base, parsed, env)
 
 
 def _choose_user_model(
@@ -400,16 +394,6 @@ def _choose_user_model(
         if base is None:
             raise
         return base
-
-
-def _apply_client_keys(
-    base: ModelChoice, parsed: _ClientConfiguration, env: Mapping[str, str]
-) -> ModelChoice:
-    if not parsed.profile_keys:
-        return base
-    return apply_client_fields(
-        base, convert_client_fields(parsed.profile_keys, base.profile.provider), env
-    )
 
 
 def build_resume_options(
@@ -432,7 +416,7 @@ def build_resume_options(
         base = choose_resumed_model(fields, task, secrets, preferences.load_profiles(), env)
     else:
         return options
-    return _apply_model_choice(options, _apply_client_keys(base, parsed, env))
+    return _apply_model_choice(options, base, parsed, env)
 
 
 def _split_client_configuration(values: dict[str, Any]) -> _ClientConfiguration:
@@ -486,7 +470,13 @@ def _apply_client_settings(
     )
 
 
-def _apply_model_choice(options: _Options, choice: ModelChoice) -> _Options:
+def _apply_model_choice(
+    options: _Options, choice: ModelChoice, parsed: _ClientConfiguration, env: Mapping[str, str]
+) -> _Options:
+    """The options with this model, as the client's keys change it."""
+    if parsed.profile_keys:
+        fields = convert_client_fields(parsed.profile_keys, choice.profile.provider)
+        choice = apply_client_fields(choice, fields, env)
     require_known_price(choice.profile, options.limits)
     secrets = choice.secrets
     if options.secrets is not None and options.secrets.settings:

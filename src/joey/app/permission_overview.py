@@ -89,12 +89,11 @@ class PermissionOverview:
 
     def build_lines(self) -> list[PermissionLine]:
         kinds = [self._build_kind_line(*kind) for kind in _CALL_KINDS]
-        rest = (
-            *self._iter_command_lines(),
-            *self._iter_mcp_lines(),
-            *self._iter_ignored_file_lines(),
-        )
-        return [*kinds, *self._iter_scope_lines(), *rest]
+        rest = (*self._iter_scope_lines(), *self._iter_command_lines(), *self._iter_mcp_lines())
+        lines = [*kinds, *rest]
+        if (self._workspace / IGNORE_FILE).exists():
+            lines.append(PermissionLine("hidden files", "deny", IGNORE_FILE))
+        return lines
 
     def _build_kind_line(self, about: str, group: ToolGroup, claim: Claim) -> PermissionLine:
         grant = self._mode.find_grant(group)
@@ -140,8 +139,8 @@ class PermissionOverview:
         if self._sandbox == "none" and self._settings.sandbox == "required":
             yield PermissionLine("commands", "deny", "sandbox is required, and none works here")
             return
-        if (disabled := self._find_disabled_switch("alwaysAllowExecute")) is not None:
-            yield structs.replace(disabled, subject="commands")
+        if (disabled := self._find_disabled_switch("commands", "alwaysAllowExecute")) is not None:
+            yield disabled
             return
         if self._sandbox == "none":
             yield PermissionLine("commands", "ask", format_cause(Reason(ReasonKind.NO_SANDBOX)))
@@ -156,8 +155,8 @@ class PermissionOverview:
         if self._mode.find_grant(ToolGroup.MCP) is None:
             yield self._build_mode_denial("MCP tools")
             return
-        if (disabled := self._find_disabled_switch("alwaysAllowMcp")) is not None:
-            yield structs.replace(disabled, subject="MCP tools")
+        if (disabled := self._find_disabled_switch("MCP tools", "alwaysAllowMcp")) is not None:
+            yield disabled
             return
         yield from self._iter_rule_list_lines("allowed_mcp_tools", "MCP tools", "allow")
         if ALLOW_ALL_RULE in self._settings.allowed_mcp_tools:
@@ -179,14 +178,10 @@ class PermissionOverview:
             )
             yield structs.replace(line, source="-y") if line.decision == "allow" else line
 
-    def _iter_ignored_file_lines(self) -> Iterator[PermissionLine]:
-        if (self._workspace / IGNORE_FILE).exists():
-            yield PermissionLine("hidden files", "deny", IGNORE_FILE)
-
-    def _find_disabled_switch(self, switch: str) -> PermissionLine | None:
+    def _find_disabled_switch(self, about: str, switch: str) -> PermissionLine | None:
         for name in ("autoApprovalEnabled", switch):
             if not getattr(self._settings, _FIELD_BY_SETTING[name]):
-                return PermissionLine("", "ask", f"{name} is off", self._find_source([name]))
+                return PermissionLine(about, "ask", f"{name} is off", self._find_source([name]))
         return None
 
     def _iter_rule_list_lines(
@@ -222,8 +217,10 @@ class SettingSources:
     ) -> None:
         home, env = resolve_home_and_env(home, env)
         self._flags = flags
-        self._settings_file = _abbreviate_home(home / SETTINGS_FILE, resolve_user_home(env))
-        self._file_values = read_document(home / SETTINGS_FILE) or {}
+        path, user_home = home / SETTINGS_FILE, resolve_user_home(env)
+        is_below = path.is_relative_to(user_home)
+        self._settings_file = f"~/{path.relative_to(user_home)}" if is_below else str(path)
+        self._file_values = read_document(path) or {}
         self._user_settings = load_settings(home)
         self._settings_with_flags = flags.apply_to(self._user_settings)
         project = read_restrictions(
@@ -263,7 +260,3 @@ class SettingSources:
         if self._flags.yes:
             return "-y"
         return "--allow-writes" if self._flags.allow_writes and "write" in field else "--allow"
-
-
-def _abbreviate_home(path: Path, home: Path) -> str:
-    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)

@@ -119,9 +119,9 @@ class SettingsAdmin:
             known: list[Any] = current if isinstance(current, list) else []
             missing = [each for each in removed if each not in known]
             if missing:
+                has = f"it has {', '.join(map(repr, known))}." if known else "it is empty."
                 raise ConfigError(
-                    f"`{key.name}` does not have {missing[0]!r}: {_format_list(known)}",
-                    field=key.name,
+                    f"`{key.name}` does not have {missing[0]!r}: {has}", field=key.name
                 )
             remaining = [each for each in known if each not in removed]
             value: list[Any] = check_value(Settings, key, list(dict.fromkeys((*remaining, *added))))
@@ -167,7 +167,3 @@ def _find_origin(
     if mine[name] != theirs[name]:
         return SettingOrigin.PROJECT
     return SettingOrigin.USER if name in given else SettingOrigin.DEFAULT
-
-
-def _format_list(values: Sequence[Any]) -> str:
-    return f"it has {', '.join(map(repr, values))}." if values else "it is empty."

@@ -218,7 +218,7 @@ def check_model_configured(engine: Engine, arguments: Namespace) -> None:
         if earlier is None or not sys.stdin.isatty() or not _confirm_address(error):
             raise
         tie = TaskSecrets(provider=error.provider, base_url=error.address)
-        engine.save_secrets(earlier.id, tie)
+        engine.store.save_secrets(earlier.id, tie)
 
 
 def _confirm_address(error: UntrustedAddressError) -> bool:

@@ -8,29 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from joey.core.events import AskAnswered, Record, ToolStarted
-from joey.core.permissions.policy import (
-    WORKSPACE_EDITS_RULE,
-    Access,
-    Allow,
-    Ask,
-    Claim,
-    Deny,
-    GrammarParser,
-    PersistentRule,
-    SandboxStatus,
-    TaskRule,
-    add_rule,
-    decide,
-    find_missing_boundary_settings,
-    propose_persistent_rule,
-    propose_task_rule,
-)
-from joey.core.permissions.reasons import DeniedError, Reason, format_reason
+from joey.core.permissions import policy
+from joey.core.permissions.reasons import DeniedError, format_reason
 from joey.core.prompts import messages_to_model
 from joey.core.settings import Settings
 from joey.core.task_types import Answer, AskKind, Response, RowKind, get_first_suggestion
@@ -64,23 +48,37 @@ async def authorize_call(
     tool, prepared, context = await _prepare_call(task, row_call, failures)
     shell = task.runtime.capabilities.shell_grammar
     read = None if shell is None else shell.parse_chain
-    match decide(prepared.claims, task.settings, read, edits_granted=task.grants.has_edit_grant):
-        case Allow(rule):
-            if prepared.row or any(claim.access is not Access.NONE for claim in prepared.claims):
-                _publish_tool_started(task, row_call, tool, prepared, rule)
+    match policy.decide(
+        prepared.claims, task.settings, read, edits_granted=task.grants.has_edit_grant
+    ):
+        case policy.Allow(rule):
+            if prepared.row or any(
+                claim.access is not policy.Access.NONE for claim in prepared.claims
+            ):
+                task.publish(ToolStarted(**_build_row_fields(row_call, tool, prepared), rule=rule))
             return ApprovedCall(tool, prepared, context, None, rule)
-        case Deny(reason):
+        case policy.Deny(reason):
             raise DeniedError(format_reason(reason), reason)
-        case Ask(reasons):
+        case policy.Ask(reasons):
             proposed = await propose_rule(task, prepared.claims, read)
-            answer = await _ask_approval(task, row_call, tool, prepared, reasons, proposed)
+            fields = _build_row_fields(row_call, tool, prepared)
+            if prepared.ask_kind is AskKind.FOLLOWUP:
+                del fields["summary"]
+            answer = await task.ask(
+                prepared.ask_kind,
+                timeout_answer=_build_timeout_answer(prepared, task.runtime.settings),
+                is_protected=_is_protected(prepared),
+                reasons=reasons,
+                always_rule=None if proposed is None else proposed.text,
+                **fields,
+            )
     check_hook_refusal(answer)
     await apply_always_answer(task, proposed, answer, row_call.row_ts)
     publish_feedback(task, answer)
     if prepared.ask_kind is AskKind.FOLLOWUP or answer.approves:
         return ApprovedCall(tool, prepared, context, answer)
     return RejectedCall(
-        answer, find_missing_boundary_settings(prepared.claims, task.settings, read)
+        answer, policy.find_missing_boundary_settings(prepared.claims, task.settings, read)
     )
 
 
@@ -122,47 +120,20 @@ async def _refuse_repeated_call(
     raise RepeatedCallError(limit + advice, answer.images)
 
 
-def _publish_tool_started(
-    task: Task, row_call: RowCall, tool: AnyTool, prepared: PreparedToolCall, rule: str
-) -> None:
-    task.publish(
-        ToolStarted(
-            ts=row_call.row_ts,
-            call_id=row_call.call.id,
-            tool=tool.name,
-            text=_format_row_text(prepared),
-            path=prepared.path,
-            diff=prepared.diff,
-            rule=rule,
-            sandbox=_find_confinement(prepared),
-            summary=_summarize(tool, prepared),
-        )
-    )
-
-
-async def _ask_approval(
-    task: Task,
-    row_call: RowCall,
-    tool: AnyTool,
-    prepared: PreparedToolCall,
-    reasons: tuple[Reason, ...],
-    proposed: PersistentRule | TaskRule | None,
-) -> Answer:
-    return await task.ask(
-        prepared.ask_kind,
-        _format_row_text(prepared),
-        timeout_answer=_build_timeout_answer(prepared, task.runtime.settings),
-        ts=row_call.row_ts,
-        call_id=row_call.call.id,
-        tool=tool.name,
-        path=prepared.path,
-        diff=prepared.diff,
-        is_protected=_is_protected(prepared),
-        reasons=reasons,
-        always_rule=None if proposed is None else proposed.text,
-        sandbox=_find_confinement(prepared),
-        summary=None if prepared.ask_kind is AskKind.FOLLOWUP else _summarize(tool, prepared),
-    )
+def _build_row_fields(
+    row_call: RowCall, tool: AnyTool, prepared: PreparedToolCall
+) -> dict[str, Any]:
+    """The fields that `ToolStarted` and `AskOpened` have in common."""
+    return {
+        "ts": row_call.row_ts,
+        "call_id": row_call.call.id,
+        "tool": tool.name,
+        "text": _format_row_text(prepared),
+        "path": prepared.path,
+        "diff": prepared.diff,
+        "sandbox": _find_confinement(prepared),
+        "summary": _summarize(tool, prepared),
+    }
 
 
 def _summarize(tool: AnyTool, prepared: PreparedToolCall) -> ToolCallSummary:
@@ -182,7 +153,7 @@ def _is_protected(prepared: PreparedToolCall) -> bool:
     return any(claim.path is not None and claim.path.is_protected for claim in prepared.claims)
 
 
-def _find_confinement(prepared: PreparedToolCall) -> SandboxStatus | None:
+def _find_confinement(prepared: PreparedToolCall) -> policy.SandboxStatus | None:
     """What would hold the command, if the call is one."""
     return next((claim.sandbox for claim in prepared.claims if claim.sandbox is not None), None)
 
@@ -207,26 +178,26 @@ class TaskGrants:
     """Those of a task and its subtasks, which count for all of them at once."""
 
     def __init__(self) -> None:
-        self._rules: list[PersistentRule | TaskRule] = []
+        self._rules: list[policy.PersistentRule | policy.TaskRule] = []
         self._edits_granted_by: tuple[str, int] | None = None
         """The task and the question in whose answer edits were accepted."""
 
     @property
-    def rules(self) -> Sequence[PersistentRule | TaskRule]:
+    def rules(self) -> Sequence[policy.PersistentRule | policy.TaskRule]:
         return self._rules
 
     @property
     def has_edit_grant(self) -> bool:
         """Files of the workspace may be changed without a question."""
-        return WORKSPACE_EDITS_RULE in self._rules
+        return policy.WORKSPACE_EDITS_RULE in self._rules
 
-    def add_rule(self, rule: PersistentRule | TaskRule) -> None:
+    def add_rule(self, rule: policy.PersistentRule | policy.TaskRule) -> None:
         if rule not in self._rules:
             self._rules.append(rule)
 
     def grant_edits(self, task_id: str, ask_ts: int) -> None:
         if not self.has_edit_grant:
-            self.add_rule(WORKSPACE_EDITS_RULE)
+            self.add_rule(policy.WORKSPACE_EDITS_RULE)
             self._edits_granted_by = (task_id, ask_ts)
 
     def would_lose_edit_grant(
@@ -246,26 +217,26 @@ class TaskGrants:
         """Ask about each edit again; False when they are asked about anyway."""
         if not self.has_edit_grant:
             return False
-        self._rules.remove(WORKSPACE_EDITS_RULE)
+        self._rules.remove(policy.WORKSPACE_EDITS_RULE)
         return True
 
     def apply_to(self, settings: Settings) -> Settings:
         for rule in self._rules:
-            if isinstance(rule, PersistentRule):
-                settings = add_rule(settings, rule)
+            if isinstance(rule, policy.PersistentRule):
+                settings = policy.add_rule(settings, rule)
         return settings
 
 
 async def propose_rule(
-    task: Task, claims: Sequence[Claim], read: GrammarParser | None
-) -> PersistentRule | TaskRule | None:
+    task: Task, claims: Sequence[policy.Claim], read: policy.GrammarParser | None
+) -> policy.PersistentRule | policy.TaskRule | None:
     """What the user may add with their answer; None where that would not be just this."""
-    if (grant := propose_task_rule(claims, task.settings)) is not None:
+    if (grant := policy.propose_task_rule(claims, task.settings)) is not None:
         return grant
     rulebook = task.runtime.capabilities.rule_store
     if rulebook is None:
         return None
-    rule = propose_persistent_rule(claims, task.settings, read)
+    rule = policy.propose_persistent_rule(claims, task.settings, read)
     if rule is None:
         return None
     mcp = task.runtime.capabilities.mcp
@@ -277,13 +248,13 @@ async def propose_rule(
 
 
 async def apply_always_answer(
-    task: Task, rule: PersistentRule | TaskRule | None, answer: Answer, ask_ts: int
+    task: Task, rule: policy.PersistentRule | policy.TaskRule | None, answer: Answer, ask_ts: int
 ) -> None:
     """Go by the rule at once, if that is what the user said, and write it down if it outlives
     the task."""
     if rule is None or not (answer.always and answer.approves):
         return
-    if isinstance(rule, TaskRule):
+    if isinstance(rule, policy.TaskRule):
         task.grants.grant_edits(task.id, ask_ts)
         return
     task.grants.add_rule(rule)

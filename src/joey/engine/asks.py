@@ -64,8 +64,7 @@ class PendingAsks:
         self._answer_futures[opened.ts] = future
         try:
             self._publish(opened)
-            answer = self._policy.answer(opened) if self._policy is not None else None
-            if answer is not None and self._policy is not None:
+            if self._policy is not None and (answer := self._policy.answer(opened)) is not None:
                 self._record_answer(opened.ts, answer, self._policy.name)
             return await self._wait_for_answer(opened.ts, future, timeout_answer)
         except BaseException:
@@ -124,9 +123,6 @@ class Unattended:
                 )
             case AskKind.TOOL if ask.tool == COMPLETION_TOOL_NAME:
                 return Answer(Response.YES)
-            case AskKind.TOOL | AskKind.COMMAND | AskKind.USE_MCP_SERVER:
-                self.refused_asks.append(ask)
-                return Answer(Response.NO)
             case _:
                 self.refused_asks.append(ask)
                 return Answer(Response.NO)

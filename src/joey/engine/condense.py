@@ -7,9 +7,6 @@ was. The result is one event, or none.
 
 A running task carries out a user's request before its next model request. A task at rest does so at
 once and stays at rest: its state does not change, only what the model will be shown.
-
-A `ContextUsage` is the context usage at one moment: the tokens that the next request takes of the
-model's window. Create a new one after the history has changed.
 """
 
 from __future__ import annotations
@@ -22,13 +19,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, structs
 
 from joey.core.context import condense as prompts
-from joey.core.context.condense import (
-    PreservedContext,
-    SummaryBudget,
-    build_summary_content,
-    find_slash_commands,
-    render_transcript,
-)
+from joey.core.context.condense import PreservedContext, SummaryBudget, build_summary_content
 from joey.core.context.window import (
     CHARACTERS_PER_TOKEN,
     ContextWindow,
@@ -61,7 +52,8 @@ _MIN_CONVERSATION_CHARS = 6_000
 
 
 class ContextUsage:
-    """A look at one moment; make a new one after the history has changed."""
+    """The tokens that the next request takes of the model's window, at one moment; create a new one
+    after the history has changed."""
 
     def __init__(self, task: Task) -> None:
         model, projection = task.provider.model, task.recorder.projection
@@ -215,7 +207,7 @@ def _collect_preserved_context(
             for said in projection.recent_user_messages
             if said.text and said.text not in again
         ],
-        slash_commands=find_slash_commands(task.recorder.api_history.first_message),
+        slash_commands=prompts.find_slash_commands(task.recorder.api_history.first_message),
         todos=projection.todos,
         mode=f"{task.mode.slug} ({task.mode.name})",
         file_names=[
@@ -344,12 +336,12 @@ class _SummaryWriter:
 def _fit_transcript(messages: Sequence[Message], max_tokens: int) -> str:
     """The conversation as text that is surely within so many tokens."""
     max_chars = max(0, max_tokens) * CHARACTERS_PER_TOKEN
-    text = render_transcript(messages, max_chars)
+    text = prompts.render_transcript(messages, max_chars)
     while max_chars > CHARACTERS_PER_TOKEN and (counted := estimate_text_tokens(text)) > max(
         max_tokens, 1
     ):
         max_chars = min(max_chars * 9 // 10, max_chars * max_tokens // counted)
-        text = render_transcript(messages, max_chars)
+        text = prompts.render_transcript(messages, max_chars)
     return text
 
 
@@ -385,7 +377,8 @@ class CondenseRequests:
         if not task.is_running or task.state in IDLE_STATES:  # its last words may still be saved
             _check_can_condense(task)
         future: asyncio.Future[ContextCondensed] = asyncio.get_running_loop().create_future()
-        future.add_done_callback(_mark_exception_retrieved)
+        # Nobody has to wait for it: a row tells the same.
+        future.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._pending_request = _CondenseRequest(instructions, future)
         if not task.is_running:
             task.run_job(self._run_while_idle(task))
@@ -445,9 +438,3 @@ def _check_can_condense(task: Task) -> None:
     check_condensable(task)
     if task.recorder.pending_delegations:
         raise CondenseError("Its subtasks have not returned: resume the task first.")
-
-
-def _mark_exception_retrieved(future: asyncio.Future[ContextCondensed]) -> None:
-    """Nobody has to wait for it: a row tells the same."""
-    if not future.cancelled():
-        future.exception()

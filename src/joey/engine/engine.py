@@ -97,7 +97,7 @@ class Engine:
     """Open with `joey.open_engine`; close it, or use it as an async context manager."""
 
     def __init__(self, store: Store, clock: Clock, build_runtime: RuntimeFactory) -> None:
-        self._store = store
+        self.store = store
         self._clock = clock
         self._build_runtime = build_runtime
         self._tasks: dict[str, Task] = {}
@@ -150,10 +150,10 @@ class Engine:
             model_has_native_tools=runtime.select_provider(first_mode).model.supports_native_tools,
         )
         subtasks = Subtasks(self, options)
-        journal = self._store.create(task_id)
+        journal = self.store.create(task_id)
         try:
             if (secrets := _extract_secrets(options)) is not None:
-                self._store.save_secrets(task_id, secrets)
+                self.store.save_secrets(task_id, secrets)
         except BaseException:
             journal.close()
             raise
@@ -212,7 +212,7 @@ class Engine:
             settings=runtime.settings,
             protocol=projection.tool_protocol if is_xml else options.protocol,
             mode=None,
-            secrets=self._store.load_secrets(parent.id),
+            secrets=self.store.load_secrets(parent.id),
             configuration=projection.ledger.configuration,
             grants=parent.grants,
             result_schema=None,
@@ -263,13 +263,13 @@ class Engine:
         now = self._clock.now()
         fork_id = generate_task_id(now)
         records = build_fork_records(
-            self._store.read_records(task_id), fork_id, now, row_ts, keep=keep
+            self.store.read_records(task_id), fork_id, now, row_ts, keep=keep
         )
-        self._store.create_with_records(fork_id, records, task_id)
+        self.store.create_with_records(fork_id, records, task_id)
         try:
             task = await self._reopen_task(fork_id, options or TaskOptions())
         except BaseException:
-            self._store.delete(fork_id)
+            self.store.delete(fork_id)
             raise
         await task.save()
         if text is not None:
@@ -277,7 +277,7 @@ class Engine:
         return task
 
     async def _reopen_task(self, task_id: str, options: TaskOptions) -> Task:
-        journal, records = self._store.open(task_id)
+        journal, records = self.store.open(task_id)
         runtime: TaskRuntime | None = None
         try:
             runtime = self._build_runtime(options, self._load_state(task_id, records, options))
@@ -313,11 +313,11 @@ class Engine:
             projection.ledger.apply(record.event)
         for record in find_live_branch(records):
             projection.apply_branch_event(record.event)
-        secrets = self._store.load_secrets(task_id)
+        secrets = self.store.load_secrets(task_id)
         if (given := _extract_secrets(options)) is not None:
             stored = {} if secrets is None else secrets.settings
             secrets = structs.replace(given, settings={**stored, **given.settings})
-            self._store.save_secrets(task_id, secrets)
+            self.store.save_secrets(task_id, secrets)
         return StoredTaskState(
             workspace=Path(projection.workspace) if projection.workspace else None,
             route=projection.route,
@@ -328,14 +328,6 @@ class Engine:
                 if name not in options.configuration
             },
         )
-
-    def load_secrets(self, task_id: str) -> TaskSecrets | None:
-        """What a task was given and its folder does not hold. Raises StoreError."""
-        return self._store.load_secrets(task_id)
-
-    def save_secrets(self, task_id: str, secrets: TaskSecrets) -> None:
-        """Raises StoreError."""
-        self._store.save_secrets(task_id, secrets)
 
     def find_open_task(self, task_id: str) -> Task | None:
         """A task that is open in this process."""
@@ -348,15 +340,11 @@ class Engine:
 
     def list_task_ids(self) -> Sequence[str]:
         """Of all tasks on disk; costs a look at the names of their folders."""
-        return self._store.list_ids()
-
-    def read_records(self, task_id: str) -> Sequence[ev.Record]:
-        """The records of a task, open or not. Raises TaskNotFoundError, StoreError."""
-        return self._store.read_records(task_id)
+        return self.store.list_ids()
 
     def history(self) -> Sequence[TaskMetadata]:
         """All tasks on disk, the most recently changed first."""
-        return self._store.list_tasks()
+        return self.store.list_tasks()
 
     async def release(self, task: Task) -> None:
         """Stop one task and let go of it; others may open it."""

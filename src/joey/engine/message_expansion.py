@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from joey.core.diagnostics import format_diagnostics
 from joey.core.events import ModeSwitched
@@ -31,7 +31,6 @@ from joey.core.prompts import messages_to_model
 from joey.core.task_types import RowKind
 from joey.engine.runtime import build_tool_context
 from joey.errors import ToolError
-from joey.ports.workspace import Repository
 from joey.tools.file_view import FileReadRequest, FileView, FileViewer, render_views
 
 if TYPE_CHECKING:
@@ -40,7 +39,9 @@ if TYPE_CHECKING:
 MAX_MENTIONS = 50
 MAX_FILES_PER_DIRECTORY = 30
 MAX_LISTED_ENTRIES = 200
+_NO_GIT = "there is no git here"
 
+T = TypeVar("T")
 TextWrapper = Callable[[str], str]
 
 
@@ -129,6 +130,7 @@ class _MentionFetcher:
         self._viewer = FileViewer(build_tool_context(task, "mention", task.next_ts()))
 
     async def fetch(self, kind: MentionKind, subject: str) -> list[UserBlock]:
+        capabilities = self._runtime.capabilities
         try:
             match kind:
                 case MentionKind.FILE:
@@ -136,16 +138,17 @@ class _MentionFetcher:
                 case MentionKind.DIRECTORY:
                     return await self._read_directory(subject)
                 case MentionKind.URL:
-                    text = await self._fetch_page(subject)
+                    pages = _require(capabilities.page_fetcher, "pages cannot be fetched here")
+                    text = await pages.fetch_text(subject)
                     return [_build_tagged_block("url_content", text, url=subject)]
                 case MentionKind.PROBLEMS:
                     text = await self._collect_diagnostics()
                     return [_build_tagged_block("workspace_diagnostics", text)]
                 case MentionKind.GIT_CHANGES:
-                    text = await self._require_repository().show_changes()
+                    text = await _require(capabilities.repository, _NO_GIT).show_changes()
                     return [_build_tagged_block("git_working_state", text)]
                 case MentionKind.COMMIT:
-                    text = await self._require_repository().show_commit(subject)
+                    text = await _require(capabilities.repository, _NO_GIT).show_commit(subject)
                     return [_build_tagged_block("git_commit", text, hash=subject)]
                 case MentionKind.TERMINAL:
                     text = self._find_last_command_output()
@@ -192,31 +195,26 @@ class _MentionFetcher:
             raise ToolError("it is outside of the workspace")
         return resolved
 
-    async def _fetch_page(self, url: str) -> str:
-        pages = self._runtime.capabilities.page_fetcher
-        if pages is None:
-            raise ToolError("pages cannot be fetched here")
-        return await pages.fetch_text(url)
-
     async def _collect_diagnostics(self) -> str:
-        problems = self._runtime.capabilities.diagnostics
-        if problems is None:
-            raise ToolError("no checker was found for the languages of this workspace")
+        problems = _require(
+            self._runtime.capabilities.diagnostics,
+            "no checker was found for the languages of this workspace",
+        )
         limit = self._runtime.settings.max_diagnostic_messages
         found = await problems.check_workspace(sys.maxsize if limit < 0 else limit)
         return format_diagnostics(found) or "No errors or warnings detected."
-
-    def _require_repository(self) -> Repository:
-        repository = self._runtime.capabilities.repository
-        if repository is None:
-            raise ToolError("there is no git here")
-        return repository
 
     def _find_last_command_output(self) -> str:
         for row in reversed(self._task.rows):
             if isinstance(row, Row) and row.say == RowKind.COMMAND_OUTPUT and row.text:
                 return row.text
         raise ToolError("no command has printed anything in this task")
+
+
+def _require(capability: T | None, problem: str) -> T:
+    if capability is None:
+        raise ToolError(problem)
+    return capability
 
 
 def _build_file_blocks(head: str, entries: list[FileView]) -> list[UserBlock]:

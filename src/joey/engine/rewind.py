@@ -27,15 +27,7 @@ from joey.core.history.branch import find_checkpoint_at, find_cut_point, find_li
 from joey.core.history.ui import get_ts
 from joey.core.messages import replace_lone_surrogates
 from joey.core.rewind import RewindPreview, build_rewind_preview, find_user_row_ts
-from joey.engine.checkpoints import (
-    InterruptedCalls,
-    add_file_changes,
-    add_unrestorable_files,
-    check_conflicts,
-    require_checkpoints,
-    restore_rewound_files,
-    save_checkpoint,
-)
+from joey.engine import checkpoints
 from joey.engine.run_start import RunStart
 from joey.errors import CheckpointError, TaskStateError, UserError
 
@@ -169,11 +161,11 @@ def _find_undo_target(task: Task) -> RewindTarget:
 
 def _find_target_checkpoint(task: Task, to: int) -> str | None:
     """The files as they were at that record; None when they still are, as far as is known."""
-    require_checkpoints(task)
+    checkpoints.require_checkpoints(task)
     at, journal = _find_seq_before_rewinds(task, to), task.bus.list_records_after(0)
     later = (r.event.id for r in journal if r.seq > at and isinstance(r.event, CheckpointSaved))
     found = find_checkpoint_at(task.recorder.live_branch, at, journal) or next(later, None)
-    are_known = not InterruptedCalls(task).unsaved_paths
+    are_known = not checkpoints.InterruptedCalls(task).unsaved_paths
     return None if are_known and found == task.recorder.projection.ledger.last_checkpoint else found
 
 
@@ -197,16 +189,18 @@ async def _build_preview(task: Task, target: RewindTarget) -> RewindPreview:
     )
     preview = structs.replace(preview, revokes_edit_grant=loses_grant)
     if target.checkpoint is not None:
-        preview = await add_file_changes(task, preview, target.checkpoint)
+        preview = await checkpoints.add_file_changes(task, preview, target.checkpoint)
     if target.files_since_seq is None:
         return preview
-    return await add_unrestorable_files(task, preview, target.files_since_seq)
+    return await checkpoints.add_unrestorable_files(task, preview, target.files_since_seq)
 
 
 async def _apply_rewind(task: Task, target: RewindTarget, force: bool) -> RewindPreview:
     preview = await _build_preview(task, target)
-    check_conflicts(preview, force)
-    before = await save_checkpoint(task) if preview.target_checkpoint is not None else None
+    checkpoints.check_conflicts(preview, force)
+    before = (
+        await checkpoints.save_checkpoint(task) if preview.target_checkpoint is not None else None
+    )
     task.publish(
         TaskRewound(
             ts=task.next_ts(),
@@ -222,7 +216,7 @@ async def _apply_rewind(task: Task, target: RewindTarget, force: bool) -> Rewind
     if preview.revokes_edit_grant:
         task.grants.revoke_edits()
     try:
-        await restore_rewound_files(task)
+        await checkpoints.restore_rewound_files(task)
     except CheckpointError as error:
         raise UserError(
             f"The history was rewound, but the files could not be brought back: {error}"

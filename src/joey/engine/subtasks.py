@@ -84,7 +84,7 @@ class Subtasks:
         task_ids = [child.child_id for child in task.recorder.pending_delegations]
         while task_ids:
             try:
-                records = self._engine.read_records(task_ids.pop())
+                records = self._engine.store.read_records(task_ids.pop())
             except StoreError as error:
                 log.info("what a subtask has used is not known: %s", error)
                 continue
