@@ -91,11 +91,26 @@ async def start_process(
             limit=READ_LIMIT,
             **options,
         )
+    order = Order(arguments, dict(env), str(cwd), **options)
+    return await _start(_server(), order, stdin, stdout, stderr)
+
+
+async def start_module(
+    module: str, python: tuple[str, ...], base_env: Mapping[str, str], env: Mapping[str, str]
+) -> Process:
+    """`python -m module` in `/`, between two pipes; `base_env` is the environment that other
+    processes see of it."""
+    server = _server(python, module, tuple(base_env.items()))
+    return await _start(server, Order((), {**base_env, **env}, "/"), PIPE, PIPE, None)
+
+
+async def _start(server: socket.socket, order: Order, *streams: Any) -> Process:
     loop = asyncio.get_running_loop()
     protocol = SubprocessStreamProtocol(limit=READ_LIMIT, loop=loop)
     ready: asyncio.Future[None] = loop.create_future()
-    order: Any = Order(arguments, dict(env), str(cwd), **options)
-    transport = _Transport(loop, protocol, (order,), False, stdin, stdout, stderr, 0, waiter=ready)
+    given: Any = (server, order)
+    stdin, stdout, stderr = streams
+    transport = _Transport(loop, protocol, given, False, stdin, stdout, stderr, 0, waiter=ready)
     await ready
     transport.watch()
     return Process(transport, protocol, loop)
@@ -114,7 +129,7 @@ def run_process(
         given.seek(0)
         env = {"PATH": os.environ["PATH"], "PYTHONWARNINGS": "error", **env}
         assert _can_be_forked(env, {}), env
-        process = _ForkedProcess(Order(arguments, env, str(cwd)), given, out, err)
+        process = _ForkedProcess(_server(), Order(arguments, env, str(cwd)), given, out, err)
         code = process.wait()
         for file in (out, err):
             file.seek(0)
@@ -146,7 +161,7 @@ class _Transport(BaseSubprocessTransport):
     def _start(
         self, args: Any, shell: bool, stdin: Any, stdout: Any, stderr: Any, bufsize: int, **_: Any
     ) -> None:
-        self._proc = _ForkedProcess(args[0], stdin, stdout, stderr)
+        self._proc = _ForkedProcess(*args, stdin, stdout, stderr)
 
     def watch(self) -> None:
         self._loop.add_reader(self._proc.report, self._on_report)
@@ -159,7 +174,7 @@ class _Transport(BaseSubprocessTransport):
 class _ForkedProcess:
     """The part of `Popen` that asyncio uses."""
 
-    def __init__(self, order: Order, *streams: Any) -> None:
+    def __init__(self, server: socket.socket, order: Order, *streams: Any) -> None:
         self.returncode: int | None = None
         ours: list[IO[bytes] | None] = []
         theirs: list[int] = []
@@ -176,6 +191,8 @@ class _ForkedProcess:
             elif stream == DEVNULL:
                 given = os.open(os.devnull, os.O_RDWR)
                 opened.append(given)
+            elif stream is None:
+                given = number
             else:
                 given = stream if isinstance(stream, int) else stream.fileno()
             ours.append(mine)
@@ -187,7 +204,7 @@ class _ForkedProcess:
             file.flush()
             descriptors = array.array("i", [*theirs, file.fileno(), reporting])
             attached = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)]
-            _server().sendmsg([b"."], attached)
+            server.sendmsg([b"."], attached)
         for each in (*opened, reporting):
             os.close(each)
         self.pid = self._read_number()
@@ -221,12 +238,16 @@ class _ForkedProcess:
 
 
 @cache
-def _server() -> socket.socket:
-    """The fork server of this process, which ends with it."""
+def _server(
+    python: tuple[str, ...] = (sys.executable,),
+    module: str = "joey.cli.main",
+    env: tuple[tuple[str, str], ...] = (("PYTHONWARNINGS", "error"),),
+) -> socket.socket:
+    """A fork server of this process, which ends with it."""
     ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.fork_server", str(theirs.fileno())],
-        env={"PATH": os.environ["PATH"], "LANG": LOCALE, "PYTHONWARNINGS": "error"},
+        [*python, "-m", "tests.fork_server", str(theirs.fileno()), module],
+        env={"PATH": os.environ["PATH"], "LANG": LOCALE, **dict(env)},
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
         pass_fds=[theirs.fileno()],
@@ -245,10 +266,12 @@ def _server() -> socket.socket:
 # The server
 
 
-def main(descriptor: int) -> None:
+def main(descriptor: int, module: str) -> None:
     server = socket.socket(fileno=descriptor)
     server.set_inheritable(False)
-    _import_everything()
+    started = import_module(module)
+    if module.startswith("joey."):
+        _import_everything()
     gc.collect()
     gc.freeze()
     poller = select.poll()
@@ -273,7 +296,7 @@ def main(descriptor: int) -> None:
                     os.close(inherited)
                     os.close(reporting)
                 server.close()
-                _become(descriptors)
+                _become(descriptors, started)
             ended = os.pidfd_open(pid)
             running[ended] = (pid, descriptors[-1])
             poller.register(ended, select.POLLIN)
@@ -296,7 +319,7 @@ def _report(descriptor: int, number: int) -> None:
         os.write(descriptor, _NUMBER.pack(number))
 
 
-def _become(descriptors: list[int]) -> None:
+def _become(descriptors: list[int], module: ModuleType) -> None:
     """Run what was ordered, in a new process, and exit."""
     *streams, ordered, reporting = descriptors
     os.close(reporting)
@@ -322,16 +345,14 @@ def _become(descriptors: list[int]) -> None:
         opened = os.fdopen(number, mode, buffering, encoding="utf-8", errors=errors)
         setattr(sys, name, opened)
         setattr(sys, f"__{name}__", opened)
-    os._exit(_run())
+    os._exit(_run(module))
 
 
-def _run() -> int:
+def _run(module: ModuleType) -> int:
     """All of an interpreter's end but the slow part: to take apart what was imported."""
-    from joey.cli.main import run
-
     code = 1
     try:
-        code = run()
+        code = (module.run if hasattr(module, "run") else module.main)() or 0
     except SystemExit as exit:
         code = exit.code if isinstance(exit.code, int) else int(exit.code is not None)
     except BaseException:
@@ -360,4 +381,4 @@ def _import_everything() -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), sys.argv[2])

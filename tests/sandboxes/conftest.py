@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from asyncio.subprocess import PIPE, Process
+from asyncio.subprocess import Process
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -20,6 +20,8 @@ import pytest
 
 from joey.core.settings import Settings
 from tests.conftest import ROOT
+from tests.counts import daily
+from tests.fork_server import start_module
 from tests.sandboxes.actor import Answer, CommandStep, RunnerRequest
 
 NOBODY = 65534
@@ -27,6 +29,16 @@ CANARY = "canary-of-a-secret"
 _TRIAL = "import joey.ports, subprocess, sys; subprocess.run([sys.executable, '-c', ''], check=1)"
 LEVELS = ("full", "landlock")
 USERS = ("root", "ordinary")
+DIAGONAL = (("full", "ordinary"), ("landlock", "root"))
+GRID = tuple((level, user) for level in LEVELS for user in USERS)
+
+
+def on_diagonal(test: Any) -> Any:
+    """For what depends on level or user, if at all: each of them once, all pairs in `make soak`."""
+    rows = daily(DIAGONAL, GRID)
+    return pytest.mark.shortened(
+        pytest.mark.parametrize(("harness", "user"), rows, indirect=True)(test)
+    )
 
 
 class SandboxHarness:
@@ -95,21 +107,15 @@ class SandboxHarness:
             grace=grace,
             waits_for_kill=lingers,
         )
-        env = {
+        base_env = {
             "PATH": os.environ["PATH"],
             "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "src"), *packages())),
             "PYTHONDONTWRITEBYTECODE": "1",
-            "HOME": str(self.home),
             "ANTHROPIC_API_KEY": CANARY,
             "JOEY_TOKEN": CANARY,
         }
-        process = await asyncio.create_subprocess_exec(
-            *launcher(self.user),
-            *("-m", "tests.sandboxes.actor"),
-            stdin=PIPE,
-            stdout=PIPE,
-            env=env,
-            cwd="/",
+        process = await start_module(
+            "tests.sandboxes.actor", launcher(self.user), base_env, {"HOME": str(self.home)}
         )
         assert process.stdin is not None
         process.stdin.write(msgspec.json.encode(request))

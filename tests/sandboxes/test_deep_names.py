@@ -18,7 +18,7 @@ from joey.execution.sandbox.protected_scan import (
 )
 from joey.execution.sandbox.restore import NewProtectedFileFinder
 from tests.sandboxes.actor import CommandStep
-from tests.sandboxes.conftest import SandboxHarness, kill_joey
+from tests.sandboxes.conftest import SandboxHarness, kill_joey, on_diagonal
 from tests.sandboxes.test_protected import EVIL, tree
 
 MANY = (
@@ -39,6 +39,7 @@ def make_repository(directory: Path, *options: str) -> None:
     subprocess.run(["git", "init", "-q", *options, str(directory)], check=True)
 
 
+@on_diagonal
 @pytest.mark.requirement("sandbox:protected")
 async def test_what_is_protected_deep_in_the_workspace_is_afterwards_as_it_was(
     harness: SandboxHarness,
@@ -57,6 +58,7 @@ async def test_what_is_protected_deep_in_the_workspace_is_afterwards_as_it_was(
     assert after == before
 
 
+@on_diagonal
 @pytest.mark.requirement("sandbox:protected")
 async def test_what_appears_under_a_protected_name_anywhere_is_put_aside(
     harness: SandboxHarness,
@@ -77,6 +79,7 @@ async def test_what_appears_under_a_protected_name_anywhere_is_put_aside(
     assert {"new-one-.vscode", "src-.git", "src-.idea", "s-.mcp.json"} <= aside
 
 
+@on_diagonal
 @pytest.mark.requirement("sandbox:protected")
 async def test_a_directory_can_be_moved_with_what_is_protected_in_it_and_not_be_replaced(
     harness: SandboxHarness,
@@ -92,6 +95,7 @@ async def test_a_directory_can_be_moved_with_what_is_protected_in_it_and_not_be_
     assert EVIL not in "".join(after.values())
 
 
+@on_diagonal
 @pytest.mark.requirement("sandbox:protected")
 async def test_links_of_protected_names_are_held_with_what_they_lead_to(
     harness: SandboxHarness,
@@ -129,6 +133,7 @@ def links(root: Path) -> list[Path]:
     return sorted(path for path in root.rglob("*") if path.is_symlink())
 
 
+@on_diagonal
 async def test_a_user_can_open_a_protected_name_deep_in_the_workspace(
     harness: SandboxHarness,
 ) -> None:
@@ -144,6 +149,7 @@ async def test_a_user_can_open_a_protected_name_deep_in_the_workspace(
     assert not (harness.workspace / "sub/AGENTS.md").exists()
 
 
+@on_diagonal
 @pytest.mark.parametrize("path", ["sub/AGENTS.md", "sub/.github/workflows/a.yml"])
 async def test_what_joey_writes_itself_meanwhile_stays(harness: SandboxHarness, path: str) -> None:
     (harness.workspace / "sub").mkdir()
@@ -153,6 +159,7 @@ async def test_what_joey_writes_itself_meanwhile_stays(harness: SandboxHarness, 
     assert not (harness.workspace / "sub/.npmrc").exists()
 
 
+@on_diagonal
 async def test_a_repository_of_a_submodule_with_a_long_name_is_held(
     harness: SandboxHarness,
 ) -> None:
@@ -165,6 +172,7 @@ async def test_a_repository_of_a_submodule_with_a_long_name_is_held(
     assert (harness.workspace / "fine").exists()
 
 
+@on_diagonal
 async def test_names_beyond_the_number_that_can_be_held_are_put_back(
     harness: SandboxHarness,
 ) -> None:
@@ -176,6 +184,7 @@ async def test_names_beyond_the_number_that_can_be_held_are_put_back(
     assert {path.read_text() for path in harness.workspace.rglob(".npmrc")} == {"as it was"}
 
 
+@on_diagonal
 async def test_what_was_made_deep_before_joey_was_killed_is_put_aside(
     harness: SandboxHarness,
 ) -> None:

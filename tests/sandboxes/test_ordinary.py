@@ -11,7 +11,7 @@ import pytest
 
 from joey.core.settings import Settings
 from tests.sandboxes.actor import CommandStep
-from tests.sandboxes.conftest import SandboxHarness
+from tests.sandboxes.conftest import SandboxHarness, on_diagonal
 from tests.sandboxes.test_hostile import there
 
 
@@ -19,6 +19,7 @@ def make_repository(directory: Path) -> None:
     subprocess.run(["git", "init", "-q", str(directory)], check=True)
 
 
+@on_diagonal
 @pytest.mark.requirement("sandbox:ordinary")
 async def test_git_keeps_working_in_a_repository(harness: SandboxHarness) -> None:
     (harness.home / ".gitconfig").write_text("[user]\n\tname = Person\n\temail = p@example.org\n")
@@ -36,6 +37,7 @@ async def test_git_keeps_working_in_a_repository(harness: SandboxHarness) -> Non
     assert "* other" in said[2].output
 
 
+@on_diagonal
 @pytest.mark.requirement("sandbox:ordinary")
 async def test_files_pipes_heredocs_and_temporary_files_work(harness: SandboxHarness) -> None:
     here = "cat > notes.txt <<'END'\n$HOME stays\nEND\ncat notes.txt"
@@ -53,6 +55,7 @@ async def test_files_pipes_heredocs_and_temporary_files_work(harness: SandboxHar
     assert outputs[5] == "out\nerr\n"
 
 
+@on_diagonal
 @pytest.mark.requirement("sandbox:ordinary")
 async def test_signals_mean_what_they_do_in_any_shell(harness: SandboxHarness) -> None:
     """Also those that Python ignores for itself: who writes to nobody ends, without a word."""
@@ -65,6 +68,7 @@ async def test_signals_mean_what_they_do_in_any_shell(harness: SandboxHarness) -
     assert not [number for number in usual if ignored >> number - 1 & 1]
 
 
+@on_diagonal
 @pytest.mark.requirement("sandbox:ordinary")
 async def test_languages_and_builds_work(harness: SandboxHarness) -> None:
     (harness.workspace / "Makefile").write_text("all:\n\t@echo made > out && cat out\n")
@@ -99,6 +103,7 @@ async def test_the_temporary_directory_is_the_tasks_own_and_lasts_as_long(
         assert there("/tmp/y") == []
 
 
+@on_diagonal
 @pytest.mark.requirement("sandbox:ordinary")
 async def test_what_runs_is_exactly_what_was_given(harness: SandboxHarness) -> None:
     line = """printf '%s|' "$0" 'a  b' "$#" $'\\t' ünï; pwd; -x; echo "${BASH_VERSION:+bash}" """
@@ -107,6 +112,7 @@ async def test_what_runs_is_exactly_what_was_given(harness: SandboxHarness) -> N
     assert answer.output.endswith("bash\n")
 
 
+@on_diagonal
 async def test_signals_and_codes_are_reported(harness: SandboxHarness) -> None:
     asked_to_end = CommandStep("echo up; sleep 60", until="up", then="kill")
     said = await harness.run("exit 7", "kill -KILL $$", asked_to_end, grace=20)
@@ -115,6 +121,7 @@ async def test_signals_and_codes_are_reported(harness: SandboxHarness) -> None:
     assert said[2].signal == "SIGTERM"
 
 
+@on_diagonal
 async def test_other_directories_are_seen_and_written_when_the_user_says_so(
     harness: SandboxHarness,
 ) -> None:

@@ -13,7 +13,7 @@ import pytest
 from joey.core.settings import Settings
 from joey.execution.sandbox.restore import ProtectedFileRestorer
 from tests.sandboxes.actor import CommandStep
-from tests.sandboxes.conftest import SandboxHarness, kill_joey
+from tests.sandboxes.conftest import SandboxHarness, kill_joey, on_diagonal
 
 EVIL = "evil"
 
@@ -36,6 +36,7 @@ def create_protected_files(harness: SandboxHarness) -> None:
     subprocess.run(["git", "init", "-q", str(harness.workspace)], check=True)
 
 
+@on_diagonal
 @pytest.mark.requirement("sandbox:protected")
 async def test_what_is_protected_is_afterwards_as_it_was(harness: SandboxHarness) -> None:
     create_protected_files(harness)
@@ -56,6 +57,7 @@ async def test_what_is_protected_is_afterwards_as_it_was(harness: SandboxHarness
     assert {name: text for name, text in after.items() if not moved.match(name)} == before
 
 
+@on_diagonal
 @pytest.mark.requirement("sandbox:protected")
 async def test_protected_names_that_were_absent_are_so_again_afterwards(
     harness: SandboxHarness,
@@ -73,6 +75,7 @@ async def test_protected_names_that_were_absent_are_so_again_afterwards(
     assert all(not answer.error for answer in answers)
 
 
+@on_diagonal
 async def test_a_user_can_open_a_protected_name(harness: SandboxHarness) -> None:
     opened = Settings(sandbox_writable=(".vscode", ".git"))
     (answer,) = await harness.run(
@@ -83,6 +86,7 @@ async def test_a_user_can_open_a_protected_name(harness: SandboxHarness) -> None
     assert "b = c" in (harness.workspace / ".git/config").read_text(encoding="utf-8")
 
 
+@on_diagonal
 async def test_what_a_command_made_of_a_protected_file_is_not_lost(harness: SandboxHarness) -> None:
     said = await harness.output("echo precious > AGENTS.md")
     assert "AGENTS.md is protected and was removed again" in said
@@ -91,6 +95,7 @@ async def test_what_a_command_made_of_a_protected_file_is_not_lost(harness: Sand
     assert kept.parent.stat().st_mode & 0o777 == 0o700
 
 
+@on_diagonal
 async def test_commands_side_by_side_leave_no_placeholder(harness: SandboxHarness) -> None:
     answers = await harness.run(
         CommandStep("echo up; sleep 2; echo x > AGENTS.md", until="up", then="leave"),
@@ -118,6 +123,7 @@ async def test_what_a_killed_joey_left_in_place_of_names_is_tidied_up(
     assert list(harness.workspace.iterdir()) == []
 
 
+@on_diagonal
 async def test_what_was_made_before_joey_was_killed_is_put_aside(harness: SandboxHarness) -> None:
     step = CommandStep(
         "echo x > AGENTS.md; mkdir .idea; echo up; sleep 300", until="up", then="leave"

@@ -8,22 +8,17 @@ import pytest
 
 from joey.execution.sandbox.protected_scan import MAX_SCANNED_DIRECTORIES
 from tests.counts import daily
-from tests.sandboxes.conftest import LEVELS, USERS, SandboxHarness
+from tests.sandboxes.conftest import DIAGONAL, GRID, SandboxHarness, on_diagonal
 from tests.sandboxes.test_protected import EVIL, tree
-
-# The survey and what is put aside are joey's own work, the same at each level and for each user.
-PAIRS = daily(
-    [("full", "ordinary"), ("landlock", "root")],
-    [(level, user) for level in LEVELS for user in USERS],
-)
-pytestmark = [
-    pytest.mark.shortened,
-    pytest.mark.parametrize(("harness", "user"), PAIRS, indirect=True),
-]
 
 PER_DIRECTORY = 64
 LAST = f"d{MAX_SCANNED_DIRECTORIES // PER_DIRECTORY:02}"
 UNSURVEYED = ("d05/e10/z/pkg", f"{LAST}/e63")
+HOMES = (UNSURVEYED[0], "d00", ".idea", "new")
+
+# The survey and what is put aside are joey's own work, the same at each level and for each user.
+HOMES_ON_DIAGONAL = [(*DIAGONAL[number % 2], home) for number, home in enumerate(HOMES)]
+HOMES_ON_GRID = [(*pair, home) for pair in GRID for home in HOMES]
 
 
 def fill(workspace: Path) -> None:
@@ -42,6 +37,8 @@ def texts(workspace: Path) -> dict[str, str]:
     return {name: text for name, text in tree(workspace).items() if text}
 
 
+@pytest.mark.shortened
+@pytest.mark.parametrize(("harness", "user"), daily(DIAGONAL[:1], GRID), indirect=True)
 @pytest.mark.requirement("sandbox:protected")
 async def test_existing_names_beyond_the_survey_limit_stay(harness: SandboxHarness) -> None:
     fill(harness.workspace)
@@ -59,6 +56,8 @@ async def test_existing_names_beyond_the_survey_limit_stay(harness: SandboxHarne
     assert not (harness.home / ".roo/put-aside").exists()
 
 
+@pytest.mark.shortened
+@pytest.mark.parametrize(("harness", "user"), daily(DIAGONAL[1:], GRID), indirect=True)
 @pytest.mark.requirement("sandbox:protected")
 async def test_new_names_within_the_survey_limit_are_put_aside(harness: SandboxHarness) -> None:
     fill(harness.workspace)
@@ -72,7 +71,12 @@ async def test_new_names_within_the_survey_limit_are_put_aside(harness: SandboxH
         assert f"{name} is protected and was removed again" in answer.output
 
 
-@pytest.mark.parametrize("where", [UNSURVEYED[0], "d00", ".idea", "new"])
+@pytest.mark.shortened
+@pytest.mark.parametrize(
+    ("harness", "user", "where"),
+    daily(HOMES_ON_DIAGONAL, HOMES_ON_GRID),
+    indirect=["harness", "user"],
+)
 @pytest.mark.requirement("sandbox:protected")
 async def test_nothing_is_moved_out_of_a_home_in_the_workspace(
     harness: SandboxHarness, where: str
@@ -91,6 +95,7 @@ async def test_nothing_is_moved_out_of_a_home_in_the_workspace(
     assert sorted(aside) == ["d03-.npmrc", "d03-AGENTS.md"]
 
 
+@on_diagonal
 async def test_existing_names_in_a_closed_directory_stay(harness: SandboxHarness) -> None:
     names = ("shut/AGENTS.md", "listed/.npmrc")
     for name in names:
@@ -104,6 +109,7 @@ async def test_existing_names_in_a_closed_directory_stay(harness: SandboxHarness
         assert (harness.workspace / name).read_text(encoding="utf-8") == "mine"
 
 
+@on_diagonal
 async def test_a_protected_directory_with_many_files_stays(harness: SandboxHarness) -> None:
     for directory in ("a/.github", "b/.github"):
         (harness.workspace / directory).mkdir(parents=True)
