@@ -62,30 +62,20 @@ async def _attach_to_task(arguments: Namespace) -> ExitCode:
         view = AttachedTaskView(session, writer)
         with handle_signals(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as interruption:
             try:
-                code = await _run_view(view)
+                if sys.stdin.isatty():
+                    with Keyboard(sys.stdin.fileno(), view.handle_line) as keyboard:
+                        code = await view.run(keyboard)
+                else:
+                    code = await view.run()
             except asyncio.CancelledError:
                 if interruption.exit_code is None:
                     raise
                 code = interruption.exit_code
         if code is ExitCode.INTERRUPTED:
-            writer.print_note(
-                "\nleft; the task is still there: "
-                f"{_format_attach_command(arguments.url, session.id)}"
-            )
+            url = f" --url {shlex.quote(arguments.url)}" if arguments.url else ""
+            writer.print_note(f"\nleft; the task is still there: joey attach {session.id}{url}")
             code = ExitCode.DONE
     return code
-
-
-def _format_attach_command(url: str | None, task_id: str) -> str:
-    """How to come back to a task."""
-    return f"joey attach {task_id}" + (f" --url {shlex.quote(url)}" if url else "")
-
-
-async def _run_view(view: AttachedTaskView) -> ExitCode:
-    if not sys.stdin.isatty():
-        return await view.run()
-    with Keyboard(sys.stdin.fileno(), view.handle_line) as keyboard:
-        return await view.run(keyboard)
 
 
 def _print_tasks(tasks: Sequence[TaskInfo]) -> None:
@@ -274,7 +264,10 @@ class AttachedTaskView:
             case "":
                 return
             case text:
-                self._send_message(text)
+                self._typed_texts.append(text)
+                self._start_job(self._tree_renderer.message_recipient.send(text))
+                if self._session.is_running:
+                    self._writer.print_note("(joey reads this before its next step)")
 
     def _submit_answer(self, session: Session, ask: ev.AskOpened, text: str) -> None:
         answer = parse_answer(ask, text)
@@ -291,12 +284,6 @@ class AttachedTaskView:
             self._typed_texts.append(answer.text)
         if not await session.answer(ask.ts, answer):
             self._writer.print_note("this question is not open any more")
-
-    def _send_message(self, text: str) -> None:
-        self._typed_texts.append(text)
-        self._start_job(self._tree_renderer.message_recipient.send(text))
-        if self._session.is_running:
-            self._writer.print_note("(joey reads this before its next step)")
 
     def _start_job(self, job: Coroutine[Any, Any, None]) -> None:
         begun = asyncio.ensure_future(job)

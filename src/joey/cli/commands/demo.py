@@ -22,8 +22,6 @@ from joey.cli.task_lookup import shorten_task_id
 from joey.core.events import AskOpened
 from joey.core.models import ToolProtocol
 from joey.core.task_types import Answer, AnsweredBy, Response
-from joey.engine.engine import Engine
-from joey.engine.task import Task
 from joey.testing.script import Turn, call, say, usage
 from joey.testing.server import ModelServer
 
@@ -58,8 +56,7 @@ class DemoDirectories(Struct, frozen=True):
 
 
 def run_demo(arguments: Namespace) -> ExitCode:
-    directories = _create_directories(arguments.keep)
-    return asyncio.run(_run_demo_task(arguments, directories))
+    return asyncio.run(_run_demo_task(arguments, _create_directories(arguments.keep)))
 
 
 def _create_directories(keep: str | None) -> DemoDirectories:
@@ -87,7 +84,17 @@ async def _run_demo_task(arguments: Namespace, directories: DemoDirectories) -> 
     model = ModelServer(build_turns(xml=is_xml, fast=arguments.fast))
     with handle_signals() as interruption:
         async with model, open_engine(home=directories.joey_home, env=env) as engine:
-            task = await _start_task(engine, arguments, directories, model.url, env)
+            options = make_options(
+                workspace=directories.workspace,
+                home=directories.joey_home,
+                env=env,
+                provider=arguments.wire,
+                base_url=model.url if arguments.wire == "anthropic" else f"{model.url}/v1",
+                model=DEMO_MODEL_ID,
+                protocol=ToolProtocol(arguments.protocol),
+                policy=DemoPolicy(),
+            )
+            task = await engine.start(DEMO_PROMPT, options=options)
             try:
                 async for event in task.events():
                     renderer.render(event)
@@ -96,33 +103,6 @@ async def _run_demo_task(arguments: Namespace, directories: DemoDirectories) -> 
             code = interruption.exit_code or outcome_to_exit_code(await task.wait())
             directory = task.recorder.task_log.directory
     writer.print_note(f"\n{format_usage(task.usage)} (by the list price; nothing was spent)")
-    _print_locations(writer, directories, task, directory)
-    return code
-
-
-async def _start_task(
-    engine: Engine,
-    arguments: Namespace,
-    directories: DemoDirectories,
-    url: str,
-    env: dict[str, str],
-) -> Task:
-    options = make_options(
-        workspace=directories.workspace,
-        home=directories.joey_home,
-        env=env,
-        provider=arguments.wire,
-        base_url=url if arguments.wire == "anthropic" else f"{url}/v1",
-        model=DEMO_MODEL_ID,
-        protocol=ToolProtocol(arguments.protocol),
-        policy=DemoPolicy(),
-    )
-    return await engine.start(DEMO_PROMPT, options=options)
-
-
-def _print_locations(
-    writer: LineWriter, directories: DemoDirectories, task: Task, directory: Path
-) -> None:
     writer.print_note(
         f"The workspace:         {directories.workspace}\n"
         f"What you saw:          {directory / 'ui_messages.json'}\n"
@@ -130,6 +110,7 @@ def _print_locations(
         f"To look at it again:   JOEY_HOME={shlex.quote(str(directories.joey_home))}"
         f" {format_own_command()} tasks show {shorten_task_id(task.id, ())}"
     )
+    return code
 
 
 def format_own_command() -> str:
@@ -256,20 +237,13 @@ def _build_turn(reply: ScriptedReply, *, xml: bool, fast: bool) -> Turn:
     tokens = usage(input=uncached, output=output, cache_writes=writes, cache_reads=reads)
     pace = None if fast else _CHUNKS_PER_SECOND
     if xml:
-        return Turn(
-            say(f"{reply.text}\n\n{_format_xml_call(reply)}", chunk=_CHUNK_CHARS), tokens, pace=pace
-        )
-    return Turn(
-        say(reply.text, chunk=_CHUNK_CHARS),
-        call(reply.tool, dict(reply.tool_input), id=reply.call_id, chunk=2 * _CHUNK_CHARS),
-        tokens,
-        pace=pace,
-    )
+        text = f"{reply.text}\n\n{_format_xml_call(reply)}"
+        return Turn(say(text, chunk=_CHUNK_CHARS), tokens, pace=pace)
+    called = call(reply.tool, dict(reply.tool_input), id=reply.call_id, chunk=2 * _CHUNK_CHARS)
+    return Turn(say(reply.text, chunk=_CHUNK_CHARS), called, tokens, pace=pace)
 
 
 def _format_xml_call(reply: ScriptedReply) -> str:
-    inner = "\n".join(
-        f"<{_XML_PARAMETER_NAMES.get(name, name)}>{value}</{_XML_PARAMETER_NAMES.get(name, name)}>"
-        for name, value in reply.tool_input.items()
-    )
+    tags = {_XML_PARAMETER_NAMES.get(key, key): value for key, value in reply.tool_input.items()}
+    inner = "\n".join(f"<{tag}>{value}</{tag}>" for tag, value in tags.items())
     return f"<{reply.tool}>\n{inner}\n</{reply.tool}>"

@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import Any, Literal, get_args
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType, structs
 
 from joey.cli.headless.roo_stream_json import (
     JsonLine,
@@ -96,13 +96,10 @@ class StdinCommandParser:
 
     def _finish_line(self) -> Iterator[StdinCommand | InvalidLine]:
         self._line_number += 1
-        line, skips = (
-            bytes(self._buffer).removeprefix(b"\xef\xbb\xbf").strip(),
-            self._is_skipping_line,
-        )
+        line = bytes(self._buffer).removeprefix(b"\xef\xbb\xbf").strip()
         self._buffer.clear()
-        self._is_skipping_line = False
-        if skips:
+        is_too_long, self._is_skipping_line = self._is_skipping_line, False
+        if is_too_long:
             yield self._build_invalid_line(f"it is longer than {self._max_line_bytes} bytes")
         elif line:
             yield self._parse_line(line)
@@ -120,7 +117,7 @@ class StdinCommandParser:
             command = msgspec.convert(said, StdinCommand)
         except msgspec.ValidationError as error:
             return self._build_invalid_line(_explain_invalid_envelope(said) or str(error), said)
-        command = msgspec.structs.replace(command, request_id=command.request_id.strip())
+        command = structs.replace(command, request_id=command.request_id.strip())
         if problem := _explain_invalid_envelope(said) or _explain_invalid_command(command):
             return self._build_invalid_line(problem, said)
         return command
@@ -180,7 +177,7 @@ def _is_valid_image_uri(uri: str) -> bool:
         return False
 
 
-CAPABILITIES = ("start", "message", "cancel", "ping", "shutdown")
+CAPABILITIES = COMMAND_NAMES
 _MAX_QUEUE_ITEM_TEXT_CHARS = 180
 
 
@@ -216,7 +213,8 @@ class QueueChange(StrEnum):
     DRAINED = "drained"
 
 
-_DONE_MESSAGES = {
+_CONTROL_MESSAGES: dict[ControlCode, str] = {
+    ControlCode.ACCEPTED: "accepted",
     ControlCode.TASK_COMPLETED: "the task is completed",
     ControlCode.TASK_ABORTED: "the task was cancelled",
     ControlCode.TASK_FAILED: "the task failed",
@@ -230,34 +228,26 @@ _DONE_MESSAGES = {
 }
 
 
-class ControlLineContext(Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """What a control line belongs to, as far as that is known."""
-
-    command: str | None = None
-    request_id: str | None = None
-    task_id: str | None = None
-
-
-def build_ack_line(about: ControlLineContext) -> JsonLine:
-    return _build_control_line("ack", ControlCode.ACCEPTED, about, "accepted", success=True)
-
-
-def build_done_line(about: ControlLineContext, code: ControlCode) -> JsonLine:
-    success = code not in (ControlCode.TASK_ABORTED, ControlCode.TASK_FAILED)
-    return _build_control_line("done", code, about, _DONE_MESSAGES[code], success=success)
-
-
-def build_control_error_line(
-    about: ControlLineContext, code: ControlCode, problem: str
+def build_control_line(
+    subtype: Literal["ack", "done", "error"],
+    code: ControlCode,
+    *,
+    command: str | None = None,
+    request_id: str | None = None,
+    task_id: str | None = None,
+    problem: str = "",
 ) -> JsonLine:
-    return _build_control_line("error", code, about, problem, success=False)
-
-
-def _build_control_line(
-    subtype: str, code: ControlCode, about: ControlLineContext, content: str, *, success: bool
-) -> JsonLine:
-    line: JsonLine = {"type": "control", "subtype": subtype, **msgspec.to_builtins(about)}
-    return line | {"content": content, "code": code, "success": success}
+    """How a command goes; what it belongs to is named as far as that is known."""
+    line: JsonLine = {"type": "control", "subtype": subtype}
+    about = {"command": command, "requestId": request_id, "taskId": task_id}
+    line |= {name: value for name, value in about.items() if value is not None}
+    has_failed = code in (ControlCode.TASK_ABORTED, ControlCode.TASK_FAILED)
+    success = subtype != "error" and not has_failed
+    return line | {
+        "content": problem or _CONTROL_MESSAGES[code],
+        "code": code,
+        "success": success,
+    }
 
 
 class _QueuedMessage(Struct, frozen=True):
@@ -287,9 +277,7 @@ class QueueReporter:
     def report_queued(self, message: ev.MessageQueued) -> Iterator[JsonLine]:
         known = self._queued_messages.get(message.id)
         if known is not None:
-            self._queued_messages[message.id] = _QueuedMessage(
-                message, known.request_id, known.is_reported
-            )
+            self._queued_messages[message.id] = structs.replace(known, message=message)
             yield self._build_queue_line(QueueChange.UPDATED)
             return
         request_id, is_reported = (
@@ -314,17 +302,12 @@ class QueueReporter:
     def report_dequeued(self, message_id: str) -> Iterator[JsonLine]:
         removed = self._queued_messages.pop(message_id, None)
         if removed is not None and removed.is_reported:
-            is_drained = not self._reported_messages
-            yield self._build_queue_line(
-                QueueChange.DRAINED if is_drained else QueueChange.DEQUEUED
-            )
-
-    @property
-    def _reported_messages(self) -> list[_QueuedMessage]:
-        return [each for each in self._queued_messages.values() if each.is_reported]
+            yield self._build_queue_line(QueueChange.DEQUEUED)
 
     def _build_queue_line(self, change: QueueChange) -> JsonLine:
-        reported = self._reported_messages
+        reported = [each for each in self._queued_messages.values() if each.is_reported]
+        if change is QueueChange.DEQUEUED and not reported:
+            change = QueueChange.DRAINED
         items = f" ({len(reported)} item{'' if len(reported) == 1 else 's'})"
         return {
             "type": "queue",
@@ -337,14 +320,10 @@ class QueueReporter:
 
 def _build_queue_item(message: ev.MessageQueued) -> JsonLine:
     text = " ".join(message.text.split())
+    if len(text) > _MAX_QUEUE_ITEM_TEXT_CHARS:
+        text = f"{text[: _MAX_QUEUE_ITEM_TEXT_CHARS - 3]}..."
     item: JsonLine = {"id": message.id, "imageCount": len(message.images), "timestamp": message.ts}
-    if text:
-        item["text"] = (
-            text
-            if len(text) <= _MAX_QUEUE_ITEM_TEXT_CHARS
-            else f"{text[: _MAX_QUEUE_ITEM_TEXT_CHARS - 3]}..."
-        )
-    return item
+    return item | ({"text": text} if text else {})
 
 
 class StdinAnswerPolicy(Unattended):
@@ -360,14 +339,10 @@ class StdinAnswerPolicy(Unattended):
         """Commands may still come."""
 
     def answer(self, ask: ev.AskOpened) -> Answer | None:
-        if self.is_stdin_open and self._is_for_program(ask):
-            return None
-        return super().answer(ask)
-
-    def _is_for_program(self, ask: ev.AskOpened) -> bool:
+        is_for_program = ask.ask in (AskKind.COMPLETION_RESULT, AskKind.FOLLOWUP)
         if ask.ask in APPROVAL_ASKS:
-            return self._can_approve and ask.tool != COMPLETION_TOOL_NAME
-        return ask.ask in (AskKind.COMPLETION_RESULT, AskKind.FOLLOWUP)
+            is_for_program = self._can_approve and ask.tool != COMPLETION_TOOL_NAME
+        return None if self.is_stdin_open and is_for_program else super().answer(ask)
 
 
 class JsonEmitter:
@@ -402,11 +377,8 @@ class JsonEmitter:
             yield self._add_request_id({**line, "taskId": task_id})
 
     def _add_request_id(self, line: JsonLine) -> JsonLine:
-        return (
-            line
-            if self.current_request_id is None
-            else {**line, "requestId": self.current_request_id}
-        )
+        request_id = self.current_request_id
+        return line if request_id is None else {**line, "requestId": request_id}
 
     def _handle_queue_event(self, event: ev.Event) -> Iterator[JsonLine]:
         match event:
@@ -454,4 +426,5 @@ class JsonEmitter:
     def _finish_start_command(self, task_id: str, code: ControlCode) -> Iterator[JsonLine]:
         start_id, self._start_request_id = self._start_request_id, None
         if start_id is not None:
-            yield build_done_line(ControlLineContext("start", start_id, task_id), code)
+            about = {"command": "start", "request_id": start_id, "task_id": task_id}
+            yield build_control_line("done", code, **about)

@@ -13,7 +13,7 @@ import sys
 import time
 from argparse import Namespace
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, structs
@@ -31,15 +31,12 @@ from joey.cli.headless.run import build_error_result, build_interrupted_result
 from joey.cli.headless.stdin_protocol import (
     CAPABILITIES,
     ControlCode,
-    ControlLineContext,
     InvalidLine,
     JsonEmitter,
     StdinAnswerPolicy,
     StdinCommand,
     StdinCommandParser,
-    build_ack_line,
-    build_control_error_line,
-    build_done_line,
+    build_control_line,
 )
 from joey.cli.line_renderer import LineWriter, TaskTreeRenderer
 from joey.cli.notices import print_startup_warnings
@@ -122,6 +119,14 @@ _FOLLOWUP_SETTINGS: dict[str, Any] = {"alwaysAllowFollowupQuestions": True}
 """A question that is not answered in time is answered with its first suggestion."""
 
 
+class _RefusedCommandError(Exception):
+    """Why a command is not carried out."""
+
+    def __init__(self, code: ControlCode, problem: str) -> None:
+        super().__init__(problem)
+        self.code = code
+
+
 class StdinSession:
     def __init__(
         self, engine: Engine, arguments: Namespace, write_line: Callable[[JsonLine], None]
@@ -176,18 +181,23 @@ class StdinSession:
     async def execute(self, command: StdinCommand | InvalidLine) -> bool:
         """Carry it out; False when no more are to be read."""
         self._has_received_commands = True
+        try:
+            return await self._execute_command(command)
+        except _RefusedCommandError as refused:
+            self._write_control("error", refused.code, command, problem=str(refused))
+            return True
+
+    async def _execute_command(self, command: StdinCommand | InvalidLine) -> bool:
         match command:
-            case InvalidLine(problem, request_id, name):
-                self._write_error(ControlCode.INVALID_COMMAND, problem, name, request_id)
+            case InvalidLine(problem=problem):
+                raise _RefusedCommandError(ControlCode.INVALID_COMMAND, problem)
             case StdinCommand(command="start"):
                 await self._execute_start(command)
             case StdinCommand() if not self._is_addressed_to(
                 command, self._task, self._asking_subtask
             ):
                 problem = f"task {command.task_id} is not the active task"
-                self._write_error(
-                    ControlCode.TASK_NOT_FOUND, problem, command.command, command.request_id
-                )
+                raise _RefusedCommandError(ControlCode.TASK_NOT_FOUND, problem)
             case StdinCommand(command="message"):
                 await self._execute_message(command)
             case StdinCommand(command="cancel"):
@@ -237,8 +247,7 @@ class StdinSession:
         await self._wait_for_cancel()
         if self._is_busy:
             problem = "a task is at work; a new one can be started when it has ended"
-            self._write_error(ControlCode.TASK_BUSY, problem, "start", command.request_id)
-            return
+            raise _RefusedCommandError(ControlCode.TASK_BUSY, problem)
         await self._release_task()
         if command.task_id is UNSET:
             task_id = generate_task_id(time.time_ns() // 1_000_000)
@@ -260,8 +269,8 @@ class StdinSession:
             )
         except UserError as error:
             self._exit_code = error_to_exit_code(error)
-            about = ControlLineContext("start", command.request_id, task_id)
-            self._write_line(build_control_error_line(about, ControlCode.TASK_ERROR, str(error)))
+            code = ControlCode.TASK_ERROR
+            self._write_control("error", code, command, task_id, problem=str(error))
             return
         self._is_resume_pending = False
         self._attach_task(task, emitter, 0)
@@ -271,17 +280,14 @@ class StdinSession:
         task = self._task
         if task is None:
             problem = "there is no active task; start one first"
-            self._write_error(ControlCode.NO_ACTIVE_TASK, problem, "message", command.request_id)
-            return
+            raise _RefusedCommandError(ControlCode.NO_ACTIVE_TASK, problem)
         asked = self._find_pending_ask(task, command)
         if asked is None and command.response is not Response.MESSAGE:
             problem = "nothing is asked that could be answered with yes or no"
-            self._write_error(ControlCode.NO_PENDING_ASK, problem, "message", command.request_id)
-            return
+            raise _RefusedCommandError(ControlCode.NO_PENDING_ASK, problem)
         if asked is None and not self._is_addressed_to(command, task):
             problem = f"subtask {command.task_id} asks nothing"
-            self._write_error(ControlCode.NO_PENDING_ASK, problem, "message", command.request_id)
-            return
+            raise _RefusedCommandError(ControlCode.NO_PENDING_ASK, problem)
         async with self._output_lock:
             self._write_ack(command)
             self._write_done(command, await self._deliver_message(command, task, asked))
@@ -311,8 +317,7 @@ class StdinSession:
     def _execute_cancel(self, command: StdinCommand) -> None:
         if not self._is_addressed_to(command, self._task):
             problem = "a subtask is not cancelled alone; cancel the active task"
-            self._write_error(ControlCode.TASK_NOT_FOUND, problem, "cancel", command.request_id)
-            return
+            raise _RefusedCommandError(ControlCode.TASK_NOT_FOUND, problem)
         self._write_ack(command)
         if self._task is None or not self._is_busy or self._cancel_job is not None:
             self._write_done(command, ControlCode.NO_ACTIVE_TASK)
@@ -344,9 +349,8 @@ class StdinSession:
         task = self._task
         if task is None or not task.is_running or task.state in IDLE_STATES:
             return False
-        return bool(task.recorder.projection.queued_messages) or not self._has_presented_result(
-            task
-        )
+        has_queued = bool(task.recorder.projection.queued_messages)
+        return has_queued or not self._has_presented_result(task)
 
     @staticmethod
     def _has_presented_result(task: Task) -> bool:
@@ -354,28 +358,31 @@ class StdinSession:
 
     # Replies
 
-    def _write_ack(self, command: StdinCommand, task_id: str | None = None) -> None:
-        self._write_line(
-            build_ack_line(
-                ControlLineContext(command.command, command.request_id, task_id or self.task_id)
-            )
-        )
-
-    def _write_done(self, command: StdinCommand, code: ControlCode) -> None:
-        self._write_line(
-            build_done_line(
-                ControlLineContext(command.command, command.request_id, self.task_id), code
-            )
-        )
-
-    def _write_error(
-        self, code: ControlCode, problem: str, name: str | None, request_id: str | None
+    def _write_control(
+        self,
+        subtype: Literal["ack", "done", "error"],
+        code: ControlCode,
+        command: StdinCommand | InvalidLine,
+        task_id: str | None = None,
+        *,
+        problem: str = "",
     ) -> None:
         self._write_line(
-            build_control_error_line(
-                ControlLineContext(name, request_id, self.task_id), code, problem
+            build_control_line(
+                subtype,
+                code,
+                command=command.command,
+                request_id=command.request_id,
+                task_id=task_id or self.task_id,
+                problem=problem,
             )
         )
+
+    def _write_ack(self, command: StdinCommand, task_id: str | None = None) -> None:
+        self._write_control("ack", ControlCode.ACCEPTED, command, task_id)
+
+    def _write_done(self, command: StdinCommand, code: ControlCode) -> None:
+        self._write_control("done", code, command)
 
     # The task
 
@@ -411,11 +418,8 @@ class StdinSession:
                     if isinstance(each.event, AskOpened):
                         await self._handle_ask(task, each.session, each.event)
         if task.error is not None:
-            self._write_line(
-                build_control_error_line(
-                    ControlLineContext(task_id=task.id), ControlCode.CLIENT_ERROR, str(task.error)
-                )
-            )
+            problem, code = str(task.error), ControlCode.CLIENT_ERROR
+            self._write_line(build_control_line("error", code, task_id=task.id, problem=problem))
             self._exit_code = error_to_exit_code(task.error)
 
     async def _handle_ask(self, task: Task, asking: Session, ask: AskOpened) -> None:

@@ -176,10 +176,9 @@ class Repl:
     async def _handle_typed_line(self, line: str) -> None:
         if await self._handle_command_while_busy(line.strip(), None) or self._task is None:
             return
-        listener = (
-            self._task if self._tree_renderer is None else self._tree_renderer.message_recipient
-        )
-        self._unread_messages.add_recipient(listener)
+        tree_renderer = self._tree_renderer
+        listener = self._task if tree_renderer is None else tree_renderer.message_recipient
+        self._unread_messages.recipient_ids.add(listener.id)
         self._writer.print_note("(joey reads this before its next step)")
         await listener.send(line)
 
@@ -457,7 +456,7 @@ def _join_queued_messages(records: Sequence[ev.Record]) -> str:
 class UnreadMessages:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._recipient_ids: set[str] = set()
+        self.recipient_ids: set[str] = set()
         """Those with whom words may wait, as long as they are open."""
         self._texts: list[str] = []
 
@@ -465,26 +464,19 @@ class UnreadMessages:
     def joined_text(self) -> str:
         return "\n".join(self._texts)
 
-    def add_recipient(self, listener: Session) -> None:
-        self._recipient_ids.add(listener.id)
-
     def withdraw_queued(self) -> bool:
         """Whether there are any that nobody has read."""
-        for task in map(self._engine.find_open_task, sorted(self._recipient_ids)):
-            if task is not None:
-                self._texts += _unqueue_messages(task)
+        for task in map(self._engine.find_open_task, sorted(self.recipient_ids)):
+            if task is None:
+                continue
+            for message in tuple(task.recorder.projection.queued_messages.values()):
+                task.publish(ev.MessageUnqueued(ts=task.next_ts(), id=message.id))
+                self._texts.append(message.text)
         return bool(self._texts)
 
     def discard(self) -> None:
         self._texts.clear()
-        self._recipient_ids.clear()
-
-
-def _unqueue_messages(task: Task) -> list[str]:
-    waiting = tuple(task.recorder.projection.queued_messages.values())
-    for message in waiting:
-        task.publish(ev.MessageUnqueued(ts=task.next_ts(), id=message.id))
-    return [message.text for message in waiting]
+        self.recipient_ids.clear()
 
 
 _ASSISTANT_ROW_KINDS = (RowKind.COMPLETION_RESULT, RowKind.TEXT)
