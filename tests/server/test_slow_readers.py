@@ -14,8 +14,13 @@ from websockets.frames import Opcode
 from joey.core.wire.commands import Pong
 from joey.core.wire.events import MessagePayload, ModePayload
 from joey.core.wire.frames import EventFrame, build_success
-from joey.server.feed import MAX_QUEUED_EVENTS, Broadcast, ReplaySource, SendQueue
-from joey.server.hub import StoredTaskFrames
+from joey.server.feed import (
+    MAX_QUEUED_EVENTS,
+    Broadcast,
+    ReplaySource,
+    SendQueue,
+    StoredTaskFrames,
+)
 from joey.server.serve import ServeOptions
 from joey.server.websocket import ConnectionLimits
 from tests.server.server_fixture import open_server

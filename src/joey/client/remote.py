@@ -480,7 +480,7 @@ class _FrameSubscriber:
         self._unread_frames = deque(frames)
         self._is_finished = False
         self._error: RemoteError | None = None
-        self._waiter: asyncio.Future[None] | None = None
+        self._has_news = asyncio.Event()
 
     def enqueue(self, frame: EventFrame) -> None:
         self._unread_frames.append(frame)
@@ -488,11 +488,11 @@ class _FrameSubscriber:
             self._unread_frames = deque(
                 frame for frame in self._unread_frames if not is_transient_frame(frame)
             )
-        self._wake_waiter()
+        self._has_news.set()
 
     def finish(self, error: RemoteError | None) -> None:
         self._is_finished, self._error = True, error
-        self._wake_waiter()
+        self._has_news.set()
 
     def has_unread(self, name: str) -> bool:
         """A frame with this name is among those that were not read yet."""
@@ -505,10 +505,6 @@ class _FrameSubscriber:
                 raise self._error
             if self._is_finished:
                 return None
-            self._waiter = asyncio.get_running_loop().create_future()
-            await self._waiter
+            self._has_news.clear()
+            await self._has_news.wait()
         return self._unread_frames.popleft()
-
-    def _wake_waiter(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)

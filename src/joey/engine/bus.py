@@ -80,7 +80,7 @@ class Subscription:
         self._backlog: deque[NumberedEvent] = deque()
         self._is_behind = since < bus.last_seq
         self._is_finished = False
-        self._waiter: asyncio.Future[None] | None = None
+        self._has_news = asyncio.Event()
 
     def enqueue(self, numbered: NumberedEvent) -> None:
         if not self._is_behind:
@@ -88,11 +88,11 @@ class Subscription:
         if len(self._backlog) > MAX_BACKLOG_EVENTS:
             self._backlog.clear()
             self._is_behind = True
-        self._wake_waiter()
+        self._has_news.set()
 
     def finish(self) -> None:
         self._is_finished = True
-        self._wake_waiter()
+        self._has_news.set()
 
     def close(self) -> None:
         self._bus.unsubscribe(self)
@@ -119,12 +119,8 @@ class Subscription:
                 return numbered
             if self._is_finished:
                 raise StopAsyncIteration
-            self._waiter = asyncio.get_running_loop().create_future()
-            await self._waiter
-
-    def _wake_waiter(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+            self._has_news.clear()
+            await self._has_news.wait()
 
 
 RECORD_CACHE_SIZE = 1024

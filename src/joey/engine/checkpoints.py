@@ -14,7 +14,8 @@ changed and no checkpoint covers (ignored, outside, too large) are reported as l
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -122,12 +123,18 @@ _INVERSE_CHANGES: dict[FileChangeKind, FileChangeKind] = {
 }
 
 
-async def save_checkpoint(task: Task) -> str:
-    """The files as they are now."""
+@contextmanager
+def _errors_for_users() -> Iterator[None]:
     try:
-        return await require_checkpoints(task).save(task.id)
+        yield
     except CheckpointError as error:
         raise UserError(str(error)) from error
+
+
+async def save_checkpoint(task: Task) -> str:
+    """The files as they are now."""
+    with _errors_for_users():
+        return await require_checkpoints(task).save(task.id)
 
 
 async def preview_restore(task: Task, checkpoint: str) -> RewindPreview:
@@ -149,9 +156,8 @@ async def restore_checkpoint(task: Task, checkpoint: str, *, force: bool) -> Rew
         task.publish(ev.CheckpointSaved(ts=task.next_ts(), id=saved, previous_id=last))
         await task.recorder.commit()
         try:
-            await _restore_files(task, checkpoint, saved)
-        except CheckpointError as error:
-            raise UserError(str(error)) from error
+            with _errors_for_users():
+                await _restore_files(task, checkpoint, saved)
         finally:
             await task.save()
         return preview
@@ -203,15 +209,11 @@ async def _restore_files(task: Task, checkpoint: str, before: str | None) -> Non
 async def add_file_changes(task: Task, preview: RewindPreview, checkpoint: str) -> RewindPreview:
     """With what is done to the files."""
     checkpoints = require_checkpoints(task)
-    try:
+    with _errors_for_users():
         differing = await checkpoints.list_changes(checkpoint)
-        foreign = (
-            await find_externally_changed_files(task, checkpoints, checkpoint) if differing else ()
-        )
-    except CheckpointError as error:
-        raise UserError(str(error)) from error
-    if not differing:
-        return preview
+        if not differing:
+            return preview
+        foreign = await find_externally_changed_files(task, checkpoints, checkpoint)
     files = tuple(FileChange(each.path, _INVERSE_CHANGES[each.kind]) for each in differing)
     conflicts = tuple(each.path for each in files if each.path in foreign)
     return structs.replace(
@@ -240,24 +242,16 @@ async def find_externally_changed_files(
     task: Task, checkpoints: Checkpoints, target: str
 ) -> frozenset[str]:
     """Files that somebody else changed, and that are otherwise in the checkpoint that is wanted.
-
     Raises CheckpointError."""
     interrupted, foreign = InterruptedCalls(task), set[str]()
     external = _ExternalChanges(task.bus.list_records_after(0), interrupted.own_checkpoints)
-    for before, saved in set(external.current_ranges).difference(
-        external.ranges_by_checkpoint.get(target, ())
-    ):
-        foreign |= _collect_paths(await checkpoints.list_changes(before, saved))
+    kept_ranges = external.ranges_by_checkpoint.get(target, ())
+    for before, saved in set(external.current_ranges).difference(kept_ranges):
+        foreign |= {each.path for each in await checkpoints.list_changes(before, saved)}
     known = task.recorder.projection.ledger.last_checkpoint
     if known is not None and None not in interrupted.unsaved_paths:
-        foreign |= _collect_paths(await checkpoints.list_changes(known))
-    return frozenset(
-        foreign.difference(path for path in interrupted.unsaved_paths if path is not None)
-    )
-
-
-def _collect_paths(changes: Sequence[FileChange]) -> set[str]:
-    return {each.path for each in changes}
+        foreign |= {each.path for each in await checkpoints.list_changes(known)}
+    return frozenset(foreign - interrupted.unsaved_paths)
 
 
 class _ExternalChanges:
@@ -362,10 +356,8 @@ async def add_unrestorable_files(task: Task, preview: RewindPreview, since: int)
     paths = list(dict.fromkeys(_iter_edited_paths(task, since)))
     if not paths:
         return preview
-    try:
+    with _errors_for_users():
         unrestorable = await require_checkpoints(task).list_unrestorable_files(paths)
-    except CheckpointError as error:
-        raise UserError(str(error)) from error
     # One that was ignored only after it was first kept comes back.
     restored_paths = {each.path for each in preview.files}
     return structs.replace(

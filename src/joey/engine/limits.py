@@ -126,12 +126,10 @@ class RunLimits:
 
     async def consume_turn(self, task: Task) -> tuple[UserBlock, ...]:
         """Take one turn out of it. Words that came with a yes to going on."""
-        self._ensure_within_counts()
-        self.ensure_within_budget()
+        self._ensure_within_limits()
         async with self._ask_lock:
             blocks = await self._ask_if_settings_limit_reached(task)
-        self._ensure_within_counts()
-        self.ensure_within_budget()
+        self._ensure_within_limits()
         self._turn_count += 1
         return blocks
 
@@ -153,7 +151,7 @@ class RunLimits:
         self._call_count += 1
         return self._call_limit_message
 
-    def _ensure_within_counts(self) -> None:
+    def _ensure_within_limits(self) -> None:
         limits = self.limits
         if limits.max_turns is not None and self._turn_count >= limits.max_turns:
             raise RunStopped(
@@ -162,6 +160,7 @@ class RunLimits:
             )
         if reason := self._call_limit_message:
             raise RunStopped(FailureCode.CALL_LIMIT, reason)
+        self.ensure_within_budget()
 
     @property
     def _call_limit_message(self) -> str | None:

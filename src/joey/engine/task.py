@@ -206,7 +206,9 @@ class Task:
         await self.recorder.commit()
         if self._is_stopping and not was_stopped:
             return  # whoever stops it after these words does not want it to go on by them
-        if self._closing_task is not None or self._is_winding_down or self._revision_lock.locked():
+        # The run is over, or was told to stop, but its last events are still being saved.
+        is_winding_down = self.is_running and (self.state in IDLE_STATES or self._is_stopping)
+        if self._closing_task is not None or is_winding_down or self._revision_lock.locked():
             self._is_restart_pending = True
         elif not self.is_running:
             self.start(RunStart.MESSAGE)
@@ -262,11 +264,10 @@ class Task:
     async def cancel(self) -> None:
         """Stop now. Both histories stay valid and the task can be resumed."""
         runner = self._runner
-        if runner is None or runner.done():
-            return
-        if not runner.cancelling():
-            runner.cancel()
-        await asyncio.wait([runner])
+        if runner is not None and not runner.done():
+            if not runner.cancelling():
+                runner.cancel()
+            await asyncio.wait([runner])
 
     async def condense(self, instructions: str = "") -> ev.ContextCondensed:
         """Let a summary stand for the conversation so far: at once when the task rests (it goes on
@@ -440,14 +441,6 @@ class Task:
         """The journal itself failed: nothing more can be recorded."""
         self.error = error
         self.bus.close()
-
-    @property
-    def _is_winding_down(self) -> bool:
-        """The run is over, or was told to stop, but its last words are still being saved."""
-        runner = self._runner
-        if runner is None or runner.done():
-            return False
-        return self.state in IDLE_STATES or self._is_stopping
 
     @property
     def _is_stopping(self) -> bool:

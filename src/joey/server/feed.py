@@ -171,19 +171,22 @@ class ClientTransport(Protocol):
     def force_close(self, code: int, reason: str) -> None: ...
 
 
-class ReplaySource(Protocol):
-    """Told frames of a task, in order; those of an open task keep coming."""
+class StoredTaskFrames(Struct, frozen=True):
+    """A task that is not open here, as its journal tells it."""
 
-    @property
-    def frames(self) -> Sequence[EventFrame]: ...
+    frames: Sequence[EventFrame]
+    frame_seqs: Sequence[int]
+    seq: int
 
-    def find_index_after(self, seq: int) -> int: ...
-
-    @property
-    def seq(self) -> int: ...
+    def find_index_after(self, seq: int) -> int:
+        return bisect.bisect_right(self.frame_seqs, seq)
 
     def build_partial_frames(self) -> Sequence[EventFrame]:
-        """Rows that have not ended, as they look now."""
+        return ()
+
+
+ReplaySource = TaskFeed | StoredTaskFrames
+"""Told frames of a task, in order; those of an open task keep coming."""
 
 
 class _ReplayCursor:

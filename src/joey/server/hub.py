@@ -7,7 +7,6 @@ Front ends of every kind give it commands with `execute` or `dispatch` and subsc
 from __future__ import annotations
 
 import asyncio
-import bisect
 import logging
 import weakref
 from collections import Counter
@@ -42,7 +41,7 @@ from joey.server.commands.call import (
     make_argument_error,
     make_not_found_error,
 )
-from joey.server.feed import Broadcast, ReplaySource, TaskFeed
+from joey.server.feed import Broadcast, ReplaySource, StoredTaskFrames, TaskFeed
 
 IDLE_TASK_RELEASE_S = 300.0
 """A task at rest that nobody works with is let go of after this: others may open it then."""
@@ -50,20 +49,6 @@ IDLE_TASK_RELEASE_S = 300.0
 log = logging.getLogger(__name__)
 
 BroadcastListener = Callable[[Broadcast], None]
-
-
-class StoredTaskFrames(Struct, frozen=True):
-    """A task that is not open here, as its journal tells it."""
-
-    frames: Sequence[EventFrame]
-    frame_seqs: Sequence[int]
-    seq: int
-
-    def find_index_after(self, seq: int) -> int:
-        return bisect.bisect_right(self.frame_seqs, seq)
-
-    def build_partial_frames(self) -> Sequence[EventFrame]:
-        return ()
 
 
 class ServerHub:
