@@ -5,22 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 
-from joey.core.messages import (
-    CallChunk,
-    CallEndChunk,
-    Chunk,
-    ReasoningChunk,
-    StopChunk,
-    TextChunk,
-    Usage,
-    UsageChunk,
-)
+from joey.core import messages as msg
 from joey.core.models import ModelInfo, ModelRequest
 from joey.errors import ProviderError, ProviderFailureKind
 from joey.ports.model import Provider
 from joey.testing import script
 
-ScriptItem = script.Step | Chunk | Exception
+ScriptItem = script.Step | msg.Chunk | Exception
 ScriptedTurn = script.Turn | Sequence[ScriptItem]
 """A turn, or a bare list in which chunks and exceptions stand as they are."""
 
@@ -57,7 +48,7 @@ class ScriptedProvider:
         """Answers that were begun and neither ended nor closed."""
         self.is_closed = False
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[msg.Chunk, None]:
         self.requests.append(request)
         turn = self._take_next_turn(request)
         self.open_stream_count += 1
@@ -105,28 +96,28 @@ def _iter_items(turn: ScriptedTurn) -> Iterable[ScriptItem]:
             case _:
                 yield step
     yield _build_usage_chunk(turn.tokens)
-    yield StopChunk(turn.stop or ("tool_use" if turn.calls else "end_turn"))
+    yield msg.StopChunk(turn.stop or ("tool_use" if turn.calls else "end_turn"))
 
 
-def _build_chunks(item: script.Step | Chunk) -> Iterable[Chunk]:
+def _build_chunks(item: script.Step | msg.Chunk) -> Iterable[msg.Chunk]:
     match item:
         case script.Say():
-            return [TextChunk(piece) for piece in script.split_text(item.text, item.chunk_size)]
+            return [msg.TextChunk(piece) for piece in script.split_text(item.text, item.chunk_size)]
         case script.Think():
-            thoughts: list[Chunk] = [
-                ReasoningChunk(piece) for piece in script.split_text(item.text, item.chunk_size)
+            thoughts: list[msg.Chunk] = [
+                msg.ReasoningChunk(piece) for piece in script.split_text(item.text, item.chunk_size)
             ]
             if item.signature is not None:
-                thoughts.append(ReasoningChunk(signature=item.signature))
+                thoughts.append(msg.ReasoningChunk(signature=item.signature))
             return thoughts
         case script.Redacted():
-            return [ReasoningChunk(redacted=item.data)]
+            return [msg.ReasoningChunk(redacted=item.data)]
         case script.Call():
             return list(_iter_call_chunks(item, 0))
         case script.Tokens():
             return [_build_usage_chunk(item)]
         case script.Stop():
-            return [StopChunk(item.reason)]
+            return [msg.StopChunk(item.reason)]
         case script.Fail():
             raise _build_provider_error(item)
         case script.Disconnect():
@@ -137,16 +128,16 @@ def _build_chunks(item: script.Step | Chunk) -> Iterable[Chunk]:
             return [item]
 
 
-def _iter_call_chunks(step: script.Call, index: int) -> Iterable[CallChunk | CallEndChunk]:
-    yield CallChunk(index, id=step.id, name=step.name)
+def _iter_call_chunks(step: script.Call, index: int) -> Iterable[msg.CallChunk | msg.CallEndChunk]:
+    yield msg.CallChunk(index, id=step.id, name=step.name)
     for piece in script.split_text(step.arguments, step.chunk_size):
-        yield CallChunk(index, arguments=piece)
-    yield CallEndChunk(index)
+        yield msg.CallChunk(index, arguments=piece)
+    yield msg.CallEndChunk(index)
 
 
-def _build_usage_chunk(tokens: script.Tokens) -> UsageChunk:
-    return UsageChunk(
-        Usage(
+def _build_usage_chunk(tokens: script.Tokens) -> msg.UsageChunk:
+    return msg.UsageChunk(
+        msg.Usage(
             input=tokens.input + tokens.cache_writes + tokens.cache_reads,
             output=tokens.output,
             cache_writes=tokens.cache_writes,

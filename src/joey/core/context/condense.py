@@ -18,18 +18,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 from msgspec import Struct
 
+from joey.core import messages as msg
 from joey.core.history.visible import truncate_middle
-from joey.core.messages import (
-    Block,
-    ImageBlock,
-    Message,
-    TextBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-    UserBlock,
-    extract_text,
-    get_blocks,
-)
 from joey.core.prompts.environment import strip_environment_details
 from joey.core.task_types import Todo
 from joey.core.text import compile_regex
@@ -80,7 +70,7 @@ class PreservedContext(Struct, frozen=True, kw_only=True):
 
 def build_summary_content(
     summary: str, preserved: PreservedContext, budget: SummaryBudget
-) -> tuple[TextBlock, ...]:
+) -> tuple[msg.TextBlock, ...]:
     """The message that takes the place of the conversation."""
     quoted = [
         f"<user_message>\n{text}\n</user_message>"
@@ -117,29 +107,33 @@ def build_summary_content(
         "\n\n".join(filter(None, status)),
         _render_section("Files read or changed lately, the latest first", files),
     ]
-    return tuple(TextBlock(part) for part in parts if part)
+    return tuple(msg.TextBlock(part) for part in parts if part)
 
 
 def _render_section(title: str, text: str) -> str:
     return f"# {title}\n\n{text}" if text else ""
 
 
-def find_slash_commands(message: Message | None) -> list[str]:
+def find_slash_commands(message: msg.Message | None) -> list[str]:
     """The slash commands that came with a message."""
     if message is None:
         return []
-    texts = (block.text for block in get_blocks(message) if isinstance(block, TextBlock))
+    texts = (block.text for block in msg.get_blocks(message) if isinstance(block, msg.TextBlock))
     return [text for text in texts if _COMMAND_BLOCK_RE.match(text)]
 
 
-def is_attachment(block: Block) -> bool:
+def is_attachment(block: msg.Block) -> bool:
     """Whether a block is something that came along with the user's words: it may be cut."""
-    return isinstance(block, TextBlock) and _ATTACHMENT_RE.match(block.text) is not None
+    return isinstance(block, msg.TextBlock) and _ATTACHMENT_RE.match(block.text) is not None
 
 
-def extract_user_blocks(message: Message) -> tuple[UserBlock, ...]:
+def extract_user_blocks(message: msg.Message) -> tuple[msg.UserBlock, ...]:
     """What a message says beside results of calls and stale surroundings."""
-    said = (block for block in get_blocks(message) if isinstance(block, TextBlock | ImageBlock))
+    said = (
+        block
+        for block in msg.get_blocks(message)
+        if isinstance(block, msg.TextBlock | msg.ImageBlock)
+    )
     return strip_environment_details(said)
 
 
@@ -185,7 +179,7 @@ class _TranscriptPart(Struct, frozen=True):
         return f"{self.heading}\n{text}" if text else self.heading
 
 
-def render_transcript(messages: Sequence[Message], max_chars: int) -> str:
+def render_transcript(messages: Sequence[msg.Message], max_chars: int) -> str:
     """At most about so many characters, in `<conversation>` tags. `messages` each stand for
     themselves: a summary is not joined with what follows it."""
     turns = [list(_iter_parts(message)) for message in messages]
@@ -214,10 +208,10 @@ def _drop_middle(texts: Sequence[str], max_chars: int) -> Sequence[str]:
     return [first, *gap, *others[dropped:-1], last]
 
 
-def _iter_parts(message: Message) -> Iterator[_TranscriptPart]:
-    blocks = get_blocks(message)
+def _iter_parts(message: msg.Message) -> Iterator[_TranscriptPart]:
+    blocks = msg.get_blocks(message)
     if message.is_summary:
-        yield _TranscriptPart("## What came before", extract_text(blocks), is_summary=True)
+        yield _TranscriptPart("## What came before", msg.extract_text(blocks), is_summary=True)
         return
     heading = "## Assistant" if message.role == "assistant" else "## User"
     for block in strip_environment_details(blocks):
@@ -225,18 +219,18 @@ def _iter_parts(message: Message) -> Iterator[_TranscriptPart]:
             yield part
 
 
-def _build_part(block: Block, heading: str) -> _TranscriptPart | None:
+def _build_part(block: msg.Block, heading: str) -> _TranscriptPart | None:
     match block:
-        case TextBlock(text=text) if text.strip():
+        case msg.TextBlock(text=text) if text.strip():
             return _TranscriptPart(heading, text)
-        case ToolUseBlock(name=name, input=arguments):
+        case msg.ToolUseBlock(name=name, input=arguments):
             call = msgspec.json.encode(arguments).decode()
             return _TranscriptPart(f"{heading} calls {name}", call, is_call_or_result=True)
-        case ToolResultBlock(content=content, is_error=failed):
-            text = content if isinstance(content, str) else extract_text(content)
+        case msg.ToolResultBlock(content=content, is_error=failed):
+            text = content if isinstance(content, str) else msg.extract_text(content)
             head = "## The call failed" if failed else "## Result of the call"
             return _TranscriptPart(head, text, is_call_or_result=True)
-        case ImageBlock():
+        case msg.ImageBlock():
             return _TranscriptPart(heading, "[an image]")
         case _:
             return None

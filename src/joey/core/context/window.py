@@ -18,19 +18,8 @@ from weakref import WeakKeyDictionary
 import msgspec
 from msgspec import UNSET, Struct
 
+from joey.core import messages as msg
 from joey.core.history.visible import truncate_message
-from joey.core.messages import (
-    Block,
-    ImageBlock,
-    Message,
-    RedactedThinkingBlock,
-    TextBlock,
-    ThinkingBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-    UnsignedReasoningBlock,
-    get_blocks,
-)
 from joey.core.models import ModelInfo, ToolSpec
 
 _MAX_FILL_RATIO = 0.9
@@ -130,7 +119,7 @@ class TokenEstimator:
         added = sums[-1] - sums[answered] + new + head - known_head
         return max(counted, int(self.min_ratio * known)) + self.scale_estimate(max(0, added))
 
-    def sum_messages(self, messages: Sequence[Message]) -> TokenTotals:
+    def sum_messages(self, messages: Sequence[msg.Message]) -> TokenTotals:
         replies = (n for n in reversed(range(len(messages))) if messages[n].role == "assistant")
         sums = self.message_token_cache.build_prefix_sums(messages)
         return TokenTotals(sums, next(replies, None))
@@ -184,31 +173,31 @@ def estimate_text_tokens(text: str) -> int:
     return -(-size // CHARACTERS_PER_TOKEN)
 
 
-def estimate_block_tokens(block: Block) -> int:
+def estimate_block_tokens(block: msg.Block) -> int:
     match block:
         case (
-            TextBlock(text=text)
-            | UnsignedReasoningBlock(text=text)
-            | RedactedThinkingBlock(data=text)
+            msg.TextBlock(text=text)
+            | msg.UnsignedReasoningBlock(text=text)
+            | msg.RedactedThinkingBlock(data=text)
         ):
             tokens = estimate_text_tokens(text)
-        case ThinkingBlock(thinking=thinking, signature=signature):
+        case msg.ThinkingBlock(thinking=thinking, signature=signature):
             tokens = estimate_text_tokens(thinking) + estimate_text_tokens(signature)
-        case ToolUseBlock(name=name, input=arguments):
+        case msg.ToolUseBlock(name=name, input=arguments):
             tokens = (
                 estimate_text_tokens(name)
                 + estimate_text_tokens(_encode_json(arguments).decode())
                 + _TOKENS_PER_BLOCK
             )
-        case ToolResultBlock(content=content):
-            parts = (TextBlock(content),) if isinstance(content, str) else content
+        case msg.ToolResultBlock(content=content):
+            parts = (msg.TextBlock(content),) if isinstance(content, str) else content
             tokens = estimate_blocks_tokens(parts)
-        case ImageBlock():
+        case msg.ImageBlock():
             tokens = _TOKENS_PER_IMAGE
     return tokens + _TOKENS_PER_BLOCK
 
 
-def estimate_blocks_tokens(blocks: Iterable[Block]) -> int:
+def estimate_blocks_tokens(blocks: Iterable[msg.Block]) -> int:
     return sum(estimate_block_tokens(block) for block in blocks)
 
 
@@ -220,20 +209,20 @@ class MessageTokenCache:
     """Counts of messages, each made once for as long as the message lives."""
 
     def __init__(self) -> None:
-        self._estimates: WeakKeyDictionary[Message, int] = WeakKeyDictionary()
-        self._last_messages: Sequence[Message] = []
+        self._estimates: WeakKeyDictionary[msg.Message, int] = WeakKeyDictionary()
+        self._last_messages: Sequence[msg.Message] = []
         self._last_prefix_sums: list[int] = [0]
 
-    def estimate(self, message: Message) -> int:
+    def estimate(self, message: msg.Message) -> int:
         count = self._estimates.get(message)
         if count is None:
             count = self._estimates[message] = _estimate_message_tokens(message)
         return count
 
-    def estimate_all(self, messages: Iterable[Message]) -> int:
+    def estimate_all(self, messages: Iterable[msg.Message]) -> int:
         return sum(map(self.estimate, messages))
 
-    def build_prefix_sums(self, messages: Sequence[Message]) -> Sequence[int]:
+    def build_prefix_sums(self, messages: Sequence[msg.Message]) -> Sequence[int]:
         """How much the first n of them are, for every n. A conversation grows at its end: what
         was summed the last time is not looked at again."""
         most = min(len(self._last_messages), len(messages))
@@ -246,8 +235,8 @@ class MessageTokenCache:
         return sums
 
 
-def _estimate_message_tokens(message: Message) -> int:
-    tokens = estimate_blocks_tokens(get_blocks(message)) + _TOKENS_PER_MESSAGE
+def _estimate_message_tokens(message: msg.Message) -> int:
+    tokens = estimate_blocks_tokens(msg.get_blocks(message)) + _TOKENS_PER_MESSAGE
     if message.reasoning_details is not UNSET:
         tokens += estimate_text_tokens(_encode_json(message.reasoning_details).decode())
     if isinstance(message.reasoning_content, str):
@@ -266,8 +255,8 @@ class TruncationPlan(Struct, frozen=True):
 
 
 def plan_truncation(
-    visible: Sequence[Message],
-    open_results: Sequence[Message],
+    visible: Sequence[msg.Message],
+    open_results: Sequence[msg.Message],
     counts: MessageTokenCache,
     fits: Callable[[int], bool],
 ) -> TruncationPlan | None:
@@ -301,7 +290,9 @@ def _find_next_cut(reply_indexes: Sequence[int], hidden: int, count: int) -> int
     return nearest[-1] if nearest else later[0] if later else None
 
 
-def _find_max_text_chars(messages: Sequence[Message], fits: Callable[[int], bool]) -> int | None:
+def _find_max_text_chars(
+    messages: Sequence[msg.Message], fits: Callable[[int], bool]
+) -> int | None:
     """How long texts may stay; None when cutting them would change nothing."""
     longest = MAX_TRUNCATED_TEXT_CHARS
     while longest > MIN_TRUNCATED_TEXT_CHARS and not fits(_estimate_shortened(messages, longest)):
@@ -310,7 +301,7 @@ def _find_max_text_chars(messages: Sequence[Message], fits: Callable[[int], bool
     return longest if is_shorter else None
 
 
-def _estimate_shortened(messages: Sequence[Message], max_text_chars: int) -> int:
+def _estimate_shortened(messages: Sequence[msg.Message], max_text_chars: int) -> int:
     return MessageTokenCache().estimate_all(
         truncate_message(message, max_text_chars) for message in messages
     )

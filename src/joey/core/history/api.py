@@ -27,26 +27,9 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from joey.core import events as ev
+from joey.core import messages as msg
 from joey.core.history.imported import build_first_message, repair_history
 from joey.core.history.visible import append_visible, build_request_messages, truncate_middle
-from joey.core.messages import (
-    Block,
-    CallPart,
-    Message,
-    ReasoningPart,
-    RedactedThinkingBlock,
-    TextBlock,
-    TextPart,
-    ThinkingBlock,
-    ToolCall,
-    ToolResultBlock,
-    ToolUseBlock,
-    UnsignedReasoningBlock,
-    UserBlock,
-    build_image_block,
-    get_blocks,
-    sanitize_tool_name,
-)
 from joey.core.models import ToolProtocol
 from joey.core.prompts.environment import strip_environment_details
 from joey.core.prompts.messages_to_model import (
@@ -64,7 +47,7 @@ class OpenTurn(Struct):
     """The latest reply, while its calls may still be answered."""
 
     ts: int
-    calls: tuple[ToolCall, ...]
+    calls: tuple[msg.ToolCall, ...]
     outcomes: dict[str, ev.ToolFinished]
     max_result_chars: int | None = None
 
@@ -74,12 +57,12 @@ class ApiHistory:
 
     def __init__(self, protocol: ToolProtocol = ToolProtocol.NATIVE) -> None:
         self.tool_protocol = protocol
-        self._compressed_messages = CompressedList(Message)
+        self._compressed_messages = CompressedList(msg.Message)
         """The messages before the latest summary."""
-        self._closed_messages: list[Message] = []
+        self._closed_messages: list[msg.Message] = []
         self._visible_indices: list[int] = []
         """Places of the closed messages that nothing hides."""
-        self._request_messages: list[Message] = []
+        self._request_messages: list[msg.Message] = []
         """What `build_request_messages` makes of them."""
         self._latest_turn: OpenTurn | None = None
         self._call_ids: set[str] = set()
@@ -108,7 +91,7 @@ class ApiHistory:
         return None if self._latest_turn is None else self._latest_turn.outcomes.get(call_id)
 
     @property
-    def open_calls(self) -> tuple[ToolCall, ...]:
+    def open_calls(self) -> tuple[msg.ToolCall, ...]:
         """Calls of the latest reply that have no outcome yet."""
         if self._latest_turn is None:
             return ()
@@ -117,31 +100,31 @@ class ApiHistory:
         )
 
     @property
-    def request_messages(self) -> Sequence[Message]:
+    def request_messages(self) -> Sequence[msg.Message]:
         """What the next request carries: all that is closed and not hidden."""
         return self._request_messages
 
     @property
-    def visible_messages(self) -> Sequence[Message]:
+    def visible_messages(self) -> Sequence[msg.Message]:
         """The closed messages that nothing hides, each for itself."""
         return [self._closed_messages[place] for place in self._visible_indices]
 
     @property
-    def first_message(self) -> Message | None:
+    def first_message(self) -> msg.Message | None:
         """The message that the history begins with, hidden or not."""
         return next(itertools.chain(self._compressed_messages, self._closed_messages), None)
 
-    def iter_stored_messages(self) -> Iterator[Message]:
+    def iter_stored_messages(self) -> Iterator[msg.Message]:
         """The history as it would be found if the process ended now, hidden messages included."""
         sealed = iter(self._compressed_messages)  # as it is now: another thread reads it later
         return itertools.chain(
             sealed, tuple(self._closed_messages), tuple(self.open_result_messages)
         )
 
-    def list_stored_messages(self) -> list[Message]:
+    def list_stored_messages(self) -> list[msg.Message]:
         return list(self.iter_stored_messages())
 
-    def build_current_messages(self) -> list[Message]:
+    def build_current_messages(self) -> list[msg.Message]:
         """What the model would be shown of all that has happened until now."""
         shown = list(self._request_messages)
         for message in self.open_result_messages:
@@ -149,28 +132,30 @@ class ApiHistory:
         return shown
 
     @property
-    def open_result_messages(self) -> Sequence[Message]:
+    def open_result_messages(self) -> Sequence[msg.Message]:
         """The message that the latest reply would be answered with now, if there is one."""
         turn = self._latest_turn
         if turn is None or not turn.calls:
             return ()
         if not turn.outcomes and all(call.name == COMPLETION_TOOL_NAME for call in turn.calls):
             return ()
-        return (Message(role="user", content=tuple(self._iter_result_blocks(turn)), ts=turn.ts),)
+        return (
+            msg.Message(role="user", content=tuple(self._iter_result_blocks(turn)), ts=turn.ts),
+        )
 
     def _open_turn(self, event: ev.ReplyReceived) -> None:
-        calls = tuple(p.part.call for p in event.parts if isinstance(p.part, CallPart))
+        calls = tuple(p.part.call for p in event.parts if isinstance(p.part, msg.CallPart))
         content = tuple(self._build_reply_blocks(event))
         if not content:
             return  # cut off before the first word
         details = tuple(
             item
             for placed in event.parts
-            if isinstance(placed.part, ReasoningPart)
+            if isinstance(placed.part, msg.ReasoningPart)
             for item in placed.part.details
         )
         self._append_message(
-            Message(
+            msg.Message(
                 role="assistant",
                 content=content,
                 ts=event.ts,
@@ -181,27 +166,27 @@ class ApiHistory:
         self._call_ids.update(call.id for call in calls)
         self._latest_turn = OpenTurn(event.ts, calls, {})
 
-    def _build_reply_blocks(self, event: ev.ReplyReceived) -> Iterator[Block]:
+    def _build_reply_blocks(self, event: ev.ReplyReceived) -> Iterator[msg.Block]:
         for placed in event.parts:
             match placed.part:
-                case ReasoningPart() as reasoning:
+                case msg.ReasoningPart() as reasoning:
                     yield from _build_reasoning_blocks(reasoning)
-                case TextPart(text=text) if (
+                case msg.TextPart(text=text) if (
                     self.tool_protocol is ToolProtocol.NATIVE and text.strip()
                 ):
-                    yield TextBlock(text)
-                case CallPart(call=call) if self.tool_protocol is ToolProtocol.NATIVE:
-                    yield ToolUseBlock(
-                        id=call.id, name=sanitize_tool_name(call.name), input=call.input
+                    yield msg.TextBlock(text)
+                case msg.CallPart(call=call) if self.tool_protocol is ToolProtocol.NATIVE:
+                    yield msg.ToolUseBlock(
+                        id=call.id, name=msg.sanitize_tool_name(call.name), input=call.input
                     )
         if self.tool_protocol is ToolProtocol.XML:
             yield from _build_xml_blocks(event)
         if event.interrupted and event.parts:
-            yield TextBlock(INTERRUPTED_TEXT)
+            yield msg.TextBlock(INTERRUPTED_TEXT)
 
-    def _close_turn(self, ts: int, content: tuple[UserBlock, ...]) -> None:
+    def _close_turn(self, ts: int, content: tuple[msg.UserBlock, ...]) -> None:
         turn, self._latest_turn = self._latest_turn, None
-        blocks: list[Block] = list(self._iter_result_blocks(turn)) if turn is not None else []
+        blocks: list[msg.Block] = list(self._iter_result_blocks(turn)) if turn is not None else []
         blocks.extend(content)
         last = self._closed_messages[-1] if self._closed_messages else None
         is_unanswered = last is not None and last.role == "user" and not last.is_summary
@@ -210,14 +195,14 @@ class ApiHistory:
             self._closed_messages.pop()
             self._visible_indices.pop()
             fresh = len(strip_environment_details(content)) < len(content)
-            before = get_blocks(last)
+            before = msg.get_blocks(last)
             blocks = [*(strip_environment_details(before) if fresh else before), *blocks]
-            both = Message(role="user", content=tuple(blocks), ts=ts)
+            both = msg.Message(role="user", content=tuple(blocks), ts=ts)
             self._append_message(both, rebuild=True)
         elif blocks:
-            self._append_message(Message(role="user", content=tuple(blocks), ts=ts))
+            self._append_message(msg.Message(role="user", content=tuple(blocks), ts=ts))
 
-    def _append_message(self, message: Message, *, rebuild: bool = False) -> None:
+    def _append_message(self, message: msg.Message, *, rebuild: bool = False) -> None:
         self._visible_indices.append(len(self._closed_messages))
         self._closed_messages.append(message)
         if rebuild:
@@ -236,7 +221,7 @@ class ApiHistory:
         self._visible_indices.clear()
         self._request_messages.clear()
         self._append_message(
-            Message(
+            msg.Message(
                 role="user",
                 content=event.content,
                 ts=event.ts,
@@ -268,7 +253,7 @@ class ApiHistory:
             self._closed_messages[place] = hidden
         at = kept[0] if kept else len(self._closed_messages)
         before = self._closed_messages[at].ts if kept else event.ts
-        marker = Message(
+        marker = msg.Message(
             role="user",
             content=render_hidden_messages_marker(event.hidden_message_count),
             ts=before - 1 if isinstance(before, int) else UNSET,
@@ -278,9 +263,9 @@ class ApiHistory:
         self._closed_messages.insert(at, marker)
         self._visible_indices = [first, at, *(place + 1 for place in kept)]
 
-    def _iter_result_blocks(self, turn: OpenTurn) -> Iterator[Block]:
+    def _iter_result_blocks(self, turn: OpenTurn) -> Iterator[msg.Block]:
         """One result for each call, in the order of the calls; then their images."""
-        images: list[Block] = []
+        images: list[msg.Block] = []
         for call in turn.calls:
             outcome = turn.outcomes.get(call.id)
             text = (
@@ -290,13 +275,13 @@ class ApiHistory:
                 text = truncate_middle(text, turn.max_result_chars)
             if self.tool_protocol is ToolProtocol.NATIVE:
                 failed = outcome is not None and outcome.is_error
-                yield ToolResultBlock(tool_use_id=call.id, content=text, is_error=failed)
+                yield msg.ToolResultBlock(tool_use_id=call.id, content=text, is_error=failed)
             else:
                 header = outcome.result_header if outcome is not None else None
-                yield TextBlock(header or render_result_header(f"[{call.name}]"))
-                yield TextBlock(text)
+                yield msg.TextBlock(header or render_result_header(f"[{call.name}]"))
+                yield msg.TextBlock(text)
             if outcome is not None:
-                images.extend(build_image_block(uri) for uri in outcome.images)
+                images.extend(msg.build_image_block(uri) for uri in outcome.images)
         yield from images
 
     def _import_history(self, event: ev.TaskImported) -> None:
@@ -309,29 +294,29 @@ class ApiHistory:
             append_visible(self._request_messages, self._closed_messages[place])
         for message in {*event.messages, *self._closed_messages}:
             self._call_ids.update(
-                block.id for block in get_blocks(message) if isinstance(block, ToolUseBlock)
+                block.id for block in msg.get_blocks(message) if isinstance(block, msg.ToolUseBlock)
             )
         last = self._request_messages[-1] if self._request_messages else None
         if last is not None and last.role == "assistant":
             calls = tuple(
-                ToolCall(id=block.id, name=block.name, input=block.input)
-                for block in get_blocks(last)
-                if isinstance(block, ToolUseBlock)
+                msg.ToolCall(id=block.id, name=block.name, input=block.input)
+                for block in msg.get_blocks(last)
+                if isinstance(block, msg.ToolUseBlock)
             )
             self._latest_turn = OpenTurn(event.ts, calls, {})
 
 
-def _build_xml_blocks(event: ev.ReplyReceived) -> Iterator[TextBlock]:
+def _build_xml_blocks(event: ev.ReplyReceived) -> Iterator[msg.TextBlock]:
     """The text as it came; calls that a server sent beside it are written out."""
     raw = event.raw or ""
     if raw.strip():
-        yield TextBlock(raw)
+        yield msg.TextBlock(raw)
     for placed in event.parts:
-        if isinstance(placed.part, CallPart) and placed.part.call.name not in raw:
-            yield TextBlock(render_call_as_xml(placed.part.call))
+        if isinstance(placed.part, msg.CallPart) and placed.part.call.name not in raw:
+            yield msg.TextBlock(render_call_as_xml(placed.part.call))
 
 
-def render_call_as_xml(call: ToolCall) -> str:
+def render_call_as_xml(call: msg.ToolCall) -> str:
     def text(value: object) -> str:
         return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
@@ -339,13 +324,13 @@ def render_call_as_xml(call: ToolCall) -> str:
     return "\n".join([f"<{call.name}>", *lines, f"</{call.name}>"])
 
 
-def _build_reasoning_blocks(part: ReasoningPart) -> Iterator[Block]:
+def _build_reasoning_blocks(part: msg.ReasoningPart) -> Iterator[msg.Block]:
     if part.redacted is not None:
-        yield RedactedThinkingBlock(part.redacted)
+        yield msg.RedactedThinkingBlock(part.redacted)
     elif part.signature is not None:
-        yield ThinkingBlock(thinking=part.text, signature=part.signature)
+        yield msg.ThinkingBlock(thinking=part.text, signature=part.signature)
     elif part.text and not part.details:
-        yield UnsignedReasoningBlock(text=part.text)
+        yield msg.UnsignedReasoningBlock(text=part.text)
 
 
 T = TypeVar("T")

@@ -23,22 +23,9 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct, structs
 
+from joey.core import messages as msg
 from joey.core.events import TaskImported
 from joey.core.history.visible import find_visible_indices, merge_messages
-from joey.core.messages import (
-    Block,
-    ImageBlock,
-    Message,
-    RedactedThinkingBlock,
-    TextBlock,
-    ThinkingBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-    UnsignedReasoningBlock,
-    extract_text,
-    get_blocks,
-    sanitize_tool_name,
-)
 from joey.core.models import ToolProtocol
 from joey.core.prompts.messages_to_model import INTERRUPTED_CALL_TEXT, render_result_header
 from joey.core.task_types import RowKind
@@ -52,13 +39,13 @@ _MAX_ID_STEM_CHARS = 56
 
 
 class RepairedHistory(Struct, frozen=True):
-    messages: list[Message]
+    messages: list[msg.Message]
     visible_indices: list[int]
     """Places of those that nothing hides; the last message is always one of them."""
 
 
 def repair_history(
-    messages: Sequence[Message], protocol: ToolProtocol, first_message: Message
+    messages: Sequence[msg.Message], protocol: ToolProtocol, first_message: msg.Message
 ) -> RepairedHistory:
     """The history with the visible messages mended. `beginning` is put before a first reply."""
     visible = find_visible_indices(messages)
@@ -71,7 +58,7 @@ def repair_history(
     shown = dict(zip(seen, map(_ensure_reply_text, fixed), strict=True))
     mended = RepairedHistory([], [])
 
-    def show(message: Message) -> None:
+    def show(message: msg.Message) -> None:
         mended.visible_indices.append(len(mended.messages))
         mended.messages.append(message)
 
@@ -87,15 +74,15 @@ def repair_history(
 
 
 def _merge_adjacent_messages(
-    messages: Sequence[Message], visible: Sequence[int]
-) -> dict[int, Message]:
+    messages: Sequence[msg.Message], visible: Sequence[int]
+) -> dict[int, msg.Message]:
     """The visible messages by their places; those that cannot be told apart, as one at the later
     place.
 
     Replies in a row are one, and so are messages of the user when a later one has the results.
     Summaries and markers stay by themselves: they may go alone.
     """
-    runs: dict[int, Message] = {}
+    runs: dict[int, msg.Message] = {}
     before: int | None = None
     for place in visible:
         message = messages[place]
@@ -107,7 +94,7 @@ def _merge_adjacent_messages(
     return runs
 
 
-def _should_merge(first: Message, second: Message) -> bool:
+def _should_merge(first: msg.Message, second: msg.Message) -> bool:
     if first.role != second.role or any(
         message.is_summary
         or message.is_truncation_marker
@@ -116,24 +103,24 @@ def _should_merge(first: Message, second: Message) -> bool:
     ):
         return False
     return first.role == "assistant" or any(
-        isinstance(block, ToolResultBlock) for block in get_blocks(second)
+        isinstance(block, msg.ToolResultBlock) for block in msg.get_blocks(second)
     )
 
 
-def _ensure_reply_text(message: Message) -> Message:
+def _ensure_reply_text(message: msg.Message) -> msg.Message:
     """No service takes a reply that is nothing but thoughts, or ends with them."""
     if message.role == "user" or isinstance(message.content, str):
         return message
-    sent = [block for block in message.content if not isinstance(block, UnsignedReasoningBlock)]
-    if sent and not isinstance(sent[-1], ThinkingBlock | RedactedThinkingBlock):
+    sent = [block for block in message.content if not isinstance(block, msg.UnsignedReasoningBlock)]
+    if sent and not isinstance(sent[-1], msg.ThinkingBlock | msg.RedactedThinkingBlock):
         return message
-    return structs.replace(message, content=(*message.content, TextBlock(NO_ANSWER_TEXT)))
+    return structs.replace(message, content=(*message.content, msg.TextBlock(NO_ANSWER_TEXT)))
 
 
 # Structured calls
 
 
-def _pair_calls_with_results(messages: Iterable[Message]) -> Iterator[Message]:
+def _pair_calls_with_results(messages: Iterable[msg.Message]) -> Iterator[msg.Message]:
     """Each call with its one result right after it; the last reply may stay unanswered."""
     known: set[str] = set()
     waiting: dict[str, str] = {}
@@ -151,35 +138,35 @@ def _pair_calls_with_results(messages: Iterable[Message]) -> Iterator[Message]:
         yield message if blocks is None else structs.replace(message, content=tuple(blocks))
 
 
-def _has_valid_calls(message: Message, ids: dict[str, str]) -> bool:
+def _has_valid_calls(message: msg.Message, ids: dict[str, str]) -> bool:
     """Whether a reply can stay as it is."""
-    blocks = get_blocks(message)
-    calls = [block for block in blocks if isinstance(block, ToolUseBlock)]
+    blocks = msg.get_blocks(message)
+    calls = [block for block in blocks if isinstance(block, msg.ToolUseBlock)]
     return (
         len(calls) == len(ids)
         and all(stored == kept for stored, kept in ids.items())
         and all(_PORTABLE_ID_RE.fullmatch(call.name) for call in calls)
-        and not any(isinstance(block, ToolResultBlock) for block in blocks)
+        and not any(isinstance(block, msg.ToolResultBlock) for block in blocks)
     )
 
 
-def _has_matching_results(message: Message, waiting: dict[str, str]) -> bool:
+def _has_matching_results(message: msg.Message, waiting: dict[str, str]) -> bool:
     """Whether a message holds just the results that are waited for, in order, before all else."""
-    blocks = get_blocks(message)
-    results = [block.tool_use_id for block in blocks if isinstance(block, ToolResultBlock)]
+    blocks = msg.get_blocks(message)
+    results = [block.tool_use_id for block in blocks if isinstance(block, msg.ToolResultBlock)]
     return (
         results == list(waiting) == list(waiting.values())
-        and not any(isinstance(block, ToolUseBlock) for block in blocks)
-        and all(isinstance(block, ToolResultBlock) for block in blocks[: len(results)])
+        and not any(isinstance(block, msg.ToolUseBlock) for block in blocks)
+        and all(isinstance(block, msg.ToolResultBlock) for block in blocks[: len(results)])
     )
 
 
-def _assign_unique_ids(message: Message, known: set[str]) -> dict[str, str]:
+def _assign_unique_ids(message: msg.Message, known: set[str]) -> dict[str, str]:
     """The ids of a reply's calls, each with the one it gets: its own unless that was taken, or is
     one that not every provider takes."""
     ids: dict[str, str] = {}
-    for block in get_blocks(message):
-        if isinstance(block, ToolUseBlock) and block.id not in ids:
+    for block in msg.get_blocks(message):
+        if isinstance(block, msg.ToolUseBlock) and block.id not in ids:
             ids[block.id] = _find_free_id(block.id, known)
             known.add(ids[block.id])
     return ids
@@ -193,32 +180,32 @@ def _find_free_id(stored: str, known: set[str]) -> str:
     return next(name for name in itertools.chain((stem,), numbered) if name not in known)
 
 
-def _rename_calls(message: Message, ids: dict[str, str]) -> Iterator[Block]:
+def _rename_calls(message: msg.Message, ids: dict[str, str]) -> Iterator[msg.Block]:
     left = dict(ids)
-    for block in get_blocks(message):
+    for block in msg.get_blocks(message):
         match block:
-            case ToolUseBlock() if block.id in left:
+            case msg.ToolUseBlock() if block.id in left:
                 yield structs.replace(
-                    block, id=left.pop(block.id), name=sanitize_tool_name(block.name)
+                    block, id=left.pop(block.id), name=msg.sanitize_tool_name(block.name)
                 )
-            case ToolUseBlock() | ToolResultBlock():
+            case msg.ToolUseBlock() | msg.ToolResultBlock():
                 yield _to_text_block(block, {})
             case _:
                 yield block
 
 
-def _reorder_results(message: Message, waiting: dict[str, str]) -> Iterator[Block]:
+def _reorder_results(message: msg.Message, waiting: dict[str, str]) -> Iterator[msg.Block]:
     """The results first, in the order of the calls; then whatever else the message says."""
-    results: dict[str, ToolResultBlock] = {}
-    rest: list[Block] = []
-    for block in get_blocks(message):
+    results: dict[str, msg.ToolResultBlock] = {}
+    rest: list[msg.Block] = []
+    for block in msg.get_blocks(message):
         match block:
-            case ToolResultBlock() if block.tool_use_id in waiting.keys() - results.keys():
+            case msg.ToolResultBlock() if block.tool_use_id in waiting.keys() - results.keys():
                 results[block.tool_use_id] = block
             case _:
                 rest += _to_text_blocks(block, {})
     for stored, kept in waiting.items():
-        result = results.get(stored) or ToolResultBlock(stored, INTERRUPTED_CALL_TEXT)
+        result = results.get(stored) or msg.ToolResultBlock(stored, INTERRUPTED_CALL_TEXT)
         yield structs.replace(result, tool_use_id=kept)
     yield from rest
 
@@ -226,7 +213,7 @@ def _reorder_results(message: Message, waiting: dict[str, str]) -> Iterator[Bloc
 # Calls in the text
 
 
-def _convert_calls_to_text(messages: Iterable[Message]) -> Iterator[Message]:
+def _convert_calls_to_text(messages: Iterable[msg.Message]) -> Iterator[msg.Message]:
     """The same history for a task that speaks XML: calls and results inside the text."""
     names: dict[str, str] = {}
     for message in messages:
@@ -243,22 +230,22 @@ def _convert_calls_to_text(messages: Iterable[Message]) -> Iterator[Message]:
         yield message if same else structs.replace(message, content=converted)
 
 
-def _to_text_blocks(block: Block, names: dict[str, str]) -> Iterator[Block]:
+def _to_text_blocks(block: msg.Block, names: dict[str, str]) -> Iterator[msg.Block]:
     """The block as text, and the images that a result has brought."""
     yield _to_text_block(block, names)
-    if isinstance(block, ToolResultBlock) and not isinstance(block.content, str):
-        yield from (part for part in block.content if isinstance(part, ImageBlock))
+    if isinstance(block, msg.ToolResultBlock) and not isinstance(block.content, str):
+        yield from (part for part in block.content if isinstance(part, msg.ImageBlock))
 
 
-def _to_text_block(block: Block, names: dict[str, str]) -> Block:
+def _to_text_block(block: msg.Block, names: dict[str, str]) -> msg.Block:
     match block:
-        case ToolUseBlock():
+        case msg.ToolUseBlock():
             names[block.id] = block.name
             parameters = (f"<{name}>{_format_value(v)}</{name}>" for name, v in block.input.items())
-            return TextBlock("\n".join((f"<{block.name}>", *parameters, f"</{block.name}>")))
-        case ToolResultBlock():
+            return msg.TextBlock("\n".join((f"<{block.name}>", *parameters, f"</{block.name}>")))
+        case msg.ToolResultBlock():
             header = render_result_header(f"[{names.get(block.tool_use_id, 'tool')}]")
-            return TextBlock(f"{header}\n{extract_text(block.content)}")
+            return msg.TextBlock(f"{header}\n{msg.extract_text(block.content)}")
         case _:
             return block
 
@@ -273,11 +260,11 @@ _USER_ROW_KINDS = (RowKind.USER_FEEDBACK, RowKind.USER_FEEDBACK_DIFF)
 _Row = dict[str, Any]
 
 
-def build_first_message(event: TaskImported) -> Message:
+def build_first_message(event: TaskImported) -> msg.Message:
     """What the user must have said before a history that begins with a reply."""
     first = event.rows[0] if event.rows else {}
     text = str(first.get("text") or "").strip() or _MISSING_START_TEXT
-    return Message(role="user", content=(TextBlock(text),), ts=first.get("ts", UNSET))
+    return msg.Message(role="user", content=(msg.TextBlock(text),), ts=first.get("ts", UNSET))
 
 
 def cut_imported_history(event: TaskImported, row_ts: int) -> TaskImported:
@@ -299,7 +286,7 @@ def cut_imported_history(event: TaskImported, row_ts: int) -> TaskImported:
     return structs.replace(event, rows=tuple(rows), messages=tuple(kept))
 
 
-def _find_cut_index(messages: Sequence[Message], rows: Sequence[_Row], first_gone: _Row) -> int:
+def _find_cut_index(messages: Sequence[msg.Message], rows: Sequence[_Row], first_gone: _Row) -> int:
     """The place of the first message that goes."""
     ts = first_gone["ts"]
     later = [place for place, message in enumerate(messages) if (message.ts or 0) >= ts]
@@ -320,16 +307,18 @@ def _find_cut_index(messages: Sequence[Message], rows: Sequence[_Row], first_gon
     return end
 
 
-def _is_user_message(message: Message) -> bool:
+def _is_user_message(message: msg.Message) -> bool:
     return message.role == "user" and not message.is_summary and not message.is_truncation_marker
 
 
-def _trim_reply_to_rows(going: Sequence[Message], rows: Sequence[_Row]) -> Sequence[Message]:
+def _trim_reply_to_rows(
+    going: Sequence[msg.Message], rows: Sequence[_Row]
+) -> Sequence[msg.Message]:
     """What stays of the first message that goes: words of it that rows still show."""
     if not going or going[0].role == "user" or going[0].is_summary:
         return ()
     reply = going[0]
-    text = extract_text(get_blocks(reply))
+    text = msg.extract_text(msg.get_blocks(reply))
     said: list[str] = []
     for row in reversed(rows[1:]):
         if row.get("say") == RowKind.API_REQ_STARTED:
@@ -339,14 +328,14 @@ def _trim_reply_to_rows(going: Sequence[Message], rows: Sequence[_Row]) -> Seque
             said.insert(0, row_text)
     if not said:
         return ()
-    return (structs.replace(reply, content=tuple(map(TextBlock, said)), id=UNSET),)
+    return (structs.replace(reply, content=tuple(map(msg.TextBlock, said)), id=UNSET),)
 
 
-def _is_described_by_removed_row(message: Message, telling: Sequence[_Row]) -> bool:
+def _is_described_by_removed_row(message: msg.Message, telling: Sequence[_Row]) -> bool:
     """Whether it is a summary or a marker that one of these rows tells of."""
     if not message.is_summary and not message.is_truncation_marker:
         return False
-    text = extract_text(get_blocks(message))
+    text = msg.extract_text(msg.get_blocks(message))
     for row in telling:
         match row:
             case {"contextCondense": {"condenseId": str(name)}}:

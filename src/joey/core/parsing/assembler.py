@@ -32,19 +32,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from joey.core.messages import (
-    CallChunk,
-    CallEndChunk,
-    Chunk,
-    ReasoningChunk,
-    Reply,
-    StopChunk,
-    TextChunk,
-    ToolCall,
-    Usage,
-    UsageChunk,
-    replace_lone_surrogates,
-)
+from joey.core import messages as msg
 from joey.core.models import ToolProtocol
 from joey.core.parsing.json_stream import JsonStream
 from joey.core.parsing.parts import PartEvent, ReplyParts
@@ -85,29 +73,31 @@ class ReplyAssembler:
         if protocol is ToolProtocol.XML:
             stream = XmlStream(tools, understand_text_calls=understand_text_calls)
             self._xml_calls = _XmlCalls(stream, self._parts, self._call_ids)
-        self._usage: Usage | None = None
+        self._usage: msg.Usage | None = None
         self._response_id: str | None = None
         self._stop_reason: str | None = None
-        self._reply: Reply | None = None
+        self._reply: msg.Reply | None = None
 
-    def feed(self, chunk: Chunk) -> list[PartEvent]:
+    def feed(self, chunk: msg.Chunk) -> list[PartEvent]:
         match chunk:
-            case CallChunk():
+            case msg.CallChunk():
                 self._native_calls.feed(chunk)
-            case TextChunk():
-                self._feed_pieces(self._think_splitter.feed(replace_lone_surrogates(chunk.text)))
-            case ReasoningChunk():
+            case msg.TextChunk():
+                self._feed_pieces(
+                    self._think_splitter.feed(msg.replace_lone_surrogates(chunk.text))
+                )
+            case msg.ReasoningChunk():
                 self._parts.add_reasoning_details(chunk.details)
-                self._parts.append_prose("reasoning", replace_lone_surrogates(chunk.text))
+                self._parts.append_prose("reasoning", msg.replace_lone_surrogates(chunk.text))
                 if chunk.signature is not None:
                     self._parts.sign_reasoning(chunk.signature)
                 if chunk.redacted is not None:
                     self._parts.add_redacted_reasoning(chunk.redacted)
-            case CallEndChunk():
+            case msg.CallEndChunk():
                 self._native_calls.end_call(chunk.index)
-            case UsageChunk():
+            case msg.UsageChunk():
                 self._usage = chunk.usage
-            case StopChunk():
+            case msg.StopChunk():
                 self._stop_reason = chunk.reason or self._stop_reason
                 self._response_id = chunk.response_id or self._response_id
         return self._parts.drain_events()
@@ -128,7 +118,7 @@ class ReplyAssembler:
         self._parts.end_prose()
         self._native_calls.close(end)
         self._parts.finish()
-        self._reply = Reply(
+        self._reply = msg.Reply(
             parts=self._parts.list_ended_parts(),
             raw=self._xml_calls.raw if self._xml_calls is not None else None,
             usage=self._usage,
@@ -138,7 +128,7 @@ class ReplyAssembler:
         return self._parts.drain_events()
 
     @property
-    def reply(self) -> Reply:
+    def reply(self) -> msg.Reply:
         if self._reply is None:
             raise TaskStateError("The reply is not complete: close the assembler first.")
         return self._reply
@@ -184,7 +174,7 @@ class _XmlCalls:
         self._open_part_index: int | None = None
         self._open_call_id = ""
         self._open_call_name = ""
-        self._calls: dict[int, ToolCall] = {}
+        self._calls: dict[int, msg.ToolCall] = {}
         self._early_closed_calls: dict[str, tuple[int, str]] = {}
         """By tool: how many calls there were when one was doubted, and the body it ended with."""
 
@@ -234,7 +224,7 @@ class _XmlCalls:
                     event.end_offset,
                 )
                 problem = self._find_problem(event, end)
-                call = ToolCall(self._open_call_id, self._open_call_name, event.input, problem)
+                call = msg.ToolCall(self._open_call_id, self._open_call_name, event.input, problem)
                 self._calls[self._open_part_index] = call
                 self._open_part_index = None
             case XmlCallClosedEarly():
@@ -309,7 +299,7 @@ class _NativeCall:
     def has_all_arguments(self) -> bool:
         return self.is_ended_by_provider or self.arguments.is_complete
 
-    def is_continued_by(self, chunk: CallChunk) -> bool:
+    def is_continued_by(self, chunk: msg.CallChunk) -> bool:
         if self.is_ended_by_provider:
             return self._is_repeated_by(chunk)
         if chunk.id and self.provider_id and chunk.id != self.provider_id:
@@ -318,7 +308,7 @@ class _NativeCall:
             return not self.has_all_arguments
         return True
 
-    def _is_repeated_by(self, chunk: CallChunk) -> bool:
+    def _is_repeated_by(self, chunk: msg.CallChunk) -> bool:
         """Whether a delta behind the end says nothing that is new."""
         if not self.name:
             return True
@@ -336,7 +326,7 @@ class NativeCalls:
         self._open_calls_by_index: dict[int, _NativeCall] = {}
         self._calls: list[_NativeCall] = []
 
-    def feed(self, chunk: CallChunk) -> None:
+    def feed(self, chunk: msg.CallChunk) -> None:
         call = self._open_calls_by_index.get(chunk.index)
         if call is None or (
             (chunk.id or chunk.name or call.is_ended_by_provider)
@@ -347,14 +337,14 @@ class NativeCalls:
         if call.is_finalized:
             return
         if chunk.arguments:
-            arguments = replace_lone_surrogates(chunk.arguments)
+            arguments = msg.replace_lone_surrogates(chunk.arguments)
             call.arguments.feed(arguments)
             if call.part_index is not None:
                 self._parts.emit_delta(call.part_index, arguments)
         if chunk.id and not call.provider_id:
             call.provider_id = chunk.id
         if chunk.name and not call.name:
-            call.name = replace_lone_surrogates(chunk.name)
+            call.name = msg.replace_lone_surrogates(chunk.name)
             self._start_part(call)
 
     def end_call(self, index: int) -> None:
@@ -427,7 +417,7 @@ class NativeCalls:
         problem: str | None = None,
     ) -> None:
         call.is_finalized = True
-        self._parts.end_call(part, ToolCall(call.id, call.name, arguments, problem))
+        self._parts.end_call(part, msg.ToolCall(call.id, call.name, arguments, problem))
 
 
 _LEGAL_ID_RE = compile_regex(r"[A-Za-z0-9_-]{1,64}")
