@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import warnings
 from operator import add, sub
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from msgspec import Struct, field, structs
 
@@ -546,9 +546,7 @@ Durable = (
     | TaskForked
 )
 Event = Durable | Transient
-TRANSIENT_EVENTS: frozenset[type[EventBase]] = frozenset(
-    {RowOpened, RowDelta, ArgumentsDelta, CommandOutputDelta, RetryCountdown, UsageChanged}
-)
+TRANSIENT_EVENTS: frozenset[type[EventBase]] = frozenset(get_args(Transient))
 
 
 class Record(Struct, frozen=True):

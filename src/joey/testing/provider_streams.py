@@ -76,10 +76,10 @@ def _is_before_output(turn: script.Turn, position: int) -> bool:
 
 def _build_error(step: script.Fail, wire: str) -> dict[str, Any]:
     if wire == ANTHROPIC:
-        kind = step.error_code or _ANTHROPIC_ERROR_TYPES.get(step.status, "api_error")
+        kind = step.code or _ANTHROPIC_ERROR_TYPES.get(step.status, "api_error")
         return {"type": "error", "error": {"type": kind, "message": step.message}}
     kind = "invalid_request_error" if step.status < 500 else "server_error"
-    return {"error": {"message": step.message, "type": kind, "code": step.error_code}}
+    return {"error": {"message": step.message, "type": kind, "code": step.code}}
 
 
 _ANTHROPIC_ERROR_TYPES = {
@@ -133,13 +133,13 @@ def _iter_anthropic_block_events(
             start: dict[str, Any] = {"type": "text", "text": ""}
             deltas = [
                 {"type": "text_delta", "text": text}
-                for text in script.split_text(step.text, step.chunk_size)
+                for text in script.split_text(step.text, step.chunk)
             ]
         case script.Think():
             start = {"type": "thinking", "thinking": "", "signature": ""}
             deltas = [
                 {"type": "thinking_delta", "thinking": text}
-                for text in script.split_text(step.text, step.chunk_size)
+                for text in script.split_text(step.text, step.chunk)
             ]
             if step.signature is not None:
                 deltas.append({"type": "signature_delta", "signature": step.signature})
@@ -149,7 +149,7 @@ def _iter_anthropic_block_events(
             start = {"type": "tool_use", "id": step.id, "name": step.name, "input": {}}
             deltas = [
                 {"type": "input_json_delta", "partial_json": text}
-                for text in script.split_text(step.arguments, step.chunk_size)
+                for text in script.split_text(step.arguments, step.chunk)
             ]
     body = {"type": "content_block_start", "index": index, "content_block": start}
     yield _encode_sse_event("content_block_start", body)
@@ -190,10 +190,10 @@ def _iter_openai_events(turn: script.Turn) -> Iterator[PlaybackItem]:
     for position, step in enumerate(turn.steps):
         match step:
             case script.Say():
-                for text in script.split_text(step.text, step.chunk_size):
+                for text in script.split_text(step.text, step.chunk):
                     yield _encode_openai_chunk({"content": text})
             case script.Think():
-                for text in script.split_text(step.text, step.chunk_size):
+                for text in script.split_text(step.text, step.chunk):
                     yield _encode_openai_chunk({"reasoning_content": text})
             case script.Redacted():
                 detail = {"type": "reasoning.encrypted", "data": step.data, "index": 0}
@@ -221,7 +221,7 @@ def _iter_openai_call_chunks(step: script.Call, index: int) -> Iterator[bytes]:
     function = {"name": step.name, "arguments": ""}
     head = {"index": index, "id": step.id, "type": "function", "function": function}
     yield _encode_openai_chunk({"tool_calls": [head]})
-    for text in script.split_text(step.arguments, step.chunk_size):
+    for text in script.split_text(step.arguments, step.chunk):
         piece = {"index": index, "function": {"arguments": text}}
         yield _encode_openai_chunk({"tool_calls": [piece]})
 

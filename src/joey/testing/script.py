@@ -48,14 +48,14 @@ from msgspec import Struct, field, structs
 
 class Say(Struct, frozen=True, omit_defaults=True, tag="say"):
     text: str
-    chunk_size: int | None = field(default=None, name="chunk")
+    chunk: int | None = None
     """Characters in each piece; all at once when left out."""
 
 
 class Think(Struct, frozen=True, omit_defaults=True, tag="think"):
     text: str = ""
     signature: str | None = None
-    chunk_size: int | None = field(default=None, name="chunk")
+    chunk: int | None = None
 
 
 class Redacted(Struct, frozen=True, tag="redacted"):
@@ -69,7 +69,7 @@ class Call(Struct, frozen=True, omit_defaults=True, tag="call"):
     input: dict[str, Any] | str = {}
     """The arguments; text is sent as it is, also when it is not JSON."""
     id: str | None = None
-    chunk_size: int | None = field(default=None, name="chunk")
+    chunk: int | None = None
 
     @property
     def arguments(self) -> str:
@@ -96,7 +96,7 @@ class Stop(Struct, frozen=True, tag="stop"):
 class Fail(Struct, frozen=True, omit_defaults=True, tag="fail"):
     status: int = 500
     message: str = "The scripted model fails here."
-    error_code: str | None = field(default=None, name="code")
+    code: str | None = None
     retry_after: float | None = None
     headers: dict[str, str] = {}
     body: str | None = None
@@ -142,9 +142,8 @@ class Turn:
     def __init__(
         self, *steps: Step, coalesce: bool = False, pace: float | None = None, done: bool = True
     ) -> None:
-        """`coalesce` lets a server write all that it can at once, instead of piece by piece;
-        `pace` is a number of pieces a second; without `done` OpenAI's closing mark is left out.
-        """
+        """`coalesce` lets a server write all that it can at once, `pace` is a number of pieces a
+        second; without `done` OpenAI's closing mark is left out."""
         self.steps = tuple(
             structs.replace(step, id=f"toolu_{next(self._call_ids):06}")
             if isinstance(step, Call) and step.id is None
@@ -172,15 +171,8 @@ class Turn:
         return stated[-1] if stated else None
 
 
-redacted, usage, stop, disconnect = Redacted, Tokens, Stop, Disconnect
-
-
-def say(text: str, chunk: int | None = None) -> Say:
-    return Say(text, chunk)
-
-
-def think(text: str = "", signature: str | None = None, chunk: int | None = None) -> Think:
-    return Think(text, signature, chunk)
+say, think, redacted, usage = Say, Think, Redacted, Tokens
+stop, fail, disconnect = Stop, Fail, Disconnect
 
 
 def call(
@@ -191,18 +183,6 @@ def call(
     chunk: int | None = None,
 ) -> Call:
     return Call(name, {} if arguments is None else arguments, id, chunk)
-
-
-def fail(
-    status: int = 500,
-    message: str = "The scripted model fails here.",
-    *,
-    code: str | None = None,
-    retry_after: float | None = None,
-    headers: dict[str, str] | None = None,
-    body: str | None = None,
-) -> Fail:
-    return Fail(status, message, code, retry_after, headers or {}, body)
 
 
 def pause(until: float | asyncio.Event) -> Pause | Gate:

@@ -102,10 +102,10 @@ def _iter_items(turn: ScriptedTurn) -> Iterable[ScriptItem]:
 def _build_chunks(item: script.Step | msg.Chunk) -> Iterable[msg.Chunk]:
     match item:
         case script.Say():
-            return [msg.TextChunk(piece) for piece in script.split_text(item.text, item.chunk_size)]
+            return [msg.TextChunk(piece) for piece in script.split_text(item.text, item.chunk)]
         case script.Think():
             thoughts: list[msg.Chunk] = [
-                msg.ReasoningChunk(piece) for piece in script.split_text(item.text, item.chunk_size)
+                msg.ReasoningChunk(piece) for piece in script.split_text(item.text, item.chunk)
             ]
             if item.signature is not None:
                 thoughts.append(msg.ReasoningChunk(signature=item.signature))
@@ -130,7 +130,7 @@ def _build_chunks(item: script.Step | msg.Chunk) -> Iterable[msg.Chunk]:
 
 def _iter_call_chunks(step: script.Call, index: int) -> Iterable[msg.CallChunk | msg.CallEndChunk]:
     yield msg.CallChunk(index, id=step.id, name=step.name)
-    for piece in script.split_text(step.arguments, step.chunk_size):
+    for piece in script.split_text(step.arguments, step.chunk):
         yield msg.CallChunk(index, arguments=piece)
     yield msg.CallEndChunk(index)
 
@@ -148,13 +148,13 @@ def _build_usage_chunk(tokens: script.Tokens) -> msg.UsageChunk:
 
 def _build_provider_error(step: script.Fail) -> ProviderError:
     failure = _FAILURE_BY_STATUS.get(step.status, ProviderFailureKind.OVERLOAD)
-    if step.error_code == "context_length_exceeded" or "prompt is too long" in step.message:
+    if step.code == "context_length_exceeded" or "prompt is too long" in step.message:
         failure = ProviderFailureKind.CONTEXT_OVERFLOW
     return ProviderError(
         step.message,
         failure=failure,
         status=step.status,
-        code=step.error_code,
+        code=step.code,
         retry_after=step.retry_after,
     )
 

@@ -70,7 +70,7 @@ def by_conversation(turns: Sequence[Turn | TurnSelector]) -> TurnSelector:
 def _select_turn(turns: Sequence[Turn | TurnSelector], number: int, request: Request) -> Turn:
     if number >= len(turns):
         message = f"The script has {len(turns)} turns, and this is request {number + 1}."
-        return Turn(Fail(400, message, error_code="script_ended"))
+        return Turn(Fail(400, message, code="script_ended"))
     turn = turns[number]
     return turn if isinstance(turn, Turn) else turn(request)
 

@@ -129,11 +129,8 @@ def is_attachment(block: msg.Block) -> bool:
 
 def extract_user_blocks(message: msg.Message) -> tuple[msg.UserBlock, ...]:
     """What a message says beside results of calls and stale surroundings."""
-    said = (
-        block
-        for block in msg.get_blocks(message)
-        if isinstance(block, msg.TextBlock | msg.ImageBlock)
-    )
+    blocks = msg.get_blocks(message)
+    said = (block for block in blocks if isinstance(block, msg.TextBlock | msg.ImageBlock))
     return strip_environment_details(said)
 
 

@@ -105,18 +105,6 @@ class FileDiffs(_ResponseData, frozen=True):
     files: list[FileDiff]
 
 
-REVISION_COMMANDS: tuple[tuple[str, type[Struct], type[Struct]], ...] = (
-    ("rewindTask", RewindTask, Revised),
-    ("undoRewind", UndoRewind, Revised),
-    ("editMessage", EditMessage, Revised),
-    ("forkTask", ForkTask, Forked),
-    ("getCheckpoints", NoArguments, CheckpointList),
-    ("diffCheckpoint", DiffCheckpoint, FileDiffs),
-    ("restoreCheckpoint", RestoreCheckpoint, Revised),
-)
-"""Each is about the named task, else the current one."""
-
-
 class TaskNeed(StrEnum):
     NONE = "none"
     OPTIONAL = "optional"
@@ -460,15 +448,18 @@ _ADDED_SPECS: tuple[tuple[str, type[Struct], type[Struct], TaskNeed], ...] = (
     ("killProcess", KillProcess, Done, _OPTIONAL_TASK),
     ("deleteTask", Nothing, Done, _NAMED_TASK),
     ("ping", Nothing, Pong, _NO_TASK),
-)
-
-_REVISION_SPECS = tuple(
-    (name, arguments, data, _CURRENT_TASK) for name, arguments, data in REVISION_COMMANDS
+    ("rewindTask", RewindTask, Revised, _CURRENT_TASK),
+    ("undoRewind", UndoRewind, Revised, _CURRENT_TASK),
+    ("editMessage", EditMessage, Revised, _CURRENT_TASK),
+    ("forkTask", ForkTask, Forked, _CURRENT_TASK),
+    ("getCheckpoints", NoArguments, CheckpointList, _CURRENT_TASK),
+    ("diffCheckpoint", DiffCheckpoint, FileDiffs, _CURRENT_TASK),
+    ("restoreCheckpoint", RestoreCheckpoint, Revised, _CURRENT_TASK),
 )
 
 COMMANDS: dict[str, CommandSpec] = {
     name: CommandSpec(name, arguments, data, task)
-    for name, arguments, data, task in (*_ORIGINAL_SPECS, *_ADDED_SPECS, *_REVISION_SPECS)
+    for name, arguments, data, task in (*_ORIGINAL_SPECS, *_ADDED_SPECS)
 }
 ORIGINAL_COMMANDS = tuple(name for name, *_ in _ORIGINAL_SPECS)
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from joey.core.history.ui import Row
-from joey.core.wire.commands import COMMANDS, Done, TaskNeed, Welcome
+from joey.core.wire.commands import COMMANDS, CommandSpec, Done, TaskNeed, Welcome
 from joey.core.wire.events import PAYLOAD_TYPES
 from joey.core.wire.frames import MAX_ID_CHARS, AuthFrame, ErrorCode
 
@@ -24,29 +24,33 @@ _TASK_ID_SCHEMA: Schema = {"type": "string", "minLength": 1, "maxLength": MAX_ID
 def build_wire_schema() -> Schema:
     """One document: a frame is anything that `oneOf` lists; each shape has a name in `$defs`."""
     kinds = list(COMMANDS.values())
-    types: list[Any] = [Row, AuthFrame, Welcome]
-    types += [
-        *(kind.arguments_type for kind in kinds),
-        *(kind.response_data_type for kind in kinds),
-    ]
-    types += PAYLOAD_TYPES.values()
-    references, shapes = msgspec.json.schema_components(
-        list(dict.fromkeys(types)), ref_template="#/$defs/{name}"
-    )
-    schema_by_type = dict(zip(dict.fromkeys(types), references, strict=True))
-    commands = [
-        _build_command_schema(kind.name, schema_by_type[kind.arguments_type], kind.task_need)
-        for kind in kinds
-    ]
+    data_types: dict[str, Any] = {kind.name: kind.response_data_type for kind in kinds}
+    data_types |= {"welcome": Welcome, "auth": Done}
+    arguments = (kind.arguments_type for kind in kinds)
+    types: list[Any] = [Row, AuthFrame, Welcome, *arguments, *data_types.values()]
+    types = list(dict.fromkeys([*types, *PAYLOAD_TYPES.values()]))
+    references, shapes = msgspec.json.schema_components(types, ref_template="#/$defs/{name}")
+    schema_by_type = dict(zip(types, references, strict=True))
+    commands = [_build_command_schema(kind, schema_by_type[kind.arguments_type]) for kind in kinds]
     responses = [
-        _build_response_schema(kind.name, schema_by_type[kind.response_data_type]) for kind in kinds
-    ]
-    responses += [
-        _build_response_schema("welcome", schema_by_type[Welcome]),
-        _build_response_schema("auth", schema_by_type[Done]),
+        _build_object_schema(
+            type={"const": "response"},
+            status={"const": "success"},
+            requestId=_STRING_SCHEMA,
+            commandName={"const": name},
+            data=schema_by_type[data_type],
+        )
+        for name, data_type in data_types.items()
     ]
     events = [
-        _build_event_schema(name, schema_by_type[payload])
+        _build_object_schema(
+            ["type", "eventName", "payload", "seq"],
+            type={"const": "event"},
+            eventName={"const": name},
+            taskId=_STRING_SCHEMA,
+            payload=schema_by_type[payload],
+            seq={"type": "integer"},
+        )
         for name, payload in PAYLOAD_TYPES.items()
     ]
     return {
@@ -60,68 +64,41 @@ def build_wire_schema() -> Schema:
         ],
         "$defs": {
             "command": {"oneOf": commands},
-            "response": {"oneOf": [*responses, _build_error_schema()]},
+            "response": {"oneOf": [*responses, _ERROR_SCHEMA]},
             "event": {"oneOf": events},
             **dict(sorted(shapes.items())),
         },
     }
 
 
-def _build_object_schema(required: list[str], **properties: Schema) -> Schema:
-    return {"type": "object", "properties": properties, "required": required}
+def _build_object_schema(required: list[str] | None = None, **properties: Schema) -> Schema:
+    return {"type": "object", "properties": properties, "required": required or [*properties]}
 
 
-def _build_command_schema(name: str, arguments: Schema, task: TaskNeed) -> Schema:
-    taken = COMMANDS[name].arguments_type.__struct_fields__
-    needed = any(field.required for field in msgspec.structs.fields(COMMANDS[name].arguments_type))
-    schema = _build_object_schema(
-        ["type", "commandName", "requestId", *(["arguments"] if needed else [])],
+def _build_command_schema(kind: CommandSpec, arguments: Schema) -> Schema:
+    fields = msgspec.structs.fields(kind.arguments_type)
+    required = ["type", "commandName", "requestId"]
+    required += ["arguments"] if any(field.required for field in fields) else []
+    required += ["taskId"] if kind.task_need is TaskNeed.NAMED else []
+    return _build_object_schema(
+        required,
         type={"const": "command"},
-        commandName={"const": name},
+        commandName={"const": kind.name},
         requestId=_STRING_SCHEMA,
         taskId=_TASK_ID_SCHEMA,
-        arguments=arguments if taken else {"anyOf": [{"type": "object"}, {"type": "null"}]},
-    )
-    if task is TaskNeed.NAMED:
-        schema["required"].append("taskId")
-    return schema
-
-
-def _build_response_schema(name: str, data: Schema) -> Schema:
-    return _build_object_schema(
-        ["type", "status", "requestId", "commandName", "data"],
-        type={"const": "response"},
-        status={"const": "success"},
-        requestId=_STRING_SCHEMA,
-        commandName={"const": name},
-        data=data,
+        arguments=arguments if fields else {"anyOf": [{"type": "object"}, {"type": "null"}]},
     )
 
 
-def _build_error_schema() -> Schema:
-    return _build_object_schema(
-        ["type", "status", "requestId", "commandName", "error"],
-        type={"const": "response"},
-        status={"const": "error"},
-        requestId=_STRING_SCHEMA,
-        commandName=_STRING_SCHEMA,
-        error=_build_object_schema(
-            ["code", "message"],
-            code={"enum": [code.value for code in ErrorCode]},
-            message=_STRING_SCHEMA,
-        ),
-    )
-
-
-def _build_event_schema(name: str, payload: Schema) -> Schema:
-    return _build_object_schema(
-        ["type", "eventName", "payload", "seq"],
-        type={"const": "event"},
-        eventName={"const": name},
-        taskId=_STRING_SCHEMA,
-        payload=payload,
-        seq={"type": "integer"},
-    )
+_ERROR_SCHEMA = _build_object_schema(
+    type={"const": "response"},
+    status={"const": "error"},
+    requestId=_STRING_SCHEMA,
+    commandName=_STRING_SCHEMA,
+    error=_build_object_schema(
+        code={"enum": [code.value for code in ErrorCode]}, message=_STRING_SCHEMA
+    ),
+)
 
 
 if __name__ == "__main__":
