@@ -40,6 +40,7 @@ from typing import IO, Any
 
 from msgspec import Struct
 
+JOEY = "joey.cli.main"
 LOCALE = "C.UTF-8"
 READ_LIMIT = 64 * 1024 * 1024
 ROOT = Path(__file__).parent.parent
@@ -56,6 +57,7 @@ _LATE_IMPORTS = ("rapidfuzz.distance", "tree_sitter_bash", "yaml")
 
 
 class Order(Struct):
+    module: str
     arguments: tuple[str, ...]
     env: dict[str, str]
     cwd: str
@@ -91,17 +93,26 @@ async def start_process(
             limit=READ_LIMIT,
             **options,
         )
-    order = Order(arguments, dict(env), str(cwd), **options)
+    order = Order(JOEY, arguments, dict(env), str(cwd), **options)
     return await _start(_server(), order, stdin, stdout, stderr)
 
 
 async def start_module(
-    module: str, python: tuple[str, ...], base_env: Mapping[str, str], env: Mapping[str, str]
+    module: str,
+    *arguments: str,
+    env: Mapping[str, str],
+    cwd: Path = Path("/"),
+    python: tuple[str, ...] = (sys.executable,),
+    visible_env: Mapping[str, str] | None = None,
+    stdin: Any = DEVNULL,
+    stdout: Any = DEVNULL,
+    stderr: Any = None,
 ) -> Process:
-    """`python -m module` in `/`, between two pipes; `base_env` is the environment that other
-    processes see of it."""
-    server = _server(python, module, tuple(base_env.items()))
-    return await _start(server, Order((), {**base_env, **env}, "/"), PIPE, PIPE, None)
+    """`python -m module`. With `visible_env`, a server of its own has been started as `python`, and
+    others see these variables, and the name of the module, as those of the process."""
+    server = _server() if visible_env is None else _server(python, module, *visible_env.items())
+    order = Order(module, arguments, dict(env), str(cwd))
+    return await _start(server, order, stdin, stdout, stderr)
 
 
 async def _start(server: socket.socket, order: Order, *streams: Any) -> Process:
@@ -129,7 +140,7 @@ def run_process(
         given.seek(0)
         env = {"PATH": os.environ["PATH"], "PYTHONWARNINGS": "error", **env}
         assert _can_be_forked(env, {}), env
-        process = _ForkedProcess(_server(), Order(arguments, env, str(cwd)), given, out, err)
+        process = _ForkedProcess(_server(), Order(JOEY, arguments, env, str(cwd)), given, out, err)
         code = process.wait()
         for file in (out, err):
             file.seek(0)
@@ -239,15 +250,17 @@ class _ForkedProcess:
 
 @cache
 def _server(
-    python: tuple[str, ...] = (sys.executable,),
-    module: str = "joey.cli.main",
-    env: tuple[tuple[str, str], ...] = (("PYTHONWARNINGS", "error"),),
+    python: tuple[str, ...] = (sys.executable,), module: str = JOEY, *env: tuple[str, str]
 ) -> socket.socket:
     """A fork server of this process, which ends with it."""
     ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
     process = subprocess.Popen(
         [*python, "-m", "tests.fork_server", str(theirs.fileno()), module],
-        env={"PATH": os.environ["PATH"], "LANG": LOCALE, **dict(env)},
+        env={
+            "PATH": os.environ["PATH"],
+            "LANG": LOCALE,
+            **(dict(env) or {"PYTHONWARNINGS": "error"}),
+        },
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
         pass_fds=[theirs.fileno()],
@@ -269,8 +282,8 @@ def _server(
 def main(descriptor: int, module: str) -> None:
     server = socket.socket(fileno=descriptor)
     server.set_inheritable(False)
-    started = import_module(module)
-    if module.startswith("joey."):
+    import_module(module)
+    if module == JOEY:
         _import_everything()
     gc.collect()
     gc.freeze()
@@ -296,7 +309,7 @@ def main(descriptor: int, module: str) -> None:
                     os.close(inherited)
                     os.close(reporting)
                 server.close()
-                _become(descriptors, started)
+                _become(descriptors)
             ended = os.pidfd_open(pid)
             running[ended] = (pid, descriptors[-1])
             poller.register(ended, select.POLLIN)
@@ -319,13 +332,14 @@ def _report(descriptor: int, number: int) -> None:
         os.write(descriptor, _NUMBER.pack(number))
 
 
-def _become(descriptors: list[int], module: ModuleType) -> None:
+def _become(descriptors: list[int]) -> None:
     """Run what was ordered, in a new process, and exit."""
     *streams, ordered, reporting = descriptors
     os.close(reporting)
     with os.fdopen(ordered, "rb") as file:
         file.seek(0)
         order: Order = pickle.load(file)
+    module = import_module(order.module)
     if order.start_new_session:
         os.setsid()
     for number, stream in enumerate(streams):

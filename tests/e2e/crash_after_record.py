@@ -1,6 +1,6 @@
 """The real program, with an appointed end: it is killed right after its n-th journal record.
 
-    python crash_after_record.py N [torn|git] ARGUMENTS…
+    python -m tests.e2e.crash_after_record N [torn|git] ARGUMENTS…
 
 With `torn` it dies in the middle of that record. With `git` it dies before the n-th step of a
 worktree, be it a run of git or a change of a file. Nothing of the product knows of this.
@@ -14,7 +14,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from joey.cli.main import main
+from joey.cli.main import main as run_joey
 from joey.core.events import Record
 from joey.storage import journal
 from joey.system.files import write_fully
@@ -72,11 +72,11 @@ def install_worktree_crash(last: int) -> None:
     counted(trees, "_remove_empty_parents")
 
 
-if __name__ == "__main__":
+def main() -> int:
     number, *arguments = sys.argv[1:]
     way = arguments[0] if arguments[0] in ("torn", "git") else ""
     if way == "git":
         install_worktree_crash(int(number))
     else:
         install_crash(int(number), way == "torn")
-    sys.exit(main(arguments[bool(way) :]))
+    return run_joey(arguments[bool(way) :])

@@ -1,6 +1,6 @@
 """The real program, killed at one of the steps of a rewind with files.
 
-    python crash_during_rewind.py STEP ARGUMENTS…
+    python -m tests.e2e.crash_during_rewind STEP ARGUMENTS…
 
 Steps: `kept` (the files are in a checkpoint), `torn` (within the record of the rewind), `told`
 (after it), `half` (one file is back, others are not), `back` (all are, and nobody knows), `noted`
@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from joey.cli.main import main
+from joey.cli.main import main as run_joey
 from joey.core.events import FilesRestored, Record, TaskRewound
 from joey.storage import journal
 from joey.workspace.checkpoints.pool import TaskCheckpoints
@@ -78,7 +78,7 @@ def install_crash(step: str) -> None:
             crash_after_record(FilesRestored)
 
 
-if __name__ == "__main__":
+def main() -> int:
     step, *arguments = sys.argv[1:]
     install_crash(step)
-    sys.exit(main(arguments))
+    return run_joey(arguments)

@@ -13,9 +13,10 @@ from joey.engine.asks import Unattended
 from joey.engine.outcomes import Completed
 from joey.testing.script import Turn, call, say
 from joey.testing.server import ModelServer, Request
+from tests.counts import daily
 
 TASKS = 100
-TURNS = 20
+TURNS = daily(8, 20)
 
 
 def _turn(request: Request) -> Turn:
@@ -29,6 +30,7 @@ def _turn(request: Request) -> Turn:
     return Turn(say(f"{name} says {number}", chunk=3), todo)
 
 
+@pytest.mark.shortened
 @pytest.mark.requirement("engine:tasks:side-by-side")
 @pytest.mark.timeout(180)
 async def test_a_hundred_tasks_complete_side_by_side_without_mixing_a_row(tmp_path: Path) -> None:

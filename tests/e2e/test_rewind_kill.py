@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
-from asyncio.subprocess import DEVNULL, PIPE
+from asyncio.subprocess import PIPE
 from pathlib import Path
 
 import pytest
@@ -17,8 +16,9 @@ from joey.core.history.ui import Row
 from joey.engine.task import Task
 from joey.testing.script import Call, Turn, call
 from joey.testing.server import ModelServer
+from tests.fork_server import JOEY, start_module
 
-CRASH_SCRIPT = str(Path(__file__).with_name("crash_during_rewind.py"))
+CRASH = "tests.e2e.crash_during_rewind"
 LIMIT = 60.0
 STEPS = ("kept", "torn", "told", "half", "back", "noted")
 NOTHING_DONE = ("kept", "torn")
@@ -44,14 +44,12 @@ class CrashHarness:
         self.home, self.work = root / "home", root / "work"
         self.work.mkdir()
 
-    async def run(self, *arguments: str) -> int:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
+    async def run(self, module: str, *arguments: str) -> int:
+        process = await start_module(
+            module,
             *arguments,
             env={**os.environ, "JOEY_HOME": str(self.home)},
             cwd=self.work,
-            stdin=DEVNULL,
-            stdout=DEVNULL,
             stderr=PIPE,
         )
         async with asyncio.timeout(LIMIT):
@@ -64,14 +62,14 @@ class CrashHarness:
         turns = [write("one\n", "a", "b"), done(), write("two\n", "a", "b", "c"), done()]
         async with ModelServer(turns) as server:
             flags = ("-p", "-y", "--provider", "anthropic", "--base-url", server.url, "-m", "test")
-            assert await self.run("-m", "joey", *flags, "write one") == 0
-            assert await self.run("-m", "joey", *flags, "-c", "write two") == 0
+            assert await self.run(JOEY, *flags, "write one") == 0
+            assert await self.run(JOEY, *flags, "-c", "write two") == 0
         assert self.files == TWO
         [directory] = (self.home / "tasks").iterdir()
         return directory.name.removeprefix("task_")
 
     async def crash_at(self, step: str, task_id: str, *flags: str) -> None:
-        assert await self.run(CRASH_SCRIPT, step, "tasks", "rewind", task_id, "-y", *flags) == -9
+        assert await self.run(CRASH, step, "tasks", "rewind", task_id, "-y", *flags) == -9
 
     @property
     def files(self) -> dict[str, str]:
@@ -79,7 +77,7 @@ class CrashHarness:
         return {path.name: path.read_text(encoding="utf-8") for path in names}
 
     async def undo(self, task_id: str) -> None:
-        assert await self.run("-m", "joey", "tasks", "rewind", task_id, "--undo", "-y") == 0
+        assert await self.run(JOEY, "tasks", "rewind", task_id, "--undo", "-y") == 0
 
 
 def check(task: Task, texts: str) -> None:
@@ -122,7 +120,7 @@ async def test_a_rewind_is_done_whole_or_not_at_all(tmp_path: Path, step: str) -
 async def test_so_is_the_undoing_of_one(tmp_path: Path, step: str) -> None:
     harness = CrashHarness(tmp_path)
     task_id = await harness.run_task()
-    assert await harness.run("-m", "joey", "tasks", "rewind", task_id, "-y", "--with-files") == 0
+    assert await harness.run(JOEY, "tasks", "rewind", task_id, "-y", "--with-files") == 0
     assert harness.files == ONE
     await harness.crash_at(step, task_id, "--undo")
     await reopen(harness, task_id, "two")

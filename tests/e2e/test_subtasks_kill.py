@@ -1,9 +1,9 @@
-"""`kill -9` after every record of a delegation, the parent's and its children's, and within some.
+"""`kill -9` after records of a delegation, the parent's and its children's, and within some.
 
-Records are what steps are made of, so this is a death between every two of them. Whoever resumes
-the parent finds a tree that goes on to its end, with one result for each call. Subtasks in
-worktrees also die before each run of git and before each file that is brought back; all of these
-steps with `JOEY_KILLS` set, else some.
+Records are what steps are made of, so `make soak` has a death between every two of them, and
+`make test` at every third. Whoever resumes the parent finds a tree that goes on to its end, with
+one result for each call. Subtasks in worktrees also die before each run of git and before each file
+that is brought back; all of these steps with `JOEY_KILLS` set, else some.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import sys
 from asyncio.subprocess import DEVNULL
 from itertools import pairwise
 from pathlib import Path
@@ -26,12 +25,13 @@ from joey.engine.asks import Unattended
 from joey.engine.outcomes import Completed
 from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer
+from tests.counts import daily
+from tests.fork_server import start_module
 from tests.scripted_conversations import by_first_message
 from tests.workspace.test_worktrees import git
 
 pytestmark = pytest.mark.usefixtures("on_disk")
 
-CRASH_SCRIPT = str(Path(__file__).with_name("crash_after_record.py"))
 AT_ONCE = 2
 LIMIT = 60.0
 
@@ -69,12 +69,12 @@ def workspace(directory: Path) -> str:
 
 
 async def run_until_killed(url: str, directory: Path, last: int, way: str = "") -> int:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, CRASH_SCRIPT, str(last), *([way] if way else []),
+    process = await start_module(
+        "tests.e2e.crash_after_record", str(last), *([way] if way else []),
         "-p", "-y", "--provider", "anthropic", "--base-url", url, "-m", "test",
         "-w", workspace(directory), "do the whole",
         env={**os.environ, "JOEY_HOME": str(directory / "home")},
-        stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL,
+        stderr=DEVNULL,
     )  # fmt: skip
     async with asyncio.timeout(LIMIT):
         return await process.wait()
@@ -132,6 +132,7 @@ def check_pairs(messages: list[Message]) -> None:
         assert results == uses
 
 
+@pytest.mark.shortened
 @pytest.mark.requirement("subtasks:crash")
 @pytest.mark.timeout(300)
 async def test_a_tree_survives_the_death_of_its_process_at_every_step(tmp_path: Path) -> None:
@@ -158,7 +159,7 @@ async def test_a_tree_survives_the_death_of_its_process_at_every_step(tmp_path: 
                     raise
 
         async with asyncio.TaskGroup() as group:
-            for last in range(first, written):
+            for last in range(first, written, daily(3, 1)):
                 group.create_task(die_and_resume(last, torn=last % 4 == 0))
 
 

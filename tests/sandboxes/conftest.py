@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from asyncio.subprocess import Process
+from asyncio.subprocess import PIPE, Process
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -107,7 +107,7 @@ class SandboxHarness:
             grace=grace,
             waits_for_kill=lingers,
         )
-        base_env = {
+        env = {
             "PATH": os.environ["PATH"],
             "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "src"), *packages())),
             "PYTHONDONTWRITEBYTECODE": "1",
@@ -115,7 +115,12 @@ class SandboxHarness:
             "JOEY_TOKEN": CANARY,
         }
         process = await start_module(
-            "tests.sandboxes.actor", launcher(self.user), base_env, {"HOME": str(self.home)}
+            "tests.sandboxes.actor",
+            env={**env, "HOME": str(self.home)},
+            python=launcher(self.user),
+            visible_env=env,
+            stdin=PIPE,
+            stdout=PIPE,
         )
         assert process.stdin is not None
         process.stdin.write(msgspec.json.encode(request))
