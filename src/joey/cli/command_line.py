@@ -81,8 +81,15 @@ def parse_command_line(argv: Sequence[str]) -> argparse.Namespace:
     SystemExit: --help, help and --version, which have printed what they should."""
     if argv[:1] == ["help"] and (len(argv) == 1 or argv[1] in COMMAND_NAMES):
         argv = [*argv[1:], "--help"]  # many words behind it are a cry for it: a prompt
-    if is_help_with_topic(argv):
-        raise UsageError(f"there is no command {argv[1]!r}{_format_help_suggestion(argv[1])}")
+    match argv:
+        case ["help", word] if not word.startswith("-") and len(word.split()) == 1:
+            # Nobody would pay a model for this.
+            near = find_closest_name(word, COMMAND_NAMES)
+            meant = (
+                f"; did you mean `joey help {near}`?" if near else f": {', '.join(COMMAND_NAMES)}"
+            )
+            as_prompt = f"(as a prompt: joey -- help {shlex.quote(word)})"
+            raise UsageError(f"there is no command {word!r}{meant} {as_prompt}")
     if argv and argv[0] in COMMAND_NAMES:
         arguments = COMMAND_PARSERS[argv[0]]().parse_args(argv[1:])
         arguments.command = argv[0]
@@ -99,12 +106,6 @@ def parse_command_line(argv: Sequence[str]) -> argparse.Namespace:
     _check_arguments(arguments)
     arguments.prompt += argv[end + 1 :]
     return arguments
-
-
-def _format_help_suggestion(word: str) -> str:
-    near = find_closest_name(word, COMMAND_NAMES)
-    meant = f"; did you mean `joey help {near}`?" if near else f": {', '.join(COMMAND_NAMES)}"
-    return f"{meant} (as a prompt: joey -- help {shlex.quote(word)})"
 
 
 def _check_arguments(arguments: argparse.Namespace) -> None:
@@ -296,13 +297,3 @@ def suggest_command(argv: Sequence[str]) -> str | None:
         case [command] if name == "help" and command in _SUGGESTED_COMMANDS:
             return f"joey {command} --help"
     return None
-
-
-def is_help_with_topic(argv: Sequence[str]) -> bool:
-    """`help` and one word behind it, which nobody would pay a model for."""
-    return (
-        len(argv) == 2
-        and argv[0] == "help"
-        and not argv[1].startswith("-")
-        and len(argv[1].split()) == 1
-    )

@@ -120,15 +120,11 @@ def _render_tool_call(row: dict[str, Any], text: str) -> Iterator[str]:
     if change := row.get("diff") or summary.diff:
         yield format_code_block(str(change), "diff")
     if summary.tool == "update_todo_list":
-        yield _render_todos(decode_row(text).get("todos"))
+        todos = decode_row(text).get("todos")
+        items = format_todos(todos) if isinstance(todos, list) else []
+        yield "\n".join(f"- {item}" for item in items) or "(the list is empty)"
     if summary.arguments:
         yield format_code_block(summary.arguments, "json")
-
-
-def _render_todos(todos: Any) -> str:
-    """A list with boxes."""
-    items = format_todos(todos) if isinstance(todos, list) else []
-    return "\n".join(f"- {item}" for item in items) or "(the list is empty)"
 
 
 def format_todos(todos: Sequence[Any]) -> list[str]:
@@ -285,7 +281,8 @@ def format_task_table(
             *([task.workspace] if with_directory else []),
             f"{_SUBTASK_PREFIX}{task.title}" if task.parent_id else task.title,
         ]
-        facts = [each.short_id, _format_updated_time(task), determine_status(task, store)]
+        updated = datetime.fromtimestamp((task.updated or task.created) / 1000).astimezone()
+        facts = [each.short_id, updated.strftime("%Y-%m-%d %H:%M"), determine_status(task, store)]
         rows.append([*facts, *(to_one_line(text, MAX_CELL_CHARS) for text in texts)])
     return format_table(rows, width, fixed_columns={0, 1, 2, 4})
 
@@ -341,21 +338,13 @@ def is_locked(task: TaskMetadata, store: Store) -> bool:
         return False
 
 
-def _format_updated_time(task: TaskMetadata) -> str:
-    moment = datetime.fromtimestamp((task.updated or task.created) / 1000).astimezone()
-    return moment.strftime("%Y-%m-%d %H:%M")
-
-
 Rows = Sequence[Mapping[str, Any]]
 MAX_LISTED_ITEMS = 10
 
 
 def describe_rewind(changes: RewindPreview, rows: Rows) -> Iterator[str]:
-    """One line for each thing that changes; nothing about what does not.
-
-    Messages are counted as a user knows them. Those that would come back and are not among
-    the rows yet are not counted.
-    """
+    """One line for each thing that changes. Messages are counted as a user knows them; those that
+    would come back and are not among the rows yet are not counted."""
     yield from _format_count(
         "message goes", "messages go", _count_visible_rows(changes.removed_row_timestamps, rows)
     )

@@ -19,7 +19,7 @@ from joey.core.task_types import (
     Response,
 )
 from joey.core.text import sanitize, to_one_line
-from joey.core.tool_calls import ToolCallSummary, describe_confinement, get_summary
+from joey.core.tool_calls import describe_confinement, get_summary
 
 MAX_TITLE_CHARS = 100
 _APPROVAL_TITLES = {
@@ -97,10 +97,12 @@ def _build_approval_view(ask: AskOpened) -> AskView:
     rule = sanitize(ask.always_rule or "")
     always = AskChoice("Always allow", Answer(Response.YES, always=True), "always", rule)
     is_held = ask.sandbox in ("full", "landlock")
+    details = summary.arguments or to_one_line(summary.message, 400)
+    call = f"{summary.headline} {details}".rstrip()
     return AskView(
         _APPROVAL_TITLES.get(ask.ask) or f"{to_one_line(summary.headline, MAX_TITLE_CHARS)}?",
         (allow, *((always,) if rule else ()), reject),
-        _format_call_text(ask, summary),
+        sanitize(ask.text).strip() if ask.ask is AskKind.COMMAND else call,
         "or say what is missing" if is_handover else "or say what to do instead",
         message_label="Send feedback" if is_handover else "Reject with message",
         is_approval=True,
@@ -108,13 +110,6 @@ def _build_approval_view(ask: AskOpened) -> AskView:
         confinement=describe_confinement(ask.sandbox) if ask.sandbox and is_held else "",
         warnings=summary.warnings,
     )
-
-
-def _format_call_text(ask: AskOpened, summary: ToolCallSummary) -> str:
-    """The call on one line, but for a command, which is whole."""
-    if ask.ask is AskKind.COMMAND:
-        return sanitize(ask.text).strip()
-    return f"{summary.headline} {summary.arguments or to_one_line(summary.message, 400)}".rstrip()
 
 
 def format_question(view: AskView) -> str:

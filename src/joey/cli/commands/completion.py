@@ -46,7 +46,12 @@ def print_completions(arguments: Sequence[str]) -> ExitCode:
     if shell == "bash":
         line, piece = (*words, "", "")[:2]
         words = split_command_line(line)[1:] or [""]
-        _print_candidates(complete_words(words), _find_bash_prefix(words[-1], piece))
+        # Bash breaks words at `=` and `:`, and leaves the beginning of a word alone.
+        is_broken = any(each in words[-1] for each in _BASH_WORD_BREAKS)
+        prefix = words[-1].removesuffix(piece) if is_broken else ""
+        if piece and piece in _BASH_WORD_BREAKS:
+            prefix = words[-1]
+        _print_candidates(complete_words(words), prefix)
     else:
         if shell == "fish":
             # The last `--` is the script's own: fish drops an empty last word otherwise.
@@ -71,13 +76,6 @@ def split_command_line(line: str) -> list[str]:
     if not line or line[-1].isspace():
         found.append("")
     return found
-
-
-def _find_bash_prefix(word: str, piece: str) -> str:
-    """The beginning of a word that bash leaves alone, since it breaks words at `=` and `:`."""
-    if piece and piece in _BASH_WORD_BREAKS:
-        return word
-    return word.removesuffix(piece) if any(each in word for each in _BASH_WORD_BREAKS) else ""
 
 
 def _print_candidates(completion: CompletionResult, prefix: str) -> None:
@@ -167,7 +165,6 @@ def find_values(context: CompletionContext) -> tuple[DescribedValues, FileComple
 
 
 HELP_COMMAND = "help"
-REPEATABLE_ACTIONS = (argparse._AppendAction,)
 
 
 class CompletionCandidate(Struct, frozen=True):
@@ -185,16 +182,12 @@ def complete_words(words: Sequence[str]) -> CompletionResult:
     """`words` are those behind `joey`; the last is being written, and may be empty."""
     *before, current = words or [""]
     if not before and not current.startswith("-"):
-        return _filter_candidates(
-            current,
-            [*_list_commands(), CompletionCandidate(HELP_COMMAND, "the options of a command")],
-        )
+        help_command = CompletionCandidate(HELP_COMMAND, "the options of a command")
+        return _filter_candidates(current, [*_list_commands(), help_command])
+    if before == [HELP_COMMAND]:
+        return _filter_candidates(current, _list_commands())
     if before[:1] == [HELP_COMMAND]:
-        return (
-            _filter_candidates(current, _list_commands())
-            if len(before) == 1
-            else CompletionResult()
-        )
+        return CompletionResult()
     walk = _CommandLineWalker(before)
     if walk.parser is None:
         return CompletionResult()
@@ -203,11 +196,8 @@ def complete_words(words: Sequence[str]) -> CompletionResult:
     if not walk.is_after_separator and current.startswith("--") and "=" in current:
         flag, _, value = current.partition("=")
         action = walk.parser._option_string_actions.get(flag)
-        return (
-            CompletionResult()
-            if action is None
-            else _complete_value(walk, action, value, f"{flag}=")
-        )
+        none = CompletionResult()
+        return none if action is None else _complete_value(walk, action, value, f"{flag}=")
     if not walk.is_after_separator and current.startswith("-"):
         return _filter_candidates(current, walk.iter_unused_flags(walk.parser))
     return _complete_positional(walk, walk.parser, current)
@@ -242,7 +232,11 @@ class _CommandLineWalker:
             if not _is_greedy(self.pending_flag):
                 self.pending_flag = None
         elif self.is_after_separator or not word.startswith("-") or word == "-":
-            self._consume_positional(parser, word)
+            if (below := _find_subparsers(parser)) is None:
+                self.positionals.append(word)
+            else:
+                self.parser = below.get(word)
+                self.positionals = []
         elif word == "--":
             self.pending_flag, self.is_after_separator = None, True
         else:
@@ -260,45 +254,30 @@ class _CommandLineWalker:
         elif action.nargs != 0:
             self.pending_flag = action
 
-    def _consume_positional(self, parser: argparse.ArgumentParser, word: str) -> None:
-        if (below := _find_subparsers(parser)) is not None:
-            self.parser = below.get(word)
-            self.positionals = []
-        else:
-            self.positionals.append(word)
-
     def iter_unused_flags(self, parser: argparse.ArgumentParser) -> Iterator[CompletionCandidate]:
         """Those that may still be written, by their long names first."""
         for action in parser._actions:
             if action.help == argparse.SUPPRESS or not action.option_strings:
                 continue
-            if isinstance(action, REPEATABLE_ACTIONS) or not self.used_flags & set(
-                action.option_strings
-            ):
-                about = _clean_help_text(action.help)
-                yield from (
-                    CompletionCandidate(flag, about) for flag in reversed(action.option_strings)
-                )
+            is_repeatable = isinstance(action, argparse._AppendAction)
+            if is_repeatable or self.used_flags.isdisjoint(action.option_strings):
+                for flag in reversed(action.option_strings):
+                    yield CompletionCandidate(flag, _clean_help_text(action.help))
 
 
 def _complete_positional(
     walk: _CommandLineWalker, parser: argparse.ArgumentParser, current: str
 ) -> CompletionResult:
     if (below := _find_subparsers(parser)) is not None:
-        return _filter_candidates(
-            current,
-            (
-                CompletionCandidate(name, _extract_parser_summary(each))
-                for name, each in below.items()
-            ),
-        )
+        named = [
+            CompletionCandidate(name, _extract_parser_summary(each)) for name, each in below.items()
+        ]
+        return _filter_candidates(current, named)
     positionals = parser._get_positional_actions()
-    number = len(walk.positionals)
-    if number < len(positionals):
-        return _complete_value(walk, positionals[number], current)
-    if positionals and _is_greedy(positionals[-1]):
-        return _complete_value(walk, positionals[-1], current)
-    return CompletionResult()
+    # A greedy one takes all that follow.
+    greedy = [each for each in positionals[-1:] if _is_greedy(each)]
+    wanted = [*positionals[len(walk.positionals) :], *greedy]
+    return _complete_value(walk, wanted[0], current) if wanted else CompletionResult()
 
 
 def _complete_value(

@@ -74,12 +74,10 @@ def _build_options(arguments: Namespace) -> ServeOptions:
 def _print_address(listening: RunningServer) -> None:
     """The first line of stdout is the link, for people and for programs that start us."""
     print(listening.browser_url, flush=True)
-    browser = (
-        "Open the link above in a browser, or connect"
-        if has_web_page()
-        else "The web page was not built into this copy: run `make web` in joey's source."
-        " Programs connect"
-    )
+    browser = "Open the link above in a browser, or connect"
+    if not has_web_page():
+        browser = "The web page was not built into this copy: run `make web` in joey's source."
+        browser += " Programs connect"
     print(
         f"joey: listening on {listening.base_url}. {browser} to"
         f" {listening.base_url.replace('http', 'ws', 1)}/ws. Ctrl-C stops.",

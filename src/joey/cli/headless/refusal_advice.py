@@ -10,20 +10,18 @@ from joey.core.events import AskOpened
 from joey.core.permissions.commands import judge_command
 from joey.core.permissions.policy import Allow, BoundarySetting
 from joey.core.permissions.programs import is_read_only
-from joey.core.permissions.reasons import Reason, ReasonKind
+from joey.core.permissions.reasons import ReasonKind
 from joey.core.permissions.shell import Words, parse_plain_commands
 from joey.core.settings import Settings
 from joey.core.tool_calls import COMMAND_TOOL_NAME
 
 _BOUNDARY_ADVICE = {
-    BoundarySetting.READ_OUTSIDE: "-y reads outside the workspace only what sandboxed commands "
-    "see: add"
-    f" --add-dir DIR, or set {BoundarySetting.READ_OUTSIDE}",
-    BoundarySetting.WRITE_OUTSIDE: "-y does not write outside the workspace: add --add-dir DIR, "
-    "or set"
-    f" {BoundarySetting.WRITE_OUTSIDE}",
-    BoundarySetting.WRITE_PROTECTED: "-y does not change protected files: set "
-    f"{BoundarySetting.WRITE_PROTECTED}",
+    BoundarySetting.READ_OUTSIDE: "-y reads outside the workspace only what sandboxed commands see:"
+    f" add --add-dir DIR, or set {BoundarySetting.READ_OUTSIDE}",
+    BoundarySetting.WRITE_OUTSIDE: "-y does not write outside the workspace: add --add-dir DIR, or"
+    f" set {BoundarySetting.WRITE_OUTSIDE}",
+    BoundarySetting.WRITE_PROTECTED: "-y does not change protected files: set"
+    f" {BoundarySetting.WRITE_PROTECTED}",
 }
 
 
@@ -60,19 +58,13 @@ def _explain_refusal_despite_yes(refused: Sequence[AskOpened]) -> str:
 
 def _format_boundary_advice(refused: Sequence[AskOpened]) -> str:
     """What allows that which lies beyond the boundary of the run; empty where nothing does."""
-    beyond = [
-        each
-        for each in BoundarySetting
-        if any(each in _find_exceeded_boundaries(ask) for ask in refused)
-    ]
-    return "; ".join(_BOUNDARY_ADVICE[each] for each in beyond)
-
-
-def _find_exceeded_boundaries(ask: AskOpened) -> set[BoundarySetting]:
-    off = _list_settings_off(ask)
-    found = {each for each in BoundarySetting if each in off}
-    is_both = ask.is_protected and BoundarySetting.WRITE_OUTSIDE in found
-    return found | {BoundarySetting.WRITE_PROTECTED} if is_both else found
+    beyond: set[str] = set()
+    for ask in refused:
+        off = _list_settings_off(ask)
+        beyond.update(off)
+        if ask.is_protected and BoundarySetting.WRITE_OUTSIDE in off:
+            beyond.add(BoundarySetting.WRITE_PROTECTED)
+    return "; ".join(advice for setting, advice in _BOUNDARY_ADVICE.items() if setting in beyond)
 
 
 def suggest_flags(refused: Iterable[AskOpened], settings: Settings) -> list[str]:
@@ -94,7 +86,12 @@ def _suggest_flags_for_ask(ask: AskOpened, settings: Settings) -> list[str] | No
     """None when no flag but `-y` would help."""
     if ask.tool == COMMAND_TOOL_NAME:
         rules = find_missing_rules(ask.text, settings)
-        if rules is None or not any(map(_is_fixed_by_rule, ask.reasons)):
+        is_fixed_by_rule = any(
+            reason.kind in (ReasonKind.NO_RULE, ReasonKind.RISKY_ARGUMENTS)
+            or reason.setting == "alwaysAllowExecute"
+            for reason in ask.reasons
+        )
+        if rules is None or not is_fixed_by_rule:
             return None
         return [f"--allow {shlex.quote(rule)}" for rule in rules]
     outside = (ask.path or "/").startswith("/")
@@ -105,13 +102,6 @@ def _suggest_flags_for_ask(ask: AskOpened, settings: Settings) -> list[str] | No
 
 def _list_settings_off(ask: AskOpened) -> list[str]:
     return [each.setting for each in ask.reasons if each.kind is ReasonKind.SETTING_OFF]
-
-
-def _is_fixed_by_rule(reason: Reason) -> bool:
-    return (
-        reason.kind in (ReasonKind.NO_RULE, ReasonKind.RISKY_ARGUMENTS)
-        or reason.setting == "alwaysAllowExecute"
-    )
 
 
 def find_missing_rules(line: str, settings: Settings) -> list[str] | None:

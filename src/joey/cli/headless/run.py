@@ -29,7 +29,7 @@ from joey.cli.line_renderer import LineWriter, TaskTreeRenderer
 from joey.cli.notices import McpStartupReporter, describe_endpoint, format_total_usage
 from joey.cli.output import detach_stdout, encode_json, write_stdout
 from joey.cli.prompt import gather_prompt, load_images
-from joey.cli.signals import Interruption, handle_signals
+from joey.cli.signals import handle_signals
 from joey.cli.task_launch import launch_task
 from joey.cli.task_lookup import shorten_task_id
 from joey.client.task_tree_events import follow_task_tree
@@ -90,7 +90,9 @@ async def _run_task(
                 launching = launch_task(engine, arguments, prompt, images, policy)
                 task = await interruption.run_stoppable(launching)
             except asyncio.CancelledError:
-                output.finish(build_interrupted_result(code := _require_exit_code(interruption)))
+                if (code := interruption.exit_code) is None:
+                    raise
+                output.finish(build_interrupted_result(code))
                 return code
             output.begin(task.id)
             if where := describe_endpoint(task.runtime.route.provider, task.runtime.base_url):
@@ -139,12 +141,6 @@ async def _relay_events(task: Task, since: int, output: RunOutput, progress: Lin
                 tree_renderer.render(each.session, each.event)
 
 
-def _require_exit_code(interruption: Interruption) -> ExitCode:
-    if interruption.exit_code is None:
-        raise asyncio.CancelledError
-    return interruption.exit_code
-
-
 def _print_summary(run: RunResult, short: str, progress: LineWriter, *, is_stored: bool) -> None:
     """The last lines on standard error: what went wrong, what to do, what it cost."""
     if run.outcome_code != RunResultCode.NEEDS_USER and run.exit_code != ExitCode.DONE:
@@ -168,7 +164,11 @@ def build_result(
     )
     match ending:
         case Completed(result):
-            run = _add_result(run, result, structured=task.runtime.result_validator is not None)
+            if task.runtime.result_validator is None:
+                run = structs.replace(run, result=result)
+            else:
+                read = parse_structured_result(result)
+                run = structs.replace(run, result=read.json_text, structured_result=read.value)
             if refused:
                 reason = "Something was not allowed, and nobody was there to ask."
                 return structs.replace(run, outcome_code=RunResultCode.NEEDS_USER, reason=reason)
@@ -197,13 +197,6 @@ def build_error_result(error: UserError) -> RunResult:
     exit_code = error_to_exit_code(error)
     code = _ERROR_RESULT_CODES.get(exit_code, RunResultCode.FAILED)
     return RunResult(exit_code=exit_code, outcome_code=code, reason=str(error))
-
-
-def _add_result(run: RunResult, result: str, *, structured: bool) -> RunResult:
-    if not structured:
-        return structs.replace(run, result=result)
-    read = parse_structured_result(result)
-    return structs.replace(run, result=read.json_text, structured_result=read.value)
 
 
 class RunOutput(Protocol):

@@ -75,7 +75,11 @@ class ReplCommands:
         """The task to go on with. Raises UserError."""
         match command.name:
             case "help":
-                self._print_help()
+                offers = self._host.list_commands()
+                own = {each.name: each.description for each in offers}
+                for name in COMMANDS_BY_NAME:
+                    own.pop(name, None)
+                self._print_note(format_command_help() + format_custom_command_help(own))
             case "cost":
                 self._print_note("nothing yet" if task is None else format_usage(task.total_usage))
             case "mode":
@@ -93,15 +97,6 @@ class ReplCommands:
             case "resume" | "tasks":
                 await self._print_tasks()
         return task
-
-    def _print_help(self) -> None:
-        offers = self._host.list_commands()
-        others = {
-            offer.name: offer.description for offer in offers if offer.name not in COMMANDS_BY_NAME
-        }
-        self._print_note(
-            "\n".join(filter(None, (format_command_help(), format_custom_command_help(others))))
-        )
 
     async def _show_or_set_mode(self, slug: str, task: Task | None) -> None:
         modes = self._host.list_modes(task)
@@ -197,13 +192,12 @@ def is_stray_command(text: str, ask: AskOpened) -> bool:
 
 def format_custom_command_help(names: dict[str, str]) -> str:
     """One line each, below a heading; empty when there are none."""
-    if not names:
-        return ""
-    width = min(24, max(map(measure_width, names)))
+    heading = "\nCommands of this folder and yours:" if names else ""
+    width = min(24, max(map(measure_width, names), default=0))
     lines = (
-        f"  /{name:{width}}  {to_one_line(about, 200)}".rstrip() for name, about in names.items()
+        f"\n  /{name:{width}}  {to_one_line(about, 200)}".rstrip() for name, about in names.items()
     )
-    return "\n".join(("Commands of this folder and yours:", *lines))
+    return heading + "".join(lines)
 
 
 PrintLine = Callable[[str], None]
