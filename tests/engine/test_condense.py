@@ -10,9 +10,10 @@ from typing import Literal
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from joey.core.context.condense import DEFAULT_CONDENSE_INSTRUCTION
-from joey.core.events import RequestStarted, RowOpened, TaskFinished
+from joey.core.events import RequestStarted, RowAdded, RowOpened, TaskFinished
 from joey.core.settings import Settings
 from joey.core.task_types import TaskState
 from joey.engine.asks import Unattended
@@ -365,6 +366,23 @@ async def test_another_model_may_write_the_summaries() -> None:
     assert problem == "There is no profile 'gone'."
     assert lost.take_error(SUMMARY_PROFILE_KEY) is None
     assert made == ["small", "gone"]
+
+
+async def test_a_profile_for_summaries_that_cannot_be_used_is_reported(
+    harness_with_files: EngineHarness,
+) -> None:
+    def make(profile: str) -> Provider:
+        raise ConfigError(f"There is no profile {profile!r}.")
+
+    task = await worked(harness_with_files, Turn(say("Two files were read.")))
+    others = ModeProviders({SUMMARY_PROFILE_KEY: "gone"}, make)
+    task.runtime = structs.replace(task.runtime, mode_providers=others)
+    since = task.seq
+    assert (await task.condense()).summary == "Two files were read."
+    events = [record.event for record in task.bus.list_records_after(since)]
+    assert [event.text for event in events if isinstance(event, RowAdded)] == [
+        "condensingProfile: the model of the task writes the summary. There is no profile 'gone'."
+    ]
 
 
 @pytest.mark.requirement("context:adopted")
