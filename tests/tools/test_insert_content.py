@@ -13,8 +13,9 @@ from joey.core.settings import Settings
 from joey.errors import ArgumentError, IgnoredPathError, ToolError
 from joey.ports.tool_context import Capabilities, ToolContext
 from joey.tools.base import Access, AvailabilityContext, Claim, Outcome
-from joey.tools.insert_content import InsertContent, InsertContentParams, PreparedInsertion
+from joey.tools.insert_content import InsertContent, InsertContentParams
 from joey.tools.registry import Registry, build_default_tools
+from joey.tools.text_edit_base import PreparedTextEdit
 from tests.tools.tool_context import make_context
 
 tool = InsertContent()
@@ -34,7 +35,7 @@ def work(ctx: ToolContext) -> Path:
 
 async def prepare(
     ctx: ToolContext, line: object, content: str = "new", path: str = "a.txt"
-) -> PreparedInsertion:
+) -> PreparedTextEdit:
     return await tool.prepare(tool.parse({"path": path, "line": line, "content": content}), ctx)
 
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from joey.errors import ToolError
-from joey.tools.base import Access
-from joey.tools.read_command_output import PreparedOutputRead, ReadCommandOutput
+from joey.tools.base import Access, PreparedToolCall
+from joey.tools.read_command_output import ReadCommandOutput
 from joey.workspace.ripgrep import search_lines
 from tests.tools.tool_context import make_context
 
@@ -24,11 +24,16 @@ def keep(root: Path, content: bytes) -> None:
     (directory / ID).write_bytes(content)
 
 
-async def read(root: Path, **arguments: Any) -> PreparedOutputRead:
+def get_text(prepared: PreparedToolCall) -> str:
+    assert prepared.outcome is not None
+    return prepared.outcome.text
+
+
+async def read(root: Path, **arguments: Any) -> PreparedToolCall:
     ctx = make_context(root)
     prepared = await tool.prepare(tool.parse({"artifact_id": ID, **arguments}), ctx)
     outcome = await tool.run_prepared(prepared, ctx, None)
-    assert outcome.text == prepared.text
+    assert prepared.outcome is outcome
     assert not outcome.is_error
     return prepared
 
@@ -36,7 +41,7 @@ async def read(root: Path, **arguments: Any) -> PreparedOutputRead:
 async def test_a_short_file_is_read_whole(tmp_path: Path) -> None:
     keep(tmp_path, b"one\ntwo\n")
     prepared = await read(tmp_path)
-    assert prepared.text == (
+    assert get_text(prepared) == (
         f"[Command Output: {ID}]\nTotal size: 8 bytes | Showing bytes 0-8 | COMPLETE\n"
         "1 | one\n2 | two"
     )
@@ -52,30 +57,30 @@ async def test_a_short_file_is_read_whole(tmp_path: Path) -> None:
 async def test_forty_kilobytes_are_read_by_default(tmp_path: Path) -> None:
     keep(tmp_path, b"x" * 50_000)
     prepared = await read(tmp_path)
-    assert "Total size: 48.8KB | Showing bytes 0-40960 | TRUNCATED" in prepared.text
+    assert "Total size: 48.8KB | Showing bytes 0-40960 | TRUNCATED" in get_text(prepared)
 
 
 async def test_line_numbers_go_on_where_the_offset_is(tmp_path: Path) -> None:
     keep(tmp_path, b"".join(b"line %d\n" % number for number in range(1, 201)))
     offset = sum(len(f"line {number}\n") for number in range(1, 99))
     prepared = await read(tmp_path, offset=offset, limit=24)
-    assert prepared.text.endswith("TRUNCATED\n 99 | line 99\n100 | line 100\n101 | line 10")
+    assert get_text(prepared).endswith("TRUNCATED\n 99 | line 99\n100 | line 100\n101 | line 10")
 
 
 async def test_the_last_line_without_newline_is_there(tmp_path: Path) -> None:
     keep(tmp_path, b"a\nlast")
-    assert (await read(tmp_path)).text.endswith("COMPLETE\n1 | a\n2 | last")
+    assert get_text(await read(tmp_path)).endswith("COMPLETE\n1 | a\n2 | last")
 
 
 @pytest.mark.requirement("tools:lenient-arguments")
 async def test_numbers_may_come_as_text(tmp_path: Path) -> None:
     keep(tmp_path, b"abcdef")
-    assert "Showing bytes 2-4 | TRUNCATED" in (await read(tmp_path, offset="2", limit="2")).text
+    assert "Showing bytes 2-4 | TRUNCATED" in get_text(await read(tmp_path, offset="2", limit="2"))
 
 
 async def test_a_limit_beyond_reason_is_capped(tmp_path: Path) -> None:
     keep(tmp_path, b"x" * 600_000)
-    assert "Showing bytes 0-524288 | TRUNCATED" in (await read(tmp_path, limit=10**9)).text
+    assert "Showing bytes 0-524288 | TRUNCATED" in get_text(await read(tmp_path, limit=10**9))
 
 
 @given(st.text(st.sampled_from("a\né€😀"), max_size=60), st.integers(1, 9))
@@ -151,7 +156,7 @@ async def test_a_link_in_the_place_of_an_artifact_is_not_followed(tmp_path: Path
 async def test_a_search_shows_matching_lines_with_their_numbers(tmp_path: Path) -> None:
     keep(tmp_path, b"fine\nERROR one\nfine\nan error too\n")
     prepared = await read(tmp_path, search="error")
-    assert prepared.text == (
+    assert get_text(prepared) == (
         f'[Command Output: {ID}] (search: "error")\nTotal matches: 2 | Showing first 2\n'
         "    2 | ERROR one\n    4 | an error too"
     )
@@ -181,13 +186,13 @@ async def test_an_expression_that_is_none_is_looked_for_as_it_is_written(
 
 async def test_a_search_without_a_match_says_so(tmp_path: Path) -> None:
     keep(tmp_path, b"x" * 2000)
-    text = (await read(tmp_path, search="y")).text
+    text = get_text(await read(tmp_path, search="y"))
     assert text == f'[Command Output: {ID}] (search: "y")\nTotal size: 2.0KB\nNo line matches.'
 
 
 async def test_a_search_shows_what_fits_and_counts_the_rest(tmp_path: Path) -> None:
     keep(tmp_path, b"match\n" * 1000)
-    text = (await read(tmp_path, search="match", limit=60)).text
+    text = get_text(await read(tmp_path, search="match", limit=60))
     assert "Total matches: 1000 | Showing first 10" in text
     assert text.count("| match") == 10
 

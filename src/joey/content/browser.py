@@ -28,7 +28,7 @@ from joey.system.subprocess import send_signal_to_group
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser as Process
-    from playwright.async_api import BrowserContext, ConsoleMessage, Error, Page, Playwright, Route
+    from playwright.async_api import BrowserContext, Page, Playwright, Route
 
 _CHROMIUM_NAMES = (
     "chromium",
@@ -169,28 +169,29 @@ class Chromium:
 
     async def _ensure_process(self) -> Process:
         """Started once, to the end: whoever cancels a step leaves nothing half-started behind."""
-        if (
-            self._browser_task is not None
-            and self._browser_task.done()
-            and not _is_alive(self._browser_task)
-        ):
+        if self._has_died():
             await self._stop()
         if self._browser_task is None:
             self._browser_task = asyncio.create_task(_start_browser(self._executable))
         return (await asyncio.shield(self._browser_task)).process
 
-    async def _serve_file(self, route: Route) -> None:
-        """Pages get the file that was asked for, and otherwise only what may be read anyway.
+    def _has_died(self) -> bool:
+        started = self._browser_task
+        return started is not None and started.done() and not _is_alive(started)
 
-        The browser would open it by its name, under which there may be another one by then.
-        """
+    async def _serve_file(self, route: Route) -> None:
+        """Pages get the file that was asked for, and otherwise only what may be read anyway. The
+        browser would open it by its name, under which there may be another one by then."""
         path = _parse_file_url(route.request.url)
         if path is not None and self._files is not None:
             data = await read_page_file(self._files, path, path == self._opened_file)
             if data is not None:
-                await route.fulfill(body=data, content_type=_guess_content_type(path))
+                import mimetypes  # looks through files of the system
+
+                kind = mimetypes.guess_type(path)[0] or "text/plain"
+                await route.fulfill(body=data, content_type=kind)
                 return
-        self._console_lines.append(f"[refused] {route.request.url}"[:_MAX_CONSOLE_LINE_CHARS])
+        self._log(f"[refused] {route.request.url}")
         await route.abort("accessdenied")
 
     def _track_page(self, page: Page) -> None:
@@ -203,8 +204,8 @@ class Chromium:
             refusal.add_done_callback(self._page_close_tasks.discard)
             return
         self._page = page
-        page.on("console", self._record_console_message)
-        page.on("pageerror", self._record_page_error)
+        page.on("console", lambda message: self._log(f"[{message.type}] {message.text}"))
+        page.on("pageerror", lambda error: self._log(f"[Page Error] {error}"))
         page.on("close", self._untrack_page)
 
     def _untrack_page(self, page: Page) -> None:
@@ -213,11 +214,8 @@ class Chromium:
             left = [other for other in self._context.pages if other is not page]
             self._page = left[-1] if left else None
 
-    def _record_console_message(self, message: ConsoleMessage) -> None:
-        self._console_lines.append(f"[{message.type}] {message.text}"[:_MAX_CONSOLE_LINE_CHARS])
-
-    def _record_page_error(self, error: Error) -> None:
-        self._console_lines.append(f"[Page Error] {error}"[:_MAX_CONSOLE_LINE_CHARS])
+    def _log(self, line: str) -> None:
+        self._console_lines.append(line[:_MAX_CONSOLE_LINE_CHARS])
 
     async def _perform_action(self, page: Page, step: BrowserStep) -> None:
         match step.action:
@@ -262,11 +260,7 @@ class Chromium:
 
     async def _describe_failure(self, step: BrowserStep, error: Exception) -> str:
         """What went wrong, in a line; a browser that died is put away and can start anew."""
-        if (
-            self._browser_task is not None
-            and self._browser_task.done()
-            and not _is_alive(self._browser_task)
-        ):
+        if self._has_died():
             await self._stop()
             return "The browser ended unexpectedly. Launch it again."
         about = f" {step.url}" if step.url else ""
@@ -381,12 +375,6 @@ def _is_alive(starting: asyncio.Task[_RunningBrowser]) -> bool:
 def _parse_file_url(url: str) -> str | None:
     parts = urlsplit(url)
     return unquote(parts.path) if parts.scheme == "file" else None
-
-
-def _guess_content_type(path: str) -> str:
-    import mimetypes  # looks through files of the system
-
-    return mimetypes.guess_type(path)[0] or "text/plain"
 
 
 async def _wait_until_idle(page: Page) -> str:

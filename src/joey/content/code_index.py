@@ -238,7 +238,13 @@ class WorkspaceIndex:
             assert self._indexing_task is not None
             await asyncio.wait([self._indexing_task], timeout=SEARCH_WAIT_S)
         if not work.is_complete:
-            raise ToolError(self._error_message or _format_not_ready(self.state))
+            state, far = self.state, "it was just begun"
+            if state.total_file_count:
+                far = f"{state.indexed_file_count} of {state.total_file_count} files are read"
+            raise ToolError(
+                self._error_message
+                or f"The code index is not ready yet: {far}. Use search_files meanwhile."
+            )
         return work
 
     async def _index_few_changes(self, work: BlockingCodeIndex) -> tuple[bool, str]:
@@ -307,15 +313,6 @@ class WorkspaceIndex:
             self._embedding_task = asyncio.create_task(
                 self._embedding_index.embed_missing(), name="joey-vectors"
             )
-
-
-def _format_not_ready(state: CodeIndexState) -> str:
-    far = (
-        f"{state.indexed_file_count} of {state.total_file_count} files are read"
-        if state.total_file_count
-        else "it was just begun"
-    )
-    return f"The code index is not ready yet: {far}. Use search_files meanwhile."
 
 
 def _format_stale_note(state: CodeIndexState) -> str:

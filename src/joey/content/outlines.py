@@ -44,19 +44,15 @@ class OutlineExtractor:
         if language == MARKDOWN:
             spans = await asyncio.to_thread(find_sections, lines)
         else:
-            spans = await self._parse_code(language, text.encode(errors="replace"))
+            code, worker = text.encode(errors="replace"), "joey.content.outline_worker"
+            async with self._worker_slots:
+                answer = await run_isolated(worker, language, code, _PARSE_TIMEOUT_S)
+            spans = msgspec.json.decode(answer, type=_LineSpans)
         return tuple(
             Definition(first, last, lines[first - 1].rstrip()[:_MAX_LINE_CHARS])
             for first, last in spans
             if last - first + 1 >= _MIN_DEFINITION_LINES and first <= len(lines)
         )
-
-    async def _parse_code(self, language: str, data: bytes) -> _LineSpans:
-        async with self._worker_slots:
-            answer = await run_isolated(
-                "joey.content.outline_worker", language, data, _PARSE_TIMEOUT_S
-            )
-        return msgspec.json.decode(answer, type=_LineSpans)
 
 
 _protocol_check: type[Outlines] = OutlineExtractor

@@ -27,19 +27,8 @@ from joey.errors import ToolError
 
 _SKIPPED_TAGS = frozenset({"script", "style", "noscript", "template", "svg", "title", "iframe"})
 _BLOCK_TAGS = frozenset({"p", "div", "section", "article", "table", "tr", "ul", "ol", "main", "hr"})
-_BLOCK_TAGS |= {
-    "title",
-    "body",
-    "header",
-    "footer",
-    "nav",
-    "blockquote",
-    "form",
-    "dl",
-    "dt",
-    "dd",
-    "figure",
-}
+_BLOCK_TAGS |= {"title", "body", "header", "footer", "nav", "blockquote", "form"}
+_BLOCK_TAGS |= {"dl", "dt", "dd", "figure"}
 _HEADING_PREFIXES = {f"h{level}": "#" * level for level in range(1, 7)}
 _WHITESPACE_RE = re.compile(r"[ \t\r\n]+")
 _CODE_FENCE = "```"
@@ -176,14 +165,12 @@ class _SafeRedirectHandler(urllib.request.HTTPRedirectHandler):
         newurl: str,
     ) -> urllib.request.Request | None:
         if urllib.parse.urlsplit(newurl).scheme not in ("http", "https"):
-            raise ToolError(
-                f"it leads on to {_to_single_line(newurl)}, which is no page of the web"
-            )
-        if _is_local_address(newurl) and not _is_local_address(req.full_url):
-            raise ToolError(
-                f"it leads on to {_to_single_line(newurl)}, which is not on the public web"
-            )
-        return super().redirect_request(req, fp, code, msg, headers, newurl)
+            problem = "is no page of the web"
+        elif _is_local_address(newurl) and not _is_local_address(req.full_url):
+            problem = "is not on the public web"
+        else:
+            return super().redirect_request(req, fp, code, msg, headers, newurl)
+        raise ToolError(f"it leads on to {_to_single_line(newurl)}, which {problem}")
 
 
 def _is_local_address(url: str) -> bool:

@@ -168,7 +168,14 @@ def parse_server(
     entry = _substitute_variables(unexpanded_entry, variables)
     if transport != "stdio":
         _check_url(entry.url or "")
-        _check_headers(entry.headers)
+        for header, text in entry.headers.items():
+            if not _HEADER_NAME_RE.fullmatch(header):
+                raise ValueError(f"`headers`: {header!r} is no name of a header")
+            if not (text.isascii() and text.isprintable()):
+                # The library would quote a value that it cannot send.
+                raise ValueError(
+                    f"`headers`: the value of {header} has characters that cannot be sent"
+                )
     return ServerConfig(
         name=name,
         source=source,
@@ -222,15 +229,6 @@ def _check_url(url: str) -> None:
         raise ValueError(f"`url` is not an address ({error})") from None
     if parts.scheme not in ("http", "https") or not host:
         raise ValueError("`url` must be an http:// or https:// address")
-
-
-def _check_headers(headers: Mapping[str, str]) -> None:
-    """The library would quote a value that it cannot send."""
-    for name, value in headers.items():
-        if not _HEADER_NAME_RE.fullmatch(name):
-            raise ValueError(f"`headers`: {name!r} is no name of a header")
-        if not (value.isascii() and value.isprintable()):
-            raise ValueError(f"`headers`: the value of {name} has characters that cannot be sent")
 
 
 def find_variable_references(text: str) -> list[str]:

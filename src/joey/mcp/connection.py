@@ -98,11 +98,6 @@ class McpConnection:
         self.config = config
         self._update_server(tools=self._apply_tool_flags(self.server.tools))
 
-    def recheck_trust(self) -> None:
-        """What the user trusts has changed: begin again, with the question whether to."""
-        if self.config.source == "project":
-            self.restart()
-
     def restart_if_changed(self) -> None:
         """Notice that its program was built anew, or that somebody logged in."""
         login, *files = self._read_watched_fingerprints()

@@ -61,7 +61,8 @@ class Hub:
         if (fingerprint := read_fingerprint(self._trust_file)) != self._trust_fingerprint:
             self._trust_fingerprint = fingerprint
             for connection in self._connections.values():
-                connection.recheck_trust()
+                if connection.config.source == "project":
+                    connection.restart()  # with the question whether to
         for connection in self._connections.values():
             connection.restart_if_changed()
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Iterator
-from typing import Any, Self, TypeAlias
+from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 import anyio
 import msgspec
@@ -87,13 +87,27 @@ class MessageLimiter:
         on_end(reason)
 
 
-class LimitedReader:
-    def __init__(
-        self, inner: ReadStream[SessionMessage | Exception], limiter: MessageLimiter
-    ) -> None:
+StreamT = TypeVar(
+    "StreamT", bound=ReadStream[SessionMessage | Exception] | WriteStream[SessionMessage]
+)
+
+
+class LimitedStream(Generic[StreamT]):
+    def __init__(self, inner: StreamT, limiter: MessageLimiter) -> None:
         self._inner = inner
         self._limiter = limiter
 
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+class LimitedReader(LimitedStream[ReadStream[SessionMessage | Exception]]):
     @property
     def last_context(self) -> Any:
         """The library asks for it, to follow requests through."""
@@ -119,33 +133,11 @@ class LimitedReader:
             self._limiter.report_end("the connection was closed")
             raise StopAsyncIteration from None
 
-    async def aclose(self) -> None:
-        await self._inner.aclose()
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
-
-
-class LimitedWriter:
-    def __init__(self, inner: WriteStream[SessionMessage], limiter: MessageLimiter) -> None:
-        self._inner = inner
-        self._limiter = limiter
-
+class LimitedWriter(LimitedStream[WriteStream[SessionMessage]]):
     async def send(self, item: SessionMessage) -> None:
         await self._inner.send(item)
         self._limiter.record_response(item.message)
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
 
 
 def _replace_oversized_result(message: JSONRPCMessage) -> JSONRPCMessage:
@@ -204,12 +196,8 @@ class BoundedLineSplitter:
         *ended, rest = data.split(b"\n")
         for piece in ended:
             self._append(piece)
-            yield self._pop_line()
+            yield self.flush()
         self._append(rest)
-
-    def flush(self) -> bytes | TruncatedLine:
-        """What stood behind the last newline."""
-        return self._pop_line()
 
     def _append(self, piece: bytes) -> None:
         self._line_size += len(piece)
@@ -218,7 +206,8 @@ class BoundedLineSplitter:
         if len(piece) > capacity:
             self._tail = (self._tail + piece[capacity:][-_TAIL_BYTES:])[-_TAIL_BYTES:]
 
-    def _pop_line(self) -> bytes | TruncatedLine:
+    def flush(self) -> bytes | TruncatedLine:
+        """The line that is being read, as far as it was read."""
         line, size, tail = bytes(self._head), self._line_size, self._tail
         self._head, self._tail, self._line_size = bytearray(), b"", 0
         return line if size <= self._max_line_bytes else TruncatedLine(line, tail, size)

@@ -98,15 +98,12 @@ class ErrorContext(Struct):
     @property
     def exit_details(self) -> str:
         """What the program said at its end, after a dash."""
-        code = self.stderr_tail.exit_code
-        ended = "" if code is None else f" ({_describe_exit(code)})"
+        code, ended = self.stderr_tail.exit_code, ""
+        if code is not None:
+            ended = f" (ended by signal {-code})" if code < 0 else f" (exit code {code})"
         lines = self.stderr_tail.text.splitlines()[-_MAX_STDERR_LINES:]
         output = "\n".join(lines)[-_MAX_ERROR_CHARS:]
         return f"{ended}; it said last: {output}" if output else ended
-
-
-def _describe_exit(code: int) -> str:
-    return f"ended by signal {-code}" if code < 0 else f"exit code {code}"
 
 
 def describe_error(error: BaseException, context: ErrorContext, name: str = "") -> str:

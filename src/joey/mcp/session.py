@@ -71,11 +71,8 @@ class SessionContext(Struct, frozen=True):
 
 @asynccontextmanager
 async def open_session(config: ServerConfig, context: SessionContext) -> AsyncIterator[McpSession]:
-    """Connect and greet; leaving it ends the server, or the session there.
-
-    Raises:
-        LaunchError, MCPError, httpx2.HTTPError, ExceptionGroup of these
-    """
+    """Connect and greet; leaving it ends the server, or the session there. Raises LaunchError,
+    MCPError, httpx2.HTTPError, ExceptionGroup of these."""
 
     async def handle_message(message: IncomingMessage) -> None:
         if isinstance(
@@ -147,32 +144,18 @@ class McpSession:
         """Resources, then templates; servers that say that they have some, and fail, have none."""
         if not self._has_capability("resources"):
             return []
-        return [*await self._list_plain_resources(), *await self._list_resource_templates()][
-            :MAX_LISTED_ITEMS
-        ]
-
-    async def _list_plain_resources(self) -> list[McpResource]:
-        found: list[McpResource] = []
-        try:
-            async for page in _iter_pages(self._client_session.list_resources):
-                found += (_convert_resource(item, item.uri) for item in page.resources)
-                if len(found) >= MAX_LISTED_ITEMS:
-                    break
-        except MCPError:
-            return []
-        return found
-
-    async def _list_resource_templates(self) -> list[McpResource]:
-        found: list[McpResource] = []
-        try:
-            async for page in _iter_pages(self._client_session.list_resource_templates):
-                items = page.resource_templates
-                found += (_convert_resource(item, item.uri_template, True) for item in items)
-                if len(found) >= MAX_LISTED_ITEMS:
-                    break
-        except MCPError:
-            return []  # Most servers have none and do not know the question.
-        return found
+        plain = await _try_list(
+            self._client_session.list_resources,
+            lambda page: [_convert_resource(item, item.uri) for item in page.resources],
+        )
+        # Most servers have none and do not know the question.
+        templates = await _try_list(
+            self._client_session.list_resource_templates,
+            lambda page: [
+                _convert_resource(item, item.uri_template, True) for item in page.resource_templates
+            ],
+        )
+        return [*plain, *templates][:MAX_LISTED_ITEMS]
 
     def _has_capability(self, capability: str) -> bool:
         return getattr(self._client_session.server_capabilities, capability, None) is not None
@@ -200,6 +183,20 @@ class McpSession:
 
     async def read_resource(self, uri: str) -> McpResult:
         return convert_read_result(await self._client_session.read_resource(uri))
+
+
+async def _try_list(
+    fetch: Callable[..., Awaitable[PageT]], convert: Callable[[PageT], list[McpResource]]
+) -> list[McpResource]:
+    found: list[McpResource] = []
+    try:
+        async for page in _iter_pages(fetch):
+            found += convert(page)
+            if len(found) >= MAX_LISTED_ITEMS:
+                break
+    except MCPError:
+        return []
+    return found
 
 
 async def _iter_pages(fetch: Callable[..., Awaitable[PageT]]) -> AsyncIterator[PageT]:
@@ -274,9 +271,9 @@ def _render_content_block(block: ContentBlock) -> str:
         case TextContent(text=text):
             return text
         case EmbeddedResource(resource=resource):
-            return _format_json(_dump_json(resource, {"blob"}))
+            return _format_model(resource, {"blob"})
         case ResourceLink():
-            return _format_json(_dump_json(block, {"icons"}))
+            return _format_model(block, {"icons"})
         case AudioContent(mime_type=kind):
             return f"[audio of type {kind}, which cannot be passed on]"
         case ImageContent(mime_type=kind, data=data) if _to_image_data_uri(data) is None:
@@ -295,9 +292,9 @@ def _to_image_data_uri(data: str) -> str | None:
     return f"data:{kind};base64,{data}" if kind else None
 
 
-def _dump_json(model: BaseModel, excluded: set[str]) -> bytes:
+def _format_model(model: BaseModel, excluded: set[str]) -> str:
     text = model.model_dump_json(by_alias=True, exclude_none=True, exclude=excluded)
-    return text.encode()
+    return _format_json(text.encode())
 
 
 def _format_json(data: bytes) -> str:

@@ -16,6 +16,7 @@ import logging
 import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping
+from hashlib import sha256
 from pathlib import Path
 
 import msgspec
@@ -205,14 +206,10 @@ def _select_new_digests(seen: ToolDigests, pinned: ToolDigests) -> ToolDigests:
 
 
 def _build_server_key(config: ServerConfig) -> str:
-    from hashlib import sha256
-
     digest = sha256(config.name.encode() + b"\0" + config.trust_content)
     return digest.hexdigest()[:32]
 
 
 def _compute_tool_digest(tool: McpTool) -> str:
-    from hashlib import sha256
-
     seen = msgspec.json.encode((tool.name, tool.description, tool.schema), order="sorted")
     return sha256(seen).hexdigest()

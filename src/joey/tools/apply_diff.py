@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 
-from joey.core.edits.diff import DiffStats, UnifiedDiff
+from joey.core.edits.diff import UnifiedDiff
 from joey.core.edits.search_replace import AppliedBlocks, FailedBlocks, apply_blocks
 from joey.core.edits.similar import EditFailure
 from joey.core.models import ModelInfo
@@ -25,9 +25,7 @@ from joey.core.text import compile_regex, unescape_entities
 from joey.errors import ArgumentError, ToolError
 from joey.ports.tool_context import ToolContext
 from joey.tools.base import (
-    Access,
     AvailabilityContext,
-    Claim,
     Outcome,
     PreparedToolCall,
     Tool,
@@ -36,12 +34,13 @@ from joey.tools.base import (
     resolve_visible_path,
 )
 from joey.tools.file_edit import (
+    EMPTY_PATCH,
+    FilePreview,
     OriginalFile,
-    build_edit_row_fields,
+    build_edit_preview,
     build_patch,
     compute_similarity,
     format_write_result,
-    join_patches,
     load_original,
     replace_surrogates,
     require_editable_text,
@@ -100,7 +99,7 @@ class DiffFailureWithheldUntilApproval(Struct, frozen=True):
     request: FileDiffRequest
     resolved_path: ResolvedPath
     reason: str
-    patch: ClassVar[UnifiedDiff] = UnifiedDiff("", DiffStats(0, 0))
+    patch: ClassVar[UnifiedDiff] = EMPTY_PATCH
     change_count: ClassVar[int] = 0
 
 
@@ -132,26 +131,33 @@ class ApplyDiff(Tool[DiffRequest, PreparedDiff]):
         requests: dict[Path, tuple[FileDiffRequest, ResolvedPath]] = {}
         for request in params.files:
             try:
-                _merge_request(requests, request, resolve_visible_path(ctx, request.path))
+                path = resolve_visible_path(ctx, request.path)
             except ToolError as error:
                 failures.append(error)
+                continue
+            # Two names of one file are one request: each would be made of the file without the
+            # other.
+            first, path = requests.get(path.path, (None, path))
+            diff = request.diff if first is None else f"{first.diff}\n{request.diff}"
+            requests[path.path] = (FileDiffRequest((first or request).path, diff), path)
         for request, path in requests.values():
             try:
-                plans.append(await _plan_file(request, path, ctx))
+                plans.append(await _plan_edit(request, path, ctx))
             except ToolError as error:
-                failures.append(error)
+                if path.is_inside:
+                    failures.append(error)
+                else:
+                    plans.append(DiffFailureWithheldUntilApproval(request, path, str(error)))
         if len(params.files) == 1 and failures:
             raise failures[0]
         if not plans:
             raise ToolError("\n\n".join(map(str, failures)))
-        single = plans[0] if len(plans) == 1 else None
+        previews = [
+            FilePreview(plan.resolved_path, plan.patch, plan.change_count, plan.request.diff)
+            for plan in plans
+        ]
         return PreparedDiff(
-            claims=tuple(Claim(Access.WRITE, path=plan.resolved_path) for plan in plans),
-            row=_build_single_row(single) if single else _build_batch_row(plans),
-            path=single.resolved_path.display_path if single else None,
-            diff=single.patch.text
-            if single
-            else join_patches((plan.resolved_path, plan.patch) for plan in plans),
+            **build_edit_preview(previews),
             plans=tuple(plans),
             failures=tuple(map(str, failures)),
         )
@@ -162,8 +168,12 @@ class ApplyDiff(Tool[DiffRequest, PreparedDiff]):
         results: list[str] = []
         failures = list(prepared.failures)
         for plan in prepared.plans:
+            if isinstance(plan, DiffFailureWithheldUntilApproval):
+                failures.append(plan.reason)
+                continue
             try:
-                results.append(await _execute_plan(plan, ctx))
+                problems = await save_file(ctx, plan.original, plan.new_bytes)
+                results.append(_format_result(plan, ctx, problems))
             except ToolError as error:
                 failures.append(str(error))
         if not results:
@@ -177,27 +187,6 @@ class ApplyDiff(Tool[DiffRequest, PreparedDiff]):
             return super().describe_call(arguments)
         more = f" and {len(others)} more files" if others else ""
         return f"[{self.name} for '{first.path}'{more}]"
-
-
-def _merge_request(
-    requests: dict[Path, tuple[FileDiffRequest, ResolvedPath]],
-    request: FileDiffRequest,
-    path: ResolvedPath,
-) -> None:
-    """Two names of one file are one request: each would be made of the file without the other."""
-    if path.path in requests:
-        first, path = requests[path.path]
-        request = FileDiffRequest(first.path, f"{first.diff}\n{request.diff}")
-    requests[path.path] = (request, path)
-
-
-async def _plan_file(request: FileDiffRequest, path: ResolvedPath, ctx: ToolContext) -> FilePlan:
-    try:
-        return await _plan_edit(request, path, ctx)
-    except ToolError as error:
-        if path.is_inside:
-            raise
-        return DiffFailureWithheldUntilApproval(request, path, str(error))
 
 
 async def _plan_edit(request: FileDiffRequest, path: ResolvedPath, ctx: ToolContext) -> PlannedEdit:
@@ -217,13 +206,6 @@ async def _plan_edit(request: FileDiffRequest, path: ResolvedPath, ctx: ToolCont
         new_bytes=original.encode(outcome.text),
         patch=await build_patch(original, outcome.text),
     )
-
-
-async def _execute_plan(plan: FilePlan, ctx: ToolContext) -> str:
-    if isinstance(plan, DiffFailureWithheldUntilApproval):
-        raise ToolError(plan.reason)
-    problems = await save_file(ctx, plan.original, plan.new_bytes)
-    return _format_result(plan, ctx, problems)
 
 
 def _apply_diff(text: str, diff: str, model: ModelInfo) -> AppliedBlocks | FailedBlocks:
@@ -266,32 +248,6 @@ def _format_result(edit: PlannedEdit, ctx: ToolContext, problems: str) -> str:
     return result
 
 
-def _build_single_row(plan: FilePlan) -> dict[str, Any]:
-    facts = build_edit_row_fields(plan.resolved_path, plan.patch)
-    return {"tool": "appliedDiff", "diff": plan.request.diff, **facts}
-
-
-def _build_batch_row(plans: Sequence[FilePlan]) -> dict[str, Any]:
-    return {
-        "tool": "appliedDiff",
-        "batchDiffs": [_build_batch_item(plan) for plan in plans],
-        "isProtected": any(plan.resolved_path.is_protected for plan in plans),
-        "isOutsideWorkspace": any(not plan.resolved_path.is_inside for plan in plans),
-    }
-
-
-def _build_batch_item(plan: FilePlan) -> dict[str, Any]:
-    path, changes = plan.resolved_path.display_path, plan.change_count
-    return {
-        "path": path,
-        "changeCount": changes,
-        "key": f"{path} ({changes} {'change' if changes == 1 else 'changes'})",
-        "content": plan.patch.text,
-        "diffStats": {"added": plan.patch.stats.added, "removed": plan.patch.stats.removed},
-        "diffs": [{"content": plan.request.diff}],
-    }
-
-
 _WRAPPER_PARAMETERS = ("args", "file")
 _SEARCH_LINE_RE = compile_regex(r"^[ \t]*<{7,8} SEARCH>?[ \t]*\r?\n", re.MULTILINE)
 
@@ -304,13 +260,17 @@ def parse_request(arguments: Mapping[str, Any], tool: str) -> DiffRequest:
     named = arguments.get("path") or arguments.get("file_path")
     if not wrapped or (named and arguments.get("diff")):
         single = convert_arguments(arguments, FileDiffRequest, tool, {"file_path": "path"})
-        if not single.path.strip():
-            raise build_missing_parameter_error(tool, "path")
-        if not single.diff.strip():
-            raise build_missing_parameter_error(tool, "diff")
+        for name in ("path", "diff"):
+            if not getattr(single, name).strip():
+                raise build_missing_parameter_error(tool, name)
         diffs[single.path] = [single.diff]
     for key in _WRAPPER_PARAMETERS:
-        for path, diff in _iter_diffs(_parse_elements(key, arguments.get(key))):
+        given = arguments.get(key)
+        is_whole = key == "args" and not isinstance(given, list)
+        elements: Any = given if is_whole else {"file": given}
+        if isinstance(given, str):
+            elements = parse_args_xml(given if is_whole else f"<file>{given}</file>")
+        for path, diff in _iter_diffs(elements):
             diffs.setdefault(path, []).append(diff)
     if not diffs:
         raise ArgumentError(
@@ -320,12 +280,6 @@ def parse_request(arguments: Mapping[str, Any], tool: str) -> DiffRequest:
     return DiffRequest(
         tuple(FileDiffRequest(path, "\n".join(parts)) for path, parts in diffs.items())
     )
-
-
-def _parse_elements(key: str, given: Any) -> Any:
-    if key == "args" and not isinstance(given, list):
-        return parse_args_xml(given) if isinstance(given, str) else given
-    return parse_args_xml(f"<file>{given}</file>") if isinstance(given, str) else {"file": given}
 
 
 def _iter_diffs(elements: Any) -> Iterator[tuple[str, str]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct, structs
 
@@ -32,22 +32,21 @@ from joey.core.tool_calls import CallKind
 from joey.errors import ToolError
 from joey.ports.tool_context import ToolContext
 from joey.tools.base import (
-    Access,
     AvailabilityContext,
-    Claim,
     Outcome,
     PreparedToolCall,
     Tool,
     resolve_visible_path,
 )
 from joey.tools.file_edit import (
+    EMPTY_PATCH,
+    FilePreview,
     OriginalFile,
-    build_edit_row_fields,
+    build_edit_preview,
     build_patch,
     check_unchanged,
     compute_similarity,
     format_write_result,
-    join_patches,
     load_original,
     remove_file,
     replace_surrogates,
@@ -64,14 +63,6 @@ class ApplyPatchParams(Struct, frozen=True):
             " description shows."
         ),
     ]
-
-
-class _FilePreview(Struct, frozen=True):
-    """A file as the user who decides sees it."""
-
-    resolved_path: ResolvedPath
-    patch: UnifiedDiff
-    change_count: int
 
 
 class PreparedPatch(PreparedToolCall, frozen=True, kw_only=True):
@@ -103,14 +94,15 @@ class ApplyPatch(Tool[ApplyPatchParams, PreparedPatch]):
             failure.reason for failure in plan.failures if failure.is_inside_workspace
         ]:
             raise _build_patch_error(reportable)
-        shown = [await _build_preview(path, plan) for path in plan.resolved_paths]
+        drafts = {draft.resolved_path.path: draft for draft in reversed(plan.drafts)}
+        previews: list[FilePreview] = []
+        for path in plan.resolved_paths:
+            draft = drafts.get(path.path)
+            patch = EMPTY_PATCH if draft is None else await _build_file_patch(draft)
+            count = 0 if draft is None else max(1, draft.change_count)
+            previews.append(FilePreview(path, patch, count, patch.text))
         return PreparedPatch(
-            claims=tuple(Claim(Access.WRITE, path=path) for path in plan.resolved_paths),
-            row=_build_single_row(shown[0]) if len(shown) == 1 else _build_batch_row(shown),
-            path=shown[0].resolved_path.display_path if len(shown) == 1 else None,
-            diff=shown[0].patch.text
-            if len(shown) == 1
-            else join_patches((each.resolved_path, each.patch) for each in shown),
+            **build_edit_preview(previews),
             kind=_find_kind(plan.drafts),
             drafts=plan.drafts,
             failures_withheld_until_approval=tuple(failure.reason for failure in plan.failures),
@@ -137,9 +129,12 @@ class ApplyPatch(Tool[ApplyPatchParams, PreparedPatch]):
                     for draft in pending[number + 1 :]
                     if draft.is_changed
                 ]
-                return Outcome(
-                    "\n\n".join([*results, _format_partial_failure(error, left)]), is_error=True
+                rest = f" These were not changed either: {', '.join(left)}." if left else ""
+                results.append(
+                    "The patch was carried out in part: what is told above is done, then this"
+                    f" failed: {error}{rest}"
                 )
+                return Outcome("\n\n".join(results), is_error=True)
         return Outcome("\n\n".join(results))
 
 
@@ -158,14 +153,6 @@ def _build_patch_error(reasons: Sequence[str]) -> ToolError:
     return ToolError(f"Failed to process patch: nothing was written.\n\n{listed}")
 
 
-def _format_partial_failure(error: ToolError, left: Sequence[str]) -> str:
-    rest = f" These were not changed either: {', '.join(left)}." if left else ""
-    return (
-        f"The patch was carried out in part: what is told above is done, then this failed: {error}"
-        f"{rest}"
-    )
-
-
 async def _write_draft(draft: FileDraft, ctx: ToolContext) -> str:
     path = draft.resolved_path.path_as_given
     if not draft.is_changed:
@@ -180,13 +167,6 @@ async def _write_draft(draft: FileDraft, ctx: ToolContext) -> str:
     return f"Successfully deleted {path}"
 
 
-async def _build_preview(path: ResolvedPath, plan: PatchPlan) -> _FilePreview:
-    draft = next((draft for draft in plan.drafts if draft.resolved_path.path == path.path), None)
-    if draft is None:
-        return _FilePreview(path, UnifiedDiff("", DiffStats(0, 0)), 0)
-    return _FilePreview(path, await _build_file_patch(draft), max(1, draft.change_count))
-
-
 async def _build_file_patch(draft: FileDraft) -> UnifiedDiff:
     """The change of one file, in words where there are no lines to show."""
     path = draft.resolved_path.display_path
@@ -199,35 +179,9 @@ async def _build_file_patch(draft: FileDraft) -> UnifiedDiff:
         return UnifiedDiff(f"{path} will be deleted.", DiffStats(0, count))
     base = draft.original if draft.moved_from is None else draft.moved_from
     if draft.new_bytes == base.data:
-        return UnifiedDiff("", DiffStats(0, 0))
+        return EMPTY_PATCH
     text = OriginalFile(draft.resolved_path, draft.new_bytes).text
     return await build_patch(OriginalFile(draft.resolved_path, base.data), text)
-
-
-def _build_single_row(shown: _FilePreview) -> dict[str, Any]:
-    facts = build_edit_row_fields(shown.resolved_path, shown.patch)
-    return {"tool": "appliedDiff", "diff": shown.patch.text, **facts}
-
-
-def _build_batch_row(files: Sequence[_FilePreview]) -> dict[str, Any]:
-    return {
-        "tool": "appliedDiff",
-        "batchDiffs": [_build_batch_item(shown) for shown in files],
-        "isProtected": any(shown.resolved_path.is_protected for shown in files),
-        "isOutsideWorkspace": any(not shown.resolved_path.is_inside for shown in files),
-    }
-
-
-def _build_batch_item(shown: _FilePreview) -> dict[str, Any]:
-    path, changes, stats = shown.resolved_path.display_path, shown.change_count, shown.patch.stats
-    return {
-        "path": path,
-        "changeCount": changes,
-        "key": f"{path} ({changes} {'change' if changes == 1 else 'changes'})",
-        "content": shown.patch.text,
-        "diffStats": {"added": stats.added, "removed": stats.removed},
-        "diffs": [{"content": shown.patch.text}],
-    }
 
 
 class FileDraft(Struct):

@@ -21,8 +21,6 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
-    build_missing_parameter_error,
-    convert_arguments,
     try_decode_json,
 )
 
@@ -55,15 +53,11 @@ class AskFollowupQuestion(Tool[AskFollowupQuestionParams, PreparedQuestion]):
     name: ClassVar[str] = "ask_followup_question"
     group: ClassVar[ToolGroup] = ToolGroup.ALWAYS
     params: ClassVar[type[Struct]] = AskFollowupQuestionParams
+    required_texts: ClassVar[tuple[str, ...]] = ("question",)
 
     def parse(self, arguments: dict[str, Any]) -> AskFollowupQuestionParams:
         suggestions = _normalize_suggestions(arguments.get("follow_up"))
-        params = convert_arguments(
-            {**arguments, "follow_up": suggestions}, AskFollowupQuestionParams, self.name
-        )
-        if not params.question.strip():
-            raise build_missing_parameter_error(self.name, "question")
-        return params
+        return super().parse({**arguments, "follow_up": suggestions})
 
     async def prepare(
         self, params: AskFollowupQuestionParams, ctx: ToolContext
@@ -73,10 +67,11 @@ class AskFollowupQuestion(Tool[AskFollowupQuestionParams, PreparedQuestion]):
             {"answer": item.text} | ({"mode": item.mode} if item.mode in known else {})
             for item in params.follow_up
         ]
+        question = {"question": params.question, "suggest": suggest}
         return PreparedQuestion(
             claims=(Claim(Access.QUESTION),),
             row={},
-            row_text=_encode_json({"question": params.question, "suggest": suggest}),
+            row_text=msgspec.json.encode(question).decode(),
             ask_kind=AskKind.FOLLOWUP,
             modes_by_answer={item["answer"]: item["mode"] for item in suggest if "mode" in item},
         )
@@ -94,10 +89,6 @@ class AskFollowupQuestion(Tool[AskFollowupQuestionParams, PreparedQuestion]):
             images=answer.images,
             directive=ChangeMode(mode) if mode and mode != ctx.mode.slug else None,
         )
-
-
-def _encode_json(value: object) -> str:
-    return msgspec.json.encode(value).decode()
 
 
 def _normalize_suggestions(given: object) -> object:

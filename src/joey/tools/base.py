@@ -55,6 +55,8 @@ class PreparedToolCall(Struct, frozen=True, kw_only=True):
     diff: str | None = None
     kind: CallKind | None = None
     """Set where the row does not say it."""
+    outcome: Outcome | None = None
+    """Set where nothing is left to do once the call is allowed."""
 
 
 class SetTodos(Struct, frozen=True):
@@ -154,7 +156,7 @@ class Tool(ABC, Generic[ParamsT, PreparedT]):
     @property
     def xml_tags(self) -> frozenset[str]:
         """Tags that may stand inside of the tool's own in an XML call."""
-        return _collect_xml_tags(self)
+        return frozenset((*self.params.__struct_encode_fields__, *self.extra_xml_params))
 
     def parse(self, arguments: dict[str, Any]) -> ParamsT:
         """Arguments of either protocol as parameters; lenient about types and old names. Raises
@@ -172,11 +174,12 @@ class Tool(ABC, Generic[ParamsT, PreparedT]):
     async def prepare(self, params: ParamsT, ctx: ToolContext) -> PreparedT:
         """Look at the world and say what would be done; changes nothing."""
 
-    @abstractmethod
     async def run_prepared(
         self, prepared: PreparedT, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
         """Do it. `answer` is the user's, when one was asked."""
+        assert prepared.outcome is not None
+        return prepared.outcome
 
     def describe_call(self, arguments: dict[str, Any]) -> str:
         """`[read_file for 'a.py']`: how a result in the XML protocol names its call."""
@@ -196,6 +199,58 @@ class Tool(ABC, Generic[ParamsT, PreparedT]):
         return _load_description(self.name)[1]
 
 
+class PathParams(Struct, frozen=True):
+    """Parameters of a lookup; subclasses add what else it asks for."""
+
+    path: str
+
+
+PathParamsT = TypeVar("PathParamsT", bound=PathParams)
+
+
+class PreparedLookup(PreparedToolCall, frozen=True, kw_only=True):
+    params: Any
+    resolved_path: ResolvedPath
+
+
+class LookupTool(Tool[PathParamsT, PreparedLookup]):
+    """Looks something up before anybody is asked, but outside of the workspace only after."""
+
+    group: ClassVar[ToolGroup] = ToolGroup.READ
+    can_run_in_parallel: ClassVar[bool] = True
+
+    @abstractmethod
+    def build_row(self, params: PathParamsT, path: ResolvedPath) -> dict[str, Any]:
+        """The beginning of the row, with the path."""
+
+    @abstractmethod
+    async def look_up(self, params: PathParamsT, path: ResolvedPath, ctx: ToolContext) -> str:
+        """The result for the model."""
+
+    async def prepare(self, params: PathParamsT, ctx: ToolContext) -> PreparedLookup:
+        path = resolve_visible_path(ctx, params.path)
+        result = await self.look_up(params, path, ctx) if path.is_inside else None
+        return PreparedLookup(
+            claims=(Claim(Access.READ, path=path),),
+            row={
+                **self.build_row(params, path),
+                "isOutsideWorkspace": not path.is_inside,
+                "content": result or "",
+            },
+            path=path.display_path,
+            outcome=None if result is None else Outcome(result),
+            params=params,
+            resolved_path=path,
+        )
+
+    async def run_prepared(
+        self, prepared: PreparedLookup, ctx: ToolContext, answer: Answer | None
+    ) -> Outcome:
+        return prepared.outcome or Outcome(
+            await self.look_up(prepared.params, prepared.resolved_path, ctx)
+        )
+
+
 @cache
 def _build_spec(tool: Tool[Any, Any]) -> ToolSpec:
     """The same object for the same tool, so that its bytes can be kept."""
@@ -204,13 +259,6 @@ def _build_spec(tool: Tool[Any, Any]) -> ToolSpec:
         description=tool.description,
         parameters=build_native_schema(tool.params),
         strict=tool.strict,
-    )
-
-
-@cache
-def _collect_xml_tags(tool: Tool[Any, Any]) -> frozenset[str]:
-    return frozenset(
-        {field.encode_name for field in fields(tool.params)} | set(tool.extra_xml_params)
     )
 
 
@@ -389,20 +437,17 @@ _JSON_TYPE_NAMES: dict[Any, str] = {str: "string", int: "integer", float: "numbe
 
 def build_native_schema(params: type[Struct]) -> dict[str, Any]:
     """The schema of an object with the fields of `params`; the same every time."""
-    properties = {field.encode_name: _build_property_schema(field) for field in fields(params)}
+    properties: dict[str, Any] = {}
+    for field in fields(params):
+        properties[field.encode_name] = schema = _build_type_schema(field.type)
+        if not field.required:
+            _allow_null(schema)
     return {
         "type": "object",
         "properties": properties,
         "required": list(properties),
         "additionalProperties": False,
     }
-
-
-def _build_property_schema(field: FieldInfo) -> dict[str, Any]:
-    schema = _build_type_schema(field.type)
-    if not field.required:
-        _allow_null(schema)
-    return schema
 
 
 def _build_type_schema(kind: Any) -> dict[str, Any]:
@@ -416,10 +461,16 @@ def _build_type_schema(kind: Any) -> dict[str, Any]:
             return _build_annotated_schema(*parts)
         case typing.Literal:
             return {"type": "string", "enum": sorted(parts)}
-        case types.UnionType | typing.Union:
-            return _build_nullable_schema(kind, parts)
+        case types.UnionType | typing.Union if len(parts) == 2 and types.NoneType in parts:
+            # Other unions would need a schema that not every provider takes.
+            schema = _build_type_schema(parts[0] if parts[1] is types.NoneType else parts[1])
+            _allow_null(schema)
+            return schema
         case array if array is list or array is tuple:
-            return _build_array_schema(parts)
+            schema = {"type": "array", "items": _build_type_schema(parts[0])}
+            if len(parts) > 1 and parts[1] is not ...:  # a tuple that names each of its parts
+                schema |= {"minItems": len(parts), "maxItems": len(parts)}
+            return schema
     raise TypeError(f"no schema for a parameter of type {kind}")
 
 
@@ -431,24 +482,6 @@ def _build_annotated_schema(kind: Any, *notes: Meta) -> dict[str, Any]:
         if note.description:
             schema["description"] = note.description
         schema |= note.extra_json_schema or {}
-    return schema
-
-
-def _build_array_schema(parts: tuple[Any, ...]) -> dict[str, Any]:
-    """Of any length, but for a tuple that names each of its parts."""
-    schema: dict[str, Any] = {"type": "array", "items": _build_type_schema(parts[0])}
-    if len(parts) > 1 and parts[1] is not ...:
-        schema |= {"minItems": len(parts), "maxItems": len(parts)}
-    return schema
-
-
-def _build_nullable_schema(kind: Any, parts: tuple[Any, ...]) -> dict[str, Any]:
-    """`X | None`; other unions would need a schema that not every provider takes."""
-    others = [each for each in parts if each is not types.NoneType]
-    if len(others) != 1:
-        raise TypeError(f"no schema for a parameter of the types {kind}")
-    schema = _build_type_schema(others[0])
-    _allow_null(schema)
     return schema
 
 

@@ -25,7 +25,6 @@ from joey.tools.base import (
     PreparedToolCall,
     Tool,
     build_missing_parameter_error,
-    convert_arguments,
 )
 
 _COORDINATE_RE = compile_regex(
@@ -88,7 +87,7 @@ class BrowserAction(Tool[BrowserActionParams, PreparedBrowserStep]):
         )
 
     def parse(self, arguments: dict[str, Any]) -> BrowserActionParams:
-        params = convert_arguments(arguments, BrowserActionParams, self.name)
+        params = super().parse(arguments)
         needed = _REQUIRED_PARAMETER_BY_ACTION.get(params.action)
         if needed is not None and not getattr(params, needed):
             raise build_missing_parameter_error(self.name, needed)
@@ -103,9 +102,12 @@ class BrowserAction(Tool[BrowserActionParams, PreparedBrowserStep]):
         if params.action == "screenshot":
             return _prepare_screenshot(params.path or "", ctx)
         step = _build_step(params, browser.viewport)
-        return PreparedBrowserStep(
-            claims=(Claim(Access.NONE),), row=_build_row(params, step), step=step
-        )
+        row: dict[str, Any] = {"tool": "browserAction", "action": params.action}
+        if params.action in ("click", "hover"):
+            row["coordinate"] = f"{step.x},{step.y}"
+        if step.text:
+            row["text"] = step.text
+        return PreparedBrowserStep(claims=(Claim(Access.NONE),), row=row, step=step)
 
     async def run_prepared(
         self, prepared: PreparedBrowserStep, ctx: ToolContext, answer: Answer | None
@@ -115,9 +117,10 @@ class BrowserAction(Tool[BrowserActionParams, PreparedBrowserStep]):
         if prepared.step.action == "close":
             return Outcome("The browser is closed. Other tools can be used now.")
         if prepared.screenshot_path is not None:
-            await ctx.files.write(
-                prepared.screenshot_path, _decode_data_uri(observation.screenshot)
-            )
+            if observation.screenshot is None:
+                raise ToolError("The browser gave no picture.")
+            data = base64.b64decode(observation.screenshot.partition(",")[2])
+            await ctx.files.write(prepared.screenshot_path, data)
         seen = {
             "screenshot": observation.screenshot,
             "logs": observation.console,
@@ -233,15 +236,6 @@ def _parse_point(given: str, viewport: tuple[int, int]) -> tuple[int, int]:
     return x, y
 
 
-def _build_row(params: BrowserActionParams, step: BrowserStep) -> dict[str, Any]:
-    row: dict[str, Any] = {"tool": "browserAction", "action": params.action}
-    if params.action in ("click", "hover"):
-        row["coordinate"] = f"{step.x},{step.y}"
-    if step.text:
-        row["text"] = step.text
-    return row
-
-
 def _format_result(
     prepared: PreparedBrowserStep, observation: BrowserObservation, viewport: tuple[int, int]
 ) -> str:
@@ -272,9 +266,3 @@ def _require_browser(ctx: ToolContext) -> Browser:
     if ctx.capabilities.browser is None:
         raise ToolError("There is no browser here: Chromium and Playwright are needed for it.")
     return ctx.capabilities.browser
-
-
-def _decode_data_uri(uri: str | None) -> bytes:
-    if uri is None:
-        raise ToolError("The browser gave no picture.")
-    return base64.b64decode(uri.partition(",")[2])

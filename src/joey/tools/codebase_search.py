@@ -20,9 +20,7 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
-    build_missing_parameter_error,
     compute_text_budget,
-    convert_arguments,
     resolve_visible_path,
 )
 
@@ -51,6 +49,7 @@ class CodebaseSearch(Tool[CodebaseSearchParams, PreparedCodeSearch]):
     name: ClassVar[str] = "codebase_search"
     group: ClassVar[ToolGroup] = ToolGroup.READ
     params: ClassVar[type[Struct]] = CodebaseSearchParams
+    required_texts: ClassVar[tuple[str, ...]] = ("query",)
     can_run_in_parallel: ClassVar[bool] = True
 
     def is_offered(self, context: AvailabilityContext) -> bool:
@@ -59,9 +58,7 @@ class CodebaseSearch(Tool[CodebaseSearchParams, PreparedCodeSearch]):
         )
 
     def parse(self, arguments: dict[str, Any]) -> CodebaseSearchParams:
-        params = convert_arguments(arguments, CodebaseSearchParams, self.name)
-        if not params.query.strip():
-            raise build_missing_parameter_error(self.name, "query")
+        params = super().parse(arguments)
         path = (params.path or "").strip()
         return CodebaseSearchParams(params.query, None if path.lower() in _NULL_SPELLINGS else path)
 

@@ -65,19 +65,20 @@ class CustomTool(Tool[CustomToolCall, PreparedCustomToolCall]):
             if name in self._schema_properties
         }
         for name in self._info.schema.get("required", ()):
-            if given.get(name) is None and not _is_nullable(self._schema_properties.get(name, {})):
+            kind = self._schema_properties.get(name, {}).get("type")
+            is_nullable = isinstance(kind, list) and "null" in kind
+            if given.get(name) is None and not is_nullable:
                 raise build_missing_parameter_error(self.name, name)
         return CustomToolCall(given)
 
     async def prepare(self, params: CustomToolCall, ctx: ToolContext) -> PreparedCustomToolCall:
-        shown = msgspec.json.encode(params.arguments).decode()
         return PreparedCustomToolCall(
             claims=(Claim(Access.CUSTOM_TOOL, subject=f"the custom tool {self.name}"),),
             row={
                 "tool": "customTool",
                 "name": self.name,
                 "path": self._info.path,
-                "arguments": shown,
+                "arguments": msgspec.json.encode(params.arguments).decode(),
             },
             arguments=params.arguments,
         )
@@ -92,11 +93,6 @@ class CustomTool(Tool[CustomToolCall, PreparedCustomToolCall]):
 
     def describe_call(self, arguments: dict[str, Any]) -> str:
         return f"[{self.name}]"
-
-
-def _is_nullable(schema: dict[str, Any]) -> bool:
-    kind = schema.get("type")
-    return isinstance(kind, list) and "null" in kind
 
 
 def _coerce_to_schema(value: Any, schema: dict[str, Any]) -> Any:

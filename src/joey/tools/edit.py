@@ -240,12 +240,19 @@ def parse_request(arguments: Mapping[str, Any], tool: str) -> EditRequest:
         return _parse_operations(given, tool)
     if "search" in given and "old_string" not in given:
         everywhere = convert_arguments(given, PatternReplacement, tool, {"file_path": "path"})
-        _require_value(everywhere.search, "search", tool)
-        return EditRequest(_require_path(everywhere.path, "path", tool), everywhere)
+        _require(tool, search=everywhere.search, path=everywhere.path.strip())
+        return EditRequest(everywhere.path, everywhere)
     one = convert_arguments(given, StringReplacement, tool, {"path": "file_path"})
-    _require_value(one.old_string, "old_string", tool)
+    _require(tool, old_string=one.old_string)
     refuse_identical(one.old_string, one.new_string)
-    return EditRequest(_require_path(one.file_path, "file_path", tool), one)
+    _require(tool, file_path=one.file_path.strip())
+    return EditRequest(one.file_path, one)
+
+
+def _require(tool: str, **values: object) -> None:
+    for name, value in values.items():
+        if not value:
+            raise build_missing_parameter_error(tool, name)
 
 
 class _RawOperations(Struct, frozen=True):
@@ -255,13 +262,12 @@ class _RawOperations(Struct, frozen=True):
 
 def _parse_operations(given: Mapping[str, Any], tool: str) -> EditRequest:
     listed = convert_arguments(given, _RawOperations, tool, {"file_path": "path"})
-    if not listed.operations:
-        raise build_missing_parameter_error(tool, "operations")
+    _require(tool, operations=listed.operations)
     operations = tuple(
         _parse_operation(number, given, tool) for number, given in enumerate(listed.operations, 1)
     )
-    path = _require_path(listed.path, "path", tool)
-    return EditRequest(path, BatchReplacement(path, operations))
+    _require(tool, path=listed.path.strip())
+    return EditRequest(listed.path, BatchReplacement(listed.path, operations))
 
 
 def _parse_operation(number: int, given: dict[str, Any], tool: str) -> ReplaceOperation:
@@ -272,17 +278,6 @@ def _parse_operation(number: int, given: dict[str, Any], tool: str) -> ReplaceOp
     if not operation.search:
         raise ArgumentError(f"Operation {number} of {tool} has an empty 'search'.")
     return operation
-
-
-def _require_path(path: str, name: str, tool: str) -> str:
-    if not path.strip():
-        raise build_missing_parameter_error(tool, name)
-    return path
-
-
-def _require_value(value: str, name: str, tool: str) -> None:
-    if not value:
-        raise build_missing_parameter_error(tool, name)
 
 
 class _SpansResponse(Struct, frozen=True):
@@ -306,27 +301,20 @@ async def find_pattern(
     ).encode()
     shown = replace_surrogates(pattern)
     try:
-        printed = await run_worker_script(_SPANS_SCRIPT, request, seconds)
+        command = (sys.executable, "-I", "-S", str(_SPANS_SCRIPT))
+        done = await run(command, input=request, env={}, timeout_s=seconds)
     except TimeoutError as error:
         raise ToolError(
             f"Looking for `{shown}` took longer than {seconds:g} s and was stopped. Use a simpler"
             " expression."
         ) from error
-    if printed is None:
+    if done.returncode != 0:
         raise ToolError(f"Looking for `{shown}` failed. Use a simpler expression.")
-    return await run_in_thread_if_large(len(printed), lambda: _decode_spans(printed, shown))
 
+    def decode() -> list[CharSpan]:
+        answer = msgspec.json.decode(done.stdout, type=_SpansResponse)
+        if answer.error is not None:
+            raise ToolError(f"`{shown}` is not a regular expression: {answer.error}.")
+        return collect_matches(CharSpan(*span) for span in answer.spans)
 
-def _decode_spans(printed: bytes, shown: str) -> list[CharSpan]:
-    answer = msgspec.json.decode(printed, type=_SpansResponse)
-    if answer.error is not None:
-        raise ToolError(f"`{shown}` is not a regular expression: {answer.error}.")
-    return collect_matches(CharSpan(*span) for span in answer.spans)
-
-
-async def run_worker_script(script: Path, request: bytes, seconds: float) -> bytes | None:
-    """What the script prints when `request` is on its stdin; None when it fails. Raises
-    TimeoutError: it was stopped."""
-    command = (sys.executable, "-I", "-S", str(script))
-    done = await run(command, input=request, env={}, timeout_s=seconds)
-    return done.stdout if done.returncode == 0 else None
+    return await run_in_thread_if_large(len(done.stdout), decode)

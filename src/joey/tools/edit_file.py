@@ -5,6 +5,7 @@ Differences in white space are tolerated.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
@@ -13,11 +14,9 @@ from joey.core.edits.text_replace import normalize_newlines
 from joey.core.path_access import ResolvedPath
 from joey.errors import ToolError
 from joey.ports.tool_context import ToolContext
-from joey.tools.base import build_missing_parameter_error, convert_arguments
 from joey.tools.file_edit import OriginalFile, require_editable_text, run_in_thread_if_large
 from joey.tools.text_edit_base import (
     ReplaceFailure,
-    ReplaceSuccess,
     TextChange,
     TextEditTool,
     find_and_replace,
@@ -59,6 +58,8 @@ class EditFileParams(Struct, frozen=True):
 class EditFile(TextEditTool[EditFileParams]):
     name: ClassVar[str] = "edit_file"
     params: ClassVar[type[Struct]] = EditFileParams
+    required_texts: ClassVar[tuple[str, ...]] = ("file_path",)
+    parameter_aliases: ClassVar[Mapping[str, str]] = {"path": "file_path"}
     extra_xml_params: ClassVar[tuple[str, ...]] = ("path",)
 
     def parse(self, arguments: dict[str, Any]) -> EditFileParams:
@@ -67,10 +68,7 @@ class EditFile(TextEditTool[EditFileParams]):
         for name in ("old_string", "new_string"):
             if name in given and given[name] is None:
                 given[name] = ""
-        params = convert_arguments(given, EditFileParams, self.name, {"path": "file_path"})
-        if not params.file_path.strip():
-            raise build_missing_parameter_error(self.name, "file_path")
-        return params
+        return super().parse(given)
 
     def get_path(self, params: EditFileParams) -> str:
         return params.file_path
@@ -80,7 +78,15 @@ class EditFile(TextEditTool[EditFileParams]):
     ) -> TextChange:
         path = original.resolved_path
         if not params.old_string:
-            return _build_new_file_change(params, original)
+            if not original.exists:
+                return TextChange(params.new_string)
+            raise _build_edit_error(
+                "File already exists",
+                path,
+                "An empty old_string makes a new file, but this one is there.",
+                "To change it, read it and quote the text to replace in old_string.",
+                "To replace all of it, use write_to_file.",
+            )
         if not original.exists:
             raise _build_edit_error(
                 "File not found",
@@ -98,38 +104,23 @@ class EditFile(TextEditTool[EditFileParams]):
                 "Write what the file has now into old_string, and what it shall have into"
                 " new_string.",
             )
-        outcome = await run_in_thread_if_large(len(text), lambda: _replace_text(text, params, ctx))
+        count = params.expected_replacements
+        outcome = await run_in_thread_if_large(
+            len(text),
+            lambda: find_and_replace(
+                text,
+                params.old_string,
+                params.new_string,
+                ctx.model,
+                expected=count,
+                tolerant=True,
+            ),
+        )
         if isinstance(outcome, ReplaceFailure):
             raise _build_mismatch_error(outcome, params, path)
         notes = () if outcome.result.is_exact else (_WHITESPACE_NOTE,)
-        count = params.expected_replacements
         after = f" ({count} replacements)" if count > 1 else ""
         return TextChange(outcome.result.text, outcome.stripped_parts, notes, result_suffix=after)
-
-
-def _replace_text(
-    text: str, params: EditFileParams, ctx: ToolContext
-) -> ReplaceSuccess | ReplaceFailure:
-    return find_and_replace(
-        text,
-        params.old_string,
-        params.new_string,
-        ctx.model,
-        expected=params.expected_replacements,
-        tolerant=True,
-    )
-
-
-def _build_new_file_change(params: EditFileParams, original: OriginalFile) -> TextChange:
-    if original.exists:
-        raise _build_edit_error(
-            "File already exists",
-            original.resolved_path,
-            "An empty old_string makes a new file, but this one is there.",
-            "To change it, read it and quote the text to replace in old_string.",
-            "To replace all of it, use write_to_file.",
-        )
-    return TextChange(params.new_string)
 
 
 def _build_mismatch_error(

@@ -74,14 +74,11 @@ class ExecuteCommand(Tool[ExecuteCommandParams, PreparedCommand]):
         path = ctx.files.resolve(params.cwd or ".")
         if path.is_inside and not (await ctx.files.stat(path)).is_dir:
             raise ToolError(f"Working directory '{path.path}' does not exist.")
+        report = await ctx.terminal.get_sandbox_report()
+        sandbox: SandboxStatus = "off" if report is None else report.level.value
         return PreparedCommand(
             claims=(
-                Claim(
-                    Access.EXECUTE,
-                    path=path,
-                    command=command,
-                    sandbox=await _get_sandbox_status(ctx),
-                ),
+                Claim(Access.EXECUTE, path=path, command=command, sandbox=sandbox),
                 *await _find_path_claims(command, path, ctx),
             ),
             row={},
@@ -135,11 +132,6 @@ async def _find_path_claims(command: str, cwd: ResolvedPath, ctx: ToolContext) -
     return [*hidden, *outside]
 
 
-async def _get_sandbox_status(ctx: ToolContext) -> SandboxStatus:
-    report = await ctx.terminal.get_sandbox_report()
-    return "off" if report is None else report.level.value
-
-
 def get_kill_timeout(command: str, settings: Settings) -> float | None:
     """Seconds after which the command is killed; the user's allow-list goes by whole words."""
     command_parts = command.split()
@@ -174,7 +166,10 @@ class CommandReport:
 
     def format_persisted_output(self) -> str:
         """The part of a result that stands in for an output too long to show."""
-        kept = _get_file_size(self.artifact_path)
+        try:
+            kept = self.artifact_path.stat().st_size
+        except OSError:
+            kept = 0  # It could not be written, which the terminal has logged.
         missing = (
             "" if kept >= self.total_bytes else f" (only the first {format_size(kept)} are kept)"
         )
@@ -255,13 +250,6 @@ def _describe_likely_signal(code: int) -> str:
         return f" (128 + {code - 128}: perhaps {signal.Signals(code - 128).name})"
     except ValueError:
         return ""
-
-
-def _get_file_size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0  # It could not be written, which the terminal has logged.
 
 
 def _remove_file(path: Path) -> None:

@@ -13,16 +13,8 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import Meta, Struct
 
 from joey.core.modes import ToolGroup
-from joey.core.task_types import Answer
 from joey.ports.tool_context import ToolContext
-from joey.tools.base import (
-    Access,
-    AvailabilityContext,
-    Claim,
-    Outcome,
-    PreparedToolCall,
-    Tool,
-)
+from joey.tools.base import Access, AvailabilityContext, Claim, Outcome, PreparedToolCall, Tool
 
 
 class FetchInstructionsParams(Struct, frozen=True):
@@ -32,11 +24,7 @@ class FetchInstructionsParams(Struct, frozen=True):
     ]
 
 
-class PreparedInstructions(PreparedToolCall, frozen=True, kw_only=True):
-    task: str
-
-
-class FetchInstructions(Tool[FetchInstructionsParams, PreparedInstructions]):
+class FetchInstructions(Tool[FetchInstructionsParams, PreparedToolCall]):
     name: ClassVar[str] = "fetch_instructions"
     group: ClassVar[ToolGroup] = ToolGroup.READ
     params: ClassVar[type[Struct]] = FetchInstructionsParams
@@ -45,19 +33,11 @@ class FetchInstructions(Tool[FetchInstructionsParams, PreparedInstructions]):
     def is_offered(self, context: AvailabilityContext) -> bool:
         return context.capabilities.customizations is not None
 
-    async def prepare(
-        self, params: FetchInstructionsParams, ctx: ToolContext
-    ) -> PreparedInstructions:
-        return PreparedInstructions(
-            claims=(
-                Claim(Access.FETCH_INSTRUCTIONS, subject=f"the instructions for {params.task}"),
-            ),
+    async def prepare(self, params: FetchInstructionsParams, ctx: ToolContext) -> PreparedToolCall:
+        text = Path(__file__).parent / "instructions" / f"{params.task}.md"
+        subject = f"the instructions for {params.task}"
+        return PreparedToolCall(
+            claims=(Claim(Access.FETCH_INSTRUCTIONS, subject=subject),),
             row={"tool": "fetchInstructions", "content": params.task},
-            task=params.task,
+            outcome=Outcome(text.read_text(encoding="utf-8")),
         )
-
-    async def run_prepared(
-        self, prepared: PreparedInstructions, ctx: ToolContext, answer: Answer | None
-    ) -> Outcome:
-        text = Path(__file__).parent / "instructions" / f"{prepared.task}.md"
-        return Outcome(text.read_text(encoding="utf-8"))

@@ -9,14 +9,14 @@ diagnostics that the edit introduced.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
 
 from joey.core.diagnostics import Diagnostic, find_new_errors, format_diagnostics
-from joey.core.edits.diff import UnifiedDiff, build_new_file_diff, build_unified_diff
+from joey.core.edits.diff import DiffStats, UnifiedDiff, build_new_file_diff, build_unified_diff
 from joey.core.edits.encodings import UTF_8, detect_encoding
 from joey.core.file_state import FileStamp
 from joey.core.models import ToolProtocol
@@ -24,7 +24,9 @@ from joey.core.path_access import ResolvedPath
 from joey.core.text import compile_regex
 from joey.errors import ToolError
 from joey.ports.tool_context import ToolContext
+from joey.tools.base import Access, Claim
 
+EMPTY_PATCH = UnifiedDiff("", DiffStats(0, 0))
 _MAX_CHARS_WITHOUT_THREAD = 256 * 1024
 _MAX_PATCH_CHARS = 512 * 1024
 _WRITTEN_AS_STATED_NOTE = (
@@ -195,14 +197,49 @@ def build_edit_row_fields(path: ResolvedPath, patch: UnifiedDiff) -> dict[str, A
     }
 
 
-def join_patches(patches: Iterable[tuple[ResolvedPath, UnifiedDiff]]) -> str:
-    """The patches of several files as one, each with the name of its file."""
-    return "\n".join(
+class FilePreview(Struct, frozen=True):
+    """A file as the user who decides about its change sees it."""
+
+    resolved_path: ResolvedPath
+    patch: UnifiedDiff
+    change_count: int
+    diff: str
+    """As the model wrote it, where it did."""
+
+
+def build_edit_preview(files: Sequence[FilePreview]) -> dict[str, Any]:
+    """The fields `claims`, `row`, `path` and `diff` of a prepared call that changes these files."""
+    claims = tuple(Claim(Access.WRITE, path=file.resolved_path) for file in files)
+    if len(files) == 1:
+        path, patch = files[0].resolved_path, files[0].patch
+        facts = build_edit_row_fields(path, patch)
+        row = {"tool": "appliedDiff", "diff": files[0].diff, **facts}
+        return {"claims": claims, "row": row, "path": path.display_path, "diff": patch.text}
+    row = {
+        "tool": "appliedDiff",
+        "batchDiffs": [_build_batch_item(file) for file in files],
+        "isProtected": any(file.resolved_path.is_protected for file in files),
+        "isOutsideWorkspace": any(not file.resolved_path.is_inside for file in files),
+    }
+    joined = "\n".join(
         f"--- {path.display_path}\n+++ {path.display_path}\n{patch.text}"
         if not patch.text or patch.text.startswith("@@")
         else patch.text
-        for path, patch in patches
+        for path, patch in ((file.resolved_path, file.patch) for file in files)
     )
+    return {"claims": claims, "row": row, "diff": joined}
+
+
+def _build_batch_item(file: FilePreview) -> dict[str, Any]:
+    path, changes, stats = file.resolved_path.display_path, file.change_count, file.patch.stats
+    return {
+        "path": path,
+        "changeCount": changes,
+        "key": f"{path} ({changes} {'change' if changes == 1 else 'changes'})",
+        "content": file.patch.text,
+        "diffStats": {"added": stats.added, "removed": stats.removed},
+        "diffs": [{"content": file.diff}],
+    }
 
 
 def format_write_result(

@@ -103,14 +103,16 @@ class FileViewer:
         reader = LineReader(make_file_source(self._ctx.files, path))
         head = await reader.peek(_SNIFF_BYTES)
         data = reader.full_content
-        is_binary = _is_binary(head)
+        # A NUL byte, or more control characters than any text has.
+        is_binary = b"\0" in head or sum(map(_CONTROL_BYTES.__contains__, head)) * 10 > len(head)
+        is_utf_16 = head.startswith(_UTF_16_BOMS) and "\0" not in head.decode("utf-16", "ignore")
         documents = self._ctx.capabilities.documents
         if head in _EMPTY_FILE_HEADS:
             entry = FileView(wanted.path, note="File is empty", is_empty=True)
         elif documents is not None and documents.supports(path.path.name):
             is_text = not (is_binary or head.startswith(_DOCUMENT_SIGNATURES))
             entry = await self._view_document(wanted, path, documents, is_text, reader)
-        elif _is_utf_16(head):
+        elif is_utf_16:
             entry = await self._view_utf_16(wanted, path)
         elif is_binary:
             return await self._view_binary(wanted, path, kind.size, head)
@@ -218,16 +220,6 @@ def _prepend_note(entry: FileView, note: str) -> FileView:
     return structs.replace(entry, note=f"{note} {entry.note}" if entry.note else note)
 
 
-def _is_utf_16(head: bytes) -> bool:
-    """UTF-16 with its mark, in which no text has a NUL."""
-    return head.startswith(_UTF_16_BOMS) and "\0" not in head.decode("utf-16", errors="ignore")
-
-
-def _is_binary(head: bytes) -> bool:
-    """A NUL byte, or more control characters than any text has."""
-    return b"\0" in head or sum(byte in _CONTROL_BYTES for byte in head) * 10 > len(head)
-
-
 UNLIMITED_LINES = -1
 _UNBOUNDED_LINE_COUNT = 2**62
 
@@ -278,7 +270,8 @@ class TextViewer:
         reader = start_over()
         for start, end in sorted(wanted.ranges):
             if again := found.get((start, end)):
-                self._charge_repeated(again)
+                self._check_budget(_compute_size(again))
+                self._remaining_bytes -= _compute_size(again)
                 continue
             if start < 1 or end < start:
                 raise ToolError(
@@ -345,10 +338,6 @@ class TextViewer:
             return False
         self._remaining_bytes -= size
         return True
-
-    def _charge_repeated(self, lines: LineBatch) -> None:
-        self._check_budget(_compute_size(lines))
-        self._remaining_bytes -= _compute_size(lines)
 
     def _check_budget(self, size: int = 1) -> None:
         if self._remaining_bytes < size:

@@ -115,13 +115,13 @@ class LineReader:
                 break
             text = self._decode_line(self._buffer[start:stop])
             room = budget - LINE_NUMBER_BYTES
-            budget = room - _count_utf_8_bytes(text)
+            budget = room - (len(text) if text.isascii() else len(text.encode()))
             if budget < 0:
                 if taken:
                     break
                 return LineBatch(
                     first,
-                    (_truncate_to_bytes(text, room),),
+                    (text.encode()[: max(0, room)].decode(errors="ignore"),),
                     is_truncated=True,
                     is_last_line_truncated=True,
                 )
@@ -159,15 +159,6 @@ class LineReader:
     def _decode_line(self, line: bytes) -> str:
         text = line.removesuffix(b"\r").decode(errors="replace").replace("\0", "\ufffd")
         return text.removeprefix("\ufeff") if self.next_line == 1 else text
-
-
-def _count_utf_8_bytes(text: str) -> int:
-    """What it takes to send; more than on disk where something is not UTF-8."""
-    return len(text) if text.isascii() else len(text.encode())
-
-
-def _truncate_to_bytes(text: str, size: int) -> str:
-    return text.encode()[: max(0, size)].decode(errors="ignore")
 
 
 MAX_BLOCK_LINES = 2_000

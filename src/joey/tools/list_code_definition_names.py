@@ -7,27 +7,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 
-from joey.core.modes import ToolGroup
 from joey.core.path_access import ResolvedPath
-from joey.core.task_types import Answer
 from joey.errors import TargetNotFoundError, ToolError
 from joey.ports.content import Definition, Outlines
 from joey.ports.tool_context import ToolContext
 from joey.ports.workspace import Files
-from joey.tools.base import (
-    Access,
-    AvailabilityContext,
-    Claim,
-    Outcome,
-    PreparedToolCall,
-    Tool,
-    resolve_visible_path,
-    truncate_to_budget,
-)
+from joey.tools.base import AvailabilityContext, LookupTool, PathParams, truncate_to_budget
 
 MAX_FILES = 50
 _MAX_DIRECTORY_ENTRIES = 1_000
@@ -35,66 +24,39 @@ _MAX_CONCURRENT_FILES = 4
 _TRUNCATION_NOTE = "(The list is cut: name a file to see it.)"
 
 
-class ListCodeDefinitionNamesParams(Struct, frozen=True):
+class ListCodeDefinitionNamesParams(PathParams, frozen=True):
     path: Annotated[
         str, Meta(description="A file, or a folder to look at the files directly in it.")
     ]
 
 
-class PreparedDefinitions(PreparedToolCall, frozen=True, kw_only=True):
-    resolved_path: ResolvedPath
-    precomputed_result: str | None
-    """Found before anybody is asked, but outside of the workspace only after."""
-
-
-class ListCodeDefinitionNames(Tool[ListCodeDefinitionNamesParams, PreparedDefinitions]):
+class ListCodeDefinitionNames(LookupTool[ListCodeDefinitionNamesParams]):
     name: ClassVar[str] = "list_code_definition_names"
-    group: ClassVar[ToolGroup] = ToolGroup.READ
     params: ClassVar[type[Struct]] = ListCodeDefinitionNamesParams
-    can_run_in_parallel: ClassVar[bool] = True
 
     def is_offered(self, context: AvailabilityContext) -> bool:
         return context.capabilities.outlines is not None
 
-    async def prepare(
-        self, params: ListCodeDefinitionNamesParams, ctx: ToolContext
-    ) -> PreparedDefinitions:
-        path = resolve_visible_path(ctx, params.path)
-        result = await _list_definitions(path, ctx) if path.is_inside else None
-        return PreparedDefinitions(
-            claims=(Claim(Access.READ, path=path),),
-            row={
-                "tool": "listCodeDefinitionNames",
-                "path": path.display_path,
-                "isOutsideWorkspace": not path.is_inside,
-                "content": result or "",
-            },
-            path=path.display_path,
-            resolved_path=path,
-            precomputed_result=result,
-        )
+    def build_row(
+        self, params: ListCodeDefinitionNamesParams, path: ResolvedPath
+    ) -> dict[str, Any]:
+        return {"tool": "listCodeDefinitionNames", "path": path.display_path}
 
-    async def run_prepared(
-        self, prepared: PreparedDefinitions, ctx: ToolContext, answer: Answer | None
-    ) -> Outcome:
-        if prepared.precomputed_result is not None:
-            return Outcome(prepared.precomputed_result)
-        return Outcome(await _list_definitions(prepared.resolved_path, ctx))
-
-
-async def _list_definitions(path: ResolvedPath, ctx: ToolContext) -> str:
-    outlines = ctx.capabilities.outlines
-    if outlines is None:
-        raise ToolError("Definitions cannot be listed here: use search_files or read_file.")
-    kind = await ctx.files.stat(path)
-    if kind.is_file:
-        return await _list_file_definitions(path, outlines, ctx)
-    if kind.is_dir:
-        return await _list_directory_definitions(path, outlines, ctx)
-    problem = f"Cannot list the definitions of {path.display_path}: it"
-    if not kind.exists:
-        raise TargetNotFoundError(f"{problem} does not exist.")
-    raise ToolError(f"{problem} is neither a file nor a folder.")
+    async def look_up(
+        self, params: ListCodeDefinitionNamesParams, path: ResolvedPath, ctx: ToolContext
+    ) -> str:
+        outlines = ctx.capabilities.outlines
+        if outlines is None:
+            raise ToolError("Definitions cannot be listed here: use search_files or read_file.")
+        kind = await ctx.files.stat(path)
+        if kind.is_file:
+            return await _list_file_definitions(path, outlines, ctx)
+        if kind.is_dir:
+            return await _list_directory_definitions(path, outlines, ctx)
+        problem = f"Cannot list the definitions of {path.display_path}: it"
+        if not kind.exists:
+            raise TargetNotFoundError(f"{problem} does not exist.")
+        raise ToolError(f"{problem} is neither a file nor a folder.")
 
 
 async def _list_file_definitions(path: ResolvedPath, outlines: Outlines, ctx: ToolContext) -> str:

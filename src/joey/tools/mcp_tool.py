@@ -148,8 +148,11 @@ def require_mcp(ctx: ToolContext) -> Mcp:
 def prepare_call(server: str, tool: str, arguments: Any, ctx: ToolContext) -> PreparedMcpCall:
     """Raises ToolError."""
     mcp = require_mcp(ctx)
-    given = _parse_arguments(arguments)
-    if given is None:
+    # Models send the object itself, its JSON, or nothing when there is nothing to say.
+    given = arguments
+    if given is None or isinstance(given, str):
+        given = try_decode_json(given) if given and given.strip() else {}
+    if not isinstance(given, dict):
         text = messages_to_model.render_bad_mcp_arguments(ctx.protocol, server, tool)
         raise ToolErrorWithReply(f"The arguments for {tool} of {server} are no JSON object.", text)
     found = find_server(server, mcp.servers, ctx)
@@ -173,7 +176,7 @@ def prepare_call(server: str, tool: str, arguments: Any, ctx: ToolContext) -> Pr
         server_name=found.name,
         tool_name=known.name,
         arguments=given,
-        approved_signature=_get_signature(known),
+        approved_signature=(known.description, known.schema),
     )
 
 
@@ -203,27 +206,12 @@ def _check_tool_unchanged(prepared: PreparedMcpCall, ctx: ToolContext) -> None:
     """A user may have thought about it for long. Raises ToolError."""
     for server in require_mcp(ctx).servers:
         for tool in server.enabled_tools if server.name == prepared.server_name else ():
-            if (
-                tool.name == prepared.tool_name
-                and _get_signature(tool) != prepared.approved_signature
-            ):
+            signature = (tool.description, tool.schema)
+            if tool.name == prepared.tool_name and signature != prepared.approved_signature:
                 raise ToolError(
                     f"The MCP server {server.name!r} has changed its tool {tool.name!r} since it"
                     " was asked about. Look at its description again before you call it."
                 )
-
-
-def _get_signature(tool: McpTool) -> ToolSignature:
-    return tool.description, tool.schema
-
-
-def _parse_arguments(arguments: Any) -> dict[str, Any] | None:
-    """Models send the object itself, its JSON, or nothing when there is nothing to say."""
-    if isinstance(arguments, str):
-        arguments = try_decode_json(arguments) if arguments.strip() else {}
-    elif arguments is None:
-        arguments = {}
-    return arguments if isinstance(arguments, dict) else None
 
 
 def find_server(name: str, servers: Sequence[McpServer], ctx: ToolContext) -> McpServer:
@@ -243,7 +231,8 @@ def _matches_sanitized_name(name: str, given: str) -> bool:
 
 def _find_tool(name: str, server: McpServer, ctx: ToolContext) -> McpTool:
     if not server.tools and server.status is not McpStatus.CONNECTED:
-        raise ToolError(_describe_status(server))
+        why = f": {server.error}" if server.error else ""
+        raise ToolError(f"The MCP server {server.name!r} is {server.status}{why}.")
     for same in (str.__eq__, _matches_sanitized_name, equals_ignoring_dashes):
         for tool in server.enabled_tools:
             if same(tool.name, name):
@@ -251,8 +240,3 @@ def _find_tool(name: str, server: McpServer, ctx: ToolContext) -> McpTool:
     known = [tool.name for tool in server.enabled_tools]
     text = messages_to_model.render_unknown_mcp_tool(ctx.protocol, server.name, name, known)
     raise ToolErrorWithReply(f"The MCP server {server.name!r} has no tool {name!r}.", text)
-
-
-def _describe_status(server: McpServer) -> str:
-    why = f": {server.error}" if server.error else ""
-    return f"The MCP server {server.name!r} is {server.status}{why}."

@@ -9,8 +9,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 from joey.core.models import ToolSpec
-from joey.core.modes import Mode, ToolGroup, find_mode
-from joey.core.task_types import Answer, Todo, parse_todos
+from joey.core.modes import ToolGroup, find_mode
+from joey.core.task_types import parse_todos
 from joey.errors import ToolError
 from joey.ports.tool_context import ToolContext
 from joey.tools.base import (
@@ -57,14 +57,7 @@ class NewTaskParams(SharedWorkspaceTaskParams, frozen=True):
     ] = None
 
 
-class PreparedSubtask(PreparedToolCall, frozen=True, kw_only=True):
-    mode: Mode
-    message: str
-    todos: tuple[Todo, ...]
-    use_worktree: bool
-
-
-class NewTaskTool(Tool[NewTaskParams, PreparedSubtask]):
+class NewTaskTool(Tool[NewTaskParams, PreparedToolCall]):
     name: ClassVar[str] = "new_task"
     group: ClassVar[ToolGroup] = ToolGroup.ALWAYS
     params: ClassVar[type[Struct]] = NewTaskParams
@@ -79,7 +72,7 @@ class NewTaskTool(Tool[NewTaskParams, PreparedSubtask]):
         """Worktrees are offered where there is a repository."""
         return _build_specs(self)[0 if context.capabilities.worktrees is None else 1]
 
-    async def prepare(self, params: NewTaskParams, ctx: ToolContext) -> PreparedSubtask:
+    async def prepare(self, params: NewTaskParams, ctx: ToolContext) -> PreparedToolCall:
         slug = params.mode.strip()
         mode = find_mode(slug, ctx.modes)
         if mode is None:
@@ -99,27 +92,18 @@ class NewTaskTool(Tool[NewTaskParams, PreparedSubtask]):
             )
         message = params.message.replace("\\\\@", "\\@")
         todos = parse_todos(params.todos or "")
-        listed = [msgspec.to_builtins(todo) for todo in todos]
-        row: dict[str, Any] = {"tool": "newTask", "mode": mode.name, "content": message}
-        row["todos"] = listed
+        row: dict[str, Any] = {
+            "tool": "newTask",
+            "mode": mode.name,
+            "content": message,
+            "todos": msgspec.to_builtins(list(todos)),
+        }
         if params.worktree:
             row["worktree"] = True
-        return PreparedSubtask(
-            claims=(Claim(Access.DELEGATE),),
-            row=row,
-            mode=mode,
-            message=message,
-            todos=todos,
-            use_worktree=bool(params.worktree),
-        )
-
-    async def run_prepared(
-        self, prepared: PreparedSubtask, ctx: ToolContext, answer: Answer | None
-    ) -> Outcome:
-        """What becomes of it is the result of the subtask."""
-        slug, message, todos = prepared.mode.slug, prepared.message, prepared.todos
-        wanted = StartSubtask(slug, message, todos, prepared.use_worktree)
-        return Outcome("", directive=wanted)
+        # What becomes of it is the result of the subtask.
+        directive = StartSubtask(mode.slug, message, todos, bool(params.worktree))
+        outcome = Outcome("", directive=directive)
+        return PreparedToolCall(claims=(Claim(Access.DELEGATE),), row=row, outcome=outcome)
 
     def describe_call(self, arguments: dict[str, Any]) -> str:
         mode, message = arguments.get("mode"), arguments.get("message")

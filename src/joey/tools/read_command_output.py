@@ -9,7 +9,6 @@ from typing import Annotated, BinaryIO, ClassVar
 from msgspec import Meta, Struct
 
 from joey.core.modes import ToolGroup
-from joey.core.task_types import Answer
 from joey.core.terminal_text import count_incomplete_utf8_bytes, format_size
 from joey.core.text import compile_regex, number_lines
 from joey.errors import TargetNotFoundError, ToolError
@@ -41,33 +40,24 @@ class ReadCommandOutputParams(Struct, frozen=True):
     limit: Annotated[int | None, Meta(description="Most bytes to return; null for 40960.")] = None
 
 
-class PreparedOutputRead(PreparedToolCall, frozen=True, kw_only=True):
-    text: str
-
-
-class ReadCommandOutput(Tool[ReadCommandOutputParams, PreparedOutputRead]):
+class ReadCommandOutput(Tool[ReadCommandOutputParams, PreparedToolCall]):
     name: ClassVar[str] = "read_command_output"
     group: ClassVar[ToolGroup] = ToolGroup.COMMAND
     params: ClassVar[type[Struct]] = ReadCommandOutputParams
     can_run_in_parallel: ClassVar[bool] = True
 
-    async def prepare(
-        self, params: ReadCommandOutputParams, ctx: ToolContext
-    ) -> PreparedOutputRead:
+    async def prepare(self, params: ReadCommandOutputParams, ctx: ToolContext) -> PreparedToolCall:
         path, size = await asyncio.to_thread(
             _find_artifact, ctx.artifacts_directory, params.artifact_id
         )
         offset = _validate_offset(params.offset, size)
-        limit = _validate_limit(params.limit)
+        if params.limit is not None and params.limit <= 0:
+            raise ToolError(f"Error: limit must be a positive number of bytes, not {params.limit}.")
+        limit = min(params.limit or DEFAULT_LIMIT_BYTES, MAX_LIMIT_BYTES)
         if params.search:
             found = await ctx.search.search_lines(path, params.search, limit)
             return _render_search(path, size, params.search, found)
         return await asyncio.to_thread(_read_range, path, size, offset, limit)
-
-    async def run_prepared(
-        self, prepared: PreparedOutputRead, ctx: ToolContext, answer: Answer | None
-    ) -> Outcome:
-        return Outcome(prepared.text)
 
 
 def _find_artifact(artifacts: Path, artifact_id: str) -> tuple[Path, int]:
@@ -96,15 +86,7 @@ def _validate_offset(offset: int | None, size: int) -> int:
     return offset
 
 
-def _validate_limit(limit: int | None) -> int:
-    if limit is None:
-        return DEFAULT_LIMIT_BYTES
-    if limit <= 0:
-        raise ToolError(f"Error: limit must be a positive number of bytes, not {limit}.")
-    return min(limit, MAX_LIMIT_BYTES)
-
-
-def _read_range(path: Path, size: int, offset: int, limit: int) -> PreparedOutputRead:
+def _read_range(path: Path, size: int, offset: int, limit: int) -> PreparedToolCall:
     with path.open("rb") as file:
         first_line = _count_newlines(file, offset) + 1
         data = file.read(limit)
@@ -113,11 +95,13 @@ def _read_range(path: Path, size: int, offset: int, limit: int) -> PreparedOutpu
     end = offset + len(data)
     state = "TRUNCATED" if end < size else "COMPLETE"
     lines = number_lines(data.decode("utf-8", errors="replace"), first_line).removesuffix("\n")
-    return PreparedOutputRead(
+    return PreparedToolCall(
         claims=(Claim(Access.NONE),),
         row={"tool": "readCommandOutput", "readStart": offset, "readEnd": end, "totalBytes": size},
-        text=f"[Command Output: {path.name}]\nTotal size: {format_size(size, ' bytes')}"
-        f" | Showing bytes {offset}-{end} | {state}\n{lines}",
+        outcome=Outcome(
+            f"[Command Output: {path.name}]\nTotal size: {format_size(size, ' bytes')}"
+            f" | Showing bytes {offset}-{end} | {state}\n{lines}"
+        ),
     )
 
 
@@ -130,7 +114,7 @@ def _count_newlines(file: BinaryIO, stop: int) -> int:
     return count
 
 
-def _render_search(path: Path, size: int, pattern: str, found: LineMatches) -> PreparedOutputRead:
+def _render_search(path: Path, size: int, pattern: str, found: LineMatches) -> PreparedToolCall:
     header = f'[Command Output: {path.name}] (search: "{pattern}")'
     total = f"Total size: {format_size(size, ' bytes')}"
     if found.lines:
@@ -147,4 +131,4 @@ def _render_search(path: Path, size: int, pattern: str, found: LineMatches) -> P
         "searchPattern": pattern,
         "matchCount": found.match_count,
     }
-    return PreparedOutputRead(claims=(Claim(Access.NONE),), row=row, text=text)
+    return PreparedToolCall(claims=(Claim(Access.NONE),), row=row, outcome=Outcome(text))

@@ -313,7 +313,8 @@ def _parse_line_selection(path: str, element: Mapping[str, Any], tool: str) -> F
     start, end = wanted.start_line or 0, wanted.end_line or 0
     if start > 0 and end > 0:
         return FileReadRequest(path, ((start, end),))
-    return FileReadRequest(path, tuple(_iter_element_ranges(element)))
+    given = (_decode_json_string(element.get(key)) for key in _RANGE_KEYS)
+    return FileReadRequest(path, tuple(span for value in given for span in _iter_ranges(value)))
 
 
 def _parse_indentation(element: Mapping[str, Any], tool: str) -> _IndentationParams:
@@ -348,11 +349,6 @@ def _build_block_request(wanted: _LineSelectionParams, around: _IndentationParam
         include_siblings=bool(around.include_siblings),
         include_header=around.include_header is not False,
     )
-
-
-def _iter_element_ranges(element: Mapping[str, Any]) -> Iterator[LineRange]:
-    for key in _RANGE_KEYS:
-        yield from _iter_ranges(_decode_json_string(element.get(key)))
 
 
 def _iter_ranges(value: Any) -> Iterator[LineRange]:

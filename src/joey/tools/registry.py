@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from joey.core.edits.patch_parser import iter_named_paths
@@ -173,8 +174,9 @@ def _is_disabled(tool: AnyTool, settings: Settings) -> bool:
 
 
 def _check_path(tool: AnyTool, mode: Mode, grant: Grant, path: str) -> None:
-    if _is_covered(grant, path):
-        return
+    with suppress(re.error):
+        if grant.covers(path):
+            return
     what = f" ({grant.description})" if grant.description else ""
     raise DeniedError(
         f'Tool "{tool.name}" in mode "{mode.name}" may only change files that match'
@@ -185,13 +187,6 @@ def _check_path(tool: AnyTool, mode: Mode, grant: Grant, path: str) -> None:
 
 def _build_mode_reason(mode: Mode, subject: str) -> Reason:
     return Reason(ReasonKind.NOT_IN_MODE, subject=subject, rule=f"{mode.slug} mode")
-
-
-def _is_covered(grant: Grant, path: str) -> bool:
-    try:
-        return grant.covers(path)
-    except re.error:
-        return False
 
 
 def iter_argument_paths(arguments: object) -> Iterator[str]:

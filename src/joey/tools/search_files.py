@@ -7,21 +7,14 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 
-from joey.core.modes import ToolGroup
 from joey.core.path_access import ResolvedPath
-from joey.core.task_types import Answer
 from joey.ports.tool_context import ToolContext
 from joey.ports.workspace import SearchHit, SearchResult
 from joey.tools.base import (
-    Access,
-    Claim,
-    Outcome,
-    PreparedToolCall,
-    Tool,
+    LookupTool,
+    PathParams,
     build_missing_parameter_error,
     compute_text_budget,
-    convert_arguments,
-    resolve_visible_path,
 )
 
 MAX_HITS = 300
@@ -30,7 +23,7 @@ _HIT_OVERHEAD_BYTES = 10
 """About what separates hits."""
 
 
-class SearchFilesParams(Struct, frozen=True):
+class SearchFilesParams(PathParams, frozen=True):
     path: Annotated[
         str, Meta(description="Folder to search, with everything below it; or a single file.")
     ]
@@ -41,62 +34,32 @@ class SearchFilesParams(Struct, frozen=True):
     ] = None
 
 
-class PreparedSearch(PreparedToolCall, frozen=True, kw_only=True):
-    params: SearchFilesParams
-    resolved_path: ResolvedPath
-    precomputed_result: str | None
-    """Found before anybody is asked, but outside of the workspace only after."""
-
-
-class SearchFiles(Tool[SearchFilesParams, PreparedSearch]):
+class SearchFiles(LookupTool[SearchFilesParams]):
     name: ClassVar[str] = "search_files"
-    group: ClassVar[ToolGroup] = ToolGroup.READ
     params: ClassVar[type[Struct]] = SearchFilesParams
-    can_run_in_parallel: ClassVar[bool] = True
 
     def parse(self, arguments: dict[str, Any]) -> SearchFilesParams:
-        params = convert_arguments(arguments, SearchFilesParams, self.name)
+        params = super().parse(arguments)
         if not params.regex:
             raise build_missing_parameter_error(self.name, "regex")
         return params
 
-    async def prepare(self, params: SearchFilesParams, ctx: ToolContext) -> PreparedSearch:
-        path = resolve_visible_path(ctx, params.path)
-        result = await _search_and_render(params, path, ctx) if path.is_inside else None
-        return PreparedSearch(
-            claims=(Claim(Access.READ, path=path),),
-            row={
-                "tool": "searchFiles",
-                "path": path.display_path,
-                "regex": params.regex,
-                "filePattern": params.file_pattern,
-                "isOutsideWorkspace": not path.is_inside,
-                "content": result or "",
-            },
-            path=path.display_path,
-            params=params,
-            resolved_path=path,
-            precomputed_result=result,
-        )
+    def build_row(self, params: SearchFilesParams, path: ResolvedPath) -> dict[str, Any]:
+        return {
+            "tool": "searchFiles",
+            "path": path.display_path,
+            "regex": params.regex,
+            "filePattern": params.file_pattern,
+        }
 
-    async def run_prepared(
-        self, prepared: PreparedSearch, ctx: ToolContext, answer: Answer | None
-    ) -> Outcome:
-        if prepared.precomputed_result is not None:
-            return Outcome(prepared.precomputed_result)
-        return Outcome(await _search_and_render(prepared.params, prepared.resolved_path, ctx))
+    async def look_up(self, params: SearchFilesParams, path: ResolvedPath, ctx: ToolContext) -> str:
+        result = await ctx.search.grep(path, params.regex, params.file_pattern or None, MAX_HITS)
+        return render_results(_truncate_hits(result, compute_text_budget(ctx.model)))
 
     def describe_call(self, arguments: dict[str, Any]) -> str:
         pattern = arguments.get("file_pattern")
         where = f" in '{pattern}'" if pattern else ""
         return f"[{self.name} for '{arguments.get('regex', '')}'{where}]"
-
-
-async def _search_and_render(
-    params: SearchFilesParams, path: ResolvedPath, ctx: ToolContext
-) -> str:
-    result = await ctx.search.grep(path, params.regex, params.file_pattern or None, MAX_HITS)
-    return render_results(_truncate_hits(result, compute_text_budget(ctx.model)))
 
 
 def _truncate_hits(result: SearchResult, budget: int) -> SearchResult:
@@ -119,19 +82,17 @@ def _truncate_hits(result: SearchResult, budget: int) -> SearchResult:
 
 def render_results(result: SearchResult) -> str:
     """`# path`, numbered lines, `----` after each hit."""
-    parts = [_format_header(result)]
+    count = len(result.hits)
+    if result.truncated:
+        header = f"Showing first {count} of {count}+ results. Narrow the search to see the others."
+    else:
+        header = "Found 1 result." if count == 1 else f"Found {count} results."
+    parts = [header]
     for path, hits in groupby(result.hits, key=lambda hit: hit.path):
         parts.append(f"# {path}\n" + "\n".join(_format_hit(hit) for hit in hits))
     if result.note:
         parts.append(f"Note: {result.note}")
     return "\n\n".join(parts)
-
-
-def _format_header(result: SearchResult) -> str:
-    count = len(result.hits)
-    if result.truncated:
-        return f"Showing first {count} of {count}+ results. Narrow the search to see the others."
-    return "Found 1 result." if count == 1 else f"Found {count} results."
 
 
 def _format_hit(hit: SearchHit) -> str:

@@ -5,13 +5,14 @@ A module of its own because every tool has one, named like the tool, with its `.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 
 from joey.errors import ToolError
 from joey.ports.tool_context import ToolContext
-from joey.tools.base import build_missing_parameter_error, convert_arguments
+from joey.tools.base import build_missing_parameter_error
 from joey.tools.file_edit import OriginalFile, require_editable_text, run_in_thread_if_large
 from joey.tools.text_edit_base import (
     ReplaceFailure,
@@ -44,12 +45,12 @@ class SearchReplaceParams(Struct, frozen=True):
 class SearchReplace(TextEditTool[SearchReplaceParams]):
     name: ClassVar[str] = "search_replace"
     params: ClassVar[type[Struct]] = SearchReplaceParams
+    required_texts: ClassVar[tuple[str, ...]] = ("file_path",)
+    parameter_aliases: ClassVar[Mapping[str, str]] = {"path": "file_path"}
     extra_xml_params: ClassVar[tuple[str, ...]] = ("path",)
 
     def parse(self, arguments: dict[str, Any]) -> SearchReplaceParams:
-        params = convert_arguments(arguments, SearchReplaceParams, self.name, {"path": "file_path"})
-        if not params.file_path.strip():
-            raise build_missing_parameter_error(self.name, "file_path")
+        params = super().parse(arguments)
         if not params.old_string:
             raise build_missing_parameter_error(self.name, "old_string")
         refuse_identical(params.old_string, params.new_string)

@@ -9,18 +9,10 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 
-from joey.core.modes import Mode, ToolGroup, find_mode
-from joey.core.task_types import Answer
+from joey.core.modes import ToolGroup, find_mode
 from joey.errors import ToolError
 from joey.ports.tool_context import ToolContext
-from joey.tools.base import (
-    Access,
-    ChangeMode,
-    Claim,
-    Outcome,
-    PreparedToolCall,
-    Tool,
-)
+from joey.tools.base import Access, ChangeMode, Claim, Outcome, PreparedToolCall, Tool
 
 
 class SwitchModeParams(Struct, frozen=True):
@@ -30,17 +22,12 @@ class SwitchModeParams(Struct, frozen=True):
     )
 
 
-class PreparedModeSwitch(PreparedToolCall, frozen=True, kw_only=True):
-    mode: Mode
-    reason: str
-
-
-class SwitchModeTool(Tool[SwitchModeParams, PreparedModeSwitch]):
+class SwitchModeTool(Tool[SwitchModeParams, PreparedToolCall]):
     name: ClassVar[str] = "switch_mode"
     group: ClassVar[ToolGroup] = ToolGroup.ALWAYS
     params: ClassVar[type[Struct]] = SwitchModeParams
 
-    async def prepare(self, params: SwitchModeParams, ctx: ToolContext) -> PreparedModeSwitch:
+    async def prepare(self, params: SwitchModeParams, ctx: ToolContext) -> PreparedToolCall:
         slug = params.mode_slug.strip()
         mode = find_mode(slug, ctx.modes)
         if mode is None:
@@ -49,21 +36,14 @@ class SwitchModeTool(Tool[SwitchModeParams, PreparedModeSwitch]):
         if mode.slug == ctx.mode.slug:
             raise ToolError(f"Already in {mode.name} mode.")
         reason = params.reason or ""
-        return PreparedModeSwitch(
+        because = f" because: {reason}" if reason else ""
+        return PreparedToolCall(
             claims=(Claim(Access.SWITCH_MODE),),
             row={"tool": "switchMode", "mode": mode.slug, "reason": reason},
-            mode=mode,
-            reason=reason,
-        )
-
-    async def run_prepared(
-        self, prepared: PreparedModeSwitch, ctx: ToolContext, answer: Answer | None
-    ) -> Outcome:
-        because = f" because: {prepared.reason}" if prepared.reason else ""
-        return Outcome(
-            f"Successfully switched from {ctx.mode.name} mode to {prepared.mode.name}"
-            f" mode{because}.",
-            directive=ChangeMode(prepared.mode.slug),
+            outcome=Outcome(
+                f"Successfully switched from {ctx.mode.name} mode to {mode.name} mode{because}.",
+                directive=ChangeMode(mode.slug),
+            ),
         )
 
     def describe_call(self, arguments: dict[str, Any]) -> str:

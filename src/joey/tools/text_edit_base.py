@@ -14,7 +14,7 @@ from typing import Any, ClassVar, TypeVar
 
 from msgspec import Struct
 
-from joey.core.edits.diff import DiffStats, UnifiedDiff
+from joey.core.edits.diff import UnifiedDiff
 from joey.core.edits.similar import EditFailure
 from joey.core.edits.text_replace import (
     CountMismatch,
@@ -42,6 +42,7 @@ from joey.tools.base import (
     resolve_visible_path,
 )
 from joey.tools.file_edit import (
+    EMPTY_PATCH,
     OriginalFile,
     build_edit_row_fields,
     build_patch,
@@ -57,7 +58,6 @@ ParamsT = TypeVar("ParamsT", bound=Struct)
 
 _LINE_NUMBERS_LABEL = "the line number in front of every line"
 _ENTITIES_LABEL = "the escaping of &lt; and &gt;"
-_EMPTY_PATCH = UnifiedDiff("", DiffStats(0, 0))
 
 
 class TextChange(Struct, frozen=True):
@@ -88,8 +88,11 @@ class EditFailureWithheldUntilApproval(Struct, frozen=True):
     reason: str
 
 
+TextEditPlan = PlannedTextChange | NoTextChange | EditFailureWithheldUntilApproval
+
+
 class PreparedTextEdit(PreparedToolCall, frozen=True, kw_only=True):
-    plan: PlannedTextChange | NoTextChange | EditFailureWithheldUntilApproval
+    plan: TextEditPlan
 
 
 class TextEditTool(Tool[ParamsT, PreparedTextEdit]):
@@ -109,22 +112,42 @@ class TextEditTool(Tool[ParamsT, PreparedTextEdit]):
     ) -> TextChange | NoTextChange:
         """What the file becomes. Raises ToolError: the edit does not fit."""
 
+    def resolve_path(self, params: ParamsT, ctx: ToolContext) -> ResolvedPath:
+        """A place that was named by its absolute path is named as the workspace sees it."""
+        path = resolve_visible_path(ctx, self.get_path(params))
+        if path.is_inside and Path(path.path_as_given).is_absolute():
+            return resolve_visible_path(ctx, path.display_path)
+        return path
+
+    def build_row(self, params: ParamsT, patch: UnifiedDiff, is_new: bool) -> dict[str, Any]:
+        """The beginning of the row."""
+        return {"tool": "newFileCreated" if is_new else "appliedDiff", "diff": patch.text}
+
     async def prepare(self, params: ParamsT, ctx: ToolContext) -> PreparedTextEdit:
-        path = _prefer_relative_path(ctx, resolve_visible_path(ctx, self.get_path(params)))
+        path = self.resolve_path(params, ctx)
+        patch, is_new = EMPTY_PATCH, False
+        plan: TextEditPlan
         try:
             original = await load_original(ctx, path)
             change = await self.compute_change(params, original, ctx)
-            if isinstance(change, TextChange):
-                return await _prepare_change(original, change)
+            if isinstance(change, NoTextChange):
+                plan = change
+            else:
+                plan = PlannedTextChange(original, original.encode(change.text), change)
+                patch, is_new = await build_patch(original, change.text), not original.exists
         except ToolError as error:
             if path.is_inside:
                 raise
-            return _build_prepared_edit(
-                path, _EMPTY_PATCH, EditFailureWithheldUntilApproval(str(error))
-            )
-        if path.is_inside:
-            return PreparedTextEdit(claims=(Claim(Access.NONE),), row={}, plan=change)
-        return _build_prepared_edit(path, _EMPTY_PATCH, change)
+            plan = EditFailureWithheldUntilApproval(str(error))
+        if path.is_inside and isinstance(plan, NoTextChange):
+            return PreparedTextEdit(claims=(Claim(Access.NONE),), row={}, plan=plan)
+        return PreparedTextEdit(
+            claims=(Claim(Access.WRITE, path=path),),
+            row={**self.build_row(params, patch, is_new), **build_edit_row_fields(path, patch)},
+            path=path.display_path,
+            diff=patch.text,
+            plan=plan,
+        )
 
     async def run_prepared(
         self, prepared: PreparedTextEdit, ctx: ToolContext, answer: Answer | None
@@ -140,40 +163,6 @@ class TextEditTool(Tool[ParamsT, PreparedTextEdit]):
                     original, ctx.protocol, change.stripped_parts, problems, change.notes
                 )
                 return Outcome(f"{change.result_prefix}{result}{change.result_suffix}")
-
-
-def _prefer_relative_path(ctx: ToolContext, path: ResolvedPath) -> ResolvedPath:
-    """A place that was named by its absolute path, named as the workspace sees it."""
-    if path.is_inside and Path(path.path_as_given).is_absolute():
-        return resolve_visible_path(ctx, path.display_path)
-    return path
-
-
-async def _prepare_change(original: OriginalFile, change: TextChange) -> PreparedTextEdit:
-    plan = PlannedTextChange(original, original.encode(change.text), change)
-    patch = await build_patch(original, change.text)
-    return _build_prepared_edit(original.resolved_path, patch, plan, is_new=not original.exists)
-
-
-def _build_prepared_edit(
-    path: ResolvedPath,
-    patch: UnifiedDiff,
-    plan: PlannedTextChange | NoTextChange | EditFailureWithheldUntilApproval,
-    *,
-    is_new: bool = False,
-) -> PreparedTextEdit:
-    row: dict[str, Any] = {
-        "tool": "newFileCreated" if is_new else "appliedDiff",
-        "diff": patch.text,
-        **build_edit_row_fields(path, patch),
-    }
-    return PreparedTextEdit(
-        claims=(Claim(Access.WRITE, path=path),),
-        row=row,
-        path=path.display_path,
-        diff=patch.text,
-        plan=plan,
-    )
 
 
 class ReplaceSuccess(Struct, frozen=True):

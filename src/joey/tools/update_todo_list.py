@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from joey.core.modes import ToolGroup
-from joey.core.task_types import Answer, Todo, parse_todos
+from joey.core.task_types import parse_todos
 from joey.errors import ArgumentError
 from joey.ports.tool_context import ToolContext
 from joey.tools.base import (
@@ -19,7 +19,6 @@ from joey.tools.base import (
     PreparedToolCall,
     SetTodos,
     Tool,
-    convert_arguments,
     try_decode_json,
 )
 
@@ -43,11 +42,7 @@ class UpdateTodoListParams(Struct, frozen=True):
     ]
 
 
-class PreparedTodos(PreparedToolCall, frozen=True, kw_only=True):
-    todos: tuple[Todo, ...]
-
-
-class UpdateTodoList(Tool[UpdateTodoListParams, PreparedTodos]):
+class UpdateTodoList(Tool[UpdateTodoListParams, PreparedToolCall]):
     name: ClassVar[str] = "update_todo_list"
     group: ClassVar[ToolGroup] = ToolGroup.ALWAYS
     params: ClassVar[type[Struct]] = UpdateTodoListParams
@@ -58,7 +53,7 @@ class UpdateTodoList(Tool[UpdateTodoListParams, PreparedTodos]):
     def parse(self, arguments: dict[str, Any]) -> UpdateTodoListParams:
         if "todos" in arguments:
             arguments = {**arguments, "todos": _to_checklist(arguments["todos"])}
-        params = convert_arguments(arguments, UpdateTodoListParams, self.name)
+        params = super().parse(arguments)
         if params.todos.strip() and not parse_todos(params.todos):
             raise ArgumentError(
                 "update_todo_list found no steps: write each on a line of its own, as"
@@ -66,18 +61,13 @@ class UpdateTodoList(Tool[UpdateTodoListParams, PreparedTodos]):
             )
         return params
 
-    async def prepare(self, params: UpdateTodoListParams, ctx: ToolContext) -> PreparedTodos:
+    async def prepare(self, params: UpdateTodoListParams, ctx: ToolContext) -> PreparedToolCall:
         todos = parse_todos(params.todos)
-        return PreparedTodos(
+        return PreparedToolCall(
             claims=(Claim(Access.NONE),),
             row={"tool": "updateTodoList", "todos": msgspec.to_builtins(list(todos))},
-            todos=todos,
+            outcome=Outcome("The todo list is updated.", directive=SetTodos(todos)),
         )
-
-    async def run_prepared(
-        self, prepared: PreparedTodos, ctx: ToolContext, answer: Answer | None
-    ) -> Outcome:
-        return Outcome("The todo list is updated.", directive=SetTodos(prepared.todos))
 
 
 def _to_checklist(given: object) -> object:

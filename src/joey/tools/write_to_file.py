@@ -10,7 +10,6 @@ from msgspec import Meta, Struct
 
 from joey.core.models import ToolProtocol
 from joey.core.modes import ToolGroup
-from joey.core.path_access import ResolvedPath
 from joey.core.task_types import Answer
 from joey.core.text import has_line_numbers, strip_line_numbers, unescape_entities
 from joey.errors import ToolError
@@ -69,7 +68,12 @@ class WriteToFile(Tool[WriteToFileParams, PreparedWrite]):
 
     async def prepare(self, params: WriteToFileParams, ctx: ToolContext) -> PreparedWrite:
         path = resolve_visible_path(ctx, params.path)
-        original = await _load_original_or_empty(ctx, path)
+        try:
+            original = await load_original(ctx, path)
+        except ToolError:
+            if path.is_inside:
+                raise
+            original = OriginalFile(path, None)  # saving meets the same trouble, and tells it
         if path.is_inside:
             _refuse_if_stale(original)
         content, taken_off = clean_content(params.content, params.path, ctx)
@@ -96,15 +100,6 @@ class WriteToFile(Tool[WriteToFileParams, PreparedWrite]):
         return Outcome(format_write_result(prepared.original, ctx.protocol, taken_off, problems))
 
 
-async def _load_original_or_empty(ctx: ToolContext, path: ResolvedPath) -> OriginalFile:
-    try:
-        return await load_original(ctx, path)
-    except ToolError:
-        if path.is_inside:
-            raise
-        return OriginalFile(path, None)  # saving meets the same trouble, and then it may be told
-
-
 def _refuse_if_stale(original: OriginalFile) -> None:
     """Outside of the workspace it is told once the call is allowed, as everything found there."""
     if original.is_stale:
@@ -122,7 +117,11 @@ def clean_content(content: str, path: str, ctx: ToolContext) -> tuple[str, tuple
     """
     taken_off: list[str] = []
     by_habit = ctx.protocol is ToolProtocol.XML and "claude" not in ctx.model.id.lower()
-    if by_habit and _is_escaped_throughout(content):
+    # Markup that has entities and no bracket at all; with brackets, entities are meant.
+    is_escaped = (
+        "<" not in content and ">" not in content and ("&lt;" in content or "&gt;" in content)
+    )
+    if by_habit and is_escaped:
         content = unescape_entities(content)
         taken_off.append("the escaping of &lt; and &gt;")
     if (
@@ -135,13 +134,6 @@ def clean_content(content: str, path: str, ctx: ToolContext) -> tuple[str, tuple
         content = strip_line_numbers(content)
         taken_off.append("the line number in front of every line")
     return content, tuple(taken_off)
-
-
-def _is_escaped_throughout(content: str) -> bool:
-    """Markup that has entities and no bracket at all; with brackets, entities are meant."""
-    if "<" in content or ">" in content:
-        return False
-    return "&lt;" in content or "&gt;" in content
 
 
 def _strip_code_fence(content: str) -> str:
