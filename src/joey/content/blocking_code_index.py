@@ -117,7 +117,8 @@ class BlockingCodeIndex:
         with self._directory.try_lock(BUILD_LOCK_FILE) as ours:
             if not ours:
                 raise ToolError("The code index is damaged, and in use by another process.")
-            self._directory.delete_database()
+            for suffix in ("", "-wal", "-shm"):
+                Path(f"{self._directory.database_path}{suffix}").unlink(missing_ok=True)
 
     def close(self) -> None:
         with self._writer_lock, self._reader_lock:
@@ -182,10 +183,8 @@ class BlockingCodeIndex:
         self, query: str, directory: str, limit: int, vector: tuple[bytes, bytes] | None = None
     ) -> list[CodeSearchHit]:
         """What fits, without anything that may not be shown now, whatever was read in before.
-
         `directory` is relative to the workspace, or empty; `vector` has the signs and numbers of
-        what the query means.
-        """
+        what the query means."""
         with self._use_reader() as store:
             text_matches = store.search_text(query, directory, MAX_TEXT_CANDIDATES)
             alike: dict[int, float] = {}
@@ -329,12 +328,10 @@ def find_file_changes(
     is_visible: Callable[[str], bool],
     doubtful: Collection[str] = (),
 ) -> IndexChanges:
-    """What of the listed files is new or different, and what is known but listed no more.
-
-    A file that must not be shown counts as not listed; those that are known are asked about only
-    when they have changed, or are `doubtful`. Listing and looking at what is known take
-    about as long, and are done at the same time.
-    """
+    """What of the listed files is new or different, and what is known but listed no more. A file
+    that must not be shown counts as not listed; those that are known are asked about only when they
+    have changed, or are `doubtful`. Listing and looking at what is known take about as long, and
+    are done at the same time."""
     with ThreadPoolExecutor(1) as pool:
         listed = pool.submit(list_files)
         seen = {path: _read_stamp(f"{root}/{path}") for path in known}
@@ -405,22 +402,15 @@ def _read_file(root: Path, path: str) -> tuple[IndexedFileStamp, bytes] | None:
     except (IsADirectoryError, NotRegularFileError):
         return None
     except OSError as error:
-        # A folder that is a link by now may lead anywhere.
-        return (
-            None
-            if error.errno in (errno.ELOOP, errno.ENOTDIR)
-            else _stamp_unreadable_file(root / path)
-        )
+        # A folder that is a link by now may lead anywhere. A file that may not be read is known, so
+        # that it is not tried again until it changes.
+        is_led_away = error.errno in (errno.ELOOP, errno.ENOTDIR)
+        stamp = None if is_led_away else _read_stamp(root / path)
+        return None if stamp is None else (stamp, b"")
     with file:
         facts = os.fstat(file.fileno())
         is_small = facts.st_size <= MAX_FILE_BYTES
         return _build_stamp(facts), file.read(MAX_FILE_BYTES + 1) if is_small else b"\0"
-
-
-def _stamp_unreadable_file(path: Path) -> tuple[IndexedFileStamp, bytes] | None:
-    """A file that may not be read is known, so that it is not tried again until it changes."""
-    stamp = _read_stamp(path)
-    return None if stamp is None else (stamp, b"")
 
 
 def _read_stamp(path: Path | str) -> IndexedFileStamp | None:

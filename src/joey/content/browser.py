@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from joey.core.redaction import has_secret_name
@@ -301,13 +301,12 @@ async def read_page_file(files: Files, path: str, is_approved: bool) -> bytes | 
         return None
 
 
-class _RunningBrowser:
+class _RunningBrowser(NamedTuple):
     """Playwright, and the browser that it steers."""
 
-    def __init__(self, playwright: Playwright, process: Process, group: int) -> None:
-        self.playwright = playwright
-        self.process = process
-        self.process_group = group
+    playwright: Playwright
+    process: Process
+    process_group: int
 
 
 async def _start_browser(executable: str) -> _RunningBrowser:

@@ -369,11 +369,6 @@ class IndexDirectory(PrivateDirectory):
             if descriptor is not None:
                 os.close(descriptor)
 
-    def delete_database(self) -> None:
-        """Throw the database away."""
-        for suffix in ("", "-wal", "-shm"):
-            self.path.joinpath(DATABASE_FILE + suffix).unlink(missing_ok=True)
-
     def close(self) -> None:
         """After the last use."""
 

@@ -121,7 +121,8 @@ def _find_cut(lines: list[str], definition_lines: list[int], start: int) -> tupl
         bisect_left(definition_lines, soonest) : bisect_right(definition_lines, furthest)
     ]
     if within:
-        cut = min(within, key=lambda line: (_measure_indent(lines[line]), -line))
+        indents = {line: len(lines[line]) - len(lines[line].lstrip()) for line in within}
+        cut = min(within, key=lambda line: (indents[line], -line))
         while cut > soonest and _LEADING_COMMENT_RE.match(lines[cut - 1]):
             cut -= 1
         return cut, cut
@@ -139,10 +140,6 @@ def _find_max_end(lines: list[str], start: int) -> int:
         if characters > MAX_PASSAGE_CHARS and number > start:
             return number
     return min(start + MAX_PASSAGE_LINES, len(lines))
-
-
-def _measure_indent(line: str) -> int:
-    return len(line) - len(line.lstrip())
 
 
 def _build_passage(

@@ -394,10 +394,8 @@ _dot_product: Callable[[Iterable[float], Iterable[float]], float] = getattr(
 
 
 def pack_vector(values: Sequence[float]) -> tuple[bytes, bytes]:
-    """A vector of length 1 in the direction of `values`: its signs, and its numbers as float32.
-
-    One without a direction is like nothing: all zero.
-    """
+    """A vector of length 1 in the direction of `values`: its signs, and its numbers as float32. One
+    without a direction is like nothing: all zero."""
     length = math.sqrt(_dot_product(values, values))
     if not math.isfinite(length) or length == 0:
         values, length = [0.0] * len(values), 1.0
@@ -414,10 +412,8 @@ def find_most_similar(signs: bytes, others: Iterable[tuple[int, bytes]]) -> list
 
 
 def compute_cosines(vector: bytes, others: Iterable[tuple[int, bytes]]) -> dict[int, float]:
-    """How alike they are, by key: 1 for the same direction, 0 for nothing in common or less.
-
-    Those of another dimension cannot be compared, and are left out.
-    """
+    """How alike they are, by key: 1 for the same direction, 0 for nothing in common or less. Those
+    of another dimension cannot be compared, and are left out."""
     wanted = array(_FLOAT32_TYPECODE, vector)
     return {
         key: min(1.0, max(0.0, _dot_product(wanted, array(_FLOAT32_TYPECODE, values))))

@@ -63,7 +63,10 @@ class LocalDiagnostics:
         self._files = files
         self._timeout_s = settings.diagnostics_timeout_seconds
         self._env = {name: env[name] for name in _INHERITED_VARIABLES if name in env}
-        path = self._env["PATH"] = _drop_relative_entries(env.get("PATH", os.defpath))
+        # Without folders that the workspace decides about.
+        entries = env.get("PATH", os.defpath).split(os.pathsep)
+        path = os.pathsep.join(entry for entry in entries if Path(entry).is_absolute())
+        self._env["PATH"] = path
         there = (each for each in _SYNTAX_CHECKERS if shutil.which(each.command[0], path=path))
         self._checkers = (*_parse_configured_checkers(settings), *there)
         self._cache: dict[Path, tuple[tuple[int, ...], tuple[Diagnostic, ...]]] = {}
@@ -75,11 +78,7 @@ class LocalDiagnostics:
     async def check_workspace(self, limit: int) -> Sequence[Diagnostic]:
         """Of the files that were asked about before: there is no list of all others."""
         paths = [self._files.resolve(str(path)) for path in list(self._cache)]
-        return (
-            await self.check_files(
-                [resolved_path for resolved_path in paths if resolved_path.is_inside]
-            )
-        )[:limit]
+        return (await self.check_files([path for path in paths if path.is_inside]))[:limit]
 
     async def _check_cached(self, path: ResolvedPath) -> tuple[Diagnostic, ...]:
         version = read_fingerprint(path.path)
@@ -153,11 +152,6 @@ class LocalDiagnostics:
             for p in parse_checker_output(_normalize_report(report, checker.source), checker.source)
             if PurePath(p.path).name == path.path.name
         ]
-
-
-def _drop_relative_entries(path: str) -> str:
-    """Without folders that the workspace decides about."""
-    return os.pathsep.join(each for each in path.split(os.pathsep) if Path(each).is_absolute())
 
 
 def _parse_configured_checkers(settings: Settings) -> list[_Checker]:

@@ -81,12 +81,13 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     @property
     def display_target(self) -> str:
         """The command line, or the address, as it was written but for what may be a secret."""
-        unexpanded_entry = self.unexpanded_entry
+        entry = self.unexpanded_entry
         if self.transport == "stdio":
-            return shlex.join(
-                (unexpanded_entry.command or "", *redact_arguments(unexpanded_entry.args))
-            )
-        return redact_url(unexpanded_entry.url or "")
+            return shlex.join((entry.command or "", *redact_arguments(entry.args)))
+        parts = urlsplit(entry.url or "")
+        host = parts.netloc.rpartition("@")[2]
+        url = parts._replace(query="", fragment="", netloc=host).geturl()
+        return _KNOWN_TOKEN_RE.sub(REDACTED_TEXT, url)
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -296,14 +297,6 @@ def _redact_argument(argument: str) -> str:
         rf"\1{REDACTED_TEXT}", _URL_USER_RE.sub(f"{REDACTED_TEXT}@", argument)
     )
     return _KNOWN_TOKEN_RE.sub(REDACTED_TEXT, redacted)
-
-
-def redact_url(url: str) -> str:
-    parts = urlsplit(url)
-    host = parts.netloc.rpartition("@")[2]
-    return _KNOWN_TOKEN_RE.sub(
-        REDACTED_TEXT, parts._replace(query="", fragment="", netloc=host).geturl()
-    )
 
 
 def redact_secrets(text: str, secrets: Iterable[str]) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider
@@ -21,12 +21,15 @@ from mcp.shared.auth import (
     OAuthToken,
     ProtectedResourceMetadata,
 )
-from pydantic import AnyUrl, ValidationError
+from pydantic import AnyUrl, BaseModel, ValidationError
 
 from joey.errors import UserError
 from joey.mcp.login import Credentials, LoginCallback
 
 _UNUSED_REDIRECT_URL = "http://127.0.0.1/callback"
+
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 class LoginNeededError(Exception):
@@ -46,15 +49,14 @@ class FileTokenStorage:
         found = self._stored_values.get("expiresAt")
         return float(found) if isinstance(found, int | float) else None
 
-    def get_stored_model(self, name: str, model: type[Any]) -> Any:
+    def get_stored_model(self, name: str, model: type[ModelT]) -> ModelT | None:
         try:
             return model.model_validate(self._stored_values[name])
         except (KeyError, ValidationError):
             return None
 
     async def get_tokens(self) -> OAuthToken | None:
-        tokens: OAuthToken | None = self.get_stored_model("tokens", OAuthToken)
-        return tokens
+        return self.get_stored_model("tokens", OAuthToken)
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
         values: dict[str, Any] = {"tokens": tokens.model_dump(mode="json", exclude_none=True)}
@@ -70,10 +72,7 @@ class FileTokenStorage:
         self._credentials.update(**values)
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        client: OAuthClientInformationFull | None = self.get_stored_model(
-            "client", OAuthClientInformationFull
-        )
-        return client
+        return self.get_stored_model("client", OAuthClientInformationFull)
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
         self._credentials.update(client=client_info.model_dump(mode="json", exclude_none=True))
@@ -131,9 +130,7 @@ def build_login_auth(
 
 def _build_provider(url: str, redirect_url: str, storage: FileTokenStorage) -> OAuthClientProvider:
     metadata = OAuthClientMetadata(
-        client_name="joey",
-        redirect_uris=[AnyUrl(redirect_url)],
-        token_endpoint_auth_method="none",
+        client_name="joey", redirect_uris=[AnyUrl(redirect_url)], token_endpoint_auth_method="none"
     )
     storage.provider = OAuthClientProvider(url, metadata, storage)
     return storage.provider

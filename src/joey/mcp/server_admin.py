@@ -15,11 +15,7 @@ from msgspec import Struct, structs
 from joey.core.mcp import PROJECT_CONFIG_FILE, USER_CONFIG_FILE_NAMES, McpServer, McpStatus
 from joey.errors import ConfigError, UserError
 from joey.mcp.config import SERVERS_KEY, ServerConfig, parse_server
-from joey.mcp.config_files import (
-    ConfigFiles,
-    read_config_file,
-    write_json_atomically,
-)
+from joey.mcp.config_files import ConfigFiles, read_config_file, write_json_atomically
 from joey.mcp.leases import HubConfig
 from joey.mcp.trust import list_trust_items
 from joey.ports.extensions import TrustItem

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -138,7 +139,10 @@ class McpSession:
                 )
                 if len(found) >= MAX_LISTED_ITEMS:
                     break
-        return list(_limit_total_size(found[:MAX_LISTED_ITEMS]))
+        sizes = (len(each.description) + len(msgspec.json.encode(each.schema)) for each in found)
+        # As many of them as a request can carry.
+        totals = zip(found[:MAX_LISTED_ITEMS], accumulate(sizes), strict=False)
+        return [tool for tool, total in totals if total <= MAX_TOOL_LIST_CHARS]
 
     async def list_resources(self) -> list[McpResource]:
         """Resources, then templates; servers that say that they have some, and fail, have none."""
@@ -209,16 +213,6 @@ async def _iter_pages(fetch: Callable[..., Awaitable[PageT]]) -> AsyncIterator[P
         if not page.next_cursor or page.next_cursor == cursor:
             return
         cursor = page.next_cursor
-
-
-def _limit_total_size(tools: list[McpTool]) -> Iterator[McpTool]:
-    """As many of them as a request can carry."""
-    remaining = MAX_TOOL_LIST_CHARS
-    for tool in tools:
-        remaining -= len(tool.description) + len(msgspec.json.encode(tool.schema))
-        if remaining < 0:
-            return
-        yield tool
 
 
 def _convert_tool(found: types.Tool) -> McpTool:

@@ -1,7 +1,4 @@
-"""The `access_mcp_resource` tool: reads a resource of an MCP server.
-
-A module of its own because every tool has one, named like the tool, with its `.md` next to it.
-"""
+"""The `access_mcp_resource` tool: reads a resource of an MCP server."""
 
 from __future__ import annotations
 
@@ -12,14 +9,7 @@ from msgspec import Meta, Struct
 from joey.core.modes import ToolGroup
 from joey.core.task_types import Answer, AskKind, RowKind
 from joey.ports.tool_context import ToolContext
-from joey.tools.base import (
-    Access,
-    AvailabilityContext,
-    Claim,
-    Outcome,
-    PreparedToolCall,
-    Tool,
-)
+from joey.tools.base import Access, AvailabilityContext, Claim, Outcome, PreparedToolCall, Tool
 from joey.tools.mcp_tool import find_server, require_mcp
 
 

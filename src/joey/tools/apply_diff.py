@@ -16,7 +16,6 @@ from msgspec import Meta, Struct
 from joey.core.edits.diff import UnifiedDiff
 from joey.core.edits.search_replace import AppliedBlocks, FailedBlocks, apply_blocks
 from joey.core.edits.similar import EditFailure
-from joey.core.models import ModelInfo
 from joey.core.modes import ToolGroup
 from joey.core.parsing.xml_argument_parser import parse_args_xml
 from joey.core.path_access import ResolvedPath
@@ -37,12 +36,13 @@ from joey.tools.file_edit import (
     EMPTY_PATCH,
     FilePreview,
     OriginalFile,
+    apply_or_unescape,
     build_edit_preview,
     build_patch,
     compute_similarity,
+    format_failed_parts,
     format_write_result,
     load_original,
-    replace_surrogates,
     require_editable_text,
     run_in_thread_if_large,
     save_file,
@@ -91,10 +91,8 @@ class PlannedEdit(Struct, frozen=True):
 
 
 class DiffFailureWithheldUntilApproval(Struct, frozen=True):
-    """A file outside of the workspace that cannot be changed: told once the call is allowed.
-
-    Told before, it would let the model find out about files that nobody let it look at.
-    """
+    """A file outside of the workspace that cannot be changed: told once the call is allowed. Told
+    before, it would let the model find out about files that nobody let it look at."""
 
     request: FileDiffRequest
     resolved_path: ResolvedPath
@@ -157,9 +155,7 @@ class ApplyDiff(Tool[DiffRequest, PreparedDiff]):
             for plan in plans
         ]
         return PreparedDiff(
-            **build_edit_preview(previews),
-            plans=tuple(plans),
-            failures=tuple(map(str, failures)),
+            **build_edit_preview(previews), plans=tuple(plans), failures=tuple(map(str, failures))
         )
 
     async def run_prepared(
@@ -193,7 +189,16 @@ async def _plan_edit(request: FileDiffRequest, path: ResolvedPath, ctx: ToolCont
     original = await load_original(ctx, path)
     text = require_editable_text(original, "apply_diff")
     size = len(text) + len(request.diff)
-    outcome = await run_in_thread_if_large(size, lambda: _apply_diff(text, request.diff, ctx.model))
+    outcome: AppliedBlocks | FailedBlocks = await run_in_thread_if_large(
+        size,
+        lambda: apply_or_unescape(
+            request.diff,
+            unescape_entities,
+            lambda diff: apply_blocks(text, diff, similarity=compute_similarity),
+            FailedBlocks,
+            ctx.model,
+        ),
+    )
     if isinstance(outcome, FailedBlocks):
         raise ToolError(
             "Unable to apply diff to file: "
@@ -208,30 +213,10 @@ async def _plan_edit(request: FileDiffRequest, path: ResolvedPath, ctx: ToolCont
     )
 
 
-def _apply_diff(text: str, diff: str, model: ModelInfo) -> AppliedBlocks | FailedBlocks:
-    """Apply as written; if nothing fits, without the entities that some models put in."""
-    outcome = apply_blocks(text, diff, similarity=compute_similarity)
-    if isinstance(outcome, AppliedBlocks) or "claude" in model.id.lower():
-        return outcome
-    unescaped = unescape_entities(diff)
-    if unescaped == diff:
-        return outcome
-    second = apply_blocks(text, unescaped, similarity=compute_similarity)
-    return second if isinstance(second, AppliedBlocks) else outcome
-
-
 def _format_failures(failures: Sequence[EditFailure], path: ResolvedPath) -> str:
-    """Why blocks failed. A file outside of the workspace that may be changed is still not read."""
-    parts = [
-        f"{failure.summary}\n\n{failure.evidence}"
-        if path.is_inside and failure.evidence
-        else failure.summary
-        for failure in failures[:_MAX_SHOWN_FAILURES]
-    ]
-    if len(failures) > _MAX_SHOWN_FAILURES:
-        parts.append(f"{len(failures) - _MAX_SHOWN_FAILURES} more blocks failed.")
-    text = replace_surrogates("\n\n".join(parts))
-    return f"<error_details>\n{text}\n</error_details>"
+    more = len(failures) - _MAX_SHOWN_FAILURES
+    note = f"{more} more blocks failed." if more > 0 else ""
+    return format_failed_parts(failures[:_MAX_SHOWN_FAILURES], note, quoted=path.is_inside)
 
 
 def _format_result(edit: PlannedEdit, ctx: ToolContext, problems: str) -> str:

@@ -42,14 +42,15 @@ from joey.tools.file_edit import (
     EMPTY_PATCH,
     FilePreview,
     OriginalFile,
+    apply_or_unescape,
     build_edit_preview,
     build_patch,
     check_unchanged,
     compute_similarity,
+    format_failed_parts,
     format_write_result,
     load_original,
     remove_file,
-    replace_surrogates,
     run_in_thread_if_large,
     save_file,
 )
@@ -319,22 +320,33 @@ class _PatchPlanner:
         if current.is_binary:
             raise ToolError(f"{path}: this is a binary file, and only text can be updated.")
         text = current.text
-        outcome = await run_in_thread_if_large(len(text), lambda: self._apply_chunks(text, chunks))
+        outcome: str | FailedPatch = await run_in_thread_if_large(
+            len(text),
+            lambda: apply_or_unescape(
+                list(chunks),
+                lambda chunks: [_unescape_chunk(chunk) for chunk in chunks],
+                lambda chunks: apply_chunks(text, chunks, similarity=compute_similarity),
+                FailedPatch,
+                self._ctx.model,
+            ),
+        )
         if isinstance(outcome, FailedPatch):
             quoted = draft.resolved_path.path not in self._outside_paths
-            raise ToolError(_format_failed_chunks(path, outcome, quoted=quoted))
+            is_cut = len(outcome.failures) == MAX_FAILED_CHUNKS
+            more = "The chunks behind these were not tried." if is_cut else ""
+            details = format_failed_parts(outcome.failures, more, quoted=quoted)
+            raise ToolError(f"{path}: the patch does not fit the file.\n{details}")
         return current.encode(outcome)
 
-    def _apply_chunks(self, text: str, chunks: Sequence[PatchChunk]) -> str | FailedPatch:
-        """Apply as written; if that fails, without the entities that some models put in."""
-        outcome = apply_chunks(text, chunks, similarity=compute_similarity)
-        if isinstance(outcome, str) or "claude" in self._ctx.model.id.lower():
-            return outcome
-        unescaped = [_unescape_chunk(chunk) for chunk in chunks]
-        if unescaped == list(chunks):
-            return outcome
-        second = apply_chunks(text, unescaped, similarity=compute_similarity)
-        return second if isinstance(second, str) else outcome
+
+def _unescape_chunk(chunk: PatchChunk) -> PatchChunk:
+    return structs.replace(
+        chunk,
+        anchor_lines=tuple(map(unescape_entities, chunk.anchor_lines)),
+        lines=tuple(
+            structs.replace(line, text=unescape_entities(line.text)) for line in chunk.lines
+        ),
+    )
 
 
 def _list_paths(hunk: FileOperation) -> tuple[str, ...]:
@@ -346,27 +358,3 @@ def _list_paths(hunk: FileOperation) -> tuple[str, ...]:
 def _check_exists(draft: FileDraft, path: str, verb: str) -> None:
     if draft.new_bytes is None:
         raise ToolError(f"{path}: there is no such file, so it cannot be {verb}. Check the path.")
-
-
-def _format_failed_chunks(path: str, failed: FailedPatch, *, quoted: bool) -> str:
-    """Why chunks do not fit. A file outside of the workspace that may be changed is not read."""
-    parts = [
-        f"{failure.summary}\n\n{failure.evidence}"
-        if quoted and failure.evidence
-        else failure.summary
-        for failure in failed.failures
-    ]
-    if len(parts) == MAX_FAILED_CHUNKS:
-        parts.append("The chunks behind these were not tried.")
-    text = replace_surrogates("\n\n".join(parts))
-    return f"{path}: the patch does not fit the file.\n<error_details>\n{text}\n</error_details>"
-
-
-def _unescape_chunk(chunk: PatchChunk) -> PatchChunk:
-    return structs.replace(
-        chunk,
-        anchor_lines=tuple(map(unescape_entities, chunk.anchor_lines)),
-        lines=tuple(
-            structs.replace(line, text=unescape_entities(line.text)) for line in chunk.lines
-        ),
-    )

@@ -1,7 +1,4 @@
-"""The `attempt_completion` tool: presents the result of the whole task.
-
-A module of its own because every tool has one, named like the tool, with its `.md` next to it.
-"""
+"""The `attempt_completion` tool: presents the result of the whole task."""
 
 from __future__ import annotations
 

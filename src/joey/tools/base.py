@@ -199,6 +199,44 @@ class Tool(ABC, Generic[ParamsT, PreparedT]):
         return _load_description(self.name)[1]
 
 
+class ExternalCall(Struct, frozen=True):
+    arguments: dict[str, Any]
+
+
+class ExternalTool(Tool[ExternalCall, PreparedT]):
+    """A tool that is named, described and shaped by somebody else."""
+
+    params: ClassVar[type[Struct]] = ExternalCall
+
+    def __init__(self, name: str, description: str, schema: dict[str, Any]) -> None:
+        self.name = name  # type: ignore[misc]  # each instance is another tool
+        self._spec = ToolSpec(name, description, schema, strict=False)
+        self._schemas: dict[str, Any] = schema.get("properties", {})
+
+    @property
+    def spec(self) -> ToolSpec:
+        return self._spec
+
+    @property
+    def xml_tags(self) -> frozenset[str]:
+        return frozenset(self._schemas)
+
+    @property
+    def description(self) -> str:
+        return self._spec.description
+
+    @property
+    def xml_usage(self) -> str | None:
+        return None
+
+    def parse(self, arguments: dict[str, Any]) -> ExternalCall:
+        given = arguments.items()
+        return ExternalCall({k: coerce_argument(v, self._schemas.get(k)) for k, v in given})
+
+    def describe_call(self, arguments: dict[str, Any]) -> str:
+        return f"[{self.name}]"
+
+
 class PathParams(Struct, frozen=True):
     """Parameters of a lookup; subclasses add what else it asks for."""
 
@@ -356,11 +394,9 @@ def convert_arguments(
     tool: str,
     aliases: Mapping[str, str] | None = None,
 ) -> StructT:
-    """The parameters of a call. `aliases` gives other names of parameters: `{old: real}`.
-
-    Unknown arguments are passed over; null stands for the default. Raises ArgumentError: a value is
-    missing (then it has the `parameter`), or cannot be understood.
-    """
+    """The parameters of a call. `aliases` gives other names of parameters: `{old: real}`. Unknown
+    arguments are passed over; null stands for the default. Raises ArgumentError: a value is missing
+    (then it has the `parameter`), or cannot be understood."""
     given = {name: value for name, value in arguments.items() if value is not None}
     for alias, name in (aliases or {}).items():
         if alias in given and name not in given:
@@ -430,6 +466,15 @@ def try_decode_json(text: str) -> Any:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return None
+
+
+def coerce_argument(value: Any, schema: Any) -> Any:
+    """In XML all values are texts; what must be something else is JSON in one."""
+    kinds = (schema.get("type") if isinstance(schema, dict) else None) or "string"
+    if not isinstance(value, str) or kinds == "string" or "string" in kinds:
+        return value
+    decoded = try_decode_json(value.strip())
+    return value if decoded is None else decoded
 
 
 _JSON_TYPE_NAMES: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}

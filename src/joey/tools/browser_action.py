@@ -47,8 +47,7 @@ _REQUIRED_PARAMETER_BY_ACTION = {
 
 class BrowserActionParams(Struct, frozen=True):
     action: Annotated[
-        BrowserActionName,
-        Meta(description="What to do. Begin with launch, end with close."),
+        BrowserActionName, Meta(description="What to do. Begin with launch, end with close.")
     ]
     url: Annotated[str | None, Meta(description="launch: the address to open.")] = None
     coordinate: Annotated[

@@ -102,10 +102,8 @@ async def find_ignored_file_claims(
 async def find_outside_and_protected_claims(
     command: str, cwd: ResolvedPath, allowed: Sequence[str], lookups: PathLookupCache
 ) -> list[Claim]:
-    """A claim for each place outside the workspace that a word leads to.
-
-    Words that a rule names are the user's own choice, and `*` is the choice of everything.
-    """
+    """A claim for each place outside the workspace that a word leads to. Words that a rule names
+    are the user's own choice, and `*` is the choice of everything."""
     if ALLOW_ALL_RULE in allowed:
         return []
     reach = _CommandPathTracker(cwd.path, lookups)

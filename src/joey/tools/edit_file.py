@@ -42,8 +42,7 @@ class EditFileParams(Struct, frozen=True):
         ),
     ]
     new_string: Annotated[
-        str,
-        Meta(description="The text that takes its place, or the whole content of a new file."),
+        str, Meta(description="The text that takes its place, or the whole content of a new file.")
     ]
     expected_replacements: Annotated[
         int,
@@ -108,12 +107,7 @@ class EditFile(TextEditTool[EditFileParams]):
         outcome = await run_in_thread_if_large(
             len(text),
             lambda: find_and_replace(
-                text,
-                params.old_string,
-                params.new_string,
-                ctx.model,
-                expected=count,
-                tolerant=True,
+                text, params.old_string, params.new_string, ctx.model, expected=count, tolerant=True
             ),
         )
         if isinstance(outcome, ReplaceFailure):

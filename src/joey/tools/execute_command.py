@@ -25,14 +25,7 @@ from joey.core.text import compile_regex, unescape_entities
 from joey.errors import ToolError
 from joey.ports.execution import CommandExit, RunningCommand, SandboxLevel, SandboxReport, Terminal
 from joey.ports.tool_context import ToolContext
-from joey.tools.base import (
-    Access,
-    Claim,
-    LiveOutput,
-    Outcome,
-    PreparedToolCall,
-    Tool,
-)
+from joey.tools.base import Access, Claim, LiveOutput, Outcome, PreparedToolCall, Tool
 
 log = logging.getLogger(__name__)
 
@@ -40,8 +33,7 @@ log = logging.getLogger(__name__)
 class ExecuteCommandParams(Struct, frozen=True):
     command: Annotated[str, Meta(description="The shell command to run.")]
     cwd: Annotated[
-        str | None,
-        Meta(description="Folder to run it in; null for the workspace folder."),
+        str | None, Meta(description="Folder to run it in; null for the workspace folder.")
     ] = None
     timeout: Annotated[
         float | None,

@@ -1,8 +1,6 @@
 """The `fetch_instructions` tool: instructions for work on the agent's modes and MCP servers.
 
 The texts are the Markdown files in `instructions/`.
-
-A module of its own because every tool has one, named like the tool, with its `.md` next to it.
 """
 
 from __future__ import annotations

@@ -18,8 +18,9 @@ from msgspec import Struct
 from joey.core.diagnostics import Diagnostic, find_new_errors, format_diagnostics
 from joey.core.edits.diff import DiffStats, UnifiedDiff, build_new_file_diff, build_unified_diff
 from joey.core.edits.encodings import UTF_8, detect_encoding
+from joey.core.edits.similar import EditFailure
 from joey.core.file_state import FileStamp
-from joey.core.models import ToolProtocol
+from joey.core.models import ModelInfo, ToolProtocol
 from joey.core.path_access import ResolvedPath
 from joey.core.text import compile_regex
 from joey.errors import ToolError
@@ -40,6 +41,7 @@ _STALE_FILE_NOTE = (
 
 _SURROGATES_RE = compile_regex("[\ud800-\udfff]")
 
+InputT = TypeVar("InputT")
 ResultT = TypeVar("ResultT")
 
 
@@ -68,10 +70,8 @@ class OriginalFile(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """Without a byte order mark; empty when it is binary.
-
-        Bytes that are not what the encoding says survive the way there and back.
-        """
+        """Without a byte order mark; empty when it is binary. Bytes that are not what the encoding
+        says survive the way there and back."""
         data = self.data or b""
         encoding = detect_encoding(data)
         return encoding.decode(data) if encoding is not None else ""
@@ -90,12 +90,9 @@ class OriginalFile(Struct, frozen=True):
 
 
 async def load_original(ctx: ToolContext, path: ResolvedPath) -> OriginalFile:
-    """The file that is about to be changed.
-
-    What is found out outside of the workspace is for the user alone until the call is allowed, be
-    it only that there is such a file: the caller must keep the error until then. Raises ToolError:
-    it is a directory, or cannot be read.
-    """
+    """The file that is about to be changed. What is found out outside of the workspace is for the
+    user alone until the call is allowed, be it only that there is such a file: the caller must keep
+    the error until then. Raises ToolError: it is a directory, or cannot be read."""
     data, stamp = await _read_with_stamp(ctx, path)
     is_stale = data is not None and ctx.read_tracker.is_stale(path, stamp, data)
     return OriginalFile(path, data, is_stale)
@@ -186,6 +183,32 @@ async def run_in_thread_if_large(size: int, work: Callable[[], ResultT]) -> Resu
     return work() if size <= _MAX_CHARS_WITHOUT_THREAD else await asyncio.to_thread(work)
 
 
+def apply_or_unescape(
+    given: InputT,
+    unescape: Callable[[InputT], InputT],
+    apply: Callable[[InputT], ResultT],
+    failure: type[object],
+    model: ModelInfo,
+) -> ResultT:
+    """Apply an edit as written; if it fails, without the entities that some models put in."""
+    outcome = apply(given)
+    if not isinstance(outcome, failure) or "claude" in model.id.lower():
+        return outcome
+    unescaped = unescape(given)
+    second = outcome if unescaped == given else apply(unescaped)
+    return outcome if isinstance(second, failure) else second
+
+
+def format_failed_parts(parts: Sequence[EditFailure], more: str, *, quoted: bool) -> str:
+    """Why parts of an edit failed. A file outside of the workspace is not quoted."""
+    texts = [
+        f"{part.summary}\n\n{part.evidence}" if quoted and part.evidence else part.summary
+        for part in parts
+    ]
+    joined = replace_surrogates("\n\n".join(filter(None, (*texts, more))))
+    return f"<error_details>\n{joined}\n</error_details>"
+
+
 def build_edit_row_fields(path: ResolvedPath, patch: UnifiedDiff) -> dict[str, Any]:
     """The part of a row that all edits have."""
     return {
@@ -250,9 +273,7 @@ def format_write_result(
     notes: tuple[str, ...] = (),
 ) -> str:
     """What the model is told about a file that was written, and how it differs from its words.
-
-    `problems` are those that the change has brought; `notes` say how else it differs.
-    """
+    `problems` are those that the change has brought; `notes` say how else it differs."""
     notices = _collect_notes(original, stripped_parts, notes)
     path = original.resolved_path.path_as_given
     operation = "modified" if original.exists else "created"

@@ -55,10 +55,8 @@ class LineBatch(Struct, frozen=True):
 
 
 class LineReader:
-    """Moves forward through one file. A line ends at `\\n`; a `\\r` before it is dropped.
-
-    A NUL inside of a text is shown as what it is not, since not every service takes one.
-    """
+    """Moves forward through one file. A line ends at `\\n`; a `\\r` before it is dropped. A NUL
+    inside of a text is shown as what it is not, since not every service takes one."""
 
     def __init__(self, source: ByteSource) -> None:
         self._source = source
@@ -113,7 +111,10 @@ class LineReader:
             stop = end if end >= 0 else len(self._buffer)
             if end < 0 and stop <= start:
                 break
-            text = self._decode_line(self._buffer[start:stop])
+            line = self._buffer[start:stop].removesuffix(b"\r")
+            text = line.decode(errors="replace").replace("\0", "\ufffd")
+            if self.next_line == 1:
+                text = text.removeprefix("\ufeff")
             room = budget - LINE_NUMBER_BYTES
             budget = room - (len(text) if text.isascii() else len(text.encode()))
             if budget < 0:
@@ -155,10 +156,6 @@ class LineReader:
         self._offset += len(chunk)
         self._is_at_end = len(chunk) < size
         self._buffer += chunk
-
-    def _decode_line(self, line: bytes) -> str:
-        text = line.removesuffix(b"\r").decode(errors="replace").replace("\0", "\ufffd")
-        return text.removeprefix("\ufeff") if self.next_line == 1 else text
 
 
 MAX_BLOCK_LINES = 2_000

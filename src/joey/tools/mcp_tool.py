@@ -7,10 +7,9 @@ which there are (`prepare_call`, also used by `use_mcp_tool`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
-from msgspec import Struct
 
 from joey.core.mcp import (
     McpServer,
@@ -21,7 +20,7 @@ from joey.core.mcp import (
     normalize_schema,
     sanitize_name,
 )
-from joey.core.models import ToolProtocol, ToolSpec
+from joey.core.models import ToolProtocol
 from joey.core.modes import ToolGroup
 from joey.core.prompts import messages_to_model
 from joey.core.task_types import Answer, AskKind, RowKind
@@ -32,10 +31,11 @@ from joey.tools.base import (
     Access,
     AvailabilityContext,
     Claim,
+    ExternalCall,
+    ExternalTool,
     LiveOutput,
     Outcome,
     PreparedToolCall,
-    Tool,
     try_decode_json,
 )
 
@@ -47,75 +47,25 @@ class PreparedMcpCall(PreparedToolCall, frozen=True, kw_only=True):
     approved_signature: ToolSignature
 
 
-class ServerDefinedParams(Struct, frozen=True):
-    """The parameters are the server's own."""
-
-
-class McpArguments(Struct, frozen=True):
-    arguments: dict[str, Any]
-
-
-class McpServerTool(Tool[McpArguments, PreparedMcpCall]):
-    """The one kind of tool that is named, described and shaped by somebody else."""
-
+class McpServerTool(ExternalTool[PreparedMcpCall]):
     group: ClassVar[ToolGroup] = ToolGroup.MCP
-    params: ClassVar[type[Struct]] = ServerDefinedParams
-    strict: ClassVar[bool] = False
 
     def __init__(self, server: str, tool: McpTool) -> None:
-        self.name = build_tool_name(server, tool.name)  # type: ignore[misc]
+        schema = normalize_schema(tool.schema)
+        super().__init__(build_tool_name(server, tool.name), tool.description, schema)
         self._server_name = server
-        self._tool = tool
-        self._schema = normalize_schema(tool.schema)
-        self._spec = ToolSpec(
-            name=self.name, description=tool.description, parameters=self._schema, strict=False
-        )
+        self._tool_name = tool.name
 
     def is_offered(self, context: AvailabilityContext) -> bool:
         return context.protocol is ToolProtocol.NATIVE
 
-    @property
-    def spec(self) -> ToolSpec:
-        return self._spec
-
-    @property
-    def xml_tags(self) -> frozenset[str]:
-        return frozenset(self._schema["properties"])
-
-    @property
-    def description(self) -> str:
-        return self._tool.description
-
-    @property
-    def xml_usage(self) -> str | None:
-        return None
-
-    def parse(self, arguments: dict[str, Any]) -> McpArguments:
-        return McpArguments(
-            {name: self._coerce_argument(name, value) for name, value in arguments.items()}
-        )
-
-    def _coerce_argument(self, name: str, value: Any) -> Any:
-        """In XML all values are texts; what must be something else is JSON in one."""
-        if not isinstance(value, str):
-            return value
-        schema = self._schema["properties"].get(name, {})
-        kind = schema.get("type", "string") if isinstance(schema, dict) else "string"
-        if kind == "string" or (isinstance(kind, list) and "string" in kind):
-            return value
-        decoded = try_decode_json(value)
-        return value if decoded is None else decoded
-
-    async def prepare(self, params: McpArguments, ctx: ToolContext) -> PreparedMcpCall:
-        return prepare_call(self._server_name, self._tool.name, params.arguments, ctx)
+    async def prepare(self, params: ExternalCall, ctx: ToolContext) -> PreparedMcpCall:
+        return prepare_call(self._server_name, self._tool_name, params.arguments, ctx)
 
     async def run_prepared(
         self, prepared: PreparedMcpCall, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
         return await run_call(prepared, ctx)
-
-    def describe_call(self, arguments: dict[str, Any]) -> str:
-        return f"[{self.name}]"
 
 
 def iter_server_tools(servers: Sequence[McpServer]) -> Iterator[McpServerTool]:
@@ -134,6 +84,7 @@ _MAX_PROGRESS_LINES = 200
 """Still there when the call is over."""
 
 
+NamedT = TypeVar("NamedT", McpServer, McpTool)
 ToolSignature = tuple[str, dict[str, Any]]
 """How a server describes a tool."""
 
@@ -217,26 +168,28 @@ def _check_tool_unchanged(prepared: PreparedMcpCall, ctx: ToolContext) -> None:
 def find_server(name: str, servers: Sequence[McpServer], ctx: ToolContext) -> McpServer:
     """By its name, by what is left of it in the names of tools, then with `-` and `_` confused.
     Raises ToolErrorWithReply: there is none; the text lists those there are."""
-    for same in (str.__eq__, _matches_sanitized_name, equals_ignoring_dashes):
-        if found := [server for server in servers if same(server.name, name)]:
-            return found[0]
+    if found := _find_by_name(name, servers):
+        return found
     known = [server.name for server in servers]
     text = messages_to_model.render_unknown_mcp_server(ctx.protocol, name, known)
     raise ToolErrorWithReply(f"There is no MCP server {name!r}.", text)
 
 
-def _matches_sanitized_name(name: str, given: str) -> bool:
-    return sanitize_name(name, "_") == given
+def _find_by_name(name: str, items: Sequence[NamedT]) -> NamedT | None:
+    is_same = (
+        lambda own: own == name,
+        lambda own: sanitize_name(own, "_") == name,
+        lambda own: equals_ignoring_dashes(own, name),
+    )
+    return next((item for same in is_same for item in items if same(item.name)), None)
 
 
 def _find_tool(name: str, server: McpServer, ctx: ToolContext) -> McpTool:
     if not server.tools and server.status is not McpStatus.CONNECTED:
         why = f": {server.error}" if server.error else ""
         raise ToolError(f"The MCP server {server.name!r} is {server.status}{why}.")
-    for same in (str.__eq__, _matches_sanitized_name, equals_ignoring_dashes):
-        for tool in server.enabled_tools:
-            if same(tool.name, name):
-                return tool
+    if found := _find_by_name(name, server.enabled_tools):
+        return found
     known = [tool.name for tool in server.enabled_tools]
     text = messages_to_model.render_unknown_mcp_tool(ctx.protocol, server.name, name, known)
     raise ToolErrorWithReply(f"The MCP server {server.name!r} has no tool {name!r}.", text)

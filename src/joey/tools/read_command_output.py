@@ -50,7 +50,12 @@ class ReadCommandOutput(Tool[ReadCommandOutputParams, PreparedToolCall]):
         path, size = await asyncio.to_thread(
             _find_artifact, ctx.artifacts_directory, params.artifact_id
         )
-        offset = _validate_offset(params.offset, size)
+        offset = params.offset or 0
+        if offset and not 0 <= offset < size:
+            raise ToolError(
+                f"Error: offset {offset} is not in the output, which is {size} bytes long (0 to"
+                f" {size - 1} can be read)."
+            )
         if params.limit is not None and params.limit <= 0:
             raise ToolError(f"Error: limit must be a positive number of bytes, not {params.limit}.")
         limit = min(params.limit or DEFAULT_LIMIT_BYTES, MAX_LIMIT_BYTES)
@@ -73,17 +78,6 @@ def _find_artifact(artifacts: Path, artifact_id: str) -> tuple[Path, int]:
             " shown whole in the result of their command."
         )
     return path, path.stat().st_size
-
-
-def _validate_offset(offset: int | None, size: int) -> int:
-    if offset is None or offset == 0:
-        return 0
-    if not 0 <= offset < size:
-        raise ToolError(
-            f"Error: offset {offset} is not in the output, which is {size} bytes long (0 to"
-            f" {size - 1} can be read)."
-        )
-    return offset
 
 
 def _read_range(path: Path, size: int, offset: int, limit: int) -> PreparedToolCall:

@@ -247,10 +247,8 @@ class _CachedToolSet(NamedTuple):
 
 
 class ToolSetCache:
-    """Toolboxes made so far, so that tasks with the same servers share one.
-
-    A server that comes and goes changes nothing as long as it brings the same tools.
-    """
+    """Toolboxes made so far, so that tasks with the same servers share one. A server that comes and
+    goes changes nothing as long as it brings the same tools."""
 
     def __init__(self) -> None:
         self._entries: OrderedDict[tuple[int, int, int], _CachedToolSet] = OrderedDict()
@@ -263,25 +261,21 @@ class ToolSetCache:
         key = (id(registry), id(servers), id(custom))
         known = self._entries.get(key)
         if known is None:
-            box = self._find_equivalent(registry, servers, custom) or ToolSet(
-                registry, servers, custom
+            offered = _build_server_keys(servers)
+            same = (
+                made.tool_set
+                for made in self._entries.values()
+                if made.registry is registry
+                and made.custom_tools == custom
+                and _build_server_keys(made.servers) == offered
             )
+            box = next(same, None) or ToolSet(registry, servers, custom)
             # Holding on to all of them keeps their numbers from being given to others.
             known = self._entries[key] = _CachedToolSet(registry, servers, custom, box)
             if len(self._entries) > _MAX_CACHED_TOOL_SETS:
                 self._entries.popitem(last=False)
         self._entries.move_to_end(key)
         return known.tool_set
-
-    def _find_equivalent(
-        self, registry: Registry, servers: McpServers, custom: CustomToolInfos
-    ) -> Registry | None:
-        offered = _build_server_keys(servers)
-        for made in self._entries.values():
-            same = made.registry is registry and made.custom_tools == custom
-            if same and _build_server_keys(made.servers) == offered:
-                return made.tool_set
-        return None
 
 
 def _build_server_keys(servers: Sequence[McpServer]) -> list[tuple[object, ...]]:

@@ -7,7 +7,6 @@ from typing import Annotated, ClassVar
 from msgspec import Meta, Struct
 
 from joey.core.modes import SlashCommand, ToolGroup, find_mode
-from joey.core.task_types import Answer
 from joey.errors import ToolError
 from joey.ports.tool_context import ToolContext
 from joey.tools.base import (
@@ -27,14 +26,7 @@ class RunSlashCommandParams(Struct, frozen=True):
     args: Annotated[str | None, Meta(description="Arguments for it; or null.")] = None
 
 
-class PreparedSlashCommand(PreparedToolCall, frozen=True, kw_only=True):
-    command: SlashCommand
-    args: str
-    target_mode: str | None
-    """The mode to switch to, where the command wants one that is there."""
-
-
-class RunSlashCommand(Tool[RunSlashCommandParams, PreparedSlashCommand]):
+class RunSlashCommand(Tool[RunSlashCommandParams, PreparedToolCall]):
     name: ClassVar[str] = "run_slash_command"
     group: ClassVar[ToolGroup] = ToolGroup.ALWAYS
     params: ClassVar[type[Struct]] = RunSlashCommandParams
@@ -45,14 +37,20 @@ class RunSlashCommand(Tool[RunSlashCommandParams, PreparedSlashCommand]):
             command.source != "built-in" for command in customizations.list_commands()
         )
 
-    async def prepare(
-        self, params: RunSlashCommandParams, ctx: ToolContext
-    ) -> PreparedSlashCommand:
+    async def prepare(self, params: RunSlashCommandParams, ctx: ToolContext) -> PreparedToolCall:
         command = _find_command(params.command.strip().removeprefix("/"), ctx)
         args = params.args or ""
         mode = command.mode if find_mode(command.mode or "", ctx.modes) else None
         switch = (Claim(Access.SWITCH_MODE),) if mode and mode != ctx.mode.slug else ()
-        return PreparedSlashCommand(
+        facts = {
+            "Command": f"/{command.name}",
+            "Description": command.description,
+            "Argument hint": command.argument_hint,
+            "Mode": command.mode or "",
+            "Provided arguments": args,
+            "Source": command.source,
+        }
+        return PreparedToolCall(
             claims=(
                 Claim(Access.FETCH_INSTRUCTIONS, subject=f"the command /{command.name}"),
                 *switch,
@@ -65,48 +63,25 @@ class RunSlashCommand(Tool[RunSlashCommandParams, PreparedSlashCommand]):
                 "description": command.description,
                 "mode": command.mode,
             },
-            command=command,
-            args=args,
-            target_mode=mode if switch else None,
-        )
-
-    async def run_prepared(
-        self, prepared: PreparedSlashCommand, ctx: ToolContext, answer: Answer | None
-    ) -> Outcome:
-        command = prepared.command
-        facts = {
-            "Command": f"/{command.name}",
-            "Description": command.description,
-            "Argument hint": command.argument_hint,
-            "Mode": command.mode or "",
-            "Provided arguments": prepared.args,
-            "Source": command.source,
-        }
-        return Outcome(
-            format_guidance(facts, "Command Content", command.content),
-            directive=ChangeMode(prepared.target_mode) if prepared.target_mode else None,
+            outcome=Outcome(
+                format_guidance(facts, "Command Content", command.content),
+                directive=ChangeMode(mode) if mode and switch else None,
+            ),
         )
 
 
 def _find_command(name: str, ctx: ToolContext) -> SlashCommand:
     """A command of this name, else a skill of this name."""
     customizations = ctx.capabilities.customizations
-    commands = (
-        {command.name: command for command in customizations.list_commands()}
-        if customizations
-        else {}
-    )
-    if name in commands:
-        return commands[name]
-    skills = (
-        {skill.name: skill for skill in customizations.list_skills(ctx.mode)}
-        if customizations
-        else {}
-    )
-    if customizations is not None and name in skills:
-        skill = skills[name]
-        return SlashCommand(
-            name, customizations.read_skill(skill), skill.description, source=skill.source
-        )
-    known = ", ".join(sorted({*commands, *skills})) or "(none)"
+    known_names: set[str] = set()
+    if customizations is not None:
+        commands = {command.name: command for command in customizations.list_commands()}
+        if name in commands:
+            return commands[name]
+        skills = {skill.name: skill for skill in customizations.list_skills(ctx.mode)}
+        if skill := skills.get(name):
+            text = customizations.read_skill(skill)
+            return SlashCommand(name, text, skill.description, source=skill.source)
+        known_names = {*commands, *skills}
+    known = ", ".join(sorted(known_names)) or "(none)"
     raise ToolError(f"There is no command '{name}'. Available: {known}.")

@@ -89,14 +89,11 @@ def render_results(result: SearchResult) -> str:
         header = "Found 1 result." if count == 1 else f"Found {count} results."
     parts = [header]
     for path, hits in groupby(result.hits, key=lambda hit: hit.path):
-        parts.append(f"# {path}\n" + "\n".join(_format_hit(hit) for hit in hits))
+        lines = (line for hit in hits for line in (*map(_format_line, hit.lines), "----"))
+        parts.append("\n".join((f"# {path}", *lines)))
     if result.note:
         parts.append(f"Note: {result.note}")
     return "\n\n".join(parts)
-
-
-def _format_hit(hit: SearchHit) -> str:
-    return "\n".join([*map(_format_line, hit.lines), "----"])
 
 
 def _format_line(line: tuple[int, str, bool]) -> str:

@@ -1,7 +1,4 @@
-"""The `search_replace` tool: replaces a text that occurs exactly once in a file.
-
-A module of its own because every tool has one, named like the tool, with its `.md` next to it.
-"""
+"""The `search_replace` tool: replaces a text that occurs exactly once in a file."""
 
 from __future__ import annotations
 

@@ -11,14 +11,7 @@ from joey.core.modes import Skill, ToolGroup
 from joey.core.task_types import Answer
 from joey.errors import ToolError
 from joey.ports.tool_context import ToolContext
-from joey.tools.base import (
-    Access,
-    AvailabilityContext,
-    Claim,
-    Outcome,
-    PreparedToolCall,
-    Tool,
-)
+from joey.tools.base import Access, AvailabilityContext, Claim, Outcome, PreparedToolCall, Tool
 
 
 class SkillParams(Struct, frozen=True):
@@ -81,11 +74,8 @@ class SkillTool(Tool[SkillParams, PreparedSkill]):
 
 def _find_skill(name: str, ctx: ToolContext) -> Skill:
     customizations = ctx.capabilities.customizations
-    skills = (
-        {skill.name: skill for skill in customizations.list_skills(ctx.mode)}
-        if customizations
-        else {}
-    )
+    listed = () if customizations is None else customizations.list_skills(ctx.mode)
+    skills = {skill.name: skill for skill in listed}
     if name in skills:
         return skills[name]
     known = ", ".join(sorted(skills)) or "(none)"

@@ -1,7 +1,4 @@
-"""The `switch_mode` tool: continues in another mode.
-
-A module of its own because every tool has one, named like the tool, with its `.md` next to it.
-"""
+"""The `switch_mode` tool: continues in another mode."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The `use_mcp_tool` tool: calls a tool of an MCP server by the names of both, in XML tasks.
-
-A module of its own because every tool has one, named like the tool, with its `.md` next to it.
-"""
+"""The `use_mcp_tool` tool: calls a tool of an MCP server by the names of both, in XML tasks."""
 
 from __future__ import annotations
 

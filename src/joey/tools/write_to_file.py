@@ -111,10 +111,8 @@ def _refuse_if_stale(original: OriginalFile) -> None:
 
 
 def clean_content(content: str, path: str, ctx: ToolContext) -> tuple[str, tuple[str, ...]]:
-    """What the model meant to be in the file, and what it put around it by habit.
-
-    Entities are undone in XML tasks only: there, some models escape what they should not.
-    """
+    """What the model meant to be in the file, and what it put around it by habit. Entities are
+    undone in XML tasks only: there, some models escape what they should not."""
     taken_off: list[str] = []
     by_habit = ctx.protocol is ToolProtocol.XML and "claude" not in ctx.model.id.lower()
     # Markup that has entities and no bracket at all; with brackets, entities are meant.
@@ -150,11 +148,9 @@ def _strip_code_fence(content: str) -> str:
 
 def _match_line_endings(original: OriginalFile, text: str, protocol: ToolProtocol) -> str:
     """A file of `\\r\\n` lines stays one when the new text says nothing about line ends, and a byte
-    order mark that it has is not written twice.
-
-    In XML a newline before the closing tag is not part of the content, so nothing can be said there
-    about the last one: it stays as it was, and a new file has it.
-    """
+    order mark that it has is not written twice. In XML a newline before the closing tag is not part
+    of the content, so nothing can be said there about the last one: it stays as it was, and a new
+    file has it."""
     if original.has_bom:
         text = text.removeprefix("\ufeff")
     old = original.text
