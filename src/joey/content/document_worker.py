@@ -178,10 +178,6 @@ _READ_TIMEOUT_S = MAX_CPU_S * 0.75
 """What has been read until then is the result."""
 
 
-def main(kind: str) -> None:
-    serve_request(lambda data: collect_text(extract_lines(kind, data)).encode(errors="replace"))
-
-
 def extract_lines(kind: str, data: bytes) -> Iterator[str]:
     """Each format loads what it needs, and no more."""
     match kind:
@@ -219,4 +215,6 @@ def collect_text(lines: Iterable[str]) -> str:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    serve_request(
+        lambda data: collect_text(extract_lines(sys.argv[1], data)).encode(errors="replace")
+    )

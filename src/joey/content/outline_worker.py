@@ -12,6 +12,7 @@ import json
 import re
 import sys
 from bisect import bisect_left
+from importlib import import_module
 
 from tree_sitter import Language, Parser, Query, QueryCursor
 
@@ -70,15 +71,19 @@ DEFINITION_QUERIES = {
 
 
 _MAX_DEFINITIONS = 5_000
-
-
-def main(language: str) -> None:
-    serve_request(lambda data: json.dumps(find_definition_spans(language, data)).encode())
+_GRAMMARS = {
+    "typescript": ("typescript", "language_typescript"),
+    "tsx": ("typescript", "language_tsx"),
+    "csharp": ("c_sharp", "language"),
+    "php": ("php", "language_php"),
+}
+"""Packages, without their prefix, and functions in them that are not named like the others."""
 
 
 def find_definition_spans(language: str, data: bytes) -> list[tuple[int, int]]:
     """First and last lines, counted from 1; of those that begin in one line, the longest."""
-    grammar = Language(_load_grammar(language))
+    module, function = _GRAMMARS.get(language, (language, "language"))
+    grammar = Language(getattr(import_module(f"tree_sitter_{module}"), function)())
     tree = Parser(grammar).parse(data)
     captures = QueryCursor(Query(grammar, DEFINITION_QUERIES[language])).captures(tree.root_node)
     # Not from the nodes' points: reading those corrupts memory (tree-sitter 0.26.0).
@@ -91,61 +96,5 @@ def find_definition_spans(language: str, data: bytes) -> list[tuple[int, int]]:
     return sorted(found.items())[:_MAX_DEFINITIONS]
 
 
-def _load_grammar(language: str) -> object:
-    match language:
-        case "python":
-            import tree_sitter_python
-
-            return tree_sitter_python.language()
-        case "javascript":
-            import tree_sitter_javascript
-
-            return tree_sitter_javascript.language()
-        case "typescript":
-            import tree_sitter_typescript
-
-            return tree_sitter_typescript.language_typescript()
-        case "tsx":
-            import tree_sitter_typescript
-
-            return tree_sitter_typescript.language_tsx()
-        case "go":
-            import tree_sitter_go
-
-            return tree_sitter_go.language()
-        case "rust":
-            import tree_sitter_rust
-
-            return tree_sitter_rust.language()
-        case "java":
-            import tree_sitter_java
-
-            return tree_sitter_java.language()
-        case "c":
-            import tree_sitter_c
-
-            return tree_sitter_c.language()
-        case "cpp":
-            import tree_sitter_cpp
-
-            return tree_sitter_cpp.language()
-        case "csharp":
-            import tree_sitter_c_sharp
-
-            return tree_sitter_c_sharp.language()
-        case "ruby":
-            import tree_sitter_ruby
-
-            return tree_sitter_ruby.language()
-        case "php":
-            import tree_sitter_php
-
-            return tree_sitter_php.language_php()
-        case _:
-            import tree_sitter_bash
-
-            return tree_sitter_bash.language()
-
-
 if __name__ == "__main__":
-    main(sys.argv[1])
+    serve_request(lambda data: json.dumps(find_definition_spans(sys.argv[1], data)).encode())

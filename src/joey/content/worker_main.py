@@ -45,15 +45,12 @@ def handle_request(work: Callable[[bytes], bytes], data: bytes) -> tuple[int, by
     try:
         return 0, work(data)
     except ToolError as error:
-        return REFUSED_EXIT_CODE, str(error).encode(errors="replace")
+        reason = str(error)
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0].replace("_", "-")
         reason = f"the Python package {package} is missing. Install it: pip install {package}"
-        return REFUSED_EXIT_CODE, reason.encode()
     except MemoryError:
-        return (
-            REFUSED_EXIT_CODE,
-            f"it takes more than {MAX_MEMORY_BYTES // 2**20} MB of memory to unpack.".encode(),
-        )
+        reason = f"it takes more than {MAX_MEMORY_BYTES // 2**20} MB of memory to unpack."
     except RecursionError:
-        return REFUSED_EXIT_CODE, b"it is too deeply nested."
+        reason = "it is too deeply nested."
+    return REFUSED_EXIT_CODE, reason.encode(errors="replace")
