@@ -19,10 +19,11 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from concurrent.futures import Future
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar
 
 from joey.content.code_index_embeddings import EmbeddingIndex, QueryVector
 from joey.core.path_access import ResolvedPath
@@ -324,28 +325,17 @@ def _format_stale_note(state: CodeIndexState) -> str:
 
 async def _run_in_daemon_thread(work: Callable[[], T]) -> T:
     """In a thread that does not keep the process from ending, as those of asyncio do."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[T] = loop.create_future()
-
-    def settle(result: T | None, error: BaseException | None) -> None:
-        if future.done():
-            return
-        if error is not None:
-            future.set_exception(error)
-        else:
-            future.set_result(cast(T, result))
+    future: Future[T] = Future()
+    future.set_running_or_notify_cancel()  # whoever waits may be cancelled, but not the work
 
     def run() -> None:
-        result, failure = None, None
         try:
-            result = work()
+            future.set_result(work())
         except Exception as error:
-            failure = error
-        with suppress(RuntimeError):  # the loop has ended before the work
-            loop.call_soon_threadsafe(settle, result, failure)
+            future.set_exception(error)
 
     threading.Thread(target=run, name="joey-index", daemon=True).start()
-    return await future
+    return await asyncio.wrap_future(future)
 
 
 DATABASE_FILE = "code.sqlite"
