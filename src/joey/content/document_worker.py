@@ -178,6 +178,10 @@ _READ_TIMEOUT_S = MAX_CPU_S * 0.75
 """What has been read until then is the result."""
 
 
+def extract_text(kind: str, data: bytes) -> bytes:
+    return collect_text(extract_lines(kind, data)).encode(errors="replace")
+
+
 def extract_lines(kind: str, data: bytes) -> Iterator[str]:
     """Each format loads what it needs, and no more."""
     match kind:
@@ -215,6 +219,4 @@ def collect_text(lines: Iterable[str]) -> str:
 
 
 if __name__ == "__main__":
-    serve_request(
-        lambda data: collect_text(extract_lines(sys.argv[1], data)).encode(errors="replace")
-    )
+    serve_request(lambda data: extract_text(sys.argv[1], data))
