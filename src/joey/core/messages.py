@@ -303,10 +303,8 @@ _IMAGE_SIGNATURES = {
 
 
 def detect_image_type(data: bytes) -> str | None:
-    """The media type of an image that models accept, by its first 12 bytes; None for others.
-
-    A file that is an image by its name alone would make every later request of the task fail.
-    """
+    """The media type of an image that models accept, by its first 12 bytes; None for others. A
+    file that is an image by its name alone would make every later request of the task fail."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
     return next((kind for start, kind in _IMAGE_SIGNATURES.items() if data.startswith(start)), None)

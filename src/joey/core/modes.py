@@ -193,10 +193,8 @@ def merge_modes(
     custom: tuple[Mode, ...], prompts: Mapping[str, ModePromptOverride | None] | None = None
 ) -> tuple[Mode, ...]:
     """Built-in modes, then custom ones; a custom mode takes the place of a built-in one whole.
-
     `prompts` change the words of built-in modes. Of several custom modes with the same slug the
-    first counts.
-    """
+    first counts."""
     found = {mode.slug: mode for mode in BUILT_IN_MODES}
     for slug, prompt in (prompts or {}).items():
         if prompt is not None and slug in found:

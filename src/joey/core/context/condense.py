@@ -74,7 +74,9 @@ def build_summary_content(
     """The message that takes the place of the conversation."""
     quoted = [
         f"<user_message>\n{text}\n</user_message>"
-        for text in _select_newest_fitting(preserved.user_messages, budget.user_message_chars)
+        for text in _select_first_fitting(
+            reversed(preserved.user_messages), budget.user_message_chars
+        )
     ]
     commands = _select_first_fitting(preserved.slash_commands, budget.command_chars)
     todos = [
@@ -102,7 +104,7 @@ def build_summary_content(
             "The user's first message, word for word",
             truncate_middle(preserved.task, budget.task_chars),
         ),
-        _render_section("What the user said later, word for word", "\n".join(quoted)),
+        _render_section("What the user said later, word for word", "\n".join(reversed(quoted))),
         _render_section("Commands that came with the first message", "\n\n".join(commands)),
         "\n\n".join(filter(None, status)),
         _render_section("Files read or changed lately, the latest first", files),
@@ -132,11 +134,6 @@ def extract_user_blocks(message: msg.Message) -> tuple[msg.UserBlock, ...]:
     blocks = msg.get_blocks(message)
     said = (block for block in blocks if isinstance(block, msg.TextBlock | msg.ImageBlock))
     return strip_environment_details(said)
-
-
-def _select_newest_fitting(texts: Sequence[str], max_chars: int) -> Iterable[str]:
-    """As many of the last as fit, in their order."""
-    return reversed([*_select_first_fitting(reversed(texts), max_chars)])
 
 
 def _select_first_fitting(texts: Iterable[str], max_chars: int) -> Iterator[str]:

@@ -65,11 +65,9 @@ class TokenTotals(Struct, frozen=True):
 
 
 class TokenEstimator:
-    """Estimates of one task's requests, put right by what the service counts.
-
-    `min_ratio` rises when the service says that a request was too long: from then on an estimate
-    like that one means a full window, whatever the catalogue and the service's counts say.
-    """
+    """Estimates of one task's requests, put right by what the service counts. `min_ratio` rises
+    when the service says that a request was too long: from then on an estimate like that one
+    means a full window, whatever the catalogue and the service's counts say."""
 
     def __init__(self) -> None:
         self.message_token_cache = MessageTokenCache()

@@ -214,10 +214,8 @@ def get_indent(line: str) -> str:
 
 
 def reindent_line(line: str, indents: Mapping[str, str]) -> str:
-    """A line with the real indentation; `indents` gives, for some as written, those of the place.
-
-    One that is not known is taken relative to the nearest that is. Blank lines stay.
-    """
+    """A line with the real indentation; `indents` gives, for some as written, those of the
+    place. One that is not known is taken relative to the nearest that is. Blank lines stay."""
     if not line.strip():
         return line
     indent = get_indent(line)

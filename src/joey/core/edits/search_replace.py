@@ -75,11 +75,9 @@ class FailedBlocks(Struct, frozen=True):
 def apply_blocks(
     original: str, diff: str, *, similarity: SimilarityFunction, threshold: float = 1.0
 ) -> AppliedBlocks | FailedBlocks:
-    """The text after every block that fits, or why none does.
-
-    With the threshold at 1 a block must be found as it is but for white space and typography;
-    below, the most similar place will do if it is at least that similar.
-    """
+    """The text after every block that fits, or why none does. With the threshold at 1 a block
+    must be found as it is but for white space and typography; below, the most similar place will
+    do if it is at least that similar."""
     blocks = parse_blocks(diff)
     if isinstance(blocks, MalformedDiff):
         return FailedBlocks((EditFailure(blocks.message),))
@@ -262,10 +260,8 @@ def _trim_extra_blanks(replace: list[str], search: list[str], matched: list[str]
 
 
 def _fit_replacement(replace: list[str], search: list[str], matched: list[str]) -> list[str]:
-    """New lines for a place that differs from the search in white space and typography.
-
-    Lines that the block only quotes stay as the file has them, the others take on its indentation.
-    """
+    """New lines for a place that differs from the search in white space and typography. Lines
+    that the block only quotes stay as the file has them, the others take on its indentation."""
     found = _map_search_to_file(search, matched)
     unchanged = {
         new: found[old] for old, new in iter_common_line_numbers(search, replace) if old in found

@@ -52,9 +52,7 @@ def find_most_similar(
     distance: Callable[[int], float],
 ) -> SimilarMatch | None:
     """The best window; of equals, the one with the smallest `distance` from where it should be.
-
-    Of a window much longer than the search only the beginning is compared: it is not alike.
-    """
+    Of a window much longer than the search only the beginning is compared: it is not alike."""
     lines = [normalize_text(line) for line in search]
     joined_search = " ".join(filter(None, lines))
     if not joined_search:

@@ -57,11 +57,9 @@ class CountMismatch(Struct, frozen=True):
 def replace_text(
     text: NormalizedText, old: str, new: str, *, expected: int | None = 1, tolerant: bool = False
 ) -> ReplaceResult | CountMismatch:
-    """Replace `old` everywhere if it is there `expected` times; None takes any number but 0.
-
-    One that overlaps another cannot be meant alone. With `tolerant`, white space may differ: step
-    by step, until one finds the expected number, or more, which the next could only add to.
-    """
+    """Replace `old` everywhere if it is there `expected` times; None takes any number but 0. One
+    that overlaps another cannot be meant alone. With `tolerant`, white space may differ: step by
+    step, until one finds the expected number, or more, which the next could only add to."""
     first: CountMismatch | None = None
     for spans, is_exact in _iter_match_steps(text, old, tolerant):
         if expected == len(spans) == 1 and (overlapping := text.find_overlapping(spans[0])):

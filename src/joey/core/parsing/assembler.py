@@ -103,10 +103,8 @@ class ReplyAssembler:
         return self._parts.drain_events()
 
     def close(self, complete: bool) -> list[PartEvent]:
-        """The stream is over; `complete` is False when it broke or was cancelled.
-
-        Only the first call counts: later ones change nothing.
-        """
+        """The stream is over; `complete` is False when it broke or was cancelled. Only the first
+        call counts: later ones change nothing."""
         if self._reply is not None:
             return []
         end = ReplyEnd(complete, self._stop_reason)
@@ -158,10 +156,8 @@ class ReplyAssembler:
 
 
 class _XmlCalls:
-    """Text of an XML task, as parts of the reply.
-
-    Calls end with the reply: until then the text behind them may show that they were cut short.
-    """
+    """Text of an XML task, as parts of the reply. Calls end with the reply: until then the text
+    behind them may show that they were cut short."""
 
     def __init__(self, stream: XmlStream, parts: ReplyParts, ids: CallIdAllocator) -> None:
         self._stream = stream

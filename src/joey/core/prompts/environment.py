@@ -144,9 +144,10 @@ def _render_todos(todos: Sequence[Todo]) -> str:
             "\nThere is no todo list yet. If the task takes several steps, write one with"
             " update_todo_list."
         )
+    contents = [_to_single_line(todo.content).replace("|", "\\|") for todo in todos]
     rows = [
-        f"| {number} | {_escape_table_cell(todo.content)} | {_TODO_STATUS_LABELS[todo.status]} |"
-        for number, todo in enumerate(todos, start=1)
+        f"| {number} | {content} | {_TODO_STATUS_LABELS[todo.status]} |"
+        for number, (content, todo) in enumerate(zip(contents, todos, strict=True), start=1)
     ]
     return "\n".join(
         [
@@ -168,10 +169,6 @@ def _render_todos(todos: Sequence[Todo]) -> str:
 def _to_single_line(text: str) -> str:
     """A name on one line, whatever characters it has."""
     return _escape_environment_tag(text).replace("\r", "\\r").replace("\n", "\\n")
-
-
-def _escape_table_cell(text: str) -> str:
-    return _to_single_line(text).replace("|", "\\|")
 
 
 def _escape_environment_tag(text: str) -> str:
