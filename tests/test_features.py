@@ -36,6 +36,7 @@ FEATURES: dict[str, dict[str, str | None]] = {
         "content.code_index_embeddings": "content.code_index",
         "providers.embeddings": "app.features",
     },
+    "egress proxy": {"execution.sandbox.network_proxy": "execution.sandbox.sandbox"},
     "permission report": {"cli.commands.permission_audit_report": "cli.commands.permissions"},
     "Roo's IPC": {"server.ipc": "cli.commands.serve", "server.ipc_protocol": None},
 }
