@@ -82,9 +82,9 @@ def _can_run_programs(directory: Path) -> bool:
 
 
 def _remove_leftovers(place: Path) -> None:
-    """Of runs that were killed."""
-    for each in place.glob(f"{_PREFIX}*"):
+    """Of runs that were killed; not what their tests make here under names without a number."""
+    for each in place.glob(f"{_PREFIX}*.*"):
         pid = each.name.removeprefix(_PREFIX).partition(".")[0]
-        if not Path("/proc", pid).exists():
+        if pid.isdecimal() and not Path("/proc", pid).exists():
             with suppress(OSError):
                 shutil.rmtree(each)
