@@ -50,7 +50,8 @@ async def measure(directory: Path, files: int) -> None:
     seconds = time.perf_counter() - started
     lag_monitor.stop()
     size = sum(path.stat().st_size for path in root.rglob("*") if path.is_file())
-    disk = await checkpoints.measure_size()
+    store = checkpoints._store
+    disk = store._shadow_directory.measure_size()
     rows = [["seconds", "git status", "joey", "ratio", "goal", ""]]
     for count in (0, 1, 100):
         rows.append(await measure_saves(directory, checkpoints, count))
@@ -64,14 +65,15 @@ async def measure(directory: Path, files: int) -> None:
     restoring = time.perf_counter() - started
     assert len(restored) == len(changed)
     started = time.perf_counter()
-    await checkpoints.collect_garbage()
+    await store._garbage_collector.run()
     collecting = time.perf_counter() - started
     print(
         f"  first checkpoint: {seconds:.1f} s; restoring {len(restored)} files: {restoring:.2f} s"
     )
     print(f"  longest silence of the event loop meanwhile: {lag_monitor.max_lag_s * 1000:.0f} ms")
     print(f"  on disk: {disk / 1e6:.0f} MB for {size / 1e6:.0f} MB of files", end="")
-    print(f", {await checkpoints.measure_size() / 1e6:.0f} MB once collected ({collecting:.1f} s)")
+    left = store._shadow_directory.measure_size()
+    print(f", {left / 1e6:.0f} MB once collected ({collecting:.1f} s)")
     await checkpoints.close()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import stat
@@ -55,6 +56,19 @@ def read_file_state(path: Path) -> FileState:
     if not stat.S_ISREG(facts.st_mode):
         return "other", b"", False
     return "file", path.read_bytes(), bool(facts.st_mode & stat.S_IXUSR)
+
+
+async def collect_garbage(checkpoints: TaskCheckpoints) -> None:
+    """After what is being collected already."""
+    store = checkpoints._store
+    if store._garbage_collection_task is not None:
+        await asyncio.shield(store._garbage_collection_task)
+    await store._garbage_collector.run()
+
+
+def measure_size(checkpoints: TaskCheckpoints) -> int:
+    """Bytes on disk that the checkpoints of the workspace take."""
+    return checkpoints._store._shadow_directory.measure_size()
 
 
 def _files(root: Path) -> Iterator[Path]:

@@ -22,6 +22,7 @@ from tests.workspace.checkpoint_workspace import (
     commit_all,
     git,
     is_there,
+    measure_size,
     metadata,
     read_file_state,
     shadow_of,
@@ -178,7 +179,7 @@ async def test_a_large_file_is_neither_kept_nor_touched(
     assert (root / "grows").stat().st_size == len(large)
     assert (root / "shrinks").read_text() == "small"
     assert (root / "new").stat().st_size == len(large)
-    shadow = await checkpoints.measure_size()
+    shadow = measure_size(checkpoints)
     assert shadow < 1_000_000
 
 

@@ -12,7 +12,13 @@ import pytest
 
 from joey.errors import CheckpointError
 from joey.system.locks import try_lock_file
-from tests.workspace.checkpoint_workspace import checkpoints_of, is_there, shadow_of
+from tests.workspace.checkpoint_workspace import (
+    checkpoints_of,
+    collect_garbage,
+    is_there,
+    measure_size,
+    shadow_of,
+)
 
 DAY = 24 * 60 * 60
 
@@ -38,9 +44,9 @@ async def test_old_checkpoints_go(root: Path, home: Path) -> None:
         young = await checkpoints.save("t")
         make_older(home, 1)
         fill(root, 3)
-        before = await checkpoints.measure_size()
-        await checkpoints.collect_garbage()
-        assert await checkpoints.measure_size() < before - 400_000
+        before = measure_size(checkpoints)
+        await collect_garbage(checkpoints)
+        assert measure_size(checkpoints) < before - 400_000
         with pytest.raises(CheckpointError, match="any more"):
             await checkpoints.restore(old)
         await checkpoints.restore(young)
@@ -54,9 +60,9 @@ async def test_too_many_checkpoints_go_the_oldest_first(root: Path, home: Path) 
         for number in range(10):
             fill(root, number)
             saved.append(await checkpoints.save("t" if number % 2 else "other"))
-        assert await checkpoints.measure_size() > 3 * 1024 * 1024
-        await checkpoints.collect_garbage()
-        assert await checkpoints.measure_size() <= 3 * 1024 * 1024
+        assert measure_size(checkpoints) > 3 * 1024 * 1024
+        await collect_garbage(checkpoints)
+        assert measure_size(checkpoints) <= 3 * 1024 * 1024
         with pytest.raises(CheckpointError, match="any more"):
             await checkpoints.restore(saved[0])
         for checkpoint in saved[-3:]:
@@ -72,7 +78,7 @@ async def test_more_files_than_there_is_room_for_are_refused(root: Path, home: P
             await checkpoints.save("t")
         (root / ".gitignore").write_text("*.bin\n")
         await checkpoints.save("t")
-        assert await checkpoints.measure_size() < 100_000
+        assert measure_size(checkpoints) < 100_000
 
 
 async def test_the_last_checkpoint_stays_however_small_the_limit(root: Path, home: Path) -> None:
@@ -81,7 +87,7 @@ async def test_the_last_checkpoint_stays_however_small_the_limit(root: Path, hom
         await checkpoints.save("t")
         fill(root, 2)
         last = await checkpoints.save("t")
-        await checkpoints.collect_garbage()
+        await collect_garbage(checkpoints)
         fill(root, 3)
         await checkpoints.restore(last)
         assert await checkpoints.save("t") == last
@@ -95,12 +101,12 @@ async def test_a_forgotten_task_leaves_nothing_behind(root: Path, home: Path) ->
         fill(root, 2)
         kept = await checkpoints.save("kept")
         await checkpoints.discard_task("gone")
-        await checkpoints.collect_garbage()
+        await collect_garbage(checkpoints)
         with pytest.raises(CheckpointError, match="any more"):
             await checkpoints.restore(gone)
         await checkpoints.restore(kept)
         await checkpoints.discard_task("kept")
-        assert await checkpoints.measure_size() < 50_000
+        assert measure_size(checkpoints) < 50_000
         with pytest.raises(CheckpointError, match="any more"):
             await checkpoints.restore(kept)
         again = await checkpoints.save("kept")
@@ -124,11 +130,11 @@ async def test_workspaces_without_a_young_checkpoint_are_forgotten(
     forsaken = shadow_of(home)
     async with checkpoints_of(root, home) as checkpoints:
         await checkpoints.save("t")
-        await checkpoints.collect_garbage()
+        await collect_garbage(checkpoints)
         assert is_there(forsaken)
         then = time.time() - 31 * DAY
         os.utime(forsaken / "lock", (then, then))
-        await checkpoints.collect_garbage()
+        await collect_garbage(checkpoints)
     assert not is_there(forsaken)
 
 

@@ -16,6 +16,7 @@ from joey.workspace.checkpoints.scan import MAX_FILE_BYTES
 from tests.counts import shortened_examples
 from tests.workspace.checkpoint_workspace import (
     checkpoints_of,
+    collect_garbage,
     commit_all,
     free,
     git,
@@ -215,7 +216,7 @@ async def test_packed_directories_are_read_again_by_the_next_process(
     commit_all(root)
     async with checkpoints_of(root, home) as checkpoints:
         first = await checkpoints.save("t")
-        await checkpoints.collect_garbage()
+        await collect_garbage(checkpoints)
     async with checkpoints_of(root, home) as checkpoints:
         assert await checkpoints.save("t") == first
         (root / "src" / "deep" / "b.py").write_text("2\n")

@@ -247,8 +247,7 @@ class IndexSync(Struct):
 
     def refresh_changed(self, known: Iterable[IndexedFingerprint]) -> bool:
         """Whether one of these folders has changed; then the index has what is in it now."""
-        stale = [row.directory_name for row in known if not self._is_current(row)]
-        if stale:
+        if stale := [row.directory_name for row in known if not self._is_current(row)]:
             self._index_directories(stale)
         return bool(stale)
 
@@ -375,8 +374,7 @@ class IndexSync(Struct):
 
     def _write_scan_times(self, now: int, changed: int, **facts: int) -> None:
         facts["listed"] = changed if now - changed > _MTIME_SETTLED_NS else 0
-        sql = "INSERT OR REPLACE INTO facts VALUES (?, ?)"
-        self._connection.executemany(sql, facts.items())
+        self._connection.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", facts.items())
 
     def _report_progress(self, done: int, total: int) -> None:
         if self._on_progress is not None:

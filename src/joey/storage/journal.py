@@ -127,8 +127,7 @@ class Journal:
         """Read the journal, moving aside what cannot be read."""
         path = directory / JOURNAL_FILE
         with translate_storage_errors("could not open the journal", directory):
-            data = read_regular_file(path)
-            if data is None:
+            if (data := read_regular_file(path)) is None:
                 raise StoreError(f"{path} is not a file. Move it away and try again.")
             records, size = decode_journal(data)
             if size < len(data):

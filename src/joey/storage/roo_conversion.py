@@ -263,8 +263,7 @@ def build_messages_from_rows(rows: list[RooRow]) -> list[Any]:
     """What the two sides said, as plain messages: the best there is without the API history."""
     messages: list[Any] = []
     for place, row in enumerate(rows):
-        text = _extract_spoken_text(row)
-        if not text:
+        if not (text := _extract_spoken_text(row)):
             continue
         user = place == 0 or row.get("say") == RowKind.USER_FEEDBACK
         role = "user" if user else "assistant"

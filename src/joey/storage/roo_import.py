@@ -174,8 +174,7 @@ def _fill_staging_directory(stage: Path, task: ForeignTask) -> None:
             ):
                 _write_json(stage / name, rows)
     _write_json(stage / td.HISTORY_ITEM_FILE, task.history_item)
-    histories = read_histories(stage, task.id)
-    item = _complete_history_item(stage, task, histories)
+    item = _complete_history_item(stage, task, read_histories(stage, task.id))
     _write_json(stage / td.HISTORY_ITEM_FILE, item)
     source = {"program": task.program, "from": str(task.directory), "at": int(time.time() * 1000)}
     _write_json(stage / td.IMPORT_MARKER_FILE, source)

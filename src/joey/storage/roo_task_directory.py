@@ -236,15 +236,14 @@ def encode_roo_files(
     rows, messages = _build_redacted_histories(records, redactor)
     if not rows:
         raise StoreError(f"task {task.id} is empty: there is nothing to export")
-    encode = msgspec.json.encode
-    ui, api = encode(rows), encode(messages)
+    ui, api = msgspec.json.encode(rows), msgspec.json.encode(messages)
     item = _build_history_item(task, rows) | {"size": len(ui) + len(api)}
     metadata = {"files_in_context": remove_secrets(list(task.files_in_context), redactor)}
     return {
         UI_HISTORY_FILE: ui,
         API_HISTORY_FILE: api,
-        METADATA_FILE: encode(metadata),
-        HISTORY_ITEM_FILE: encode(item),
+        METADATA_FILE: msgspec.json.encode(metadata),
+        HISTORY_ITEM_FILE: msgspec.json.encode(item),
     }
 
 

@@ -220,8 +220,7 @@ def read_process_start_ticks(pid: int) -> int | None:
     except OSError:
         return None
     # The second field is the program's name in parentheses, which may hold anything.
-    fields = stat.rpartition(")")[2].split()
-    return int(fields[19])
+    return int(stat.rpartition(")")[2].split()[19])
 
 
 def _read_lock_owner(descriptor: int) -> LockOwner | None:

@@ -178,8 +178,8 @@ class SqliteTaskIndex:
             "workspace": str(Path(workspace)),
             "most": _MAX_WORKSPACES,
         }
-        found = connection.execute(_WORKTREES_SQL, values)
-        return [str(Path(workspace)), *(place for (place,) in found)]
+        worktrees = (place for (place,) in connection.execute(_WORKTREES_SQL, values))
+        return [str(Path(workspace)), *worktrees]
 
     def _find_descendants(
         self, connection: sqlite3.Connection, task_id: str

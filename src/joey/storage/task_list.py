@@ -179,7 +179,6 @@ def _read_metadata_from_journal(directory: Path, task_id: str, head: bytes) -> T
 
 def _convert_history_item(task_id: str, item: dict[str, Any]) -> TaskMetadata:
     status = get_text(item, "status")
-    at_rest = status if status in ("completed", "delegated") else TaskState.ABORTED.value
     (parent_id, child_ids), cost = parse_parent_and_children(item), item.get("totalCost")
     return TaskMetadata(
         id=task_id,
@@ -190,7 +189,7 @@ def _convert_history_item(task_id: str, item: dict[str, Any]) -> TaskMetadata:
         profile=get_text(item, "apiConfigName") or "default",
         parent_id=parent_id,
         child_ids=child_ids,
-        status=at_rest,
+        status=status if status in ("completed", "delegated") else TaskState.ABORTED.value,
         created=to_integer(item.get("ts")) or 0,
         updated=to_integer(item.get("ts")) or 0,
         tokens_in=to_integer(item.get("tokensIn")) or 0,

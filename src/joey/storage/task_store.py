@@ -138,8 +138,7 @@ class JsonFileStore:
         self._secret_files = TaskSecretFiles(home)
 
     def create(self, task_id: str) -> JsonFileLog:
-        bare = td.normalize_task_id(task_id)
-        if bare is None:
+        if (bare := td.normalize_task_id(task_id)) is None:
             raise StoreError(
                 f"{task_id!r} cannot be the id of a task: use up to 128 letters, digits, - and _"
             )

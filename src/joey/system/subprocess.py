@@ -338,8 +338,7 @@ class Process(asyncio.SubprocessTransport):
         _resolve(self._exited)
 
     def _relay_available(self, fd: int, on_data: Callable[[bytes], None]) -> None:
-        data = self._read_available(fd)
-        if data:
+        if data := self._read_available(fd):
             on_data(data)
         elif data is not None:
             self.close_pipe(fd)

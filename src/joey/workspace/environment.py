@@ -71,8 +71,7 @@ def format_time_zone(now: datetime) -> str:
     """`Europe/Berlin, UTC+2:00`: the zone by the name it is known by, and its offset at `now`."""
     name = os.environ.get("TZ", "").lstrip(":") or _read_localtime_zone() or now.tzname() or "UTC"
     minutes = int((now.utcoffset() or timedelta()).total_seconds()) // 60
-    sign = "-" if minutes < 0 else "+"
-    return f"{name}, UTC{sign}{abs(minutes) // 60}:{abs(minutes) % 60:02}"
+    return f"{name}, UTC{'-' if minutes < 0 else '+'}{abs(minutes) // 60}:{abs(minutes) % 60:02}"
 
 
 def _read_localtime_zone() -> str:

@@ -125,8 +125,9 @@ class LocalFiles:
             return True
         known = self._boundary.roots if base is None else (*self._boundary.roots, base)
         around = next((root for root in known if get_relative_path(named, root) is not None), None)
-        counts = base is None or around is not None
-        return counts and is_protected(_format_relative_to(around, named))
+        return (base is None or around is not None) and is_protected(
+            _format_relative_to(around, named)
+        )
 
     def to_relative(self, path: Path) -> str | None:
         """A resolved path as seen from the root, or None when it is outside."""

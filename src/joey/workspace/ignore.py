@@ -146,10 +146,8 @@ class IgnoreRules:
 def _is_hidden(rules: _LoadedRules, path: str, is_dir: bool) -> bool:
     if path in ("", "."):
         return False
-    if rules.error:
-        return True
-    if rules.case_sensitive_rules is None:
-        return False
+    if rules.error or rules.case_sensitive_rules is None:
+        return bool(rules.error)
     if path == IGNORE_FILE_NAME or (
         len(path) > _MAX_NAME_CHARS and any(len(name) > _MAX_NAME_CHARS for name in path.split("/"))
     ):
@@ -325,8 +323,7 @@ def _parse_rule(line: bytes) -> _IgnoreRule | None:
     only_directories = pattern.endswith(b"/")
     pattern = pattern.removesuffix(b"/")
     whole_path = b"/" in pattern
-    pattern = pattern.removeprefix(b"/")
-    if not pattern:
+    if not (pattern := pattern.removeprefix(b"/")):
         return None
     try:
         regex = _build_regex(list(_tokenize_pattern(pattern)))
@@ -410,13 +407,11 @@ def _read_character_class(pattern: bytes, at: int) -> tuple[bytes, int] | None:
     _NeverMatchesError: there is no such class."""
     if pattern[at + 1 : at + 2] != b":":
         return None
-    end = pattern.find(b"]", at)
-    if end < 0:
+    if (end := pattern.find(b"]", at)) < 0:
         raise _NeverMatchesError
     if end < at + 3 or pattern[end - 1] != ord(":"):
         return None
-    name = pattern[at + 2 : end - 1]
-    if name not in _CHARACTER_CLASSES:
+    if (name := pattern[at + 2 : end - 1]) not in _CHARACTER_CLASSES:
         raise _NeverMatchesError
     return _CHARACTER_CLASSES[name], end
 

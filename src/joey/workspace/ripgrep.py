@@ -87,8 +87,7 @@ async def search_lines(path: Path, regex: str, limit: int) -> LineMatches:
             try:
                 return await _search_lines(path, ("--engine=auto", f"--regexp={regex}"), limit)
             except InvalidRegexError:
-                literal = ("--fixed-strings", f"--regexp={regex}")
-                return await _search_lines(path, literal, limit)
+                return await _search_lines(path, ("--fixed-strings", f"--regexp={regex}"), limit)
     except TimeoutError as error:
         raise ToolError(
             f'Error: the search for "{regex}" took longer than {_LINE_SEARCH_TIMEOUT_S} s and'

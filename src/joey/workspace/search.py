@@ -187,9 +187,8 @@ class LocalSearch:
             question.file_pattern, question.target, path, relative
         ):
             return None
-        if relative is not None and self._files.ignore_rules.is_hidden(relative):
-            return None
-        if not self._files.can_show(question.target, Path(path)):
+        is_hidden = relative is not None and self._files.ignore_rules.is_hidden(relative)
+        if is_hidden or not self._files.can_show(question.target, Path(path)):
             return None
         return to_printable_name(relative or path)
 

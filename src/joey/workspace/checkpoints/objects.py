@@ -140,18 +140,17 @@ def write_object(repository: Path, kind: bytes, data: bytes) -> str:
     digest = sha1(head, usedforsecurity=False)
     digest.update(data)
     path = _build_object_path(repository, digest.hexdigest())
-    if path.exists():
-        return digest.hexdigest()
-    path.parent.mkdir(mode=_DIRECTORY_PERMISSIONS, exist_ok=True)
-    # Under a name that git removes when it finds it left behind.
-    new = path.with_name(f"tmp_obj_{token_hex(8)}")
-    try:
-        with create_file(new, _FILE_PERMISSIONS) as file:
-            write_fully(file.fileno(), zlib.compress(head + data, _COMPRESSION_LEVEL))
-        new.rename(path)
-    except BaseException:
-        new.unlink(missing_ok=True)
-        raise
+    if not path.exists():
+        path.parent.mkdir(mode=_DIRECTORY_PERMISSIONS, exist_ok=True)
+        # Under a name that git removes when it finds it left behind.
+        new = path.with_name(f"tmp_obj_{token_hex(8)}")
+        try:
+            with create_file(new, _FILE_PERMISSIONS) as file:
+                write_fully(file.fileno(), zlib.compress(head + data, _COMPRESSION_LEVEL))
+            new.rename(path)
+        except BaseException:
+            new.unlink(missing_ok=True)
+            raise
     return digest.hexdigest()
 
 

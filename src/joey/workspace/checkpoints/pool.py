@@ -38,8 +38,7 @@ class CheckpointStorePool:
     ) -> TaskCheckpoints:
         """The checkpoints of a workspace, for one task. Limits are those of its first task."""
         root = Path(os.path.realpath(workspace))
-        shared = self._shared_stores.get(root)
-        if shared is None:
+        if (shared := self._shared_stores.get(root)) is None:
             shared = self._shared_stores[root] = _SharedStore(root, (max_age_days, max_megabytes))
         shared.lease_count += 1
         return TaskCheckpoints(self, shared)
@@ -118,14 +117,6 @@ class TaskCheckpoints:
 
     async def discard_task(self, task_id: str) -> None:
         await self._store.discard_task(task_id)
-
-    async def measure_size(self) -> int:
-        """Bytes on disk that the checkpoints of the workspace take."""
-        return await self._store.measure_size()
-
-    async def collect_garbage(self) -> None:
-        """Drop checkpoints that are too old or too many, and what only they held."""
-        await self._store.collect_garbage()
 
     async def close(self) -> None:
         if not self._is_closed:

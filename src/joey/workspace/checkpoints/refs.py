@@ -114,8 +114,7 @@ def _parse_creation_time(ref: str) -> float:
 
 
 async def delete_refs(git: ShadowRepository, gone: list[str]) -> None:
-    if gone:
-        lines = "".join(f"delete {ref}\n" for ref in gone)
+    if lines := "".join(f"delete {ref}\n" for ref in gone):
         await git.run_git("update-ref", "--stdin", stdin=lines.encode())
 
 

@@ -47,8 +47,7 @@ class FileRestorer:
         *above, name = _split_path(path)
         try:
             with open_directory(above, self._workspace) as directory:
-                facts = os.lstat(name, dir_fd=directory)
-                if not _is_checkpointable(facts):
+                if not _is_checkpointable(os.lstat(name, dir_fd=directory)):
                     return False
                 os.unlink(name, dir_fd=directory)
         except (FileNotFoundError, NotADirectoryError):

@@ -304,8 +304,7 @@ async def _add_to_index(git: ShadowRepository, paths: Sequence[bytes]) -> frozen
 
 def _find_failing_path(refusal: ShadowGitError, batch: Sequence[bytes]) -> bytes | None:
     """The file at which git gave up, if its name can be told. Raises what was no file's fault."""
-    named = _UNPROCESSED_PATH_RE.search(refusal.stderr)
-    if named is None:
+    if (named := _UNPROCESSED_PATH_RE.search(refusal.stderr)) is None:
         raise refusal
     return next((path for path in batch if path.decode(errors="replace") == named[1]), None)
 

@@ -92,8 +92,7 @@ class Snapshotter:
             if can_block_git(path, mode):
                 reason = describe_blocking_file(self._workspace / os.fsdecode(path))
                 raise CheckpointError(f"files are not kept: {reason}.")
-        sight = await self._snapshot_from_baseline(git, seen)
-        if sight is None:
+        if (sight := await self._snapshot_from_baseline(git, seen)) is None:
             self._ignored_files.clear()
             sight = await self.scanner.scan(git)
             if is_large or self._ignored_directories:
@@ -148,8 +147,7 @@ class Snapshotter:
             or git.build_signature(basis.anchor_path) != basis.anchor_signature
         ):
             return None
-        changed = seen.find_changed_since(basis.quick_scan)
-        if not changed:
+        if not (changed := seen.find_changed_since(basis.quick_scan)):
             return basis.snapshot
         names = {name for path in changed for name in path.lower().split(b"/")}
         if len(changed) > _MAX_FILES_WITHOUT_GIT or names & _GIT_CONTROL_NAMES:
@@ -213,10 +211,8 @@ def _write_blob(repository: Path, path: bytes) -> TreeEntry:
         data = file.read(MAX_FILE_BYTES + 1)
     if len(data) > MAX_FILE_BYTES:
         raise OSError(f"{os.fsdecode(path)!r} has changed while it was kept")
-    executable = mode & stat.S_IXUSR
-    return TreeEntry(
-        b"100755" if executable else b"100644", write_object(repository, b"blob", data)
-    )
+    kind = b"100755" if mode & stat.S_IXUSR else b"100644"
+    return TreeEntry(kind, write_object(repository, b"blob", data))
 
 
 MAX_SCANNED_ENTRIES = 1_500

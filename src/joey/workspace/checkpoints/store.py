@@ -122,8 +122,7 @@ class WorkspaceCheckpoints:
         check_workspace(self._workspace, self._joey_home)
         async with self._open_shadow() as git:
             wanted, now = (await read_checkpoint(git, to)).snapshot, await self._take_snapshot(git)
-            found = await diff_snapshots(git, now, wanted)
-            if not found:
+            if not (found := await diff_snapshots(git, now, wanted)):
                 return []
             if before is not None:
                 since = await diff_snapshots(
@@ -134,8 +133,8 @@ class WorkspaceCheckpoints:
                     raise CheckpointError(
                         f"somebody else has changed files meanwhile: {_format_names(names)}."
                     )
-            gone = [one for one in found if one.kind == "removed"]
-            if gone:  # but for files that git was told to ignore after they were first kept
+            # But for files that git was told to ignore after they were first kept.
+            if gone := [one for one in found if one.kind == "removed"]:
                 ignored = await self._snapshotter.scanner.list_indexed_but_ignored(git)
                 gone = [one for one in gone if one.path not in ignored]
             back = [one for one in found if one.kind != "removed"]
@@ -152,8 +151,7 @@ class WorkspaceCheckpoints:
             ignored = await scanner.find_ignored(git, inside.values()) if inside else set()
         found = []
         for path in paths:
-            place = inside.get(path)
-            if place is None:
+            if (place := inside.get(path)) is None:
                 found.append(LeftFile(path, "outside"))
             elif place in ignored or b".git" in place.lower().split(b"/"):
                 found.append(LeftFile(path, "ignored"))
@@ -180,17 +178,6 @@ class WorkspaceCheckpoints:
                 return
         self._schedule_garbage_collection(at_once=True)
 
-    async def measure_size(self) -> int:
-        """Bytes on disk that the checkpoints of this workspace take."""
-        return await asyncio.to_thread(self._shadow_directory.measure_size)
-
-    async def collect_garbage(self) -> None:
-        """Drop checkpoints that are too old or too many, and what only they held."""
-        if self._garbage_collection_task is not None:
-            await asyncio.shield(self._garbage_collection_task)
-        if self._shadow_directory.repository_path.exists():
-            await self._garbage_collector.run()
-
     async def close(self) -> None:
         """What is at work in the background is broken off; the next process goes on with it."""
         others = (self._first_scan_task, self._garbage_collection_task)
@@ -201,7 +188,6 @@ class WorkspaceCheckpoints:
 
     async def _run_first_scan(self) -> None:
         try:
-            check_workspace(self._workspace, self._joey_home)
             async with self._open_shadow(low_priority=True) as git:
                 await self._take_snapshot(git)
         except CheckpointError as error:

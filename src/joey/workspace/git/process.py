@@ -110,6 +110,14 @@ def find_repository_root(directory: Path) -> Path | None:
 
 _DISABLED_FILTER_SETTINGS = {"clean": "", "smudge": "", "process": "", "required": "false"}
 _CONFIG_KEY_NOT_FOUND_CODE = 1
+_FAILURE_SIGNS = {
+    "the workspace is not a git repository": ("not a git repository", "cannot use bare repository"),
+    "there is no such commit": ("unknown revision", "bad object", "bad revision"),
+    "some of what is needed was never fetched, and nothing is fetched from here": (
+        "lazy fetching disabled",
+        "promisor remote",
+    ),
+}
 
 
 class Git:
@@ -194,11 +202,8 @@ class Git:
 def describe_failure(answer: CompletedProgram) -> str:
     """Why git did not do what it was asked."""
     said = answer.stderr.decode(errors="replace")
-    if "not a git repository" in said or "cannot use bare repository" in said:
-        return "the workspace is not a git repository"
-    if "unknown revision" in said or "bad object" in said or "bad revision" in said:
-        return "there is no such commit"
-    if "lazy fetching disabled" in said or "promisor remote" in said:
-        return "some of what is needed was never fetched, and nothing is fetched from here"
+    for text, signs in _FAILURE_SIGNS.items():
+        if any(sign in said for sign in signs):
+            return text
     lines = said.strip().splitlines()
     return f"git failed: {lines[0] if lines else 'it said nothing'}"

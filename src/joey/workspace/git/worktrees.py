@@ -97,8 +97,7 @@ class GitWorktrees:
         listed = (await ours.run_text(*wanted, *_RULE_FILE_PATTERNS)).split("\0")
         to = directory / ours.paths.prefix
         await asyncio.to_thread(_copy_files, self._workspace, to, [each for each in listed if each])
-        theirs = await self._open_worktree(ours, name)
-        if theirs is None:
+        if (theirs := await self._open_worktree(ours, name)) is None:
             raise ToolError(f"git made no worktree in {directory}")
         await theirs.run_text("update-ref", _BASE_REF, base)
 
