@@ -120,8 +120,9 @@ async def test_a_browser_that_was_killed_can_be_launched_again(
     tmp_path: Path, site: str, browser: Chromium
 ) -> None:
     ctx = make_context(tmp_path, capabilities=Capabilities(browser=browser))
+    before = set(psutil.Process().children(recursive=True))
     await use(ctx, action="launch", url=site)
-    for process in psutil.Process().children(recursive=True):
+    for process in set(psutil.Process().children(recursive=True)) - before:
         with suppress(psutil.NoSuchProcess):  # one takes others along
             if "chrom" in process.name():
                 process.kill()

@@ -19,6 +19,7 @@ from joey.ports.tool_context import Capabilities
 from joey.tools.browser_action import BrowserAction, PreparedBrowserStep
 from joey.workspace.files import LocalFiles
 from tests.browsers.test_chromium import EXECUTABLE, Opened, needs_chromium, use
+from tests.counts import daily
 from tests.tools.tool_context import make_context
 
 
@@ -45,19 +46,18 @@ async def pages(tmp_path: Path) -> AsyncIterator[Pages]:
 
 
 @needs_chromium
-@pytest.mark.parametrize(
-    "html",
-    [
-        "<iframe src='{}'></iframe>",
-        "<script>location = '{}'</script>",
-        "<meta http-equiv=refresh content='0;url={}'>",
-        "<script>open('{}')</script>",
-    ],
-)
-async def test_a_page_shows_no_file_from_outside(pages: Pages, html: str) -> None:
-    look = await pages.open(html.format(pages.secret))
-    assert "the secret" not in look.console
-    assert "[refused] file:///" in look.console
+async def test_a_page_shows_no_file_from_outside(pages: Pages) -> None:
+    for number, html in enumerate(
+        (
+            "<iframe src='{}'></iframe>",
+            "<script>location = '{}'</script>",
+            "<meta http-equiv=refresh content='0;url={}'>",
+            "<script>open('{}')</script>",
+        )
+    ):
+        look = await pages.open(html.format(pages.secret), f"page{number}.html")
+        assert "the secret" not in look.console, html
+        assert "[refused] file:///" in look.console, html
 
 
 @needs_chromium
@@ -80,8 +80,10 @@ async def test_when_a_window_closes_itself_the_one_before_is_seen_again(pages: P
 
 
 @needs_chromium
+@pytest.mark.shortened
 async def test_windows_do_not_pile_up(pages: Pages) -> None:
-    await pages.open("<script>for (let i = 0; i < 40; i++) open('about:blank')</script>")
+    many = daily(16, 40)
+    await pages.open(f"<script>for (let i = 0; i < {many}; i++) open('about:blank')</script>")
     await pages.browser.perform(BrowserStep("hover", x=1, y=1))
     assert len(pages.browser._context.pages) <= 11  # type: ignore[union-attr]
 
@@ -117,9 +119,10 @@ async def test_cancelling_a_start_leaves_nothing_running(pages: Pages) -> None:
 @needs_chromium
 async def test_the_browser_gets_no_keys(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "the key")
+    before = set(psutil.Process().children())
     await pages.open("<p>quiet")
     # Those that the browser starts in turn may be gone before they are looked at.
-    nodes = psutil.Process().children()
+    nodes = set(psutil.Process().children()) - before
     browsers = [p for node in nodes for p in node.children() if "chrom" in p.name()]
     assert browsers
     assert all("ANTHROPIC_API_KEY" not in process.environ() for process in browsers[:1])

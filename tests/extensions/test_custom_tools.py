@@ -104,9 +104,11 @@ async def test_a_file_of_a_project_that_is_not_trusted_is_never_run(harness: Too
 
 
 @pytest.mark.requirement("tool:custom:schema:no-tool")
-@pytest.mark.parametrize(
-    ("name", "text", "reason"),
-    [
+async def test_files_that_are_no_tools_are_reported_and_the_others_work(
+    harness: ToolHarness,
+) -> None:
+    harness.write_project_tool("good.py", '"""Good."""\ndef run(): return "ok"')
+    rows = [
         ("broken.py", "def run(:", "SyntaxError"),
         ("empty.py", "", "no function `run`"),
         ("mute.py", "def run(): pass", "no docstring"),
@@ -115,37 +117,31 @@ async def test_a_file_of_a_project_that_is_not_trusted_is_never_run(harness: Too
         ("name.py", '"""x"""\nNAME = "two words"\ndef run(): pass', "cannot be the name"),
         ("quits.py", "import os; os._exit(3)", "without an answer"),
         ("theirs.ts", "export default {}", "written in Python"),
-    ],
-)
-async def test_a_file_that_is_no_tool_is_reported_and_the_others_work(
-    harness: ToolHarness, name: str, text: str, reason: str
-) -> None:
-    harness.write_project_tool("good.py", '"""Good."""\ndef run(): return "ok"')
-    harness.write_project_tool(name, text)
+    ]
+    for name, text, _ in rows:
+        harness.write_project_tool(name, text)
     tools = await harness.load_tools()
     assert [tool.name for tool in tools.tools] == ["good"]
-    (warning,) = tools.warnings
-    assert reason in warning
-    assert name in warning
+    assert len(tools.warnings) == len(rows)
+    for name, _, reason in rows:
+        (warning,) = [each for each in tools.warnings if name in each]
+        assert reason in warning
 
 
-@pytest.mark.parametrize(
-    ("body", "reason"),
-    [
+async def test_a_tool_that_fails_tells_the_model_why(harness: ToolHarness) -> None:
+    rows = [
         ('raise ValueError("no such city")', "ValueError: no such city"),
         ("import sys; sys.exit(1)", "SystemExit"),
         ("import os; os._exit(1)", "without an answer"),
         ('return "x" * 5_000_000', "more than 4 MB"),
         ("return object()", "TypeError"),
-    ],
-)
-async def test_a_tool_that_fails_tells_the_model_why(
-    harness: ToolHarness, body: str, reason: str
-) -> None:
-    harness.write_project_tool("bad.py", f'"""Bad."""\ndef run():\n    {body}\n')
+    ]
+    for number, (body, _) in enumerate(rows):
+        harness.write_project_tool(f"bad{number}.py", f'"""Bad."""\ndef run():\n    {body}\n')
     tools = await harness.load_tools()
-    with pytest.raises(ToolError, match=reason):
-        await tools.run("bad", {}, "code")
+    for number, (_, reason) in enumerate(rows):
+        with pytest.raises(ToolError, match=reason):
+            await tools.run(f"bad{number}", {}, "code")
 
 
 @pytest.mark.requirement("tool:custom:success:contained")
