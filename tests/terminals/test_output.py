@@ -67,7 +67,7 @@ def test_new_output_waits_for_the_rest_of_a_character() -> None:
 
 def test_an_incomplete_character_is_shown_when_nothing_more_can_come() -> None:
     buffer = filled([b"a\xe2\x82"])
-    buffer.close()
+    buffer.is_closed = True
     assert buffer.read_new_text(100) == "a\ufffd"
 
 

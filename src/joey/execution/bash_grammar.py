@@ -9,6 +9,7 @@ that took too long is not used.
 from __future__ import annotations
 
 import time
+from string import ascii_letters, digits
 from typing import TYPE_CHECKING
 
 from joey.core.permissions.shell import CommandChain
@@ -28,7 +29,10 @@ _COMPOUND_NODE_TYPES = frozenset(
 _LITERAL_NODE_TYPES = frozenset({"word", "number", "raw_string", "string"})
 _CHAIN_OPERATORS = frozenset({"&&", "||", "|"})
 _COMMAND_TERMINATORS = frozenset({";", "\n"})
-_SAFE_UNQUOTED_BYTES = frozenset(b"-./:,+@%=^~_")
+_SAFE_UNQUOTED_BYTES = frozenset(b"-./:,+@%=^~_" + (ascii_letters + digits).encode()).union(
+    range(0x80, 0x100)
+)
+"""Letters beyond ASCII are left to the other reader, which knows them."""
 _ESCAPED_OPERATOR_WORDS = frozenset({b"\\(", b"\\)", b"\\!", b"!"})
 """Words that `find` and `test` take for brackets and for *not*."""
 _HARMLESS_REDIRECTIONS = frozenset(
@@ -51,21 +55,17 @@ class BashGrammar:
         source = line.encode()
         if len(source) > MAX_LINE_BYTES or b"\0" in source:
             return None
-        parser = self._load_parser()
-        start = time.monotonic()
-        root = parser.parse(source).root_node
-        if root.has_error:
-            return None
-        chain = _CommandChainReader(source).read_chain(root)
-        return chain if time.monotonic() - start <= self._parse_timeout_s else None
-
-    def _load_parser(self) -> Parser:
         if self._parser is None:
             import tree_sitter_bash
             from tree_sitter import Language, Parser
 
             self._parser = Parser(Language(tree_sitter_bash.language()))
-        return self._parser
+        start = time.monotonic()
+        root = self._parser.parse(source).root_node
+        if root.has_error:
+            return None
+        chain = _CommandChainReader(source).read_chain(root)
+        return chain if time.monotonic() - start <= self._parse_timeout_s else None
 
 
 class _UnsupportedSyntaxError(Exception):
@@ -142,18 +142,9 @@ def _decode_literal(source: bytes, node: Node) -> str:
             return _decode_double_quoted(source)
     if source in _ESCAPED_OPERATOR_WORDS:
         return source[-1:].decode()
-    text = source.decode()
-    if any(
-        byte not in _SAFE_UNQUOTED_BYTES and not _is_alphanumeric_or_non_ascii(byte)
-        for byte in source
-    ):
+    if not _SAFE_UNQUOTED_BYTES.issuperset(source):
         raise _UnsupportedSyntaxError
-    return text
-
-
-def _is_alphanumeric_or_non_ascii(byte: int) -> bool:
-    """Bytes of letters beyond ASCII are left to the other reader, which knows them."""
-    return byte >= 0x80 or chr(byte).isalnum()
+    return source.decode()
 
 
 def _decode_double_quoted(source: bytes) -> str:

@@ -48,8 +48,6 @@ _MAX_NEW_OUTPUT_BYTES = 8 * 1024
 
 
 class OutputSink:
-    """Everything that is done with the bytes of a command while they come."""
-
     def __init__(self, artifact: Path | None, on_output: Callable[[str], None] | None) -> None:
         self.buffer = OutputBuffer()
         self.is_open = True
@@ -61,17 +59,17 @@ class OutputSink:
         self.buffer.feed(data)
         if self._output_file is not None:
             self._output_file.write(data)
-        self._notify_output(self._decoder.decode(data))
+        self._decode_and_notify(data)
 
     def close(self) -> None:
         self.is_open = False
-        self.buffer.close()
+        self.buffer.is_closed = True
         if self._output_file is not None:
             self._output_file.close()
-        self._notify_output(self._decoder.decode(b"", final=True))
+        self._decode_and_notify(b"", is_last=True)
 
-    def _notify_output(self, text: str) -> None:
-        if text and self._on_output is not None:
+    def _decode_and_notify(self, data: bytes, *, is_last: bool = False) -> None:
+        if (text := self._decoder.decode(data, is_last)) and self._on_output is not None:
             self._on_output(text)
 
 
@@ -105,7 +103,7 @@ class LocalCommand(asyncio.SubprocessProtocol):
         self._active_kill_count = 0
         """How many are at work right now: until they are done, nothing counts as left behind."""
         self._was_exit_reported = False
-        self._command_exit: CommandExit | None = None
+        self.exit: CommandExit | None = None
         self._exited_event = asyncio.Event()
         self._finished_event = asyncio.Event()
         self._waiter_timeouts: set[asyncio.Timeout] = set()
@@ -115,10 +113,6 @@ class LocalCommand(asyncio.SubprocessProtocol):
     # What the port promises
 
     @property
-    def exit(self) -> CommandExit | None:
-        return self._command_exit
-
-    @property
     def output_bytes(self) -> int:
         return self._output_sink.buffer.total_bytes
 
@@ -126,7 +120,7 @@ class LocalCommand(asyncio.SubprocessProtocol):
         return render_terminal_output(self._output_sink.buffer.render_truncated(budget))
 
     def read_new_output(self) -> str:
-        self._was_exit_reported = self._command_exit is not None and not self._output_sink.is_open
+        self._was_exit_reported = self.exit is not None and not self._output_sink.is_open
         return render_terminal_output(self._output_sink.buffer.read_new_text(_MAX_NEW_OUTPUT_BYTES))
 
     async def wait(self, timeout_s: float | None = None) -> CommandExit | None:
@@ -136,17 +130,17 @@ class LocalCommand(asyncio.SubprocessProtocol):
                 self._waiter_timeouts.add(limit)
                 await self._finished_event.wait()
         except TimeoutError:
-            self.is_in_background = self.is_in_background or self._command_exit is None
+            self.is_in_background = self.is_in_background or self.exit is None
         except asyncio.CancelledError:
-            if self._command_exit is None:
+            if self.exit is None:
                 await self.kill()
             raise
         finally:
             self._waiter_timeouts.discard(limit)
-        return self._command_exit
+        return self.exit
 
     def detach(self) -> bool:
-        if self._command_exit is not None:
+        if self.exit is not None:
             return False
         for limit in self._waiter_timeouts:
             limit.reschedule(asyncio.get_running_loop().time())
@@ -166,7 +160,7 @@ class LocalCommand(asyncio.SubprocessProtocol):
             if self._returncode is None:
                 log.warning("process %d does not end, not even by SIGKILL", self.pid)
             self._transport.close()
-            self._command_exit = structs.replace(
+            self.exit = structs.replace(
                 self._finish(left_running=False), has_background_processes=False
             )
         finally:
@@ -174,7 +168,7 @@ class LocalCommand(asyncio.SubprocessProtocol):
             self._finish_if_ended()
         if self._returncode is not None:
             await self._closed_event.wait()
-        return self._command_exit
+        return self.exit
 
     # What the terminal asks
 
@@ -186,13 +180,10 @@ class LocalCommand(asyncio.SubprocessProtocol):
     @property
     def can_discard(self) -> bool:
         """Nothing is left to drain, to kill or to tell."""
-        if (
-            self._command_exit is None
-            or not self._closed_event.is_set()
-            or self.is_listed_as_background
-        ):
+        end, is_closed = self.exit, self._closed_event.is_set()
+        if end is None or not is_closed or self.is_listed_as_background:
             return False
-        return not self._command_exit.has_background_processes or self._has_no_leftover_processes
+        return not end.has_background_processes or self._has_no_leftover_processes
 
     async def abort_start(self) -> None:
         """End at once what could not be started properly, or was started for a cancelled caller."""
@@ -266,12 +257,9 @@ class LocalCommand(asyncio.SubprocessProtocol):
 
     @property
     def _has_no_leftover_processes(self) -> bool:
-        """The shell has left nothing behind."""
-        return (
-            not process_group_exists(self.pid)
-            if self.confined_process is None
-            else self.confined_process.has_no_processes()
-        )
+        if self.confined_process is None:
+            return not process_group_exists(self.pid)
+        return self.confined_process.has_no_processes()
 
     def _find_processes(self) -> list[int]:
         return find_processes(self._marker, self.pid, reaped=self._returncode is not None)
@@ -281,7 +269,7 @@ class LocalCommand(asyncio.SubprocessProtocol):
         if self._returncode is not None and not self._output_sink.is_open:
             self._transport.close()
             self._closed_event.set()
-        if self._command_exit is not None or self._returncode is None or self._active_kill_count:
+        if self.exit is not None or self._returncode is None or self._active_kill_count:
             return
         if not self._output_sink.is_open and self._has_no_leftover_processes:
             self._finish(left_running=False)
@@ -289,16 +277,11 @@ class LocalCommand(asyncio.SubprocessProtocol):
         loop = asyncio.get_running_loop()
         waited = loop.time() - self._exit_time
         if waited >= self._exit_grace_s:
-            left = (
-                bool(self._find_processes())
-                if self.confined_process is None
-                else not self._has_no_leftover_processes
-            )
-            if (
-                left
-                or not self._output_sink.is_open
-                or waited >= _MAX_OPEN_OUTPUT_GRACE_PERIODS * self._exit_grace_s
-            ):
+            left = not self._has_no_leftover_processes
+            if self.confined_process is None:
+                left = bool(self._find_processes())
+            is_late = waited >= _MAX_OPEN_OUTPUT_GRACE_PERIODS * self._exit_grace_s
+            if left or is_late or not self._output_sink.is_open:
                 self._finish(left_running=left or self._output_sink.is_open)
                 return
         loop.call_later(_EXIT_POLL_INTERVAL_S, self._finish_if_ended)
@@ -310,31 +293,26 @@ class LocalCommand(asyncio.SubprocessProtocol):
                 self._output_sink.feed(f"[joey: {note}]\n".encode())
 
     def _finish(self, left_running: bool) -> CommandExit:
-        if self._command_exit is None:
+        if self.exit is None:
             self._append_denial_messages()
             self.is_in_background = self.is_in_background or left_running
-            self._command_exit = _build_command_exit(
-                self._returncode, self._was_killed, left_running
-            )
+            code, killed = self._returncode, self._was_killed
+            self.exit = _build_command_exit(code, killed, left_running)
             self._finished_event.set()
             if not left_running:
                 self.close_confined_process()
-        return self._command_exit
+        return self.exit
 
 
 def _build_command_exit(returncode: int | None, killed: bool, left_running: bool) -> CommandExit:
     """The truth about an end; a command that was killed never looks like a success."""
     if returncode is None:
-        return CommandExit(exit_code=None, signal="SIGKILL")
+        return CommandExit(None, "SIGKILL")
     if returncode < 0:
-        return CommandExit(
-            exit_code=None,
-            signal=format_signal(-returncode),
-            has_background_processes=left_running,
-        )
+        return CommandExit(None, format_signal(-returncode), left_running)
     if killed:
-        return CommandExit(exit_code=returncode or None, signal="SIGTERM")
-    return CommandExit(exit_code=returncode, has_background_processes=left_running)
+        return CommandExit(returncode or None, "SIGTERM")
+    return CommandExit(returncode, has_background_processes=left_running)
 
 
 _protocol_check: type[RunningCommand] = LocalCommand
@@ -345,11 +323,8 @@ MAX_TAIL_BYTES = 256 * 1024
 
 
 class OutputBuffer:
-    """Bytes in, text out, in bounded memory: at most ``head + 2 * tail`` bytes are held.
-
-    Everything is addressed by its offset in the whole output. What lies between the kept head
-    and the kept tail is gone, and every text that would have shown it says how much is missing.
-    """
+    """Bytes in, text out, in bounded memory: at most ``head + 2 * tail`` bytes are held, addressed
+    by their offset in the whole output. Texts say how much is missing between the two."""
 
     def __init__(self, head: int = MAX_HEAD_BYTES, tail: int = MAX_TAIL_BYTES) -> None:
         self._head_limit = head
@@ -357,7 +332,8 @@ class OutputBuffer:
         self._head = bytearray()
         self._tail = bytearray()
         self._read_offset = 0
-        self._is_closed = False
+        self.is_closed = False
+        """No more bytes follow: a character that is still incomplete will stay so."""
         self.total_bytes = 0
 
     def feed(self, data: bytes) -> None:
@@ -373,10 +349,6 @@ class OutputBuffer:
         if len(self._tail) > 2 * self._tail_limit:
             del self._tail[: -self._tail_limit]
 
-    def close(self) -> None:
-        """No more bytes follow: a character that is still incomplete will stay so."""
-        self._is_closed = True
-
     def render_truncated(self, budget: int) -> str:
         """All of the output if it fits in `budget` bytes, else half of that from each end."""
         return self._render_range(0, self.total_bytes, budget)
@@ -384,10 +356,9 @@ class OutputBuffer:
     def read_new_text(self, budget: int) -> str:
         """What came since the last call, in the form of `render_truncated`."""
         end = self.total_bytes
-        if not self._is_closed:
-            end -= count_incomplete_utf8_bytes(
-                self._read_suffix(max(self._read_offset, end - 3), end)
-            )
+        if not self.is_closed:
+            last = self._read_suffix(max(self._read_offset, end - 3), end)
+            end -= count_incomplete_utf8_bytes(last)
         text = self._render_range(self._read_offset, end, budget)
         self._read_offset = end
         return text
@@ -400,7 +371,8 @@ class OutputBuffer:
         first = first[: len(first) - count_incomplete_utf8_bytes(first)]
         rest_start = max(start + len(first), end - (budget - head_size))
         last = self._read_suffix(rest_start, end)
-        last = last[_count_continuation_bytes(last) :]
+        starts = (at for at, byte in enumerate(last[:3]) if byte & 0xC0 != 0x80)
+        last = last[next(starts, 3) :]  # without the end of a character
         omitted = end - start - len(first) - len(last)
         return f"{_decode_utf8(first)}\n[...{omitted} bytes omitted...]\n{_decode_utf8(last)}"
 
@@ -424,11 +396,6 @@ def _decode_utf8(data: bytes) -> str:
     return data.decode("utf-8", errors="replace")
 
 
-def _count_continuation_bytes(data: bytes) -> int:
-    """How many bytes at the start are the end of a character."""
-    return next((i for i, byte in enumerate(data[:3]) if byte & 0xC0 != 0x80), min(3, len(data)))
-
-
 MAX_OUTPUT_FILE_BYTES = 256 * 1024 * 1024
 
 
@@ -448,7 +415,9 @@ class OutputFile:
             return
         try:
             if self._file is None:
-                self._file = _create_private_file(self._path)
+                make_private_directory(self._path.parent)
+                descriptor = open_private_file(self._path, os.O_WRONLY | os.O_TRUNC)
+                self._file = os.fdopen(descriptor, "wb")
             self._file.write(data[: self._remaining_bytes])
             self._remaining_bytes -= len(data)
             if self._remaining_bytes < 0:
@@ -470,8 +439,3 @@ class OutputFile:
         except OSError as error:
             log.warning("the end of %s could not be written: %s", self._path, error)
         self._file = None
-
-
-def _create_private_file(path: Path) -> BinaryIO:
-    make_private_directory(path.parent)
-    return os.fdopen(open_private_file(path, os.O_WRONLY | os.O_TRUNC), "wb")

@@ -47,7 +47,8 @@ very word). Nobody can scroll a pager or type a password: both would only wait."
 def build_command_environment(source: Mapping[str, str]) -> dict[str, str]:
     kept = {name: value for name, value in source.items() if _is_safe_variable(name, value)}
     for name in _ABSOLUTE_PATH_LIST_VARIABLES & kept.keys():
-        kept[name] = _drop_relative_entries(kept[name])
+        # With `.` in it, a rule for `git` would run, or load, whatever a folder calls so.
+        kept[name] = ":".join(each for each in kept[name].split(":") if each.startswith("/"))
     for name in _SEARCH_PATH_VARIABLES & kept.keys():
         # An empty entry is the folder that the command is in, and is hardly ever meant.
         kept[name] = ":".join(filter(None, kept[name].split(":")))
@@ -60,12 +61,6 @@ _ABSOLUTE_PATH_LIST_VARIABLES = frozenset({"PATH", "LD_LIBRARY_PATH"})
 _SEARCH_PATH_VARIABLES = frozenset(
     ("PYTHONPATH", "NODE_PATH", "LIBRARY_PATH", "CPATH", "GEM_PATH", "LD_LIBRARY_PATH")
 )
-
-
-def _drop_relative_entries(path: str) -> str:
-    """A PATH whose entries are the same everywhere: with `.` in it, a rule for `git` would run, or
-    load, whatever a folder of the workspace calls so."""
-    return ":".join(entry for entry in path.split(":") if entry.startswith("/"))
 
 
 def _is_safe_variable(name: str, value: str) -> bool:

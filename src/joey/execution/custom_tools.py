@@ -45,8 +45,6 @@ ToolTrustCheck = Callable[[Mapping[str, bytes]], bool]
 
 
 class _RunnerReply(Struct, frozen=True):
-    """What the runner answers."""
-
     tool: dict[str, Any] | None = None
     result: str | None = None
     error: str | None = None
@@ -68,17 +66,9 @@ class LocalCustomTools:
         self._env = {name: env[name] for name in _INHERITED_VARIABLES if name in env}
         self._check_trust = check_trust
         self._scanned_signatures: tuple[object, ...] = ()
-        self._tools: tuple[CustomToolInfo, ...] = ()
-        self._warnings: tuple[str, ...] = ()
+        self.tools: tuple[CustomToolInfo, ...] = ()
+        self.warnings: tuple[str, ...] = ()
         self._tool_files: dict[str, Path] = {}
-
-    @property
-    def tools(self) -> tuple[CustomToolInfo, ...]:
-        return self._tools
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        return self._warnings
 
     async def refresh(self) -> None:
         files = [
@@ -99,38 +89,32 @@ class LocalCustomTools:
             files = [(source, file) for source, file in files if source != "project"]
         for source, file in files:
             shown = f".roo/tools/{file.name}" if source == "project" else f"tools/{file.name}"
-            if file.suffix in _UNSUPPORTED_SUFFIXES:
-                warnings.append(f"{shown} is not used: tools are written in Python here")
+            try:
+                info = await self._describe(file, shown, source)
+            except (ToolError, msgspec.ValidationError) as error:
+                warnings.append(f"{shown} is not used: {error}")
             else:
-                await self._collect_tool(file, shown, source, found, warnings)
+                found[info.name] = info
+                self._tool_files[info.name] = file
         self._scanned_signatures = seen
-        self._warnings = tuple(warnings)
-        self._tools = tuple(found[name] for name in sorted(found))
+        self.warnings = tuple(warnings)
+        self.tools = tuple(found[name] for name in sorted(found))
 
     def _is_project_trusted(self) -> bool:
         """Nothing to trust, or the user has agreed to all of it as it is now."""
         contents = {item.name: item.content for item in list_tool_trust_items(self._workspace)}
         return not contents or self._check_trust(contents)
 
-    async def _collect_tool(
-        self,
-        file: Path,
-        shown: str,
-        source: ToolSource,
-        found: dict[str, CustomToolInfo],
-        warnings: list[str],
-    ) -> None:
-        try:
-            said = await self._run_runner("describe", file, b"", _DESCRIBE_TIMEOUT_S)
-            if said.tool is None:
-                raise ToolError(said.error or "it said nothing about itself")
-            info = msgspec.convert({**said.tool, "path": shown, "source": source}, CustomToolInfo)
-            check_tool_info(info)
-        except (ToolError, msgspec.ValidationError) as error:
-            warnings.append(f"{shown} is not used: {error}")
-            return
-        found[info.name] = info
-        self._tool_files[info.name] = file
+    async def _describe(self, file: Path, shown: str, source: ToolSource) -> CustomToolInfo:
+        """Raises ToolError or msgspec.ValidationError: why it is not used."""
+        if file.suffix in _UNSUPPORTED_SUFFIXES:
+            raise ToolError("tools are written in Python here")
+        said = await self._run_runner("describe", file, b"", _DESCRIBE_TIMEOUT_S)
+        if said.tool is None:
+            raise ToolError(said.error or "it said nothing about itself")
+        info = msgspec.convert({**said.tool, "path": shown, "source": source}, CustomToolInfo)
+        check_tool_info(info)
+        return info
 
     async def run(self, name: str, arguments: dict[str, Any], mode: str) -> str:
         file = self._tool_files.get(name)
@@ -170,7 +154,10 @@ class LocalCustomTools:
         try:
             process.feed(given, is_last=True)
             async with asyncio.timeout(seconds):
-                return _parse_reply(await _read_reply(process))
+                answer = await _read_reply(process)
+            return msgspec.json.decode(answer, type=_RunnerReply)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise ToolError("it ended without an answer") from error
         except TimeoutError as error:
             raise ToolError(f"it took longer than {seconds} seconds and was stopped") from error
         finally:
@@ -196,13 +183,6 @@ async def _read_reply(process: Process) -> bytes:
     return bytes(answer)
 
 
-def _parse_reply(answer: bytes) -> _RunnerReply:
-    try:
-        return msgspec.json.decode(answer, type=_RunnerReply)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ToolError("it ended without an answer") from error
-
-
 def _list_tool_files(directory: Path) -> list[Path]:
     try:
         inside = sorted(directory.iterdir())
@@ -226,10 +206,8 @@ def check_tool_info(info: CustomToolInfo) -> None:
     """Raises ToolError: a provider would refuse it, and with it the whole request."""
     if not _TOOL_NAME_RE.fullmatch(info.name):
         raise ToolError(f"{info.name[:80]!r} cannot be the name of a tool")
-    if (
-        len(info.description) > MAX_DEFINITION_CHARS
-        or len(msgspec.json.encode(info.schema)) > MAX_DEFINITION_CHARS
-    ):
+    definition = (info.description, msgspec.json.encode(info.schema))
+    if any(len(each) > MAX_DEFINITION_CHARS for each in definition):
         raise ToolError(
             f"its description or its schema has more than {MAX_DEFINITION_CHARS:,} characters"
         )

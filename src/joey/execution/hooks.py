@@ -45,26 +45,19 @@ class LocalHooks:
         self._loaded_project_hooks = ProjectHooks()
         self._trusted_project_hooks: tuple[Hook, ...] = ()
         """Those that were trusted when the run began."""
-        self._warnings: tuple[str, ...] = ()
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        return self._warnings
+        self.warnings: tuple[str, ...] = ()
 
     async def refresh(self) -> None:
         found, trusted = await asyncio.to_thread(self._load_and_check_trust)
         self._loaded_project_hooks = found
         self._trusted_project_hooks = found.hooks if trusted else ()
         untrusted = (_UNTRUSTED_WARNING,) if found.hooks and not trusted else ()
-        self._warnings = (*found.warnings, *untrusted)
+        self.warnings = (*found.warnings, *untrusted)
 
     async def run(self, hook_input: HookInput, tool_names: Sequence[str]) -> HookReport:
-        own = [hook for hook in self._user_hooks if hook.matches(hook_input.event, tool_names)]
-        projects = [
-            hook
-            for hook in self._trusted_project_hooks
-            if hook.matches(hook_input.event, tool_names)
-        ]
+        event, trusted = hook_input.event, self._trusted_project_hooks
+        own = [hook for hook in self._user_hooks if hook.matches(event, tool_names)]
+        projects = [hook for hook in trusted if hook.matches(event, tool_names)]
         if not own and not projects:
             return HookReport()
         given = msgspec.json.encode(hook_input) + b"\n"
@@ -81,15 +74,12 @@ class LocalHooks:
 
     def _load_and_check_trust(self) -> tuple[ProjectHooks, bool]:
         found = self._load_project_hooks()
-        return found, bool(found.hooks) and self._check_trust(_collect_trust_contents(found))
+        contents = {item.name: item.content for item in found.trust_items}
+        return found, bool(found.hooks) and self._check_trust(contents)
 
     def _is_still_trusted(self) -> bool:
         found, trusted = self._load_and_check_trust()
         return trusted and found == self._loaded_project_hooks
-
-
-def _collect_trust_contents(found: ProjectHooks) -> dict[str, bytes]:
-    return {item.name: item.content for item in found.trust_items}
 
 
 _protocol_check: type[Hooks] = LocalHooks

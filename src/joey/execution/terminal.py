@@ -15,7 +15,7 @@ from secrets import token_hex
 from joey.errors import ToolError
 from joey.execution.command import LocalCommand
 from joey.execution.command_environment import build_command_environment
-from joey.ports.execution import ConfinedProcess, RunningCommand, Sandbox, SandboxReport, Terminal
+from joey.ports.execution import RunningCommand, Sandbox, SandboxReport, Terminal
 from joey.system.subprocess import (
     MARKER_VARIABLE,
     Process,
@@ -30,8 +30,6 @@ BASH_PATHS = (Path("/bin/bash"), Path("/usr/bin/bash"), Path("/usr/local/bin/bas
 
 
 class LocalTerminal:
-    """Runs the commands of one task with a fixed shell that reads no start-up files."""
-
     def __init__(
         self,
         env: Mapping[str, str] | None = None,
@@ -56,8 +54,7 @@ class LocalTerminal:
         return [command for command in self._commands if command.is_listed_as_background]
 
     def detach_foreground(self) -> bool:
-        left = [command for command in self._commands if command.detach()]
-        return bool(left)
+        return bool([command for command in self._commands if command.detach()])
 
     def prewarm(self) -> None:
         if self._sandbox is not None:
@@ -113,7 +110,8 @@ class LocalTerminal:
         env = {**self._env, MARKER_VARIABLE: f"{self._outer_markers}:{marker}".lstrip(":")}
         shell = (*self._shell_arguments, running.command)
         try:
-            running.confined_process = await self._confine(shell, running.cwd, env)
+            if self._sandbox is not None:
+                running.confined_process = await self._sandbox.confine(shell, running.cwd, env)
             if running.confined_process is not None:
                 await running.confined_process.start(running)
                 return
@@ -127,13 +125,6 @@ class LocalTerminal:
         except BaseException:
             await running.abort_start()
             raise
-
-    async def _confine(
-        self, shell: Sequence[str], cwd: Path, env: Mapping[str, str]
-    ) -> ConfinedProcess | None:
-        if self._sandbox is None:
-            return None
-        return await self._sandbox.confine(shell, cwd, env)
 
 
 def find_shell(path: str | None) -> tuple[str, ...]:

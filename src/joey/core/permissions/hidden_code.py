@@ -197,7 +197,8 @@ def _iter_code_for_inner_shells(
         takers = [command] if is_own else script.commands
         shells = _find_shells(takers) if command.here_inputs else frozenset()
         for word in command.here_inputs:
-            if word.expansions and (shells or any(map(_is_interpreter, takers))):
+            names = set(map(_get_program_name, takers)) - COMMAND_RUNNERS - {""}
+            if word.expansions and (shells or any(can_execute_input((each,)) for each in names)):
                 yield _build_evaluated_code(EvaluationKind.INNER_SHELL_CODE, word.raw)
             elif shells:
                 given[word.text] = shells
@@ -211,11 +212,6 @@ def _iter_code_for_inner_shells(
             # To a program that is no shell it may be a pattern or a sentence.
             if found.kind is not EvaluationKind.UNSUPPORTED_SYNTAX or shells:
                 yield found
-
-
-def _is_interpreter(command: SimpleCommand) -> bool:
-    name = _get_program_name(command)
-    return name not in COMMAND_RUNNERS and bool(name) and can_execute_input((name,))
 
 
 def _list_inner_command_lines(command: SimpleCommand) -> list[str]:

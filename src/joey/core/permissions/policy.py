@@ -288,6 +288,12 @@ class PersistentRule(Struct, frozen=True):
     text: str
 
 
+_FIELD_NAMES_BY_RULE_SETTING = {
+    "allowedCommands": ("always_allow_execute", "allowed_commands"),
+    "allowedMcpTools": ("always_allow_mcp", "allowed_mcp_tools"),
+}
+
+
 class TaskRule(Struct, frozen=True):
     """Counts for a task and its subtasks, and is stored nowhere."""
 
@@ -320,19 +326,15 @@ def propose_persistent_rule(
 
 def would_enable_only_this_rule(rule: PersistentRule, settings: Settings) -> bool:
     """A rule needs its switch on, which must not wake up others that slept."""
-    if not settings.auto_approval_enabled:
-        return False
-    if rule.setting == "allowedCommands":
-        return settings.always_allow_execute or not settings.allowed_commands
-    return settings.always_allow_mcp or not settings.allowed_mcp_tools
+    switch, rules = _FIELD_NAMES_BY_RULE_SETTING[rule.setting]
+    is_awake = getattr(settings, switch) or not getattr(settings, rules)
+    return settings.auto_approval_enabled and bool(is_awake)
 
 
 def add_rule(settings: Settings, rule: PersistentRule) -> Settings:
-    if rule.setting == "allowedCommands":
-        rules = tuple(dict.fromkeys((*settings.allowed_commands, rule.text)))
-        return structs.replace(settings, always_allow_execute=True, allowed_commands=rules)
-    tools = tuple(dict.fromkeys((*settings.allowed_mcp_tools, rule.text)))
-    return structs.replace(settings, always_allow_mcp=True, allowed_mcp_tools=tools)
+    switch, rules = _FIELD_NAMES_BY_RULE_SETTING[rule.setting]
+    texts = dict.fromkeys((*getattr(settings, rules), rule.text))
+    return structs.replace(settings, **{switch: True, rules: tuple(texts)})
 
 
 def _build_persistent_rule(claims: Sequence[Claim], denied: Sequence[str]) -> PersistentRule | None:

@@ -214,10 +214,11 @@ READ_ONLY_PROGRAMS: dict[str, ProgramSpec] = {
         r"|\beval *\(",
     ),
 }
-for _name in ("bzcat", "xzcat", "zstdcat"):
-    READ_ONLY_PROGRAMS[_name] = READ_ONLY_PROGRAMS["zcat"]
-for _name in ("sha1sum", "sha224sum", "sha256sum", "sha384sum", "sha512sum", "b2sum"):
-    READ_ONLY_PROGRAMS[_name] = READ_ONLY_PROGRAMS["md5sum"]
+READ_ONLY_PROGRAMS |= dict.fromkeys(("bzcat", "xzcat", "zstdcat"), READ_ONLY_PROGRAMS["zcat"])
+READ_ONLY_PROGRAMS |= dict.fromkeys(
+    ("sha1sum", "sha224sum", "sha256sum", "sha384sum", "sha512sum", "b2sum"),
+    READ_ONLY_PROGRAMS["md5sum"],
+)
 
 ALWAYS_READ_ONLY_PROGRAMS = (
     "base32 basenc cal cat cmp comm expand factor false fmt fold free groups id"
@@ -248,9 +249,6 @@ MODIFYING_PROGRAMS: dict[str, ProgramSpec] = {
     "dd": ProgramSpec(
         unsafe_argument_pattern="^(?!(if|of|bs|ibs|obs|count|skip|seek|conv|status)=)"
     ),
-    "gunzip": ProgramSpec(
-        "-c -l -k -t -q -v --stdout --list --test", required_options="-c -l -t --stdout --test"
-    ),
     "gzip": ProgramSpec(_COMPRESSION_OPTIONS),
     "install": ProgramSpec("-C -D -d -m= -p -v -t: --directory --mode= --verbose"),
     "kill": ProgramSpec("-l -s= -n= -0 -1 -2 -9 -15", text_operands="all"),
@@ -273,19 +271,19 @@ MODIFYING_PROGRAMS: dict[str, ProgramSpec] = {
     "tee": ProgramSpec("-a -i -p --append --ignore-interrupts"),
     "touch": ProgramSpec("-a -c -d= -h -m -r: -t= --no-create --date= --reference:"),
     "truncate": ProgramSpec("-c -o -r: -s= --no-create --size= --reference:"),
-    "unxz": ProgramSpec(
-        "-c -l -k -t -q -v --stdout --list --test", required_options="-c -l -t --stdout --test"
-    ),
     "unzip": ProgramSpec(
         "-l -p -q -t -v -Z", required_options="-l -p -t -v -Z", requires_options_first=True
-    ),
-    "unzstd": ProgramSpec(
-        "-c -l -k -t -q -v --stdout --list --test", required_options="-c -l -t --stdout --test"
     ),
     "xz": ProgramSpec(_COMPRESSION_OPTIONS),
     "zip": ProgramSpec("-0 -9 -j -q -v -x= -y"),
     "zstd": ProgramSpec(_COMPRESSION_OPTIONS),
 }
+MODIFYING_PROGRAMS |= dict.fromkeys(
+    ("gunzip", "unxz", "unzstd"),
+    ProgramSpec(
+        "-c -l -k -t -q -v --stdout --list --test", required_options="-c -l -t --stdout --test"
+    ),
+)
 
 OPAQUE_PROGRAMS = (
     "7z 7za 7zr ab abcl acr alpine animate ansible ansible-console ansible-galaxy"
@@ -568,11 +566,9 @@ BUILD_PROGRAMS: dict[str, ProgramSpec] = {
         unsafe_argument_pattern=_PACKAGE_URL_RE,
     ),
 }
-_PACKAGE_MANAGER_SPEC = ProgramSpec(
-    "-q -a --installed --upgradable", harmless_subcommands="list show search info policy"
-)
 BUILD_PROGRAMS |= dict.fromkeys(
-    ("apt", "apt-get", "apt-cache", "dnf", "yum", "apk", "snap"), _PACKAGE_MANAGER_SPEC
+    ("apt", "apt-get", "apt-cache", "dnf", "yum", "apk", "snap"),
+    ProgramSpec("-q -a --installed --upgradable", "list show search info policy"),
 )
 BUILD_PROGRAMS["pnpm"] = BUILD_PROGRAMS["npm"]
 BUILD_PROGRAMS["gmake"] = BUILD_PROGRAMS["make"]

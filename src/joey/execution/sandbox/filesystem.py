@@ -98,10 +98,7 @@ def find_view(path: Path, views: dict[Path, PathView]) -> PathView:
 
 
 def build_layout(config: SandboxConfig, temp: Path) -> FilesystemLayout:
-    workspace = _resolve_path(config.workspace)
-    return FilesystemLayout(
-        workspace=workspace, views=build_views(config), temp_directory=temp, home=config.home
-    )
+    return FilesystemLayout(_resolve_path(config.workspace), build_views(config), temp, config.home)
 
 
 def build_views(config: SandboxConfig) -> dict[Path, PathView]:
@@ -118,11 +115,11 @@ def build_views(config: SandboxConfig) -> dict[Path, PathView]:
         _resolve_existing(*(f"/etc/{each}" for each in _ETC_SECRET_PATHS)), PathView.HIDDEN
     )
     views |= dict.fromkeys(_resolve_existing(*_READABLE_IN_HIDDEN_DIRECTORIES), PathView.READ)
-    secrets = [_resolve_path(config.joey_home)]
+    secrets, absent = [_resolve_path(config.joey_home)], list[Path]()
     if home is not None:
-        secrets += _resolve_existing(*(str(home / each) for each in _HOME_SECRET_PATHS))
+        absent = [home / each for each in _HOME_SECRET_PATHS]
+        secrets += _resolve_existing(*map(str, absent))
         views[home] = PathView.PRIVATE
-    absent = [] if home is None else [home / each for each in _HOME_SECRET_PATHS]
     for place in _find_tool_directories(config, home, (*secrets, *absent)):
         views.setdefault(place, PathView.READ)
     readable = [_resolve_configured_path(each, workspace, home) for each in config.readable_paths]
@@ -185,11 +182,8 @@ def _find_tool_directories(
     for place in _resolve_existing(*named):
         around = place == Path("/") or (home is not None and home.is_relative_to(place))
         reveals = any(secret.is_relative_to(place) for secret in secrets)
-        if (
-            not around
-            and not reveals
-            and str(place) not in (*_HIDDEN_DIRECTORIES, *_PRIVATE_TEMP_DIRECTORIES)
-        ):
+        is_hidden = str(place) in (*_HIDDEN_DIRECTORIES, *_PRIVATE_TEMP_DIRECTORIES)
+        if not (around or reveals or is_hidden):
             yield place
 
 

@@ -207,9 +207,9 @@ class ForkServerClient:
         self._process_transport: asyncio.SubprocessTransport | None = None
         self._exit_watcher = _ExitWatcher()
         self._was_used = False
-        self.child_fds: tuple[int, ...] = (self._child_fd,)
-        interpreter = (sys.executable, "-I", "-S", "-c", _BOOTSTRAP_CODE, str(_PACKAGE_DIRECTORY))
-        self.argv: tuple[str, ...] = (*interpreter, str(self._child_fd))
+        self.child_fds = (self._child_fd,)
+        bootstrap = (_BOOTSTRAP_CODE, str(_PACKAGE_DIRECTORY), str(self._child_fd))
+        self.argv = (sys.executable, "-I", "-S", "-c", *bootstrap)
 
     async def spawn(self) -> None:
         """Start it. Raises OSError."""

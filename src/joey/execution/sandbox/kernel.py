@@ -151,12 +151,8 @@ def apply_landlock_rules(files: int, tcp: int, scopes: int, rules: list[tuple[st
     attributes = (ctypes.c_uint64 * 3)(files, tcp, scopes)
     # Older kernels know fewer fields, and refuse those that they do not know unless they are 0.
     size = ctypes.sizeof(attributes) if tcp or scopes else 8
-    ruleset = _libc.syscall(
-        _SYS_LANDLOCK_CREATE_RULESET,
-        ctypes.byref(attributes),
-        ctypes.c_size_t(size),
-        ctypes.c_uint32(0),
-    )
+    size_and_flags = (ctypes.c_size_t(size), ctypes.c_uint32(0))
+    ruleset = _libc.syscall(_SYS_LANDLOCK_CREATE_RULESET, attributes, *size_and_flags)
     _raise_on_failure(ruleset, "make rules")
     for path, rights in rules:
         try:
@@ -167,13 +163,8 @@ def apply_landlock_rules(files: int, tcp: int, scopes: int, rules: list[tuple[st
             os.close(directory)
             continue  # It has become a link meanwhile.
         rule = _LandlockPathBeneathAttr(rights & files, directory)
-        done = _libc.syscall(
-            _SYS_LANDLOCK_ADD_RULE,
-            ruleset,
-            _LANDLOCK_RULE_PATH_BENEATH,
-            ctypes.byref(rule),
-            ctypes.c_uint32(0),
-        )
+        kind_and_rule = (_LANDLOCK_RULE_PATH_BENEATH, ctypes.byref(rule))
+        done = _libc.syscall(_SYS_LANDLOCK_ADD_RULE, ruleset, *kind_and_rule, ctypes.c_uint32(0))
         os.close(directory)
         _raise_on_failure(done, f"allow {path}")
     _raise_on_failure(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "give up new privileges")

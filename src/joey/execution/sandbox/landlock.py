@@ -27,27 +27,12 @@ MIN_ABI_VERSION = 3
 _SCOPES_MIN_ABI_VERSION = 6
 
 _EXECUTE_RIGHT, _WRITE_FILE_RIGHT, _READ_FILE_RIGHT, _READ_DIR_RIGHT = 1, 2, 4, 8
-_REMOVE_RIGHTS, _MAKE_CHAR_RIGHT, _MAKE_RIGHTS, _MAKE_BLOCK_RIGHT = (
-    0b11 << 4,
-    1 << 6,
-    0b1111 << 7,
-    1 << 11,
-)
-_MAKE_SYM_RIGHT, _REFER_RIGHT, _TRUNCATE_RIGHT, _IOCTL_DEV_RIGHT = (
-    1 << 12,
-    1 << 13,
-    1 << 14,
-    1 << 15,
-)
+_REMOVE_RIGHTS, _MAKE_DEVICE_RIGHTS = 0b11 << 4, 1 << 6 | 1 << 11
+_MAKE_RIGHTS = 0b1111 << 7 | 1 << 12
+"""To make anything but devices: directories, files, sockets, pipes, links."""
+_REFER_RIGHT, _TRUNCATE_RIGHT, _IOCTL_DEV_RIGHT = 1 << 13, 1 << 14, 1 << 15
 READ_RIGHTS = _EXECUTE_RIGHT | _READ_FILE_RIGHT | _READ_DIR_RIGHT
-CHANGE_RIGHTS = (
-    _WRITE_FILE_RIGHT
-    | _REMOVE_RIGHTS
-    | _MAKE_RIGHTS
-    | _MAKE_SYM_RIGHT
-    | _REFER_RIGHT
-    | _TRUNCATE_RIGHT
-)
+CHANGE_RIGHTS = _WRITE_FILE_RIGHT | _REMOVE_RIGHTS | _MAKE_RIGHTS | _REFER_RIGHT | _TRUNCATE_RIGHT
 _FILE_RIGHTS = (
     _EXECUTE_RIGHT | _READ_FILE_RIGHT | _WRITE_FILE_RIGHT | _TRUNCATE_RIGHT | _IOCTL_DEV_RIGHT
 )
@@ -113,7 +98,7 @@ class Landlock:
         is_scoped = version >= _SCOPES_MIN_ABI_VERSION
         spared = () if is_scoped else (os.getpid(),)
         foreign = is_root_in_foreign_workspace(layout.workspace)
-        all_rights = READ_RIGHTS | CHANGE_RIGHTS | _MAKE_CHAR_RIGHT | _MAKE_BLOCK_RIGHT
+        all_rights = READ_RIGHTS | CHANGE_RIGHTS | _MAKE_DEVICE_RIGHTS
         sandbox = {
             "level": "landlock",
             "files": all_rights | (_IOCTL_DEV_RIGHT if version >= 5 else 0),
@@ -159,8 +144,9 @@ def _build_rules(layout: FilesystemLayout) -> list[tuple[str, int]]:
     }
     for path, view in layout.views.items():
         if view is PathView.READ or view is PathView.WRITE:
+            rights = READ_RIGHTS | (CHANGE_RIGHTS if view is PathView.WRITE else 0)
             for place in _iter_allowed_paths(path, stricter, layout):
-                found.append((str(place), _compute_rights(place, view)))
+                found.append((str(place), rights if place.is_dir() else rights & _FILE_RIGHTS))
     found.append((str(layout.temp_directory / "tmp"), READ_RIGHTS | CHANGE_RIGHTS))
     if layout.workspace in stricter:
         # It holds secrets, which stay closed; only what they are called can be seen.
@@ -189,8 +175,3 @@ def _iter_allowed_paths(
     for name in names:
         if path / name not in layout.views:
             yield from _iter_allowed_paths(path / name, stricter, layout)
-
-
-def _compute_rights(place: Path, view: PathView) -> int:
-    rights = READ_RIGHTS | CHANGE_RIGHTS if view is PathView.WRITE else READ_RIGHTS
-    return rights if place.is_dir() else rights & _FILE_RIGHTS

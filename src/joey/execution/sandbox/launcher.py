@@ -132,10 +132,9 @@ class LandlockChild(ConfinedChild):
         for path, _ in self.plan["rules"]:
             try:
                 seen = os.lstat(path)
+                found.append((seen.st_dev, seen.st_ino))
             except OSError:
                 found.append(None)  # It is gone, or not to be seen by us either.
-            else:
-                found.append((seen.st_dev, seen.st_ino))
         return found
 
     def start(self, command: dict[str, Any]) -> bytes:

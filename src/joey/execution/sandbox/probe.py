@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
+import select
 import shutil
 import socket
 import subprocess
@@ -118,11 +119,7 @@ def _run_canary(backend: SandboxBackend) -> str | None:
             "OUTSIDE": str(root / "outside"),
             "PORT": str(port),
         }
-        config = SandboxConfig(
-            workspace=root / "workspace",
-            joey_home=root / "home/.roo",
-            env=env,
-        )
+        config = SandboxConfig(root / "workspace", root / "home/.roo", env)
         sandbox = LocalSandbox(config, Settings(), _fail_if_called)
         stack.callback(sandbox.remove_resources)
         if reason := _run_escape_script(sandbox, backend, root / "workspace", env):
@@ -152,8 +149,7 @@ def _run_escape_script(
         )
         with process:
             try:
-                supervisor = server.start_supervisor(plan["sandbox"])
-                supervisor.send_command(plan["command"])
+                supervisor = server.start_supervisor(plan["sandbox"], plan["command"])
                 refused = _wait_for_failure_reason(supervisor)
             finally:
                 server.close()
@@ -184,16 +180,10 @@ def _explain_canary_failure(root: Path, tcp: socket.socket, udp: socket.socket) 
         return "a command could read a secret"
     if (root / "workspace/.vscode/tasks.json").exists():
         return "a command could make a protected file"
+    poll = select.poll()
     for each in (tcp, udp):
-        each.setblocking(False)
-    try:
-        tcp.accept()
-    except BlockingIOError:
-        pass
-    else:
-        return "a command could reach the network (TCP)"
-    try:
-        udp.recv(64)
-    except BlockingIOError:
-        return None
-    return "a command could reach the network (UDP)"
+        poll.register(each, select.POLLIN)
+    if reached := poll.poll(0):
+        kind = "TCP" if reached[0][0] == tcp.fileno() else "UDP"
+        return f"a command could reach the network ({kind})"
+    return None

@@ -10,7 +10,6 @@ ends.
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,9 +19,8 @@ from joey.execution.sandbox.protected_scan import ScannedDirectory, is_placehold
 
 _PLACEHOLDER_NAMES = (".git", ".roo", ".vscode")
 """A prompt, another joey or an open editor acts on what is in them within a moment."""
-_GIT_DIRECTORY = ".git"
-_RARE_GIT_CONFIG_FILES = ("commondir", "config.worktree")
-"""What of a repository redirects it, and is seldom there."""
+_GIT_CONFIG_PATHS = ("config", "hooks", "commondir", "config.worktree")
+"""What of a repository decides which programs run."""
 _MAX_SUBMODULES = 64
 _MAX_SUBMODULE_DEPTH = 6
 _MAX_READ_ONLY_PATHS = 64
@@ -57,27 +55,19 @@ class _ProtectedPathCollector:
         self.restored_afterwards: list[str] = []
 
     def add_path(self, path: str) -> None:
-        if path in self._excluded:
-            return
         place = self._workspace / path
-        name = path.rpartition("/")[2]
-        try:
-            mode = place.lstat().st_mode
-        except OSError:
-            return  # It went away.
-        if stat.S_ISLNK(mode):
+        if path in self._excluded or not os.path.lexists(place):
+            return
+        if place.is_symlink():
             self._add_symlink(path)
-        elif name == _GIT_DIRECTORY and stat.S_ISDIR(mode):
+        elif place.name == ".git" and place.is_dir():
             self._add_repository(path)
         else:
             self._add_read_only(path)
 
     def _add_read_only(self, path: str) -> None:
-        (
-            self.read_only
-            if len(self.read_only) < _MAX_READ_ONLY_PATHS
-            else self.restored_afterwards
-        ).append(path)
+        has_room = len(self.read_only) < _MAX_READ_ONLY_PATHS
+        (self.read_only if has_room else self.restored_afterwards).append(path)
 
     def _add_symlink(self, path: str) -> None:
         """The link cannot be held, but put back; what it leads to can be held."""
@@ -89,14 +79,14 @@ class _ProtectedPathCollector:
     def _add_repository(self, path: str) -> None:
         if len(self.read_only) < _MAX_READ_ONLY_PATHS:
             self.pinned_directories.append(path)
-        for each in _iter_git_config_paths(self._workspace / path):
-            inner = f"{path}/{each}"
+        modules = _find_submodules(self._workspace / path / "modules", f"{path}/modules")
+        for inner in (f"{each}/{name}" for each in (path, *modules) for name in _GIT_CONFIG_PATHS):
             place = self._workspace / inner
             if place.is_symlink():
                 self._add_symlink(inner)
             elif not _is_absent_or_placeholder(place):
                 self._add_read_only(inner)
-            elif each == "hooks":
+            elif inner == f"{path}/hooks":
                 self.placeholder_paths.append(inner)
             else:
                 self.restored_afterwards.append(inner)
@@ -110,11 +100,7 @@ def find_protected_paths(
     for directory, (_, _, _, names) in directories.items():
         for name, _, _ in names:
             path = f"{directory}/{name}" if directory else name
-            if (
-                name not in _PLACEHOLDER_NAMES
-                or directory
-                or not is_placeholder(f"{workspace}/{name}")
-            ):
+            if path not in _PLACEHOLDER_NAMES or not is_placeholder(f"{workspace}/{path}"):
                 finder.add_path(path)
     finder.placeholder_paths += (
         each for each in _PLACEHOLDER_NAMES if _is_absent_or_placeholder(workspace / each)
@@ -177,13 +163,6 @@ def _follow_symlinks(workspace: Path, path: str) -> tuple[list[str], str | None]
             done, target = [], inside
         left += target.split("/")[::-1]
     return links, "/".join(done) or None
-
-
-def _iter_git_config_paths(directory: Path) -> Iterator[str]:
-    """What of a repository decides which programs run, be it there or not."""
-    yield from ("config", "hooks", *_RARE_GIT_CONFIG_FILES)
-    for module in _find_submodules(directory / "modules", "modules"):
-        yield from (f"{module}/{each}" for each in ("config", "hooks", *_RARE_GIT_CONFIG_FILES))
 
 
 def _find_submodules(directory: Path, path: str) -> list[str]:

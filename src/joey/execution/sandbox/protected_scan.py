@@ -86,10 +86,6 @@ class ProtectedPathScanner:
         self._scanned_directories = found
         return found
 
-    @property
-    def is_complete(self) -> bool:
-        return len(self._scanned_directories) < MAX_SCANNED_DIRECTORIES
-
 
 def _scan_directory(place: str, path: str, seen: os.stat_result) -> ScannedDirectory:
     directories: list[str] = []
@@ -135,13 +131,13 @@ class MountPlaceholders:
             except OSError:
                 return False
             fcntl.flock(descriptor, fcntl.LOCK_SH)
-            if not _is_placeholder_stat(os.fstat(descriptor)):
-                os.close(descriptor)
-                return False
-            if self._is_same_directory(path, descriptor):
+            is_ours = _is_placeholder_stat(os.fstat(descriptor))
+            if is_ours and self._is_same_directory(path, descriptor):
                 self._locked_descriptors[path] = descriptor
                 return True
-            os.close(descriptor)  # Another has just removed it.
+            os.close(descriptor)
+            if not is_ours:
+                return False  # else another has just removed it
         return False
 
     def release(self) -> None:

@@ -54,7 +54,6 @@ _MAX_ARGUMENT_BYTES = 128 * 1024
 """What the kernel takes as one argument."""
 _CACHE_PLACES = {"npm_config_cache": "/npm", "GOCACHE": "/go-build", "UV_CACHE_DIR": "/uv"}
 """Caches that tools cannot do without writing: they get one of the task's own."""
-_BYTES_PER_MB = 1024**2
 _TEMP_PREFIX = "joey-commands-"
 CANARY_TEMP_PREFIX = "joey-canary-"
 _OWN_WRITES_FILE = "written"
@@ -63,8 +62,6 @@ _STALE_TEMP_AGE_S = 24 * 3600
 
 
 class SandboxBackend(Protocol):
-    """One way of confining."""
-
     @property
     def level(self) -> SandboxLevel: ...
 
@@ -89,8 +86,6 @@ class SandboxBackend(Protocol):
 
 
 class SandboxProbeResult(Struct, frozen=True):
-    """What works in this process, and how."""
-
     report: SandboxReport
     backend: SandboxBackend | None
 
@@ -194,7 +189,7 @@ class LocalSandbox:
                 " or ask the user to name the folder in sandboxReadable or sandboxWritable."
             )
         protected_paths = find_visible_protected_paths(
-            self._config, layout, self._scan_and_warn(layout.workspace)
+            self._config, layout, self._scan_protected_names(layout.workspace)
         )
         arguments, network = _encode_arguments(shell), self._settings.sandbox_network
         plan = backend.build_plan(layout, protected_paths, arguments, network == "all")
@@ -281,26 +276,20 @@ class LocalSandbox:
         self._scan_protected_names(Path(os.path.realpath(self._config.workspace)))
         self._get_layout()
 
-    def _scan_protected_names(
-        self, workspace: Path
-    ) -> tuple[ProtectedPathScanner, dict[str, ScannedDirectory]]:
-        from joey.execution.sandbox.protected_scan import ProtectedPathScanner
+    def _scan_protected_names(self, workspace: Path) -> dict[str, ScannedDirectory]:
+        from joey.execution.sandbox import protected_scan
 
         with self._lazy_state_lock:
             if self._scanner is None:
-                self._scanner = ProtectedPathScanner(str(workspace))
-            return self._scanner, self._scanner.scan()
-
-    def _scan_and_warn(self, workspace: Path) -> dict[str, ScannedDirectory]:
-        from joey.execution.sandbox.protected_scan import MAX_SCANNED_DIRECTORIES
-
-        scanner, found = self._scan_protected_names(workspace)
-        if not scanner.is_complete and not self._has_warned_incomplete_scan:
+                self._scanner = protected_scan.ProtectedPathScanner(str(workspace))
+            found = self._scanner.scan()
+        most = protected_scan.MAX_SCANNED_DIRECTORIES
+        if len(found) >= most and not self._has_warned_incomplete_scan:
             self._has_warned_incomplete_scan = True
             log.warning(
                 "the workspace has more than %d folders: protected names in those that lie"
                 " deepest are not held against commands",
-                MAX_SCANNED_DIRECTORIES,
+                most,
             )
         return found
 
@@ -346,10 +335,8 @@ def _remove_stale_temp_directories(directory: Path) -> None:
 
 def explain_no_sandbox(report: SandboxReport) -> str:
     """Why nothing works, in one or two sentences."""
-    reasons = "; ".join(
-        f"{level}: {reason}" for level, reason in report.unavailable_reasons.items()
-    )
-    return f"No sandbox works on this machine ({reasons})."
+    reasons = (f"{level}: {reason}" for level, reason in report.unavailable_reasons.items())
+    return f"No sandbox works on this machine ({'; '.join(reasons)})."
 
 
 def _encode_arguments(shell: Sequence[str]) -> list[bytes]:
@@ -363,12 +350,12 @@ def _encode_arguments(shell: Sequence[str]) -> list[bytes]:
 
 
 def _build_resource_limits(settings: Settings) -> list[tuple[int, int]]:
-    found = {
-        resource.RLIMIT_CPU: settings.sandbox_max_cpu_seconds,
-        resource.RLIMIT_DATA: settings.sandbox_max_memory_mb * _BYTES_PER_MB,
-        resource.RLIMIT_FSIZE: settings.sandbox_max_file_mb * _BYTES_PER_MB,
-    }
-    return [(resource.RLIMIT_CORE, 0), *((kind, most) for kind, most in found.items() if most > 0)]
+    found = (
+        (resource.RLIMIT_CPU, settings.sandbox_max_cpu_seconds),
+        (resource.RLIMIT_DATA, settings.sandbox_max_memory_mb * 1024**2),
+        (resource.RLIMIT_FSIZE, settings.sandbox_max_file_mb * 1024**2),
+    )
+    return [(resource.RLIMIT_CORE, 0), *(limit for limit in found if limit[1] > 0)]
 
 
 _protocol_check: type[Sandbox] = LocalSandbox
@@ -410,11 +397,10 @@ class SandboxBoundary:
         from joey.execution.sandbox.filesystem import VISIBLE_VIEWS, PathView  # loaded on need
 
         # By text, since searches ask this of each file: see `filesystem.find_view`.
-        views, place = self._get_views(), str(path)
+        views, place, whole = self._get_views(), str(path), f"{path}/"
         while (view := views.get(place)) is None:
             place = place.rpartition("/")[0] or "/"
         is_seen = view in VISIBLE_VIEWS
-        whole = f"{path}/"
         root = next((root for root, start in self._root_prefixes if whole.startswith(start)), None)
         in_temp = self._is_in_temp_directory(path)
         return PathAccess(

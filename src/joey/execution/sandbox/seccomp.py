@@ -14,13 +14,8 @@ import struct
 
 from msgspec import Struct
 
-_BPF_LOAD, _BPF_JUMP_IF_EQUAL, _BPF_JUMP_IF_AT_LEAST, _BPF_JUMP_IF_ANY_BIT, _BPF_RETURN = (
-    0x20,
-    0x15,
-    0x35,
-    0x45,
-    0x06,
-)
+_BPF_LOAD, _BPF_AND, _BPF_RETURN = 0x20, 0x54, 0x06
+_BPF_JUMP_IF_EQUAL, _BPF_JUMP_IF_AT_LEAST, _BPF_JUMP_IF_ANY_BIT = 0x15, 0x35, 0x45
 _SECCOMP_RET_ALLOW, _SECCOMP_RET_ERRNO = 0x7FFF0000, 0x00050000
 _X32_SYSCALL_BIT = 0x40000000
 _CLONE_NEW_NAMESPACE_FLAGS = 0x7E020080
@@ -46,22 +41,17 @@ _CALLS_DENIED_AS_UNSUPPORTED = (
     "openat2",
 )
 """Answered as by a kernel that has no such call."""
-_CALLS_WITH_PID_AS_FIRST_ARGUMENT = (
-    *("prlimit64", "sched_setaffinity", "sched_setattr", "sched_setparam", "sched_setscheduler"),
-    *("migrate_pages", "move_pages"),
-)
-_CALLS_WITH_PID_AS_SECOND_ARGUMENT = ("setpriority", "ioprio_set")
-"""What is done to a process by its number, in the first argument or in the second: where all can be
-seen, only to oneself (0)."""
-_MODE_ARGUMENT_INDEXES = {
-    "chmod": 1,
-    "fchmod": 1,
-    "fchmodat": 2,
-    "fchmodat2": 2,
-    "creat": 1,
-    "mknod": 1,
-}
-_MODE_ARGUMENT_INDEXES |= {"mknodat": 2}
+_PID_ARGUMENT_INDEXES = dict.fromkeys(
+    """
+    prlimit64 sched_setaffinity sched_setattr sched_setparam sched_setscheduler migrate_pages
+    move_pages
+    """.split(),  # noqa: SIM905
+    0,
+) | {"setpriority": 1, "ioprio_set": 1}
+"""Which argument is the number of a process that something is done to: where all can be seen, only
+to oneself (0)."""
+_MODE_ARGUMENT_INDEXES = dict.fromkeys(("chmod", "fchmod", "creat", "mknod"), 1)
+_MODE_ARGUMENT_INDEXES |= dict.fromkeys(("fchmodat", "fchmodat2", "mknodat"), 2)
 _OPEN_FLAGS_ARGUMENT_INDEXES = {"open": 1, "openat": 2}
 """Which argument is the mode, or the options, which the mode follows."""
 _S_ISUID, _O_CREAT, _O_TMPFILE = 0o4000, 0o100, 0o20000000
@@ -97,11 +87,9 @@ def build_denied_calls(
     shared_memory: bool,
     unsignalled_pids: tuple[int, ...] = (),
 ) -> list[DeniedCall]:
-    """What is refused.
-
-    `internet` and `local_sockets` say which sockets may be opened; `unsignalled_pids` are processes
-    that no signal may be sent to, where the kernel cannot be told so by other means.
-    """
+    """What is refused. `internet` and `local_sockets` say which sockets may be opened;
+    `unsignalled_pids` are processes that no signal may be sent to, where the kernel cannot be told
+    so by other means."""
     found = [DeniedCall(call) for call in _DENIED_CALL_NAMES]
     found += [DeniedCall(call, error_number=errno.ENOSYS) for call in _CALLS_DENIED_AS_UNSUPPORTED]
     found += [
@@ -129,15 +117,17 @@ def build_denied_calls(
     if not shared_memory:
         found += [DeniedCall(call) for call in _SHARED_MEMORY_CALLS]
         found += [
-            DeniedCall(call, (ArgumentCondition(0, 0, is_expected_true=False),))
-            for call in _CALLS_WITH_PID_AS_FIRST_ARGUMENT
-        ]
-        found += [
-            DeniedCall(call, (ArgumentCondition(1, 0, is_expected_true=False),))
-            for call in _CALLS_WITH_PID_AS_SECOND_ARGUMENT
+            DeniedCall(call, (ArgumentCondition(index, 0, is_expected_true=False),))
+            for call, index in _PID_ARGUMENT_INDEXES.items()
         ]
     if unsignalled_pids:
-        found += _build_signal_denials(unsignalled_pids)
+        numbers = [*unsignalled_pids, *(-each for each in unsignalled_pids), -1]
+        found += [
+            DeniedCall(call, (ArgumentCondition(0, each & 0xFFFFFFFF),))
+            for call in ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo")
+            for each in numbers
+        ]
+        found.append(DeniedCall("pidfd_send_signal"))
     return found
 
 
@@ -158,17 +148,6 @@ def _build_setuid_denials() -> list[DeniedCall]:
         for call, place in _OPEN_FLAGS_ARGUMENT_INDEXES.items()
         for making in (_O_CREAT, _O_TMPFILE)
     ]
-
-
-def _build_signal_denials(processes: tuple[int, ...]) -> list[DeniedCall]:
-    calls = ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo")
-    numbers = [*processes, *(-each for each in processes), -1]
-    found = [
-        DeniedCall(call, (ArgumentCondition(0, each & 0xFFFFFFFF),))
-        for call in calls
-        for each in numbers
-    ]
-    return [*found, DeniedCall("pidfd_send_signal")]
 
 
 def compile_filter(found: list[DeniedCall], machine: str | None = None) -> bytes:
@@ -199,7 +178,7 @@ def _compile_denied_call(call: int, refusal: DeniedCall) -> list[bytes]:
     for condition in refusal.conditions:
         loading = [_encode_instruction(_BPF_LOAD, 16 + 8 * condition.argument_index)]
         if condition.mask is not None:
-            loading.append(_encode_instruction(0x54, condition.mask))  # AND
+            loading.append(_encode_instruction(_BPF_AND, condition.mask))
         checks.append(loading)
     length = sum(len(loading) + 1 for loading in checks) + 1
     # Behind the block the number must be loaded again, if the block has loaded anything else.
@@ -222,103 +201,34 @@ def _encode_instruction(code: int, value: int, on_true: int = 0, on_false: int =
 
 AUDIT_ARCH_BY_MACHINE = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
-SYSCALL_NUMBERS: dict[str, tuple[int | None, int | None]] = {
-    "_sysctl": (156, None),
-    "acct": (163, 89),
-    "add_key": (248, 217),
-    "adjtimex": (159, 171),
-    "bpf": (321, 280),
-    "chmod": (90, None),
-    "chroot": (161, 51),
-    "clock_adjtime": (305, 266),
-    "clock_settime": (227, 112),
-    "clone": (56, 220),
-    "clone3": (435, 435),
-    "creat": (85, None),
-    "delete_module": (176, 106),
-    "fanotify_init": (300, 262),
-    "fchmod": (91, 52),
-    "fchmodat": (268, 53),
-    "fchmodat2": (452, 452),
-    "finit_module": (313, 273),
-    "fsconfig": (431, 431),
-    "fsmount": (432, 432),
-    "fsopen": (430, 430),
-    "fspick": (433, 433),
-    "init_module": (175, 105),
-    "io_uring_enter": (426, 426),
-    "io_uring_register": (427, 427),
-    "io_uring_setup": (425, 425),
-    "ioctl": (16, 29),
-    "ioperm": (173, None),
-    "iopl": (172, None),
-    "ioprio_set": (251, 30),
-    "kcmp": (312, 272),
-    "kexec_file_load": (320, 294),
-    "kexec_load": (246, 104),
-    "keyctl": (250, 219),
-    "kill": (62, 129),
-    "lookup_dcookie": (212, 18),
-    "migrate_pages": (256, 238),
-    "mknod": (133, None),
-    "mknodat": (259, 33),
-    "modify_ldt": (154, None),
-    "mount": (165, 40),
-    "mount_setattr": (442, 442),
-    "move_mount": (429, 429),
-    "move_pages": (279, 239),
-    "mq_open": (240, 180),
-    "msgget": (68, 186),
-    "nfsservctl": (180, 42),
-    "open": (2, None),
-    "open_by_handle_at": (304, 265),
-    "open_tree": (428, 428),
-    "openat": (257, 56),
-    "openat2": (437, 437),
-    "perf_event_open": (298, 241),
-    "pidfd_getfd": (438, 438),
-    "pidfd_send_signal": (424, 424),
-    "pivot_root": (155, 41),
-    "prlimit64": (302, 261),
-    "process_madvise": (440, 440),
-    "process_vm_readv": (310, 270),
-    "process_vm_writev": (311, 271),
-    "ptrace": (101, 117),
-    "quotactl": (179, 60),
-    "quotactl_fd": (443, 443),
-    "reboot": (169, 142),
-    "request_key": (249, 218),
-    "rt_sigqueueinfo": (129, 138),
-    "rt_tgsigqueueinfo": (297, 240),
-    "sched_setaffinity": (203, 122),
-    "sched_setattr": (314, 274),
-    "sched_setparam": (142, 118),
-    "sched_setscheduler": (144, 119),
-    "semget": (64, 190),
-    "setdomainname": (171, 162),
-    "sethostname": (170, 161),
-    "setns": (308, 268),
-    "setpriority": (141, 140),
-    "settimeofday": (164, 170),
-    "shmat": (30, 196),
-    "shmget": (29, 194),
-    "socket": (41, 198),
-    "socketpair": (53, 199),
-    "swapoff": (168, 225),
-    "swapon": (167, 224),
-    "sysfs": (139, None),
-    "syslog": (103, 116),
-    "tgkill": (234, 131),
-    "tkill": (200, 130),
-    "umount2": (166, 39),
-    "unshare": (272, 97),
-    "uselib": (134, None),
-    "userfaultfd": (323, 282),
-    "vhangup": (153, 58),
+_SYSCALL_TABLE = """
+    _sysctl:156:- acct:163:89 add_key:248:217 adjtimex:159:171 bpf:321:280 chmod:90:- chroot:161:51
+    clock_adjtime:305:266 clock_settime:227:112 clone:56:220 clone3:435:435 creat:85:-
+    delete_module:176:106 fanotify_init:300:262 fchmod:91:52 fchmodat:268:53 fchmodat2:452:452
+    finit_module:313:273 fsconfig:431:431 fsmount:432:432 fsopen:430:430 fspick:433:433
+    init_module:175:105 io_uring_enter:426:426 io_uring_register:427:427 io_uring_setup:425:425
+    ioctl:16:29 ioperm:173:- iopl:172:- ioprio_set:251:30 kcmp:312:272 kexec_file_load:320:294
+    kexec_load:246:104 keyctl:250:219 kill:62:129 lookup_dcookie:212:18 migrate_pages:256:238
+    mknod:133:- mknodat:259:33 modify_ldt:154:- mount:165:40 mount_setattr:442:442
+    move_mount:429:429 move_pages:279:239 mq_open:240:180 msgget:68:186 nfsservctl:180:42 open:2:-
+    open_by_handle_at:304:265 open_tree:428:428 openat:257:56 openat2:437:437
+    perf_event_open:298:241 pidfd_getfd:438:438 pidfd_send_signal:424:424 pivot_root:155:41
+    prlimit64:302:261 process_madvise:440:440 process_vm_readv:310:270 process_vm_writev:311:271
+    ptrace:101:117 quotactl:179:60 quotactl_fd:443:443 reboot:169:142 request_key:249:218
+    rt_sigqueueinfo:129:138 rt_tgsigqueueinfo:297:240 sched_setaffinity:203:122
+    sched_setattr:314:274 sched_setparam:142:118 sched_setscheduler:144:119 semget:64:190
+    setdomainname:171:162 sethostname:170:161 setns:308:268 setpriority:141:140
+    settimeofday:164:170 shmat:30:196 shmget:29:194 socket:41:198 socketpair:53:199 swapoff:168:225
+    swapon:167:224 sysfs:139:- syslog:103:116 tgkill:234:131 tkill:200:130 umount2:166:39
+    unshare:272:97 uselib:134:- userfaultfd:323:282 vhangup:153:58
+"""
+"""Each call with its number on x86_64 and on aarch64; `-` where there is no such call."""
+SYSCALL_NUMBERS = {
+    name: {"x86_64": on_x86, "aarch64": on_arm}
+    for name, on_x86, on_arm in (row.split(":") for row in _SYSCALL_TABLE.split())
 }
-"""On x86_64 and on aarch64; None where there is no such call."""
 
 
 def find_syscall_number(name: str, machine: str) -> int | None:
-    on_x86, on_arm = SYSCALL_NUMBERS[name]
-    return on_x86 if machine == "x86_64" else on_arm
+    number = SYSCALL_NUMBERS[name][machine]
+    return int(number) if number != "-" else None
