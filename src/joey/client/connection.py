@@ -13,7 +13,7 @@ import logging
 import random
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit, urlunsplit
 
 import msgspec
@@ -23,6 +23,9 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 
 from joey.core.wire.frames import CommandFrame, ErrorCode, ErrorInfo, EventFrame, ResponseFrame
 from joey.errors import UserError
+
+if TYPE_CHECKING:
+    from joey.client.remote import RemoteEngine
 
 log = logging.getLogger(__name__)
 
@@ -47,17 +50,6 @@ class RemoteError(UserError):
         super().__init__(message)
         self.code = code
         """The error code of the API, or `CONNECTION_LOST`."""
-
-
-class ConnectionListener(Protocol):
-    def handle(self, frame: EventFrame) -> None: ...
-
-    def handle_connection_lost(self) -> None:
-        """Nothing can be heard until `handle_reconnected`."""
-
-    async def handle_reconnected(self) -> None: ...
-
-    def handle_connection_failed(self, error: RemoteError) -> None: ...
 
 
 class _PendingRequest:
@@ -87,7 +79,7 @@ class ServerConnection:
     def __init__(
         self,
         address: ServerAddress,
-        listener: ConnectionListener,
+        listener: RemoteEngine,
         reconnect_timeout_s: float = RECONNECT_TIMEOUT_S,
     ) -> None:
         self._address = address

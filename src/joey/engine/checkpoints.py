@@ -292,21 +292,17 @@ class InterruptedCalls:
     """Calls that were stopped before what they changed was kept: it is the task's own work."""
 
     def __init__(self, task: Task) -> None:
-        self._task = task
         self.unsaved_paths: set[str | None] = set()
         """Files of those that no checkpoint has seen; None stands for any file."""
         self.own_checkpoints: set[str] = set()
         """Checkpoints that others have seen."""
         started: dict[str, str | None] = {}
-        asks: dict[int, ev.AskOpened] = {}
-        for record in task.bus.list_records_after(0):
-            match record.event:
-                case ev.AskOpened(call_id=str()) as opened:
-                    asks[opened.ts] = opened
-                case ev.AskAnswered(ask_ts=ts, answer=answer) if answer.approves and ts in asks:
-                    self._record_start(asks[ts], started)
-                case ev.ToolStarted() as announced:
-                    self._record_start(announced, started)
+        for _, event in _iter_with_starts(task):
+            match event:
+                case ev.ToolStarted(call_id=str(id)) | ev.AskOpened(call_id=str(id)):
+                    tool = task.runtime.tool_set.get(event.tool or "")
+                    if event.tool is not None and (tool is None or not tool.can_run_in_parallel):
+                        started[id] = event.path
                 case ev.ToolFinished(call_id=call_id):
                     started.pop(call_id, None)
                 case ev.ReplyReceived():
@@ -324,14 +320,19 @@ class InterruptedCalls:
                     started.clear()
         self.unsaved_paths.update(started.values())
 
-    def _record_start(
-        self, call: ev.ToolStarted | ev.AskOpened, started: dict[str, str | None]
-    ) -> None:
-        if call.tool is None or call.call_id is None:
-            return
-        tool = self._task.runtime.tool_set.get(call.tool)
-        if tool is None or not tool.can_run_in_parallel:
-            started[call.call_id] = call.path
+
+def _iter_with_starts(task: Task) -> Iterator[tuple[int, ev.Durable]]:
+    """The events of the journal with their numbers; the question about a call stands where the user
+    approved it, because there the call starts."""
+    asks: dict[int, ev.AskOpened] = {}
+    for record in task.bus.list_records_after(0):
+        match record.event:
+            case ev.AskOpened() as opened:
+                asks[opened.ts] = opened
+            case ev.AskAnswered(ask_ts=ts, answer=answer) if answer.approves and ts in asks:
+                yield record.seq, asks[ts]
+            case event:
+                yield record.seq, event
 
 
 class _BatchEditEntry(Struct, frozen=True):
@@ -343,11 +344,6 @@ class _EditRow(Struct, frozen=True, rename="camel"):
 
     path: str | None = None
     batch_diffs: tuple[_BatchEditEntry, ...] = ()
-
-
-class _RecordedCall(Struct, frozen=True):
-    seq: int
-    call: ev.ToolStarted | ev.AskOpened
 
 
 async def add_unrestorable_files(task: Task, preview: RewindPreview, since: int) -> RewindPreview:
@@ -368,25 +364,20 @@ async def add_unrestorable_files(task: Task, preview: RewindPreview, since: int)
 
 def _iter_edited_paths(task: Task, since: int) -> Iterator[str]:
     """By the task's own tools. The journal tells it, whatever of it was rewound meanwhile."""
-    asks: dict[int, ev.AskOpened] = {}
-    started: dict[str | None, _RecordedCall] = {}
-    done: list[_RecordedCall] = []
-    for record in task.bus.list_records_after(0):
-        match record.event:
-            case ev.AskOpened(call_id=str()) as opened:
-                asks[opened.ts] = opened
-            case ev.AskAnswered(ask_ts=ts, answer=answer) if answer.approves and ts in asks:
-                started[asks[ts].call_id] = _RecordedCall(record.seq, asks[ts])
-            case ev.ToolStarted() as announced:
-                started[announced.call_id] = _RecordedCall(record.seq, announced)
-            case ev.ToolFinished(call_id=call_id, is_error=failed) if call_id in started:
-                call = started.pop(call_id).call
+    started: dict[str, tuple[int, ev.ToolStarted | ev.AskOpened]] = {}
+    done: list[tuple[int, ev.ToolStarted | ev.AskOpened]] = []
+    for seq, event in _iter_with_starts(task):
+        match event:
+            case ev.ToolStarted(call_id=str(id)) | ev.AskOpened(call_id=str(id)):
+                started[id] = seq, event
+            case ev.ToolFinished(call_id=id, is_error=failed) if id in started:
+                _, call = started.pop(id)
                 # Of several files, which have no one path, some may be written when it fails.
                 if not failed or call.path is None:
-                    done.append(_RecordedCall(record.seq, call))
-    for edit in (*done, *started.values()):  # those that were stopped may have written, too
-        if edit.seq > since:
-            yield from _parse_edited_paths(task, edit.call)
+                    done.append((seq, call))
+    for seq, call in (*done, *started.values()):  # those that were stopped may have written, too
+        if seq > since:
+            yield from _parse_edited_paths(task, call)
 
 
 def _parse_edited_paths(task: Task, call: ev.ToolStarted | ev.AskOpened) -> tuple[str, ...]:

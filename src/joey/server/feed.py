@@ -212,14 +212,11 @@ class _QueuedPacket(Struct):
     replay_cursor: _ReplayCursor | None = None
 
 
-ReplaySourceFinder = Callable[[str], ReplaySource | None]
-
-
 class SendQueue:
     def __init__(
         self,
         transport: ClientTransport,
-        find_source: ReplaySourceFinder,
+        find_source: Callable[[str], ReplaySource | None],
         on_resync: Callable[[], None],
         drain_timeout_s: float,
     ) -> None:

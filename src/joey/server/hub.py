@@ -10,7 +10,7 @@ import asyncio
 import logging
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from msgspec import Struct
@@ -41,14 +41,12 @@ from joey.server.commands.call import (
     make_argument_error,
     make_not_found_error,
 )
-from joey.server.feed import Broadcast, ReplaySource, StoredTaskFrames, TaskFeed
+from joey.server.feed import Broadcast, BroadcastCallback, ReplaySource, StoredTaskFrames, TaskFeed
 
 IDLE_TASK_RELEASE_S = 300.0
 """A task at rest that nobody works with is let go of after this: others may open it then."""
 
 log = logging.getLogger(__name__)
-
-BroadcastListener = Callable[[Broadcast], None]
 
 
 class ServerHub:
@@ -59,7 +57,7 @@ class ServerHub:
         self.counters = ServerCounters()
         self.is_ready = True
         self._feeds: dict[str, TaskFeed] = {}
-        self._listeners: set[BroadcastListener] = set()
+        self._listeners: set[BroadcastCallback] = set()
         self._focus_order: list[str] = []
         """Open tasks, the current one last."""
         self._pending_releases: set[asyncio.Task[None]] = set()
@@ -67,11 +65,11 @@ class ServerHub:
 
     # Listening --------------------------------------------------------------------------------
 
-    def add_listener(self, listener: BroadcastListener) -> None:
+    def add_listener(self, listener: BroadcastCallback) -> None:
         """From now on `listener` hears every event of every task; it must not wait."""
         self._listeners.add(listener)
 
-    def remove_listener(self, listener: BroadcastListener) -> None:
+    def remove_listener(self, listener: BroadcastCallback) -> None:
         self._listeners.discard(listener)
 
     def broadcast(self, broadcast_event: Broadcast) -> None:
