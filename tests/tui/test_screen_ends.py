@@ -14,6 +14,7 @@ from joey.testing.script import Turn, call, pause, say
 from joey.testing.server import ModelServer
 from joey.tui.widgets.task_status import SPINNER_FRAMES
 from tests.front.binary import LIMIT, Joey, reach
+from tests.tui.headless import screen
 from tests.tui.tmux import command_line, needs_tmux, shell, terminal
 from tests.tui.turns import done, running, writing
 
@@ -43,7 +44,7 @@ async def test_a_narrow_status_line_keeps_what_matters(joey: Joey) -> None:
     turn = Turn(say("I begin"), pause(asyncio.Event()))
     async with (
         ModelServer([turn]) as server,
-        terminal(joey, *reach(server.url), "begin", size=(30, 10)) as shown,
+        screen(joey, *reach(server.url), "begin", size=(30, 10)) as shown,
     ):
         await shown.until("I begin", "Esc stops")
         assert re.search(rf"[{SPINNER_FRAMES}] \w+ \d+s, Esc stops", await shown.capture())
@@ -227,7 +228,7 @@ async def test_a_plan_makes_room_for_a_question_where_there_is_little(joey: Joey
     joey.settings(sandbox="off", alwaysAllowUpdateTodoList=True)
     async with (
         ModelServer(turns) as server,
-        terminal(joey, *reach(server.url), "do it", size=(80, 30)) as shown,
+        screen(joey, *reach(server.url), "do it", size=(80, 30)) as shown,
     ):
         await shown.until("Run this command?", "0 of 6 done", "step 5")
         await shown.resize(30, 10)
