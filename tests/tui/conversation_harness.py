@@ -55,7 +55,7 @@ def all_lines(conversation: ConversationView) -> list[str]:
         top = conversation.scroll_offset.y
         for y in range(conversation.size.height):
             lines[top + y] = conversation.render_line(y).text[1:].rstrip()
-        conversation.action_page_down()
+        conversation.scroll_pages(1)
         if conversation.scroll_offset.y == top:
             break
     total = conversation.virtual_size.height

@@ -121,8 +121,8 @@ async def test_a_resize_keeps_the_row_at_the_top() -> None:
     async with app.run_test(size=(200, 50)) as pilot:
         app.conversation.load_session(past(400))
         await wait_until_drawn(pilot)
-        app.conversation.action_page_up()
-        app.conversation.action_page_up()
+        app.conversation.scroll_pages(-1)
+        app.conversation.scroll_pages(-1)
         top = next(line for line in screen_lines(app.conversation) if line.startswith("Row"))
         await pilot.resize_terminal(60, 20)
         await wait_until_drawn(pilot)

@@ -32,6 +32,7 @@ STATUS_INFO = StatusInfo(
     context_window=200_000,
     permissions_text="allows everything",
     sandbox_text="no sandbox",
+    usage=TokenUsage(context_tokens=20_000, total_cost=0.5),
 )
 
 
@@ -65,7 +66,7 @@ async def test_a_narrow_line_keeps_how_to_stop_and_that_everything_is_allowed() 
     app = Bare()
     async with app.run_test(size=(60, 10)) as pilot:
         line = app.query_one(StatusLine)
-        line.set_status(STATUS_INFO, TokenUsage(context_tokens=20_000, total_cost=0.5))
+        line.status = STATUS_INFO
         assert line.render().plain == "code · claude-sonnet · allows everything · no sandbox"
         line.set_activity(RUNNING_COMMAND_ACTIVITY)
         assert line.render().plain[2:] == "running the command 0s, Esc stops · allows everything"

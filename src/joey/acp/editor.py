@@ -77,8 +77,7 @@ class Editor:
         call: schema.ToolCallUpdate,
         options: Sequence[schema.PermissionOption],
     ) -> schema.RequestPermissionResponse:
-        """Wait for the user, however long that takes. Raises RequestError: the editor does not ask,
-        or its answer cannot be read; ConnectionError."""
+        """Raises RequestError: the editor does not ask, or answers wrongly; ConnectionError."""
         request = schema.RequestPermissionRequest(
             session_id=session_id, tool_call=call, options=list(options)
         )
@@ -87,8 +86,7 @@ class Editor:
         )
 
     async def read_file(self, session_id: str, path: str) -> str:
-        """The text of a file as the user sees it. Raises RequestError, ConnectionError,
-        TimeoutError."""
+        """The text as the user sees it. Raises RequestError, ConnectionError, TimeoutError."""
         async with asyncio.timeout(REQUEST_TIMEOUT_S):
             request = schema.ReadTextFileRequest(session_id=session_id, path=path)
             response_type = schema.ReadTextFileResponse

@@ -52,8 +52,7 @@ class JsonRpcTransport:
         return None
 
     async def send(self, message: dict[str, Any]) -> None:
-        """Returns when the message is on its way: whoever does not read makes us wait. Raises
-        ConnectionError."""
+        """Return when all is written, however slowly it is read. Raises ConnectionError."""
         data = memoryview(json.dumps(message, separators=(",", ":")).encode() + b"\n")
         async with self._write_lock:
             while data and not self.disconnected_event.is_set():

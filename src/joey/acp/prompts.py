@@ -79,8 +79,7 @@ def parse_prompt(
 
 
 def _to_image_data_uri(data: str, index: int) -> str:
-    """By what it is, whatever it is called: a service refuses a task with an image that is none,
-    and would do so at every later turn."""
+    """Checked by its bytes: a service would refuse a false image at every later turn, too."""
     try:
         return encode_image_data_uri(base64.b64decode(data, validate=True), "what was sent")
     except ValueError as error:

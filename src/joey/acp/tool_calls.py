@@ -221,8 +221,7 @@ _CODE_FENCE_RE = re.compile(r"^ {0,3}(`{3,})", re.MULTILINE)
 
 
 def format_code_block(text: str, language: str = "", *, unlimited: bool = False) -> str:
-    """A code block whose fence is longer than any in the text. What a user has to decide about
-    is shown `unlimited`."""
+    """A code block, its fence longer than any in the text; what needs a decision is `unlimited`."""
     text = sanitize(text)
     if len(text) > MAX_CODE_BLOCK_CHARS and not unlimited:
         half = MAX_CODE_BLOCK_CHARS // 2

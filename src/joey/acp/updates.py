@@ -170,8 +170,7 @@ class UpdateEncoder:
             case ev.RowOpened(tool=str(tool), call_id=str(call_id)):
                 yield from self._start_call(call_id, tool)
             case ev.RowDelta(ts=ts, delta=delta) if ts in self._streaming_row_kinds:
-                sent_chars = self._sent_chars_by_row.get(ts, 0)
-                self._sent_chars_by_row[ts] = sent_chars + len(delta)
+                self._sent_chars_by_row[ts] = self._sent_chars_by_row.get(ts, 0) + len(delta)
                 yield from self._encode_text_delta(ts, self._streaming_row_kinds[ts], delta)
             case ev.CommandOutputDelta(output=output):
                 yield from self._encode_output(output)

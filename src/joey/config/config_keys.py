@@ -59,8 +59,7 @@ def describe_profile_keys() -> dict[str, ConfigKey]:
 
 
 def find_key(name: str, keys: Iterable[str], noun: str = "setting") -> str:
-    """The key that is meant, however it is written: `sandboxNetwork`, `sandbox-network`. Raises
-    ConfigError: there is none, with the one that was probably meant."""
+    """The key, however it is written (`sandbox-network`). Raises ConfigError with the nearest."""
     known = list(keys)
     wanted = _normalize_key(name)
     found = [key for key in known if _normalize_key(key) == wanted]
@@ -180,8 +179,7 @@ _COMMAND_LIST_KEYS = frozenset({"allowedCommands", "deniedCommands", "commandTim
 
 
 def parse_value(struct: type[Struct], key: ConfigKey, arguments: Sequence[str]) -> Any:
-    """The value that these words stand for. Raises ConfigError: it cannot be one of this key; the
-    text says what can."""
+    """The value that these words stand for. Raises ConfigError that says what is valid."""
     if key.name in _COMMAND_LIST_KEYS and len(arguments) > 1:
         _check_commands_quoted(key, arguments)
     if key.is_list and not (len(arguments) == 1 and arguments[0].lstrip().startswith("[")):

@@ -44,8 +44,7 @@ class ConfigStore:
         return load_settings(self._joey_home)
 
     def merge_settings(self, values: dict[str, Any]) -> Settings:
-        """The settings with these laid over them. Raises ConfigError: naming the key that does not
-        fit."""
+        """The settings with these laid over them. Raises ConfigError that names the wrong key."""
         chosen = (read_document(self._settings_file) or {}) | values
         return convert_document(chosen, Settings, self._settings_file)
 
@@ -62,8 +61,7 @@ class ConfigStore:
         self.update_settings_with(lambda: values)
 
     def update_settings_with(self, compute_values: Callable[[], dict[str, Any]]) -> None:
-        """The same with values that `compute_values` gives; nobody else changes the settings
-        meanwhile."""
+        """The same with values that are computed while nobody else changes the settings."""
         with lock_for_update(self._settings_file):
             values = compute_values()
             self.merge_settings(
@@ -149,8 +147,7 @@ class ConfigStore:
     # Both in one object, as Roo's clients send them -------------------------------------------
 
     def update_settings_and_profile(self, values: dict[str, Any]) -> None:
-        """Set settings, and keys of the active profile, from one object. Raises ConfigError:
-        nothing was changed."""
+        """Set settings and keys of the active profile, all or nothing. Raises ConfigError."""
         check_key_spelling(values)
         settings, profile = split_settings_and_profile(values)
         active = settings.pop("currentApiConfigName", None)

@@ -20,8 +20,7 @@ T = TypeVar("T")
 
 
 def read_document(path: Path) -> dict[str, Any] | None:
-    """The JSON object in a file, or None when there is no file. Raises ConfigError: it cannot be
-    read or is not a JSON object; the text names file and line."""
+    """The JSON object in a file; None without one. Raises ConfigError naming file and line."""
     try:
         with open_regular_file(path) as file:
             text = file.read().decode("utf-8-sig")
@@ -61,8 +60,7 @@ def _reject_json_constant(constant: str) -> None:
 
 
 def convert_document(value: dict[str, Any], kind: type[T], path: Path, within: str = "") -> T:
-    """Check the known keys of an object; unknown ones are passed over. Raises ConfigError: a value
-    is of the wrong kind; the text names file and key, never the value."""
+    """Convert an object's known keys. Raises ConfigError naming file and key, never the value."""
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
@@ -77,8 +75,7 @@ def convert_document(value: dict[str, Any], kind: type[T], path: Path, within: s
 
 
 def write_document(path: Path, value: dict[str, Any]) -> None:
-    """Replace a file, readable by its owner alone; no moment shows half of it. Raises ConfigError:
-    it cannot be written; what was there is untouched."""
+    """Replace a file atomically, readable by its owner alone. Raises ConfigError."""
     path = Path(os.path.realpath(path))  # a link to where the user keeps such files stays one
     try:
         make_private_directory(path.parent)

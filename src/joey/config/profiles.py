@@ -48,8 +48,7 @@ def choose_profile(
     base_url: str | None = None,
     profile: str | None = None,
 ) -> Profile:
-    """A profile with everything that is needed to talk to a model. Raises ConfigError: something
-    named does not exist, or nothing usable was found."""
+    """A profile with all that is needed to talk to a model. Raises ConfigError."""
     start = _select_base_profile(profiles, env, kinds, provider, base_url, profile)
     kind = _find_provider(start.provider, kinds)
     url = base_url or start.base_url

@@ -285,8 +285,7 @@ class ConfigScopes(Struct, frozen=True):
 def locate_config_directories(
     *, workspace: Path, joey_home: Path, user_home: Path, is_hidden: Callable[[Path], bool]
 ) -> ConfigScopes:
-    """`workspace` is a real path; `joey_home` is the user's `.roo`, `user_home` the folder it is
-    usually in."""
+    """`joey_home` is the user's `.roo`, `user_home` the directory it is usually in."""
     workspace = Path(os.path.realpath(workspace))
     shared = _find_shared_directories(joey_home) + _find_shared_directories(
         user_home / AGENTS_DIRECTORY

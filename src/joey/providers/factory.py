@@ -43,8 +43,7 @@ def make_provider(profile: Profile, http: HttpClient, route: ModelRoute | None =
 
 
 def resolve_model(profile: Profile) -> ModelInfo:
-    """The catalogue's entry with what the profile says about it; `max_output_tokens` is what a
-    request will ask for."""
+    """The catalogue's entry with the profile's limits, as a request will ask for them."""
     info = find_model_info(profile.provider, profile.model)
     window = profile.context_window or info.context_window
     usual = min(info.max_output_tokens, math.ceil(window * _MAX_OUTPUT_SHARE))

@@ -190,8 +190,7 @@ class ResponseReader:
             if not b"HTTP/".startswith(opening):  # early, instead of at the end of a head
                 raise ProtocolError(f"not an HTTP response: {opening!r}")
             return position
-        lines = data[position:end].split(b"\r\n")
-        head = _parse_head(lines)
+        head = _parse_head(data[position:end].split(b"\r\n"))
         if head.status >= 200:
             events.append(head)
             self._choose_body_framing(head, events)

@@ -21,12 +21,12 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from joey.client.session import Session
-from joey.core.events import TRANSIENT_EVENTS, Event, RetryCountdown, TokenUsage, UsageChanged
+from joey.core.events import TRANSIENT_EVENTS, Event, MessageQueued, RetryCountdown, UsageChanged
 from joey.core.task_types import Answer, AskKind
 from joey.errors import UserError
 from joey.presentation.questions import parse_answer
 from joey.presentation.slash_commands import explain_bad_command, parse_command
-from joey.tui.app_services import Host, QueuedUserMessage
+from joey.tui.app_services import Host
 from joey.tui.blocks.text import attach_shell_output
 from joey.tui.commands import SlashCommandRunner, UserShell
 from joey.tui.keys import BINDINGS, InterruptHandler, render_key_help
@@ -82,12 +82,8 @@ class JoeyApp(App[int]):
         return MainScreen(id="_default")
 
     def compose(self) -> ComposeResult:
-        yield self.conversation
-        yield self.todo_list
-        yield self.queued_message_list
-        yield self.dialog_area
-        yield self.composer
-        yield self.status_line
+        yield from (self.conversation, self.todo_list, self.queued_message_list)
+        yield from (self.dialog_area, self.composer, self.status_line)
 
     def on_mount(self) -> None:
         self.terminal_window.setup()
@@ -152,11 +148,10 @@ class JoeyApp(App[int]):
 
     def show_question(self, question: PendingQuestion | None) -> None:
         session = self.controller.session
-        heading_suffix = (
-            "for a subtask" if question is not None and question.session is not session else ""
-        )
-        if self.controller.additional_question_count:
-            heading_suffix += f", {self.controller.additional_question_count} more behind it"
+        is_subtask = question is not None and question.session is not session
+        heading_suffix = "for a subtask" if is_subtask else ""
+        if count := self.controller.additional_question_count:
+            heading_suffix += f", {count} more behind it"
         is_new = self.dialog_area.show_question(question, heading_suffix)
         self.todo_list.set_class(self.dialog_area.question_panel is not None, "beside-question")
         self.composer.placeholder = choose_placeholder(self.controller)
@@ -183,19 +178,18 @@ class JoeyApp(App[int]):
 
     def refresh_status(self) -> None:
         self.composer.placeholder = choose_placeholder(self.controller)
-        session = self.controller.session
-        usage = TokenUsage() if session is None else self.host.get_usage(session)
-        status = self.host.get_status(session)
-        self.status_line.set_status(status, usage)
+        status = self.host.get_status(self.controller.session)
+        self.status_line.status = status
         timer = self._background_timer
         timer.resume() if status.background_command_count else timer.pause()
-        self.todo_list.set_todos(() if session is None else self.host.list_todos(session))
+        self.todo_list.set_todos(status.todos)
         messages = [
             each
             for one in self.controller.message_targets
             for each in self.host.list_queued_messages(one)
         ]
-        messages += [QueuedUserMessage("", text) for text, _ in self.controller.deferred_messages]
+        deferred = (text for text, _ in self.controller.deferred_messages)
+        messages += [MessageQueued(ts=0, id="", text=text) for text in deferred]
         self.queued_message_list.set_messages(messages, is_task_working=self.controller.is_working)
 
     # What is written
@@ -296,7 +290,7 @@ class JoeyApp(App[int]):
             raise SkipAction
         self.start_job(self._interrupt_handler.send_queued())
 
-    async def _unqueue_message(self, last: QueuedUserMessage) -> None:
+    async def _unqueue_message(self, last: MessageQueued) -> None:
         holders = [
             one
             for one in self.controller.message_targets
@@ -330,10 +324,7 @@ class JoeyApp(App[int]):
         self.screen.refresh(repaint=True, layout=True)
 
     def action_scroll(self, pages: int) -> None:
-        if pages < 0:
-            self.conversation.action_page_up()
-        else:
-            self.conversation.action_page_down()
+        self.conversation.scroll_pages(pages)
 
     def action_scroll_home(self) -> None:
         self.conversation.action_scroll_home()

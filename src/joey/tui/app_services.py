@@ -13,7 +13,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from joey.client.session import Session
-from joey.core.events import Event, TokenUsage
+from joey.core.events import Event, MessageQueued, TokenUsage
 from joey.core.rewind import RewindPreview
 from joey.core.suggest import find_closest_name
 from joey.core.task_types import Todo
@@ -35,8 +35,7 @@ class CompletionSource(Protocol):
         """The slash commands, without their slash."""
 
     async def find_files(self, typed: str) -> Sequence[str]:
-        """Paths of the workspace that match the text after `@`, best first; directories end with
-        `/`."""
+        """Paths that match the text after `@`, best first; directories end with `/`."""
 
 
 class StatusInfo(Struct, frozen=True, kw_only=True):
@@ -50,6 +49,9 @@ class StatusInfo(Struct, frozen=True, kw_only=True):
     permissions_text: str = ""
     sandbox_text: str = ""
     background_command_count: int = 0
+    usage: TokenUsage = TokenUsage()
+    """Of the task and its subtasks."""
+    todos: Sequence[Todo] = ()
 
 
 class PickerEntry(Struct, frozen=True):
@@ -57,12 +59,6 @@ class PickerEntry(Struct, frozen=True):
     label: str
     description: str = ""
     is_current: bool = False
-
-
-class QueuedUserMessage(Struct, frozen=True):
-    id: str
-    text: str
-    images: tuple[str, ...] = ()
 
 
 class ProviderOption(Struct, frozen=True):
@@ -115,14 +111,9 @@ class Host(CompletionSource, Protocol):
 
     def get_status(self, session: Session | None) -> StatusInfo: ...
 
-    def get_usage(self, session: Session) -> TokenUsage:
-        """The usage of the task and its subtasks."""
-
     def format_cost(self, session: Session) -> str: ...
 
-    def list_todos(self, session: Session) -> Sequence[Todo]: ...
-
-    def list_queued_messages(self, session: Session) -> Sequence[QueuedUserMessage]: ...
+    def list_queued_messages(self, session: Session) -> Sequence[MessageQueued]: ...
 
     async def remove_queued_message(self, session: Session, message_id: str) -> None: ...
 
@@ -184,8 +175,7 @@ def find_mode(modes: Sequence[PickerEntry], slug: str) -> PickerEntry:
 
 
 def revoke_edit_grant(host: Host, session: Session | None, argument: str) -> str:
-    """Ask about edits again; what to say about it. Raises UserError: the words mean something
-    else."""
+    """Ask about edits again; the message about it. Raises UserError: another argument."""
     if argument != REVOKE_EDITS_ARGUMENT:
         raise UserError(
             f"/permissions takes nothing, or `{REVOKE_EDITS_ARGUMENT}`: edits are asked again"

@@ -10,6 +10,7 @@ so that "fix that" has a meaning.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from joey.client.session import Session
-from joey.core.file_state import FileChange
 from joey.core.history.ui import Row, get_ts
 from joey.core.rewind import RewindPreview, get_row_say
 from joey.core.task_types import Answer, AskKind, Response, RowKind
@@ -298,7 +298,12 @@ def list_rewind_choices(changes: RewindPreview) -> list[PickerEntry]:
     """Whether the files come along."""
     choices = [PickerEntry("talk", "the conversation", "files stay as they are")]
     if changes.files:
-        about = ", ".join(_summarize_file_changes(changes.files))
+        kinds: Counter[str] = Counter(each.kind for each in changes.files)
+        about = ", ".join(
+            f"{kinds[kind]} {'file' if kinds[kind] == 1 else 'files'} {fate}"
+            for kind, fate in RESTORED_FILE_CHANGE_TEXTS.items()
+            if kinds[kind]
+        )
         if changes.conflicting_paths:
             about = f"{len(changes.conflicting_paths)} not joey's (asks); {about}"
         choices.append(PickerEntry("files", "the conversation and the files", about))
@@ -313,12 +318,6 @@ def describe_conflicts(changes: RewindPreview) -> str:
     if more := len(changes.conflicting_paths) - len(named):
         named.append(f"and {more} more")
     return f"somebody else has changed them: {', '.join(named)}"
-
-
-def _summarize_file_changes(files: Sequence[FileChange]) -> Iterator[str]:
-    for kind, fate in RESTORED_FILE_CHANGE_TEXTS.items():
-        if count := sum(each.kind == kind for each in files):
-            yield f"{count} {'file' if count == 1 else 'files'} {fate}"
 
 
 def iter_user_messages(rows: RowSequence) -> Iterator[tuple[int, str]]:

@@ -44,8 +44,7 @@ class TaskController:
         self._last_event_session: Session | None = None
         """Messages that answer no question go to it."""
         self.deferred_messages: list[tuple[str, tuple[str, ...]]] = []
-        """Texts and images to send once the open questions, which they do not answer, are
-        settled."""
+        """Texts and images to send once the open questions are settled."""
         self.replaced_row_ts: int | None = None
         """The row of the first message, when the next one replaces it."""
 
@@ -134,15 +133,21 @@ class TaskController:
             self._event_task = asyncio.ensure_future(self._follow_events(since))
 
     async def _follow_events(self, since: int) -> None:
-        session = self.session
-        assert session is not None
-        progress = _EventCursor(since)
+        assert self.session is not None
+        session, seq = self.session, since
+
+        async def iter_events() -> AsyncIterator[Event]:
+            nonlocal seq
+            async for event in session.events(seq):
+                seq += type(event) not in TRANSIENT_EVENTS
+                yield event
+
         try:
             while True:
-                async with follow_task_tree(session, progress.iter_events(session)) as events:
+                async with follow_task_tree(session, iter_events()) as events:
                     async for each in events:
                         self._handle_task_event(each)
-                if session.seq <= progress.seq:
+                if session.seq <= seq:
                     break  # nobody has set it to work again meanwhile
         except UserError as error:
             self._app.report_error(error)
@@ -185,16 +190,3 @@ class TaskController:
         deferred, self.deferred_messages = self.deferred_messages, []
         for text, images in deferred:
             self._app.start_job(self.send_message(text, images))
-
-
-class _EventCursor:
-    """How far a task was heard, through all its runs."""
-
-    def __init__(self, since: int) -> None:
-        self.seq = since
-
-    async def iter_events(self, session: Session) -> AsyncIterator[Event]:
-        async for event in session.events(self.seq):
-            if type(event) not in TRANSIENT_EVENTS:
-                self.seq += 1
-            yield event

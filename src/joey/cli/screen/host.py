@@ -35,10 +35,9 @@ from joey.cli.task_launch import build_task_options, find_earlier_task
 from joey.cli.task_lookup import resolve_workspace_argument, shorten_task_id
 from joey.cli.task_views import describe_rewind, determine_status
 from joey.client.session import Session
-from joey.core.events import Event, MessageUnqueued, ModeSwitched, TokenUsage
+from joey.core.events import Event, MessageQueued, MessageUnqueued, ModeSwitched
 from joey.core.rewind import RewindPreview
 from joey.core.settings import Settings
-from joey.core.task_types import Todo
 from joey.engine.engine import Engine, ResolvedTaskOptions
 from joey.engine.task import Task
 from joey.errors import ConfigError, UserError
@@ -51,7 +50,6 @@ from joey.tui.app_services import (
     Host,
     PickerEntry,
     ProviderOption,
-    QueuedUserMessage,
     StatusInfo,
 )
 
@@ -197,41 +195,35 @@ class LocalAppHost:
 
     def get_status(self, session: Session | None) -> StatusInfo:
         settings = self._get_settings(session)
-        edits_granted = session is not None and self._as_task(session).grants.has_edit_grant
-        if session is not None:
-            task = self._as_task(session)
-            mode, model = task.mode.slug, task.provider.model
-            name, window = model.id, model.context_window
-            background = len(list_background_commands(task))
-        else:
-            background = 0
-            options = self._load_new_task_options()
-            mode = (options and options.mode) or settings.mode
-            name = "no model yet" if options is None else options.profile.model
-            window = 0
-        return StatusInfo(
-            mode=mode,
-            model=name,
+        options = self._load_new_task_options() if session is None else None
+        status = StatusInfo(
+            mode=(options and options.mode) or settings.mode,
+            model="no model yet" if options is None else options.profile.model,
             directory=format_directory(self.workspace),
             git_branch=read_git_branch(self.workspace),
-            context_window=window,
-            permissions_text=summarize_permissions(settings, edits_granted=edits_granted),
+            permissions_text=summarize_permissions(settings),
             sandbox_text=summarize_sandbox(settings, self._sandbox_level),
-            background_command_count=background,
+        )
+        if session is None:
+            return status
+        task = self._as_task(session)
+        is_granted = task.grants.has_edit_grant
+        return structs.replace(
+            status,
+            mode=task.mode.slug,
+            model=task.provider.model.id,
+            context_window=task.provider.model.context_window,
+            permissions_text=summarize_permissions(settings, edits_granted=is_granted),
+            background_command_count=len(list_background_commands(task)),
+            usage=task.total_usage,
+            todos=task.recorder.projection.todos,
         )
 
-    def get_usage(self, session: Session) -> TokenUsage:
-        return self._as_task(session).total_usage
-
     def format_cost(self, session: Session) -> str:
-        return format_usage(self.get_usage(session))
+        return format_usage(self._as_task(session).total_usage)
 
-    def list_todos(self, session: Session) -> Sequence[Todo]:
-        return self._as_task(session).recorder.projection.todos
-
-    def list_queued_messages(self, session: Session) -> Sequence[QueuedUserMessage]:
-        queued = self._as_task(session).recorder.projection.queued_messages.values()
-        return [QueuedUserMessage(each.id, each.text, each.images) for each in queued]
+    def list_queued_messages(self, session: Session) -> Sequence[MessageQueued]:
+        return list(self._as_task(session).recorder.projection.queued_messages.values())
 
     async def remove_queued_message(self, session: Session, message_id: str) -> None:
         task = self._as_task(session)

@@ -180,10 +180,7 @@ class WrappedLine(Struct, frozen=True):
 
 
 class LazyWrappedLine(Struct, frozen=True):
-    """The same from a text whose marks are looked at when it is drawn.
-
-    Drawn, it is no longer than the text: what fits on one line needs no look to be measured.
-    """
+    """The same from a text that is parsed when drawn; drawn, it is no longer than the text."""
 
     text: str
     hang: int

@@ -313,5 +313,4 @@ def _resolve_component_style(widget: Widget, name: str) -> Style:
     if colour.ansi is not None:
         own = _ANSI_STYLES.get(name)
         return Style.parse(own) if own else Style(color=colour.rich_color) + styles.text_style
-    mixed = widget.background_colors[1] + colour
-    return Style(color=mixed.rich_color) + styles.text_style
+    return Style(color=(widget.background_colors[1] + colour).rich_color) + styles.text_style

@@ -31,10 +31,7 @@ class ChoiceLine(Struct, frozen=True):
 
 
 class ChoiceList(Widget):
-    """Costs as much as the lines that are seen, however many there are.
-
-    It is never in focus: whoever shows it hands on the keys that are meant for it.
-    """
+    """Draws only what is visible, and is never focused: its owner passes keys on to it."""
 
     DEFAULT_CSS = """
     ChoiceList { height: auto; }

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Sequence
-from enum import StrEnum
 
 from msgspec import Struct
 
@@ -31,15 +30,8 @@ MENTION_KEYWORDS = (
 )
 
 
-class CompletionKind(StrEnum):
-    COMMAND = "command"
-    MENTION = "mention"
-
-
 class CompletionRequest(Struct, frozen=True):
-    """Something that is being typed and may be completed."""
-
-    kind: CompletionKind
+    is_command: bool
     typed_text: str
     """Without the sign that began it."""
     start_column: int
@@ -59,11 +51,11 @@ class CompletionChoice(Struct, frozen=True):
 def parse_completion_request(row: int, before: str) -> CompletionRequest | None:
     """Judged by what stands before the cursor in its line."""
     if row == 0 and (match := _COMMAND_RE.match(before)):
-        return CompletionRequest(CompletionKind.COMMAND, match[1], 0)
+        return CompletionRequest(True, match[1], 0)
     match = _MENTION_RE.search(before[-1_000:])
     if match is None or "://" in match[1]:
         return None
-    return CompletionRequest(CompletionKind.MENTION, match[1], len(before) - len(match[0]))
+    return CompletionRequest(False, match[1], len(before) - len(match[0]))
 
 
 def match_commands(typed: str, items: Sequence[CompletionItem]) -> list[CompletionChoice]:
@@ -174,7 +166,7 @@ class Completer:
         match now:
             case None:
                 self._completion_list.close()
-            case CompletionRequest(kind=CompletionKind.COMMAND):
+            case CompletionRequest(is_command=True):
                 self._show_choices(
                     now, match_commands(now.typed_text, self._source.list_commands())
                 )

@@ -193,10 +193,7 @@ class Composer(Widget):
     # Keys
 
     def _intercept_key(self, key: str, character: str | None) -> bool:
-        """Judge a key before the text does; True when that is all.
-
-        What earlier keys have changed was not told yet, when they come quickly.
-        """
+        """Handle a key before the text does; True when that is all."""
         if self._hint_label.has_class("-said"):
             self.show_hint("")
         if self._is_ctrl_x_pending:

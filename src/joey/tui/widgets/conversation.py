@@ -110,11 +110,8 @@ class ConversationView(ScrollView, can_focus=False):
 
     # Where it stands
 
-    def action_page_up(self) -> None:
-        self._scroll_lines(-max(1, self.size.height - 2))
-
-    def action_page_down(self) -> None:
-        self._scroll_lines(max(1, self.size.height - 2))
+    def scroll_pages(self, pages: int) -> None:
+        self._scroll_lines(pages * max(1, self.size.height - 2))
 
     def action_scroll_home(self) -> None:
         self._scroll_lines(-self._block_heights.total)
@@ -172,17 +169,15 @@ class ConversationView(ScrollView, can_focus=False):
     def _find_anchor_line(self, index: int, inner: int) -> int:
         if index >= len(self._block_heights):
             return self._block_heights.total
-        return self._block_heights.get_top_line(index) + min(
-            inner, max(0, self._block_heights[index] - 1)
-        )
+        last = max(0, self._block_heights[index] - 1)
+        return self._block_heights.get_top_line(index) + min(inner, last)
 
     def _measure_blocks(self, context: DrawContext, start: int, end: int) -> bool:
         """Whether a block between these lines has another height than was thought."""
         index, inner = self._block_heights.find_block(start)
         top, moved = start - inner, False
         while index < len(self._block_heights) and top < end:
-            block = self._timeline.blocks[index]
-            height = block.measure_height(context)
+            height = self._timeline.blocks[index].measure_height(context)
             moved = moved or height != self._block_heights[index]
             self._block_heights.set_height(index, height)
             top += height
@@ -413,8 +408,7 @@ GC_FREEZE_MIN_BLOCKS = 500
 
 
 def freeze_garbage_collector() -> None:
-    """What is there now is going to stay: the collector need not look at all of it every other
-    second, which would be felt at the keyboard."""
+    """Spare the collector what will stay: its passes over it would be felt at the keyboard."""
     gc.unfreeze()
     gc.collect()
     gc.freeze()

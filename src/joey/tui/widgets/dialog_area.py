@@ -7,7 +7,7 @@ over a question are routed to the question or to the draft: see `DialogArea.rout
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from time import monotonic
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -107,13 +107,14 @@ class DialogArea(Vertical):
         return self.question_panel is not None and self.screen.focused is self.question_panel
 
     def route_key(self, event: events.Key) -> None:
-        """Before a key goes anywhere: words that are typed over a question go on in the composer,
-        all of them and in their order, whatever of them the question could have been meant by.
-        Where nothing is written, and was not a moment ago, its keys are the question's again."""
+        """Send text that is typed while a question appears to the composer, in order, even if some
+        keys would answer it. An empty composer leaves its keys to the question after a moment."""
         if self.question_panel is None:
             return
         if not self.is_question_focused:
-            if self._can_focus_question and self.question_panel.can_handle_key(event):
+            was_writing = monotonic() - self._last_typed_at < ANSWER_GUARD_S
+            can_focus = self.is_composer_idle and not self._is_composer_chosen and not was_writing
+            if can_focus and self.question_panel.can_handle_key(event):
                 self.screen.set_focus(self.question_panel)
             else:
                 self._last_typed_at = monotonic()
@@ -128,11 +129,6 @@ class DialogArea(Vertical):
         composer = self._composer
         is_open = composer.query_one(CompletionList).is_open
         return composer.has_focus_within and composer.is_empty and not is_open
-
-    @property
-    def _can_focus_question(self) -> bool:
-        was_writing = monotonic() - self._last_typed_at < ANSWER_GUARD_S
-        return self.is_composer_idle and not self._is_composer_chosen and not was_writing
 
     def return_to_composer(self) -> None:
         """Keys go to the words, not to the question."""
@@ -210,7 +206,7 @@ class ListPicker(Picker[PickerEntry]):
     def compose(self) -> ComposeResult:
         yield Static(self._heading, markup=False)
         yield Input(placeholder="type to filter", compact=True)
-        yield ChoiceList(list(_build_choice_lines(self._entries)))
+        yield ChoiceList(_build_choice_lines(self._entries))
 
     def on_mount(self) -> None:
         current = (n for n, entry in enumerate(self._entries) if entry.is_current)
@@ -225,12 +221,16 @@ class ListPicker(Picker[PickerEntry]):
         if terms == self._filter_terms:
             return
         self._filter_terms = terms
-        self._matching_entries = [entry for entry in self._entries if _is_match(entry, terms)]
+        self._matching_entries = [
+            entry
+            for entry in self._entries
+            if all(term in f"{entry.label} {entry.description}".lower() for term in terms)
+        ]
         text = self.query_one(Input).value.strip()
         is_listed = text in {entry.key for entry in self._matching_entries}
         if self._allows_free_text and text and not is_listed:
             self._matching_entries.append(PickerEntry(text, f'use "{text}"'))
-        self.query_one(ChoiceList).set_lines(list(_build_choice_lines(self._matching_entries)))
+        self.query_one(ChoiceList).set_lines(_build_choice_lines(self._matching_entries))
 
     def on_key(self, event: events.Key) -> None:
         if event.key in MOVE_STEPS_BY_KEY:
@@ -249,16 +249,13 @@ class ListPicker(Picker[PickerEntry]):
         self._set_result(self._matching_entries[event.index])
 
 
-def _build_choice_lines(entries: Sequence[PickerEntry]) -> Iterator[ChoiceLine]:
-    for entry in entries:
-        yield ChoiceLine(
+def _build_choice_lines(entries: Sequence[PickerEntry]) -> list[ChoiceLine]:
+    return [
+        ChoiceLine(
             to_one_line(entry.label, 300), to_one_line(entry.description, 300), entry.is_current
         )
-
-
-def _is_match(entry: PickerEntry, terms: Sequence[str]) -> bool:
-    text = f"{entry.label} {entry.description}".lower()
-    return all(word in text for word in terms)
+        for entry in entries
+    ]
 
 
 class LinePrompt(Picker[str]):

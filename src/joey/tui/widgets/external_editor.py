@@ -27,8 +27,7 @@ class EditorError(UserError):
 
 
 async def edit_externally(app: App[Any], text: str, env: Mapping[str, str] = os.environ) -> str:
-    """What the user made of the text. The task goes on meanwhile; the screen waits. Raises
-    EditorError."""
+    """The edited text; the screen waits, the task goes on. Raises EditorError."""
     command = env.get("VISUAL") or env.get("EDITOR") or _DEFAULT_EDITOR
     try:
         # The screen is left in an orderly way only when nothing is raised inside.

@@ -26,17 +26,34 @@ _POWERSHELL_SCRIPT = (
     "$i=[Windows.Forms.Clipboard]::GetImage();if($i){$m=New-Object IO.MemoryStream;"
     "$i.Save($m,[Drawing.Imaging.ImageFormat]::Png);[Convert]::ToBase64String($m.ToArray())}"
 )
+_CLIPBOARD_COMMANDS: tuple[tuple[str | None, str, tuple[str, ...]], ...] = (
+    ("WAYLAND_DISPLAY", "wl-paste", ("--no-newline", "--type", "image/png")),
+    ("DISPLAY", "xclip", ("-selection", "clipboard", "-target", "image/png", "-out")),
+    (None, "pngpaste", ("-",)),
+    ("WSL_DISTRO_NAME", "powershell.exe", ("-NoProfile", "-STA", "-Command", _POWERSHELL_SCRIPT)),
+)
+"""The variable that has to be set, the program and its arguments."""
+_MISSING_TOOLS = {
+    "WAYLAND_DISPLAY": "without wl-paste (the package wl-clipboard)",
+    "DISPLAY": "without xclip",
+}
+_MISSING_PNGPASTE = "without pngpaste (brew install pngpaste)"
 _PASTE_ADVICE = "paste the path of an image file, or drop the file here"
 
 
 async def read_clipboard_image(env: Mapping[str, str] = os.environ) -> str:
     """The image as a data URI. Raises ImageError: there is none, or no tool to ask for it."""
-    command = next(_iter_clipboard_commands(env), None)
+    commands = (
+        [tool, *arguments]
+        for variable, program, arguments in _CLIPBOARD_COMMANDS
+        if (variable is None or env.get(variable)) and (tool := _find_program(program, env))
+    )
+    command = next(commands, None)
     if command is None:
-        raise ImageError(
-            f"the clipboard cannot be asked for pictures {_describe_missing_tool(env)}; "
-            f"{_PASTE_ADVICE}"
-        )
+        is_mac = sys.platform == "darwin"
+        default = _MISSING_PNGPASTE if is_mac else "in a terminal without a desktop"
+        why = next((text for name, text in _MISSING_TOOLS.items() if env.get(name)), default)
+        raise ImageError(f"the clipboard cannot be asked for pictures {why}; {_PASTE_ADVICE}")
     data = await _run_clipboard_command(command)
     if command[0].endswith("powershell.exe"):
         with suppress(binascii.Error):
@@ -46,30 +63,9 @@ async def read_clipboard_image(env: Mapping[str, str] = os.environ) -> str:
     return encode_image_data_uri(data, "in the clipboard")
 
 
-def _iter_clipboard_commands(env: Mapping[str, str]) -> Iterator[list[str]]:
-    if env.get("WAYLAND_DISPLAY") and (tool := _find_program("wl-paste", env)):
-        yield [tool, "--no-newline", "--type", "image/png"]
-    if env.get("DISPLAY") and (tool := _find_program("xclip", env)):
-        yield [tool, "-selection", "clipboard", "-target", "image/png", "-out"]
-    if tool := _find_program("pngpaste", env):
-        yield [tool, "-"]
-    if env.get("WSL_DISTRO_NAME") and (tool := _find_program("powershell.exe", env)):
-        yield [tool, "-NoProfile", "-STA", "-Command", _POWERSHELL_SCRIPT]
-
-
 def _find_program(name: str, env: Mapping[str, str]) -> str | None:
     found = shutil.which(name, path=env.get("PATH"))
     return found if found is not None and Path(found).is_absolute() else None
-
-
-def _describe_missing_tool(env: Mapping[str, str]) -> str:
-    if env.get("WAYLAND_DISPLAY"):
-        return "without wl-paste (the package wl-clipboard)"
-    if env.get("DISPLAY"):
-        return "without xclip"
-    if sys.platform == "darwin":
-        return "without pngpaste (brew install pngpaste)"
-    return "in a terminal without a desktop"
 
 
 async def _run_clipboard_command(command: list[str]) -> bytes:
@@ -89,10 +85,7 @@ _MAX_DROPPED_PATHS_CHARS = 4_096 * 4
 
 
 def parse_dropped_image_paths(pasted: str) -> list[Path]:
-    """The files, when the text names nothing else; otherwise none.
-
-    Only whole paths count: a name in a sentence is a word of it.
-    """
+    """The files, if the text names nothing but whole paths of images; otherwise none."""
     text = pasted.strip()
     if (
         not text

@@ -77,7 +77,14 @@ class PromptHistory:
                 if newest != self._newest_id:
                     entries = [*_read_prompts(database, self._directory), *self._unwritten_prompts]
                     entries.sort(key=lambda entry: entry.timestamp_ms)
-                    self._drafts = [_to_draft(entry) for entry in entries[-_MAX_PROMPTS:]]
+                    self._drafts = [  # anybody may have written into the file
+                        Draft(
+                            sanitize(entry.text),
+                            {number: sanitize(text) for number, text in entry.pasted.items()},
+                            is_shell_command=entry.shell,
+                        )
+                        for entry in entries[-_MAX_PROMPTS:]
+                    ]
                     self._newest_id = newest
         except (OSError, sqlite3.Error) as error:
             self._set_storage_error(error)
@@ -225,12 +232,6 @@ def _drop_older_prompts(database: sqlite3.Connection) -> None:
             " (ORDER BY id DESC) AS size FROM prompts) WHERE size > ?)",
             (_MAX_FILE_BYTES // 2,),
         )
-
-
-def _to_draft(entry: StoredPrompt) -> Draft:
-    """Anybody may have written into the file."""
-    pasted = {number: sanitize(text) for number, text in entry.pasted.items()}
-    return Draft(sanitize(entry.text), pasted, {}, entry.shell)
 
 
 _prompt_decoder = msgspec.json.Decoder(StoredPrompt)

@@ -11,6 +11,7 @@ from time import monotonic
 from msgspec import Struct, structs
 from rich.cells import cell_len
 from rich.text import Text
+from textual.reactive import reactive
 from textual.timer import Timer
 from textual.widget import Widget
 
@@ -19,7 +20,7 @@ from joey.core.task_types import RowKind, Todo
 from joey.core.tool_calls import COMMAND_TOOL_NAME
 from joey.presentation.phrases import describe_retry
 from joey.presentation.text import to_one_line
-from joey.tui.app_services import QueuedUserMessage, StatusInfo
+from joey.tui.app_services import StatusInfo
 
 RUNNING_COMMAND_ACTIVITY = "running the command"
 
@@ -75,11 +76,10 @@ class StatusLine(Widget):
     DEFAULT_CSS = """
     StatusLine { height: 1; padding: 0 1; }
     """
+    status: reactive[StatusInfo | None] = reactive(None)
 
     def __init__(self) -> None:
         super().__init__()
-        self._status_info: StatusInfo | None = None
-        self._usage = ev.TokenUsage()
         self._hint_text = ""
         self.activity = ""
         self._is_activity_timed = True
@@ -89,11 +89,6 @@ class StatusLine(Widget):
     def on_mount(self) -> None:
         self._spinner_timer = self.set_interval(SPINNER_INTERVAL_S, self.refresh, pause=True)
 
-    def set_status(self, status: StatusInfo, usage: ev.TokenUsage) -> None:
-        if (status, usage) != (self._status_info, self._usage):
-            self._status_info, self._usage = status, usage
-            self.refresh()
-
     def show_hint(self, text: str) -> None:
         """Something said in place of the usual, until it is taken back with nothing."""
         if text != self._hint_text:
@@ -101,8 +96,7 @@ class StatusLine(Widget):
             self.refresh()
 
     def set_activity(self, activity: str, *, is_timed: bool = True) -> None:
-        """What goes on, from now on; nothing: it rests, or waits for the user. What tells a time
-        itself is not timed."""
+        """Show what goes on; empty when idle. A text that tells a time itself is not timed."""
         self._is_activity_timed = is_timed
         if bool(activity) != bool(self.activity):
             self._activity_started_at = monotonic()
@@ -133,8 +127,7 @@ class StatusLine(Widget):
         return render_fitting_parts(parts, width)
 
     def _build_parts(self) -> Iterator[StatusPart]:
-        status = self._status_info
-        if status is None:
+        if (status := self.status) is None:
             return
         yield StatusPart(to_one_line(status.mode, 24), "bold", 7)
         if status.background_command_count:
@@ -146,12 +139,12 @@ class StatusLine(Widget):
         yield StatusPart(directory, "dim", 0, short_text=directory.rpartition("/")[2][:20])
         if status.git_branch:
             yield StatusPart(f"⎇ {to_one_line(status.git_branch, 30)}", "dim", 1)
-        if status.context_window and self._usage.context_tokens:
-            share = round(100 * self._usage.context_tokens / status.context_window)
+        if status.context_window and status.usage.context_tokens:
+            share = round(100 * status.usage.context_tokens / status.context_window)
             style, worth = ("yellow", 6) if share >= CONTEXT_WARNING_PERCENT else ("dim", 3)
             yield StatusPart(f"{share}% context", style, worth, short_text=f"{share}%")
-        if self._usage.total_cost:
-            yield StatusPart(f"${self._usage.total_cost:.2f}", "dim", 2)
+        if status.usage.total_cost:
+            yield StatusPart(f"${status.usage.total_cost:.2f}", "dim", 2)
         if status.permissions_text:
             is_open = status.permissions_text == "allows everything"
             style, worth = ("yellow", 9) if is_open else ("dim", 5)
@@ -161,8 +154,7 @@ class StatusLine(Widget):
 
 
 def render_fitting_parts(parts: list[StatusPart], width: int) -> Text:
-    """As many of the parts as there is room for: first some are said shorter, then they go. The
-    last is cut."""
+    """As many parts as fit: first some are shortened, then left out; the last is cut."""
     fitting = list(parts)
     while len(fitting) > 1 and _measure_width(fitting) > width:
         longer = [
@@ -255,10 +247,10 @@ class QueuedMessageList(Widget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._messages: tuple[QueuedUserMessage, ...] = ()
+        self._messages: tuple[ev.MessageQueued, ...] = ()
         self._is_task_working = True
 
-    def set_messages(self, messages: Sequence[QueuedUserMessage], *, is_task_working: bool) -> None:
+    def set_messages(self, messages: Sequence[ev.MessageQueued], *, is_task_working: bool) -> None:
         """`is_task_working`: joey is at work, and will come to them by itself."""
         if (tuple(messages), is_task_working) != (self._messages, self._is_task_working):
             self._messages, self._is_task_working = tuple(messages), is_task_working
@@ -266,7 +258,7 @@ class QueuedMessageList(Widget):
             self.refresh(layout=True)
 
     @property
-    def last_message(self) -> QueuedUserMessage | None:
+    def last_message(self) -> ev.MessageQueued | None:
         return self._messages[-1] if self._messages else None
 
     def render(self) -> Text:
@@ -282,5 +274,4 @@ class QueuedMessageList(Widget):
             lines[-1].append(hint)
         if len(self._messages) > MAX_QUEUED_MESSAGE_LINES:
             lines.insert(0, Text(f"… {len(self._messages) - MAX_QUEUED_MESSAGE_LINES} more wait"))
-        text = Text("\n", "dim", no_wrap=True, overflow="ellipsis")
-        return text.join(lines)
+        return Text("\n", "dim", no_wrap=True, overflow="ellipsis").join(lines)
