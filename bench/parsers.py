@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from joey.core.messages import CallChunk, Chunk, TextChunk
 from joey.core.models import ToolProtocol
 from joey.core.parsing.assembler import ReplyAssembler
+from joey.core.parsing.call_names import KnownTool, ToolNames
 
 ARGUMENTS_CHARS = 200_000
 CHUNK_CHARS = 20
@@ -115,7 +116,7 @@ def encode_data_line(delta: dict[str, str]) -> str:
 def assemble(protocol: ToolProtocol, chunks: Iterable[Chunk]) -> None:
     assembler = ReplyAssembler(
         protocol=protocol,
-        tools=_TOOLS,
+        tools=ToolNames(KnownTool(name, tags) for name, tags in _TOOLS.items()),
         taken_ids=lambda _: False,
         make_id=lambda: "call_1",
     )

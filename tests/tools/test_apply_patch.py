@@ -117,7 +117,7 @@ def only_call(protocol: ToolProtocol, text: str) -> ToolCall:
     """The call that a model makes, its stream cut into small pieces."""
     assembler = ReplyAssembler(
         protocol=protocol,
-        tools=registry.collect_xml_tags(),
+        tools=registry.build_tool_names(),
         taken_ids=lambda call_id: False,
         make_id=lambda: "call",
     )

@@ -90,7 +90,7 @@ TOOLS: dict[str, AnyTool] = {
     "custom": CustomTool(SHOUT),
 }
 REGISTRY = Registry(TOOLS.values())
-XML_TOOLS = REGISTRY.collect_xml_tags()
+XML_TOOLS = REGISTRY.build_tool_names()
 SHELL_TERMS = {"cd"}
 
 

@@ -71,7 +71,7 @@ def test_a_path_may_have_the_name_that_other_tools_give_it() -> None:
 def test_an_xml_call_keeps_the_indentation_of_its_content() -> None:
     assembler = ReplyAssembler(
         protocol=ToolProtocol.XML,
-        tools=Registry(build_default_tools()).collect_xml_tags(),
+        tools=Registry(build_default_tools()).build_tool_names(),
         taken_ids=lambda call_id: False,
         make_id=lambda: "call",
     )

@@ -89,7 +89,8 @@ def test_an_unknown_tool_is_answered_with_the_list() -> None:
 
 
 def test_xml_tags_are_known_for_every_name_and_include_old_ones() -> None:
-    tags = registry.collect_xml_tags()
+    known = registry.build_tool_names().by_name
+    tags = {name: tool.parameters for name, tool in known.items()}
     assert set(registry.names) <= set(tags)
     assert tags["write_file"] == tags["write_to_file"]
     assert {"path", "content", "file_text", "line_count"} <= tags["write_to_file"]

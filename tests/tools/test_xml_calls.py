@@ -17,7 +17,7 @@ registry = Registry(build_default_tools())
 def only_call(text: str) -> ToolCall:
     assembler = ReplyAssembler(
         protocol=ToolProtocol.XML,
-        tools=registry.collect_xml_tags(),
+        tools=registry.build_tool_names(),
         taken_ids=lambda call_id: False,
         make_id=lambda: "call",
     )

@@ -126,6 +126,8 @@ class ToolCall(Struct, frozen=True, omit_defaults=True):
     """Typed JSON from native calls; strings (or nested dicts) from XML."""
     problem: str | None = None
     """Why the call cannot be executed (malformed or cut off); it gets an error result."""
+    repairs: tuple[str, ...] = ()
+    """How it differed from what the model should have written (`lenient_json.Repair`)."""
 
 
 class TextPart(Struct, frozen=True, tag="text"):
@@ -148,6 +150,14 @@ class CallPart(Struct, frozen=True, tag="call"):
 Part = TextPart | ReasoningPart | CallPart
 
 
+class UnusableCall(Struct, frozen=True):
+    """Something in the text of a reply that was meant as a call, and why it is none."""
+
+    problem: str
+    unknown_tool: str | None = None
+    """The name that was called, if there is no such tool."""
+
+
 class Reply(Struct, frozen=True, omit_defaults=True):
     """One answer of the model, complete or cut off, in the order it was streamed."""
 
@@ -157,6 +167,7 @@ class Reply(Struct, frozen=True, omit_defaults=True):
     usage: Usage | None = None
     response_id: str | None = None
     stop_reason: str | None = None
+    unusable_call: UnusableCall | None = None
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
@@ -168,11 +179,8 @@ class Reply(Struct, frozen=True, omit_defaults=True):
 
     @property
     def is_empty(self) -> bool:
-        """No words for the user and nothing to do: such a reply is asked for again."""
-        return not any(
-            isinstance(part, CallPart) or (isinstance(part, TextPart) and part.text.strip())
-            for part in self.parts
-        )
+        """Nothing at all: such a reply is asked for again."""
+        return not any(isinstance(part, CallPart) or part.text.strip() for part in self.parts)
 
 
 def get_blocks(message: Message) -> tuple[Block, ...]:

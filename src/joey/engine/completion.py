@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from joey.core.events import RowPart, TaskCompleted, ToolFinished, ToolStarted
+from joey.core.events import TaskCompleted, ToolFinished, ToolStarted
 from joey.core.history.api import COMPLETION_TOOL_NAME
 from joey.core.messages import TextBlock, TextPart, ToolCall
 from joey.core.permissions.policy import Access, Allow, Ask, Claim, decide
@@ -20,7 +20,7 @@ from joey.engine.asks import publish_feedback
 from joey.engine.hooks import run_completion_hooks
 from joey.engine.limits import FailureCounter
 from joey.engine.message_expansion import expand_message
-from joey.engine.outcomes import Completed, Continue
+from joey.engine.outcomes import CommittedReply, Completed, Continue
 from joey.errors import ToolError
 
 if TYPE_CHECKING:
@@ -92,13 +92,21 @@ async def _hand_over_to_parent(task: Task, call_id: str | None) -> Answer | None
 
 
 async def process_plain_reply(
-    task: Task, reply: Sequence[RowPart], failures: FailureCounter
+    task: Task, reply: CommittedReply, failures: FailureCounter
 ) -> Completed | Continue:
-    """Remind the model, or present what it said as the result."""
-    texts = {p.ts: p.part.text.strip() for p in reply if isinstance(p.part, TextPart)}
-    row_ts = max(ts for ts, text in texts.items() if text)
+    """Tell the model what its reply lacks, or present what it said as the result."""
+    texts = {
+        placed.ts: text
+        for placed in reply.parts
+        if isinstance(placed.part, TextPart) and (text := placed.part.text.strip())
+    }
     texts_so_far = failures.plain_reply_texts
-    texts_so_far.append("\n\n".join(filter(None, texts.values())))
+    if texts and reply.unusable_call is None:
+        texts_so_far.append("\n\n".join(texts.values()))
+    if problem := _find_problem(task, reply, has_text=bool(texts)):
+        failures.record_failure((problem.partition("\n")[0],))
+        return Continue((TextBlock(problem),))
+    row_ts = max(texts)
     if len(texts_so_far) == 1 and task.mode.can_edit_or_run:
         return Continue((TextBlock(messages_to_model.render_no_tool_used(task.protocol)),))
     # A program reads a result that has to fit a schema: nothing may stand in front of it.
@@ -118,6 +126,18 @@ async def process_plain_reply(
     if task.recorder.projection.queued_messages:
         return Continue()
     return Completed(answer, answered=True)
+
+
+def _find_problem(task: Task, reply: CommittedReply, *, has_text: bool) -> str:
+    """What keeps a reply without calls from being an answer, in words for the model."""
+    if reply.is_cut_off:
+        return messages_to_model.CUT_OFF_REPLY_TEXT
+    if reply.unusable_call is not None:
+        names = task.runtime.build_tool_specs(task.mode, task.protocol)
+        return messages_to_model.render_unusable_call(
+            task.protocol, reply.unusable_call, [spec.name for spec in names]
+        )
+    return "" if has_text else messages_to_model.render_only_reasoning(task.protocol)
 
 
 def _join_distinct(texts: Sequence[str]) -> str:

@@ -22,7 +22,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from joey.core.events import RequestStarted, RowPart, UserMessage
+from joey.core.events import RequestStarted, UserMessage
 from joey.core.messages import CallPart, TextBlock, UserBlock, build_image_block
 from joey.core.models import ModelRequest
 from joey.core.prompts import messages_to_model
@@ -39,7 +39,14 @@ from joey.engine.limits import (
     ensure_run_within_budget,
 )
 from joey.engine.message_expansion import expand_message
-from joey.engine.outcomes import Completed, Continue, Failed, RowCall, RunStopped
+from joey.engine.outcomes import (
+    CommittedReply,
+    Completed,
+    Continue,
+    Failed,
+    RowCall,
+    RunStopped,
+)
 from joey.engine.request import fit_context, request_reply_with_retry
 from joey.engine.run_start import (
     RunStart,
@@ -158,14 +165,16 @@ async def build_request(task: Task, content: tuple[UserBlock, ...]) -> tuple[Mod
 
 
 async def process_reply(
-    task: Task, reply: tuple[RowPart, ...], failures: FailureCounter
+    task: Task, reply: CommittedReply, failures: FailureCounter
 ) -> Completed | Continue:
     """Run the calls of the reply; an accepted result ends the task."""
     first = task.recorder.api_history.visible_messages[0]
     failures.repeated_round_detector.start_round_if_new_summary(
         str(first.condense_id) if first.is_summary else None
     )
-    calls = [RowCall(each.part.call, each.ts) for each in reply if isinstance(each.part, CallPart)]
+    calls = [
+        RowCall(each.part.call, each.ts) for each in reply.parts if isinstance(each.part, CallPart)
+    ]
     if not calls:
         return await process_plain_reply(task, reply, failures)
     failures.plain_reply_texts.clear()

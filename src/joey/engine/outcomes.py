@@ -9,8 +9,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from joey.core.events import RowPart
 from joey.core.history.state import TaskProjection
-from joey.core.messages import ToolCall, UserBlock
+from joey.core.messages import ToolCall, UnusableCall, UserBlock
 from joey.core.permissions.policy import BoundarySetting
 from joey.core.task_types import Answer, TaskState
 from joey.errors import JoeyError, ToolError
@@ -58,6 +59,16 @@ class RunStopped(JoeyError):
 
 
 AnyTool = Tool[Any, Any]
+
+
+class CommittedReply(Struct, frozen=True):
+    """A reply of the model that is in the journal."""
+
+    parts: tuple[RowPart, ...]
+    is_cut_off: bool = False
+    """The output limit ended it."""
+    unusable_call: UnusableCall | None = None
+    """What it has in its text that was meant as a call, if it makes none."""
 
 
 class RowCall(Struct, frozen=True):

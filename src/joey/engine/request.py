@@ -29,15 +29,15 @@ from joey.core.context.window import (
 )
 from joey.core.history.visible import truncate_middle
 from joey.core.messages import CallPart, ReasoningPart, Reply, TextBlock, TextPart, UserBlock
-from joey.core.models import ModelRequest, ToolProtocol
-from joey.core.parsing.assembler import ReplyAssembler
+from joey.core.models import ModelRequest
+from joey.core.parsing.assembler import ReplyAssembler, is_output_limit
 from joey.core.parsing.parts import PartDelta, PartEnded, PartEvent, PartStarted
 from joey.core.task_types import AskKind, CancelReason, RowKind
 from joey.engine.asks import build_feedback_blocks, publish_feedback
 from joey.engine.condense import ContextUsage, condense
 from joey.engine.environment import describe_environment
 from joey.engine.limits import RetryBudget, ensure_run_within_budget, wait_with_countdown
-from joey.engine.outcomes import RunStopped
+from joey.engine.outcomes import CommittedReply, RunStopped
 from joey.errors import (
     CondenseError,
     FailureCode,
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 async def request_reply_with_retry(
     task: Task, request: ModelRequest, request_ts: int
-) -> tuple[ev.RowPart, ...]:
+) -> CommittedReply:
     """A committed reply, after as many attempts as the budget allows. Raises Stop: the user, or the
     policy in their place, gave up."""
     budget, recoveries = RetryBudget(task.runtime.settings), 0
@@ -105,10 +105,10 @@ class ReplyStream:
         self._request_ts = request_ts
         self._row_timestamps: list[int] = []
         self._is_call_by_part: list[bool] = []
-        runtime, is_xml = task.runtime, task.protocol is ToolProtocol.XML
+        runtime = task.runtime
         self.assembler = ReplyAssembler(
             protocol=task.protocol,
-            tools=runtime.tool_set.collect_xml_tags() if is_xml else {},
+            tools=runtime.build_tool_names(task.mode, task.protocol),
             taken_ids=task.recorder.api_history.has_call,
             understand_text_calls=runtime.settings.understand_text_calls,
             make_id=lambda: f"call_{task.next_ts()}",
@@ -200,10 +200,8 @@ class ReplyStream:
         self._task.publish(ev.UsageChanged(ts=self._task.next_ts(), usage=self._task.usage))
 
 
-async def request_reply(
-    task: Task, request: ModelRequest, request_ts: int
-) -> tuple[ev.RowPart, ...]:
-    """The parts of one committed reply. Raises ProviderError: the service failed or said nothing;
+async def request_reply(task: Task, request: ModelRequest, request_ts: int) -> CommittedReply:
+    """One reply, committed. Raises ProviderError: the service failed or said nothing;
     nothing was committed; CancelledError: what had arrived is committed as an interrupted reply."""
     provider = task.provider
     stream = ReplyStream(task, request_ts, provider)
@@ -230,7 +228,8 @@ async def request_reply(
     parts = stream.commit_reply(interrupted=False)
     stream.publish_request_end()
     await task.recorder.commit()
-    return parts
+    reply = assembler.reply
+    return CommittedReply(parts, is_output_limit(reply.stop_reason), reply.unusable_call)
 
 
 MAX_OVERFLOW_RECOVERIES = 3

@@ -22,6 +22,7 @@ from joey.core.events import CommandOutputDelta, RowAdded
 from joey.core.file_state import ReadTracker
 from joey.core.models import ToolProtocol, ToolSpec
 from joey.core.modes import BUILT_IN_MODES, Instructions, Mode, ToolGroup
+from joey.core.parsing.call_names import ToolNames
 from joey.core.path_access import FileScope
 from joey.core.prompts.system import ToolDoc, build_system_prompt
 from joey.core.settings import Limits, ModelRoute, Settings
@@ -113,10 +114,14 @@ class TaskRuntime(Struct, frozen=True, kw_only=True):
     def build_tool_specs(
         self, mode: Mode, protocol: ToolProtocol = ToolProtocol.NATIVE
     ) -> tuple[ToolSpec, ...]:
-        offer = AvailabilityContext(
-            self.settings, self.select_provider(mode).model, self.capabilities, protocol
-        )
-        return self.tool_set.list_specs(mode, offer)
+        return self.tool_set.list_specs(mode, self._build_availability(mode, protocol))
+
+    def build_tool_names(self, mode: Mode, protocol: ToolProtocol) -> ToolNames:
+        return self.tool_set.build_tool_names(mode, self._build_availability(mode, protocol))
+
+    def _build_availability(self, mode: Mode, protocol: ToolProtocol) -> AvailabilityContext:
+        model = self.select_provider(mode).model
+        return AvailabilityContext(self.settings, model, self.capabilities, protocol)
 
     @property
     def tool_set(self) -> Registry:

@@ -31,13 +31,14 @@ from msgspec.structs import FieldInfo, fields
 
 from joey.core.models import ModelInfo, ToolProtocol, ToolSpec
 from joey.core.modes import ToolGroup
+from joey.core.parsing.call_names import KnownTool
 from joey.core.path_access import ResolvedPath
 from joey.core.permissions.policy import Access as Access  # noqa: PLC0414
 from joey.core.permissions.policy import Claim as Claim  # noqa: PLC0414
 from joey.core.settings import Settings
 from joey.core.task_types import Answer, AskKind, CallEnding, RowKind, Todo
 from joey.core.tool_calls import CallKind
-from joey.errors import ArgumentError, IgnoredPathError
+from joey.errors import ArgumentError, IgnoredPathError, ToolError
 from joey.ports.execution import Terminal
 from joey.ports.tool_context import Capabilities, ToolContext
 
@@ -136,6 +137,8 @@ class Tool(ABC, Generic[ParamsT, PreparedT]):
     """Parameters that must not be blank."""
     parameter_aliases: ClassVar[Mapping[str, str]] = {}
     """Other names of parameters: `{old: real}`."""
+    bare_parameter: ClassVar[str | None] = None
+    """What a call means that holds only text, if it needs more than one parameter."""
     extra_xml_params: ClassVar[tuple[str, ...]] = ()
     """Tags beside the fields of `params` that XML calls may use: old names and wrappers."""
 
@@ -157,6 +160,24 @@ class Tool(ABC, Generic[ParamsT, PreparedT]):
     def xml_tags(self) -> frozenset[str]:
         """Tags that may stand inside of the tool's own in an XML call."""
         return frozenset((*self.params.__struct_encode_fields__, *self.extra_xml_params))
+
+    def describe_to_parser(self, name: str, *, is_callable: bool = True) -> KnownTool:
+        """The tool under one of its names, for the parsers of calls."""
+        required = [field.encode_name for field in _get_fields(self.params) if field.required]
+        return KnownTool(
+            name=name,
+            parameters=self.xml_tags,
+            bare_parameter=self.bare_parameter or (required[0] if len(required) == 1 else None),
+            is_callable=is_callable,
+            find_problem=self._find_argument_problem,
+        )
+
+    def _find_argument_problem(self, arguments: dict[str, Any]) -> str | None:
+        try:
+            self.parse(arguments)
+        except ToolError as error:
+            return str(error)
+        return None
 
     def parse(self, arguments: dict[str, Any]) -> ParamsT:
         """Arguments of either protocol as parameters; lenient about types and old names. Raises

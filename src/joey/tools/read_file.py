@@ -104,6 +104,7 @@ class ReadFile(Tool[ReadRequest, PreparedRead]):
     group: ClassVar[ToolGroup] = ToolGroup.READ
     params: ClassVar[type[Struct]] = ReadFileParams
     can_run_in_parallel: ClassVar[bool] = True
+    bare_parameter: ClassVar[str | None] = "path"
     extra_xml_params: ClassVar[tuple[str, ...]] = (
         *("args", "file", "path", "start_line", "end_line", "line_range", "line_ranges"),
         *("mode", "offset", "limit", INDENTATION_KEY, *BLOCK_KEYS),

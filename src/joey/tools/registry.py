@@ -16,6 +16,7 @@ from joey.core.edits.patch_parser import iter_named_paths
 from joey.core.mcp import McpServer, fold_tool_name
 from joey.core.models import ToolSpec
 from joey.core.modes import Grant, Mode, ToolGroup
+from joey.core.parsing.call_names import ToolNames
 from joey.core.parsing.xml_argument_parser import parse_args_xml
 from joey.core.permissions.policy import Access, Claim
 from joey.core.permissions.reasons import DeniedError, Reason, ReasonKind
@@ -67,6 +68,7 @@ class Registry:
             name: tool for tool in self._tools.values() for name in (tool.name, *tool.aliases)
         }
         self._spec_cache: dict[tuple[int, ...], tuple[ToolSpec, ...]] = {}
+        self._tool_names_cache: dict[int, ToolNames] = {}
 
     @property
     def tools(self) -> tuple[AnyTool, ...]:
@@ -102,9 +104,25 @@ class Registry:
         # Each is kept by its tool, so that its number is its own.
         return self._spec_cache.setdefault(tuple(map(id, specs)), specs)
 
-    def collect_xml_tags(self) -> Mapping[str, frozenset[str]]:
-        """For every name that opens a call in XML, the tags that its parameters may have."""
-        return {name: tool.xml_tags for name, tool in self._by_name.items()}
+    def build_tool_names(
+        self, mode: Mode | None = None, context: AvailabilityContext | None = None
+    ) -> ToolNames:
+        """All tools as a parser knows them. Calls that leaked into text count only for tools that
+        are offered in this mode, or do the same as the offered one."""
+        if mode is None or context is None:
+            return ToolNames(tool.describe_to_parser(name) for name, tool in self._by_name.items())
+        specs = self.list_specs(mode, context)
+        if id(specs) not in self._tool_names_cache:
+            offered = {spec.name for spec in specs}
+            edits = any(self._tools[name].group is ToolGroup.EDIT for name in offered)
+            self._tool_names_cache[id(specs)] = ToolNames(
+                tool.describe_to_parser(
+                    name,
+                    is_callable=tool.name in offered or (edits and tool.group is ToolGroup.EDIT),
+                )
+                for name, tool in self._by_name.items()
+            )
+        return self._tool_names_cache[id(specs)]
 
     def check_allowed(
         self,

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from joey.core.messages import CallPart, Chunk, ReasoningPart, Reply, TextChunk, TextPart
 from joey.core.models import ToolProtocol
 from joey.core.parsing.assembler import ReplyAssembler
+from joey.core.parsing.call_names import KnownTool, ToolNames
 from joey.core.parsing.parts import (
     PartDelta,
     PartEnded,
@@ -67,7 +68,7 @@ def make_assembler(
     numbers = iter(range(1, 1_000_000))
     return ReplyAssembler(
         protocol=protocol,
-        tools=TOOLS,
+        tools=ToolNames(KnownTool(name, tags) for name, tags in TOOLS.items()),
         taken_ids=taken.__contains__,
         make_id=lambda: f"made_{next(numbers)}",
         understand_text_calls=understand_text_calls,
@@ -142,7 +143,7 @@ def _check_deltas(part: object, joined: str) -> None:
             assert joined.strip()
         case ReasoningPart():
             assert joined == part.text
-        case CallPart() if part.call.problem is None:
+        case CallPart() if part.call.problem is None and not part.call.repairs:
             assert (json.loads(joined) if joined.strip() else {}) == part.call.input
 
 

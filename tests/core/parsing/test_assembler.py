@@ -208,7 +208,7 @@ def test_an_id_that_comes_after_the_name_changes_nothing() -> None:
         ('{"path": "x"', "ends before it is complete (after 12 characters)"),
         ('{"path" "x"}', "(byte 8)"),
         ('["x"]', "expected a JSON object"),
-        ('{"path": "x"}{"path": "y"}', "trailing characters"),
+        ('{"path": "x"}{"path": "y"', "trailing characters"),
     ],
 )
 @pytest.mark.parametrize("end", [True, False])

@@ -15,13 +15,12 @@ from tests.core.parsing.streams import assemble, assemble_xml, split_randomly
 def test_a_tool_code_fence_with_an_action_is_the_call_that_it_names() -> None:
     text = (
         "Explanation text\n\n```tool_code\n"
-        '{"tool":"file_system","action":"read_file","parameters":{"path":"src/app.ts"}}\n```\n\nThen.'
+        '{"tool":"file_system","action":"read_file","parameters":{"path":"src/app.ts"}}\n```\n'
     )
     reply = assemble_xml(text)
     (call,) = reply.calls
     assert (call.name, call.input, call.problem) == ("read_file", {"path": "src/app.ts"}, None)
     assert reply.parts[0] == TextPart("Explanation text")
-    assert reply.parts[2] == TextPart("Then.")
     assert reply.raw == text
 
 
@@ -55,8 +54,8 @@ def test_a_call_may_hold_its_own_closing() -> None:
 
 def test_several_blocks_are_several_calls() -> None:
     block = '<tool_call>{"name": "list_files", "arguments": {"path": "%s"}}</tool_call>\n'
-    reply = assemble_xml(block % "a" + block % "b" + "<list_files><path>c</path></list_files>")
-    assert [call.input["path"] for call in reply.calls] == ["a", "b", "c"]
+    reply = assemble_xml(block % "a" + block % "b")
+    assert [call.input["path"] for call in reply.calls] == ["a", "b"]
 
 
 def test_a_call_without_arguments_has_none() -> None:
@@ -72,7 +71,8 @@ def test_a_call_without_arguments_has_none() -> None:
         '```tool_code\n{"tool": "list_files", "parameters": [1]}\n```',
         '```tool_code\n{"tool": "list_files", "parameters": {"path": \n```',
         "```tool_code\nprint('hello')\n```",
-        '```json\n{"tool": "list_files", "parameters": {}}\n```',
+        '```json\n{"tool": "list_files", "parameters": {}}\n```\nThat is how it looks.',
+        '```python\nlist_files(path=".")\n```',
         '<tool_call>{"name": 5, "arguments": {}}</tool_call>',
         '<tool_call>{"name": "list_files", "arguments": "not json"}</tool_call>',
         '<tool_call>{"name": "list_files", "argu',
@@ -103,13 +103,15 @@ def test_the_setting_turns_it_off() -> None:
     assert assemble_xml(text, understand_text_calls=False).parts == (TextPart(text),)
 
 
-def test_in_a_native_task_calls_in_the_text_are_text() -> None:
+def test_calls_at_the_end_of_the_text_are_calls_in_a_native_task_too() -> None:
     text = (
-        '<tool_call>{"name": "list_files", "arguments": {}}</tool_call>'
+        'Both.\n<tool_call>{"name": "list_files", "arguments": {}}</tool_call>'
         "<list_files><path>.</path></list_files>"
     )
     reply, _ = assemble([TextChunk(text)])
-    assert reply.parts == (TextPart(text),)
+    assert reply.parts[0] == TextPart("Both.")
+    assert [call.input for call in reply.calls] == [{}, {"path": "."}]
+    assert [call.repairs for call in reply.calls] == [("callInText",)] * 2
 
 
 blocks = st.sampled_from(

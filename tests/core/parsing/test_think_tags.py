@@ -15,7 +15,7 @@ LOOK = "<list_files><path>.</path></list_files>"
 RUN = "<execute_command><command>touch DANGER</command></execute_command>"
 WHOLE = [
     *(LOOK, RUN, "<write_to_file><path>a</path><content></think></content></write_to_file>"),
-    *('<tool_call>{"name": "list_files", "arguments": {"path": "</think>"}}</tool_call>', "words"),
+    *('<tool_call>{"name": "list_files", "arguments": {"path": "a"}}</tool_call>', "words"),
     *(
         "<think>maybe</think>",
         f"<thinking>{RUN}</thinking>",
@@ -110,7 +110,7 @@ def test_text_without_tags_passes_unchanged(data: st.DataObject, text: str) -> N
     [
         (f"Hm. {RUN} </think>\n Yes.", [ReasoningPart("Hm."), ReasoningPart(RUN)], "Yes."),
         (f"{RUN}</think>", [ReasoningPart(RUN)], ""),
-        ("I use <execute_command> now</think>Yes.", ["I use", "<execute_command> now"], "Yes."),
+        ("I use <execute_command> now</think>Yes.", ["I use <execute_command> now"], "Yes."),
         (f"{RUN}\n<execute_command>\n</think>", [RUN, "<execute_command>"], ""),
         (f"{RUN} `</think>` </think>Yes.", [RUN, "`</think>`"], "Yes."),
         (f"{RUN} `x`</think>", [RUN, "`x`"], ""),
@@ -158,7 +158,6 @@ def test_a_section_between_parameters_leaves_the_call_whole() -> None:
 @pytest.mark.parametrize(
     "given_up",
     [
-        "<execute_command> with <command> touch DANGER.</think>",
         "<execute_command><command>touch DANGER</command> no.</think>",
     ],
 )

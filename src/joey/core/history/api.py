@@ -41,6 +41,8 @@ from joey.core.prompts.messages_to_model import (
 
 COMPLETION_TOOL_NAME = "attempt_completion"
 INTERRUPTED_TEXT = "[Response interrupted by the user]"
+ONLY_REASONING_TEXT = "[No response]"
+"""In place of a reply that was only reasoning: services refuse empty messages."""
 
 
 class OpenTurn(Struct):
@@ -183,6 +185,8 @@ class ApiHistory:
             yield from _build_xml_blocks(event)
         if event.interrupted and event.parts:
             yield msg.TextBlock(INTERRUPTED_TEXT)
+        elif all(isinstance(placed.part, msg.ReasoningPart) for placed in event.parts):
+            yield msg.TextBlock(ONLY_REASONING_TEXT)
 
     def _close_turn(self, ts: int, content: tuple[msg.UserBlock, ...]) -> None:
         turn, self._latest_turn = self._latest_turn, None

@@ -26,15 +26,33 @@ the message for the model (decision D14).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from joey.core import messages as msg
+from joey.core.messages import (
+    CallChunk,
+    CallEndChunk,
+    Chunk,
+    ReasoningChunk,
+    Reply,
+    StopChunk,
+    TextChunk,
+    ToolCall,
+    UnusableCall,
+    Usage,
+    UsageChunk,
+    replace_lone_surrogates,
+)
 from joey.core.models import ToolProtocol
+from joey.core.parsing.call_arguments import CallArguments, parse_arguments, repair_value
+from joey.core.parsing.call_names import KnownTool, ToolNames, rename_parameters
 from joey.core.parsing.json_stream import JsonStream
+from joey.core.parsing.leaked_call_finder import LeakedCallFinder
+from joey.core.parsing.lenient_json import Repair
 from joey.core.parsing.parts import PartEvent, ReplyParts
 from joey.core.parsing.tags import ProsePiece, ThinkTagSplitter, UnopenedClosingFinder
 from joey.core.parsing.xml_stream import (
@@ -58,53 +76,51 @@ class ReplyAssembler:
         self,
         *,
         protocol: ToolProtocol,
-        tools: Mapping[str, frozenset[str]],
+        tools: ToolNames,
         taken_ids: Callable[[str], bool],
         make_id: Callable[[], str],
         understand_text_calls: bool = True,
     ) -> None:
-        """`tools`: names and aliases, with the parameters that XML calls of them may have."""
+        """`understand_text_calls`: calls in formats of other programs count too."""
         self._parts = ReplyParts()
         self._call_ids = CallIdAllocator(taken_ids, make_id)
-        self._native_calls = NativeCalls(self._parts, self._call_ids)
+        self._text = _ReplyText(
+            self._parts, self._call_ids, LeakedCallFinder(tools) if understand_text_calls else None
+        )
+        self._native_calls = NativeCalls(self._parts, self._call_ids, tools)
         self._think_splitter = ThinkTagSplitter()
         self._closing_finder = UnopenedClosingFinder()
         self._xml_calls: _XmlCalls | None = None
         if protocol is ToolProtocol.XML:
-            stream = XmlStream(tools, understand_text_calls=understand_text_calls)
-            self._xml_calls = _XmlCalls(stream, self._parts, self._call_ids)
-        self._usage: msg.Usage | None = None
+            self._xml_calls = _XmlCalls(tools, self._parts, self._text, self._call_ids)
+        self._usage: Usage | None = None
         self._response_id: str | None = None
         self._stop_reason: str | None = None
-        self._reply: msg.Reply | None = None
+        self._reply: Reply | None = None
 
-    def feed(self, chunk: msg.Chunk) -> list[PartEvent]:
+    def feed(self, chunk: Chunk) -> list[PartEvent]:
         match chunk:
-            case msg.CallChunk():
+            case CallChunk():
+                self._text.flush()
                 self._native_calls.feed(chunk)
-            case msg.TextChunk():
-                self._feed_pieces(
-                    self._think_splitter.feed(msg.replace_lone_surrogates(chunk.text))
-                )
-            case msg.ReasoningChunk():
-                self._parts.add_reasoning_details(chunk.details)
-                self._parts.append_prose("reasoning", msg.replace_lone_surrogates(chunk.text))
-                if chunk.signature is not None:
-                    self._parts.sign_reasoning(chunk.signature)
-                if chunk.redacted is not None:
-                    self._parts.add_redacted_reasoning(chunk.redacted)
-            case msg.CallEndChunk():
+            case TextChunk():
+                self._feed_pieces(self._think_splitter.feed(replace_lone_surrogates(chunk.text)))
+            case ReasoningChunk():
+                self._feed_reasoning(chunk)
+            case CallEndChunk():
                 self._native_calls.end_call(chunk.index)
-            case msg.UsageChunk():
+            case UsageChunk():
                 self._usage = chunk.usage
-            case msg.StopChunk():
+            case StopChunk():
                 self._stop_reason = chunk.reason or self._stop_reason
                 self._response_id = chunk.response_id or self._response_id
         return self._parts.drain_events()
 
     def close(self, complete: bool) -> list[PartEvent]:
-        """The stream is over; `complete` is False when it broke or was cancelled. Only the first
-        call counts: later ones change nothing."""
+        """The stream is over; `complete` is False when it broke or was cancelled.
+
+        Only the first call counts: later ones change nothing.
+        """
         if self._reply is not None:
             return []
         end = ReplyEnd(complete, self._stop_reason)
@@ -113,20 +129,21 @@ class ReplyAssembler:
             self._xml_calls.close(end)
         else:
             self._append_text_pieces(self._closing_finder.close())
-        self._parts.end_prose()
+        unusable_call = self._text.close(end)
         self._native_calls.close(end)
         self._parts.finish()
-        self._reply = msg.Reply(
+        self._reply = Reply(
             parts=self._parts.list_ended_parts(),
             raw=self._xml_calls.raw if self._xml_calls is not None else None,
             usage=self._usage,
             response_id=self._response_id,
             stop_reason=self._stop_reason,
+            unusable_call=unusable_call,
         )
         return self._parts.drain_events()
 
     @property
-    def reply(self) -> msg.Reply:
+    def reply(self) -> Reply:
         if self._reply is None:
             raise TaskStateError("The reply is not complete: close the assembler first.")
         return self._reply
@@ -141,6 +158,7 @@ class ReplyAssembler:
     def _feed_pieces(self, pieces: list[ProsePiece]) -> None:
         for kind, text in pieces:
             if kind == "reasoning":
+                self._text.flush()
                 self._parts.append_prose(kind, text)
             elif self._xml_calls is not None:
                 self._xml_calls.feed(text)
@@ -150,18 +168,79 @@ class ReplyAssembler:
     def _append_text_pieces(self, pieces: list[str | None]) -> None:
         for piece in pieces:
             if piece is None:
+                self._text.flush()
                 self._parts.reclassify_as_reasoning({})
             else:
-                self._parts.append_prose("text", piece)
+                self._text.append(piece)
+
+    def _feed_reasoning(self, chunk: ReasoningChunk) -> None:
+        self._text.flush()
+        self._parts.add_reasoning_details(chunk.details)
+        self._parts.append_prose("reasoning", replace_lone_surrogates(chunk.text))
+        if chunk.signature is not None:
+            self._parts.sign_reasoning(chunk.signature)
+        if chunk.redacted is not None:
+            self._parts.add_redacted_reasoning(chunk.redacted)
+
+
+class _ReplyText:
+    """The text of a reply, and the calls that leaked into its end."""
+
+    def __init__(
+        self, parts: ReplyParts, ids: CallIdAllocator, finder: LeakedCallFinder | None
+    ) -> None:
+        self._parts = parts
+        self._call_ids = ids
+        self._finder = finder
+
+    def append(self, text: str, *, is_thought: bool = False) -> None:
+        if is_thought:
+            self.flush()
+        elif self._finder is not None:
+            text = self._finder.feed(text)
+        self._parts.append_prose("text", text)
+
+    def flush(self) -> None:
+        """Something other than text follows."""
+        if self._finder is not None:
+            self._parts.append_prose("text", self._finder.flush())
+
+    def close(self, end: ReplyEnd) -> UnusableCall | None:
+        """End the text, and add the calls. Returns what was meant as a call and is none."""
+        if self._finder is None:
+            self._parts.end_prose()
+            return None
+        found = self._finder.close()
+        is_cut = end.cut_off_message is not None
+        if not found.calls or is_cut:
+            self._parts.append_prose("text", self._finder.flush())
+            self._parts.end_prose()
+            if found.calls or is_cut:
+                return None
+            return found.unusable
+        self._parts.end_text_as(found.text)
+        for leaked in found.calls:
+            call_id, name = self._call_ids.allocate(None), leaked.tool.name
+            part = self._parts.start_call(call_id, name)
+            self._parts.emit_delta(part, msgspec.json.encode(leaked.arguments).decode())
+            repairs = tuple(sorted(leaked.repairs))
+            self._parts.end_call(part, ToolCall(call_id, name, leaked.arguments, repairs=repairs))
+        return None
 
 
 class _XmlCalls:
-    """Text of an XML task, as parts of the reply. Calls end with the reply: until then the text
-    behind them may show that they were cut short."""
+    """Text of an XML task, as parts of the reply.
 
-    def __init__(self, stream: XmlStream, parts: ReplyParts, ids: CallIdAllocator) -> None:
-        self._stream = stream
+    Calls end with the reply: until then the text behind them may show that they were cut short.
+    """
+
+    def __init__(
+        self, tools: ToolNames, parts: ReplyParts, text: _ReplyText, ids: CallIdAllocator
+    ) -> None:
+        self._tools = tools
+        self._stream = XmlStream({name: tool.parameters for name, tool in tools.by_name.items()})
         self._parts = parts
+        self._text = text
         self._call_ids = ids
         self._raw_pieces: list[str] = []
         self._raw_offset = 0
@@ -170,7 +249,7 @@ class _XmlCalls:
         self._open_part_index: int | None = None
         self._open_call_id = ""
         self._open_call_name = ""
-        self._calls: dict[int, msg.ToolCall] = {}
+        self._calls: dict[int, ToolCall] = {}
         self._early_closed_calls: dict[str, tuple[int, str]] = {}
         """By tool: how many calls there were when one was doubted, and the body it ended with."""
 
@@ -206,8 +285,9 @@ class _XmlCalls:
                 assert self._open_part_index is not None
                 self._parts.emit_delta(self._open_part_index, event.delta)
             case XmlText():
-                self._parts.append_prose("text", event.text)
+                self._text.append(event.text, is_thought=event.is_thought)
             case XmlCallStarted():
+                self._text.flush()
                 self._open_call_id, self._open_call_name = self._call_ids.allocate(None), event.name
                 self._open_part_index = self._parts.start_call(
                     self._open_call_id, self._open_call_name
@@ -219,16 +299,24 @@ class _XmlCalls:
                     self._call_offsets[self._open_part_index][0],
                     event.end_offset,
                 )
-                problem = self._find_problem(event, end)
-                call = msg.ToolCall(self._open_call_id, self._open_call_name, event.input, problem)
-                self._calls[self._open_part_index] = call
+                self._calls[self._open_part_index] = self._build_call(event, end)
                 self._open_part_index = None
             case XmlCallClosedEarly():
                 self._early_closed_calls[event.tool] = len(self._calls), event.body
             case XmlReasoningEnded():
                 self._reclassify(event)
 
+    def _build_call(self, event: XmlCallEnded, end: ReplyEnd | None) -> ToolCall:
+        tool = self._tools.by_name[self._open_call_name]
+        arguments = rename_parameters(tool, event.input)
+        repairs = (Repair.PARAMETER_NAME,) if arguments.keys() != event.input.keys() else ()
+        if event.bare_text and tool.bare_parameter is not None:
+            arguments[tool.bare_parameter] = event.bare_text
+        problem = self._find_problem(event, end)
+        return ToolCall(self._open_call_id, tool.name, arguments, problem, repairs)
+
     def _reclassify(self, thought: XmlReasoningEnded) -> None:
+        self._text.flush()
         raw, base = "".join(self._raw_pieces), self._raw_offset
         self._parts.reclassify_as_reasoning(
             {
@@ -247,21 +335,14 @@ class _XmlCalls:
             known.clear()
 
     def _find_problem(self, event: XmlCallEnded, end: ReplyEnd | None) -> str | None:
-        head = f"The call of {self._open_call_name} was not executed:"
         if event.reasoning_parameter is not None:
-            tag = f"<{event.reasoning_parameter}>"
-            return (
-                f"{head} its {tag} closes a section of reasoning and then opens {tag} again, so it"
-                " seems to have been begun in the reasoning and given up there. Write the whole"
-                " call again, after the reasoning."
-            )
+            return describe_reasoning_inside(self._open_call_name, event.reasoning_parameter)
         if event.unclosed_tag is None:
             return None
         cut_off = end.cut_off_message if end is not None else None
-        return cut_off or (
-            f"{head} its <{event.unclosed_tag}> was never closed with </{event.unclosed_tag}>. "
-            "Write the whole call again, with all its closing tags."
-        )
+        if event.lacks_only_end and event.input and cut_off is None:
+            return None
+        return cut_off or describe_unclosed_tag(self._open_call_name, event.unclosed_tag)
 
     def _list_early_close_problems(self) -> list[str | None]:
         """What is wrong with each call: the first of the tool may be the one that was cut short,
@@ -270,13 +351,7 @@ class _XmlCalls:
         problems: list[str | None] = [None] * len(names)
         for tool, (count, body) in self._early_closed_calls.items():
             first = names.index(tool)
-            problem = (
-                f"The call of {tool} was not executed: the text behind it closes </{body}> and"
-                f" </{tool}> once more, so its <{body}> seems to quote these two tags itself and to"
-                " be cut short. Write it again without quoting them, and put what is missing in"
-                " with another tool."
-            )
-            problems[first:count] = [problem] * (count - first)
+            problems[first:count] = [describe_quoted_closing(tool, body)] * (count - first)
         return problems
 
 
@@ -285,6 +360,8 @@ class _NativeCall:
         self.arguments = JsonStream()
         self.provider_id: str | None = None
         self.name = ""
+        self.tool: KnownTool | None = None
+        """What the name means; None until it is known, or when it means nothing."""
         self.part_index: int | None = None
         """Position in the reply; None until the name is known."""
         self.id = ""
@@ -292,10 +369,14 @@ class _NativeCall:
         self.is_finalized = False
 
     @property
+    def tool_name(self) -> str:
+        return self.name if self.tool is None else self.tool.name
+
+    @property
     def has_all_arguments(self) -> bool:
         return self.is_ended_by_provider or self.arguments.is_complete
 
-    def is_continued_by(self, chunk: msg.CallChunk) -> bool:
+    def is_continued_by(self, chunk: CallChunk) -> bool:
         if self.is_ended_by_provider:
             return self._is_repeated_by(chunk)
         if chunk.id and self.provider_id and chunk.id != self.provider_id:
@@ -304,7 +385,7 @@ class _NativeCall:
             return not self.has_all_arguments
         return True
 
-    def _is_repeated_by(self, chunk: msg.CallChunk) -> bool:
+    def _is_repeated_by(self, chunk: CallChunk) -> bool:
         """Whether a delta behind the end says nothing that is new."""
         if not self.name:
             return True
@@ -316,13 +397,14 @@ class _NativeCall:
 class NativeCalls:
     """The structured calls of one reply."""
 
-    def __init__(self, parts: ReplyParts, ids: CallIdAllocator) -> None:
+    def __init__(self, parts: ReplyParts, ids: CallIdAllocator, tools: ToolNames) -> None:
         self._parts = parts
         self._call_ids = ids
+        self._tools = tools
         self._open_calls_by_index: dict[int, _NativeCall] = {}
         self._calls: list[_NativeCall] = []
 
-    def feed(self, chunk: msg.CallChunk) -> None:
+    def feed(self, chunk: CallChunk) -> None:
         call = self._open_calls_by_index.get(chunk.index)
         if call is None or (
             (chunk.id or chunk.name or call.is_ended_by_provider)
@@ -333,14 +415,14 @@ class NativeCalls:
         if call.is_finalized:
             return
         if chunk.arguments:
-            arguments = msg.replace_lone_surrogates(chunk.arguments)
+            arguments = replace_lone_surrogates(chunk.arguments)
             call.arguments.feed(arguments)
             if call.part_index is not None:
                 self._parts.emit_delta(call.part_index, arguments)
         if chunk.id and not call.provider_id:
             call.provider_id = chunk.id
         if chunk.name and not call.name:
-            call.name = msg.replace_lone_surrogates(chunk.name)
+            call.name = replace_lone_surrogates(chunk.name)
             self._start_part(call)
 
     def end_call(self, index: int) -> None:
@@ -352,10 +434,9 @@ class NativeCalls:
         if call.part_index is None or call.arguments.is_blank:
             return
         try:
-            arguments = call.arguments.close()
+            self._finalize_call(call, call.part_index, self._read_arguments(call))
         except ValueError:
             return
-        self._finalize_call(call, call.part_index, arguments)
 
     def close(self, end: ReplyEnd) -> None:
         """Settle what is left, in the order in which it began."""
@@ -367,8 +448,11 @@ class NativeCalls:
                 if not call.provider_id and call.arguments.is_blank:
                     continue
                 part = self._start_part(call)
-            arguments, problem = self._parse_final_arguments(call, end)
-            self._finalize_call(call, part, arguments, problem)
+            try:
+                self._finalize_call(call, part, self._read_final_arguments(call, end))
+            except ValueError as error:
+                call.is_finalized = True
+                self._parts.end_call(part, ToolCall(call.id, call.tool_name, problem=str(error)))
 
     def get_partial_arguments(self, part: int) -> dict[str, Any] | None:
         """The arguments so far of the open call at this position, if there is one."""
@@ -379,41 +463,53 @@ class NativeCalls:
 
     def _start_part(self, call: _NativeCall) -> int:
         call.id = self._call_ids.allocate(call.provider_id)
-        call.part_index = part = self._parts.start_call(call.id, call.name)
+        call.tool = self._tools.find(call.name)
+        call.part_index = part = self._parts.start_call(call.id, call.tool_name)
         if arguments := call.arguments.text:
             self._parts.emit_delta(part, arguments)
         return part
 
-    def _parse_final_arguments(
-        self, call: _NativeCall, end: ReplyEnd
-    ) -> tuple[dict[str, Any], str | None]:
-        """The arguments, or none and why."""
+    def _read_final_arguments(self, call: _NativeCall, end: ReplyEnd) -> tuple[CallArguments, ...]:
+        """Raises ValueError: with what the model is told."""
         never_began = call.arguments.is_blank and call.part_index == len(self._parts) - 1
         if end.cut_off_message and (not call.is_ended_by_provider or never_began):
-            return {}, end.cut_off_message
+            raise ValueError(end.cut_off_message)
         if not call.name:
-            return {}, (
-                "The call does not name a tool, so it was not executed. Call again, with the"
-                " tool's name and its arguments."
-            )
+            raise ValueError(NO_TOOL_NAME_MESSAGE)
         try:
-            return call.arguments.close(), None
+            return self._read_arguments(call)
         except ValueError as error:
-            problem = (
-                f"The arguments of {call.name} are not valid JSON: {error}. The call was not"
-                " executed. Call again with complete, well-formed arguments."
-            )
-            return {}, end.cut_off_message or problem
+            problem = describe_malformed_arguments(call.tool_name, error)
+            raise ValueError(end.cut_off_message or problem) from None
+
+    def _read_arguments(self, call: _NativeCall) -> tuple[CallArguments, ...]:
+        """Usually one; two objects in a row are two calls. Raises ValueError."""
+        try:
+            arguments = call.arguments.close()
+        except ValueError as error:
+            if call.tool is None:
+                raise
+            try:
+                return parse_arguments(call.arguments.text, call.tool)
+            except ValueError:
+                raise error from None
+        return (
+            CallArguments(arguments) if call.tool is None else repair_value(arguments, call.tool),
+        )
 
     def _finalize_call(
-        self,
-        call: _NativeCall,
-        part: int,
-        arguments: dict[str, Any],
-        problem: str | None = None,
+        self, call: _NativeCall, part: int, arguments: tuple[CallArguments, ...]
     ) -> None:
         call.is_finalized = True
-        self._parts.end_call(part, msg.ToolCall(call.id, call.name, arguments, problem))
+        call_id, name = call.id, call.tool_name
+        renamed = {Repair.TOOL_NAME} if name != call.name else set()
+        for number, read in enumerate(arguments):
+            if number:
+                call_id = self._call_ids.allocate(None)
+                part = self._parts.start_call(call_id, name)
+                self._parts.emit_delta(part, msgspec.json.encode(read.values).decode())
+            repairs = tuple(sorted(read.repairs | renamed))
+            self._parts.end_call(part, ToolCall(call_id, name, read.values, repairs=repairs))
 
 
 _LEGAL_ID_RE = compile_regex(r"[A-Za-z0-9_-]{1,64}")
@@ -449,6 +545,16 @@ _OUTPUT_LIMIT_STOP_REASONS = frozenset(
     {"length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded"}
 )
 
+NO_TOOL_NAME_MESSAGE = (
+    "The call does not name a tool, so it was not executed. Call again, with the tool's name and "
+    "its arguments."
+)
+
+
+def is_output_limit(stop_reason: str | None) -> bool:
+    """Whether a reply ended because it had reached its longest length."""
+    return stop_reason is not None and stop_reason.lower() in _OUTPUT_LIMIT_STOP_REASONS
+
 
 class ReplyEnd(Struct, frozen=True):
     is_complete: bool
@@ -462,10 +568,40 @@ class ReplyEnd(Struct, frozen=True):
             return (
                 "The reply was interrupted before this call was complete, so it was not executed."
             )
-        if self.stop_reason is None or self.stop_reason.lower() not in _OUTPUT_LIMIT_STOP_REASONS:
+        if not is_output_limit(self.stop_reason):
             return None
         return (
             f"The reply was cut off by the output limit (stop reason `{self.stop_reason}`) before "
             "this call was complete, so it was not executed. Call again with shorter arguments, "
             "or split the work into several smaller calls."
         )
+
+
+def describe_malformed_arguments(name: str, error: ValueError) -> str:
+    return (
+        f"The arguments of {name} are not valid JSON: {error}. The call was not executed. "
+        "Call again with complete, well-formed arguments."
+    )
+
+
+def describe_unclosed_tag(tool: str, tag: str) -> str:
+    return (
+        f"The call of {tool} was not executed: its <{tag}> was never closed with </{tag}>. "
+        "Write the whole call again, with all its closing tags."
+    )
+
+
+def describe_reasoning_inside(tool: str, parameter: str) -> str:
+    return (
+        f"The call of {tool} was not executed: its <{parameter}> closes a section of reasoning and "
+        f"then opens <{parameter}> again, so it seems to have been begun in the reasoning and "
+        "given up there. Write the whole call again, after the reasoning."
+    )
+
+
+def describe_quoted_closing(tool: str, body: str) -> str:
+    return (
+        f"The call of {tool} was not executed: the text behind it closes </{body}> and </{tool}> "
+        f"once more, so its <{body}> seems to quote these two tags itself and to be cut short. "
+        "Write it again without quoting them, and put what is missing in with another tool."
+    )

@@ -36,10 +36,11 @@ class PartEnded(Struct, frozen=True):
 
 
 class PartReclassified(Struct, frozen=True):
-    """A part that was text or a call turns out to be reasoning, and is final as such."""
+    """A part that was text or a call turns out to be reasoning, or text to be shorter because
+    calls follow in it; it is final as such."""
 
     index: int
-    part: ReasoningPart
+    part: ReasoningPart | TextPart
 
 
 PartEvent = PartStarted | PartDelta | PartEnded | PartReclassified
@@ -113,6 +114,22 @@ class ReplyParts:
         if prose.kind == "reasoning":
             part = ReasoningPart(text, signature, details=self._drain_reasoning_details())
         self._end_part(prose.index, part)
+
+    def end_text_as(self, text: str) -> None:
+        """The open text is only this: what was shown beyond it belongs to calls."""
+        prose = self._current_prose
+        if prose is None or prose.kind != "text" or prose.index is None:
+            if prose is not None and prose.kind == "text":
+                self._current_prose = None
+            self.append_prose("text", text)
+            self.end_prose()
+            return
+        shown, index = "".join(prose.pieces), prose.index
+        self.append_prose("text", text[len(shown) :])
+        self.end_prose()
+        if len(shown) > len(text):
+            part = self._parts[index] = TextPart(text)
+            self._events.append(PartReclassified(index, part))
 
     def finish(self) -> None:
         self.end_prose()

@@ -20,6 +20,7 @@ from enum import Enum, auto
 from functools import lru_cache
 from typing import Literal
 
+from joey.core.parsing.markdown_context import MarkdownContext
 from joey.core.text import compile_regex
 
 ProsePiece = tuple[Literal["text", "reasoning"], str]
@@ -60,25 +61,6 @@ class ThinkTagKind(Enum):
         if tag.endswith("`"):
             return cls.BACKTICK if in_code else cls.MENTION
         return cls.UNDECIDED if at_end else cls.BACKTICK
-
-
-class InlineCodeTracker:
-    """Whether a backtick is open in the current line."""
-
-    def __init__(self) -> None:
-        self.is_open = False
-
-    def feed(self, text: str) -> None:
-        _, newline, line = text.rpartition("\n")
-        if newline:
-            self.is_open = False
-        self.is_open ^= line.count("`") % 2 == 1
-
-
-def find_last_think_closing_tag(text: str) -> tuple[int, int] | None:
-    """Where the last closing tag in a text is."""
-    ends = [match.span() for match in _THINK_CLOSING_RE.finditer(text)]
-    return ends[-1] if ends else None
 
 
 def has_tag_after_reasoning_end(text: str, tag: str) -> bool:
@@ -163,7 +145,7 @@ class ThinkTagReader(ABC):
         """What may be the beginning of a tag."""
         self._base_offset = 0
         """The place of the text that is being read, in all text so far."""
-        self._inline_code = InlineCodeTracker()
+        self._context = MarkdownContext()
         self._think_closing_tag = ""
         """The closing tag of the section that is open."""
 
@@ -181,7 +163,7 @@ class ThinkTagReader(ABC):
     def _read_think_tag(self, text: str, at: int, tag: str) -> int:
         end = at + len(tag)
         match ThinkTagKind.classify(
-            tag, in_code=self._inline_code.is_open, at_end=end == len(text)
+            tag, in_code=self._context.is_inline_code, at_end=end == len(text)
         ):
             case ThinkTagKind.UNDECIDED:
                 self._pending = tag
@@ -197,7 +179,7 @@ class ThinkTagReader(ABC):
     def _handle_think_tag(self, tag: str, at: int) -> None:
         if tag in THINK_CLOSING_TAGS and tag != self._think_closing_tag:
             self._think_closing_tag = ""
-            self._inline_code = InlineCodeTracker()
+            self._context = MarkdownContext()
             self._end_reasoning(at, at + len(tag))
             return
         if tag == self._think_closing_tag:
@@ -251,7 +233,7 @@ class UnopenedClosingFinder(ThinkTagReader):
             text = text.lstrip()
         if text:
             self._is_after_reasoning = False
-            self._inline_code.feed(text)
+            self._context.feed(text)
             self._found.append(text)
 
     def _emit_think_tag(self, tag: str) -> None:
@@ -273,10 +255,14 @@ class TagMatcher:
     """A set of literal tags to look for, and how to see that one may have begun."""
 
     def __init__(self, tags: frozenset[str]) -> None:
+        self._tags = tags
         longest_first = sorted(tags, key=lambda tag: (-len(tag), tag))
         self._pattern = re.compile("|".join(map(re.escape, longest_first)))
         self._tag_prefixes = frozenset(tag[:end] for tag in tags for end in range(1, len(tag)))
         self._max_tag_length = len(longest_first[0])
+
+    def including(self, tags: frozenset[str]) -> TagMatcher:
+        return get_tag_matcher(self._tags | tags)
 
     def find(self, text: str, pos: int) -> tuple[int, str]:
         """Where the first tag is, and which; or where one may have begun, and nothing."""

@@ -19,6 +19,8 @@ from collections.abc import Mapping
 from json.encoder import encode_basestring
 from typing import Any, Union
 
+from msgspec import Struct
+
 from joey.core.parsing.tags import (
     THINK_CLOSING_BY_OPENING,
     THINK_CLOSING_TAGS,
@@ -129,6 +131,14 @@ class _StreamedValue:
         return "".join(self._pieces) + "".join(self._possible_cdata_pieces).strip()
 
 
+class _SuspendedBody(Struct, frozen=True):
+    """A body behind which a short parameter has begun, if that is not a quotation in the body."""
+
+    value: _StreamedValue
+    values_before: dict[str, Any]
+    expected_before: frozenset[str]
+
+
 class XmlCall:
     """A call that is being written: which tags matter in it now, what it has so far."""
 
@@ -137,6 +147,7 @@ class XmlCall:
         self.closing_tag = f"</{tool}>"
         self.values: dict[str, Any] = {}
         self.current_value: _StreamedValue | None = None
+        self.suspended_body: _SuspendedBody | None = None
         several = parameters if _MULTI_VALUE_MARKER_PARAMETER in parameters else frozenset()
         self._multi_value_parameters = several - WRAPPER_PARAMETERS
         self._has_json_begun = False
@@ -153,7 +164,9 @@ class XmlCall:
         elif name not in self._multi_value_parameters:
             self._expected_parameters -= {name}
         self.current_value = _StreamedValue(name)
-        self.tag_matcher = get_tag_matcher(frozenset({self.current_value.closing_tag}))
+        self.tag_matcher = get_tag_matcher(
+            frozenset({self.current_value.closing_tag, *self._list_suspended_tags()})
+        )
         return (
             ended
             if name in self._multi_value_parameters
@@ -167,6 +180,32 @@ class XmlCall:
         """The open body met its closing tag; a later one may still prove that it goes on."""
         assert self.current_value is not None
         self.tag_matcher = self._build_tag_matcher(self.current_value.closing_tag)
+
+    def suspend_body(self) -> None:
+        """A parameter begins behind the closed body; the body may still prove to go on."""
+        assert self.current_value is not None
+        before, expected = dict(self.values), self._expected_parameters
+        self.suspended_body = _SuspendedBody(self.current_value, before, expected)
+        self.current_value = None
+
+    def resume_body(self, text: str) -> str:
+        """The body was closed once more: what seemed to follow it, `text`, belongs to it."""
+        assert self.suspended_body is not None
+        self.current_value = self.suspended_body.value
+        self.values = self.suspended_body.values_before
+        self._expected_parameters = self.suspended_body.expected_before
+        self.suspended_body = None
+        self.pause_value()
+        return self.feed(text)
+
+    def settle_suspended_body(self) -> str:
+        """The call ends, and so did the body."""
+        if self.suspended_body is None:
+            return ""
+        value, self.suspended_body = self.suspended_body.value, None
+        rest = encode_basestring(value.close())[1:-1]
+        self.values[value.name] = value.text
+        return f'{rest}"'
 
     def end_value(self) -> str:
         value = self.current_value
@@ -195,8 +234,9 @@ class XmlCall:
         return f"{ended}}}" if self._has_json_begun else "{}"
 
     def get_partial_arguments(self) -> dict[str, Any]:
-        value = self.current_value
-        return self.values | ({value.name: value.text} if value else {})
+        suspended = self.suspended_body.value if self.suspended_body is not None else None
+        open_values = (value for value in (suspended, self.current_value) if value is not None)
+        return {**self.values, **{value.name: value.text for value in open_values}}
 
     def _append_value(self, name: str, text: str) -> None:
         match self.values.get(name):
@@ -229,9 +269,15 @@ class XmlCall:
     def _build_tag_matcher(self, *more: str) -> TagMatcher:
         return get_tag_matcher(
             frozenset(
-                {self.closing_tag, *more, *(f"<{name}>" for name in self._expected_parameters)}
+                {
+                    *(self.closing_tag, *more, *self._list_suspended_tags()),
+                    *(f"<{name}>" for name in self._expected_parameters),
+                }
             )
         )
+
+    def _list_suspended_tags(self) -> tuple[str, ...]:
+        return () if self.suspended_body is None else (self.suspended_body.value.closing_tag,)
 
 
 def _unwrap_cdata(text: str) -> str:

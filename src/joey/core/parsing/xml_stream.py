@@ -1,4 +1,4 @@
-"""A parser for XML tool calls (and JSON ones) in the model's text while it streams in.
+"""A parser for XML tool calls in the model's text while it streams in.
 
 A call is `<tool>`, its parameters as `<name>value</name>`, and `</tool>`; only tools and
 parameters that are known count, and only when the tag is written exactly so. Everything else is
@@ -12,46 +12,41 @@ text, or inside a call nothing. These rules decide where values and calls end:
   closes a body and a call that it has not opened. Then the call is doubted (`StrayTagTracker`);
 - a parameter given twice keeps its first value, and the second is ignored, except where a tool
   takes several;
-- a tool's tag right after a backtick is a mention of the tool, not a call;
+- a tag counts only in prose: in inline or indented code, a quotation, a table or a comment it is
+  text, and so is a call in a fence (whether that was meant is decided at the end of the reply, see
+  `leaked_calls`). A tag with words behind it that no parameter follows is a mention of the tool;
 - in a section of reasoning nothing is a call, and everything before a closing tag of such a section
   that nothing opened was reasoning: calls in it, and one whose parameters are still to come, are
   taken back. In a value the tag is content, unless the value then opens its own parameter again:
   then the call was abandoned in reasoning, and is doubted;
-- a call that is open when the text ends is reported as unclosed, and is never a complete one.
+- a call that is open when the text ends is reported as unclosed.
 
 Text between calls is trimmed, and `<thinking>` tags are removed from it. Text that may be the
 beginning of a tag is held back until the next chunk decides.
-
-Some models write calls as JSON into the text of an XML task (decision D9), in two forms: a fenced
-block marked `tool_code`, with `tool` and `parameters` (some put a family of tools in `tool` and
-the tool itself in `action`), and `<tool_call>` tags around `name` and `arguments`. Such a block is
-a call when its JSON is complete and names a known tool; otherwise it stays text.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
-from joey.core.parsing.json_stream import JsonStream
+from joey.core.parsing.call_names import list_parameter_spellings
+from joey.core.parsing.markdown_context import MarkdownContext
 from joey.core.parsing.tags import (
     THINK_CLOSING_BY_OPENING,
     THINK_CLOSING_TAGS,
     THINK_TAGS,
-    InlineCodeTracker,
     ThinkTagReader,
-    find_last_think_closing_tag,
     get_tag_matcher,
 )
 from joey.core.parsing.xml_argument_parser import (
     BODY_PARAMETERS,
+    VERBATIM_PARAMETERS,
     StreamTrimmer,
     XmlCall,
-    skip_whitespace,
 )
 
 _HIDDEN_TAGS = frozenset({"<thinking>", "</thinking>"})
@@ -60,6 +55,8 @@ _HIDDEN_TAGS = frozenset({"<thinking>", "</thinking>"})
 
 class XmlText(Struct, frozen=True, gc=False):
     text: str
+    is_thought: bool = False
+    """It stands in a section of reasoning that its tags opened."""
 
 
 class XmlCallStarted(Struct, frozen=True, gc=False):
@@ -77,6 +74,10 @@ class XmlCallEnded(Struct, frozen=True):
     input: dict[str, Any]
     unclosed_tag: str | None = None
     """The tag that was still open when the text ended."""
+    bare_text: str = ""
+    """What the call holds instead of parameters."""
+    lacks_only_end: bool = False
+    """Every parameter is closed, and only the closing tag of the call is missing."""
     end_offset: int = 0
     """The place behind its last character."""
     reasoning_parameter: str | None = None
@@ -105,30 +106,37 @@ XmlEvent = (
 class XmlStream(ThinkTagReader):
     """Text in, text and calls out. One stream reads one reply."""
 
-    def __init__(
-        self, tools: Mapping[str, frozenset[str]], *, understand_text_calls: bool = True
-    ) -> None:
+    def __init__(self, tools: Mapping[str, frozenset[str]]) -> None:
+        """`tools`: names and aliases, with the parameters that calls of them may have."""
         super().__init__()
         self._tools = tools
         self._tools_by_opening_tag = {f"<{name}>": name for name in tools}
-        blocks = JSON_CALL_CLOSING_BY_OPENING if understand_text_calls else ()
         mentions = (f"`{opening}" for opening in self._tools_by_opening_tag)
-        self._text_tags = frozenset({*self._tools_by_opening_tag, *mentions, *blocks, *THINK_TAGS})
+        self._text_tags = frozenset({*self._tools_by_opening_tag, *mentions, *THINK_TAGS})
         self._stray_tags = StrayTagTracker()
         self._tag_matcher = get_tag_matcher(self._text_tags)
         self._events: list[XmlEvent] = []
         self._text_trimmer = StreamTrimmer(verbatim=False)
+        self._fenced_closing_tag = ""
+        self._fed_pieces: list[str] = []
         self._fed_length = 0
         self._open_call: XmlCall | None = None
         self._paused_pieces: list[str] = []
+        self._body_end_offset = 0
+        self._held_deltas: list[str] = []
+        """What follows a body that may still go on."""
         """The closing tag of a body and what came behind it, until it is known what they are."""
-        self._json_call_block: JsonCallBlock | None = None
-        self._block_offset = 0
+        self._mentioned_tool = ""
+        self._is_mention_at_line_start = False
+        self._mention_offset = 0
+        self._mention_pieces: list[str] = []
+        """The tag of a tool, and the text behind it that may turn it into a mention."""
         self._current_reader: Callable[[str, int], int] = self._read_text
 
     def feed(self, text: str) -> list[XmlEvent]:
         self._base_offset = self._fed_length - len(self._pending)
         self._fed_length += len(text)
+        self._fed_pieces.append(text)
         text = self._pending + text
         self._pending = ""
         pos = 0
@@ -138,10 +146,10 @@ class XmlStream(ThinkTagReader):
 
     def close(self) -> list[XmlEvent]:
         """What is left when no more text comes."""
-        if self._open_call is not None:
+        if self._mention_pieces:
+            self._close_mention()
+        elif self._open_call is not None:
             self._end_unclosed_call(self._open_call)
-        elif self._current_reader == self._read_block and self._json_call_block is not None:
-            self._emit_block_as_text(self._json_call_block.text)
         else:
             self._base_offset = self._fed_length - len(self._pending)
             self._flush_pending()
@@ -155,7 +163,7 @@ class XmlStream(ThinkTagReader):
         events, self._events = self._events, []
         return events
 
-    # Each expectation takes text from `pos` and returns where the next one continues.
+    # Each expectation takes text from `pos` and returns where the next one goes on.
 
     def _read_text(self, text: str, pos: int) -> int:
         at, tag = self._tag_matcher.find(text, pos)
@@ -165,22 +173,64 @@ class XmlStream(ThinkTagReader):
             return len(text)
         if tag in THINK_TAGS:
             return self._read_think_tag(text, at, tag)
-        if tag in self._tools_by_opening_tag:
-            tool = self._tools_by_opening_tag[tag]
-            self._start_call(tool, self._base_offset + at)
-            self._open_call = XmlCall(tool, self._tools[tool])
-            self._current_reader = self._read_call
-        elif tag in JSON_CALL_CLOSING_BY_OPENING:
-            self._json_call_block = JsonCallBlock(tag, self._tools)
-            self._block_offset = self._base_offset + at
-            self._current_reader = self._read_block
-        else:
+        tool = self._tools_by_opening_tag.get(tag)
+        if tool is None or not self._context.is_prose_line:
+            self._emit_tag_as_text(tag)
+        elif self._context.fence is not None:
             self._emit_text(tag)
-            if tag in self._stray_tags.watched_tags and (
-                closed := self._stray_tags.handle_tag(tag)
-            ):
-                self._events.append(XmlCallClosedEarly(*closed))
+            if not self._tools[tool].isdisjoint(VERBATIM_PARAMETERS):
+                self._fenced_closing_tag = f"</{tool}>"
+                self._current_reader = self._read_fenced_call
+        else:
+            self._mentioned_tool, self._mention_pieces = tool, [tag]
+            self._mention_offset = self._base_offset + at
+            self._is_mention_at_line_start = self._context.is_line_blank
+            self._current_reader = self._read_mention
         return at + len(tag)
+
+    def _read_fenced_call(self, text: str, pos: int) -> int:
+        """In a call in a fence: what it writes may hold fences, which are not the one around it."""
+        at, tag = get_tag_matcher(frozenset({self._fenced_closing_tag})).find(text, pos)
+        self._emit_text(text[pos:at] + tag, is_quoted=True)
+        if not tag:
+            self._pending = text[at:]
+            return len(text)
+        self._current_reader = self._read_text
+        return at + len(tag)
+
+    def _read_mention(self, text: str, pos: int) -> int:
+        """Behind a tool's tag: a parameter or its end makes it a call, words make it a mention."""
+        tool = self._mentioned_tool
+        call = XmlCall(tool, list_parameter_spellings(self._tools[tool]))
+        at, tag = call.tag_matcher.including(self._text_tags).find(text, pos)
+        self._mention_pieces.append(text[pos:at])
+        if not tag:
+            self._pending = text[at:]
+            return len(text)
+        words = "".join(self._mention_pieces[1:])
+        ends_call = tag == call.closing_tag
+        is_plain_mention = tag in self._text_tags and tag not in THINK_CLOSING_BY_OPENING
+        if not is_plain_mention and (
+            not words.strip() or ends_call or self._begins_line_after(words)
+        ):
+            self._mention_pieces = []
+            self._start_call(tool, self._mention_offset)
+            self._open_call = call
+            self._current_reader = self._read_call
+            if ends_call and words.strip():
+                self._end_bare_call(words, self._base_offset + at + len(tag))
+                return at + len(tag)
+        else:
+            self._emit_mention()
+        return at
+
+    def _begins_line_after(self, words: str) -> bool:
+        """Whether a call and its first parameter each begin a line, with words between them."""
+        return (
+            self._is_mention_at_line_start
+            and not words.rpartition("\n")[2].strip()
+            and "\n" in words
+        )
 
     def _read_call(self, text: str, pos: int) -> int:
         """Between parameters."""
@@ -189,7 +239,9 @@ class XmlStream(ThinkTagReader):
         if not tag:
             self._pending = text[at:]
             return len(text)
-        if tag in THINK_CLOSING_TAGS:
+        if self._resume_body(call, tag, self._base_offset + at):
+            pass
+        elif tag in THINK_CLOSING_TAGS:
             self._end_reasoning(self._base_offset + at, self._base_offset + at + len(tag))
         elif tag in THINK_CLOSING_BY_OPENING:
             self._think_closing_tag = THINK_CLOSING_BY_OPENING[tag]
@@ -218,9 +270,12 @@ class XmlStream(ThinkTagReader):
         if not tag:
             self._pending = text[at:]
             return len(text)
-        if tag[2:-1] in BODY_PARAMETERS:
+        if self._resume_body(call, tag, self._base_offset + at):
+            pass
+        elif tag[2:-1] in BODY_PARAMETERS:
             call.pause_value()
             self._paused_pieces = [tag]
+            self._body_end_offset = self._base_offset + at
             self._current_reader = self._read_after_body
         else:
             self._emit_delta(call.end_value())
@@ -238,69 +293,71 @@ class XmlStream(ThinkTagReader):
         if tag == self._paused_pieces[0]:
             self._emit_delta(call.feed("".join(self._paused_pieces)))
             self._paused_pieces = [tag]
-        else:
+            self._body_end_offset = self._base_offset + at
+        elif not self._resume_body(call, tag, self._base_offset + at):
             self._open_value_or_end_call(call, tag, self._base_offset + at + len(tag))
         return at + len(tag)
 
-    def _read_block(self, text: str, pos: int) -> int:
-        assert self._json_call_block is not None
-        taken = self._json_call_block.feed(text[pos:])
-        if taken is None:
-            return len(text)
-        call = self._json_call_block.call
-        if call is None:
-            self._current_reader = self._read_text
-            self._emit_block_as_text(self._json_call_block.text)
-        else:
-            self._start_call(call.name, self._block_offset)
-            self._emit_delta(msgspec.json.encode(call.arguments).decode())
-            self._events.append(
-                XmlCallEnded(call.arguments, end_offset=self._base_offset + pos + taken)
-            )
-            self._current_reader = self._read_after_block
-        return pos + taken
-
-    def _read_after_block(self, text: str, pos: int) -> int:
-        """Behind the JSON of a call: what closes the block, if the model wrote it."""
-        assert self._json_call_block is not None
-        closing = self._json_call_block.closing_marker
-        pos = skip_whitespace(text, pos)
-        begun = text[pos : pos + len(closing)]
-        if begun != closing and closing.startswith(begun):
-            self._pending = begun
-            return len(text)
-        self._current_reader = self._read_text
-        return pos + len(closing) if begun == closing else pos
-
     # What the expectations do
+
+    def _resume_body(self, call: XmlCall, tag: str, at: int) -> bool:
+        """Whether the tag closes a body that seemed to be over: then it quoted its own end."""
+        body = call.suspended_body
+        if body is None or tag != body.value.closing_tag:
+            return False
+        self._held_deltas = []
+        text = "".join(self._fed_pieces)[self._body_end_offset : at]
+        self._emit_delta(call.resume_body(text))
+        self._paused_pieces = [tag]
+        self._body_end_offset = at
+        self._current_reader = self._read_after_body
+        return True
+
+    def _emit_mention(self) -> None:
+        text, self._mention_pieces = "".join(self._mention_pieces), []
+        self._emit_text(text)
+        self._current_reader = self._read_text
+
+    def _close_mention(self) -> None:
+        """The text ends behind a tool's tag."""
+        self._mention_pieces.append(self._pending)
+        if "".join(self._mention_pieces[1:]).strip():
+            self._emit_mention()
+            return
+        self._start_call(self._mentioned_tool, self._mention_offset)
+        self._events.append(XmlCallEnded({}, self._mentioned_tool, end_offset=self._fed_length))
+
+    def _end_bare_call(self, words: str, end: int) -> None:
+        self._emit_delta("{}")
+        self._events.append(XmlCallEnded({}, bare_text=words.strip(), end_offset=end))
+        self._open_call = None
+        self._current_reader = self._read_text
 
     def _get_open_call(self) -> XmlCall:
         assert self._open_call is not None
         return self._open_call
 
-    def _emit_text(self, text: str) -> None:
-        self._inline_code.feed(text)
+    def _emit_text(self, text: str, *, is_quoted: bool = False) -> None:
+        """`is_quoted`: it says nothing about the text around it."""
+        if not is_quoted:
+            self._context.feed(text)
         if trimmed := self._text_trimmer.feed(text):
-            self._events.append(XmlText(trimmed))
-
-    def _emit_delta(self, delta: str) -> None:
-        if delta:
-            self._events.append(XmlCallDelta(delta))
+            self._events.append(XmlText(trimmed, is_thought=bool(self._think_closing_tag)))
 
     def _emit_think_tag(self, tag: str) -> None:
         self._update_tag_matcher()
         self._emit_text("" if tag in _HIDDEN_TAGS else tag)
 
-    def _emit_block_as_text(self, text: str) -> None:
-        """A block that is no call; in its JSON nothing was looked for."""
-        closing = find_last_think_closing_tag(text)
-        if closing is None:
-            self._emit_text(text)
-            return
-        at, end = closing
-        self._emit_text(text[:at])
-        self._end_reasoning(self._block_offset + at, self._block_offset + end)
-        self._emit_text(text[end:])
+    def _emit_delta(self, delta: str) -> None:
+        if self._open_call is not None and self._open_call.suspended_body is not None:
+            self._held_deltas.append(delta)
+        elif delta:
+            self._events.append(XmlCallDelta(delta))
+
+    def _emit_tag_as_text(self, tag: str) -> None:
+        self._emit_text(tag)
+        if tag in self._stray_tags.watched_tags and (closed := self._stray_tags.handle_tag(tag)):
+            self._events.append(XmlCallClosedEarly(*closed))
 
     def _end_reasoning(self, at: int, end: int) -> None:
         self._open_call = None
@@ -317,7 +374,7 @@ class XmlStream(ThinkTagReader):
 
     def _reset_text_state(self) -> None:
         self._text_trimmer = StreamTrimmer(verbatim=False)
-        self._inline_code = InlineCodeTracker()
+        self._context = MarkdownContext(is_after_blank_line=False)
 
     def _start_call(self, name: str, at: int) -> None:
         self._reset_text_state()
@@ -325,9 +382,13 @@ class XmlStream(ThinkTagReader):
 
     def _open_value_or_end_call(self, call: XmlCall, tag: str, end: int) -> None:
         if tag != call.closing_tag:
-            self._emit_delta(call.open_parameter(tag[1:-1]))
+            name = tag[1:-1]
+            if call.current_value is not None and name not in BODY_PARAMETERS:
+                call.suspend_body()
+            self._emit_delta(call.open_parameter(name))
             self._current_reader = self._read_value
             return
+        self._settle_suspended_body(call)
         if call.current_value is not None:
             self._stray_tags.add_call(call.tool, call.current_value.name)
             self._update_tag_matcher()
@@ -339,12 +400,26 @@ class XmlStream(ThinkTagReader):
         self._open_call = None
         self._current_reader = self._read_text
 
+    def _settle_suspended_body(self, call: XmlCall) -> None:
+        self._emit_settled(call.settle_suspended_body(), *self._held_deltas)
+        self._held_deltas = []
+
+    def _emit_settled(self, *deltas: str) -> None:
+        self._events += [XmlCallDelta(delta) for delta in deltas if delta]
+
     def _end_unclosed_call(self, call: XmlCall) -> None:
-        unclosed = call.tool
+        unclosed, is_whole = call.tool, self._current_reader != self._read_reasoning_in_call
         if call.current_value is not None and self._current_reader == self._read_value:
             self._emit_delta(call.feed(self._pending))
-            unclosed = call.current_value.name
-        self._events.append(XmlCallEnded(call.get_partial_arguments(), unclosed, self._fed_length))
+            unclosed, is_whole = call.current_value.name, False
+        self._settle_suspended_body(call)
+        values = call.get_partial_arguments()
+        if is_whole and values:
+            self._emit_delta(call.close())
+            values = call.values
+        self._events.append(
+            XmlCallEnded(values, unclosed, end_offset=self._fed_length, lacks_only_end=is_whole)
+        )
         self._open_call = None
 
 
@@ -373,76 +448,20 @@ class StrayTagTracker:
         if not tag.startswith("</"):
             self._open_counts[name] += 1
         elif name not in self._tools_by_body:
-            for body in sorted(self._closed_bodies):
-                if name in self._tools_by_body[body]:
-                    self._reset()
-                    return name, body
+            return self._handle_call_closing(name)
         elif self._open_counts[name]:
             self._open_counts[name] -= 1
         else:
             self._closed_bodies.add(name)
         return None
 
+    def _handle_call_closing(self, tool: str) -> tuple[str, str] | None:
+        for body in sorted(self._closed_bodies):
+            if tool in self._tools_by_body[body]:
+                self._reset()
+                return tool, body
+        return None
+
     def _reset(self) -> None:
         self._open_counts.clear()
         self._closed_bodies.clear()
-
-
-JSON_CALL_CLOSING_BY_OPENING: Mapping[str, str] = {
-    "```tool_code": "```",
-    "<tool_call>": "</tool_call>",
-}
-
-_TOOL_NAME_KEYS = ("action", "tool", "name")
-_ARGUMENT_KEYS = ("parameters", "arguments")
-
-
-class JsonCall(Struct, frozen=True):
-    name: str
-    arguments: dict[str, Any]
-
-
-def parse_json_call(block: dict[str, Any], tools: Container[str]) -> JsonCall | None:
-    """The call that a JSON object plainly means, if it means one."""
-    named = (block.get(key) for key in _TOOL_NAME_KEYS)
-    name = next((name for name in named if isinstance(name, str) and name in tools), None)
-    if name is None:
-        return None
-    arguments: Any = next((block[key] for key in _ARGUMENT_KEYS if key in block), {})
-    if isinstance(arguments, str):
-        # They were encoded twice, as some models do.
-        try:
-            arguments = msgspec.json.decode(arguments)
-        except (ValueError, RecursionError):
-            return None
-    return JsonCall(name, arguments) if isinstance(arguments, dict) else None
-
-
-class JsonCallBlock:
-    """A block from its opening on, held until it is known to be a call or to be text."""
-
-    def __init__(self, opening: str, tools: Container[str]) -> None:
-        self.closing_marker = JSON_CALL_CLOSING_BY_OPENING[opening]
-        self.call: JsonCall | None = None
-        self._opening = opening
-        self._tools = tools
-        self._json_stream = JsonStream()
-        self._length = 0
-
-    def feed(self, text: str) -> int | None:
-        """None while undecided; else how much of `text` belongs to the block."""
-        self._json_stream.feed(text)
-        before = self._length
-        self._length += len(text)
-        stopped_at = self._json_stream.end_offset
-        if stopped_at is None:
-            return None
-        if self._json_stream.is_complete:
-            self.call = parse_json_call(self._json_stream.parse_partial(), self._tools)
-        self._length = stopped_at
-        return stopped_at - before
-
-    @property
-    def text(self) -> str:
-        """The block as it was written, opening included."""
-        return self._opening + self._json_stream.text[: self._length]

@@ -1,0 +1,70 @@
+"""Arguments of a call: read from JSON, repaired once where their meaning is plain."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from joey.core.parsing.call_names import KnownTool, rename_parameters
+from joey.core.parsing.lenient_json import Repair, parse_lenient_json
+
+ARGUMENT_KEYS = (
+    *("arguments", "parameters", "args", "input", "params", "tool_input", "action_input"),
+    "kwargs",
+)
+"""Keys under which models put the arguments of a call."""
+
+
+class CallArguments(Struct, frozen=True):
+    values: dict[str, Any]
+    repairs: frozenset[Repair] = frozenset()
+
+
+def parse_arguments(text: str, tool: KnownTool) -> tuple[CallArguments, ...]:
+    """Usually one; two objects in a row are the arguments of two calls.
+
+    Raises ValueError: saying what is wrong and where.
+    """
+    try:
+        value = msgspec.json.decode(text) if text.strip() else {}
+    except (ValueError, RecursionError):
+        read = parse_lenient_json(text)
+        several = frozenset({Repair.SEVERAL_CALLS}) if len(read.values) > 1 else frozenset()
+        return tuple(repair_value(value, tool, read.repairs | several) for value in read.values)
+    return (repair_value(value, tool),)
+
+
+def repair_value(
+    value: Any, tool: KnownTool, repairs: frozenset[Repair] = frozenset()
+) -> CallArguments:
+    """Arguments that were encoded twice, wrapped, put into a list, or named differently.
+
+    Raises ValueError: it is no object.
+    """
+    if isinstance(value, str):
+        decoded = parse_lenient_json(value)
+        if len(decoded.values) == 1 and not isinstance(decoded.values[0], str):
+            return repair_value(
+                decoded.values[0], tool, repairs | decoded.repairs | {Repair.ENCODED_TWICE}
+            )
+    if isinstance(value, list) and len(value) == 1:
+        return repair_value(value[0], tool, repairs | {Repair.LIST_OF_ONE})
+    if not isinstance(value, dict):
+        raise ValueError("expected a JSON object with the arguments at its top")
+    wrapped = _find_wrapped(value, tool)
+    if wrapped is not None:
+        return repair_value(wrapped, tool, repairs | {Repair.WRAPPED})
+    renamed = rename_parameters(tool, value)
+    if renamed.keys() != value.keys():
+        repairs |= {Repair.PARAMETER_NAME}
+    return CallArguments(renamed, repairs)
+
+
+def _find_wrapped(value: dict[str, Any], tool: KnownTool) -> Any:
+    """What the object is only a wrapper of: nothing else in it is a parameter of the tool."""
+    if not tool.parameters or not tool.parameters.isdisjoint(value):
+        return None
+    inner = [value[key] for key in ARGUMENT_KEYS if isinstance(value.get(key), (dict, str))]
+    return inner[0] if len(inner) == 1 else None

@@ -1,0 +1,162 @@
+"""The search for leaked calls at the end of a streamed reply.
+
+What is found depends on the whole text alone, never on how it was cut into pieces. While it streams
+in, text is held back from where calls may have begun, so that nobody is shown a call as words.
+Holding is a matter of looks only, and errs on the side of showing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+
+from msgspec import Struct
+
+from joey.core.messages import UnusableCall
+from joey.core.parsing.call_names import ToolNames
+from joey.core.parsing.leaked_calls import (
+    CALL_FENCES,
+    FENCE_RE,
+    OPENING,
+    TAG_RE,
+    LeakedCall,
+    NotACallError,
+    read_calls_to_end,
+    read_fence,
+    read_whole_reply,
+)
+from joey.core.parsing.markdown_context import MarkdownContext
+from joey.core.text import compile_regex
+
+_LINE_START = r"(?<![^\n])[ ]{0,3}"
+_CANDIDATE_RE = compile_regex(
+    rf"{_LINE_START}(?=(?P<fence>```|~~~))|(?P<think></?(?:think|thinking|thought|reasoning)\s*>)"
+    rf"|(?={OPENING})|<(?P<tag>[A-Za-z][\w.:-]{{0,80}})(?=[\s/>])",
+    re.IGNORECASE,
+)
+_OPENING_RE = compile_regex(OPENING)
+_FENCE_INFO = "|".join(sorted(CALL_FENCES, reverse=True))
+_HELD_FENCE_RE = compile_regex(rf"{_LINE_START}(?:```|~~~)(?:{_FENCE_INFO})[ \t]*\r?\n\s*[<{{\[]")
+_PARTIAL_RE = compile_regex(
+    rf"(?:<[^<>\n]*|\[[A-Z_]*|{_LINE_START}(?:`{{1,3}}|~{{1,3}})[\w-]*\s*|\A\s+)\Z"
+)
+_LONGEST_PARTIAL = 100
+_MAX_ATTEMPTS = 64
+
+
+class FoundCalls(Struct, frozen=True):
+    text: str
+    """What stands before the calls; everything, if there are none."""
+    calls: tuple[LeakedCall, ...] = ()
+    unusable: UnusableCall | None = None
+
+
+def find_leaked_calls(text: str, tools: ToolNames, *, is_whole_reply: bool) -> FoundCalls:
+    """The calls at the end of a text."""
+    unusable: UnusableCall | None = None
+    if is_whole_reply:
+        try:
+            return FoundCalls("", read_whole_reply(text, tools))
+        except NotACallError as error:
+            unusable = error.unusable
+    for start in islice(_iter_candidates(text, tools), _MAX_ATTEMPTS):
+        try:
+            return FoundCalls(text[:start].rstrip(), read_calls_to_end(text, start, tools))
+        except NotACallError as error:
+            unusable = error.unusable or unusable
+    return FoundCalls(text, unusable=unusable)
+
+
+def _iter_candidates(text: str, tools: ToolNames) -> Iterator[int]:
+    """Places in prose where calls may begin: fences, marks, tags of tools."""
+    context = MarkdownContext()
+    pos = 0
+    open_section = ""
+    while match := _CANDIDATE_RE.search(text, pos):
+        context.feed(text[pos : match.start()])
+        pos = match.start()
+        end = max(match.end(), pos + 1)
+        if match["think"]:
+            name = match["think"].strip("</> \n").lower()
+            if match["think"].startswith("</"):
+                open_section = "" if name == open_section else open_section
+            else:
+                open_section = open_section or name
+        elif match["fence"]:
+            start = match.start("fence")
+            if not open_section:
+                yield start
+            end = _find_fence_end(text, start, tools)
+            context, pos = MarkdownContext(), end
+            continue
+        elif context.is_prose and not open_section:
+            tag = match["tag"]
+            if tag is None or tools.find(tag) is not None or text.find(f"</{tag}>", end) >= 0:
+                yield pos
+        context.feed(text[pos:end])
+        pos = end
+
+
+def _find_fence_end(text: str, start: int, tools: ToolNames) -> int:
+    """Behind a fenced block. If there are calls in it, their texts may hold fences themselves."""
+    fence = FENCE_RE.match(text, start)
+    if fence is None:
+        return text.find("\n", start) + 1 or len(text)
+    try:
+        return read_fence(text, fence, tools)[1]
+    except NotACallError:
+        closing = re.compile(rf"^ {{0,3}}{re.escape(fence[1])}+[ \t]*(?:\n|\Z)", re.MULTILINE)
+        found = closing.search(text, fence.end())
+        return found.end() if found else len(text)
+
+
+class LeakedCallFinder:
+    """Takes the text behind the last call of a reply, piece by piece."""
+
+    def __init__(self, tools: ToolNames) -> None:
+        self._tools = tools
+        self._pieces: list[str] = []
+        self._shown_length = 0
+        self._pending = ""
+        """Text that may be the beginning of a call."""
+        self._is_holding = False
+        self._is_whole_reply = True
+
+    def feed(self, text: str) -> str:
+        """What can be shown now."""
+        self._pieces.append(text)
+        if self._is_holding:
+            return ""
+        text = self._pending + text
+        held = self._find_hold(text)
+        self._is_holding = held is not None
+        if held is None:
+            partial = _PARTIAL_RE.search(text, max(0, len(text) - _LONGEST_PARTIAL))
+            held = partial.start() if partial else len(text)
+        self._pending = text[held:]
+        self._shown_length += held
+        return text[:held]
+
+    def flush(self) -> str:
+        """A call follows, so that everything so far is text. What has not been shown of it."""
+        text = "".join(self._pieces)
+        rest = text[self._shown_length :]
+        self._is_whole_reply = self._is_whole_reply and not text.strip()
+        self._pieces, self._shown_length, self._pending = [], 0, ""
+        self._is_holding = False
+        return rest
+
+    def close(self) -> FoundCalls:
+        return find_leaked_calls(
+            "".join(self._pieces), self._tools, is_whole_reply=self._is_whole_reply
+        )
+
+    def _find_hold(self, text: str) -> int | None:
+        if self._is_whole_reply and not self._shown_length and text.lstrip().startswith(("{", "[")):
+            return 0
+        found = [
+            match for match in (_OPENING_RE.search(text), _HELD_FENCE_RE.search(text)) if match
+        ]
+        found += [match for match in TAG_RE.finditer(text) if self._tools.find(match[1])]
+        return min((match.start() for match in found), default=None)

@@ -1,0 +1,415 @@
+"""Calls that a model wrote into its text in a format of its own, instead of making them.
+
+Templates of models differ in how a call is written, and servers that do not know a template pass
+the call on as text. The formats are built from few parts: marks that only say "here are calls"
+(`<tool_call>`, `[TOOL_CALLS]`, `<|python_tag|>`), and calls as JSON, as a name with JSON behind it,
+as elements (`<function=name>`, `<invoke name="…">`, `<arg_key>`, the tags of the XML protocol), or
+as Python. Whoever wrote the marks, each of these is understood between them.
+
+Calls count only as the last thing of a reply: from the place where they begin to the end there
+must be nothing else. They must name tools that may be called, and their arguments must be valid;
+nothing that is unfinished is completed. Without marks a call counts only if it is the whole reply,
+or alone in a fence.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from joey.core.messages import UnusableCall
+from joey.core.parsing.call_arguments import ARGUMENT_KEYS, repair_value
+from joey.core.parsing.call_names import KnownTool, ToolNames
+from joey.core.parsing.lenient_json import Repair, parse_lenient_json, read_lenient_json
+from joey.core.parsing.xml_argument_parser import strip_first_newline, strip_last_newline
+from joey.core.parsing.xml_stream import XmlCallEnded, XmlStream
+from joey.core.text import compile_regex
+
+
+class LeakedCall(Struct, frozen=True):
+    tool: KnownTool
+    arguments: dict[str, Any]
+    repairs: frozenset[Repair]
+
+
+class NotACallError(ValueError):
+    """The text is no call; with a problem, it was meant as one."""
+
+    def __init__(self, problem: str = "", *, unknown_tool: str | None = None) -> None:
+        super().__init__(problem)
+        self.unusable = UnusableCall(problem, unknown_tool) if problem else None
+
+
+class _WrittenCall(Struct, frozen=True):
+    name: str
+    arguments: Any = {}
+    repairs: frozenset[Repair] = frozenset()
+
+
+_NAME = r"[A-Za-z_][\w.\-]{0,80}"
+_NAMESPACE = r"(?:[a-z]+:|｜DSML｜|\|DSML\|)?"
+_TOKEN = r"<\|[^|<>\n]{1,40}\|>|<｜[^｜<>\n]{1,40}｜>"
+_WRAPPER = (
+    rf"</?{_NAMESPACE}(?:longcat_|start_|end_)?"
+    r"(?:tool_calls?|function_calls?|tool_uses?|tools|action)>"
+)
+_ANALYSIS = r"<\|channel\|>analysis<\|message\|>(?:(?!<\|).)*+(?:<\|end\|>|(?=<\|start\|>))"
+_MARKS_RE = compile_regex(
+    rf"(?:\s|{_ANALYSIS}|{_TOKEN}|{_WRAPPER}|\[/?TOOL_CALLS?\]|</s>|[;,]|assistant(?=<\|)"
+    r"|functools(?=\s*\[)|function call(?=\s*\{))++",
+    re.DOTALL,
+)
+OPENING = (
+    rf"{_TOKEN}|{_WRAPPER}|\[TOOL_CALLS?\]|\bfunctools(?=\s*\[)|\bfunction call(?=\s*\{{)"
+    rf"|<{_NAMESPACE}(?:function=|(?:invoke|function|tool(?:_call|_use)?)\s+name=)"
+    r"|(?:assistant)?commentary\s+to=|\bto=functions\."
+)
+"""A pattern for the marks with which calls begin."""
+TAG_RE = compile_regex(r"<([A-Za-z][\w.:-]{0,80})(\s[^<>]*?)?(/?)>")
+FENCE_RE = compile_regex(r"(`{3,}|~{3,})[ \t]*([\w-]*)[ \t]*\r?\n")
+_ELEMENT_RE = compile_regex(
+    rf"<{_NAMESPACE}(?:function=|(?:invoke|function|tool(?:_call|_use)?)\s+name=)"
+    rf"[\"']?(?P<name>{_NAME})[\"']?\s*(?P<empty>/?)>"
+)
+_ELEMENT_END_RE = compile_regex(rf"\s*</{_NAMESPACE}(?:function|invoke|tool(?:_call|_use)?)>")
+_PARAMETER_RE = compile_regex(
+    rf"\s*<{_NAMESPACE}(?:parameter(?:=|\s+name=)[\"']?)(?P<name>{_NAME})[\"']?[^<>\n]*>"
+)
+_PARAMETER_END_RE = compile_regex(
+    rf"</{_NAMESPACE}parameter>"
+    rf"(?=\s*(?:<{_NAMESPACE}parameter[=\s]|</{_NAMESPACE}(?:function|invoke|tool)))"
+)
+_ARGUMENT_PAIR_RE = compile_regex(
+    r"\s*<arg_key>\s*(.*?)\s*</arg_key>\s*<arg_value>(.*?)</arg_value>"
+    r"(?=\s*(?:<arg_key>|</tool_call>|$))",
+    re.DOTALL,
+)
+_ESCAPED_PAIR_RE = compile_regex(r"\s*,?\s*(\w+)\s*:\s*<escape>(.*?)<escape>", re.DOTALL)
+_NAMED_RE = compile_regex(
+    rf"(?:assistant\s*)?(?:commentary\s*)?(?:to=|call:|function(?=<))?(?:{_TOKEN})*"
+    rf"(?P<name>{_NAME})(?::\d+)?"
+    rf"(?:\s|{_TOKEN}|\[CALL_ID\]\w+|\[ARGS\]|(?:commentary|json|code)(?=[\s<{{]))*+"
+    r"(?=\{|```|<arg_key>|</tool_call>)"
+)
+_PYTHON_LIST_RE = compile_regex(rf"\[\s*{_NAME}\s*\(")
+_ATTRIBUTE_RE = compile_regex(r"([\w-]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
+_NAME_KEYS = ("action", "tool", "tool_name", "name", "function_name", "recipient_name", "function")
+_LIST_KEYS = ("tool_calls", "tool_uses", "function_calls", "calls")
+_FENCES_WITH_JSON = frozenset({"", "json", "jsonc", "json5"})
+_FENCES_WITH_TAGS = frozenset({"", "xml"})
+_FENCES_WITH_CALLS = frozenset(
+    {"tool_code", "tool_call", "tool_calls", "tool", "tool_use", "function_call", "function"}
+)
+CALL_FENCES = _FENCES_WITH_JSON | _FENCES_WITH_TAGS | _FENCES_WITH_CALLS
+_MAX_PYTHON_CHARS = 200_000
+
+
+def read_calls_to_end(text: str, start: int, tools: ToolNames) -> tuple[LeakedCall, ...]:
+    """The calls that fill `text` from `start`, where a mark, a tag or a fence stands, to its end.
+
+    Raises NotACallError.
+    """
+    fence = FENCE_RE.match(text, start)
+    if fence is None:
+        return _resolve(_Reader(text, start, tools).read_to_end(), tools)
+    calls: list[LeakedCall] = []
+    while fence is not None:
+        fenced, end = read_fence(text, fence, tools)
+        calls += fenced
+        fence = FENCE_RE.match(text, end)
+    if text[end:].strip():
+        raise NotACallError
+    return tuple(calls)
+
+
+def read_whole_reply(text: str, tools: ToolNames) -> tuple[LeakedCall, ...]:
+    """The calls of a reply that is nothing but JSON, or a list of Python calls.
+
+    Raises NotACallError.
+    """
+    stripped = text.strip()
+    if stripped.startswith("[") and _PYTHON_LIST_RE.match(stripped):
+        return _resolve(_iter_python_calls(stripped), tools)
+    if not stripped.startswith(("{", "[")):
+        raise NotACallError
+    try:
+        values = parse_lenient_json(stripped)
+    except ValueError:
+        raise NotACallError from None
+    return _resolve(_iter_json_calls(values.values, values.repairs, tools), tools)
+
+
+def read_fence(
+    text: str, fence: re.Match[str], tools: ToolNames
+) -> tuple[tuple[LeakedCall, ...], int]:
+    """The calls in a fence that holds nothing else, and where the text goes on behind it.
+
+    Raises NotACallError.
+    """
+    reader = _Reader(text, fence.end(), tools)
+    calls = _resolve(reader.read_fenced(fence[1], fence[2].lower()), tools)
+    return calls, reader.pos
+
+
+def _resolve(written: Iterable[_WrittenCall], tools: ToolNames) -> tuple[LeakedCall, ...]:
+    calls = tuple(_resolve_call(call, tools) for call in written)
+    if not calls:
+        raise NotACallError
+    return calls
+
+
+def _resolve_call(written: _WrittenCall, tools: ToolNames) -> LeakedCall:
+    tool = tools.find(written.name)
+    if tool is None or not tool.is_callable:
+        raise NotACallError(f'Unknown tool "{written.name}".', unknown_tool=written.name)
+    try:
+        arguments = repair_value(written.arguments, tool, written.repairs)
+    except ValueError as error:
+        raise NotACallError(f"The arguments of {tool.name} cannot be read: {error}.") from None
+    if (problem := tool.find_problem(arguments.values)) is not None:
+        raise NotACallError(problem)
+    repairs = arguments.repairs | {Repair.CALL_IN_TEXT}
+    if written.name != tool.name:
+        repairs |= {Repair.TOOL_NAME}
+    return LeakedCall(tool, arguments.values, repairs)
+
+
+class _Reader:
+    """Reads written calls, one after the other, as long as there is nothing else."""
+
+    def __init__(self, text: str, pos: int, tools: ToolNames) -> None:
+        self._text = text
+        self._tools = tools
+        self.pos = pos
+
+    def read_to_end(self) -> Iterator[_WrittenCall]:
+        self._skip(_MARKS_RE)
+        while self.pos < len(self._text):
+            yield from self._read_calls()
+            self._skip(_MARKS_RE)
+
+    def read_fenced(self, marker: str, info: str) -> Iterator[_WrittenCall]:
+        closing = re.compile(rf"\s*{re.escape(marker[0])}{{{len(marker)},}}[ \t]*(?:\r?\n\s*|\Z)")
+        if info in _FENCES_WITH_CALLS and (calls := self._read_python_fence(closing)):
+            yield from calls
+            return
+        self._skip(_MARKS_RE)
+        while self.pos < len(self._text) and not closing.match(self._text, self.pos):
+            fences = _FENCES_WITH_JSON if self._text[self.pos] in "{[" else _FENCES_WITH_TAGS
+            if info not in fences | _FENCES_WITH_CALLS:
+                raise NotACallError
+            yield from self._read_calls()
+            self._skip(_MARKS_RE)
+        self._skip(closing)
+
+    def _read_python_fence(self, closing: re.Pattern[str]) -> list[_WrittenCall]:
+        end = closing.search(self._text, self.pos)
+        try:
+            calls = list(_iter_python_calls(self._text[self.pos : end.start() if end else None]))
+        except NotACallError:
+            return []
+        self.pos = end.end() if end else len(self._text)
+        return calls
+
+    def _skip(self, pattern: re.Pattern[str]) -> None:
+        if match := pattern.match(self._text, self.pos):
+            self.pos = match.end()
+
+    def _read_calls(self) -> Iterator[_WrittenCall]:
+        text, pos = self._text, self.pos
+        if _PYTHON_LIST_RE.match(text, pos):
+            self.pos = text.rindex("]") + 1 if "]" in text[pos:] else len(text)
+            yield from _iter_python_calls(text[pos : self.pos])
+        elif text[pos] in "{[":
+            values, repairs = self._read_json()
+            yield from _iter_json_calls(values, repairs, self._tools)
+        elif element := _ELEMENT_RE.match(text, pos):
+            yield self._read_element(element)
+        elif tag := TAG_RE.match(text, pos):
+            yield self._read_tagged(tag)
+        elif named := _NAMED_RE.match(text, pos):
+            yield self._read_named(named)
+        else:
+            raise NotACallError
+
+    def _read_json(self) -> tuple[tuple[Any, ...], frozenset[Repair]]:
+        try:
+            values = read_lenient_json(self._text, self.pos)
+        except ValueError as error:
+            raise NotACallError(f"The JSON of the call cannot be read: {error}.") from None
+        self.pos = values.end
+        return values.values, values.repairs
+
+    def _read_named(self, named: re.Match[str]) -> _WrittenCall:
+        """A name, and its arguments behind it."""
+        name, self.pos = named["name"], named.end()
+        if self._text.startswith("{", self.pos):
+            if named[0].startswith("call:"):
+                return _WrittenCall(name, self._read_escaped_pairs())
+            values, repairs = self._read_json()
+            return _WrittenCall(name, values[0] if len(values) == 1 else None, repairs)
+        if fence := FENCE_RE.match(self._text, self.pos):
+            self.pos = fence.end()
+            values, repairs = self._read_json()
+            self._skip(_FENCE_END_RE)
+            return _WrittenCall(name, values[0], repairs)
+        arguments: dict[str, Any] = {}
+        while pair := _ARGUMENT_PAIR_RE.match(self._text, self.pos):
+            arguments[pair[1]] = _strip_newlines(pair[2])
+            self.pos = pair.end()
+        return _WrittenCall(name, arguments)
+
+    def _read_escaped_pairs(self) -> dict[str, Any]:
+        arguments: dict[str, Any] = {}
+        self.pos += 1
+        while pair := _ESCAPED_PAIR_RE.match(self._text, self.pos):
+            arguments[pair[1]] = pair[2]
+            self.pos = pair.end()
+        if not self._text.startswith("}", self.pos):
+            raise NotACallError
+        self.pos += 1
+        return arguments
+
+    def _read_element(self, element: re.Match[str]) -> _WrittenCall:
+        """`<function=name>` or `<invoke name="name">`, with parameters or JSON inside."""
+        name, self.pos = element["name"], element.end()
+        if element["empty"]:
+            return _WrittenCall(name)
+        arguments: dict[str, Any] = {}
+        repairs: frozenset[Repair] = frozenset()
+        self._skip(_SPACE_RE)
+        if self._text.startswith("{", self.pos):
+            values, repairs = self._read_json()
+            arguments = values[0]
+        while parameter := _PARAMETER_RE.match(self._text, self.pos):
+            end = _PARAMETER_END_RE.search(self._text, parameter.end())
+            if end is None:
+                raise _build_unfinished_error(name)
+            value = self._text[parameter.end() : end.start()]
+            arguments[parameter["name"]] = _strip_newlines(value)
+            self.pos = end.end()
+        closing = _ELEMENT_END_RE.match(self._text, self.pos)
+        if closing is None:
+            raise _build_unfinished_error(name)
+        self.pos = closing.end()
+        return _WrittenCall(name, arguments, repairs)
+
+    def _read_tagged(self, tag: re.Match[str]) -> _WrittenCall:
+        """A call with the tags of the XML protocol, perhaps by another name or with attributes."""
+        name = tag[1]
+        tool = self._tools.find(name)
+        if tool is None:
+            child = TAG_RE.match(self._text[tag.end() :].lstrip())
+            is_meant = child is not None and self._tools.is_parameter(child[1])
+            raise NotACallError(f'Unknown tool "{name}".' if is_meant else "", unknown_tool=name)
+        attributes = {
+            key: double or single for key, double, single in _ATTRIBUTE_RE.findall(tag[2] or "")
+        }
+        if tag[3]:
+            self.pos = tag.end()
+            return _WrittenCall(name, attributes)
+        stream = XmlStream({name: tool.parameters})
+        opening = f"<{name}>"
+        for event in (*stream.feed(opening + self._text[tag.end() :]), *stream.close()):
+            if isinstance(event, XmlCallEnded):
+                if event.unclosed_tag or event.reasoning_parameter:
+                    break
+                self.pos = tag.end() + event.end_offset - len(opening)
+                arguments = {**attributes, **event.input}
+                if event.bare_text and tool.bare_parameter is not None:
+                    arguments.setdefault(tool.bare_parameter, event.bare_text)
+                return _WrittenCall(name, arguments)
+        raise _build_unfinished_error(name)
+
+
+_FENCE_END_RE = compile_regex(r"\s*`{3,}")
+_SPACE_RE = compile_regex(r"\s*+")
+
+
+def _build_unfinished_error(name: str) -> NotACallError:
+    return NotACallError(f"The call of {name} is not complete.")
+
+
+def _strip_newlines(value: str) -> str:
+    return strip_last_newline(strip_first_newline(value))
+
+
+def _iter_json_calls(
+    values: Iterable[Any], repairs: frozenset[Repair], tools: ToolNames
+) -> Iterator[_WrittenCall]:
+    for value in values:
+        match value:
+            case list():
+                yield from _iter_json_calls(value, repairs, tools)
+            case dict():
+                nested = [value[key] for key in _LIST_KEYS if isinstance(value.get(key), list)]
+                if nested:
+                    yield from _iter_json_calls(nested[0], repairs, tools)
+                else:
+                    yield _read_json_call(value, repairs, tools)
+            case _:
+                raise NotACallError
+
+
+def _read_json_call(
+    value: dict[str, Any], repairs: frozenset[Repair], tools: ToolNames
+) -> _WrittenCall:
+    """An object that names a tool and its arguments in one of the usual ways."""
+    if isinstance(function := value.get("function"), dict):
+        return _read_json_call(function, repairs, tools)
+    named = {key: value[key] for key in _NAME_KEYS if isinstance(value.get(key), str)}
+    known = [key for key, name in named.items() if tools.find(name) is not None]
+    arguments = [value[key] for key in ARGUMENT_KEYS if isinstance(value.get(key), (dict, str))]
+    if known and arguments:
+        return _WrittenCall(named[known[0]], arguments[0], repairs)
+    is_flat = value.keys().isdisjoint(ARGUMENT_KEYS)
+    if known and is_flat and (known[0] != "name" or named["name"] in tools.by_name):
+        flat = {key: inner for key, inner in value.items() if key not in named}
+        return _WrittenCall(named[known[0]], flat, repairs)
+    if named and arguments:
+        name = next(iter(named.values()))
+        raise NotACallError(f'Unknown tool "{name}".', unknown_tool=name)
+    match list(value.items()):
+        case [(str(name), dict(inner))] if name in tools.by_name:
+            return _WrittenCall(name, inner, repairs)
+        case _:
+            raise NotACallError
+
+
+def _iter_python_calls(text: str) -> Iterator[_WrittenCall]:
+    """`name(key="value")`, several of them, in a list or inside of `print`."""
+    if len(text) > _MAX_PYTHON_CHARS:
+        raise NotACallError
+    try:
+        module = ast.parse(text.strip())
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise NotACallError from None
+    for statement in module.body:
+        match statement:
+            case ast.Expr(value=ast.List(elts=nodes) | ast.Tuple(elts=nodes)):
+                yield from map(_read_python_call, nodes)
+            case ast.Expr(value=ast.Call(func=ast.Name(id="print"), args=[node], keywords=[])):
+                yield _read_python_call(node)
+            case ast.Expr(value=node):
+                yield _read_python_call(node)
+            case _:
+                raise NotACallError
+
+
+def _read_python_call(node: ast.expr) -> _WrittenCall:
+    match node:
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[]):
+            try:
+                arguments = {
+                    keyword.arg or "": ast.literal_eval(keyword.value) for keyword in node.keywords
+                }
+                return _WrittenCall(name, json.loads(json.dumps(arguments)))
+            except (ValueError, TypeError, MemoryError, RecursionError):
+                raise NotACallError from None
+        case _:
+            raise NotACallError

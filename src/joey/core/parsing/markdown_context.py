@@ -1,0 +1,94 @@
+"""Whether a place in streamed Markdown is prose, or code, a quotation, a table or a comment."""
+
+from __future__ import annotations
+
+from joey.core.text import compile_regex
+
+_FENCE_RE = compile_regex(r" {0,3}(`{3,}|~{3,})[ \t]*([^`\n]*)$")
+_LONGEST_HEAD = 200
+"""Characters of a line that are kept; a fence and the marks of a quotation stand at its start."""
+_NEVER_PROSE = (">", "|", "//", "#")
+
+
+class Fence:
+    """A fenced code block that is open."""
+
+    def __init__(self, marker: str, info: str) -> None:
+        self.marker = marker
+        self.info = info
+
+
+class MarkdownContext:
+    """Follows the text up to the current place. Each character is looked at once."""
+
+    def __init__(self, *, is_after_blank_line: bool = True) -> None:
+        self.fence: Fence | None = None
+        self._line_head = ""
+        self._is_head_whole = True
+        """The whole line so far is in `_line_head`."""
+        self._backticks = 0
+        self._is_after_blank_line = is_after_blank_line
+        self._is_in_comment = False
+        self._last_characters = ""
+
+    def feed(self, text: str) -> None:
+        first, *others = text.split("\n")
+        self._extend_line(first)
+        for line in others:
+            self._end_line()
+            self._extend_line(line)
+
+    @property
+    def is_inline_code(self) -> bool:
+        """Whether a backtick is open in the current line."""
+        return self._backticks % 2 == 1
+
+    @property
+    def is_line_blank(self) -> bool:
+        """Whether the current line has had only white space so far."""
+        return not self._line_head.strip()
+
+    @property
+    def is_prose(self) -> bool:
+        """Whether something that stands here is meant, and not only shown."""
+        return self.fence is None and self.is_prose_line
+
+    @property
+    def is_prose_line(self) -> bool:
+        """The same, whether in a fence or not."""
+        line = self._line_head.expandtabs(4)
+        words = line.lstrip()
+        is_indented_code = not words and len(line) >= 4 and self._is_after_blank_line
+        return not (
+            self._is_in_comment
+            or self.is_inline_code
+            or words.startswith(_NEVER_PROSE)
+            or is_indented_code
+        )
+
+    def _extend_line(self, piece: str) -> None:
+        if not piece:
+            return
+        room = _LONGEST_HEAD - len(self._line_head)
+        self._is_head_whole = self._is_head_whole and len(piece) <= room
+        self._line_head += piece[: max(room, 0)]
+        self._backticks += piece.count("`")
+        self._follow_comments(piece)
+
+    def _follow_comments(self, piece: str) -> None:
+        seen = self._last_characters + piece
+        opened, closed = seen.rfind("<!--"), seen.rfind("-->")
+        if max(opened, closed) >= 0:
+            self._is_in_comment = opened > closed
+        self._last_characters = seen[-3:]
+
+    def _end_line(self) -> None:
+        fence = _FENCE_RE.match(self._line_head.rstrip("\r")) if self._is_head_whole else None
+        if fence is not None:
+            marker, info = fence[1], fence[2].strip()
+            if self.fence is None:
+                self.fence = Fence(marker, info)
+            elif not info and marker.startswith(self.fence.marker):
+                self.fence = None
+        self._is_after_blank_line = not self._line_head.strip()
+        self._line_head, self._is_head_whole, self._backticks = "", True, 0
