@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from joey.core.file_state import FileDiffStat, WorktreeMergeResult
+from joey.core.messages import UnusableCall
 from joey.core.models import ToolProtocol
 from joey.core.permissions.policy import BoundarySetting
 
@@ -207,6 +208,30 @@ def render_rooignore_denial(protocol: ToolProtocol, path: str) -> str:
 
 def render_no_tool_used(protocol: ToolProtocol) -> str:
     return f"{NO_TOOL_HEADER}\n\n{_get_tool_use_reminder(protocol)}\n\n{_NEXT_STEPS}"
+
+
+CUT_OFF_REPLY_TEXT = (
+    "[ERROR] Your reply was cut off by the output limit, so it is not complete. Continue from where"
+    " it stopped, in smaller steps: one tool call at a time, and long files in several parts."
+)
+
+
+def render_only_reasoning(protocol: ToolProtocol) -> str:
+    return (
+        "[ERROR] Your reply contained only reasoning: no text and no tool call. Nothing in your"
+        f" reasoning is carried out.\n\n{_get_tool_use_reminder(protocol)}\n\n{_NEXT_STEPS}"
+    )
+
+
+def render_unusable_call(
+    protocol: ToolProtocol, unusable: UnusableCall, available: Sequence[str]
+) -> str:
+    """Something in the text looks like a call; the reason comes behind the reminder."""
+    tools = f" Available tools: {', '.join(available)}." if unusable.unknown_tool else ""
+    return (
+        f"{NO_TOOL_HEADER}\n\n{_get_tool_use_reminder(protocol)}\n\n# What was wrong\n\n"
+        f"{unusable.problem}{tools}"
+    )
 
 
 def render_skipped_after_rejection(tool: str) -> str:

@@ -1,0 +1,61 @@
+"""The conditions a model works under, as the system prompt states them.
+
+They hold for a whole run, so that the prompt stays the same and can be cached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from joey.core.settings import Settings
+
+_MAX_COMMANDS = 12
+
+
+class WorkingConditions(Struct, frozen=True):
+    settings: Settings
+    """As they were when the run began."""
+    is_sandboxed: bool = False
+    """Commands are confined."""
+    is_unattended: bool = False
+    """Nobody can approve or answer."""
+
+
+def render_sandbox(conditions: WorkingConditions) -> str:
+    if not conditions.is_sandboxed:
+        return ""
+    match conditions.settings.sandbox_network:
+        case "all":
+            network = "they can use the network"
+        case "off":
+            network = "they have no network access"
+        case hosts:
+            network = f"of the network they reach only {', '.join(hosts)}"
+    return (
+        "Commands run in a sandbox: they can write only to the workspace (but not to .git/hooks,"
+        f" .git/config, .roo or .vscode) and $TMPDIR, and {network}."
+    )
+
+
+def render_approvals(conditions: WorkingConditions) -> str:
+    """What runs without asking, and what becomes of the rest."""
+    settings = conditions.settings
+    if "*" in settings.allowed_commands and settings.always_allow_execute:
+        return "File edits and commands run without asking."
+    allowed = list(_iter_unasked(settings)) if settings.auto_approval_enabled else []
+    unasked = f"Without asking: {'; '.join(allowed)}. " if allowed else ""
+    rest = "is refused" if conditions.is_unattended else "waits for the user's approval"
+    return f"{unasked}{'Everything else' if allowed else 'Every call'} {rest}."
+
+
+def _iter_unasked(settings: Settings) -> Iterator[str]:
+    if settings.always_allow_read_only:
+        yield "reading in the workspace and commands that only read"
+    if settings.always_allow_write:
+        yield "editing in the workspace"
+    if settings.always_allow_execute and settings.allowed_commands:
+        shown = settings.allowed_commands[:_MAX_COMMANDS]
+        more = ", …" if len(settings.allowed_commands) > _MAX_COMMANDS else ""
+        yield f"commands that start with {', '.join(f'`{each}`' for each in shown)}{more}"
