@@ -43,6 +43,15 @@ def converted(**arguments: Any) -> Params:
         ("seconds", "1.5", 1.5),
         ("seconds", 2, 2.0),
         ("seconds", "null", None),
+        ("seconds", "30s", 30.0),
+        ("seconds", "1.5 seconds", 1.5),
+        ("count", "null", 3),
+        ("items", "None", ()),
+        ("note", "null", None),
+        ("note", "None", None),
+        ("note", " undefined\n", None),
+        ("note", "none of them", "none of them"),
+        ("note", "30s", "30s"),
         ("recursive", "true", True),
         ("recursive", "False", False),
         ("recursive", " TRUE ", True),
@@ -102,6 +111,28 @@ def test_a_wrong_value_is_named_and_not_called_missing(field: str, value: Any) -
     with pytest.raises(ArgumentError, match=f"'{field}' of a_tool") as caught:
         converted(path="p", **{field: value})
     assert caught.value.parameter is None
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "expected"),
+    [
+        ("count", "many", "a whole number, not 'many'"),
+        ("seconds", "soon", "a number, not 'soon'"),
+        ("recursive", "perhaps", "true or false, not 'perhaps'"),
+        ("kind", "c", "one of 'a', 'b', not 'c'"),
+        ("items", "x", "a list in which each item is an object with the keys text, mode, not 'x'"),
+        ("items", [{"text": "a"}, {"text": 5}], "{'text': 5}] (wrong at [1].text)"),
+        ("note", ["x" * 200, ""], "a string, not ['" + "x" * 78 + "…."),
+    ],
+)
+def test_the_error_says_what_a_value_must_be(field: str, value: Any, expected: str) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        converted(**{"path": "p", field: value})
+    assert expected in str(caught.value)
+
+
+def test_a_required_text_may_be_the_word_null() -> None:
+    assert converted(path="null").path == "null"
 
 
 @pytest.mark.parametrize(

@@ -199,6 +199,7 @@ def test_the_xml_catalogue_explains_every_parameter(example: Example) -> None:
     usage = text.partition("\n\nUsage:\n")[2]
     assert usage.startswith(f"<{tool.name}>\n")
     assert set(re.findall(r"<([a-z_]+)[ >]", usage)) <= known_tags(tool)
+    assert re.search(r"(?i)\bnull\b|here \(optional\)", text) is None
 
 
 def known_tags(tool: AnyTool) -> set[str]:

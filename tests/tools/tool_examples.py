@@ -266,7 +266,7 @@ def _reading_examples() -> Iterator[Example]:
         ".roomodes",
         (
             _missing_parameter(mode, "task"),
-            Failure("unknown", {"task": "create_joy"}, "Invalid enum value 'create_joy'"),
+            Failure("unknown", {"task": "create_joy"}, "not 'create_joy'"),
         ),
         ANY,
     )
@@ -424,7 +424,7 @@ def _command_examples() -> Iterator[Example]:
         "Output:\nhello",
         (
             _missing_parameter(command, "command"),
-            Failure("no-folder", {**command, "cwd": "none"}, "does not exist"),
+            Failure("no-folder", {**command, "cwd": "nowhere"}, "does not exist"),
             Failure("hidden", {"command": "cat secret.txt"}, "secret.txt is hidden"),
             Failure("denied", {"command": "rm x"}, "rm", {"denied_commands": ("rm",)}),
         ),
@@ -554,7 +554,7 @@ def _external_tool_examples() -> Iterator[Example]:
         (
             _missing_parameter(launch, "action"),
             Failure("no-url", {"action": "launch"}, "required parameter 'url'"),
-            Failure("unknown", {"action": "dance"}, "Invalid enum value 'dance'"),
+            Failure("unknown", {"action": "dance"}, "not 'dance'"),
             Failure("not-open", {"action": "scroll_down"}, "No page is open"),
             Failure("address", {"action": "launch", "url": "ftp://x/"}, "not ftp"),
             Failure("no-browser", launch, "There is no browser here", without_capabilities=True),

@@ -32,7 +32,7 @@ _MODE_ATTRIBUTE_RE = compile_regex(r"""\smode\s*=\s*["']([^"']*)["']""")
 class SuggestedAnswer(Struct, frozen=True):
     text: Annotated[str, Meta(description="A complete answer, ready to be picked.")]
     mode: Annotated[
-        str | None, Meta(description="Slug of the mode to go on in with this answer, or null.")
+        str | None, Meta(description="Slug of the mode to switch to with this answer.")
     ] = None
 
 

@@ -37,6 +37,7 @@ from joey.core.permissions.policy import Access as Access  # noqa: PLC0414
 from joey.core.permissions.policy import Claim as Claim  # noqa: PLC0414
 from joey.core.settings import Settings
 from joey.core.task_types import Answer, AskKind, CallEnding, RowKind, Todo
+from joey.core.text import compile_regex
 from joey.core.tool_calls import CallKind
 from joey.errors import ArgumentError, IgnoredPathError, ToolError
 from joey.ports.execution import Terminal
@@ -405,6 +406,15 @@ class LiveOutput:
 
 StructT = TypeVar("StructT", bound=Struct)
 
+_NULL_SPELLINGS = frozenset({"null", "none", "undefined"})
+_SECONDS_RE = compile_regex(r"(\d+(?:\.\d+)?)\s*s(?:ec(?:ond)?s?)?")
+_TYPE_DESCRIPTIONS: dict[Any, str] = {
+    str: "a string",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+}
+_MAX_QUOTED_CHARS = 80
 _TEXT_BODY_PARAMETERS = frozenset({"content", "diff", "result"})
 """Here JSON is a text like any other: some models send `package.json` as an object."""
 
@@ -416,16 +426,19 @@ def convert_arguments(
     aliases: Mapping[str, str] | None = None,
 ) -> StructT:
     """The parameters of a call. `aliases` gives other names of parameters: `{old: real}`. Unknown
-    arguments are passed over; null stands for the default. Raises ArgumentError: a value is missing
-    (then it has the `parameter`), or cannot be understood."""
+    arguments are passed over; null, also as a string, stands for the default. Raises ArgumentError:
+    a value is missing (then it has the `parameter`), or cannot be understood."""
     given = {name: value for name, value in arguments.items() if value is not None}
     for alias, name in (aliases or {}).items():
         if alias in given and name not in given:
             given[name] = given[alias]
     values: dict[str, Any] = {}
     for field in _get_fields(kind):
+        value = given.get(field.encode_name)
+        if not field.required and _is_null_spelling(value):
+            continue
         if field.encode_name in given:
-            _set_converted_field(values, field, given[field.encode_name], tool)
+            _set_converted_field(values, field, value, tool)
         elif field.required:
             raise build_missing_parameter_error(tool, field.encode_name)
     return kind(**values)
@@ -442,6 +455,10 @@ def _get_fields(kind: type[Struct]) -> tuple[FieldInfo, ...]:
     return msgspec.structs.fields(kind)
 
 
+def _is_null_spelling(value: Any) -> bool:
+    return isinstance(value, str) and value.strip().lower() in _NULL_SPELLINGS
+
+
 def _set_converted_field(values: dict[str, Any], field: FieldInfo, value: Any, tool: str) -> None:
     problem: msgspec.ValidationError | None = None
     for reading in _iter_interpretations(value, is_body=field.encode_name in _TEXT_BODY_PARAMETERS):
@@ -453,9 +470,32 @@ def _set_converted_field(values: dict[str, Any], field: FieldInfo, value: Any, t
             return
     if isinstance(value, str) and not value.strip() and not field.required:
         return
+    _, is_nested, place = str(problem).partition(" - at `$")
+    where = f" (wrong at {place.removesuffix('`')})" if is_nested else ""
     raise ArgumentError(
-        f"The parameter '{field.encode_name}' of {tool} has a value of the wrong kind: {problem}."
+        f"The parameter '{field.encode_name}' of {tool} has a value of the wrong kind: it must be"
+        f" {_describe_type(field.type)}, not {_quote(value)}{where}."
     ) from problem
+
+
+def _describe_type(kind: Any) -> str:
+    """What a value must be, in words."""
+    parts = [part for part in get_args(kind) if part is not types.NoneType]
+    match get_origin(kind):
+        case typing.Literal:
+            return "one of " + ", ".join(map(repr, parts))
+        case typing.Annotated | types.UnionType | typing.Union:
+            return _describe_type(parts[0])
+        case array if array is list or array is tuple:
+            return f"a list in which each item is {_describe_type(parts[0])}"
+        case None if isinstance(kind, type) and issubclass(kind, Struct):
+            return f"an object with the keys {', '.join(kind.__struct_encode_fields__)}"
+    return _TYPE_DESCRIPTIONS.get(kind, "an object")
+
+
+def _quote(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _MAX_QUOTED_CHARS else f"{text[:_MAX_QUOTED_CHARS]}…"
 
 
 def _iter_interpretations(value: Any, *, is_body: bool) -> Iterator[Any]:
@@ -470,6 +510,8 @@ def _iter_interpretations(value: Any, *, is_body: bool) -> Iterator[Any]:
                 and (decoded := try_decode_json(stripped)) is not None
             ):
                 yield decoded
+            if seconds := _SECONDS_RE.fullmatch(stripped):
+                yield seconds[1]
         case [str(text)] if not is_body:
             yield text
         case list() | dict() if not is_body:

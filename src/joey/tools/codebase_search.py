@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import msgspec
 from msgspec import Meta, Struct
@@ -25,8 +25,6 @@ from joey.tools.base import (
 )
 
 MAX_HITS = 12
-_NULL_SPELLINGS = frozenset({"", "null", "none", "undefined"})
-"""What models write where a path is optional."""
 
 
 class CodebaseSearchParams(Struct, frozen=True):
@@ -36,7 +34,7 @@ class CodebaseSearchParams(Struct, frozen=True):
     ]
     path: Annotated[
         str | None,
-        Meta(description="Folder to stay in, relative to the workspace; null for all of it."),
+        Meta(description="Folder to search, relative to the workspace; defaults to all of it."),
     ] = None
 
 
@@ -57,11 +55,6 @@ class CodebaseSearch(Tool[CodebaseSearchParams, PreparedCodeSearch]):
             context.capabilities.code_index is not None and context.settings.codebase_index_enabled
         )
 
-    def parse(self, arguments: dict[str, Any]) -> CodebaseSearchParams:
-        params = super().parse(arguments)
-        path = (params.path or "").strip()
-        return CodebaseSearchParams(params.query, None if path.lower() in _NULL_SPELLINGS else path)
-
     async def prepare(self, params: CodebaseSearchParams, ctx: ToolContext) -> PreparedCodeSearch:
         path = resolve_visible_path(ctx, params.path or ".")
         if not (path.is_inside and path.path.is_relative_to(ctx.files.root)):
@@ -72,7 +65,7 @@ class CodebaseSearch(Tool[CodebaseSearchParams, PreparedCodeSearch]):
             raise TargetNotFoundError(
                 f"{path.display_path} does not exist, so there is nothing to search in it."
             )
-        shown = path.display_path if params.path is not None else None
+        shown = path.display_path if params.path else None
         return PreparedCodeSearch(
             claims=(Claim(Access.READ, path=path),),
             row={

@@ -33,13 +33,13 @@ log = logging.getLogger(__name__)
 class ExecuteCommandParams(Struct, frozen=True):
     command: Annotated[str, Meta(description="The shell command to run.")]
     cwd: Annotated[
-        str | None, Meta(description="Folder to run it in; null for the workspace folder.")
+        str | None, Meta(description="Folder to run it in; defaults to the workspace.")
     ] = None
     timeout: Annotated[
         float | None,
         Meta(
             description="Seconds to wait for the end. After them the command goes on in the"
-            " background and its output so far is returned. Null waits until it has ended."
+            " background and its output so far is returned. By default waits for the end."
         ),
     ] = None
 

@@ -36,9 +36,7 @@ _INPUT_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp"})
 class GenerateImageParams(Struct, frozen=True):
     prompt: Annotated[str, Meta(description="What the picture shall show, or what to change.")]
     path: Annotated[str, Meta(description="Where to put it, relative to the workspace.")]
-    image: Annotated[
-        str | None, Meta(description="Path of a picture to start from; null starts afresh.")
-    ] = None
+    image: Annotated[str | None, Meta(description="Path of an image to start from.")] = None
 
 
 class PreparedImage(PreparedToolCall, frozen=True, kw_only=True):

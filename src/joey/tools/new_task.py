@@ -42,9 +42,9 @@ class SharedWorkspaceTaskParams(Struct, frozen=True):
         str,
         Meta(description="All that the subtask needs to know: it has seen nothing of this task."),
     ]
-    todos: Annotated[
-        str | None, Meta(description="Its first todo list, a Markdown checklist; or null.")
-    ] = None
+    todos: Annotated[str | None, Meta(description="Its first todo list, a Markdown checklist.")] = (
+        None
+    )
 
 
 class NewTaskParams(SharedWorkspaceTaskParams, frozen=True):
@@ -52,7 +52,7 @@ class NewTaskParams(SharedWorkspaceTaskParams, frozen=True):
         bool | None,
         Meta(
             description="true: work in a git worktree of its own, where siblings are not in the"
-            " way; null or false: in this workspace."
+            " way; false (default): in this workspace."
         ),
     ] = None
 

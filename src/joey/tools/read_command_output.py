@@ -31,13 +31,15 @@ class ReadCommandOutputParams(Struct, frozen=True):
         str | None,
         Meta(
             description="Return only lines that match this regular expression, without regard to"
-            " case. Null returns everything."
+            " case."
         ),
     ] = None
-    offset: Annotated[
-        int | None, Meta(description="Byte to start reading at; null for the beginning.")
-    ] = None
-    limit: Annotated[int | None, Meta(description="Most bytes to return; null for 40960.")] = None
+    offset: Annotated[int | None, Meta(description="Byte to start reading at; defaults to 0.")] = (
+        None
+    )
+    limit: Annotated[int | None, Meta(description="Most bytes to return; defaults to 40960.")] = (
+        None
+    )
 
 
 class ReadCommandOutput(Tool[ReadCommandOutputParams, PreparedToolCall]):

@@ -23,7 +23,7 @@ from joey.tools.skill import format_guidance
 
 class RunSlashCommandParams(Struct, frozen=True):
     command: Annotated[str, Meta(description="Name of the command, without the slash.")]
-    args: Annotated[str | None, Meta(description="Arguments for it; or null.")] = None
+    args: Annotated[str | None, Meta(description="Arguments for it.")] = None
 
 
 class RunSlashCommand(Tool[RunSlashCommandParams, PreparedToolCall]):

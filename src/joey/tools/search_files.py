@@ -30,7 +30,7 @@ class SearchFilesParams(PathParams, frozen=True):
     regex: Annotated[str, Meta(description="What to look for: a regular expression (Rust syntax).")]
     file_pattern: Annotated[
         str | None,
-        Meta(description="Glob for the names of files to look into, e.g. *.ts; null for all."),
+        Meta(description="Glob for the files to search, e.g. *.ts; defaults to all files."),
     ] = None
 
 

@@ -16,9 +16,7 @@ from joey.tools.base import Access, AvailabilityContext, Claim, Outcome, Prepare
 
 class SkillParams(Struct, frozen=True):
     skill: Annotated[str, Meta(description="Name of the skill, as the list of skills gives it.")]
-    args: Annotated[
-        str | None, Meta(description="What the skill shall be applied to; or null.")
-    ] = None
+    args: Annotated[str | None, Meta(description="What to apply the skill to.")] = None
 
 
 class PreparedSkill(PreparedToolCall, frozen=True, kw_only=True):

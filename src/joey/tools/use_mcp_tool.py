@@ -25,7 +25,7 @@ class UseMcpToolParams(Struct, frozen=True):
     tool_name: Annotated[str, Meta(description="The tool, by the name that its server gives it.")]
     arguments: Annotated[
         str | None,
-        Meta(description="A JSON object that fits the input schema of the tool; null for none."),
+        Meta(description="A JSON object that fits the input schema of the tool."),
     ] = None
 
 

@@ -130,8 +130,8 @@ def test_the_catalogue_is_made_from_the_specification() -> None:
         "<list_files>\n"
         "<path>path here</path>\n"
         "<recursive>true or false</recursive>\n"
-        "<order>name or size (optional)</order>\n"
-        "<limit>a number (optional)</limit>\n"
+        "<order>name or size</order>\n"
+        "<limit>a number</limit>\n"
         "</list_files>"
     ) in text
 

@@ -49,8 +49,7 @@ def _iter_parameter_lines(spec: ToolSpec) -> Iterator[str]:
 def _render_usage(spec: ToolSpec) -> str:
     lines = [f"<{spec.name}>"]
     for name, schema in _get_properties(spec).items():
-        note = "" if _is_required(spec, name) else " (optional)"
-        lines.append(f"<{name}>{_render_placeholder(name, schema)}{note}</{name}>")
+        lines.append(f"<{name}>{_render_placeholder(name, schema)}</{name}>")
     return "\n".join([*lines, f"</{spec.name}>"])
 
 
