@@ -46,7 +46,7 @@ def main() -> None:
             "a task of 250 and 500 turns", sum(costs[:250]), sum(costs[:500]), MAX_DOUBLED_RATIO
         )
     )
-    for name, change in (("exact", keep_line), ("approximate", misspell_line)):
+    for name, change in (("exact", keep_line), ("loosely matched", respace_line)):
         small, large = (measure_edits(lines, change) for lines in (10_000, 20_000))
         rows.append(
             format_row(
@@ -133,7 +133,7 @@ def measure_edits(lines: int, change: Callable[[str], str]) -> float:
         blocks.append(f"<<<<<<< SEARCH\n{search}\n=======\nnew_{number} = 1\n>>>>>>> REPLACE\n")
     source, diff = "\n".join(text), "\n".join(blocks)
     started = time.process_time()
-    result = apply_blocks(source, diff, similarity=Levenshtein.normalized_similarity, threshold=0.9)
+    result = apply_blocks(source, diff, similarity=Levenshtein.normalized_similarity)
     cost = time.process_time() - started
     assert isinstance(result, AppliedBlocks)
     assert result.applied_count == BLOCK_COUNT
@@ -144,10 +144,8 @@ def keep_line(line: str) -> str:
     return line
 
 
-def misspell_line(line: str) -> str:
-    """Every other line, so that a place can still be recognised by the rest."""
-    odd = line.partition(" =")[0][-1] in "13579"
-    return line.replace("compute", "compvte") if odd else line
+def respace_line(line: str) -> str:
+    return line.replace(" = ", "  =  ")
 
 
 if __name__ == "__main__":

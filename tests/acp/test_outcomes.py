@@ -59,7 +59,7 @@ async def test_an_edit_that_failed_says_why_in_a_sentence_or_two(
     assert ended["status"] == "failed"
     (text,) = texts(ended)
     assert text.startswith("```\nUnable to apply diff to file: ")
-    assert "No sufficiently similar match found at line 3: the best is" in text
+    assert "No match found at line 3 or elsewhere in the 39 lines of the file." in text
     assert "Search Content" not in text
     assert len(text.splitlines()) == 3
     assert "Search Content" in request

@@ -125,7 +125,7 @@ def test_what_stands_as_it_is_quoted_goes_before_what_is_only_like_it() -> None:
     [
         (
             (" if a:", "     b()", "+    c()", "+    if d:", "+        e()"),
-            "\tif a:\n\t\tb()\n\t\tc()\n\t\tif d:\n\t\t    e()\n",
+            "\tif a:\n\t\tb()\n\t\tc()\n\t\tif d:\n\t\t\te()\n",
         ),
         (("     b()", "+# out"), "\tif a:\n\t\tb()\n# out\n"),
         ((" if a:", "+", "     b()"), "\tif a:\n\n\t\tb()\n"),
@@ -147,6 +147,12 @@ def test_an_empty_line_at_the_end_of_a_chunk_need_not_be_there() -> None:
     assert applied("a\nb\n", "-b", "-", "+c", "+") == "a\nc\n"
     assert applied("a\nb\n", " b", "", "+c") == "a\nb\n\nc\n"
     assert applied("a\n\nb\n", "-a", "+c", "") == "c\n\nb\n"
+
+
+@pytest.mark.parametrize("text", ["", "\n", "  \n"])
+def test_the_blank_line_of_an_otherwise_empty_file_can_be_replaced(text: str) -> None:
+    assert applied(text, "-", "+a", "+b") == "a\nb\n"
+    assert applied(text, "-") == ""
 
 
 def test_a_chunk_may_repeat_what_the_chunk_before_has_kept() -> None:

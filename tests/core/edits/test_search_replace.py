@@ -27,19 +27,19 @@ def _block(search: str, replace: str, line: int | None) -> str:
     return f"<<<<<<< SEARCH\n{hint}{search}\n=======\n{replace}>>>>>>> REPLACE"
 
 
-def outcome(original: str, *blocks: str, threshold: float = 1.0) -> AppliedBlocks | FailedBlocks:
-    return apply_blocks(original, "\n\n".join(blocks), similarity=similarity, threshold=threshold)
+def outcome(original: str, *blocks: str) -> AppliedBlocks | FailedBlocks:
+    return apply_blocks(original, "\n\n".join(blocks), similarity=similarity)
 
 
-def edited(original: str, *blocks: str, threshold: float = 1.0) -> str:
-    result = outcome(original, *blocks, threshold=threshold)
+def edited(original: str, *blocks: str) -> str:
+    result = outcome(original, *blocks)
     assert isinstance(result, AppliedBlocks), result
     assert not result.failures
     return result.text
 
 
-def failure(original: str, *blocks: str, threshold: float = 1.0) -> str:
-    result = outcome(original, *blocks, threshold=threshold)
+def failure(original: str, *blocks: str) -> str:
+    result = outcome(original, *blocks)
     assert isinstance(result, FailedBlocks), result
     return "\n".join(f"{part.summary}\n{part.evidence}" for part in result.failures)
 
@@ -166,7 +166,8 @@ def test_a_block_of_equal_lines_is_found_in_a_file_of_equal_lines(indent: str) -
         "import sys\n"
         "from joey.core.edits.search_replace import AppliedBlocks, apply_blocks\n"
         "block = (sys.argv[1] + 'x\\n') * 200_000\n"
-        "diff = '<<<<<<< SEARCH\\n' + block + '=======\\nz\\n>>>>>>> REPLACE'\n"
+        "head = '<<<<<<< SEARCH\\n:start_line:200001\\n'\n"
+        "diff = head + block + '=======\\nz\\n>>>>>>> REPLACE'\n"
         "outcome = apply_blocks('x\\n' * 400_000, diff, similarity=lambda one, other: 0.0)\n"
         "assert isinstance(outcome, AppliedBlocks)\n"
         "assert outcome.text == 'x\\n' * 200_000 + 'z\\n'",
@@ -192,34 +193,52 @@ def test_of_equal_texts_the_one_nearest_to_the_start_line_is_meant() -> None:
     assert edited(original, block("same\n7", "other", 11)).split("\n").index("other") == 14
 
 
-def test_without_a_start_line_the_one_nearest_to_the_middle_is_meant() -> None:
+@pytest.mark.parametrize(
+    ("blocks", "where"),
+    [
+        ([block("same", "other")], "3 times, at lines 3, 15, 28"),
+        ([block("same", "other")] * 2, "3 times, at lines 3, 15, 28"),
+        ([block("  same", "  other")], "3 times, at lines 3, 15, 28"),
+        ([block("same", "other", 150)], "not near line 150, but in the file 3 times"),
+    ],
+)
+def test_a_text_that_is_there_more_often_than_the_block_is_refused(
+    blocks: list[str], where: str
+) -> None:
     lines = [f"line {n}" for n in range(30)]
     for number in (2, 14, 27):
         lines[number] = "same"
-    result = edited("\n".join(lines), block("same", "other")).split("\n")
-    assert [result[number] for number in (2, 14, 27)] == ["same", "other", "same"]
+    message = failure("\n".join(lines), *blocks)
+    assert where in message
+    assert "quote more lines" in message
+    assert "same" not in message
 
 
-def test_the_search_goes_no_further_than_forty_lines_from_the_start_line() -> None:
+def test_text_that_another_block_inserts_does_not_make_a_block_ambiguous() -> None:
+    blocks = (block("foo()", "foo()\nbar()"), block("bar()", "baz()"))
+    assert edited("foo()\nbar()\n", *blocks) == "foo()\nbar()\nbaz()\n"
+    assert edited("bar()\nfoo()\n", *blocks) == "baz()\nfoo()\nbar()\n"
+
+
+def test_text_that_another_block_only_quotes_makes_a_block_ambiguous() -> None:
+    blocks = (block("foo()\n1", "foo()\n2"), block("foo()", "bar()"))
+    result = outcome("foo()\n1\nfoo()\n", *blocks)
+    assert isinstance(result, AppliedBlocks)
+    assert result.text == "foo()\n2\nfoo()\n"
+    assert "twice, at lines 1, 3" in result.failures[0].summary
+
+
+def test_a_start_line_that_is_far_off_does_not_matter_where_only_one_place_matches() -> None:
     original = "".join(f"line {n}\n" for n in range(1, 200))
-    assert "line 90!" in edited(original, block("line 90", "line 90!", 50))
-    assert "line 10!" in edited(original, block("line 10", "line 10!", 50))
-    message = failure(original, block("line 92", "line 92!", 50))
-    assert "lines 10-90" in message
-    assert "The same text is at line 92" in message
+    for line in (90, 10, 92, 199):
+        assert f"line {line}!\n" in edited(original, block(f"line {line}", f"line {line}!", 50))
+    assert edited(CODE, block("return 1", "return 3", 500)) == CODE.replace("1", "3")
 
 
-def test_a_start_line_beyond_the_end_fails_and_tells_how_long_the_file_is() -> None:
-    assert "of 6 lines" in failure(CODE, block("return 1", "return 2", 500))
-
-
-def test_a_similar_place_will_do_when_the_threshold_says_so() -> None:
-    original = "def total(items):\n    return sum(items)\n\nprint(total([1, 2]))\n"
-    near = block("def total(item):\n    return sum(items)", "def total(xs):\n    return sum(xs)")
-    far = block("class Total:\n    pass # nothing", "def total(xs):\n    return sum(xs)")
-    assert edited(original, near, threshold=0.9).startswith("def total(xs):\n    return sum(xs)\n")
-    assert "90% is needed" in failure(original, far, threshold=0.9)
-    assert "100% is needed" in failure(original, near)
+def test_near_the_start_line_a_text_may_be_there_more_often_elsewhere() -> None:
+    original = "".join(f"line {n % 100}\n" for n in range(1, 200))
+    lines = edited(original, block("line 90", "new", 191)).split("\n")
+    assert lines.index("new") == 189
 
 
 # Line numbers
@@ -242,6 +261,13 @@ def test_the_first_line_number_is_the_start_line() -> None:
     original = "same\n" * 9
     result = edited(original, block("8 | same", "8 | other"))
     assert result.split("\n").index("other") == 7
+
+
+def test_a_text_that_looks_like_a_numbered_line_is_looked_for_as_it_is_first() -> None:
+    table = "1 | one\n1 | two\ntwo\n"
+    assert edited(table, block("1 | two", "1 | three")) == "1 | one\n1 | three\ntwo\n"
+    assert edited(table, block("1 | one\n1 | two", "1 | one")) == "1 | one\ntwo\n"
+    assert edited(table, block("3 | two", "3 | three")) == "1 | one\n1 | two\nthree\n"
 
 
 def test_bars_of_new_lines_are_not_taken_for_line_numbers() -> None:
@@ -268,7 +294,6 @@ def test_lines_quoted_with_numbers_can_be_deleted() -> None:
         ("  a  \n", "a", "b  ", "  b  \n"),
         ("a\n", "a", "    a\n\tb", "    a\n\tb\n"),
         ("    # it’s\n", "    # it's", "\tx", "\tx\n"),
-        ("if x:\n    a()\n", "if x:\n  a()", "if x:\n  a()\n  b()", "if x:\n    a()\n    b()\n"),
     ],
 )
 def test_new_lines_are_indented_as_the_place_is(
@@ -383,11 +408,11 @@ def test_of_lines_quoted_without_their_peculiarities_one_is_changed(
 @pytest.mark.requirement("tool:apply_diff:success:in-part")
 def test_a_failure_shows_the_nearest_text_with_its_lines() -> None:
     message = failure(CODE, block("def two():\n    return 3", "x", 5))
-    assert "at line 5" in message
-    assert "lines 1-6" in message
+    assert message.startswith("No match found at line 5 or elsewhere in the 6 lines of the file.")
+    assert "The closest text, lines 5-6, is 94% similar." in message
     assert "Search Content:\ndef two():\n    return 3" in message
-    assert "Best Match Found:\n5 | def two():\n6 |     return 2" in message
-    assert "% similar, 100% is needed" in message
+    assert "Best Match Found:\n1 | def one():\n" in message
+    assert message.count("6 |     return 2") == 1
 
 
 @pytest.mark.requirement("tool:apply_diff:success:in-part")
@@ -420,7 +445,7 @@ def test_a_malformed_diff_changes_nothing() -> None:
 
 
 def test_nothing_fits_into_an_empty_file() -> None:
-    assert "0% similar" in failure("", block("a", "b"))
+    assert "Nothing in it is similar" in failure("", block("a", "b"))
 
 
 # For all texts

@@ -13,7 +13,7 @@ Every line keeps its own line end, and whether the text ends with one stays as i
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cached_property
 from itertools import accumulate, takewhile
 from operator import add, eq
@@ -213,17 +213,49 @@ def get_indent(line: str) -> str:
     return line[: len(line) - len(line.lstrip())]
 
 
-def reindent_line(line: str, indents: Mapping[str, str]) -> str:
-    """A line with the real indentation; `indents` gives, for some as written, those of the
-    place. One that is not known is taken relative to the nearest that is. Blank lines stay."""
-    if not line.strip():
-        return line
-    indent = get_indent(line)
-    outer = max((known for known in indents if indent.startswith(known)), key=len, default=None)
-    if outer is not None:
-        return indents[outer] + line[len(outer) :]
-    inner = min((known for known in indents if known.startswith(indent)), key=len, default=None)
-    if inner is None:
-        return line
-    real = indents[inner]
-    return real[: max(0, len(real) - len(inner) + len(indent))] + line[len(indent) :]
+def reindent_lines(lines: Sequence[str], matched: Iterable[tuple[str, str]]) -> list[str]:
+    """New lines for a place whose lines, given as written and as in the file, may differ in
+    indentation: shifted if all of them differ by the same, or only in the use of tabs or spaces,
+    otherwise as written. Blank lines stay."""
+    indents = {
+        (get_indent(written), get_indent(real))
+        for written, real in matched
+        if written.strip() and real.strip()
+    }
+    shift = (_find_shift(indents) or _find_tab_conversion(indents)) if indents else None
+    if shift is None:
+        return list(lines)
+    return [shift(get_indent(line)) + line.lstrip() if line.strip() else line for line in lines]
+
+
+def _find_shift(indents: Set[tuple[str, str]]) -> Callable[[str], str] | None:
+    """The change of an indentation, if the real ones have one prefix more, or less."""
+    if all(real.endswith(written) for written, real in indents):
+        missing = {real.removesuffix(written) for written, real in indents}
+        return missing.pop().__add__ if len(missing) == 1 else None
+    surplus = {len(written) - len(real) for written, real in indents}
+    count = surplus.pop()
+    is_same = not surplus and all(written.endswith(real) for written, real in indents)
+    return (lambda indent: indent[count:]) if is_same else None
+
+
+def _find_tab_conversion(indents: Set[tuple[str, str]]) -> Callable[[str], str] | None:
+    """The change of an indentation, if the real ones have tabs for spaces, or spaces for tabs, of
+    one width, and all are deeper by the same number of levels."""
+    blanks = {*"".join(one for one, _ in indents)}, {*"".join(other for _, other in indents)}
+    if blanks not in (({" "}, {"\t"}), ({"\t"}, {" "})):
+        return None
+    sizes = sorted({(len(written), len(real)) for written, real in indents})
+    (low, low_real), (high, high_real) = sizes[0] if len(sizes) > 1 else (0, 0), sizes[-1]
+    grown, grown_real = high - low, high_real - low_real
+    if grown <= 0 or grown_real <= 0 or max(grown, grown_real) % min(grown, grown_real):
+        return None
+    if any((high - one) * grown_real != (high_real - other) * grown for one, other in sizes):
+        return None
+    blank = blanks[1].pop()
+
+    def convert(indent: str) -> str:
+        size, rest = divmod((len(indent) - high) * grown_real, grown)
+        return blank * max(0, high_real + size) + " " * (rest // grown_real)
+
+    return convert

@@ -2,10 +2,11 @@
 
 Chunks are in the order of the file: each is searched after the one before it, and after the lines
 that its `@@` names. Only lines that are removed or added are touched; a kept line keeps its bytes
-even where it was found by ignoring white space or typography, and then added lines take on the
-indentation of the place. One chunk that does not fit fails the patch; the first few such chunks
-are explained. The summary of a failure quotes nothing from the file and the evidence does: a
-caller that may not see the file gets the summary only.
+even where it was found by ignoring white space or typography, and then added lines are shifted
+with the lines found, if all of these are indented by the same amount more or less than written.
+One chunk that does not fit fails the patch; the first few such chunks are explained. The summary of
+a failure quotes nothing from the file and the evidence does: a caller that may not see the file
+gets the summary only.
 
 Three mistakes have only one meaning and are accepted: a chunk that repeats lines which the chunk
 before has kept or its own `@@` has named, an `@@` that names a line which was passed already, and
@@ -30,8 +31,7 @@ from msgspec import Struct, structs
 from joey.core.edits.line_document import (
     Document,
     LineSpan,
-    get_indent,
-    reindent_line,
+    reindent_lines,
     replace_typography,
 )
 from joey.core.edits.patch_parser import LineSign, PatchChunk, PatchLine, truncate_line
@@ -87,7 +87,9 @@ class _Patcher:
             return starts
         if chunk.has_final_newline is not None:
             self._document.ends_with_newline = chunk.has_final_newline
-        if not chunk.old_lines:
+        # A file without a line is shown as a blank one.
+        is_empty = not self._document.lines and not "".join(chunk.old_lines).strip()
+        if not chunk.old_lines or is_empty:
             self._insert_lines(chunk, starts[0])
             return None
         find = self._line_finder.find_at_end if chunk.is_at_end else self._line_finder.find
@@ -114,7 +116,8 @@ class _Patcher:
         """Lines without any around them: behind what `@@` names, or at the end of the file."""
         is_placed = chunk.anchor_lines and not chunk.is_at_end
         at = start if is_placed else len(self._document.lines)
-        self._edits.append((LineSpan(at, at), chunk.new_lines))
+        added = [line.text for line in chunk.lines if line.sign is LineSign.ADDED]
+        self._edits.append((LineSpan(at, at), added))
         if is_placed:
             self._last_chunk_end = self._last_change_end = at
 
@@ -237,18 +240,10 @@ def _drop_trailing_blank(lines: Sequence[PatchLine]) -> list[PatchLine]:
 def _reindent_added_lines(lines: Sequence[PatchLine], found: Sequence[str]) -> list[PatchLine]:
     """Added lines with the indentation that the lines around them have in the file."""
     old = [line.text for line in lines if line.sign is not LineSign.ADDED]
-    indents = {
-        get_indent(patched): get_indent(real)
-        for patched, real in zip(old, found, strict=True)
-        if patched.strip()
-    }
-    if all(patched == real for patched, real in indents.items()):
-        return list(lines)
+    texts = reindent_lines([line.text for line in lines], zip(old, found, strict=True))
     return [
-        structs.replace(line, text=reindent_line(line.text, indents))
-        if line.sign is LineSign.ADDED
-        else line
-        for line in lines
+        structs.replace(line, text=text) if line.sign is LineSign.ADDED else line
+        for line, text in zip(lines, texts, strict=True)
     ]
 
 

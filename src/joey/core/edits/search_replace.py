@@ -14,18 +14,20 @@ marker but belong to the file are written with a backslash in front.
 
 Blocks are applied in the order of their start lines; each start line is counted in the text as
 the model knew it, so earlier edits move it. A block with a start line is searched there, then up
-to `SEARCH_RADIUS_LINES` lines around; one without, in the whole text from the middle outwards. A
-block that does not fit fails alone: the others are applied, and then it is explained by the
-resulting text. A block that is written several times without a line is meant for as many places,
-and with the same line for one: text that a block has inserted is never matched by a block.
+to `SEARCH_RADIUS_LINES` lines around, then like one without: in the whole text, where it must be
+the only one. A block that does not fit fails alone: the others are applied, and then it is
+explained by the resulting text. A block that is written several times without a line is meant for
+as many places, and with the same line for one. Text that a block has inserted does not make
+another block ambiguous.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import StrEnum
+from itertools import accumulate
 
 from msgspec import Struct
 
@@ -34,9 +36,8 @@ from joey.core.edits.line_document import (
     Document,
     LineSpan,
     count_leading_blank_lines,
-    get_indent,
     normalize_text,
-    reindent_line,
+    reindent_lines,
 )
 from joey.core.edits.similar import (
     EditFailure,
@@ -57,6 +58,7 @@ from joey.core.text import (
 )
 
 SEARCH_RADIUS_LINES = 40
+_CONTEXT_LINE_COUNT = 10
 _MAX_EXPLAINED_BLOCKS = 5
 """Looking for what is most like a block that does not fit is dear."""
 
@@ -73,15 +75,14 @@ class FailedBlocks(Struct, frozen=True):
 
 
 def apply_blocks(
-    original: str, diff: str, *, similarity: SimilarityFunction, threshold: float = 1.0
+    original: str, diff: str, *, similarity: SimilarityFunction
 ) -> AppliedBlocks | FailedBlocks:
-    """The text after every block that fits, or why none does. With the threshold at 1 a block
-    must be found as it is but for white space and typography; below, the most similar place will
-    do if it is at least that similar."""
+    """The text after every block that fits, or why none does. A block must be found as it is but
+    for white space and typography."""
     blocks = parse_blocks(diff)
     if isinstance(blocks, MalformedDiff):
         return FailedBlocks((EditFailure(blocks.message),))
-    editor = _BlockEditor(Document(original), similarity, threshold)
+    editor = _BlockEditor(Document(original), similarity)
     counts = {block: 1 if block.start_line else count for block, count in Counter(blocks).items()}
     misfits: list[tuple[SearchReplaceBlock, int]] = []
     for block in sorted(counts, key=lambda block: block.start_line or 0):
@@ -98,29 +99,19 @@ def apply_blocks(
 
 
 class _BlockEditor:
-    def __init__(
-        self, document: Document, similarity: SimilarityFunction, threshold: float
-    ) -> None:
+    def __init__(self, document: Document, similarity: SimilarityFunction) -> None:
         self.document = document
         self._similarity = similarity
-        self._threshold = threshold
+        self._is_inserted = [False] * len(document.lines)
+        """For each line, whether a block has put it there."""
         self._shifts: list[tuple[int, int]] = []
         """For each edit, the line it ended at and how far it moved the lines from there on."""
 
     def apply(self, block: SearchReplaceBlock, limit: int) -> int:
         """Put the block where it fits, at so many places at most; at how many it was put."""
-        block = _strip_block_line_numbers(block)
         if not block.search.strip() or block.search == block.replace:
             return 0
-        if placed := self._apply_at_matches(block, limit):
-            return placed
-        bare_bars = not has_line_numbers(block.search)
-        bare = SearchReplaceBlock(
-            strip_line_numbers(block.search, bare_bars=bare_bars),
-            strip_line_numbers(block.replace, bare_bars=bare_bars),
-            block.start_line,
-        )
-        return self._apply_at_matches(bare, limit) if bare.search.strip() and bare != block else 0
+        return next(filter(None, (self._apply(each, limit) for each in _iter_readings(block))), 0)
 
     def explain_failure(self, block: SearchReplaceBlock, placed: int) -> EditFailure:
         """Why a block could not be applied, or not as often as it is written."""
@@ -129,7 +120,6 @@ class _BlockEditor:
                 "The same block is in the diff more often than its text was in the file, where it"
                 f" was changed {format_times(placed)}."
             )
-        block = _strip_block_line_numbers(block)
         if not block.search.strip():
             return EditFailure(
                 "Empty search content is not allowed: a block must quote the lines it replaces."
@@ -138,50 +128,48 @@ class _BlockEditor:
         if block.search == block.replace:
             return EditFailure(
                 "Search and replace content are identical, so the block changes nothing. Write"
-                " what the file has now into SEARCH and what it shall have into REPLACE."
+                " what the file has now into SEARCH and what it should have into REPLACE."
             )
         return self._build_failure(block)
 
-    def _apply_at_matches(self, block: SearchReplaceBlock, limit: int) -> int:
+    def _apply(self, block: SearchReplaceBlock, limit: int) -> int:
         """Put the block where it fits, if it does; at how many places."""
         search = block.search.split("\n")
         replace = block.replace.split("\n") if block.replace else []
-        found = self._find_spans(search, self._shift_line(block.start_line))
-        spans = found[:1] if limit == 1 else _select_non_overlapping(found, limit)
+        spans = self._find_spans(search, self._shift_line(block.start_line))
+        if limit > 1:
+            spans = _select_non_overlapping(spans)
+        if len(spans) > limit:
+            return 0
         for span in sorted(spans, reverse=True):
             matched = self.document.lines[span.start : span.stop]
             new = replace if matched == search else _fit_replacement(replace, search, matched)
             self.document.replace(span, new)
+            kept = {number for _, number in iter_common_line_numbers(matched, new)}
+            flags = [number not in kept for number in range(len(new))]
+            self._is_inserted[span.start : span.stop] = flags
             self._shifts.append((span.stop, len(new) - len(matched)))
         return len(spans)
 
     def _find_spans(self, search: list[str], hint: int | None) -> list[LineSpan]:
-        """Where the lines may be, the most likely place first."""
-        within = self._get_search_range(search, hint)
+        """Where the lines are: the nearest place to the hint, or all places if none is near."""
+        if hint is not None and (nearest := self._find_nearest(search, hint)):
+            return [nearest]
+        everywhere = LineSpan(0, len(self.document.lines))
+        spans = self.document.find_exact(search, everywhere) or self.document.find_loose(
+            search, everywhere
+        )
+        inserted = list(accumulate(self._is_inserted, initial=0))
+        return [span for span in spans if inserted[span.start] == inserted[span.stop]] or spans
+
+    def _find_nearest(self, search: list[str], hint: int) -> LineSpan | None:
+        stop = min(len(self.document.lines), hint + len(search) + SEARCH_RADIUS_LINES)
+        within = LineSpan(min(max(0, hint - SEARCH_RADIUS_LINES), stop), stop)
         exact = self.document.find_exact(search, within)
-        if hint is not None and (at := [span for span in exact if span.start == hint]):
-            return at
-        loose = self.document.find_loose(search, within) if hint is not None or not exact else []
-        if hint is not None and (at := [span for span in loose if span.start == hint]):
-            return at
-        distance = _build_distance_key(within, hint)
-        if spans := exact or loose:
-            return sorted(spans, key=lambda span: distance(span.start))
-        if self._threshold < 1 and (likeness := self._find_most_similar(search, hint)):
-            return [likeness.span] if likeness.score >= self._threshold else []
-        return []
-
-    def _find_most_similar(self, search: list[str], hint: int | None) -> SimilarMatch | None:
-        within = self._get_search_range(search, hint)
-        distance = _build_distance_key(within, hint)
-        return find_most_similar(self.document, search, within, self._similarity, distance)
-
-    def _get_search_range(self, search: list[str], hint: int | None) -> LineSpan:
-        count = len(self.document.lines)
-        if hint is None:
-            return LineSpan(0, count)
-        stop = min(count, hint + len(search) + SEARCH_RADIUS_LINES)
-        return LineSpan(min(max(0, hint - SEARCH_RADIUS_LINES), stop), stop)
+        loose = self.document.find_loose(search, within)
+        at_hint = [span for span in (*exact, *loose) if span.start == hint]
+        distance = _build_distance_key(hint)
+        return min(at_hint or exact or loose, key=lambda span: distance(span.start), default=None)
 
     def _shift_line(self, start_line: int | None) -> int | None:
         """The index of a line that the model counted from 1 before anything was edited."""
@@ -194,60 +182,73 @@ class _BlockEditor:
         return index
 
     def _build_failure(self, block: SearchReplaceBlock) -> EditFailure:
-        search = block.search.split("\n")
-        hint = self._shift_line(block.start_line)
-        within = self._get_search_range(search, hint)
-        likeness = self._find_most_similar(search, hint)
-        score = likeness.score if likeness else 0.0
-        position, where = "", "the whole file"
-        if hint is not None:
-            position = f" at line {block.start_line}"
-            where = f"lines {within.start + 1}-{within.stop}"
-        summary = (
-            f"No sufficiently similar match found{position}: the best is {format_percent(score)} "
-            f"similar, {format_percent(self._threshold)} is needed. Searched: {where} of "
-            f"{len(self.document.lines)} lines. Read the file again and copy the lines exactly as "
-            "they are now."
-        )
-        return EditFailure(summary, self._render_evidence(search, hint, likeness))
-
-    def _render_evidence(
-        self, search: list[str], hint: int | None, likeness: SimilarMatch | None
-    ) -> str:
-        parts = [f"Search Content:\n{truncate_evidence(chr(10).join(search))}"]
+        for reading in _iter_readings(block):
+            search, hint = reading.search.split("\n"), self._shift_line(reading.start_line)
+            if spans := self._find_spans(search, hint):
+                return _build_ambiguity_failure(spans, block.start_line)
+        search, hint = block.search.split("\n"), self._shift_line(block.start_line)
         everywhere = LineSpan(0, len(self.document.lines))
-        if hint is not None and (elsewhere := self.document.find_loose(search, everywhere)):
-            where = format_line_numbers(elsewhere)
-            parts.append(f"The same text is {where}: correct :start_line: if it is meant.")
-        if likeness is None:
-            parts.append("Best Match Found:\n(nothing in this range has a word in common with it)")
-        else:
-            start, stop = likeness.span
-            best, around = (
-                render_numbered_lines(self.document.lines, span)
-                for span in (likeness.span, LineSpan(start - 10, stop + 10))
-            )
-            parts += [f"Best Match Found:\n{best}", f"Original Content:\n{around}"]
-        return "\n\n".join(parts)
+        nearest = find_most_similar(
+            self.document, search, everywhere, self._similarity, _build_distance_key(hint or 0)
+        )
+        position = "" if hint is None else f" at line {block.start_line} or elsewhere"
+        return EditFailure(
+            f"No match found{position} in the {len(self.document.lines)} lines of the file."
+            f"{_describe_nearest(nearest)} Copy the lines exactly as they are in the file.",
+            self._render_evidence(search, nearest),
+        )
+
+    def _render_evidence(self, search: list[str], nearest: SimilarMatch | None) -> str:
+        evidence = f"Search Content:\n{truncate_evidence(chr(10).join(search))}"
+        if nearest is None or not nearest.score:
+            return evidence
+        start, stop = nearest.span
+        around = LineSpan(start - _CONTEXT_LINE_COUNT, stop + _CONTEXT_LINE_COUNT)
+        shown = render_numbered_lines(self.document.lines, around)
+        return f"{evidence}\n\nBest Match Found:\n{shown}"
 
 
-def _build_distance_key(within: LineSpan, hint: int | None) -> Callable[[int], float]:
-    """How far a line is from where it is looked for: 0, then right and left of it by turns."""
-    middle = (within.start + within.stop) // 2 if hint is None else hint
-    return lambda start: middle - start if start <= middle else start - middle - 0.5
+def _build_distance_key(hint: int) -> Callable[[int], float]:
+    """How far a line is from the hint; of two at the same distance the later one is nearer."""
+    return lambda start: abs(start - hint - 0.25)
 
 
-def _strip_block_line_numbers(block: SearchReplaceBlock) -> SearchReplaceBlock:
-    """A block copied from numbered lines, without the numbers."""
-    if not has_line_numbers(block.search):
-        return block
-    if block.replace.strip() and not has_line_numbers(block.replace):
-        return block
-    return SearchReplaceBlock(
-        strip_line_numbers(block.search),
-        strip_line_numbers(block.replace),
-        block.start_line or parse_first_line_number(block.search),
+def _build_ambiguity_failure(spans: list[LineSpan], start_line: int | None) -> EditFailure:
+    where = format_line_numbers(spans)
+    near = f"not near line {start_line}, but " if start_line else ""
+    times = f"{format_times(len(spans))}, " if len(spans) > 1 else ""
+    return EditFailure(
+        f"The SEARCH text is {near}in the file {times}{where}. Nothing was replaced: give the right"
+        " :start_line:, or quote more lines so that only one place matches."
     )
+
+
+def _describe_nearest(nearest: SimilarMatch | None) -> str:
+    if nearest is None or not nearest.score:
+        return " Nothing in it is similar."
+    first, last = nearest.span.start + 1, nearest.span.stop
+    where = f"line {first}" if first == last else f"lines {first}-{last}"
+    return f" The closest text, {where}, is {format_percent(nearest.score)} similar."
+
+
+def _iter_readings(block: SearchReplaceBlock) -> Iterator[SearchReplaceBlock]:
+    """The block as written, then without line numbers that it may have been copied with."""
+    yield block
+    is_numbered = has_line_numbers(block.search)
+    if is_numbered and (not block.replace.strip() or has_line_numbers(block.replace)):
+        yield SearchReplaceBlock(
+            strip_line_numbers(block.search),
+            strip_line_numbers(block.replace),
+            block.start_line or parse_first_line_number(block.search),
+        )
+        return
+    bare = SearchReplaceBlock(
+        strip_line_numbers(block.search, bare_bars=not is_numbered),
+        strip_line_numbers(block.replace, bare_bars=not is_numbered),
+        block.start_line,
+    )
+    if bare.search.strip() and bare != block:
+        yield bare
 
 
 def _trim_extra_blanks(replace: list[str], search: list[str], matched: list[str]) -> list[str]:
@@ -261,18 +262,13 @@ def _trim_extra_blanks(replace: list[str], search: list[str], matched: list[str]
 
 def _fit_replacement(replace: list[str], search: list[str], matched: list[str]) -> list[str]:
     """New lines for a place that differs from the search in white space and typography. Lines
-    that the block only quotes stay as the file has them, the others take on its indentation."""
+    that the block only quotes stay as the file has them, the others are shifted with the place."""
     found = _map_search_to_file(search, matched)
     unchanged = {
         new: found[old] for old, new in iter_common_line_numbers(search, replace) if old in found
     }
-    indents: dict[str, str] = {}
-    for number, line in found.items():
-        if line.strip():
-            indents.setdefault(get_indent(search[number]), get_indent(line))
-    lines = [
-        unchanged.get(number, reindent_line(line, indents)) for number, line in enumerate(replace)
-    ]
+    shifted = reindent_lines(replace, ((search[number], line) for number, line in found.items()))
+    lines = [unchanged.get(number, line) for number, line in enumerate(shifted)]
     return _trim_extra_blanks(lines, search, matched)
 
 
@@ -290,13 +286,13 @@ def _map_search_to_file(search: list[str], matched: list[str]) -> dict[int, str]
     }
 
 
-def _select_non_overlapping(spans: list[LineSpan], limit: int) -> list[LineSpan]:
-    """The first places in the text of which none overlaps another."""
+def _select_non_overlapping(spans: list[LineSpan]) -> list[LineSpan]:
+    """Places in the text of which none overlaps another."""
     chosen: list[LineSpan] = []
     for span in sorted(spans):
         if not chosen or chosen[-1].stop <= span.start:
             chosen.append(span)
-    return chosen[:limit]
+    return chosen
 
 
 BLOCK_FORMAT = """\
