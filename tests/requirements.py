@@ -947,6 +947,8 @@ REQUIREMENTS: dict[str, Requirement] = {
         "The person sees what it is about; nobody is asked."
     ),
     "tool:read_command_output:success": _tool("Kept output is paged through or searched."),
+    "tool:read_command_output:success:wait": _tool("A background command is waited for."),
+    "tool:read_command_output:success:stop": _tool("A background command is stopped."),
     "tool:read_command_output:failure:missing": _tool("A missing parameter is named."),
     "tool:read_command_output:failure:bad-id": _tool("Only ids of the right form are looked at."),
     "tool:read_command_output:failure:unknown": _tool("Output that was not kept is told."),

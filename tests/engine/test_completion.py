@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from joey.core.events import CommandOutputDelta
+import asyncio
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from joey.core.events import CommandOutputDelta, ReplyReceived
+from joey.core.settings import Limits
 from joey.engine.asks import Unattended
+from joey.engine.outcomes import Completed
 from joey.testing.script import Turn, call
 from tests.engine.engine_harness import (
     EngineHarness,
@@ -72,3 +81,75 @@ async def test_feedback_on_a_result_skips_the_second_result_of_the_same_reply(
     await task.send("not like this")
     await wait_for_ask(task)
     assert task.result == "three"
+
+
+def run_in_background(command: str) -> Turn:
+    return Turn(call("execute_command", {"command": command, "timeout": 0.1}))
+
+
+def finish_as_after_two_minutes(harness: EngineHarness) -> Callable[..., Turn]:
+    def reply(_: object) -> Turn:
+        (task,) = harness.engine.tasks
+        (running,) = task.runtime.terminal.background_commands
+        running.is_expected_to_end = True
+        return finish("it builds")
+
+    return reply
+
+
+async def test_a_result_names_commands_that_still_run(engine_harness: EngineHarness) -> None:
+    task = await engine_harness.start(
+        run_in_background("sleep 600"), finish("it serves"), policy=Unattended()
+    )
+    assert await wait_for_ending(task) == Completed(
+        "it serves\n\nStill running in the background: `sleep 600`"
+    )
+
+
+async def test_without_a_user_a_result_waits_for_a_command_that_takes_long(
+    engine_harness: EngineHarness, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "gate")
+    command = f"read < {tmp_path}/gate; sleep 0.5; exit 5"
+    engine_harness.use_script(
+        run_in_background(command), finish_as_after_two_minutes(engine_harness)
+    )
+    task = await engine_harness.start(policy=Unattended())
+    with task.subscribe() as subscription:
+        replies = (item async for item in subscription if isinstance(item.event, ReplyReceived))
+        assert [await anext(replies), await anext(replies)]
+    await asyncio.to_thread((tmp_path / "gate").write_text, "go\n")
+    assert await wait_for_ending(task) == Completed(
+        f"it builds\n\nEnded in the background: `{command}` (exit code 5)"
+    )
+
+
+async def test_a_result_does_not_wait_longer_than_the_run_may_take(
+    engine_harness: EngineHarness,
+) -> None:
+    engine_harness.use_script(
+        run_in_background("sleep 600"), finish_as_after_two_minutes(engine_harness)
+    )
+    task = await engine_harness.start(policy=Unattended(), limits=Limits(max_seconds=6))
+    assert await wait_for_ending(task) == Completed(
+        "it builds\n\nStill running in the background: `sleep 600`"
+    )
+
+
+async def test_waiting_for_a_command_is_no_repetition(engine_harness: EngineHarness) -> None:
+    artifact = ""
+
+    def wait(request: Any) -> Turn:
+        nonlocal artifact
+        if not artifact:
+            artifact = re.findall(r"cmd-\d+\.txt", str(request))[0]
+        return Turn(call("read_command_output", {"artifact_id": artifact, "wait": 0.05}))
+
+    engine_harness.use_script(
+        run_in_background("sleep 600"), *(wait for _ in range(8)), finish("waited")
+    )
+    task = await engine_harness.start(policy=Unattended())
+    ending = await wait_for_ending(task)
+    assert isinstance(ending, Completed)
+    texts = [text for message in task.messages for text in list_tool_results(message)]
+    assert len([text for text in texts if "No new output." in text]) == 8

@@ -133,3 +133,10 @@ async def test_other_directories_are_seen_and_written_when_the_user_says_so(
     (wrote,) = await harness.run(line, settings=Settings(sandbox_writable=(str(harness.outside),)))
     assert wrote.exit_code == 0
     assert (harness.outside / "new").exists()
+
+
+@on_diagonal
+async def test_package_managers_do_not_retry_without_network(harness: SandboxHarness) -> None:
+    command = "echo $npm_config_fetch_retries $PIP_RETRIES"
+    assert await harness.output(command) == "0 0\n"
+    assert await harness.output(command, Settings(sandbox_network="all")) == "\n"

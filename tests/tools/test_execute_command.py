@@ -213,6 +213,30 @@ async def test_after_the_models_time_the_command_goes_on_in_the_background(
     assert (ctx.artifacts_directory / f"cmd-{ROW_TS}.txt").read_text() == "serving\nbye\n"
 
 
+async def test_a_command_without_a_time_goes_to_the_background_by_itself(
+    tmp_path: Path, terminal: LocalTerminal
+) -> None:
+    ctx = make_context(tmp_path, terminal)
+    impatient = ExecuteCommand(default_wait_s=0.2)
+    prepared = await impatient.prepare(impatient.parse({"command": "sleep 600"}), ctx)
+    outcome = await impatient.run_prepared(prepared, ctx, None)
+    assert "still running" in outcome.text
+    assert f"read_command_output with artifact_id cmd-{ROW_TS}.txt and `wait`" in outcome.text
+    assert "`stop` to end it" in outcome.text
+    (running,) = terminal.background_commands
+    assert running.is_expected_to_end
+
+
+async def test_the_users_limit_kills_a_command_that_would_go_to_the_background(
+    tmp_path: Path, terminal: LocalTerminal
+) -> None:
+    ctx = make_context(tmp_path, terminal, settings=Settings(command_execution_timeout=1))
+    impatient = ExecuteCommand(default_wait_s=0.2)
+    prepared = await impatient.prepare(impatient.parse({"command": "sleep 600"}), ctx)
+    assert (await impatient.run_prepared(prepared, ctx, None)).is_error
+    assert not terminal.background_commands
+
+
 @pytest.mark.parametrize("seconds", [0, -1, None])
 async def test_no_time_means_waiting_to_the_end(
     tmp_path: Path, terminal: LocalTerminal, seconds: float | None

@@ -1,17 +1,24 @@
 from __future__ import annotations
 
 import asyncio
+import os
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from joey.errors import ToolError
-from joey.tools.base import Access, PreparedToolCall
+from joey.execution.terminal import LocalTerminal
+from joey.ports.tool_context import ToolContext
+from joey.tools.base import Access, Outcome, PreparedToolCall
+from joey.tools.execute_command import ExecuteCommand
 from joey.tools.read_command_output import ReadCommandOutput
 from joey.workspace.ripgrep import search_lines
+from tests.terminals.processes import Listener, is_alive
 from tests.tools.tool_context import make_context
 
 tool = ReadCommandOutput()
@@ -249,3 +256,85 @@ async def test_what_cannot_be_searched_for_is_an_error(tmp_path: Path, pattern: 
     path.write_bytes(b"a" * 60 + b"!\n")
     with pytest.raises(ToolError, match=r"^Error: the search for .* (failed:|took longer than)"):
         await search_lines(path, pattern, 1000)
+
+
+@pytest.fixture
+async def background(tmp_path: Path) -> AsyncIterator[ToolContext]:
+    terminal = LocalTerminal(kill_grace=0.3)
+    os.mkfifo(tmp_path / "gate")
+    yield make_context(tmp_path, terminal)
+    await terminal.close()
+
+
+async def start(ctx: ToolContext, command: str) -> None:
+    execute = ExecuteCommand()
+    prepared = await execute.prepare(execute.parse({"command": command, "timeout": 0.1}), ctx)
+    await execute.run_prepared(prepared, ctx, None)
+
+
+async def control(ctx: ToolContext, **arguments: Any) -> Outcome:
+    prepared = await tool.prepare(tool.parse({"artifact_id": ID, **arguments}), ctx)
+    async with asyncio.timeout(60):
+        return await tool.run_prepared(prepared, ctx, None)
+
+
+@pytest.mark.requirement("tool:read_command_output:success:wait")
+async def test_waiting_returns_when_the_command_ends(
+    tmp_path: Path, background: ToolContext
+) -> None:
+    await start(background, f"read < {tmp_path}/gate; echo built; exit 3")
+    still = await control(background, wait=0.1)
+    assert still.text.startswith("The command is still running.\nNo new output.")
+    waiting = asyncio.create_task(control(background, wait=100_000))
+    await asyncio.to_thread((tmp_path / "gate").write_text, "go\n")
+    ended = await waiting
+    assert ended.text.startswith("The command has ended.")
+    assert "Exit code: 3" in ended.text
+    assert ended.text.endswith("New output:\nbuilt\n")
+    assert not background.terminal.background_commands, "its end has been told"
+    again = await control(background, wait=60)
+    assert again.text.startswith("The command is not running any more.\n[Command Output:")
+
+
+async def test_processes_that_a_command_left_are_waited_for_too(
+    tmp_path: Path, background: ToolContext
+) -> None:
+    await start(background, f"(read < {tmp_path}/gate; echo late) & echo early")
+    waiting = asyncio.create_task(control(background, wait=60))
+    await asyncio.to_thread((tmp_path / "gate").write_text, "go\n")
+    assert "New output:\nlate\n" in (await waiting).text
+
+
+@pytest.mark.requirement("tool:read_command_output:success:stop")
+async def test_stopping_ends_the_whole_process_group(
+    tmp_path: Path, background: ToolContext
+) -> None:
+    listener = Listener()
+    background = structs.replace(background, on_output=listener)
+    await start(background, "sleep 600 & echo pids: $!; wait")
+    (pid,) = await listener.pids()
+    outcome = await control(background, stop=True)
+    assert outcome.text.startswith("The command and all its processes were stopped.")
+    assert not is_alive(pid)
+    assert not background.terminal.background_commands
+
+
+async def test_a_wait_that_is_cancelled_leaves_the_command_running(
+    tmp_path: Path, background: ToolContext
+) -> None:
+    await start(background, "sleep 600")
+    waiting = asyncio.create_task(control(background, wait=60))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    (running,) = background.terminal.background_commands
+    assert running.is_running
+
+
+async def test_a_command_that_has_printed_nothing_yet_can_be_looked_at(
+    tmp_path: Path, background: ToolContext
+) -> None:
+    await start(background, "sleep 600")
+    assert "still running" in (await control(background)).text

@@ -104,8 +104,7 @@ MAX_COMMAND_CHARS = 200
 
 def list_background_commands(task: Task) -> list[RunningCommand]:
     """Those that were left running, and still do."""
-    left = task.runtime.terminal.background_commands
-    return [each for each in left if each.exit is None or each.exit.has_background_processes]
+    return [each for each in task.runtime.terminal.background_commands if each.is_running]
 
 
 def describe_ended_background_commands(task: Task) -> Iterator[str]:

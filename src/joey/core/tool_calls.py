@@ -105,7 +105,7 @@ _SUBJECT_PARTS: dict[str, tuple[tuple[str, str], ...]] = {
     "browser_action": tuple((key, "{}") for key in ("action", "url", "coordinate", "text", "path")),
     "search_files": (("regex", "/{}/"), ("path", "in {}"), ("filePattern", "({})")),
     "codebase_search": (("query", "{}"), ("path", "in {}")),
-    "read_command_output": (("searchPattern", "/{}/"),),
+    "read_command_output": (("searchPattern", "/{}/"), ("command", "{}")),
     "insert_content": (("path", "{}"), ("position", "{}")),
     "generate_image": (("path", "{}"), ("inputImage", "from {}")),
     "skill": (("skill", "{}"), ("args", "{}"), ("source", "({})")),

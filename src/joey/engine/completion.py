@@ -3,10 +3,16 @@
 A result is checked, shown, and put to the user or to the waiting parent task. A reply without tool
 calls is such a result too, but where the mode may edit files or run commands, a model that only
 talks has most likely forgotten to act and is reminded once before.
+
+Commands that still run are named in the result. Without a user, the result first waits for those
+that went to the background because they took long, within the time that the run has left and at
+most ten minutes; servers and the like, which were given a `timeout` or started with `&`, are not
+waited for.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -16,6 +22,7 @@ from joey.core.messages import TextBlock, TextPart, ToolCall
 from joey.core.permissions.policy import Access, Allow, Ask, Claim, decide
 from joey.core.prompts import messages_to_model
 from joey.core.task_types import Answer, AskKind, RowKind
+from joey.core.text import to_one_line
 from joey.engine.asks import publish_feedback
 from joey.engine.hooks import run_completion_hooks
 from joey.engine.limits import FailureCounter
@@ -37,13 +44,16 @@ async def present_result(
 ) -> Answer | None:
     """The answer to a result; None when the rules accept it. A plain answer has no call. Raises
     ToolError: the result is refused before anybody sees it; Stop: it never had the form that was
-    asked for."""
+    asked for. The result as it was presented is `task.result`."""
     projection = task.recorder.projection
     has_open_todos = any(todo.status != "completed" for todo in projection.todos)
     if has_open_todos and task.runtime.settings.prevent_completion_with_open_todos:
         raise ToolError(messages_to_model.OPEN_TODOS_TEXT)
     if task.runtime.result_validator is not None:
         await task.runtime.result_validator.validate(result)
+    notes = await _settle_background_commands(task)
+    if notes and task.runtime.result_validator is None:
+        result = "\n\n".join((result, *notes))
     await run_completion_hooks(task, call, result)
     task.add_row(RowKind.COMPLETION_RESULT, result, row_ts)
     task.publish(
@@ -61,6 +71,34 @@ async def present_result(
     answer = await task.ask(AskKind.COMPLETION_RESULT, call_id=call_id)
     publish_feedback(task, answer)
     return answer
+
+
+_MAX_COMMAND_WAIT_S = 600.0
+_DEADLINE_MARGIN_S = 2.0
+"""Left of the run's time when the result is presented."""
+
+
+async def _settle_background_commands(task: Task) -> list[str]:
+    """Wait for commands where nobody else will; sentences about those that ran."""
+    commands = [each for each in task.runtime.terminal.background_commands if each.is_running]
+    if task.asks.is_unattended:
+        deadline = None if task.run_limits is None else task.run_limits.deadline
+        left_s = _MAX_COMMAND_WAIT_S
+        if deadline is not None:
+            now = asyncio.get_running_loop().time()
+            left_s = min(left_s, max(0.0, deadline - now - _DEADLINE_MARGIN_S))
+        awaited = (each for each in commands if each.is_expected_to_end)
+        await asyncio.gather(*(each.wait_for_processes(left_s) for each in awaited))
+    notes: list[str] = []
+    for command in commands:
+        name = f"`{to_one_line(command.command)}`"
+        end = command.exit
+        if command.is_running:
+            notes.append(f"Still running in the background: {name}")
+        elif end is not None:
+            status = f"signal {end.signal}" if end.signal else f"exit code {end.exit_code}"
+            notes.append(f"Ended in the background: {name} ({status})")
+    return notes
 
 
 async def _hand_over_to_parent(task: Task, call_id: str | None) -> Answer | None:
@@ -125,7 +163,7 @@ async def process_plain_reply(
         return Continue(await expand_message(task, feedback, response.images))
     if task.recorder.projection.queued_messages:
         return Continue()
-    return Completed(answer, answered=True)
+    return Completed(task.result or answer, answered=True)
 
 
 def _find_problem(task: Task, reply: CommittedReply, *, has_text: bool) -> str:

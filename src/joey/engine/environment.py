@@ -12,7 +12,6 @@ from joey.core.file_state import ReadTracker
 from joey.core.path_access import ResolvedPath
 from joey.core.prompts.environment import TerminalStatus, WorkspaceFiles, build_environment_details
 from joey.errors import ToolError, WorkspaceError
-from joey.ports.execution import RunningCommand
 from joey.ports.workspace import Files, FileStat
 
 if TYPE_CHECKING:
@@ -43,11 +42,7 @@ async def describe_environment(task: Task, *, with_files: bool) -> str:
 
 def has_background_command(task: Task) -> bool:
     """Whether a command of the task is running in the background."""
-    return any(map(_is_command_running, task.runtime.terminal.background_commands))
-
-
-def _is_command_running(command: RunningCommand) -> bool:
-    return command.exit is None or command.exit.has_background_processes
+    return any(command.is_running for command in task.runtime.terminal.background_commands)
 
 
 def _describe_terminals(task: Task) -> list[TerminalStatus]:
@@ -55,9 +50,10 @@ def _describe_terminals(task: Task) -> list[TerminalStatus]:
         TerminalStatus(
             id=command.pid,
             command=command.command,
+            artifact_id=command.artifact.name if command.artifact is not None else "",
             cwd=str(command.cwd),
             output=command.read_new_output(),
-            is_running=_is_command_running(command),
+            is_running=command.is_running,
             exit_code=command.exit.exit_code if command.exit is not None else None,
         )
         for command in task.runtime.terminal.background_commands

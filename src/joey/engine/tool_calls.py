@@ -272,7 +272,7 @@ class ToolCallRunner:
             return
         self._has_success = True
         if answer is None or answer.approves:
-            self.accepted_result = result
+            self.accepted_result = self._task.result or result
         else:
             self.has_rejection = True
             feedback = messages_to_model.render_completion_feedback(

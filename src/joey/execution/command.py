@@ -87,6 +87,8 @@ class LocalCommand(asyncio.SubprocessProtocol):
         self.pid = 0
         self.command = command
         self.cwd = cwd
+        self.artifact = artifact
+        self.is_expected_to_end = False
         self.is_in_background = False
         self.confined_process: ConfinedProcess | None = None
         """What holds it, when it is confined: its supervisor lives as long as anything inside
@@ -113,6 +115,12 @@ class LocalCommand(asyncio.SubprocessProtocol):
     # What the port promises
 
     @property
+    def is_running(self) -> bool:
+        if self.exit is None:
+            return True
+        return self.exit.has_background_processes and not self._has_no_leftover_processes
+
+    @property
     def output_bytes(self) -> int:
         return self._output_sink.buffer.total_bytes
 
@@ -132,12 +140,21 @@ class LocalCommand(asyncio.SubprocessProtocol):
         except TimeoutError:
             self.is_in_background = self.is_in_background or self.exit is None
         except asyncio.CancelledError:
-            if self.exit is None:
+            if self.exit is None and not self.is_in_background:
                 await self.kill()
             raise
         finally:
             self._waiter_timeouts.discard(limit)
         return self.exit
+
+    async def wait_for_processes(self, timeout_s: float) -> None:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_s
+        await self.wait(timeout_s)
+        if self.exit is not None:
+            await wait_until_none(
+                lambda: [self.pid] if self.is_running else [], deadline - loop.time()
+            )
 
     def detach(self) -> bool:
         if self.exit is not None:

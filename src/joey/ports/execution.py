@@ -31,6 +31,14 @@ class RunningCommand(Protocol):
     pid: int
     command: str
     cwd: Path
+    artifact: Path | None
+    """Where all of its output is kept."""
+    is_expected_to_end: bool
+    """It went to the background only because it took long: a run without a user waits for it."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the shell runs, or a process that it left in the background."""
 
     @property
     def exit(self) -> CommandExit | None: ...
@@ -45,7 +53,11 @@ class RunningCommand(Protocol):
         """Output since the last call (for environment details), bounded."""
 
     async def wait(self, timeout_s: float | None = None) -> CommandExit | None:
-        """The end, or None when `timeout_s` seconds passed first (it keeps running)."""
+        """The end, or None when `timeout_s` seconds passed first (it keeps running). To cancel this
+        kills the command, unless it is in the background."""
+
+    async def wait_for_processes(self, timeout_s: float) -> None:
+        """Wait until nothing of it `is_running`, but no longer than `timeout_s` seconds."""
 
     def detach(self) -> bool:
         """Let whoever waits for it go on, as if their patience were over; False when nobody has

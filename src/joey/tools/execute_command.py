@@ -29,6 +29,10 @@ from joey.tools.base import Access, Claim, LiveOutput, Outcome, PreparedToolCall
 
 log = logging.getLogger(__name__)
 
+DEFAULT_WAIT_S = 120.0
+"""After which a command without a `timeout` goes to the background, unless a limit of the user's
+would kill it."""
+
 
 class ExecuteCommandParams(Struct, frozen=True):
     command: Annotated[str, Meta(description="The shell command to run.")]
@@ -38,8 +42,8 @@ class ExecuteCommandParams(Struct, frozen=True):
     timeout: Annotated[
         float | None,
         Meta(
-            description="Seconds to wait for the end. After them the command goes on in the"
-            " background and its output so far is returned. By default waits for the end."
+            description="Seconds to wait for the end. After that the command continues in the"
+            " background and its output so far is returned. Defaults to about two minutes."
         ),
     ] = None
 
@@ -55,6 +59,9 @@ class ExecuteCommand(Tool[ExecuteCommandParams, PreparedCommand]):
     group: ClassVar[ToolGroup] = ToolGroup.COMMAND
     params: ClassVar[type[Struct]] = ExecuteCommandParams
     required_texts: ClassVar[tuple[str, ...]] = ("command",)
+
+    def __init__(self, default_wait_s: float = DEFAULT_WAIT_S) -> None:
+        self._default_wait_s = default_wait_s
 
     def prewarm(self, terminal: Terminal) -> None:
         terminal.prewarm()
@@ -89,16 +96,20 @@ class ExecuteCommand(Tool[ExecuteCommandParams, PreparedCommand]):
         limit = get_kill_timeout(prepared.command, ctx.settings)
         live = LiveOutput(ctx.on_output)
         running = await ctx.terminal.start(prepared.command, prepared.cwd, artifact, live.write)
+        wait_s = prepared.timeout
+        if wait_s is None and limit is None:
+            wait_s = self._default_wait_s
         try:
             # Running into the limit cancels the wait, and that kills the command.
             async with asyncio.timeout(limit):
-                end = await running.wait(prepared.timeout)
+                end = await running.wait(wait_s)
         except TimeoutError:
             return build_timeout_outcome(
                 CommandReport(running, artifact, ctx.settings), ctx.settings
             )
         finally:
             live.close()
+        running.is_expected_to_end = end is None and prepared.timeout is None
         outcome = build_command_outcome(CommandReport(running, artifact, ctx.settings), end)
         return add_sandbox_note(outcome, await ctx.terminal.get_sandbox_report(), ctx.settings)
 
@@ -175,7 +186,7 @@ class CommandReport:
 def build_command_outcome(report: CommandReport, end: CommandExit | None) -> Outcome:
     if end is None:
         return Outcome(_format_still_running(report), rows=report.rows, ending=CallEnding.RUNNING)
-    status = _format_exit_status(end)
+    status = format_exit_status(end)
     if report.is_truncated:
         text = f"Command executed in '{report.cwd}'. {status}\n\n{report.format_persisted_output()}"
     else:
@@ -188,7 +199,8 @@ def build_command_outcome(report: CommandReport, end: CommandExit | None) -> Out
     if end.has_background_processes:
         text += (
             "\n\nProcesses that the command put in the background keep running. Their new output"
-            " will be told to you with the next messages."
+            " will be told to you with the next messages. To end them, call read_command_output"
+            f" with artifact_id {report.artifact_path.name} and `stop`."
         )
     return Outcome(text, rows=report.rows, exit_code=end.exit_code, signal=end.signal)
 
@@ -201,8 +213,9 @@ def _format_still_running(report: CommandReport) -> str:
     )
     return (
         f"Command is still running in terminal from '{report.cwd}'.\n{shown}\n\n"
-        "New output and the end will be told to you with the next messages; everything it prints"
-        f" is kept as {report.artifact_path.name} for read_command_output."
+        "It continues in the background, and new output will be told to you with the next"
+        f" messages. Call read_command_output with artifact_id {report.artifact_path.name} and"
+        " `wait` (seconds) to wait for its end, or `stop` to end it."
     )
 
 
@@ -221,7 +234,7 @@ def build_timeout_outcome(report: CommandReport, settings: Settings) -> Outcome:
     return Outcome(text, is_error=True, rows=(*report.rows, (RowKind.ERROR, problem)))
 
 
-def _format_exit_status(end: CommandExit) -> str:
+def format_exit_status(end: CommandExit) -> str:
     if end.signal is not None:
         dump = " - core dump possible" if end.signal in _CORE_DUMP_SIGNALS else ""
         return f"Process terminated by signal {end.signal}{dump}"

@@ -1,4 +1,4 @@
-"""The `read_command_output` tool: reads or searches the kept output of an earlier command."""
+"""The `read_command_output` tool: kept output of commands, and control of background commands."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ import asyncio
 from pathlib import Path
 from typing import Annotated, BinaryIO, ClassVar
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from joey.core.modes import ToolGroup
+from joey.core.task_types import Answer, CallEnding
 from joey.core.terminal_text import count_incomplete_utf8_bytes, format_size
 from joey.core.text import compile_regex, number_lines
 from joey.errors import TargetNotFoundError, ToolError
+from joey.ports.execution import RunningCommand
 from joey.ports.tool_context import ToolContext
 from joey.ports.workspace import LineMatches
 from joey.tools.base import Access, Claim, Outcome, PreparedToolCall, Tool
+from joey.tools.execute_command import format_exit_status
 
+MAX_WAIT_S = 600.0
 DEFAULT_LIMIT_BYTES = 40 * 1024
 MAX_LIMIT_BYTES = 512 * 1024
 
@@ -40,18 +44,62 @@ class ReadCommandOutputParams(Struct, frozen=True):
     limit: Annotated[int | None, Meta(description="Most bytes to return; defaults to 40960.")] = (
         None
     )
+    wait: Annotated[
+        float | None,
+        Meta(
+            description="Seconds, up to 600, to wait for the end of a background command. Returns"
+            " its new output."
+        ),
+    ] = None
+    stop: Annotated[
+        bool | None, Meta(description="True ends a background command with all its processes.")
+    ] = None
 
 
-class ReadCommandOutput(Tool[ReadCommandOutputParams, PreparedToolCall]):
+class PreparedRead(PreparedToolCall, frozen=True, kw_only=True):
+    running: RunningCommand | None = None
+    """The command to wait for or to stop; None where the output is only read."""
+    wait_s: float = 0.0
+    stops: bool = False
+
+
+class ReadCommandOutput(Tool[ReadCommandOutputParams, PreparedRead]):
     name: ClassVar[str] = "read_command_output"
     group: ClassVar[ToolGroup] = ToolGroup.COMMAND
     params: ClassVar[type[Struct]] = ReadCommandOutputParams
     can_run_in_parallel: ClassVar[bool] = True
 
-    async def prepare(self, params: ReadCommandOutputParams, ctx: ToolContext) -> PreparedToolCall:
+    async def prepare(self, params: ReadCommandOutputParams, ctx: ToolContext) -> PreparedRead:
+        running = _find_running_command(params.artifact_id, ctx)
+        is_silent = running is not None and not running.output_bytes
+        if running is not None and (params.wait or params.stop or is_silent):
+            return _prepare_control(running, params)
         path, size = await asyncio.to_thread(
             _find_artifact, ctx.artifacts_directory, params.artifact_id
         )
+        read = await self._prepare_read(params, ctx, path, size)
+        if not (params.wait or params.stop):
+            return read
+        assert read.outcome is not None
+        text = f"The command is not running any more.\n{read.outcome.text}"
+        return structs.replace(read, outcome=Outcome(text))
+
+    async def run_prepared(
+        self, prepared: PreparedRead, ctx: ToolContext, answer: Answer | None
+    ) -> Outcome:
+        running = prepared.running
+        if running is None:
+            return await super().run_prepared(prepared, ctx, answer)
+        if prepared.stops:
+            was_running = running.is_running
+            await running.kill()
+            return _build_control_outcome(running, "stopped" if was_running else "ended")
+        await running.wait_for_processes(prepared.wait_s)
+        return _build_control_outcome(running, "running" if running.is_running else "ended")
+
+    async def _prepare_read(
+        self, params: ReadCommandOutputParams, ctx: ToolContext, path: Path, size: int
+    ) -> PreparedRead:
         offset = params.offset or 0
         if offset and not 0 <= offset < size:
             raise ToolError(
@@ -65,6 +113,42 @@ class ReadCommandOutput(Tool[ReadCommandOutputParams, PreparedToolCall]):
             found = await ctx.search.search_lines(path, params.search, limit)
             return _render_search(path, size, params.search, found)
         return await asyncio.to_thread(_read_range, path, size, offset, limit)
+
+
+def _find_running_command(artifact_id: str, ctx: ToolContext) -> RunningCommand | None:
+    for command in ctx.terminal.background_commands:
+        if command.artifact is not None and command.artifact.name == artifact_id:
+            return command
+    return None
+
+
+def _prepare_control(running: RunningCommand, params: ReadCommandOutputParams) -> PreparedRead:
+    wait_s = min(max(params.wait or 0.0, 0.0), MAX_WAIT_S)
+    row: dict[str, object] = {"tool": "readCommandOutput", "command": running.command}
+    row |= {"stop": True} if params.stop else {"wait": wait_s}
+    return PreparedRead(
+        claims=(Claim(Access.NONE),),
+        row=row,
+        running=running,
+        wait_s=wait_s,
+        stops=bool(params.stop),
+    )
+
+
+def _build_control_outcome(running: RunningCommand, state: str) -> Outcome:
+    output = running.read_new_output()
+    shown = f"New output:\n{output}" if output else "No new output."
+    if state == "running":
+        text = (
+            f"The command is still running.\n{shown}\n\n"
+            "Call this again with `wait` to wait longer, or with `stop` to end it."
+        )
+        return Outcome(text, ending=CallEnding.RUNNING)
+    assert running.exit is not None
+    status = format_exit_status(running.exit)
+    if state == "stopped":
+        return Outcome(f"The command and all its processes were stopped. {status}\n{shown}")
+    return Outcome(f"The command has ended. {status}\n{shown}")
 
 
 def _find_artifact(artifacts: Path, artifact_id: str) -> tuple[Path, int]:
@@ -82,7 +166,7 @@ def _find_artifact(artifacts: Path, artifact_id: str) -> tuple[Path, int]:
     return path, path.stat().st_size
 
 
-def _read_range(path: Path, size: int, offset: int, limit: int) -> PreparedToolCall:
+def _read_range(path: Path, size: int, offset: int, limit: int) -> PreparedRead:
     with path.open("rb") as file:
         first_line = _count_newlines(file, offset) + 1
         data = file.read(limit)
@@ -91,7 +175,7 @@ def _read_range(path: Path, size: int, offset: int, limit: int) -> PreparedToolC
     end = offset + len(data)
     state = "TRUNCATED" if end < size else "COMPLETE"
     lines = number_lines(data.decode("utf-8", errors="replace"), first_line).removesuffix("\n")
-    return PreparedToolCall(
+    return PreparedRead(
         claims=(Claim(Access.NONE),),
         row={"tool": "readCommandOutput", "readStart": offset, "readEnd": end, "totalBytes": size},
         outcome=Outcome(
@@ -110,7 +194,7 @@ def _count_newlines(file: BinaryIO, stop: int) -> int:
     return count
 
 
-def _render_search(path: Path, size: int, pattern: str, found: LineMatches) -> PreparedToolCall:
+def _render_search(path: Path, size: int, pattern: str, found: LineMatches) -> PreparedRead:
     header = f'[Command Output: {path.name}] (search: "{pattern}")'
     total = f"Total size: {format_size(size, ' bytes')}"
     if found.lines:
@@ -127,4 +211,4 @@ def _render_search(path: Path, size: int, pattern: str, found: LineMatches) -> P
         "searchPattern": pattern,
         "matchCount": found.match_count,
     }
-    return PreparedToolCall(claims=(Claim(Access.NONE),), row=row, outcome=Outcome(text))
+    return PreparedRead(claims=(Claim(Access.NONE),), row=row, outcome=Outcome(text))

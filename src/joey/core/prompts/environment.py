@@ -38,6 +38,8 @@ class TerminalStatus(Struct, frozen=True):
     output: str
     is_running: bool
     exit_code: int | None = None
+    artifact_id: str = ""
+    """Names it in calls of `read_command_output`."""
 
 
 class WorkspaceFiles(Struct, frozen=True):
@@ -118,6 +120,7 @@ def _render_terminal(note: TerminalStatus) -> str:
         f"## Terminal {note.id} ({'Active' if note.is_running else 'Inactive'})",
         f"### Working Directory: `{_to_single_line(note.cwd)}`",
         f"### Original command: {command}" if note.is_running else f"Command: {command}{code}",
+        *([f"### Artifact ID: {note.artifact_id}"] if note.is_running and note.artifact_id else []),
         *(["### New Output", output] if output else []),
     ]
     return "\n".join(lines)

@@ -54,6 +54,8 @@ _MAX_ARGUMENT_BYTES = 128 * 1024
 """What the kernel takes as one argument."""
 _CACHE_PLACES = {"npm_config_cache": "/npm", "GOCACHE": "/go-build", "UV_CACHE_DIR": "/uv"}
 """Caches that tools cannot do without writing: they get one of the task's own."""
+_OFFLINE_VARIABLES = {"npm_config_fetch_retries": "0", "PIP_RETRIES": "0"}
+"""Package managers retry for minutes where no attempt can succeed."""
 _TEMP_PREFIX = "joey-commands-"
 CANARY_TEMP_PREFIX = "joey-canary-"
 _OWN_WRITES_FILE = "written"
@@ -194,12 +196,13 @@ class LocalSandbox:
         arguments, network = _encode_arguments(shell), self._settings.sandbox_network
         plan = backend.build_plan(layout, protected_paths, arguments, network == "all")
         given = backend.build_environment(layout)
-        caches = {name: given["TMPDIR"] + place for name, place in _CACHE_PLACES.items()}
+        defaults = {name: given["TMPDIR"] + place for name, place in _CACHE_PLACES.items()}
+        defaults |= _OFFLINE_VARIABLES if network == "off" else {}
         plan["sandbox"] |= {
             "workspace": str(layout.workspace),
             "processes": max(self._settings.sandbox_max_processes, 0),
             "limits": _build_resource_limits(self._settings),
-            "env": {**caches, **env, **given, MARKER_VARIABLE: ""},
+            "env": {**defaults, **env, **given, MARKER_VARIABLE: ""},
         }
         plan["command"] |= {
             "shell": arguments,
