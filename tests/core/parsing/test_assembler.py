@@ -384,9 +384,10 @@ def test_reasoning_details_are_collected_without_cutting_the_text() -> None:
     )
 
 
-def test_only_reasoning_is_an_empty_reply() -> None:
-    reply, _ = assemble([ReasoningChunk("Hm."), StopChunk("stop")])
-    assert reply.is_empty
+def test_a_reply_with_nothing_but_space_is_empty_and_one_with_reasoning_is_not() -> None:
+    blank, _ = assemble([TextChunk(" \n"), StopChunk("stop")])
+    thought, _ = assemble([ReasoningChunk("Hm."), StopChunk("stop")])
+    assert (blank.is_empty, thought.is_empty) == (True, False)
 
 
 # The reply as a whole

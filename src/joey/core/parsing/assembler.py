@@ -33,28 +33,16 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from joey.core.messages import (
-    CallChunk,
-    CallEndChunk,
-    Chunk,
-    ReasoningChunk,
-    Reply,
-    StopChunk,
-    TextChunk,
-    ToolCall,
-    UnusableCall,
-    Usage,
-    UsageChunk,
-    replace_lone_surrogates,
-)
+from joey.core import messages as msg
 from joey.core.models import ToolProtocol
 from joey.core.parsing.call_arguments import CallArguments, parse_arguments, repair_value
 from joey.core.parsing.call_names import KnownTool, ToolNames, rename_parameters
 from joey.core.parsing.json_stream import JsonStream
-from joey.core.parsing.leaked_call_finder import LeakedCallFinder
+from joey.core.parsing.leaked_call_finder import FoundCalls, LeakedCallFinder
 from joey.core.parsing.lenient_json import Repair
 from joey.core.parsing.parts import PartEvent, ReplyParts
 from joey.core.parsing.tags import ProsePiece, ThinkTagSplitter, UnopenedClosingFinder
+from joey.core.parsing.xml_argument_parser import StreamTrimmer
 from joey.core.parsing.xml_stream import (
     XmlCallClosedEarly,
     XmlCallDelta,
@@ -85,7 +73,10 @@ class ReplyAssembler:
         self._parts = ReplyParts()
         self._call_ids = CallIdAllocator(taken_ids, make_id)
         self._text = _ReplyText(
-            self._parts, self._call_ids, LeakedCallFinder(tools) if understand_text_calls else None
+            self._parts,
+            self._call_ids,
+            LeakedCallFinder(tools) if understand_text_calls else None,
+            is_trimmed=protocol is ToolProtocol.XML,
         )
         self._native_calls = NativeCalls(self._parts, self._call_ids, tools)
         self._think_splitter = ThinkTagSplitter()
@@ -93,25 +84,27 @@ class ReplyAssembler:
         self._xml_calls: _XmlCalls | None = None
         if protocol is ToolProtocol.XML:
             self._xml_calls = _XmlCalls(tools, self._parts, self._text, self._call_ids)
-        self._usage: Usage | None = None
+        self._usage: msg.Usage | None = None
         self._response_id: str | None = None
         self._stop_reason: str | None = None
-        self._reply: Reply | None = None
+        self._reply: msg.Reply | None = None
 
-    def feed(self, chunk: Chunk) -> list[PartEvent]:
+    def feed(self, chunk: msg.Chunk) -> list[PartEvent]:
         match chunk:
-            case CallChunk():
+            case msg.CallChunk():
                 self._text.flush()
                 self._native_calls.feed(chunk)
-            case TextChunk():
-                self._feed_pieces(self._think_splitter.feed(replace_lone_surrogates(chunk.text)))
-            case ReasoningChunk():
+            case msg.TextChunk():
+                self._feed_pieces(
+                    self._think_splitter.feed(msg.replace_lone_surrogates(chunk.text))
+                )
+            case msg.ReasoningChunk():
                 self._feed_reasoning(chunk)
-            case CallEndChunk():
+            case msg.CallEndChunk():
                 self._native_calls.end_call(chunk.index)
-            case UsageChunk():
+            case msg.UsageChunk():
                 self._usage = chunk.usage
-            case StopChunk():
+            case msg.StopChunk():
                 self._stop_reason = chunk.reason or self._stop_reason
                 self._response_id = chunk.response_id or self._response_id
         return self._parts.drain_events()
@@ -132,7 +125,7 @@ class ReplyAssembler:
         unusable_call = self._text.close(end)
         self._native_calls.close(end)
         self._parts.finish()
-        self._reply = Reply(
+        self._reply = msg.Reply(
             parts=self._parts.list_ended_parts(),
             raw=self._xml_calls.raw if self._xml_calls is not None else None,
             usage=self._usage,
@@ -143,7 +136,7 @@ class ReplyAssembler:
         return self._parts.drain_events()
 
     @property
-    def reply(self) -> Reply:
+    def reply(self) -> msg.Reply:
         if self._reply is None:
             raise TaskStateError("The reply is not complete: close the assembler first.")
         return self._reply
@@ -168,15 +161,15 @@ class ReplyAssembler:
     def _append_text_pieces(self, pieces: list[str | None]) -> None:
         for piece in pieces:
             if piece is None:
-                self._text.flush()
+                self._text.flush(is_reasoning=True)
                 self._parts.reclassify_as_reasoning({})
             else:
                 self._text.append(piece)
 
-    def _feed_reasoning(self, chunk: ReasoningChunk) -> None:
+    def _feed_reasoning(self, chunk: msg.ReasoningChunk) -> None:
         self._text.flush()
         self._parts.add_reasoning_details(chunk.details)
-        self._parts.append_prose("reasoning", replace_lone_surrogates(chunk.text))
+        self._parts.append_prose("reasoning", msg.replace_lone_surrogates(chunk.text))
         if chunk.signature is not None:
             self._parts.sign_reasoning(chunk.signature)
         if chunk.redacted is not None:
@@ -187,45 +180,66 @@ class _ReplyText:
     """The text of a reply, and the calls that leaked into its end."""
 
     def __init__(
-        self, parts: ReplyParts, ids: CallIdAllocator, finder: LeakedCallFinder | None
+        self,
+        parts: ReplyParts,
+        ids: CallIdAllocator,
+        finder: LeakedCallFinder | None,
+        *,
+        is_trimmed: bool,
     ) -> None:
+        """`is_trimmed`: text between calls is shown without the white space around it."""
         self._parts = parts
         self._call_ids = ids
         self._finder = finder
+        self._is_trimmed = is_trimmed
+        self._trimmer = StreamTrimmer(verbatim=False)
+        self._is_after_thought = False
 
     def append(self, text: str, *, is_thought: bool = False) -> None:
-        if is_thought:
-            self.flush()
-        elif self._finder is not None:
-            text = self._finder.feed(text)
-        self._parts.append_prose("text", text)
-
-    def flush(self) -> None:
-        """Something other than text follows."""
-        if self._finder is not None:
-            self._parts.append_prose("text", self._finder.flush())
-
-    def close(self, end: ReplyEnd) -> UnusableCall | None:
-        """End the text, and add the calls. Returns what was meant as a call and is none."""
+        """`is_thought`: it stands in a section of reasoning, so that nothing in it is a call."""
         if self._finder is None:
-            self._parts.end_prose()
-            return None
-        found = self._finder.close()
+            self._show(text)
+        elif is_thought:
+            self._show(self._finder.flush() + text)
+            self._is_after_thought = True
+        else:
+            if self._is_after_thought:
+                self._end_text()
+            self._show(self._finder.feed(text))
+
+    def flush(self, *, is_reasoning: bool = False) -> None:
+        """Something else than text follows; or all text so far turns out to be reasoning."""
+        if self._finder is not None:
+            rest = self._finder.restart() if is_reasoning else self._finder.flush()
+            self._show(rest)
+        self._trimmer = StreamTrimmer(verbatim=False)
+
+    def close(self, end: ReplyEnd) -> msg.UnusableCall | None:
+        """End the text, and add the calls. Returns what was meant as a call and is none."""
+        found = FoundCalls("") if self._finder is None else self._finder.close()
         is_cut = end.cut_off_message is not None
         if not found.calls or is_cut:
-            self._parts.append_prose("text", self._finder.flush())
-            self._parts.end_prose()
-            if found.calls or is_cut:
-                return None
-            return found.unusable
-        self._parts.end_text_as(found.text)
+            self.flush()
+            self._end_text()
+            return None if is_cut else found.unusable
+        text = found.text.strip() if self._is_trimmed else found.text
+        self._parts.end_text_as(text)
         for leaked in found.calls:
             call_id, name = self._call_ids.allocate(None), leaked.tool.name
             part = self._parts.start_call(call_id, name)
             self._parts.emit_delta(part, msgspec.json.encode(leaked.arguments).decode())
             repairs = tuple(sorted(leaked.repairs))
-            self._parts.end_call(part, ToolCall(call_id, name, leaked.arguments, repairs=repairs))
+            call = msg.ToolCall(call_id, name, leaked.arguments, repairs=repairs)
+            self._parts.end_call(part, call)
         return None
+
+    def _show(self, text: str) -> None:
+        self._parts.append_prose("text", self._trimmer.feed(text) if self._is_trimmed else text)
+
+    def _end_text(self) -> None:
+        self._parts.end_prose()
+        self._trimmer = StreamTrimmer(verbatim=False)
+        self._is_after_thought = False
 
 
 class _XmlCalls:
@@ -249,7 +263,7 @@ class _XmlCalls:
         self._open_part_index: int | None = None
         self._open_call_id = ""
         self._open_call_name = ""
-        self._calls: dict[int, ToolCall] = {}
+        self._calls: dict[int, msg.ToolCall] = {}
         self._early_closed_calls: dict[str, tuple[int, str]] = {}
         """By tool: how many calls there were when one was doubted, and the body it ended with."""
 
@@ -267,6 +281,8 @@ class _XmlCalls:
         for event in self._stream.close():
             self._handle(event, end)
         problems = self._list_early_close_problems()
+        if problems:
+            problems[-1] = problems[-1] or end.cut_off_message
         for (part, call), problem in zip(self._calls.items(), problems, strict=True):
             doubted = problem is not None and call.problem is None
             self._parts.end_call(part, replace(call, problem=problem) if doubted else call)
@@ -306,17 +322,19 @@ class _XmlCalls:
             case XmlReasoningEnded():
                 self._reclassify(event)
 
-    def _build_call(self, event: XmlCallEnded, end: ReplyEnd | None) -> ToolCall:
+    def _build_call(self, event: XmlCallEnded, end: ReplyEnd | None) -> msg.ToolCall:
         tool = self._tools.by_name[self._open_call_name]
         arguments = rename_parameters(tool, event.input)
         repairs = (Repair.PARAMETER_NAME,) if arguments.keys() != event.input.keys() else ()
         if event.bare_text and tool.bare_parameter is not None:
             arguments[tool.bare_parameter] = event.bare_text
         problem = self._find_problem(event, end)
-        return ToolCall(self._open_call_id, tool.name, arguments, problem, repairs)
+        if problem is None and not arguments:
+            problem = tool.find_problem({})
+        return msg.ToolCall(self._open_call_id, tool.name, arguments, problem, repairs)
 
     def _reclassify(self, thought: XmlReasoningEnded) -> None:
-        self._text.flush()
+        self._text.flush(is_reasoning=True)
         raw, base = "".join(self._raw_pieces), self._raw_offset
         self._parts.reclassify_as_reasoning(
             {
@@ -376,7 +394,7 @@ class _NativeCall:
     def has_all_arguments(self) -> bool:
         return self.is_ended_by_provider or self.arguments.is_complete
 
-    def is_continued_by(self, chunk: CallChunk) -> bool:
+    def is_continued_by(self, chunk: msg.CallChunk) -> bool:
         if self.is_ended_by_provider:
             return self._is_repeated_by(chunk)
         if chunk.id and self.provider_id and chunk.id != self.provider_id:
@@ -385,7 +403,7 @@ class _NativeCall:
             return not self.has_all_arguments
         return True
 
-    def _is_repeated_by(self, chunk: CallChunk) -> bool:
+    def _is_repeated_by(self, chunk: msg.CallChunk) -> bool:
         """Whether a delta behind the end says nothing that is new."""
         if not self.name:
             return True
@@ -404,7 +422,7 @@ class NativeCalls:
         self._open_calls_by_index: dict[int, _NativeCall] = {}
         self._calls: list[_NativeCall] = []
 
-    def feed(self, chunk: CallChunk) -> None:
+    def feed(self, chunk: msg.CallChunk) -> None:
         call = self._open_calls_by_index.get(chunk.index)
         if call is None or (
             (chunk.id or chunk.name or call.is_ended_by_provider)
@@ -415,14 +433,14 @@ class NativeCalls:
         if call.is_finalized:
             return
         if chunk.arguments:
-            arguments = replace_lone_surrogates(chunk.arguments)
+            arguments = msg.replace_lone_surrogates(chunk.arguments)
             call.arguments.feed(arguments)
             if call.part_index is not None:
                 self._parts.emit_delta(call.part_index, arguments)
         if chunk.id and not call.provider_id:
             call.provider_id = chunk.id
         if chunk.name and not call.name:
-            call.name = replace_lone_surrogates(chunk.name)
+            call.name = msg.replace_lone_surrogates(chunk.name)
             self._start_part(call)
 
     def end_call(self, index: int) -> None:
@@ -452,7 +470,9 @@ class NativeCalls:
                 self._finalize_call(call, part, self._read_final_arguments(call, end))
             except ValueError as error:
                 call.is_finalized = True
-                self._parts.end_call(part, ToolCall(call.id, call.tool_name, problem=str(error)))
+                self._parts.end_call(
+                    part, msg.ToolCall(call.id, call.tool_name, problem=str(error))
+                )
 
     def get_partial_arguments(self, part: int) -> dict[str, Any] | None:
         """The arguments so far of the open call at this position, if there is one."""
@@ -509,7 +529,7 @@ class NativeCalls:
                 part = self._parts.start_call(call_id, name)
                 self._parts.emit_delta(part, msgspec.json.encode(read.values).decode())
             repairs = tuple(sorted(read.repairs | renamed))
-            self._parts.end_call(part, ToolCall(call_id, name, read.values, repairs=repairs))
+            self._parts.end_call(part, msg.ToolCall(call_id, name, read.values, repairs=repairs))
 
 
 _LEGAL_ID_RE = compile_regex(r"[A-Za-z0-9_-]{1,64}")

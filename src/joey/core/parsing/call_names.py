@@ -8,7 +8,7 @@ other agents use for the same tool count (`bash`, `Read`, `str_replace`), and fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache, lru_cache
 from typing import Any
 
@@ -79,11 +79,17 @@ class ToolNames:
 
 
 def _iter_cleaned_names(name: str) -> Iterable[str]:
-    cleaned = _COUNTER_RE.sub("", _DECORATION_RE.sub("", _TEMPLATE_TOKEN_RE.sub("", name)))
+    name = _TEMPLATE_TOKEN_RE.sub("\0", name).strip("\0").partition("\0")[0]
+    cleaned = _COUNTER_RE.sub("", _DECORATION_RE.sub("", name))
     yield cleaned
     while (shorter := _PREFIX_RE.sub("", cleaned)) != cleaned:
         cleaned = shorter
         yield cleaned
+
+
+def is_everyday_word(name: str) -> bool:
+    """Whether a tag of this name is more likely markup than a call of the tool it may mean."""
+    return fold_name(name) in _EVERYDAY_WORDS
 
 
 def rename_parameters(tool: KnownTool, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -120,6 +126,11 @@ def list_parameter_spellings(parameters: frozenset[str]) -> frozenset[str]:
     return parameters | {word for word in words if find_parameter(parameters, word) is not None}
 
 
+_EVERYDAY_WORDS: Collection[str] = {
+    *("ask", "complete", "completion", "create", "dir", "done", "exec", "execute", "find"),
+    *("finish", "list", "open", "patch", "replace", "run", "search", "shell", "submit", "task"),
+    *("terminal", "todo", "view"),
+}
 _TOOL_SYNONYMS: Mapping[str, str] = {
     "execute_command": "bash shell sh run exec terminal run_command run_shell_command run_bash"
     " run_terminal_cmd run_terminal_command run_in_terminal execute_bash execute_shell execute"

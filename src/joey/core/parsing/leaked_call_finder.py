@@ -77,12 +77,14 @@ def _iter_candidates(text: str, tools: ToolNames) -> Iterator[int]:
         context.feed(text[pos : match.start()])
         pos = match.start()
         end = max(match.end(), pos + 1)
-        if match["think"]:
+        if match["think"] and context.is_prose:
             name = match["think"].strip("</> \n").lower()
             if match["think"].startswith("</"):
                 open_section = "" if name == open_section else open_section
             else:
                 open_section = open_section or name
+        elif match["think"]:
+            pass
         elif match["fence"]:
             start = match.start("fence")
             if not open_section:
@@ -137,6 +139,12 @@ class LeakedCallFinder:
         self._pending = text[held:]
         self._shown_length += held
         return text[:held]
+
+    def restart(self) -> str:
+        """Everything so far was reasoning. What has not been shown of it."""
+        rest = self.flush()
+        self._is_whole_reply = True
+        return rest
 
     def flush(self) -> str:
         """A call follows, so that everything so far is text. What has not been shown of it."""

@@ -20,11 +20,12 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from joey.core.messages import UnusableCall
 from joey.core.parsing.call_arguments import ARGUMENT_KEYS, repair_value
-from joey.core.parsing.call_names import KnownTool, ToolNames
+from joey.core.parsing.call_names import KnownTool, ToolNames, is_everyday_word
 from joey.core.parsing.lenient_json import Repair, parse_lenient_json, read_lenient_json
 from joey.core.parsing.xml_argument_parser import strip_first_newline, strip_last_newline
 from joey.core.parsing.xml_stream import XmlCallEnded, XmlStream
@@ -53,7 +54,10 @@ class _WrittenCall(Struct, frozen=True):
 
 _NAME = r"[A-Za-z_][\w.\-]{0,80}"
 _NAMESPACE = r"(?:[a-z]+:|｜DSML｜|\|DSML\|)?"
-_TOKEN = r"<\|[^|<>\n]{1,40}\|>|<｜[^｜<>\n]{1,40}｜>"
+_TOKEN = (
+    r"<\|[^|<>\n]{1,40}\|?>|<[^|<>\n]{1,40}\|>|<｜[^｜<>\n]{1,40}｜>"
+    r"|<(?:end_of_turn|eos|start_function_response)>|\[e~\["
+)
 _WRAPPER = (
     rf"</?{_NAMESPACE}(?:longcat_|start_|end_)?"
     r"(?:tool_calls?|function_calls?|tool_uses?|tools|action)>"
@@ -78,18 +82,18 @@ _ELEMENT_RE = compile_regex(
 )
 _ELEMENT_END_RE = compile_regex(rf"\s*</{_NAMESPACE}(?:function|invoke|tool(?:_call|_use)?)>")
 _PARAMETER_RE = compile_regex(
-    rf"\s*<{_NAMESPACE}(?:parameter(?:=|\s+name=)[\"']?)(?P<name>{_NAME})[\"']?[^<>\n]*>"
-)
-_PARAMETER_END_RE = compile_regex(
-    rf"</{_NAMESPACE}parameter>"
-    rf"(?=\s*(?:<{_NAMESPACE}parameter[=\s]|</{_NAMESPACE}(?:function|invoke|tool)))"
+    rf"\s*<(?P<namespace>{_NAMESPACE})parameter(?:=|\s+name=)[\"']?(?P<name>{_NAME})[\"']?"
+    r"(?P<attributes>[^<>\n]*)>"
 )
 _ARGUMENT_PAIR_RE = compile_regex(
     r"\s*<arg_key>\s*(.*?)\s*</arg_key>\s*<arg_value>(.*?)</arg_value>"
     r"(?=\s*(?:<arg_key>|</tool_call>|$))",
     re.DOTALL,
 )
-_ESCAPED_PAIR_RE = compile_regex(r"\s*,?\s*(\w+)\s*:\s*<escape>(.*?)<escape>", re.DOTALL)
+_ESCAPED_PAIR_RE = compile_regex(
+    r"\s*,?\s*(\w+)\s*:\s*(?:(?P<mark><escape>|<\|\"\|>)(?P<text>.*?)(?P=mark)|(?P<scalar>[\w.+-]+))",
+    re.DOTALL,
+)
 _NAMED_RE = compile_regex(
     rf"(?:assistant\s*)?(?:commentary\s*)?(?:to=|call:|function(?=<))?(?:{_TOKEN})*"
     rf"(?P<name>{_NAME})(?::\d+)?"
@@ -97,6 +101,8 @@ _NAMED_RE = compile_regex(
     r"(?=\{|```|<arg_key>|</tool_call>)"
 )
 _PYTHON_LIST_RE = compile_regex(rf"\[\s*{_NAME}\s*\(")
+_PYTHON_CALL_RE = compile_regex(rf"{_NAME}\(")
+_CALLS_END_RE = compile_regex(rf"\s*(?:{_TOKEN}|{_WRAPPER}|\Z)")
 _ATTRIBUTE_RE = compile_regex(r"([\w-]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
 _NAME_KEYS = ("action", "tool", "tool_name", "name", "function_name", "recipient_name", "function")
 _LIST_KEYS = ("tool_calls", "tool_uses", "function_calls", "calls")
@@ -122,7 +128,8 @@ def read_calls_to_end(text: str, start: int, tools: ToolNames) -> tuple[LeakedCa
         fenced, end = read_fence(text, fence, tools)
         calls += fenced
         fence = FENCE_RE.match(text, end)
-    if text[end:].strip():
+    marks = _MARKS_RE.match(text, end)
+    if (marks.end() if marks else end) < len(text):
         raise NotACallError
     return tuple(calls)
 
@@ -194,15 +201,18 @@ class _Reader:
             self._skip(_MARKS_RE)
 
     def read_fenced(self, marker: str, info: str) -> Iterator[_WrittenCall]:
-        closing = re.compile(rf"\s*{re.escape(marker[0])}{{{len(marker)},}}[ \t]*(?:\r?\n\s*|\Z)")
+        closing = re.compile(
+            rf"\s*{re.escape(marker[0])}{{{len(marker)},}}[ \t]*(?:\r?\n\s*|\Z|(?=<))"
+        )
         if info in _FENCES_WITH_CALLS and (calls := self._read_python_fence(closing)):
             yield from calls
             return
+        self._skip(_SPACE_RE)
+        is_json = self._text.startswith(("{", "["), self.pos)
+        if info not in (_FENCES_WITH_JSON if is_json else CALL_FENCES) | _FENCES_WITH_CALLS:
+            raise NotACallError
         self._skip(_MARKS_RE)
         while self.pos < len(self._text) and not closing.match(self._text, self.pos):
-            fences = _FENCES_WITH_JSON if self._text[self.pos] in "{[" else _FENCES_WITH_TAGS
-            if info not in fences | _FENCES_WITH_CALLS:
-                raise NotACallError
             yield from self._read_calls()
             self._skip(_MARKS_RE)
         self._skip(closing)
@@ -225,6 +235,14 @@ class _Reader:
         if _PYTHON_LIST_RE.match(text, pos):
             self.pos = text.rindex("]") + 1 if "]" in text[pos:] else len(text)
             yield from _iter_python_calls(text[pos : self.pos])
+        elif _PYTHON_CALL_RE.match(text, pos) and (end := _CALLS_END_RE.search(text, pos)):
+            self.pos = end.start()
+            yield from _iter_python_calls(text[pos : self.pos])
+        elif fence := FENCE_RE.match(text, pos):
+            self.pos = fence.end()
+            values, repairs = self._read_json()
+            self._skip(_FENCE_END_RE)
+            yield from _iter_json_calls(values, repairs, self._tools)
         elif text[pos] in "{[":
             values, repairs = self._read_json()
             yield from _iter_json_calls(values, repairs, self._tools)
@@ -260,6 +278,8 @@ class _Reader:
             return _WrittenCall(name, values[0], repairs)
         arguments: dict[str, Any] = {}
         while pair := _ARGUMENT_PAIR_RE.match(self._text, self.pos):
+            if "<arg_key>" in pair[2]:
+                raise _build_unfinished_error(name)
             arguments[pair[1]] = _strip_newlines(pair[2])
             self.pos = pair.end()
         return _WrittenCall(name, arguments)
@@ -268,7 +288,8 @@ class _Reader:
         arguments: dict[str, Any] = {}
         self.pos += 1
         while pair := _ESCAPED_PAIR_RE.match(self._text, self.pos):
-            arguments[pair[1]] = pair[2]
+            scalar = pair["scalar"]
+            arguments[pair[1]] = pair["text"] if scalar is None else _decode_scalar(scalar)
             self.pos = pair.end()
         if not self._text.startswith("}", self.pos):
             raise NotACallError
@@ -287,22 +308,37 @@ class _Reader:
             values, repairs = self._read_json()
             arguments = values[0]
         while parameter := _PARAMETER_RE.match(self._text, self.pos):
-            end = _PARAMETER_END_RE.search(self._text, parameter.end())
-            if end is None:
-                raise _build_unfinished_error(name)
-            value = self._text[parameter.end() : end.start()]
-            arguments[parameter["name"]] = _strip_newlines(value)
-            self.pos = end.end()
+            arguments[parameter["name"]] = self._read_parameter(parameter, name)
         closing = _ELEMENT_END_RE.match(self._text, self.pos)
         if closing is None:
             raise _build_unfinished_error(name)
         self.pos = closing.end()
         return _WrittenCall(name, arguments, repairs)
 
+    def _read_parameter(self, parameter: re.Match[str], tool: str) -> Any:
+        """A value may quote its closing tag: it ends where a parameter or the end follows. One
+        that opens more parameters than it closes was never closed itself."""
+        space = parameter["namespace"]
+        opening, closing = f"<{space}parameter", f"</{space}parameter>"
+        following = (
+            rf"(?=\s*(?:{re.escape(opening)}[=\s]|</{re.escape(space)}(?:function|invoke|tool)))"
+        )
+        end = re.compile(re.escape(closing) + following).search(self._text, parameter.end())
+        if end is None:
+            raise _build_unfinished_error(tool)
+        value = self._text[parameter.end() : end.start()]
+        if value.count(opening) > value.count(closing):
+            raise _build_unfinished_error(tool)
+        self.pos = end.end()
+        stripped = _strip_newlines(value)
+        return _decode_scalar(stripped) if 'string="false"' in parameter["attributes"] else stripped
+
     def _read_tagged(self, tag: re.Match[str]) -> _WrittenCall:
         """A call with the tags of the XML protocol, perhaps by another name or with attributes."""
         name = tag[1]
         tool = self._tools.find(name)
+        if name not in self._tools.by_name and is_everyday_word(name):
+            raise NotACallError
         if tool is None:
             child = TAG_RE.match(self._text[tag.end() :].lstrip())
             is_meant = child is not None and self._tools.is_parameter(child[1])
@@ -329,6 +365,13 @@ class _Reader:
 
 _FENCE_END_RE = compile_regex(r"\s*`{3,}")
 _SPACE_RE = compile_regex(r"\s*+")
+
+
+def _decode_scalar(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except ValueError:
+        return text
 
 
 def _build_unfinished_error(name: str) -> NotACallError:
@@ -364,7 +407,7 @@ def _read_json_call(
         return _read_json_call(function, repairs, tools)
     named = {key: value[key] for key in _NAME_KEYS if isinstance(value.get(key), str)}
     known = [key for key, name in named.items() if tools.find(name) is not None]
-    arguments = [value[key] for key in ARGUMENT_KEYS if isinstance(value.get(key), (dict, str))]
+    arguments = [value[key] for key in ARGUMENT_KEYS if _may_be_arguments(value.get(key))]
     if known and arguments:
         return _WrittenCall(named[known[0]], arguments[0], repairs)
     is_flat = value.keys().isdisjoint(ARGUMENT_KEYS)
@@ -379,6 +422,14 @@ def _read_json_call(
             return _WrittenCall(name, inner, repairs)
         case _:
             raise NotACallError
+
+
+def _may_be_arguments(value: Any) -> bool:
+    match value:
+        case dict() | str() | [dict()]:
+            return True
+        case _:
+            return False
 
 
 def _iter_python_calls(text: str) -> Iterator[_WrittenCall]:

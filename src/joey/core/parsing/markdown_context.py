@@ -8,6 +8,10 @@ _FENCE_RE = compile_regex(r" {0,3}(`{3,}|~{3,})[ \t]*([^`\n]*)$")
 _LONGEST_HEAD = 200
 """Characters of a line that are kept; a fence and the marks of a quotation stand at its start."""
 _NEVER_PROSE = (">", "|", "//", "#")
+_LIST_MARKER_RE = compile_regex(r"(?:\s*(?:[-*+]|\d{1,4}[.)])\s+)*")
+_MARK_RE = compile_regex(r"<!--|-->|</?(?:code|pre)>")
+_LONGEST_MARK = 7
+_CLOSING_MARKS = {"<!--": "-->", "<code>": "</code>", "<pre>": "</pre>"}
 
 
 class Fence:
@@ -28,7 +32,8 @@ class MarkdownContext:
         """The whole line so far is in `_line_head`."""
         self._backticks = 0
         self._is_after_blank_line = is_after_blank_line
-        self._is_in_comment = False
+        self._open_mark = ""
+        """The comment or the code of HTML that is open."""
         self._last_characters = ""
 
     def feed(self, text: str) -> None:
@@ -60,9 +65,10 @@ class MarkdownContext:
         words = line.lstrip()
         is_indented_code = not words and len(line) >= 4 and self._is_after_blank_line
         return not (
-            self._is_in_comment
+            self._open_mark
             or self.is_inline_code
-            or words.startswith(_NEVER_PROSE)
+            or self._last_characters.endswith(('"', "'"))
+            or _LIST_MARKER_RE.sub("", line, count=1).lstrip().startswith(_NEVER_PROSE)
             or is_indented_code
         )
 
@@ -73,14 +79,19 @@ class MarkdownContext:
         self._is_head_whole = self._is_head_whole and len(piece) <= room
         self._line_head += piece[: max(room, 0)]
         self._backticks += piece.count("`")
-        self._follow_comments(piece)
+        self._follow_marks(piece)
 
-    def _follow_comments(self, piece: str) -> None:
+    def _follow_marks(self, piece: str) -> None:
+        """Comments, and code that HTML marks as such."""
         seen = self._last_characters + piece
-        opened, closed = seen.rfind("<!--"), seen.rfind("-->")
-        if max(opened, closed) >= 0:
-            self._is_in_comment = opened > closed
-        self._last_characters = seen[-3:]
+        for mark in _MARK_RE.finditer(seen):
+            if mark.end() > len(self._last_characters):
+                opens = mark[0] in _CLOSING_MARKS
+                if opens and not self._open_mark:
+                    self._open_mark = mark[0]
+                elif mark[0] == _CLOSING_MARKS.get(self._open_mark):
+                    self._open_mark = ""
+        self._last_characters = seen[-_LONGEST_MARK:]
 
     def _end_line(self) -> None:
         fence = _FENCE_RE.match(self._line_head.rstrip("\r")) if self._is_head_whole else None
@@ -92,3 +103,4 @@ class MarkdownContext:
                 self.fence = None
         self._is_after_blank_line = not self._line_head.strip()
         self._line_head, self._is_head_whole, self._backticks = "", True, 0
+        self._last_characters = ""

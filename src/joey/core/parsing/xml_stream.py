@@ -21,7 +21,7 @@ text, or inside a call nothing. These rules decide where values and calls end:
   then the call was abandoned in reasoning, and is doubted;
 - a call that is open when the text ends is reported as unclosed.
 
-Text between calls is trimmed, and `<thinking>` tags are removed from it. Text that may be the
+`<thinking>` tags are removed from the text. Text that may be the
 beginning of a tag is held back until the next chunk decides.
 """
 
@@ -45,7 +45,6 @@ from joey.core.parsing.tags import (
 from joey.core.parsing.xml_argument_parser import (
     BODY_PARAMETERS,
     VERBATIM_PARAMETERS,
-    StreamTrimmer,
     XmlCall,
 )
 
@@ -116,7 +115,6 @@ class XmlStream(ThinkTagReader):
         self._stray_tags = StrayTagTracker()
         self._tag_matcher = get_tag_matcher(self._text_tags)
         self._events: list[XmlEvent] = []
-        self._text_trimmer = StreamTrimmer(verbatim=False)
         self._fenced_closing_tag = ""
         self._fed_pieces: list[str] = []
         self._fed_length = 0
@@ -341,8 +339,8 @@ class XmlStream(ThinkTagReader):
         """`is_quoted`: it says nothing about the text around it."""
         if not is_quoted:
             self._context.feed(text)
-        if trimmed := self._text_trimmer.feed(text):
-            self._events.append(XmlText(trimmed, is_thought=bool(self._think_closing_tag)))
+        if text:
+            self._events.append(XmlText(text, is_thought=bool(self._think_closing_tag)))
 
     def _emit_think_tag(self, tag: str) -> None:
         self._update_tag_matcher()
@@ -364,7 +362,7 @@ class XmlStream(ThinkTagReader):
         self._think_closing_tag = ""
         self._stray_tags = StrayTagTracker()
         self._update_tag_matcher()
-        self._reset_text_state()
+        self._reset_context()
         self._current_reader = self._read_text
         self._events.append(XmlReasoningEnded(at, end))
 
@@ -372,12 +370,11 @@ class XmlStream(ThinkTagReader):
         tags = THINK_TAGS if self._think_closing_tag else self._text_tags
         self._tag_matcher = get_tag_matcher(tags | self._stray_tags.watched_tags)
 
-    def _reset_text_state(self) -> None:
-        self._text_trimmer = StreamTrimmer(verbatim=False)
+    def _reset_context(self) -> None:
         self._context = MarkdownContext(is_after_blank_line=False)
 
     def _start_call(self, name: str, at: int) -> None:
-        self._reset_text_state()
+        self._reset_context()
         self._events.append(XmlCallStarted(name, at))
 
     def _open_value_or_end_call(self, call: XmlCall, tag: str, end: int) -> None:
