@@ -14,6 +14,7 @@ from textual.selection import Selection
 from joey.client.session import Session
 from joey.core.events import Event, RowDelta, RowOpened, TaskRewound, ToolStarted, UserMessage
 from joey.core.history.ui import Row
+from joey.tui.commands import UserCommandBlock
 from joey.tui.widgets.conversation import ConversationView
 from tests.tui.conversation_harness import (
     ConversationApp,
@@ -42,12 +43,18 @@ def wheel(kind: type[MouseScrollUp] | type[MouseScrollDown]) -> MouseScrollUp | 
 
 
 class Counted(ConversationView):
-    """Tells how often it was drawn anew."""
+    """Tells how often it was drawn anew, and which lines of it."""
 
     refreshed = 0
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.refreshed_lines: set[int] = set()
+
     def refresh(self, *regions: Region, **how: bool) -> Self:
         self.refreshed += 1
+        for region in regions or (self.size.region,):
+            self.refreshed_lines.update(region.line_range)
         return super().refresh(*regions, **how)
 
 
@@ -240,6 +247,26 @@ async def test_many_events_lead_to_one_frame() -> None:
             show(app.conversation, session, RowDelta(ts=99, delta="word "))
         await wait_until_drawn(pilot)
         assert 0 < conversation.refreshed < 10
+
+
+async def test_a_block_that_grows_twice_before_its_frame_is_drawn_whole() -> None:
+    conversation = Counted()
+    app = ConversationApp(conversation)
+    async with app.run_test(size=(60, 20)) as pilot:
+        block = UserCommandBlock("make")
+        conversation.add_or_refresh_block(block)
+        await wait_until_drawn(pilot)
+        conversation.refreshed_lines.clear()
+        block.feed("first\nsecond\n")
+        conversation.add_or_refresh_block(block)
+        screen_lines(conversation)  # such as for a status line that changes meanwhile
+        block.feed("third\n")
+        conversation.add_or_refresh_block(block)
+        await wait_until_drawn(pilot)
+        lines = screen_lines(conversation)
+        assert {lines.index(f"  │ {word}") for word in ("first", "second", "third")} <= (
+            conversation.refreshed_lines
+        )
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ blocks: appending, correcting and finding the block at a line take logarithmic t
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
@@ -57,8 +58,8 @@ class Block:
     """Where each piece begins, and where the last one ends; the settled ones first."""
     _strips: dict[int, list[Strip]]
     _stable_part_count = 0
-    first_changed_line = 0
-    """The first line that looks different since it changed."""
+    _first_changed_line = 0
+    """The first line that looks different since `pop_first_changed_line`."""
     _is_stale = True
 
     @property
@@ -117,6 +118,12 @@ class Block:
             strips = self._strips[number] = [self._build_strip(spans, context) for spans in drawn]
         return strips[line - self._part_top_lines[number]]
 
+    def pop_first_changed_line(self) -> int:
+        """The first line to draw again. It may have been laid out repeatedly since the last time:
+        other parts of the screen are drawn too before its own frame comes."""
+        line, self._first_changed_line = self._first_changed_line, sys.maxsize
+        return line
+
     def discard_strips(self) -> None:
         """It is out of sight; how high it is stays known."""
         self._strips = {}
@@ -125,13 +132,14 @@ class Block:
         if self._draw_context is not context:
             self._draw_context, self._is_stale = context, True
             self._parts, self._part_top_lines, self._stable_part_count = [], [0], 0
-            self.first_changed_line = 0
+            self._first_changed_line = 0
             self._strips = {}
         if not self._is_stale:
             return
         self._is_stale = False
         stable = self._stable_part_count
-        self.first_changed_line = self.gap_lines + self._part_top_lines[stable] if stable else 0
+        changed = self.gap_lines + self._part_top_lines[stable] if stable else 0
+        self._first_changed_line = min(self._first_changed_line, changed)
         for number in range(stable, len(self._parts)):
             self._strips.pop(number, None)
         del self._parts[stable:]

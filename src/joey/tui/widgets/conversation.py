@@ -241,7 +241,7 @@ class ConversationView(ScrollView, can_focus=False):
         """All lines from the first on that looks different; what is below may have moved."""
         starts = [
             self._block_heights.get_top_line(index)
-            + self._timeline.blocks[index].first_changed_line
+            + self._timeline.blocks[index].pop_first_changed_line()
             for index in indexes
         ]
         start = max(0, min(starts, default=0) - self.scroll_offset.y)
