@@ -79,6 +79,37 @@ def test_local_models_cost_nothing_and_know_whether_they_have_tools() -> None:
     assert find_model_info("ollama", "unheard-of").prices == Prices()
 
 
+@pytest.mark.parametrize(
+    ("provider", "model", "native"),
+    [
+        ("ollama", "gemma3:27b", False),
+        ("lmstudio", "gemma-3-27b-it", False),
+        ("lmstudio", "google/gemma-3n-e4b", False),
+        ("llamacpp", "google_gemma-3-4b-it-Q4_K_M.gguf", False),
+        ("llamacpp", "/models/gemma-2-9b-it-Q8_0.gguf", False),
+        ("vllm", "microsoft/phi-4", False),
+        ("vllm", "microsoft/Phi-4-mini-instruct", True),
+        ("lmstudio", "deepseek-r1-distill-qwen-7b", False),
+        ("vllm", "HuggingFaceTB/SmolLM2-1.7B-Instruct", False),
+        ("llamacpp", "Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf", True),
+        ("lmstudio", "Qwen_Qwen3-8B", True),
+        ("openai", "gemma-3-27b-it", False),
+        ("gemini", "models/gemma-3-27b-it", False),
+        ("openai", "my-own-model", True),
+    ],
+)
+def test_open_models_are_known_by_the_names_that_servers_give_them(
+    provider: str, model: str, native: bool
+) -> None:
+    assert find_model_info(provider, model).supports_native_tools is native
+
+
+def test_another_version_of_an_open_model_is_another_model() -> None:
+    assert not find_model_info("vllm", "Qwen/Qwen3.5-9B").is_known
+    assert not find_model_info("ollama", "gemma34").is_known
+    assert find_model_info("ollama", "qwen3-coder").context_window == 262_000
+
+
 @pytest.mark.requirement("tool:apply_patch:schema:offered")
 @pytest.mark.parametrize(
     ("provider", "model", "tool"),

@@ -7,7 +7,8 @@ Shell completion loads this module, so it must not import the HTTP client.
 Prices are US dollars per million tokens as published in autumn 2026, without batch, priority and
 long-context tariffs. They change: a provider that states the cost of a request is believed
 instead, and a profile may state limits of its own. An id is looked up without its maker, its date
-and its variant, so `anthropic/claude-sonnet-4.5` and `claude-sonnet-4-5-20250929` are one.
+and its variant, so `anthropic/claude-sonnet-4.5` and `claude-sonnet-4-5-20250929` are one. Names
+of open models are prefixes of the servers' ids: `gemma3` is also `gemma-3-27b-it-Q4_K_M.gguf`.
 
 Makers train their models on an edit tool of their own. It is derived from the id, wherever the
 model is served, or from the maker's own service.
@@ -286,14 +287,19 @@ _LOCAL_MODELS = {
     "llama3.2": _ModelRow(131, 8, flags="b"),
     "llama3.1": _ModelRow(131, 8, flags="b"),
     "llama4": _ModelRow(1000, 16),
+    "gemma2": _ModelRow(8, 2, flags="bn"),
     "gemma3": _ModelRow(131, 8, flags="n"),
     "gemma4": _ModelRow(262, 16),
     "phi4": _ModelRow(16, 4, flags="bn"),
+    "phi4-mini": _ModelRow(131, 4, flags="b"),
     "deepseek-r1": _ModelRow(131, 16, flags="bn"),
     "deepseek-coder-v2": _ModelRow(163, 8, flags="bn"),
     "codellama": _ModelRow(16, 4, flags="bn"),
     "smollm2": _ModelRow(8, 2, flags="bn"),
 }
+_MAKERS = frozenset({"meta", "google", "microsoft", "mistralai", "ai", "unsloth"})
+"""What file names may begin with."""
+_NAME_TOKEN_RE = compile_regex(r"[a-z]+|\d+(?:\.\d+)*")
 _HOSTED_MODELS = {**_CLAUDE_MODELS, **_GPT_MODELS, **_OTHER_HOSTED_MODELS}
 _EDIT_TOOLS_BY_MODEL_PATTERN = (
     (compile_regex(r"openai/|(?:^|[/:])(?:gpt-|chatgpt-|codex|o\d(?:-|$))"), "apply_patch"),
@@ -325,12 +331,31 @@ def list_model_ids(provider: str) -> tuple[str, ...]:
 
 
 def _find_model_or_default(kind: ProviderSpec, model: str) -> ModelInfo:
+    default, open_row = _build_default_model_info(kind, model), _find_local_row(model)
     if kind.is_local:
-        row = _LOCAL_MODELS.get(model.lower().rpartition("/")[2].partition(":")[0])
-        info = row.to_model_info(model) if row else _build_default_model_info(kind, model)
+        info = default if open_row is None else open_row.to_model_info(model)
         return structs.replace(info, prices=Prices())
-    row = _HOSTED_MODELS.get(_normalize_model_id(model))
-    return row.to_model_info(model) if row else _build_default_model_info(kind, model)
+    if (row := _HOSTED_MODELS.get(_normalize_model_id(model))) is not None:
+        return row.to_model_info(model)
+    if open_row is not None and "n" in open_row.flags:
+        return structs.replace(default, supports_native_tools=False)
+    return default
+
+
+def _find_local_row(model: str) -> _ModelRow | None:
+    """The row whose name the id begins with, whoever packed the model: `gemma3` is also
+    `google/gemma-3-27b-it` and `google_gemma-3-27b-it-Q4_K_M.gguf`. The longest name counts."""
+    tokens = _split_model_name(model.rpartition("/")[2].partition(":")[0])
+    while tokens and (tokens[0] in _MAKERS or tokens[:1] == tokens[1:2]):
+        tokens = tokens[1:]
+    rows = ((_split_model_name(name), row) for name, row in _LOCAL_MODELS.items())
+    found = [(len(name), row) for name, row in rows if tokens[: len(name)] == name]
+    return max(found, key=lambda each: each[0])[1] if found else None
+
+
+def _split_model_name(name: str) -> list[str]:
+    """Its words and version numbers: `qwen2.5-coder` is `qwen`, `2.5`, `coder`."""
+    return _NAME_TOKEN_RE.findall(name.lower())
 
 
 def _choose_edit_tool(kind: ProviderSpec, model: str) -> str:
