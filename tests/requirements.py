@@ -127,6 +127,17 @@ REQUIREMENTS: dict[str, Requirement] = {
         "D8, seed 001, Protocol Resolution",
         "Without a lock, the history says which protocol it speaks.",
     ),
+    "protocol:named-anew": Requirement(
+        "D8", "Naming a protocol for an existing task shows its whole history in that protocol."
+    ),
+    "protocol:named-stays": Requirement("D8", "A named protocol never changes by itself."),
+    "protocol:tools-refused": Requirement(
+        "D8",
+        "A service that refuses tools is asked again in XML, and is remembered for the model.",
+    ),
+    "protocol:unusable-calls": Requirement(
+        "D8", "Two replies in a row with unusable calls change the protocol, once in a task."
+    ),
     "protocol:from-model": Requirement(
         "D8, seed 001, Protocol Resolution",
         "Without a history, a model that cannot call tools gets XML, any other native.",

@@ -141,6 +141,8 @@ class ProviderFailureKind(StrEnum):
     """400/413/422: the request itself was refused."""
     CONTEXT_OVERFLOW = "overflow"
     """The conversation is longer than the model's window."""
+    TOOLS_REFUSED = "tools"
+    """The service does not take tools for this model; calls written as text would do."""
     QUOTA = "quota"
     """402 or an exhausted plan: waiting does not help."""
     RATE_LIMIT = "rate"

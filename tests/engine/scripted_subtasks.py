@@ -38,6 +38,10 @@ class ScriptedSubtasks:
     def api_protocol(self) -> str:
         return self._default_provider.api_protocol
 
+    @property
+    def address(self) -> str:
+        return self._default_provider.address
+
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
         part = self._find_part(request)
         self.requests.append((part, request))

@@ -80,7 +80,6 @@ WRONG = [
     (["-c", "-r", "x"], "not allowed with"),
     (["-y", "-a", "x"], "not allowed with"),
     (["--ephemeral", "-c"], "--ephemeral"),
-    (["--protocol", "xml", "-r", "x"], "its protocol"),
     (["--max-turns", "0"], "'0'"),
     (["--max-turns", "many"], "'many'"),
     (["--max-budget-usd", "-1"], "max-budget-usd"),

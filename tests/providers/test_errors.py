@@ -157,6 +157,34 @@ def test_other_refusals_are_not_taken_for_a_long_conversation(text: str) -> None
     )
 
 
+TOOL_REFUSALS = [
+    (400, "registry.ollama.ai/library/gemma3:4b does not support tools"),
+    (400, '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'),
+    (400, "Function calling is not enabled for models/gemma-3-27b-it"),
+    (
+        404,
+        "No endpoints found that support tool use. To learn more about provider routing, visit …",
+    ),
+    (500, "tools param requires --jinja flag"),
+]
+
+
+@pytest.mark.requirement("protocol:tools-refused")
+@pytest.mark.parametrize(("status", "text"), TOOL_REFUSALS)
+async def test_a_refusal_of_tools_is_recognised_and_says_what_to_do(status: int, text: str) -> None:
+    error = await failing("openai", fail(status, text))
+    assert (error.failure, error.status) == (ProviderFailureKind.TOOLS_REFUSED, status)
+    assert "--protocol xml" in str(error) and text[:40] in str(error)
+
+
+@pytest.mark.parametrize(
+    "text", ["tools.0.input_schema: JSON schema is invalid", "This model does not support images"]
+)
+async def test_other_errors_about_tools_are_no_refusal_of_them(text: str) -> None:
+    error = await failing("openai", fail(400, text))
+    assert error.failure is ProviderFailureKind.INVALID_REQUEST
+
+
 @pytest.mark.requirement("providers:errors:overflow")
 async def test_the_code_of_openai_for_a_long_conversation_is_enough() -> None:
     error = await failing("openai", fail(400, "Too long.", code="context_length_exceeded"))

@@ -170,7 +170,7 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
         settings=settings,
         file_scope=file_scope,
         mode=mode,
-        protocol=protocol or choice.profile.protocol,
+        protocol=protocol or (choice.profile.protocol if earlier is None or profile else None),
         limits=limits,
         policy=policy,
         system_prompt=system_prompt,

@@ -20,6 +20,7 @@ from joey.app.options import require_known_price
 from joey.app.sandbox import build_boundary, build_sandbox
 from joey.config.config_store import SettingsRuleStore
 from joey.config.profiles import choose_profile, load_profiles
+from joey.config.tool_support import ToolSupportStore
 from joey.content.code_index import WorkspaceIndexPool
 from joey.content.diagnostics import LocalDiagnostics
 from joey.content.isolated_workers import (
@@ -75,6 +76,7 @@ class CapabilityFactory:
             customizations=load_customizations(files, home, env, settings, options.trust_root),
             hooks=build_hooks(files, home, env, settings, options.trust_root),
             rule_store=SettingsRuleStore(home),
+            tool_support=ToolSupportStore(home) if self._is_persistent else None,
             repository=GitRepository(options.workspace),
             worktrees=features.open_worktrees(files.root, home) if self._is_persistent else None,
             page_fetcher=WebPageFetcher(),

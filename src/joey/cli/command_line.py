@@ -123,8 +123,6 @@ def _check_arguments(arguments: argparse.Namespace) -> None:
         return
     if arguments.ephemeral:
         raise UsageError("--ephemeral keeps no tasks, so there is none to continue")
-    if arguments.protocol:
-        raise UsageError("a task keeps its protocol; it can be chosen for a new one only")
 
 
 def _check_stream_arguments(arguments: argparse.Namespace) -> None:

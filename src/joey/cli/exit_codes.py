@@ -54,6 +54,7 @@ _FAILURE_EXIT_CODES: dict[str, ExitCode] = {
 _PROVIDER_FAILURE_EXIT_CODES = {
     ProviderFailureKind.AUTH: ExitCode.CONFIGURATION,
     ProviderFailureKind.NOT_FOUND: ExitCode.CONFIGURATION,
+    ProviderFailureKind.TOOLS_REFUSED: ExitCode.CONFIGURATION,
     ProviderFailureKind.QUOTA: ExitCode.CONFIGURATION,
     ProviderFailureKind.RATE_LIMIT: ExitCode.TRY_AGAIN,
     ProviderFailureKind.OVERLOAD: ExitCode.TRY_AGAIN,

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from msgspec import Struct, field, structs
 
 from joey.core.messages import Message, Part, TextBlock, Usage, UserBlock
-from joey.core.models import ToolProtocol
+from joey.core.models import ProtocolChangeReason, ToolProtocol
 from joey.core.permissions.policy import SandboxStatus
 from joey.core.permissions.reasons import Reason
 from joey.core.settings import Limits, ModelRoute
@@ -136,6 +136,8 @@ class TaskCreated(EventBase, frozen=True, tag="taskCreated"):
     depth: int = 0
     """How many tasks stand above it."""
     configuration: dict[str, Any] | None = None
+    is_protocol_named: bool = field(default=False, name="protocol_named")
+    """A flag or a profile named the protocol; it does not change by itself."""
 
 
 class TaskImported(EventBase, frozen=True, tag="taskAdopted"):
@@ -346,6 +348,14 @@ class ModeSwitched(EventBase, frozen=True, tag="taskModeSwitched"):
     mode: str
 
 
+class ProtocolChanged(EventBase, frozen=True, tag="protocolChanged"):
+    """The model is shown the whole history in this tool protocol from here on, whichever its turns
+    were born in. A rewind does not take it back."""
+
+    tool_protocol: ToolProtocol = field(name="protocol")
+    reason: ProtocolChangeReason
+
+
 class MessageQueued(EventBase, frozen=True, tag="messageQueued"):
     """Words that arrived while the task was busy; the model sees them at its next turn."""
 
@@ -532,6 +542,7 @@ Durable = (
     | RowAdded
     | TodosChanged
     | ModeSwitched
+    | ProtocolChanged
     | MessageQueued
     | MessageUnqueued
     | SubtaskSpawned

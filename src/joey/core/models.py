@@ -1,7 +1,6 @@
 """Models: providers, abilities, prices, requests, and the tool protocol of a new task.
 
-The tool protocol of a task is fixed (decision D8): its calls travel either as structured calls or
-as XML in the text.
+The calls of a task travel either as structured calls or as XML in the text (decision D8).
 """
 
 from __future__ import annotations
@@ -18,6 +17,15 @@ from joey.core.messages import Message, Usage
 class ToolProtocol(StrEnum):
     NATIVE = "native"
     XML = "xml"
+
+
+class ProtocolChangeReason(StrEnum):
+    USER = "user"
+    """A flag or a client named it."""
+    TOOLS_REFUSED = "tools_refused"
+    """The service does not take tools for this model."""
+    UNUSABLE_CALLS = "unusable_calls"
+    """The model wrote calls that could not be used, again and again."""
 
 
 class ApiProtocol(StrEnum):

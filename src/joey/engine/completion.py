@@ -28,6 +28,7 @@ from joey.engine.hooks import run_completion_hooks
 from joey.engine.limits import FailureCounter
 from joey.engine.message_expansion import expand_message
 from joey.engine.outcomes import CommittedReply, Completed, Continue
+from joey.engine.protocol import MAX_UNUSABLE_REPLIES, change_after_unusable_calls
 from joey.errors import ToolError
 
 if TYPE_CHECKING:
@@ -139,6 +140,12 @@ async def process_plain_reply(
         if isinstance(placed.part, TextPart) and (text := placed.part.text.strip())
     }
     texts_so_far = failures.plain_reply_texts
+    if reply.unusable_call is not None and not reply.is_cut_off:
+        failures.unusable_reply_count += 1
+        if failures.unusable_reply_count == MAX_UNUSABLE_REPLIES:
+            change_after_unusable_calls(task)
+    else:
+        failures.unusable_reply_count = 0
     if texts and reply.unusable_call is None:
         texts_so_far.append("\n\n".join(texts.values()))
     if problem := _find_problem(task, reply, has_text=bool(texts)):

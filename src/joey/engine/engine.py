@@ -29,12 +29,14 @@ from joey.core.task_types import TaskState
 from joey.engine.approval import TaskGrants
 from joey.engine.asks import AnswerPolicy
 from joey.engine.checkpoints import resume_interrupted_restore
+from joey.engine.protocol import apply_named_protocol, has_native_tools
 from joey.engine.run_start import RunStart
 from joey.engine.runtime import TaskRuntime, generate_task_id
 from joey.engine.subtasks import Subtasks
 from joey.engine.task import Task
 from joey.errors import StoreError, TaskNotFoundError, TaskStateError, UserError
 from joey.ports.extensions import FrontEndResources
+from joey.ports.model import Provider
 from joey.ports.storage import Store, TaskMetadata
 from joey.ports.workspace import Clock
 
@@ -144,10 +146,8 @@ class Engine:
         self, runtime: TaskRuntime, task_id: str, options: TaskOptions, parent: Task | None
     ) -> Task:
         first_mode = choose_fallback_mode(options.mode or runtime.settings.mode, runtime.modes)
-        protocol = choose_tool_protocol(
-            locked=options.protocol,
-            detected=None,
-            model_has_native_tools=runtime.select_provider(first_mode).model.supports_native_tools,
+        protocol = _choose_protocol(
+            runtime, runtime.select_provider(first_mode), options.protocol, parent
         )
         subtasks = Subtasks(self, options)
         journal = self.store.create(task_id)
@@ -175,6 +175,7 @@ class Engine:
                 model=runtime.provider.model.id,
                 **lineage,
                 configuration=options.configuration or None,
+                is_protocol_named=options.protocol is not None,
             )
         )
         return task
@@ -204,13 +205,12 @@ class Engine:
         self, parent: Task, options: TaskOptions, spawned: ev.SubtaskSpawned, workspace: Path
     ) -> Task:
         projection, runtime = parent.recorder.projection, parent.runtime
-        is_xml = projection.tool_protocol is ToolProtocol.XML
         inherited = structs.replace(
             options,
             workspace=workspace,
             trust_root=options.trust_root or (runtime.workspace if spawned.has_worktree else None),
             settings=runtime.settings,
-            protocol=projection.tool_protocol if is_xml else options.protocol,
+            protocol=projection.tool_protocol if projection.is_protocol_named else None,
             mode=None,
             secrets=self.store.load_secrets(parent.id),
             configuration=projection.ledger.configuration,
@@ -296,6 +296,8 @@ class Engine:
             task.publish(ev.TaskUnpaused(ts=task.next_ts()))
         if options.mode is not None and options.mode != task.mode.slug:
             task.publish(ev.ModeSwitched(ts=task.next_ts(), mode=options.mode))
+        if options.protocol is not None:
+            apply_named_protocol(task, options.protocol)
         stored = task.recorder.projection.ledger.configuration
         if (merged := {**stored, **options.configuration}) != stored:
             task.publish(ev.TaskConfigured(ts=task.next_ts(), configuration=merged))
@@ -374,6 +376,21 @@ class Engine:
         await self.close()
 
 
+def _choose_protocol(
+    runtime: TaskRuntime, provider: Provider, named: ToolProtocol | None, parent: Task | None
+) -> ToolProtocol:
+    """The protocol of a new task. Naming the native one is another try with a model that was
+    refused tools before; a subtask of an XML task speaks XML."""
+    memory = runtime.capabilities.tool_support
+    if named is ToolProtocol.NATIVE and memory is not None:
+        memory.forget_refusal(provider)
+    if named is None and parent is not None and parent.protocol is ToolProtocol.XML:
+        return ToolProtocol.XML
+    return choose_tool_protocol(
+        locked=named, detected=None, model_has_native_tools=has_native_tools(runtime, provider)
+    )
+
+
 def _extract_secrets(options: TaskOptions) -> TaskSecrets | None:
     """What is not to be in the task's folder; a program that imports joey gives it in a profile."""
     profile = options.profile
@@ -386,6 +403,7 @@ def _extract_secrets(options: TaskOptions) -> TaskSecrets | None:
 
 EVENTS_NOT_FORKED = (
     ev.TaskConfigured,
+    ev.ProtocolChanged,
     ev.TaskPaused,
     ev.TaskUnpaused,
     ev.SubtaskSpawned,
@@ -413,6 +431,8 @@ def build_fork_records(
         ledger.apply(record.event)
     if ledger.configuration:
         events.append(ev.TaskConfigured(ts=events[-1].ts + 1, configuration=ledger.configuration))
+    if (change := ledger.protocol_change) is not None:
+        events.append(structs.replace(change, ts=events[-1].ts + 1))
     return [ev.Record(n, event) for n, event in enumerate(events, 1)]
 
 

@@ -47,14 +47,13 @@ from joey.engine.outcomes import (
     RowCall,
     RunStopped,
 )
-from joey.engine.request import fit_context, request_reply_with_retry
+from joey.engine.request import build_model_request, fit_context, request_reply_with_retry
 from joey.engine.run_start import (
     RunStart,
     build_first_content,
     reload_customizations,
     warn_missing_profile,
 )
-from joey.engine.runtime import build_system_prompt_and_tools
 from joey.engine.tool_calls import ToolCallRunner
 from joey.errors import FailureCode
 
@@ -153,15 +152,7 @@ async def build_request(task: Task, content: tuple[UserBlock, ...]) -> tuple[Mod
             dequeued_ids=tuple(message.id for message in queued),
         )
     )
-    system, tools = build_system_prompt_and_tools(task)
-    request = ModelRequest(
-        system_prompt=system,
-        messages=tuple(task.recorder.api_history.request_messages),
-        tools=tools,
-        tool_protocol=task.protocol,
-        task_id=task.id,
-    )
-    return request, request_ts
+    return build_model_request(task), request_ts
 
 
 async def process_reply(
@@ -178,6 +169,7 @@ async def process_reply(
     if not calls:
         return await process_plain_reply(task, reply, failures)
     failures.plain_reply_texts.clear()
+    failures.unusable_reply_count = 0
     runner = ToolCallRunner(task, failures)
     await runner.run(calls)
     if runner.accepted_result is None:

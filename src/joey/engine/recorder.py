@@ -7,7 +7,14 @@ from collections.abc import Sequence
 
 import msgspec
 
-from joey.core.events import TRANSIENT_EVENTS, Durable, Record, SubtaskSpawned, TaskRewound
+from joey.core.events import (
+    TRANSIENT_EVENTS,
+    Durable,
+    ProtocolChanged,
+    Record,
+    SubtaskSpawned,
+    TaskRewound,
+)
 from joey.core.history.api import ApiHistory
 from joey.core.history.branch import find_live_branch
 from joey.core.history.state import TaskProjection
@@ -45,12 +52,18 @@ class Recorder:
         self.task_log.append(record)
         self._last_seq = numbered.seq
         self.projection.ledger.apply(durable)
-        if not isinstance(durable, TaskRewound):
-            self._apply(durable)
-            return
-        self.projection.reset()
-        self.api_history, self.ui_history = ApiHistory(), UiHistory()
-        self._apply_records(find_live_branch([*self.record_cache.list_after(0), record]))
+        match durable:
+            case TaskRewound():
+                self.projection.reset()
+                self.api_history, self.ui_history = ApiHistory(), UiHistory()
+                self._apply_records(find_live_branch([*self.record_cache.list_after(0), record]))
+            case ProtocolChanged():
+                self._apply(durable)
+                self.api_history = ApiHistory(self.projection.tool_protocol)
+                for earlier in self.live_branch:
+                    self.api_history.apply(earlier.event)
+            case _:
+                self._apply(durable)
 
     def _apply_records(self, path: Sequence[Record]) -> None:
         for record in path:

@@ -16,8 +16,6 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
-from msgspec import structs
-
 from joey.core import events as ev
 from joey.core.context.condense import extract_user_blocks, is_attachment
 from joey.core.context.window import (
@@ -28,16 +26,27 @@ from joey.core.context.window import (
     resolve_condense_threshold,
 )
 from joey.core.history.visible import truncate_middle
-from joey.core.messages import CallPart, ReasoningPart, Reply, TextBlock, TextPart, UserBlock
+from joey.core.messages import (
+    CallPart,
+    ReasoningPart,
+    Reply,
+    TextBlock,
+    TextPart,
+    UserBlock,
+    get_blocks,
+)
 from joey.core.models import ModelRequest
 from joey.core.parsing.assembler import ReplyAssembler, is_output_limit
 from joey.core.parsing.parts import PartDelta, PartEnded, PartEvent, PartStarted
+from joey.core.prompts.environment import restate_tool_format
 from joey.core.task_types import AskKind, CancelReason, RowKind
 from joey.engine.asks import build_feedback_blocks, publish_feedback
 from joey.engine.condense import ContextUsage, condense
 from joey.engine.environment import describe_environment
 from joey.engine.limits import RetryBudget, ensure_run_within_budget, wait_with_countdown
 from joey.engine.outcomes import CommittedReply, RunStopped
+from joey.engine.protocol import change_after_refusal
+from joey.engine.runtime import build_system_prompt_and_tools
 from joey.errors import (
     CondenseError,
     FailureCode,
@@ -72,6 +81,10 @@ async def request_reply_with_retry(
             ):
                 recoveries += 1
                 blocks = await recover_from_overflow(task)
+            elif error.failure is ProviderFailureKind.TOOLS_REFUSED and change_after_refusal(task):
+                blocks = restate_tool_format(
+                    get_blocks(task.recorder.api_history.request_messages[-1]), task.protocol
+                )
             elif wait is None:
                 blocks = await _ask_to_retry(task, error)
                 budget, recoveries = RetryBudget(task.runtime.settings), 0
@@ -81,9 +94,19 @@ async def request_reply_with_retry(
         request_ts = task.next_ts()
         protocol = task.provider.api_protocol
         task.publish(ev.RequestStarted(ts=request_ts, api_protocol=protocol, content=blocks))
-        request = structs.replace(
-            request, messages=tuple(task.recorder.api_history.request_messages)
-        )
+        request = build_model_request(task)
+
+
+def build_model_request(task: Task) -> ModelRequest:
+    """The request that tells the model all that has happened, in the task's protocol."""
+    system, tools = build_system_prompt_and_tools(task)
+    return ModelRequest(
+        system_prompt=system,
+        messages=tuple(task.recorder.api_history.request_messages),
+        tools=tools,
+        tool_protocol=task.protocol,
+        task_id=task.id,
+    )
 
 
 async def _ask_to_retry(task: Task, error: ProviderError) -> tuple[UserBlock, ...]:

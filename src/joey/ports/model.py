@@ -20,12 +20,26 @@ class Provider(Protocol):
     def api_protocol(self) -> str:
         """`anthropic` or `openai`: how clients of the history name the wire."""
 
+    @property
+    def address(self) -> str:
+        """Where the model is: `host:port`."""
+
     def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
         """An async generator; closing it closes the request's socket. Raises ProviderError: the
         service failed, before or in the middle of the stream."""
 
     async def close(self) -> None:
         """Let go of idle connections."""
+
+
+class ToolSupport(Protocol):
+    """Remembers which models take no tools at which address."""
+
+    def is_refused(self, provider: Provider) -> bool: ...
+
+    def record_refusal(self, provider: Provider) -> None: ...
+
+    def forget_refusal(self, provider: Provider) -> None: ...
 
 
 class Embedder(Protocol):

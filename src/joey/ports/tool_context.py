@@ -16,7 +16,7 @@ from joey.core.task_types import RowKind, Todo
 from joey.ports.content import Browser, CodeIndex, Diagnostics, Documents, Outlines, PageFetcher
 from joey.ports.execution import ShellGrammar, Terminal
 from joey.ports.extensions import Customizations, CustomTools, Hooks, Mcp, RuleStore
-from joey.ports.model import ImageGenerator
+from joey.ports.model import ImageGenerator, ToolSupport
 from joey.ports.workspace import Checkpoints, Files, Repository, Search, Worktrees
 
 
@@ -41,6 +41,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     hooks: Hooks | None = None
     rule_store: RuleStore | None = None
     """Without one, no answer makes a rule."""
+    tool_support: ToolSupport | None = None
+    """Without one, no refusal of tools is remembered."""
 
 
 class RowCallback(Protocol):

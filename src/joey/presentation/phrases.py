@@ -30,6 +30,7 @@ _PROVIDER_FAILURE_TEXTS = {
     ProviderFailureKind.INVALID_REQUEST: "failed: the provider refused the request",
     ProviderFailureKind.CONTEXT_OVERFLOW: "failed: the conversation is longer than the model "
     "can take",
+    ProviderFailureKind.TOOLS_REFUSED: "failed: the model takes no tools; use --protocol xml",
     ProviderFailureKind.QUOTA: "failed: the account has no credit left",
     ProviderFailureKind.RATE_LIMIT: "failed: the provider gets too many requests; try again",
     ProviderFailureKind.OVERLOAD: "failed: the provider is in trouble; try again",

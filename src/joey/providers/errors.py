@@ -37,6 +37,13 @@ _CONTEXT_OVERFLOW_RE = compile_regex(
 _NOT_CONTEXT_OVERFLOW_RE = compile_regex(
     r"per (?:min|hour|day)|maximum (?:allowed )?number of output tokens", re.IGNORECASE
 )
+_TOOLS_REFUSED_RE = compile_regex(
+    r"does not support tools|tool choice requires --enable-auto-tool-choice"
+    r"|function calling is not enabled|no endpoints found that support tool use"
+    r"|tools param requires --jinja",
+    re.IGNORECASE,
+)
+"""Ollama, vLLM, Gemini, OpenRouter, llama.cpp."""
 _QUOTA_RE = compile_regex(
     r"insufficient[_ ](?:quota|balance|credit|funds)|credit balance|exceeded your current quota"
     r"|billing|payment required|out of credits",
@@ -253,6 +260,8 @@ def _build_provider_error(
 
 def _classify_failure(status: int, said: _ErrorDetails) -> ProviderFailureKind:
     text = f"{said.code or ''} {said.message}"
+    if status not in (401, 403, 429) and _TOOLS_REFUSED_RE.search(said.message):
+        return ProviderFailureKind.TOOLS_REFUSED
     if status not in (401, 403, 404, 429) and is_context_overflow(text):
         return ProviderFailureKind.CONTEXT_OVERFLOW
     if status in (400, 403, 429) and _QUOTA_RE.search(text):
@@ -287,6 +296,8 @@ def _format_error_message(
             )
         case ProviderFailureKind.CONTEXT_OVERFLOW:
             return f"The conversation is longer than {service.model} can take. {says}"
+        case ProviderFailureKind.TOOLS_REFUSED:
+            return f"{who} does not take tools for {service.model}. Use --protocol xml. {says}"
         case ProviderFailureKind.QUOTA:
             return f"The account at {who} has no credit left for this. {says}"
         case ProviderFailureKind.RATE_LIMIT:

@@ -67,6 +67,10 @@ class StreamingProvider(ABC):
         }
         self._read_timeout = profile.request_timeout if profile.request_timeout > 0 else None
 
+    @property
+    def address(self) -> str:
+        return self._service.address
+
     @abstractmethod
     def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]: ...
 

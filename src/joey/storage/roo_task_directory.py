@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from joey.core.events import Record, TaskCreated, TaskImported
+from joey.core.events import ProtocolChanged, Record, TaskCreated, TaskImported
 from joey.core.history.api import ApiHistory
 from joey.core.history.branch import find_live_branch
 from joey.core.history.ui import UiHistory
@@ -250,9 +250,12 @@ def encode_roo_files(
 def _build_redacted_histories(
     records: Sequence[Record], redactor: Callable[[str], str]
 ) -> tuple[list[dict[str, Any]], list[Any]]:
-    first = records[0].event if records else None
-    ui = UiHistory()
-    api = ApiHistory(first.tool_protocol if isinstance(first, TaskCreated) else ToolProtocol.NATIVE)
+    protocols = [
+        record.event.tool_protocol
+        for record in records
+        if isinstance(record.event, TaskCreated | TaskImported | ProtocolChanged)
+    ]
+    ui, api = UiHistory(), ApiHistory(protocols[-1] if protocols else ToolProtocol.NATIVE)
     for record in find_live_branch(records):
         ui.apply(record.event)
         api.apply(record.event)

@@ -18,7 +18,14 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from joey.core.events import Record, TaskCreated, TaskImported, TaskStarted, UserMessage
+from joey.core.events import (
+    ProtocolChanged,
+    Record,
+    TaskCreated,
+    TaskImported,
+    TaskStarted,
+    UserMessage,
+)
 from joey.core.history.state import extract_title
 from joey.core.settings import ModelRoute
 from joey.core.task_types import TaskState
@@ -110,6 +117,8 @@ def build_metadata_from_records(task_id: str, records: Iterable[Record]) -> Task
                     child_ids=event.child_ids,
                     created=event.ts,
                 )
+            case ProtocolChanged() as event:
+                metadata = structs.replace(metadata, tool_protocol=event.tool_protocol.value)
             case TaskStarted(route=ModelRoute() as route):
                 metadata = structs.replace(
                     metadata,

@@ -43,6 +43,7 @@ class ScriptedProvider:
         self._turns = list(turns)
         self.model = model or ModelInfo(id="scripted", context_window=200_000)
         self.api_protocol = api_protocol
+        self.address = "scripted:0"
         self.requests: list[ModelRequest] = []
         self.open_stream_count = 0
         """Answers that were begun and neither ended nor closed."""

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from joey.core.events import (
     ContextCondensed,
+    Durable,
     ReplyReceived,
     RequestStarted,
     RowPart,
@@ -242,6 +243,88 @@ def test_an_xml_task_shows_calls_and_results_as_text_only() -> None:
         TextBlock("[read_file for 'a'] Result:"),
         TextBlock("body"),
         TextBlock("env"),
+    )
+
+
+@pytest.mark.requirement("protocol:named-anew")
+def test_the_same_events_read_as_structured_calls_or_as_tags() -> None:
+    """Whichever protocol a turn was born in; messages and their order are the same."""
+    born_native = replied(
+        2,
+        TextPart("One."),
+        CallPart(ToolCall(id="a", name="read_file", input={"path": "a", "limit": 3, "mode": None})),
+        TextPart("Two."),
+        call("b"),
+    )
+    raw = "Three.\n<read_file>\n<path>c</path>\n</read_file>"
+    events: list[Durable] = [
+        asked(1),
+        born_native,
+        finished(3, "b", "second"),
+        finished(4, "a", "first"),
+        asked(5),
+        replied(6, TextPart("Three."), call("c"), raw=raw),
+        finished(7, "c"),
+        asked(8),
+    ]
+    native, xml = ApiHistory(), ApiHistory(ToolProtocol.XML)
+    for event in events:
+        native.apply(event)
+        xml.apply(event)
+    check_valid(list(native.request_messages))
+    assert [message.ts for message in native.request_messages] == [
+        message.ts for message in xml.request_messages
+    ]
+    assert native.request_messages[3].content == (
+        TextBlock("Three."),
+        ToolUseBlock(id="c", name="read_file", input={"path": "c"}),
+    )
+    assert xml.request_messages[1].content == (
+        TextBlock("One."),
+        TextBlock("<read_file>\n<path>\na\n</path>\n<limit>\n3\n</limit>\n</read_file>"),
+        TextBlock("Two."),
+        TextBlock("<read_file>\n<path>\nb\n</path>\n</read_file>"),
+    )
+    assert xml.request_messages[3].content == (TextBlock(raw),)
+    blocks = [block for block in xml.request_messages[2].content if isinstance(block, TextBlock)]
+    assert [block.text for block in blocks] == [
+        "[read_file] Result:",
+        "first",
+        "[read_file] Result:",
+        "second",
+        "hello",
+    ]
+
+
+def test_an_imported_native_history_is_shown_as_tags_and_its_open_call_stays_open() -> None:
+    messages = (
+        Message(role="user", content=(TextBlock("do it"),)),
+        Message(
+            role="assistant",
+            content=(ToolUseBlock(id="t1", name="read_file", input={"path": "a"}),),
+        ),
+    )
+    history = ApiHistory(ToolProtocol.XML)
+    history.apply(
+        TaskImported(
+            ts=1,
+            task_id="t",
+            workspace="",
+            mode="code",
+            tool_protocol=ToolProtocol.NATIVE,
+            rows=(),
+            messages=messages,
+        )
+    )
+    assert [open_call.id for open_call in history.open_calls] == ["t1"]
+    history.apply(asked(2))
+    assert history.request_messages[1].content == (
+        TextBlock("<read_file>\n<path>a</path>\n</read_file>"),
+    )
+    assert history.request_messages[2].content == (
+        TextBlock("[read_file] Result:"),
+        TextBlock(INTERRUPTED_CALL_TEXT),
+        TextBlock("hello"),
     )
 
 

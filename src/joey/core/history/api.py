@@ -28,7 +28,11 @@ from msgspec.structs import replace
 
 from joey.core import events as ev
 from joey.core import messages as msg
-from joey.core.history.imported import build_first_message, repair_history
+from joey.core.history.imported import (
+    build_first_message,
+    convert_calls_to_text,
+    repair_history,
+)
 from joey.core.history.visible import append_visible, build_request_messages, truncate_middle
 from joey.core.models import ToolProtocol
 from joey.core.prompts.environment import strip_environment_details
@@ -185,7 +189,7 @@ class ApiHistory:
             yield from _build_xml_blocks(event)
         if event.interrupted and event.parts:
             yield msg.TextBlock(INTERRUPTED_TEXT)
-        elif all(isinstance(placed.part, msg.ReasoningPart) for placed in event.parts):
+        elif event.parts and all(isinstance(each.part, msg.ReasoningPart) for each in event.parts):
             yield msg.TextBlock(ONLY_REASONING_TEXT)
 
     def _close_turn(self, ts: int, content: tuple[msg.UserBlock, ...]) -> None:
@@ -289,13 +293,11 @@ class ApiHistory:
         yield from images
 
     def _import_history(self, event: ev.TaskImported) -> None:
-        """Take over a history written by somebody else: its last reply may still be open."""
-        self.tool_protocol = event.tool_protocol
+        """Take over a history written by somebody else: its last reply may still be open. Calls in
+        the text of an XML history stay text when it is shown natively."""
         mended = repair_history(event.messages, event.tool_protocol, build_first_message(event))
         self._closed_messages, self._visible_indices = mended.messages, mended.visible_indices
-        self._request_messages = []
-        for place in self._visible_indices:
-            append_visible(self._request_messages, self._closed_messages[place])
+        self._request_messages = build_request_messages(self.visible_messages)
         for message in {*event.messages, *self._closed_messages}:
             self._call_ids.update(
                 block.id for block in msg.get_blocks(message) if isinstance(block, msg.ToolUseBlock)
@@ -308,24 +310,36 @@ class ApiHistory:
                 if isinstance(block, msg.ToolUseBlock)
             )
             self._latest_turn = OpenTurn(event.ts, calls, {})
+        if self.tool_protocol is not event.tool_protocol:
+            shown = tuple(convert_calls_to_text(self.visible_messages))
+            for place, message in zip(self._visible_indices, shown, strict=True):
+                self._closed_messages[place] = message
+            self._request_messages = build_request_messages(shown)
 
 
 def _build_xml_blocks(event: ev.ReplyReceived) -> Iterator[msg.TextBlock]:
-    """The text as it came; calls that a server sent beside it are written out."""
+    """The text as it came; structured calls are written out."""
     raw = event.raw or ""
     if raw.strip():
         yield msg.TextBlock(raw)
     for placed in event.parts:
-        if isinstance(placed.part, msg.CallPart) and placed.part.call.name not in raw:
-            yield msg.TextBlock(render_call_as_xml(placed.part.call))
+        match placed.part:
+            case msg.TextPart(text=text) if event.raw is None and text.strip():
+                yield msg.TextBlock(text)
+            case msg.CallPart(call=call) if call.name not in raw:
+                yield msg.TextBlock(render_call_as_xml(call))
 
 
 def render_call_as_xml(call: msg.ToolCall) -> str:
+    """The call as tags in the text. Strict schemas send parameters that are left out as null."""
+
     def text(value: object) -> str:
         return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
-    lines = [f"<{key}>\n{text(value)}\n</{key}>" for key, value in call.input.items()]
-    return "\n".join([f"<{call.name}>", *lines, f"</{call.name}>"])
+    given = {key: value for key, value in call.input.items() if value is not None}
+    lines = [f"<{key}>\n{text(value)}\n</{key}>" for key, value in given.items()]
+    name = msg.sanitize_tool_name(call.name)
+    return "\n".join([f"<{name}>", *lines, f"</{name}>"])
 
 
 def _build_reasoning_blocks(part: msg.ReasoningPart) -> Iterator[msg.Block]:

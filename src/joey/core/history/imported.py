@@ -53,7 +53,7 @@ def repair_history(
     fixed = (
         _pair_calls_with_results(seen.values())
         if protocol is ToolProtocol.NATIVE
-        else _convert_calls_to_text(seen.values())
+        else convert_calls_to_text(seen.values())
     )
     shown = dict(zip(seen, map(_ensure_reply_text, fixed), strict=True))
     mended = RepairedHistory([], [])
@@ -213,7 +213,7 @@ def _reorder_results(message: msg.Message, waiting: dict[str, str]) -> Iterator[
 # Calls in the text
 
 
-def _convert_calls_to_text(messages: Iterable[msg.Message]) -> Iterator[msg.Message]:
+def convert_calls_to_text(messages: Iterable[msg.Message]) -> Iterator[msg.Message]:
     """The same history for a task that speaks XML: calls and results inside the text."""
     names: dict[str, str] = {}
     for message in messages:

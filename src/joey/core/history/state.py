@@ -19,7 +19,7 @@ from joey.core import events as ev
 from joey.core.history.api import COMPLETION_TOOL_NAME
 from joey.core.history.usage_ledger import UsageLedger, find_context_tokens
 from joey.core.messages import Usage
-from joey.core.models import ToolProtocol
+from joey.core.models import ProtocolChangeReason, ToolProtocol
 from joey.core.settings import ModelRoute
 from joey.core.task_types import (
     APPROVAL_ASKS,
@@ -70,7 +70,8 @@ class TaskProjection:
         self.prompt: ev.UserMessage | None = None
         self.workspace = ""
         self.mode = ""
-        self.tool_protocol = ToolProtocol.NATIVE
+        self._first_protocol = ToolProtocol.NATIVE
+        self._is_first_protocol_named = False
         self.route = ModelRoute()
         self.parent_id: str | None = None
         self.root_id: str | None = None
@@ -136,6 +137,8 @@ class TaskProjection:
                 self._update_token_counts(event)
             case ev.ContextCondensed() | ev.ContextTruncated():
                 self.context_tokens, self.prompt_tokens = event.tokens_after, None
+            case ev.ProtocolChanged():
+                self.prompt_tokens = None
             case ev.ToolFinished():
                 self.unsent_feedback = tuple(
                     u for u in self.unsent_feedback if u.call_id != event.call_id
@@ -156,10 +159,11 @@ class TaskProjection:
 
     def _apply_identity(self, event: ev.TaskCreated | ev.TaskImported) -> None:
         self.task_id, self.workspace = event.task_id, event.workspace
-        self.mode, self.tool_protocol = event.mode, event.tool_protocol
+        self.mode, self._first_protocol = event.mode, event.tool_protocol
         self.created = event.ts
         match event:
             case ev.TaskCreated():
+                self._is_first_protocol_named = event.is_protocol_named
                 self.route = ModelRoute(profile=event.profile, model=event.model)
                 self.parent_id, self.root_id = event.parent_id, event.root_id
                 self.depth = event.depth
@@ -204,6 +208,22 @@ class TaskProjection:
                 self.route = event.route or self.route
         self.state = TaskState.ABORTED
         self.pending_ask, self.failure, self.pending_subtask_ids = None, None, ()
+
+    @property
+    def tool_protocol(self) -> ToolProtocol:
+        """The protocol in which the model is shown the whole history."""
+        change = self.ledger.protocol_change
+        return self._first_protocol if change is None else change.tool_protocol
+
+    @property
+    def is_protocol_named(self) -> bool:
+        """A user named the protocol, so that it does not change by itself."""
+        change = self.ledger.protocol_change
+        return (
+            self._is_first_protocol_named
+            if change is None
+            else change.reason is ProtocolChangeReason.USER
+        )
 
     @property
     def usage(self) -> ev.TokenUsage:

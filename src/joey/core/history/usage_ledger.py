@@ -52,6 +52,8 @@ class UsageLedger:
         self.updated = 0
         self.configuration: dict[str, Any] = {}
         """Settings given to this task alone."""
+        self.protocol_change: ev.ProtocolChanged | None = None
+        """The latest."""
         self.usage = ev.TokenUsage()
         self._subtask_by_call: dict[str, str] = {}
         self._usage_by_subtask: dict[str, ev.TokenUsage] = {}
@@ -93,12 +95,12 @@ class UsageLedger:
                 self._count_tool_call(event.tool, failed=False)
             case ev.ToolFailed():
                 self._count_tool_call(event.tool, failed=True)
-            case ev.CheckpointSaved():
-                self.last_checkpoint = event.id
-            case ev.FilesRestored():
-                self.last_checkpoint = event.checkpoint
+            case ev.CheckpointSaved(id=checkpoint) | ev.FilesRestored(checkpoint=checkpoint):
+                self.last_checkpoint = checkpoint
             case ev.TaskCreated() | ev.TaskConfigured():
                 self.configuration = event.configuration or {}
+            case ev.ProtocolChanged():
+                self.protocol_change = event
             case ev.TaskImported():
                 self.usage = self.usage.plus(sum_row_usage(event.rows))
             case ev.TaskForked():

@@ -78,7 +78,7 @@ def build_environment_details(  # noqa: PLR0913 (one argument per fact, all by n
         f"# Git Status\n{_escape_environment_tag(git_status)}" if git_status else "",
         f"# Current Cost\n{shown_cost}" if settings.include_current_cost else "",
         f"# Current Mode\n<slug>{mode.slug}</slug>\n<name>{_to_single_line(mode.name)}</name>\n"
-        f"<model>{_to_single_line(model_id)}</model>\n<tool_format>{protocol}</tool_format>",
+        f"<model>{_to_single_line(model_id)}</model>\n{_render_tool_format(protocol)}",
         _render_files(files, settings.max_workspace_files) if files is not None else "",
     ]
     body = "\n\n".join(section for section in sections if section)
@@ -90,6 +90,23 @@ def build_environment_details(  # noqa: PLR0913 (one argument per fact, all by n
 def strip_environment_details(blocks: Iterable[BlockT]) -> tuple[BlockT, ...]:
     """The blocks without stale environment details; a fresh one goes with each request."""
     return tuple(block for block in blocks if not _is_environment_block(block))
+
+
+def restate_tool_format(blocks: Iterable[Block], protocol: ToolProtocol) -> tuple[TextBlock, ...]:
+    """The environment details among the blocks as they read in this protocol."""
+    formats = [_render_tool_format(each) for each in ToolProtocol]
+    restated = []
+    for block in blocks:
+        if isinstance(block, TextBlock) and _is_environment_block(block):
+            text = block.text
+            for written in formats:
+                text = text.replace(written, _render_tool_format(protocol))
+            restated.append(TextBlock(text))
+    return tuple(restated)
+
+
+def _render_tool_format(protocol: ToolProtocol) -> str:
+    return f"<tool_format>{protocol}</tool_format>"
 
 
 def _is_environment_block(block: Block) -> bool:
