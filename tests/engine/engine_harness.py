@@ -68,6 +68,7 @@ class EngineHarness:
         self.clock = TestClock()
         self.provider: Provider = ScriptedProvider([])
         self.capabilities = Capabilities()
+        self.is_sandboxed = False
         self.engine = self.new_engine()
 
     def new_engine(self, store: Store | None = None) -> Engine:
@@ -85,6 +86,7 @@ class EngineHarness:
                 environment=LocalEnvironment(files, search),
                 clock=self.clock,
                 settings=options.settings or ALLOW_ALL,
+                is_sandboxed=lambda: self.is_sandboxed,
                 limits=options.limits,
                 capabilities=self.capabilities,
             )

@@ -321,7 +321,7 @@ async def test_a_tool_outside_the_modes_groups_is_refused_with_the_reason(
 
 
 @pytest.mark.requirement("engine:asks:nobody-there", "permissions:nobody-there")
-async def test_without_a_user_questions_get_the_first_suggestion_and_writes_are_refused(
+async def test_without_a_user_the_model_decides_itself_and_writes_are_refused(
     engine_harness: EngineHarness,
 ) -> None:
     policy = Unattended()
@@ -334,7 +334,11 @@ async def test_without_a_user_questions_get_the_first_suggestion_and_writes_are_
         policy=policy,
     )
     await wait_for_ending(task)
-    assert "the red one" in list_tool_results(task.messages[2])[0]
+    assert list_tool_results(task.messages[2]) == [
+        "Nobody is there; decide yourself. Your first suggestion was: the red one"
+    ]
+    assert find_rows(task, "user_feedback") == []
+    assert [row.is_answered for row in find_rows(task, "followup")] == [True]
     assert [ask.tool for ask in policy.refused_asks] == ["write_to_file"]
     assert not (engine_harness.root / "a.txt").exists()
 

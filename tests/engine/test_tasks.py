@@ -96,7 +96,9 @@ async def test_the_prompt_of_an_xml_task_shows_every_tool_with_its_tags(
     task = await engine_harness.start(policy=Unattended(), protocol=ToolProtocol.XML)
     await wait_for_ending(task)
     (request,) = provider.requests
-    for tool in task.runtime.build_tool_specs(task.mode):
+    for tool in task.runtime.build_tool_specs(
+        task.mode, ToolProtocol.NATIVE, task.working_conditions
+    ):
         described = request.system_prompt.partition(f"## {tool.name}\n")[2].partition("\n## ")[0]
         assert f"<{tool.name}>" in described
         assert f"</{tool.name}>" in described

@@ -88,7 +88,7 @@ async def test_how_commands_end_and_what_was_answered_is_shown(joey: Joey) -> No
     async with ModelServer(turns) as server:
         done = await joey.run("-p", "-y", *reach(server.url), "do it")
     assert "$ exit 7\n  exit 7\n" in done.err
-    assert "? Which?\n  answered: this one\n" in done.err
+    assert "? Which?\n  nobody is there to answer: the model decides\n" in done.err
 
 
 async def test_yes_allows_everything(joey: Joey) -> None:

@@ -77,6 +77,11 @@ def detect_sandbox() -> SandboxReport:
     return get_prober().find_available().report
 
 
+def is_sandbox_likely(settings: Settings) -> bool:
+    """Whether commands will be confined, as far as that can be told without trying."""
+    return settings.sandbox != "off" and get_prober().is_likely_available()
+
+
 async def check_unattended_sandbox(settings: Settings) -> None:
     """Refuse a run that allows everything when no sandbox works, unless the user turned it off.
     Raises ConfigError."""

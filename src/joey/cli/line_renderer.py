@@ -17,7 +17,7 @@ from joey.client.session import Session
 from joey.core import events as ev
 from joey.core.history.api import COMPLETION_TOOL_NAME
 from joey.core.messages import ReasoningPart, TextPart
-from joey.core.task_types import APPROVAL_ASKS, AskKind, RowKind
+from joey.core.task_types import APPROVAL_ASKS, AskKind, Response, RowKind
 from joey.core.tool_calls import COMMAND_TOOL_NAME, CallKind, get_summary
 from joey.presentation import phrases, questions
 from joey.presentation.text import Piece, get_terminal_width, sanitize, to_one_line, wrap_pieces
@@ -38,6 +38,7 @@ _BRIEF_STATUSES: dict[type[ev.Event], str] = {
     ev.ArgumentsDelta: "  the model writes…",
     ev.RequestEnded: "",
 }
+_RESPONSE_TEXTS = {Response.YES: "y", Response.NO: "n", Response.MESSAGE: "no answer"}
 _TODO_MARKS = {"pending": "☐", "in_progress": "◐", "completed": "☑"}
 
 
@@ -233,7 +234,11 @@ class TaskRenderer:
                 self.print(f"? {question}" if is_question else describe_call(event), cut=True)
             case ev.AskAnswered(ask_ts=ts, answer=answer) if ts in self._open_asks:
                 if self._open_asks.pop(ts).ask is AskKind.FOLLOWUP:
-                    self._print_note(f"answered: {_shorten(answer.text)}")
+                    self._print_note(
+                        f"answered: {_shorten(answer.text)}"
+                        if answer.text
+                        else "nobody is there to answer: the model decides"
+                    )
                 elif not answer.approves:
                     self.print("  refused: nobody is there to allow it")
             case ev.RetryCountdown(ts=ts) if ts != self._announced_retry_ts:
@@ -411,7 +416,7 @@ class TaskRenderer:
             self._rejected_call_ids.add(ask.call_id)
         if not answer.is_by_user:
             # Where a user would have typed theirs.
-            said = answer.text or ("y" if answer.approves else "n")
+            said = answer.text or _RESPONSE_TEXTS[answer.response]
             self._writer.end_prompt_line(f"{said} ({event.answered_by})")
 
     def _render_row(self, event: ev.RowAdded) -> None:

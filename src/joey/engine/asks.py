@@ -18,7 +18,7 @@ from joey.core.events import AskAnswered, AskOpened, AskWithdrawn, Event, UserMe
 from joey.core.history.api import COMPLETION_TOOL_NAME
 from joey.core.messages import TextBlock, UserBlock, build_image_block
 from joey.core.prompts import messages_to_model
-from joey.core.task_types import Answer, AnsweredBy, AskKind, Response, get_first_suggestion
+from joey.core.task_types import Answer, AnsweredBy, AskKind, Response
 
 if TYPE_CHECKING:
     from joey.engine.task import Task
@@ -98,11 +98,8 @@ class PendingAsks:
         self._answer_futures[ask_ts].set_result(answer)
 
 
-UNATTENDED_FOLLOWUP_ANSWER = "Nobody is there to answer. Use your best judgement and go on."
-
-
 class Unattended:
-    """Accepts results, resumes, picks the first suggestion; refuses what a user must allow."""
+    """Accepts results, resumes, leaves questions to the model; refuses what a user must allow."""
 
     name: str = AnsweredBy.UNATTENDED
     replaces_user = True
@@ -117,10 +114,7 @@ class Unattended:
             case AskKind.COMPLETION_RESULT | AskKind.RESUME_TASK | AskKind.RESUME_COMPLETED_TASK:
                 return Answer(Response.YES)
             case AskKind.FOLLOWUP:
-                return Answer(
-                    Response.MESSAGE,
-                    text=get_first_suggestion(ask.text) or UNATTENDED_FOLLOWUP_ANSWER,
-                )
+                return Answer(Response.MESSAGE)
             case AskKind.TOOL if ask.tool == COMPLETION_TOOL_NAME:
                 return Answer(Response.YES)
             case _:

@@ -51,6 +51,7 @@ from joey.engine.request import build_model_request, fit_context, request_reply_
 from joey.engine.run_start import (
     RunStart,
     build_first_content,
+    record_working_conditions,
     reload_customizations,
     warn_missing_profile,
 )
@@ -77,7 +78,7 @@ async def run(task: Task, run_start: RunStart, run_limits: RunLimits) -> Complet
 async def _run_until_completed(task: Task, run_start: RunStart, run_limits: RunLimits) -> Completed:
     limit = task.runtime.settings.consecutive_mistake_limit
     failures = FailureCounter(limit, is_unattended=task.asks.is_unattended)
-    await reload_customizations(task)
+    await asyncio.gather(record_working_conditions(task), reload_customizations(task))
     content = await build_first_content(task, run_start)
     if run_start is RunStart.RESUME:
         await reload_customizations(task)  # the answer may have come days after the question

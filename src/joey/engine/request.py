@@ -131,7 +131,7 @@ class ReplyStream:
         runtime = task.runtime
         self.assembler = ReplyAssembler(
             protocol=task.protocol,
-            tools=runtime.build_tool_names(task.mode, task.protocol),
+            tools=runtime.build_tool_names(task.mode, task.protocol, task.working_conditions),
             taken_ids=task.recorder.api_history.has_call,
             understand_text_calls=runtime.settings.understand_text_calls,
             make_id=lambda: f"call_{task.next_ts()}",

@@ -16,6 +16,7 @@ from joey.core.events import ModeSwitched, UserMessage
 from joey.core.messages import TextBlock, UserBlock, build_image_block
 from joey.core.modes import choose_fallback_mode, find_mode
 from joey.core.prompts import messages_to_model
+from joey.core.prompts.conditions import WorkingConditions
 from joey.core.task_types import AskKind, Response, RowKind
 from joey.engine.asks import build_feedback_blocks, publish_feedback
 from joey.engine.completion import close_completion_call
@@ -90,6 +91,15 @@ async def _ask_to_resume(task: Task) -> tuple[UserBlock, ...]:
     if answer.response is Response.NO:
         raise RunStopped(FailureCode.RESUME_DECLINED, "The task was not resumed.")
     return await expand_message(task, answer.text, answer.images) if answer.has_content else ()
+
+
+async def record_working_conditions(task: Task) -> None:
+    """What the system prompt says about them stays as it is until the run ends."""
+    task.working_conditions = WorkingConditions(
+        task.settings,
+        is_sandboxed=await asyncio.to_thread(task.runtime.is_sandboxed),
+        is_unattended=task.asks.is_unattended,
+    )
 
 
 async def reload_customizations(task: Task) -> None:

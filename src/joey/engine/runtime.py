@@ -24,6 +24,7 @@ from joey.core.models import ToolProtocol, ToolSpec
 from joey.core.modes import BUILT_IN_MODES, Instructions, Mode, ToolGroup
 from joey.core.parsing.call_names import ToolNames
 from joey.core.path_access import FileScope
+from joey.core.prompts.conditions import WorkingConditions
 from joey.core.prompts.system import ToolDoc, build_system_prompt
 from joey.core.settings import Limits, ModelRoute, Settings
 from joey.core.task_types import RowKind
@@ -58,6 +59,8 @@ class TaskRuntime(Struct, frozen=True, kw_only=True):
     environment: Environment
     clock: Clock
     settings: Settings
+    is_sandboxed: Callable[[], bool] = bool
+    """Whether commands are likely to be confined; may take a few milliseconds."""
     file_scope: FileScope = FileScope()
     limits: Limits = Limits()
     route: ModelRoute = ModelRoute()
@@ -74,7 +77,7 @@ class TaskRuntime(Struct, frozen=True, kw_only=True):
     tool_set_cache: ToolSetCache = field(default_factory=ToolSetCache)
     """Shared by tasks that may have the same MCP servers."""
     read_tracker: ReadTracker = field(default_factory=ReadTracker)
-    system_prompt_cache: dict[tuple[Mode, ToolProtocol, Registry], str] = field(
+    system_prompt_cache: dict[tuple[Mode, ToolProtocol, Registry, str], str] = field(
         default_factory=dict
     )
 
@@ -112,16 +115,23 @@ class TaskRuntime(Struct, frozen=True, kw_only=True):
                 log.error("something of a task could not be closed", exc_info=problem)
 
     def build_tool_specs(
-        self, mode: Mode, protocol: ToolProtocol = ToolProtocol.NATIVE
+        self, mode: Mode, protocol: ToolProtocol, working: WorkingConditions
     ) -> tuple[ToolSpec, ...]:
-        return self.tool_set.list_specs(mode, self._build_availability(mode, protocol))
+        return self.tool_set.list_specs(mode, self._build_availability(mode, protocol, working))
 
-    def build_tool_names(self, mode: Mode, protocol: ToolProtocol) -> ToolNames:
-        return self.tool_set.build_tool_names(mode, self._build_availability(mode, protocol))
+    def build_tool_names(
+        self, mode: Mode, protocol: ToolProtocol, working: WorkingConditions
+    ) -> ToolNames:
+        availability = self._build_availability(mode, protocol, working)
+        return self.tool_set.build_tool_names(mode, availability)
 
-    def _build_availability(self, mode: Mode, protocol: ToolProtocol) -> AvailabilityContext:
+    def _build_availability(
+        self, mode: Mode, protocol: ToolProtocol, working: WorkingConditions
+    ) -> AvailabilityContext:
         model = self.select_provider(mode).model
-        return AvailabilityContext(self.settings, model, self.capabilities, protocol)
+        return AvailabilityContext(
+            self.settings, model, self.capabilities, protocol, working.is_unattended
+        )
 
     @property
     def tool_set(self) -> Registry:
@@ -132,21 +142,25 @@ class TaskRuntime(Struct, frozen=True, kw_only=True):
             self.tool_registry, servers, () if custom is None else custom.tools
         )
 
-    def build_system_prompt(self, mode: Mode, protocol: ToolProtocol) -> str:
+    def build_system_prompt(
+        self, mode: Mode, protocol: ToolProtocol, working: WorkingConditions
+    ) -> str:
         """The same bytes for the same mode and protocol: prompt caches depend on it."""
         if self.system_prompt is not None:
             return self.system_prompt
-        key = (mode, protocol, self.tool_set)
+        key = (mode, protocol, self.tool_set, working.fingerprint)
         if key not in self.system_prompt_cache:
             if len(self.system_prompt_cache) >= MAX_CACHED_PROMPTS:
                 self.system_prompt_cache.clear()
-            self.system_prompt_cache[key] = self._render_system_prompt(mode, protocol)
+            self.system_prompt_cache[key] = self._render_system_prompt(mode, protocol, working)
         return self.system_prompt_cache[key]
 
-    def _render_system_prompt(self, mode: Mode, protocol: ToolProtocol) -> str:
+    def _render_system_prompt(
+        self, mode: Mode, protocol: ToolProtocol, working: WorkingConditions
+    ) -> str:
         docs = tuple(
             ToolDoc(spec=spec, xml_usage=self.tool_set.find(spec.name).xml_usage)
-            for spec in self.build_tool_specs(mode, protocol)
+            for spec in self.build_tool_specs(mode, protocol, working)
         )
         customizations, mcp = self.capabilities.customizations, self.capabilities.mcp
         has_servers = protocol is ToolProtocol.XML and mode.find_grant(ToolGroup.MCP) is not None
@@ -163,6 +177,7 @@ class TaskRuntime(Struct, frozen=True, kw_only=True):
             else Instructions(),
             skills=customizations.list_skills(mode) if customizations is not None else (),
             servers=mcp.servers if mcp is not None and has_servers else (),
+            working=working,
         )
 
 
@@ -246,8 +261,12 @@ def generate_task_id(now_ms: int) -> str:
 
 def build_system_prompt_and_tools(task: Task) -> tuple[str, tuple[ToolSpec, ...]]:
     """What every request of the task begins with in the mode that it is in."""
-    protocol = task.protocol
-    tools = task.runtime.build_tool_specs(task.mode) if protocol is ToolProtocol.NATIVE else ()
-    system = task.runtime.build_system_prompt(task.mode, protocol)
+    protocol, working = task.protocol, task.working_conditions
+    tools = (
+        task.runtime.build_tool_specs(task.mode, protocol, working)
+        if protocol is ToolProtocol.NATIVE
+        else ()
+    )
+    system = task.runtime.build_system_prompt(task.mode, protocol, working)
     validator = task.runtime.result_validator
     return system if validator is None else f"{system}\n\n====\n\n{validator.instructions}", tools

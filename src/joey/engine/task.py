@@ -17,6 +17,7 @@ from joey.core.messages import Message, replace_lone_surrogates
 from joey.core.models import ToolProtocol
 from joey.core.modes import Mode, choose_fallback_mode, find_mode
 from joey.core.permissions.reasons import Reason, format_reasons
+from joey.core.prompts.conditions import WorkingConditions
 from joey.core.settings import Limits, Settings
 from joey.core.task_types import IDLE_STATES, Answer, AskKind, Response, RowKind, TaskState
 from joey.engine import loop, outcomes
@@ -59,6 +60,8 @@ class Task:
         self.recorder = Recorder(journal, records)
         self.bus = EventBus(self.recorder.record_cache, self.recorder.handle)
         self.asks = PendingAsks(self.publish, self.next_ts, policy)
+        self.working_conditions = WorkingConditions(self.settings)
+        """As the latest run began."""
         self.error: JoeyError | None = None
         """Why the latest run broke down, where the journal could not be told."""
         self.run_limits: RunLimits | None = None

@@ -10,12 +10,14 @@ from msgspec import Meta, Struct
 
 from joey.core.models import ToolProtocol
 from joey.core.modes import ToolGroup
-from joey.core.task_types import Answer, AskKind
+from joey.core.prompts.messages_to_model import render_unattended_question
+from joey.core.task_types import Answer, AnsweredBy, AskKind, get_first_suggestion
 from joey.core.text import compile_regex
 from joey.errors import ToolError
 from joey.ports.tool_context import ToolContext
 from joey.tools.base import (
     Access,
+    AvailabilityContext,
     ChangeMode,
     Claim,
     Outcome,
@@ -55,6 +57,9 @@ class AskFollowupQuestion(Tool[AskFollowupQuestionParams, PreparedQuestion]):
     params: ClassVar[type[Struct]] = AskFollowupQuestionParams
     required_texts: ClassVar[tuple[str, ...]] = ("question",)
 
+    def is_offered(self, context: AvailabilityContext) -> bool:
+        return not context.is_unattended
+
     def parse(self, arguments: dict[str, Any]) -> AskFollowupQuestionParams:
         suggestions = _normalize_suggestions(arguments.get("follow_up"))
         return super().parse({**arguments, "follow_up": suggestions})
@@ -81,6 +86,8 @@ class AskFollowupQuestion(Tool[AskFollowupQuestionParams, PreparedQuestion]):
     ) -> Outcome:
         if answer is None:
             raise ToolError("Nobody answered the question; go on with what you know.")
+        if answer.by == AnsweredBy.UNATTENDED:
+            return Outcome(render_unattended_question(get_first_suggestion(prepared.row_text or "")))
         tag = "answer" if ctx.protocol is ToolProtocol.XML else "user_message"
         # Who picks an answer for want of a user does not pick a mode with it.
         mode = prepared.modes_by_answer.get(answer.text) if answer.is_by_user else None

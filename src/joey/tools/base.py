@@ -109,6 +109,8 @@ class AvailabilityContext(Struct, frozen=True):
     model: ModelInfo
     capabilities: Capabilities
     protocol: ToolProtocol = ToolProtocol.NATIVE
+    is_unattended: bool = False
+    """Nobody can approve or answer."""
 
     @property
     def edit_tool(self) -> str:

@@ -22,6 +22,11 @@ class WorkingConditions(Struct, frozen=True):
     is_unattended: bool = False
     """Nobody can approve or answer."""
 
+    @property
+    def fingerprint(self) -> str:
+        """Equal for conditions that read the same in the prompt."""
+        return f"{self.is_unattended} {render_sandbox(self)} {render_approvals(self)}"
+
 
 def render_sandbox(conditions: WorkingConditions) -> str:
     if not conditions.is_sandboxed:

@@ -129,6 +129,12 @@ def render_unattended_denial(missing_settings: Sequence[BoundarySetting] = ()) -
     return f"{denial} Only the user can allow it, with {options}." if options else denial
 
 
+def render_unattended_question(first_suggestion: str | None) -> str:
+    """The result of a question in a run where nobody can answer it."""
+    text = "Nobody is there; decide yourself."
+    return f"{text} Your first suggestion was: {first_suggestion}" if first_suggestion else text
+
+
 def render_hook_rejection(reason: str) -> str:
     """A command of the user's own looked at a call and stopped it."""
     return f"A hook that the user has set up stopped this call, so it was not made:\n{reason}"
