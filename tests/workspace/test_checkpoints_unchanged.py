@@ -170,3 +170,25 @@ async def test_each_task_has_checkpoints_of_its_own(root: Path, home: Path) -> N
         assert [await checkpoints.save("t"), await checkpoints.save("u")] == ids
         await checkpoints.discard_task("t")
         assert await checkpoints.list_changes(ids[1]) == []
+
+
+async def test_a_file_that_only_git_has_seen_is_gone_from_the_next_checkpoint(
+    root: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(root)
+    passing, program = root / "passing", tmp_path / "programs" / "git"
+    program.parent.mkdir()
+    makes = f"case $* in *--others*) mkdir -p {passing}; echo x > {passing}/x;; esac"
+    program.write_text(f'#!/bin/sh\n{makes}\nexec {shutil.which("git")} "$@"\n')
+    program.chmod(0o755)
+    async with checkpoints_of(root, home) as checkpoints:
+        first = await checkpoints.save("t")
+        (root / ".gitignore").write_text("*.log\n")
+        settled(root)
+        with monkeypatch.context() as patch:
+            patch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+            second = await checkpoints.save("t")
+        kept = await checkpoints.list_changes(first, second)
+        assert [change.path for change in kept] == [".gitignore", "passing/x"]
+        shutil.rmtree(passing)
+        assert [change.path for change in await checkpoints.list_changes(first)] == [".gitignore"]

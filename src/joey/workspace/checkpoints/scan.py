@@ -24,6 +24,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -70,6 +71,12 @@ class WorkspaceSnapshot(Struct, frozen=True):
     """Files that are there, but too large or not to be read."""
 
 
+class GitScan(NamedTuple):
+    snapshot: WorkspaceSnapshot
+    added_files: frozenset[bytes]
+    """Files that git has read because they were new or had changed."""
+
+
 class _WorkspaceChangedError(CheckpointError):
     """Too many files went while they were read, or one has to look again."""
 
@@ -97,7 +104,7 @@ class WorkspaceScanner:
         self._cached_tree: tuple[FileFingerprint, str] | None = None
         self._has_listed_force_added = False
 
-    async def scan(self, git: ShadowRepository) -> WorkspaceSnapshot:
+    async def scan(self, git: ShadowRepository) -> GitScan:
         """Raises CheckpointError; a ShadowGitError when the repository may be damaged."""
         self._write_exclude_file(git)
         await _apply_pending_index_entries(git)
@@ -138,7 +145,7 @@ class WorkspaceScanner:
         self._cached_tree = None
         self._has_listed_force_added = False
 
-    async def _scan_once(self, git: ShadowRepository) -> WorkspaceSnapshot:
+    async def _scan_once(self, git: ShadowRepository) -> GitScan:
         listed, others = await asyncio.gather(
             git.run_git("diff-files", "-z", "--name-status", "--no-renames"),
             self._list_untracked(git),
@@ -164,9 +171,8 @@ class WorkspaceScanner:
                 # While it was known as a file, git said nothing of a repository there.
                 raise _WorkspaceChangedError("what was a file is a folder by now")
         left_out = plan.skipped_files | await _add_to_index(git, plan.paths_to_add)
-        return WorkspaceSnapshot(
-            await self._write_tree(git, bool(plan.paths_to_add or plan.paths_to_remove)), left_out
-        )
+        tree = await self._write_tree(git, bool(plan.paths_to_add or plan.paths_to_remove))
+        return GitScan(WorkspaceSnapshot(tree, left_out), frozenset(plan.paths_to_add))
 
     async def _list_untracked(
         self, git: ShadowRepository, *below: bytes, index: Path | None = None

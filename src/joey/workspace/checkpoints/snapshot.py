@@ -21,7 +21,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from joey.errors import CheckpointError
 from joey.system.files import FileFingerprint, open_regular_file
@@ -94,7 +94,9 @@ class Snapshotter:
                 raise CheckpointError(f"files are not kept: {reason}.")
         if (sight := await self._snapshot_from_baseline(git, seen)) is None:
             self._ignored_files.clear()
-            sight = await self.scanner.scan(git)
+            sight, added = await self.scanner.scan(git)
+            if seen is not None:
+                seen = seen.mark_unsettled(added - seen.file_stats.keys())
             if is_large or self._ignored_directories:
                 seen = await self._update_ignored_directories(git, seen, is_large=is_large)
             self._set_baseline(git, sight, seen, _INDEX_FILE)
@@ -232,6 +234,10 @@ class QuickScan(Struct, frozen=True):
     """Those whose times say nothing yet."""
     exclude_rules: bytes
     """By which files from above the workspace are left out."""
+
+    def mark_unsettled(self, paths: frozenset[bytes]) -> QuickScan:
+        """For files that git found after the scan: they may be gone again before the next one."""
+        return structs.replace(self, unsettled_files=self.unsettled_files | paths)
 
     def find_changed_since(self, earlier: QuickScan) -> set[bytes]:
         """Files that are not certain to be as they were."""
