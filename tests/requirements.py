@@ -791,7 +791,7 @@ REQUIREMENTS: dict[str, Requirement] = {
     "tool:read_file:failure:hidden": _tool("What `.rooignore` hides is refused."),
     "tool:read_file:failure:no-file": _tool("A file that is not there is told."),
     "tool:read_file:failure:folder": _tool("A folder in place of a file is told."),
-    "tool:read_file:failure:too-many": _tool("More files than the settings allow are refused."),
+    "tool:read_file:failure:wrong-kind": _tool("A value of the wrong kind is named as such."),
     "tool:read_file:failure:bad-lines": _tool("Lines that make no sense are refused."),
     "tool:read_file:failure:bad-range": _tool("A range that ends before it begins is refused."),
     "tool:read_file:failure:past-the-end": _tool("What is behind the end is told."),

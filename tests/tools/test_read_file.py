@@ -9,7 +9,7 @@ import pytest
 from joey.core.models import ModelInfo, ToolProtocol
 from joey.core.settings import Settings
 from joey.core.text import number_lines
-from joey.errors import ArgumentError, IgnoredPathError, ToolError
+from joey.errors import ArgumentError, IgnoredPathError
 from joey.ports.tool_context import ToolContext
 from joey.tools.base import Access, Claim, Outcome
 from joey.tools.read_file import ReadFile
@@ -216,16 +216,23 @@ def test_an_offset_counts_from_one(offset: int) -> None:
     [
         ({}, "files"),
         ({"files": []}, "files"),
-        ({"files": "[" * 50_000}, "files"),
-        ({"files": [{"line_ranges": None}, 5]}, "files"),
         ({"path": ""}, "files"),
-        ({"args": "nothing here"}, "args"),
+        ({"args": "<file></file>"}, "args"),
+        ({"files": 5}, None),
+        ({"files": "[" * 50_000}, None),
+        ({"files": [{"line_ranges": None}, 5]}, None),
     ],
 )
-def test_a_call_that_names_no_file_is_refused(arguments: dict[str, Any], parameter: str) -> None:
+def test_a_call_that_names_no_file_is_refused(
+    arguments: dict[str, Any], parameter: str | None
+) -> None:
     with pytest.raises(ArgumentError) as caught:
         tool.parse(arguments)
     assert caught.value.parameter == parameter
+    if parameter is None:
+        assert "'files' of read_file has a value of the wrong kind: it must be a list" in str(
+            caught.value
+        )
 
 
 @pytest.mark.parametrize(
@@ -300,8 +307,8 @@ async def test_a_binary_file_is_only_named(
 async def test_a_character_cut_by_the_sample_does_not_make_a_file_binary(
     ctx: ToolContext, work: Path
 ) -> None:
-    (work / "a.txt").write_text("x" * 8191 + "é\n", encoding="utf-8")
-    assert "é\n" in await read(ctx, "a.txt")
+    (work / "a.txt").write_text("x\n" * 4095 + "xé\n", encoding="utf-8")
+    assert "xé\n" in await read(ctx, "a.txt", line_ranges=[[4096, 4096]])
 
 
 async def test_a_hidden_file_is_refused_and_reported(ctx: ToolContext, work: Path) -> None:
@@ -319,14 +326,27 @@ async def test_a_hidden_file_is_refused_and_reported(ctx: ToolContext, work: Pat
     assert caught.value.path == "secret"
 
 
+async def test_a_call_reads_as_many_files_as_fit(ctx: ToolContext, work: Path) -> None:
+    for number in range(30):
+        (work / f"{number}").write_text(f"file {number}\n")
+    assert (await read(ctx, *map(str, range(30)))).count("1 | file ") == 30
+    for number in range(5):
+        (work / f"{number}").write_text("a line of some length\n" * 4_000)
+    result = await outcome({"files": [{"path": str(number)} for number in range(5)]}, ctx)
+    assert len(result.text) < 170_000
+    assert not result.is_error
+    assert "File: 4\nNote: Not read: there is no room left for this file" in result.text
+
+
 @pytest.mark.parametrize("limit", [1, 5, 10])
-async def test_more_files_than_allowed_are_refused(tmp_path: Path, limit: int) -> None:
+async def test_a_setting_limits_the_files_of_a_call(tmp_path: Path, limit: int) -> None:
     ctx = make_context(tmp_path, settings=Settings(max_concurrent_file_reads=limit))
     for number in range(limit + 1):
         (ctx.files.root / f"{number}").write_text("x\n")
-    await read(ctx, *map(str, range(limit)))
-    with pytest.raises(ToolError, match=f"{limit + 1} files.*at most {limit}"):
-        await read(ctx, *map(str, range(limit + 1)))
+    assert "Not read" not in await read(ctx, *map(str, range(limit)))
+    text = await read(ctx, *map(str, range(limit + 1)))
+    assert text.count("1 | x") == limit
+    assert f"File: {limit}\nNote: Not read: at most {limit} files are read in one call." in text
 
 
 # Long files
@@ -352,6 +372,36 @@ async def test_a_setting_limits_the_lines_of_a_whole_file(
     assert (note or "") in text
     assert ("Note: " in text) is (note is not None)
     assert "9 | line 9" in await read(ctx, "a.txt", line_ranges=[[9, 9]])
+
+
+async def test_a_file_without_a_range_is_cut_and_says_how_to_go_on(
+    ctx: ToolContext, work: Path
+) -> None:
+    (work / "many.csv").write_text("".join(f"row {n}\n" for n in range(1, 8_438)))
+    text = await read(ctx, "many.csv")
+    assert "\n2000 | row 2000\n" in text
+    assert "2001 |" not in text
+    assert "lines 1-2000 of 8437 total lines. Read on with line_ranges, from line 2001." in text
+    (work / "wide.csv").write_text(f"{'x' * 999}\n" * 1_000)
+    text = await read(ctx, "wide.csv")
+    assert 70_000 < len(text) < 82_000
+    assert "of 1000 total lines. Read on with line_ranges, from line 80." in text
+    assert len(await read(ctx, "wide.csv", line_ranges=[[1, 200]])) > 200_000
+
+
+@pytest.mark.parametrize("letter", ["x", "é", "漢", "😀"])
+async def test_long_lines_are_cut_unless_they_are_asked_for(
+    ctx: ToolContext, work: Path, letter: str
+) -> None:
+    (work / "a.js").write_text(
+        f"first\n{letter * 2_000}\n{letter * 2_001}\r\n{letter * 700_000}\nlast", encoding="utf-8"
+    )
+    text = await read(ctx, "a.js")
+    assert f"2 | {letter * 2_000}\n" in text
+    assert f"3 | {letter * 2_000} [truncated...]\n" in text
+    assert f"4 | {letter * 2_000} [truncated...]\n5 | last\n" in text
+    assert "Lines 3, 4 are cut at 2,000 characters" in text
+    assert letter * 2_001 in await read(ctx, "a.js", line_ranges=[[3, 3]])
 
 
 async def test_a_file_too_long_for_the_model_is_cut_with_a_note(tmp_path: Path) -> None:
@@ -439,7 +489,8 @@ async def test_lines_are_whole_wherever_the_file_is_cut_into_pieces(
     beyond = await read(ctx, "a.txt", line_ranges=[[count + 1, count + 1]])
     assert f"which has {count} lines" in beyond
     whole = number_lines("\n".join(lines) + "\n")
-    assert await read(ctx, "a.txt") == f"File: a.txt\nLines 1-{count}:\n{whole}"
+    found = await read(ctx, "a.txt", line_ranges=[[1, count]])
+    assert found == f"File: a.txt\nLines 1-{count}:\n{whole}"
 
 
 # Images

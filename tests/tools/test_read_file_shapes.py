@@ -75,6 +75,9 @@ def block(anchor: int, **fields: Any) -> BlockRequest:
             FileReadRequest("a", ((5, 6),), True),
         ),
         ({"path": "a", "mode": None, "offset": None, "limit": None}, FileReadRequest("a")),
+        ({"files": "a b.js"}, FileReadRequest("a b.js")),
+        ({"files": " a\nb\n"}, (FileReadRequest("a"), FileReadRequest("b"))),
+        ({"files": [{"path": "a", "anchor_line": 7}]}, FileReadRequest("a", block=block(7))),
         (
             {"files": [{"path": "a", "offset": 5, "limit": 2}, {"path": "b"}]},
             (FileReadRequest("a", ((5, 6),), is_paged=True), FileReadRequest("b")),
@@ -208,18 +211,18 @@ async def test_the_row_says_where_the_lines_begin(ctx: ToolContext) -> None:
 @pytest.mark.parametrize(
     ("anchor", "fields", "span"),
     [
-        (11, {}, (4, 19)),
-        (11, {"include_header": False}, (6, 19)),
-        (11, {"max_levels": 1}, (10, 13)),
-        (11, {"max_levels": 2}, (9, 15)),
+        (11, {}, (4, 16)),
+        (11, {"include_header": False}, (6, 16)),
+        (11, {"max_levels": 1}, (10, 11)),
+        (11, {"max_levels": 2}, (9, 13)),
         (11, {"max_levels": 2, "include_siblings": True}, (7, 16)),
         (11, {"include_siblings": True}, (1, 20)),
-        (6, {}, (4, 19)),
-        (9, {"max_levels": 1}, (4, 19)),
+        (6, {}, (4, 16)),
+        (9, {"max_levels": 1}, (4, 16)),
         (11, {"max_lines": 1}, (11, 11)),
         (11, {"max_lines": 3}, (10, 11)),
         (19, {}, (19, 20)),
-        (1, {}, (1, 4)),
+        (1, {}, (1, 1)),
     ],
 )
 def test_a_block_goes_as_far_as_its_indentation(
@@ -233,8 +236,83 @@ def test_a_block_in_braces_ends_with_its_brace() -> None:
     lines = ["a {", "\tb {", "\t\tc", "\t}", "\td {", "\t\te", "\t}", "}", "f {", "}"]
     assert find_block(lines, 2, block(3, max_levels=1)) == (1, 3)
     assert find_block(lines, 2, block(3)) == (0, 7)
-    assert find_block(lines, 7, block(8)) == (0, 8)
+    assert find_block(lines, 7, block(8)) == (0, 7)
     assert find_block(lines, 2, block(3, max_levels=1, include_siblings=True)) == (1, 6)
+
+
+SIGNATURES = {
+    "python": """\
+class Shop:
+    @traced
+    def total(
+        self,
+        items: list[int],
+    ) -> int:
+        first = 1
+        return first
+
+    @property
+    def size(self) -> int:
+        return 1
+""",
+    "typescript": """\
+class Shop {
+  // Adds up.
+  total(
+    items: number[],
+  ): number {
+    if (items) {
+      return 1
+    } else {
+      return 2
+    }
+  }
+
+  size() {
+    return 1
+  }
+}
+""",
+    "allman": """\
+namespace shop
+{
+    // Adds up.
+    int total(int first,
+              int second)
+    {
+        return 1;
+    }
+
+    int size()
+    {
+        return 1;
+    }
+}
+""",
+}
+
+
+@pytest.mark.requirement("tool:read_file:success:block")
+@pytest.mark.parametrize(
+    ("language", "anchor", "levels", "span"),
+    [
+        ("python", 7, 1, (2, 8)),
+        ("python", 6, 1, (1, 12)),
+        ("python", 3, 1, (1, 12)),
+        ("python", 1, 0, (1, 12)),
+        ("typescript", 7, 2, (2, 11)),
+        ("typescript", 9, 1, (6, 10)),
+        ("typescript", 13, 1, (1, 16)),
+        ("allman", 7, 1, (3, 8)),
+        ("allman", 1, 0, (1, 14)),
+    ],
+)
+def test_a_block_has_its_whole_signature_and_nothing_of_the_next(
+    language: str, anchor: int, levels: int, span: tuple[int, int]
+) -> None:
+    lines = SIGNATURES[language].splitlines()
+    first, last = find_block(lines, anchor - 1, block(anchor, max_levels=levels))
+    assert (first + 1, last + 1) == span
 
 
 @given(
@@ -260,11 +338,10 @@ def test_a_block_has_its_line_and_no_more_than_is_wanted(
 async def test_a_block_is_shown_with_its_range(ctx: ToolContext) -> None:
     arguments = {"path": "shop.py", "indentation": {"anchor_line": 11, "max_levels": 1}}
     text = (await outcome(arguments, ctx)).text
-    assert (
-        "10 |         if self.size:\n11 |             ring()\n12 | \n13 |         wait()\n" in text
-    )
-    assert "Included ranges: 10-13 (total: 20 lines)" in text
+    assert "10 |         if self.size:\n11 |             ring()\n" in text
+    assert "Included ranges: 10-11 (total: 20 lines)" in text
     assert "9 |" not in text
+    assert "12 |" not in text
 
 
 @pytest.mark.requirement("tool:read_file:success:block")

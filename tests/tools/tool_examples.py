@@ -178,8 +178,8 @@ def _edit_example(kind: str, *more: Failure) -> Example:
 
 
 def _reading_examples() -> Iterator[Example]:
-    files = {"files": [{"path": "shop.py", "line_ranges": [[1, 2]], "indentation": None}]}
-    several = [{"path": f"{number}.py"} for number in range(6)]
+    no_block = {"anchor_line": None, "max_levels": None}
+    files = {"files": [{"path": "shop.py", "line_ranges": [[1, 2]], **no_block}]}
     around = {"path": "shop.py", "indentation": {"anchor_line": 0}}
     unclear = {"path": ["shop.py", "twice.txt"], "start_line": 1, "end_line": 2}
     yield Example(
@@ -192,7 +192,7 @@ def _reading_examples() -> Iterator[Example]:
             Failure("hidden", {"files": [{"path": "secret.txt"}]}, "secret.txt is hidden"),
             Failure("no-file", {"files": [{"path": "none.py"}]}, "File not found"),
             Failure("folder", {"files": [{"path": "docs"}]}, "docs is a directory"),
-            Failure("too-many", {"files": several}, "6 files in one call are too many"),
+            Failure("wrong-kind", {"files": [5]}, "must be a list in which each item is an object"),
             Failure("bad-lines", {"files": [around]}, "Lines are 1-indexed"),
             Failure("bad-range", _lines(4, 2), "Invalid line range 4-2"),
             Failure("past-the-end", _lines(8, 9), "begins after the end of the file"),

@@ -110,10 +110,10 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
 
     max_workspace_files: _NonNegativeInt = 200
     """Names of files that the model is told of when a task begins."""
-    max_concurrent_file_reads: _PositiveInt = 5
-    """Files that one call may read."""
+    max_concurrent_file_reads: _PositiveInt | None = None
+    """Files that one call reads at most; none: as many as fit into one result."""
     max_read_file_line: _CountOrUnlimited = -1
-    """Lines of a file that are read unless a range is asked for; -1: all."""
+    """Lines of a file that are read unless a range is asked for; -1: 2000."""
     max_image_file_size: _NonNegativeInt = 5
     """Megabytes of one picture that is read."""
     max_total_image_size: _NonNegativeInt = 20

@@ -472,12 +472,21 @@ def _set_converted_field(values: dict[str, Any], field: FieldInfo, value: Any, t
             return
     if isinstance(value, str) and not value.strip() and not field.required:
         return
-    _, is_nested, place = str(problem).partition(" - at `$")
-    where = f" (wrong at {place.removesuffix('`')})" if is_nested else ""
-    raise ArgumentError(
-        f"The parameter '{field.encode_name}' of {tool} has a value of the wrong kind: it must be"
-        f" {_describe_type(field.type)}, not {_quote(value)}{where}."
+    _, _, place = str(problem).partition(" - at `$")
+    raise build_wrong_kind_error(
+        tool, field.encode_name, field.type, value, place.removesuffix("`")
     ) from problem
+
+
+def build_wrong_kind_error(
+    tool: str, parameter: str, kind: Any, value: Any, place: str = ""
+) -> ArgumentError:
+    """`place` is where inside of the value the mistake is."""
+    where = f" (wrong at {place})" if place else ""
+    return ArgumentError(
+        f"The parameter '{parameter}' of {tool} has a value of the wrong kind: it must be"
+        f" {_describe_type(kind)}, not {_quote(value)}{where}."
+    )
 
 
 def _describe_type(kind: Any) -> str:

@@ -1,9 +1,9 @@
 """Reading files for the model: lines, ranges, blocks, documents and images, within a budget.
 
-The files of one call share a budget of text and one of images. Of a text the model gets all lines,
-ranges of them, or the block around one line. That block is found by indentation alone, in any
-language: from the line it grows up and down in turn, as long as lines are indented at least as far
-as requested. A blank line belongs to the lines above it.
+The files of one call share a budget of text and one of images. Of a text the model gets its first
+lines, ranges of lines, or the block around one line. That block is found by indentation alone, in
+any language: from the line it grows up and down in turn, as long as lines are indented at least as
+far as requested. A blank line belongs to the lines above it.
 
 `render_views` writes the views as sections in native tasks and as `<file>` elements in XML ones.
 """
@@ -94,6 +94,8 @@ class FileViewer:
         """Never fails: what is wrong with a file is in its entry."""
         try:
             return await self._view_file(wanted, path)
+        except _NoRoomError as error:
+            return FileView(wanted.path, note=str(error))
         except ToolError as error:
             return FileView(wanted.path, error=str(error))
 
@@ -220,8 +222,13 @@ def _prepend_note(entry: FileView, note: str) -> FileView:
     return structs.replace(entry, note=f"{note} {entry.note}" if entry.note else note)
 
 
-UNLIMITED_LINES = -1
-_UNBOUNDED_LINE_COUNT = 2**62
+DEFAULT_MAX_LINES = -1
+_MAX_LINES = 2_000
+_MAX_LINE_CHARS = 2_000
+_MAX_FILE_BYTES = 80_000
+_MAX_UNRANGED_BYTES = 2 * _MAX_FILE_BYTES
+"""Of all files of a call that are asked for without naming lines."""
+_MAX_NAMED_LINES = 10
 
 ReaderFactory = Callable[[], LineReader]
 """Begins to read the text, at its beginning."""
@@ -232,12 +239,13 @@ class TextViewer:
 
     def __init__(self, model: ModelInfo) -> None:
         self._remaining_bytes = compute_text_budget(model)
+        self._remaining_unranged_bytes = _MAX_UNRANGED_BYTES
 
     async def view(
-        self, wanted: FileReadRequest, start: ReaderFactory, max_lines: int = UNLIMITED_LINES
+        self, wanted: FileReadRequest, start: ReaderFactory, max_lines: int = DEFAULT_MAX_LINES
     ) -> FileView:
-        """What is asked for; `most` lines if nothing is said about lines. Raises ToolError: there
-        are no such lines, or there is no room left for them."""
+        """What is asked for; `max_lines` lines if nothing is said about lines. Raises ToolError:
+        there are no such lines, or there is no room left for them."""
         if wanted.block is not None:
             return await self._view_block(wanted.path, wanted.block, start)
         if wanted.ranges:
@@ -247,23 +255,35 @@ class TextViewer:
     async def _view_all(
         self, wanted: FileReadRequest, reader: LineReader, max_lines: int
     ) -> FileView:
-        lines = await self._read_lines_within_budget(
-            reader, max_lines if max_lines >= 0 else _UNBOUNDED_LINE_COUNT
+        limit = min(_MAX_FILE_BYTES, self._remaining_unranged_bytes, self._remaining_bytes)
+        if limit < _MAX_LINE_CHARS and max_lines:
+            raise _NoRoomError
+        lines = await reader.read_lines(
+            max_lines if max_lines >= 0 else _MAX_LINES, limit, _MAX_LINE_CHARS
         )
-        if not lines.is_truncated and not await reader.has_more():
-            return FileView(wanted.path, (_build_excerpt(lines),))
-        total = await reader.count_lines()
-        whole = f"{total}" if total is not None else f"more than {reader.next_line}"
-        if lines.is_last_line_truncated:
-            note = f"Line {lines.first_line} is cut: it is longer than one call can show."
-        elif not lines.lines:
-            note = f"Showing 0 of {whole} total lines; name the lines you need in line_ranges."
-        else:
-            note = (
-                f"Showing lines 1-{lines.next_line - 1} of {whole} total lines. Read on with"
-                f" line_ranges, from line {lines.next_line}."
-            )
-        return FileView(wanted.path, (_build_excerpt(lines),) if lines.lines else (), note=note)
+        self._remaining_bytes -= _compute_size(lines)
+        self._remaining_unranged_bytes -= _compute_size(lines)
+        notes: list[str] = []
+        if lines.is_truncated or await reader.has_more():
+            total = await reader.count_lines()
+            whole = f"{total}" if total is not None else f"more than {reader.next_line}"
+            if lines.is_last_line_truncated:
+                notes.append(
+                    f"Line {lines.first_line} is cut: it is longer than one call can show."
+                )
+            elif not lines.lines:
+                notes.append(
+                    f"Showing 0 of {whole} total lines; name the lines you need in line_ranges."
+                )
+            else:
+                notes.append(
+                    f"Showing lines 1-{lines.next_line - 1} of {whole} total lines. Read on with"
+                    f" line_ranges, from line {lines.next_line}."
+                )
+        if lines.shortened_lines:
+            notes.append(_describe_shortened_lines(lines.shortened_lines))
+        excerpts = (_build_excerpt(lines),) if lines.lines or not notes else ()
+        return FileView(wanted.path, excerpts, note=" ".join(notes) or None)
 
     async def _view_ranges(self, wanted: FileReadRequest, start_over: ReaderFactory) -> FileView:
         found: dict[LineRange, LineBatch] = {}
@@ -341,10 +361,22 @@ class TextViewer:
 
     def _check_budget(self, size: int = 1) -> None:
         if self._remaining_bytes < size:
-            raise ToolError(
-                "There is no room left for this file in one result: read it in another call, or"
-                " name the lines you need in line_ranges."
-            )
+            raise _NoRoomError
+
+
+class _NoRoomError(ToolError):
+    def __init__(self) -> None:
+        super().__init__(
+            "Not read: there is no room left for this file in one result. Read it in another call,"
+            " or name the lines you need in line_ranges."
+        )
+
+
+def _describe_shortened_lines(numbers: Sequence[int]) -> str:
+    named = ", ".join(map(str, numbers[:_MAX_NAMED_LINES]))
+    more = f" and {len(numbers) - _MAX_NAMED_LINES} more" if numbers[_MAX_NAMED_LINES:] else ""
+    subject = f"Line {named} is" if len(numbers) == 1 else f"Lines {named}{more} are"
+    return f"{subject} cut at {_MAX_LINE_CHARS:,} characters; line_ranges show them whole."
 
 
 def _compute_size(lines: LineBatch) -> int:

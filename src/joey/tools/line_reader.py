@@ -5,11 +5,14 @@ A file may grow while it is read: it ends where it gave less than it was asked f
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import pairwise
 
 from msgspec import Struct
 
 from joey.core.path_access import ResolvedPath
+from joey.core.text import compile_regex
 from joey.errors import ToolError
 from joey.ports.workspace import Files
 
@@ -20,6 +23,7 @@ _FIRST_CHUNK_BYTES = 256 * 1024
 """Most files end in it; a read of this size is not worth a thread."""
 _CHUNK_BYTES = 1024 * 1024
 _MAX_COUNTED_BYTES = 256 * 1024 * 1024
+SHORTENED_LINE_SUFFIX = " [truncated...]"
 LINE_NUMBER_BYTES = 8
 """About what the number in front of a line costs."""
 
@@ -48,6 +52,8 @@ class LineBatch(Struct, frozen=True):
     """The budget ended before the lines did; what was left out begins at `next_line`."""
     is_last_line_truncated: bool = False
     """The budget ended inside the last line, which is longer than all of it."""
+    shortened_lines: tuple[int, ...] = ()
+    """Numbers of lines of which only the beginning is here."""
 
     @property
     def next_line(self) -> int:
@@ -96,14 +102,19 @@ class LineReader:
             self._buffer = self._buffer[-1:].replace(b"\n", b"")
             await self._fill_buffer()
 
-    async def read_lines(self, count: int, budget: int) -> LineBatch:
-        """The next lines, at most `count` and at most about `budget` bytes."""
+    async def read_lines(
+        self, count: int, budget: int, max_line_chars: int | None = None
+    ) -> LineBatch:
+        """The next lines, at most `count` and at most about `budget` bytes; each shortened to
+        `max_line_chars`."""
         first = self.next_line
         taken: list[str] = []
+        shortened: list[int] = []
         start = 0
+        line_bytes = budget if max_line_chars is None else 4 * (max_line_chars + 1)
         while len(taken) < count:
             end = self._buffer.find(b"\n", start)
-            if end < 0 and not self._is_at_end and len(self._buffer) - start <= budget:
+            if end < 0 and not self._is_at_end and len(self._buffer) - start <= line_bytes:
                 self._buffer = self._buffer[start:]
                 start = 0
                 await self._fill_buffer()
@@ -111,8 +122,13 @@ class LineReader:
             stop = end if end >= 0 else len(self._buffer)
             if end < 0 and stop <= start:
                 break
+            if max_line_chars is not None:
+                stop = min(stop, start + line_bytes)
             line = self._buffer[start:stop].removesuffix(b"\r")
             text = line.decode(errors="replace").replace("\0", "\ufffd")
+            if max_line_chars is not None and len(text) > max_line_chars:
+                text = f"{text[:max_line_chars]}{SHORTENED_LINE_SUFFIX}"
+                shortened.append(self.next_line)
             if self.next_line == 1:
                 text = text.removeprefix("\ufeff")
             room = budget - LINE_NUMBER_BYTES
@@ -128,9 +144,23 @@ class LineReader:
                 )
             taken.append(text)
             self.next_line += 1
-            start = stop + 1
+            start = end + 1
+            if end < 0:
+                self._buffer, start = self._buffer[stop:], 0
+                await self._skip_rest_of_line()
         self._buffer = self._buffer[start:]
-        return LineBatch(first, tuple(taken), is_truncated=budget < 0)
+        return LineBatch(
+            first, tuple(taken), is_truncated=budget < 0, shortened_lines=tuple(shortened)
+        )
+
+    async def _skip_rest_of_line(self) -> None:
+        """Go to the end of a line that has no end in the buffer, or to where it is too far away."""
+        while not self._is_at_end and b"\n" not in self._buffer:
+            if self._offset >= _MAX_COUNTED_BYTES:
+                self._is_at_end = True
+            self._buffer = b""
+            await self._fill_buffer()
+        self._buffer = self._buffer.partition(b"\n")[2]
 
     async def has_more(self) -> bool:
         while not self._buffer and not self._is_at_end:
@@ -160,8 +190,12 @@ class LineReader:
 
 MAX_BLOCK_LINES = 2_000
 _TAB_WIDTH = 4
+_INDENT_WIDTHS = range(2, 9)
 _HEADER_PREFIXES = ("#", "//", "/*", "*", "--", "@")
-_CLOSING_PREFIXES = (")", "]", "}", "end")
+_CLOSING_RE = compile_regex(r"[)\]}]|(?:end|fi|done|esac)\b")
+_OPENING_SUFFIXES = (":", "{", "(", "[")
+_OPENING_LINES = ("{", "where")
+"""Lines that begin what the line above them announces."""
 
 
 class BlockRequest(Struct, frozen=True, kw_only=True):
@@ -191,7 +225,7 @@ def find_block(lines: Sequence[str], anchor: int, wanted: BlockRequest) -> tuple
     """The first and the last index of the block that has `lines[anchor]` in it."""
     levels = _compute_indent_levels(lines)
     least = max(0, levels[anchor] - wanted.max_levels) if wanted.max_levels else 0
-    opens = levels[anchor] == least and not lines[anchor].lstrip().startswith(_CLOSING_PREFIXES)
+    opens = levels[anchor] == least and not _continues_block(lines[anchor])
     up, down = _ScanDirection(anchor - 1, -1, is_at_edge=opens), _ScanDirection(anchor + 1, 1)
     taken = 1
     while taken < wanted.max_lines and not (up.is_done and down.is_done):
@@ -226,17 +260,31 @@ def _should_take_line(
     if side.is_at_edge:
         is_above = side.step < 0 and wanted.include_header
         return is_above and is_outermost and line.startswith(_HEADER_PREFIXES)
-    side.is_at_edge = is_outermost and bool(line)
-    return True
+    if not (is_outermost and line):
+        return True
+    if side.step < 0:  # a signature of several lines ends with `) -> None:`
+        side.is_at_edge = not _continues_block(line)
+        return True
+    side.is_at_edge = not line.rstrip().endswith(_OPENING_SUFFIXES)
+    return _continues_block(line)
+
+
+def _continues_block(line: str) -> bool:
+    """Whether a line of the outermost level belongs to the block that is above it."""
+    return _CLOSING_RE.match(line.strip()) is not None or line.strip() in _OPENING_LINES
 
 
 def _compute_indent_levels(lines: Sequence[str]) -> list[int]:
-    levels: list[int] = []
+    """The level of each line, by the step that is most frequent; blank lines have that of the line
+    above."""
+    columns: list[int] = []
     for line in lines:
         text = line.lstrip(" \t")
         if text.strip():
             indent = line[: len(line) - len(text)]
-            levels.append((indent.count(" ") + indent.count("\t") * _TAB_WIDTH) // _TAB_WIDTH)
+            columns.append(indent.count(" ") + indent.count("\t") * _TAB_WIDTH)
         else:
-            levels.append(levels[-1] if levels else 0)
-    return levels
+            columns.append(columns[-1] if columns else 0)
+    steps = Counter(below - above for above, below in pairwise(columns))
+    width = max(_INDENT_WIDTHS, key=lambda step: (steps[step], step == _TAB_WIDTH))
+    return [column // width for column in columns]

@@ -6,8 +6,10 @@ one file per call, it takes the block around a line; pages by offset and limit a
 name. All forms are accepted:
 
     {"files": [{"path": "a", "line_ranges": [[1, 5]]}]}                      offered
-    {"files": [{"path": "a", "indentation": {"anchor_line": 9}}]}            the same, for a block
+    {"files": [{"path": "a", "anchor_line": 9}]}                             the same, for a block
+    {"files": [{"path": "a", "indentation": {"anchor_line": 9}}]}            its older form
     {"files": "<the same list as a JSON string>"}                            encoded twice
+    {"files": "a"}                                                           just the path
     {"path": "a", "start_line": 1, "end_line": 5}                            the oldest form
     {"path": "a", "mode": "slice", "offset": 1, "limit": 5}                  the newest form
     {"path": "a", "mode": "indentation", "indentation": {"anchor_line": 9}}  the same, for a block
@@ -40,6 +42,7 @@ from joey.tools.base import (
     PreparedToolCall,
     Tool,
     build_missing_parameter_error,
+    build_wrong_kind_error,
     convert_arguments,
     try_decode_json,
 )
@@ -54,44 +57,25 @@ class ReadRequest(Struct, frozen=True):
     files: tuple[FileReadRequest, ...]
 
 
-class BlockParams(Struct, frozen=True):
-    anchor_line: Annotated[int, Meta(description="A line of the block, counted from 1.")]
-    max_levels: Annotated[
-        int | None,
-        Meta(description="How many levels of indentation to go out; 0 or null: to the margin."),
-    ] = None
-    max_lines: Annotated[int | None, Meta(description="At most so many lines; null: 2000.")] = None
-    include_siblings: Annotated[
-        bool | None, Meta(description="true: also what else stands at the outermost level.")
-    ] = None
-    include_header: Annotated[
-        bool | None,
-        Meta(description="false: leave out comments and decorators right above the block."),
-    ] = None
-
-
 class FileParams(Struct, frozen=True):
-    path: Annotated[str, Meta(description="Path of the file, relative to the workspace.")]
+    path: Annotated[str, Meta(description="Relative to the workspace.")]
     line_ranges: Annotated[
         tuple[tuple[int, int], ...] | None,
-        Meta(
-            description="Ranges of lines to read, each [first, last] counted from 1 and inclusive."
-            " Null reads the whole file."
-        ),
+        Meta(description="Ranges [first, last], counted from 1; defaults to the whole file."),
     ] = None
-    indentation: Annotated[
-        BlockParams | None,
-        Meta(
-            description="Instead of ranges: the whole function or block that a line belongs to,"
-            " found by indentation. Null otherwise."
-        ),
+    anchor_line: Annotated[
+        int | None, Meta(description="Read the function or block around this line.")
+    ] = None
+    max_levels: Annotated[
+        int | None,
+        Meta(description="With anchor_line: levels of indentation to go out; defaults to all."),
     ] = None
 
 
 class ReadFileParams(Struct, frozen=True):
     files: Annotated[
         tuple[FileParams, ...],
-        Meta(description="The files to read; ask for related ones together.", min_length=1),
+        Meta(description="The files to read.", min_length=1),
     ]
 
 
@@ -114,12 +98,6 @@ class ReadFile(Tool[ReadRequest, PreparedRead]):
         return parse_request(arguments, self.name)
 
     async def prepare(self, params: ReadRequest, ctx: ToolContext) -> PreparedRead:
-        most = ctx.settings.max_concurrent_file_reads
-        if len(params.files) > most:
-            raise ToolError(
-                f"{len(params.files)} files in one call are too many: at most {most} can be read"
-                " at once. Read them in several calls."
-            )
         files = tuple((wanted, ctx.files.resolve(wanted.path)) for wanted in params.files)
         visible = tuple((wanted, path) for wanted, path in files if not path.is_ignored)
         if len(files) == 1 and not visible:
@@ -139,12 +117,16 @@ class ReadFile(Tool[ReadRequest, PreparedRead]):
         self, prepared: PreparedRead, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
         viewer = FileViewer(ctx)
+        most = ctx.settings.max_concurrent_file_reads
         entries = [
             FileView(wanted.path, error=_format_ignored_error(wanted, path))
             if path.is_ignored
             else await viewer.view(wanted, path)
-            for wanted, path in prepared.files
+            for wanted, path in prepared.files[:most]
         ]
+        if most is not None:
+            note = f"Not read: at most {most} files are read in one call. Read it in another one."
+            entries += (FileView(wanted.path, note=note) for wanted, _ in prepared.files[most:])
         return Outcome(
             render_views(entries, ctx.protocol),
             images=tuple(
@@ -253,6 +235,10 @@ def parse_request(arguments: Mapping[str, Any], tool: str) -> ReadRequest:
     named = {file.path for file in wanted}
     wanted += (file for file in _iter_element_files(arguments, tool) if file.path not in named)
     if not wanted:
+        for key in (*_WRAPPER_PARAMETERS, "path"):
+            given = arguments.get(key)
+            if given and not (isinstance(given, str) and (not given.strip() or "<" in given)):
+                raise build_wrong_kind_error(tool, key, tuple[FileParams, ...], given)
         raise build_missing_parameter_error(tool, "args" if "args" in arguments else "files")
     return ReadRequest(tuple(wanted))
 
@@ -260,7 +246,9 @@ def parse_request(arguments: Mapping[str, Any], tool: str) -> ReadRequest:
 def _iter_wrapped_files(key: str, given: Any, tool: str) -> Iterator[FileReadRequest]:
     """The files in a parameter that holds them, in order."""
     given = _decode_json_string(given)
-    if isinstance(given, str):
+    if isinstance(given, str) and not _is_markup(given):
+        given = [line.strip() for line in given.splitlines()]
+    elif isinstance(given, str):
         given = parse_args_xml(f"<file>{given}</file>" if key == "file" else given)
     pending = [given]
     while pending:
@@ -274,12 +262,17 @@ def _iter_wrapped_files(key: str, given: Any, tool: str) -> Iterator[FileReadReq
                 pending += (element[key] for key in reversed(_WRAPPER_PARAMETERS) if key in element)
 
 
+def _is_markup(text: str) -> bool:
+    """Whether a text is XML or JSON, not the name of a file."""
+    return "<" in text or text.lstrip().startswith(("[", "{"))
+
+
 def _iter_element_files(element: Mapping[str, Any], tool: str) -> Iterator[FileReadRequest]:
     """What an element with a path, or several, asks for."""
     given = element.get("path")
     texts = given if isinstance(given, list) else [given]
     if isinstance(given, dict):
-        raise ArgumentError(f"The parameter 'path' of {tool} has a value of the wrong kind.")
+        raise build_wrong_kind_error(tool, "path", str, given)
     paths = [text.strip() for text in texts if isinstance(text, str) and text.strip()]
     if not paths:
         return
