@@ -90,12 +90,21 @@ async def test_a_mention_of_a_hidden_file_shows_nothing_of_it(
     assert "the key" not in attached
 
 
-async def test_a_missing_file_is_reported_and_the_message_still_goes_out(
-    engine_harness: EngineHarness,
+@pytest.mark.parametrize(
+    "message",
+    [
+        "read @/nothing.txt now",
+        'the alias @/ of "import Button from @/components/Button"',
+        "what does @/. mean?",
+        "paths: { @/*: [src/*] }",
+    ],
+)
+async def test_what_names_no_file_stays_as_it_is(
+    engine_harness: EngineHarness, message: str
 ) -> None:
-    text, attached = await first_blocks(engine_harness, "read @/nothing.txt now")
-    assert "'nothing.txt'" in text
-    assert "not found" in attached.lower()
+    (engine_harness.root / "a.txt").write_text("not asked for")
+    (text,) = await first_blocks(engine_harness, message)
+    assert message in text
 
 
 @pytest.mark.requirement("mentions:folder")

@@ -70,10 +70,9 @@ def find_mentions(text: str) -> tuple[Mention, ...]:
             path = _strip_punctuation(path)
             end = start + 1 + len(path)
             subject = re.sub(r"\\(.)", r"\1", path)[1:]
-            kind = (
-                MentionKind.DIRECTORY if not subject or subject.endswith("/") else MentionKind.FILE
-            )
-            found.append(Mention(kind, subject.rstrip("/") or ".", start, end))
+            kind = MentionKind.DIRECTORY if subject.endswith("/") else MentionKind.FILE
+            if name := subject.rstrip("/"):  # `@/` alone is an alias of TypeScript projects
+                found.append(Mention(kind, name, start, end))
         elif (url := match["url"]) is not None:
             url = _strip_punctuation(url)
             found.append(Mention(MentionKind.URL, url, start, start + 1 + len(url)))

@@ -16,6 +16,7 @@ from joey.core.diagnostics import format_diagnostics
 from joey.core.events import ModeSwitched
 from joey.core.history.ui import Row
 from joey.core.mentions import (
+    Mention,
     MentionKind,
     find_command_mentions,
     find_mentions,
@@ -58,13 +59,30 @@ async def expand_message(
     if "@" not in text and "/" not in text:
         return (TextBlock(wrap(text)), *image_blocks)
     text, commands = _expand_commands(task, text)
-    mentions = find_mentions(text)[:MAX_MENTIONS]
+    mentions = [
+        mention
+        for mention in find_mentions(text)[:MAX_MENTIONS]
+        if await _has_subject(task, mention)
+    ]
     displayed = replace_spans(text, [(m.start, m.end, format_mention(m)) for m in mentions])
     fetcher = _MentionFetcher(task)
     fetched: list[UserBlock] = []
     for mention in dict.fromkeys((mention.kind, mention.subject) for mention in mentions):
         fetched += await fetcher.fetch(*mention)
     return (TextBlock(wrap(displayed)), *image_blocks, *commands, *fetched)
+
+
+async def _has_subject(task: Task, mention: Mention) -> bool:
+    """Whether a path leads anywhere: `@/components/Button` may be an import, not a file."""
+    if mention.kind not in (MentionKind.FILE, MentionKind.DIRECTORY):
+        return True
+    files = task.runtime.files
+    try:
+        path = files.resolve(mention.subject)
+        # Of what is hidden or outside, not even this is told.
+        return path.is_ignored or not path.is_inside or (await files.stat(path)).exists
+    except ToolError:
+        return False
 
 
 def _expand_commands(task: Task, text: str) -> tuple[str, list[UserBlock]]:
