@@ -21,7 +21,7 @@ HEADING = "# Recently Modified Files"
 
 
 def list_environment_details(provider: ScriptedProvider) -> list[str]:
-    return [list_texts(request.messages[-1])[-1] for request in provider.requests]
+    return ["".join(list_texts(request.messages[-1])[-1:]) for request in provider.requests]
 
 
 def then(act: Callable[[], object], turn: Turn) -> Callable[..., Turn]:

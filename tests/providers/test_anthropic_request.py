@@ -152,7 +152,7 @@ async def test_marks_move_on_with_the_last_two_user_messages() -> None:
         for place, block in enumerate(message["content"])
         if "cache_control" in block
     ]
-    assert marked == [(4, 1), (6, 0)]
+    assert marked == [(4, 0), (6, 0)]
     assert get_messages(request)[6]["content"] == [{"type": "text", "text": "Go on.", **MARK}]
     assert get_messages(request)[5]["content"] == "A last word."
 

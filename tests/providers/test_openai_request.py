@@ -148,7 +148,7 @@ def test_results_come_first_then_their_images_then_the_rest() -> None:
         {
             "role": "tool",
             "tool_call_id": "t4",
-            "content": "(The image follows in the next message.)",
+            "content": f"(The image follows in the next message.)\n{DETAILS}",
         },
         {
             "role": "user",
@@ -156,7 +156,6 @@ def test_results_come_first_then_their_images_then_the_rest() -> None:
                 IMAGE_PART,
                 IMAGE_PART,
                 text("Look at that."),
-                text(DETAILS),
                 IMAGE_PART,
             ],
         },
@@ -267,8 +266,8 @@ def test_marks_go_on_the_system_and_the_last_text_of_the_last_two_users() -> Non
     sent = body(QWEN, make_native_request(messages), model)["messages"]
     assert sent[0]["content"] == [{**text(SYSTEM), **MARK}]
     assert sent[1]["content"] == [text(TASK), text(DETAILS)]
-    assert sent[4]["content"] == [{**text("Look:"), **MARK}, IMAGE_PART]
-    assert sent[6] == {"role": "tool", "tool_call_id": "t2", "content": "y"}
+    assert sent[4]["content"] == [text("Look:"), IMAGE_PART]
+    assert sent[6] == {"role": "tool", "tool_call_id": "t2", "content": [{**text("y"), **MARK}]}
     assert sent[7]["content"] == [IMAGE_PART, {**text("..."), **MARK}]
 
 

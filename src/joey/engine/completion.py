@@ -178,9 +178,7 @@ def _find_problem(task: Task, reply: CommittedReply, *, has_text: bool) -> str:
     if reply.is_cut_off:
         return messages_to_model.CUT_OFF_REPLY_TEXT
     if reply.unusable_call is not None:
-        names = task.runtime.build_tool_specs(
-            task.mode, task.protocol, task.working_conditions
-        )
+        names = task.runtime.build_tool_specs(task.mode, task.protocol, task.working_conditions)
         return messages_to_model.render_unusable_call(
             task.protocol, reply.unusable_call, [spec.name for spec in names]
         )

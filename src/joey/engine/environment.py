@@ -1,6 +1,8 @@
 """Environment details for the model: time, mode, terminals, todos, git, changed files.
 
-Files that the model has read and somebody else has changed since are listed once each.
+Each is reported when it has changed; everything is reported when a run starts and after earlier
+messages were summarised or hidden. Files that the model has read and somebody else has changed
+since are listed once each.
 """
 
 from __future__ import annotations
@@ -8,9 +10,18 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from joey.core.file_state import ReadTracker
+from joey.core.messages import TextBlock
 from joey.core.path_access import ResolvedPath
-from joey.core.prompts.environment import TerminalStatus, WorkspaceFiles, build_environment_details
+from joey.core.prompts.environment import (
+    Environment,
+    ReportedEnvironment,
+    TerminalStatus,
+    WorkspaceFiles,
+    report_environment,
+)
 from joey.errors import ToolError, WorkspaceError
 from joey.ports.workspace import Files, FileStat
 
@@ -18,14 +29,45 @@ if TYPE_CHECKING:
     from joey.engine.task import Task
 
 
-async def describe_environment(task: Task, *, with_files: bool) -> str:
-    """`<environment_details>`; the listing of the workspace goes with the first request only."""
+class KnownEnvironment(Struct, frozen=True):
+    """What the model has been told, as long as it can see the messages that say so."""
+
+    reported: ReportedEnvironment
+    hidden_by: tuple[object, ...]
+    """The times of the summary and the marker that hid earlier messages then."""
+
+
+def build_environment_blocks(task: Task, environment: Environment) -> tuple[TextBlock, ...]:
+    text = report_environment(environment, _find_known_environment(task))[0]
+    return (TextBlock(text),) if text else ()
+
+
+def record_environment(task: Task, environment: Environment) -> None:
+    """The next request reports the environment: later ones report what changes from now on."""
+    reported = report_environment(environment, _find_known_environment(task))[1]
+    task.known_environment = KnownEnvironment(reported, _list_hiding_times(task))
+
+
+def _find_known_environment(task: Task) -> ReportedEnvironment | None:
+    known = task.known_environment
+    return known.reported if known and known.hidden_by == _list_hiding_times(task) else None
+
+
+def _list_hiding_times(task: Task) -> tuple[object, ...]:
+    return tuple(
+        each.ts
+        for each in task.recorder.api_history.visible_messages[:2]
+        if each.is_summary or each.is_truncation_marker
+    )
+
+
+async def observe_environment(task: Task, *, with_files: bool) -> Environment:
+    """Takes the new output of terminals: what is observed must be reported."""
     runtime, projection = task.runtime, task.recorder.projection
-    now = datetime.fromtimestamp(runtime.clock.now() / 1000, UTC)
     model = task.provider.model
     priced = model.prices is not None or projection.usage.total_cost > 0
-    return build_environment_details(
-        now_utc=now.isoformat(timespec="seconds").replace("+00:00", "Z"),
+    return Environment(
+        now=datetime.fromtimestamp(runtime.clock.now() / 1000, UTC),
         zone=runtime.environment.get_time_zone(),
         cost=projection.usage.total_cost if priced else None,
         mode=task.mode,

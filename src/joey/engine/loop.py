@@ -26,11 +26,16 @@ from joey.core.events import RequestStarted, UserMessage
 from joey.core.messages import CallPart, TextBlock, UserBlock, build_image_block
 from joey.core.models import ModelRequest
 from joey.core.prompts import messages_to_model
+from joey.core.prompts.environment import strip_environment_details
 from joey.core.task_types import AskKind, Response
 from joey.engine.asks import publish_feedback
 from joey.engine.checkpoints import prewarm_initial_checkpoint
 from joey.engine.completion import close_completion_call, process_plain_reply
-from joey.engine.environment import describe_environment
+from joey.engine.environment import (
+    build_environment_blocks,
+    observe_environment,
+    record_environment,
+)
 from joey.engine.limits import (
     FAILURE_LIMIT_QUESTION,
     REPEATED_ROUNDS_QUESTION,
@@ -78,6 +83,7 @@ async def run(task: Task, run_start: RunStart, run_limits: RunLimits) -> Complet
 async def _run_until_completed(task: Task, run_start: RunStart, run_limits: RunLimits) -> Completed:
     limit = task.runtime.settings.consecutive_mistake_limit
     failures = FailureCounter(limit, is_unattended=task.asks.is_unattended)
+    task.known_environment = None
     await asyncio.gather(record_working_conditions(task), reload_customizations(task))
     content = await build_first_content(task, run_start)
     if run_start is RunStart.RESUME:
@@ -137,10 +143,15 @@ async def build_request(task: Task, content: tuple[UserBlock, ...]) -> tuple[Mod
         content += await expand_message(task, message.text, message.images)
     await task.runtime.wait_for_mcp(task.mode)
     is_first = not task.recorder.api_history.request_messages
-    environment = await describe_environment(task, with_files=is_first)
+    environment = await observe_environment(task, with_files=is_first)
+    blocks = build_environment_blocks(task, environment)
     ensure_run_within_budget(task)
-    content = await fit_context(task, (*content, TextBlock(environment)))
+    content = await fit_context(task, (*content, *blocks))
     ensure_run_within_budget(task)
+    if (all_blocks := build_environment_blocks(task, environment)) != blocks:
+        # Earlier reports were summarised or hidden.
+        content = (*strip_environment_details(content), *all_blocks)
+    record_environment(task, environment)
     for message in queued:
         task.publish(UserMessage(ts=task.next_ts(), text=message.text, images=message.images))
     warn_missing_profile(task)

@@ -42,7 +42,11 @@ from joey.core.prompts.environment import restate_tool_format
 from joey.core.task_types import AskKind, CancelReason, RowKind
 from joey.engine.asks import build_feedback_blocks, publish_feedback
 from joey.engine.condense import ContextUsage, condense
-from joey.engine.environment import describe_environment
+from joey.engine.environment import (
+    build_environment_blocks,
+    observe_environment,
+    record_environment,
+)
 from joey.engine.limits import RetryBudget, ensure_run_within_budget, wait_with_countdown
 from joey.engine.outcomes import CommittedReply, RunStopped
 from joey.engine.protocol import change_after_refusal
@@ -294,8 +298,10 @@ async def recover_from_overflow(task: Task) -> tuple[UserBlock, ...]:
     user_blocks = () if last.is_summary else extract_user_blocks(last)
     try:
         await condense(task, following_content=user_blocks)
-        environment = await describe_environment(task, with_files=False)
-        content = _shorten_attachments(ContextUsage(task), (*user_blocks, TextBlock(environment)))
+        environment = await observe_environment(task, with_files=False)
+        blocks = build_environment_blocks(task, environment)
+        record_environment(task, environment)
+        content = _shorten_attachments(ContextUsage(task), (*user_blocks, *blocks))
     except CondenseError:
         pass  # a row says why; the oldest turns go instead
     _truncate_oldest(task, ContextUsage(task), content)

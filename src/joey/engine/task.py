@@ -26,6 +26,7 @@ from joey.engine.approval import TaskGrants
 from joey.engine.asks import AnswerPolicy, PendingAsks, TimeoutAnswer
 from joey.engine.bus import EventBus, Subscription
 from joey.engine.condense import CondenseRequests
+from joey.engine.environment import KnownEnvironment
 from joey.engine.hooks import run_hooks_while_asking
 from joey.engine.limits import RunLimits
 from joey.engine.outcomes import Completed, Ending, Failed
@@ -62,6 +63,7 @@ class Task:
         self.asks = PendingAsks(self.publish, self.next_ts, policy)
         self.working_conditions = WorkingConditions(self.settings)
         """As the latest run began."""
+        self.known_environment: KnownEnvironment | None = None
         self.error: JoeyError | None = None
         """Why the latest run broke down, where the journal could not be told."""
         self.run_limits: RunLimits | None = None

@@ -4,6 +4,9 @@ A conversation grows at its end. Settled messages are encoded once and never loo
 the last ones, which may carry cache marks, are encoded for each request. Settled bytes are kept
 in a few blocks, each at least twice as long as the next, and sent as they are: a request costs
 what is new in it, and the sending.
+
+The environment details that follow the results of calls are sent as part of the last result. Some
+services accept no user's message there, and templates of many models drop earlier reasoning at one.
 """
 
 from __future__ import annotations
@@ -13,9 +16,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
-from joey.core.messages import Message
+from joey.core.messages import Message, TextBlock, ToolResultBlock
 from joey.core.models import ModelInfo, ModelRequest, ToolSpec
+from joey.core.prompts.environment import strip_environment_details
 
 _MAX_CACHE_MARKS = 2
 
@@ -45,7 +50,8 @@ class IncrementalConversationEncoder:
         self._cache_messages(conversation[:first_marked])
         pieces = self._cached_blocks[:]
         for message in conversation[first_marked:]:
-            if data := self._encode_message(message, mark=self._can_carry_cache_mark(message)):
+            is_marked = self._can_carry_cache_mark(message)
+            if data := self._encode_message(merge_environment(message), mark=is_marked):
                 pieces.append(b"," + data if pieces else data)
         return pieces
 
@@ -62,12 +68,35 @@ class IncrementalConversationEncoder:
             # Another conversation, or this one was rewound.
             self._cached_messages, self._cached_blocks = (), []
         for message in messages[len(self._cached_messages) :]:
-            if data := self._encode_message(message, mark=False):
+            if data := self._encode_message(merge_environment(message), mark=False):
                 blocks = self._cached_blocks
                 blocks.append(b"," + data if blocks else data)
                 while len(blocks) > 1 and len(blocks[-2]) < 2 * len(blocks[-1]):
                     blocks[-2:] = [blocks[-2] + blocks[-1]]
         self._cached_messages = messages
+
+
+def merge_environment(message: Message) -> Message:
+    """The message with its environment details at the end of its last result, if it has both."""
+    content = message.content
+    if message.role != "user" or isinstance(content, str):
+        return message
+    kept = list(strip_environment_details(content))
+    results = [index for index, each in enumerate(kept) if isinstance(each, ToolResultBlock)]
+    details = "\n\n".join(
+        each.text for each in content if isinstance(each, TextBlock) and each not in kept
+    )
+    if not details or not results:
+        return message
+    last = kept[results[-1]]
+    assert isinstance(last, ToolResultBlock)
+    merged = (
+        f"{last.content}\n\n{details}"
+        if isinstance(last.content, str)
+        else (*last.content, TextBlock(details))
+    )
+    kept[results[-1]] = replace(last, content=merged)
+    return replace(message, content=tuple(kept))
 
 
 class RequestBuilder(ABC):

@@ -16,6 +16,7 @@ from msgspec import UNSET, Struct
 
 from joey.core import messages as msg
 from joey.core.models import ModelInfo, ModelRequest, ToolSpec
+from joey.core.prompts.environment import strip_environment_details
 from joey.core.settings import ModelRoute, Profile
 from joey.providers import errors
 from joey.providers.conversation_encoder import RequestBuilder
@@ -51,7 +52,7 @@ _NO_REASONING_WITH_TOOLS_MODELS_RE = re.compile(r"gpt-(?:5\.(?:[6-9]|\d\d)|[6-9]
 
 class OpenAiRequestBuilder(RequestBuilder):
     def __init__(self, profile: Profile, model: ModelInfo, host: str) -> None:
-        super().__init__(model, _has_user_content)
+        super().__init__(model, _is_user_message)
         self._profile = profile
         self._host = host
         self._model_id = profile.model or model.id
@@ -148,14 +149,8 @@ def convert_message(message: msg.Message, model: ModelInfo) -> list[dict[str, An
     return results
 
 
-def _has_user_content(message: msg.Message) -> bool:
-    """Whether it becomes a user's message on the wire, not only results of calls."""
-    if message.role == "assistant":
-        return False
-    return isinstance(message.content, str) or not all(
-        isinstance(block, msg.ToolResultBlock) and isinstance(block.content, str)
-        for block in message.content
-    )
+def _is_user_message(message: msg.Message) -> bool:
+    return message.role == "user"
 
 
 def _convert_assistant_message(message: msg.Message, model: ModelInfo) -> list[dict[str, Any]]:
@@ -190,9 +185,10 @@ def _convert_assistant_message(message: msg.Message, model: ModelInfo) -> list[d
 def _convert_tool_result(block: msg.ToolResultBlock) -> dict[str, Any]:
     text = block.content
     if not isinstance(text, str):
-        text = "\n".join(part.text for part in text if isinstance(part, msg.TextBlock))
-        if not text and block.content:
-            text = "(The image follows in the next message.)"
+        texts = [part for part in text if isinstance(part, msg.TextBlock)]
+        if block.content and not strip_environment_details(texts):
+            texts.insert(0, msg.TextBlock("(The image follows in the next message.)"))
+        text = "\n".join(part.text for part in texts)
     return {"role": "tool", "tool_call_id": block.tool_use_id, "content": text or "(empty)"}
 
 
@@ -206,8 +202,10 @@ def _convert_image(block: msg.ImageBlock, model: ModelInfo) -> dict[str, Any]:
 def _mark_last_text_for_cache(wire: list[dict[str, Any]]) -> None:
     """Marks the last text part; a message of images alone gets one to carry the mark."""
     for item in reversed(wire):
-        if item["role"] != "user":
+        if item["role"] == "assistant":
             continue
+        if isinstance(item["content"], str):
+            item["content"] = [{"type": "text", "text": item["content"]}]
         parts = item["content"]
         for index in reversed(range(len(parts))):
             if parts[index]["type"] == "text":

@@ -87,7 +87,9 @@ class AskFollowupQuestion(Tool[AskFollowupQuestionParams, PreparedQuestion]):
         if answer is None:
             raise ToolError("Nobody answered the question; go on with what you know.")
         if answer.by == AnsweredBy.UNATTENDED:
-            return Outcome(render_unattended_question(get_first_suggestion(prepared.row_text or "")))
+            return Outcome(
+                render_unattended_question(get_first_suggestion(prepared.row_text or ""))
+            )
         tag = "answer" if ctx.protocol is ToolProtocol.XML else "user_message"
         # Who picks an answer for want of a user does not pick a mode with it.
         mode = prepared.modes_by_answer.get(answer.text) if answer.is_by_user else None

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -9,44 +11,45 @@ from msgspec import structs
 
 from joey.core.messages import Block, ImageBlock, ImageSource, TextBlock, ToolResultBlock
 from joey.core.models import ToolProtocol
-from joey.core.modes import BUILT_IN_MODES, Mode
+from joey.core.modes import BUILT_IN_MODES
 from joey.core.prompts.environment import (
+    Environment,
     TerminalStatus,
     WorkspaceFiles,
-    build_environment_details,
+    report_environment,
     strip_environment_details,
 )
 from joey.core.settings import Settings
-from joey.core.task_types import Todo, parse_todos
+from joey.core.task_types import parse_todos
 from tests.bounded import run_bounded
 
 CODE = BUILT_IN_MODES[1]
 
 
-def details(
-    *,
-    cost: float | None = 0.1234,
-    settings: Settings | None = None,
-    terminals: tuple[TerminalStatus, ...] = (),
-    todos: tuple[Todo, ...] | None = None,
-    files: WorkspaceFiles | None = None,
-    recently_modified: tuple[str, ...] = (),
-    protocol: ToolProtocol = ToolProtocol.NATIVE,
-    mode: Mode = CODE,
-) -> str:
-    return build_environment_details(
-        now_utc="2026-01-06T10:00:00Z",
-        zone="Europe/Berlin, UTC+1:00",
-        cost=cost,
-        mode=mode,
-        model_id="claude-x",
-        protocol=protocol,
-        settings=settings or Settings(todo_list_enabled=False),
-        terminals=terminals,
-        todos=todos,
-        files=files,
-        recently_modified=recently_modified,
-    )
+START = Environment(
+    now=datetime(2026, 1, 6, 10, tzinfo=UTC),
+    zone="Europe/Berlin, UTC+1:00",
+    cost=0.1234,
+    mode=CODE,
+    model_id="claude-x",
+    protocol=ToolProtocol.NATIVE,
+    settings=Settings(todo_list_enabled=False),
+)
+
+
+def details(**changes: Any) -> str:
+    return report_environment(structs.replace(START, **changes))[0]
+
+
+def report_changes(*steps: dict[str, Any]) -> list[str]:
+    """What requests with these environments report, after one that reports everything."""
+    environment, known = START, report_environment(START)[1]
+    texts = []
+    for changes in steps:
+        environment = structs.replace(environment, **changes)
+        text, known = report_environment(environment, known)
+        texts.append(text)
+    return texts
 
 
 def headings(text: str) -> list[str]:
@@ -161,7 +164,7 @@ def test_todos_are_a_table_with_bars_escaped() -> None:
     text = details(todos=todos, settings=Settings())
 
     assert (
-        "====\n\nREMINDERS\n\nYour todo list as it stands:\n\n"
+        "====\n\nREMINDERS\n\nYour todo list:\n\n"
         "| # | Content | Status |\n"
         "|---|---------|--------|\n"
         "| 1 | read a\\|b | Completed |\n"
@@ -177,6 +180,57 @@ def test_without_todos_there_is_a_hint_unless_the_list_is_off() -> None:
 
 def test_the_protocol_of_the_task_is_stated() -> None:
     assert "<tool_format>xml</tool_format>" in details(protocol=ToolProtocol.XML)
+
+
+@pytest.mark.requirement("prompts:environment")
+def test_a_request_in_an_unchanged_environment_reports_nothing() -> None:
+    later = {"now": START.now + timedelta(minutes=9), "cost": 0.1299}
+    assert report_changes({}, later) == ["", ""]
+
+
+def test_an_xml_request_in_an_unchanged_environment_has_a_short_block() -> None:
+    settings = {"protocol": ToolProtocol.XML}
+    unchanged = "<environment_details>\n(unchanged)\n</environment_details>"
+    assert report_changes(settings, {})[1] == unchanged
+
+
+@pytest.mark.parametrize(
+    ("changes", "reported"),
+    [
+        ({"now": START.now + timedelta(minutes=10)}, "Current Time"),
+        ({"cost": 0.1334}, "Current Cost"),
+        ({"cost": None}, "Current Cost"),
+        ({"mode": BUILT_IN_MODES[0]}, "Current Mode"),
+        ({"model_id": "other"}, "Current Mode"),
+        ({"git_status": "M a.py"}, "Git Status"),
+        ({"recently_modified": ("a.py",)}, "Recently Modified Files"),
+    ],
+)
+def test_only_what_changed_is_reported(changes: dict[str, Any], reported: str) -> None:
+    (text,) = report_changes(changes)
+    assert headings(text) == [reported]
+
+
+def test_cents_that_add_up_are_reported() -> None:
+    texts = report_changes({"cost": 0.1284}, {"cost": 0.1334}, {"cost": 0.1384})
+    assert [bool(text) for text in texts] == [False, True, False]
+
+
+def test_a_terminal_is_reported_when_it_starts_prints_and_ends() -> None:
+    quiet = TerminalStatus(id=7, command="npm start", cwd="/w", output="", is_running=True)
+    talking = structs.replace(quiet, output="up\n")
+    ended = structs.replace(quiet, is_running=False, exit_code=0)
+    steps = [{"terminals": (each,)} for each in (quiet, quiet, talking, quiet, ended, ended)]
+    texts = report_changes(*steps)
+    assert [bool(text) for text in texts] == [True, False, True, False, True, False]
+
+
+def test_todos_are_reported_when_they_change_and_while_open_after_five_requests() -> None:
+    some = {"todos": parse_todos("[x] read\n[ ] write"), "settings": Settings()}
+    texts = report_changes(some, *[{}] * 10)
+    assert [index for index, text in enumerate(texts) if "REMINDERS" in text] == [0, 5, 10]
+    finished = {"todos": parse_todos("[x] read\n[x] write"), "settings": Settings()}
+    assert [bool(text) for text in report_changes(finished, *[{}] * 6)] == [True, *[False] * 6]
 
 
 def test_stale_details_are_dropped_and_everything_else_is_kept() -> None:

@@ -1,13 +1,15 @@
-"""The environment details: the last block of every request.
+"""The environment details: what the model is told with each request besides messages and results.
 
 Everything that changes from turn to turn is here and not in the system prompt, which can then be
-cached. Names and output come from outside, so they are kept from closing the block early.
+cached. A request reports only what changed since the last one. Names and output come from outside,
+so they are kept from closing the block early.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
 from typing import TypeVar
 
 from msgspec import Struct
@@ -23,6 +25,11 @@ OPENING_TAG = "<environment_details>"
 CLOSING_TAG = "</environment_details>"
 
 _TODO_STATUS_LABELS = {"pending": "Pending", "in_progress": "In Progress", "completed": "Completed"}
+
+_TIME_INTERVAL = timedelta(minutes=10)
+_COST_STEP = 0.01
+_MAX_TODO_AGE = 5
+"""Requests after which open todo items are repeated."""
 
 _ENVIRONMENT_TAG_RE = compile_regex(r"<(?=\s*+(?:/\s*+)?environment_details)", re.IGNORECASE)
 
@@ -49,42 +56,94 @@ class WorkspaceFiles(Struct, frozen=True):
     error: str = ""
 
 
-def build_environment_details(  # noqa: PLR0913 (one argument per fact, all by name)
-    *,
-    now_utc: str,
-    zone: str,
-    cost: float | None,
-    mode: Mode,
-    model_id: str,
-    protocol: ToolProtocol,
-    settings: Settings,
-    terminals: Sequence[TerminalStatus] = (),
-    todos: Sequence[Todo] | None = None,
-    files: WorkspaceFiles | None = None,
-    recently_modified: Sequence[str] = (),
-    git_status: str = "",
-) -> str:
-    """The block as text. `files` is given with the first request of a task only."""
-    shown_cost = "(Not available)" if cost is None else f"${cost:.2f}"
+class Environment(Struct, frozen=True, kw_only=True):
+    """The environment when a request is made."""
+
+    now: datetime
+    """In UTC."""
+    zone: str
+    cost: float | None
+    mode: Mode
+    model_id: str
+    protocol: ToolProtocol
+    settings: Settings
+    terminals: Sequence[TerminalStatus] = ()
+    todos: Sequence[Todo] = ()
+    files: WorkspaceFiles | None = None
+    """With the first request of a task only."""
+    recently_modified: Sequence[str] = ()
+    git_status: str = ""
+
+
+class ReportedEnvironment(Struct, frozen=True, kw_only=True):
+    """What the model knows of the environment from earlier requests."""
+
+    time: datetime
+    cost: float | None
+    mode: str
+    terminals: frozenset[tuple[int, bool]]
+    """Ids, and whether they were running."""
+    todos: tuple[Todo, ...]
+    todo_age: int
+    """Requests since the todo list was last reported."""
+    git_status: str
+
+
+def report_environment(
+    environment: Environment, known: ReportedEnvironment | None = None
+) -> tuple[str, ReportedEnvironment]:
+    """The block as text, and what the model knows with it. Without `known` everything is reported.
+    If nothing changed, there is no text, or in XML tasks a block that says so."""
+    settings, todos = environment.settings, tuple(environment.todos)
+    mode = _render_mode(environment)
+    terminals = [
+        each
+        for each in environment.terminals
+        if known is None or each.output or (each.id, each.is_running) not in known.terminals
+    ]
+    reports_time = known is None or environment.now - known.time >= _TIME_INTERVAL
+    reports_cost = known is None or _has_cost_moved(known.cost, environment.cost)
+    reports_todos = known is None or _are_todos_due(todos, known)
+    reports_git_status = known is None or environment.git_status != known.git_status
     sections = [
-        _render_recently_modified(recently_modified),
+        _render_recently_modified(environment.recently_modified),
         _render_terminals("# Actively Running Terminals", terminals, is_running=True),
         _render_terminals(
             "# Inactive Terminals with Completed Process Output", terminals, is_running=False
         ),
-        f"# Current Time\nISO 8601, UTC: {now_utc}\nUser time zone: {zone}"
-        if settings.include_current_time
+        _render_time(environment) if reports_time and settings.include_current_time else "",
+        _render_git_status(environment.git_status) if reports_git_status else "",
+        _render_cost(environment.cost) if reports_cost and settings.include_current_cost else "",
+        mode if known is None or mode != known.mode else "",
+        _render_files(environment.files, settings.max_workspace_files)
+        if environment.files is not None
         else "",
-        f"# Git Status\n{_escape_environment_tag(git_status)}" if git_status else "",
-        f"# Current Cost\n{shown_cost}" if settings.include_current_cost else "",
-        f"# Current Mode\n<slug>{mode.slug}</slug>\n<name>{_to_single_line(mode.name)}</name>\n"
-        f"<model>{_to_single_line(model_id)}</model>\n{_render_tool_format(protocol)}",
-        _render_files(files, settings.max_workspace_files) if files is not None else "",
+        _render_todos(todos) if reports_todos and settings.todo_list_enabled else "",
     ]
+    reported = ReportedEnvironment(
+        time=environment.now if known is None or reports_time else known.time,
+        cost=environment.cost if known is None or reports_cost else known.cost,
+        mode=mode,
+        terminals=frozenset((each.id, each.is_running) for each in environment.terminals),
+        todos=todos,
+        todo_age=0 if known is None or reports_todos else known.todo_age + 1,
+        git_status=environment.git_status,
+    )
     body = "\n\n".join(section for section in sections if section)
-    if settings.todo_list_enabled:
-        body += f"\n{_render_todos(todos or ())}"
-    return f"{OPENING_TAG}\n{body}\n{CLOSING_TAG}"
+    if not body and environment.protocol is ToolProtocol.NATIVE:
+        return "", reported
+    return f"{OPENING_TAG}\n{body or '(unchanged)'}\n{CLOSING_TAG}", reported
+
+
+def _has_cost_moved(before: float | None, now: float | None) -> bool:
+    if before is None or now is None:
+        return before is not now
+    return round(abs(now - before), 6) >= _COST_STEP
+
+
+def _are_todos_due(todos: tuple[Todo, ...], known: ReportedEnvironment) -> bool:
+    is_open = any(todo.status != "completed" for todo in todos)
+    return todos != known.todos or (is_open and known.todo_age + 1 >= _MAX_TODO_AGE)
 
 
 def strip_environment_details(blocks: Iterable[BlockT]) -> tuple[BlockT, ...]:
@@ -124,6 +183,28 @@ def _render_recently_modified(paths: Sequence[str]) -> str:
     )
 
 
+def _render_time(environment: Environment) -> str:
+    now = environment.now.isoformat(timespec="seconds").replace("+00:00", "Z")
+    return f"# Current Time\nISO 8601, UTC: {now}\nUser time zone: {environment.zone}"
+
+
+def _render_git_status(status: str) -> str:
+    return f"# Git Status\n{_escape_environment_tag(status)}" if status else ""
+
+
+def _render_cost(cost: float | None) -> str:
+    return f"# Current Cost\n{'(Not available)' if cost is None else f'${cost:.2f}'}"
+
+
+def _render_mode(environment: Environment) -> str:
+    mode = environment.mode
+    return (
+        f"# Current Mode\n<slug>{mode.slug}</slug>\n<name>{_to_single_line(mode.name)}</name>\n"
+        f"<model>{_to_single_line(environment.model_id)}</model>\n"
+        f"{_render_tool_format(environment.protocol)}"
+    )
+
+
 def _render_terminals(title: str, terminals: Sequence[TerminalStatus], *, is_running: bool) -> str:
     notes = [_render_terminal(note) for note in terminals if note.is_running is is_running]
     return "\n".join([title, *notes]) if notes else ""
@@ -146,7 +227,7 @@ def _render_terminal(note: TerminalStatus) -> str:
 def _render_files(files: WorkspaceFiles, limit: int) -> str:
     lines = [f"# Current Workspace Directory ({_to_single_line(files.directory)}) Files"]
     if limit == 0:
-        lines.append("(Listing is switched off; use list_files to look around.)")
+        lines.append("(The listing is switched off; use list_files.)")
     elif files.error:
         lines.append(f"(Not available: {_to_single_line(files.error)})")
     elif not files.entries:
@@ -154,14 +235,14 @@ def _render_files(files: WorkspaceFiles, limit: int) -> str:
     else:
         lines += map(_to_single_line, files.entries)
         if files.is_truncated:
-            lines.append("(There are more; use list_files on a folder to see what is in it.)")
+            lines.append("(There are more; use list_files to see more of a folder.)")
     return "\n".join(lines)
 
 
 def _render_todos(todos: Sequence[Todo]) -> str:
     if not todos:
         return (
-            "\nThere is no todo list yet. If the task takes several steps, write one with"
+            "There is no todo list yet. If the task takes several steps, write one with"
             " update_todo_list."
         )
     contents = [_to_single_line(todo.content).replace("|", "\\|") for todo in todos]
@@ -175,13 +256,13 @@ def _render_todos(todos: Sequence[Todo]) -> str:
             "",
             "REMINDERS",
             "",
-            "Your todo list as it stands:",
+            "Your todo list:",
             "",
             "| # | Content | Status |",
             "|---|---------|--------|",
             *rows,
             "",
-            "Keep it true: call update_todo_list as soon as the status of an item changes.",
+            "Keep it up to date: call update_todo_list when the status of an item changes.",
         ]
     )
 
