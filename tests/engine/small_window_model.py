@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from joey.core.context.condense import CONDENSE_SYSTEM_PROMPT
+from joey.core.context.condense import APPENDED_INTRODUCTION, CONDENSE_SYSTEM_PROMPT
 from joey.core.events import ContextCondensed, ContextTruncated
 from joey.core.messages import Message, TextBlock, get_blocks
 from joey.core.models import ModelInfo, ModelRequest
@@ -53,9 +53,7 @@ class SmallWindowModel(ScriptedProvider):
     @property
     def regular_requests(self) -> list[ModelRequest]:
         """The requests that were not for summaries."""
-        return [
-            request for request in self.requests if request.system_prompt != CONDENSE_SYSTEM_PROMPT
-        ]
+        return [request for request in self.requests if not is_summary_request(request)]
 
     def _take_next_turn(self, request: ModelRequest) -> ScriptedTurn:
         check_request(request)
@@ -66,7 +64,7 @@ class SmallWindowModel(ScriptedProvider):
         self.request_tokens.append(tokens)
         turn = (
             self._next_summary(request)
-            if request.system_prompt == CONDENSE_SYSTEM_PROMPT
+            if is_summary_request(request)
             else self.remaining_turns.pop(0)
         )
         if not isinstance(turn, Turn) or not self._states_usage:
@@ -82,6 +80,11 @@ class SmallWindowModel(ScriptedProvider):
     def count_tokens(self, request: ModelRequest) -> int:
         wire = AnthropicRequestBuilder(Profile(model="narrow"), self.model, legacy=False)
         return int(len(b"".join(wire.build_body(request))) / self._bytes_per_token)
+
+
+def is_summary_request(request: ModelRequest) -> bool:
+    is_transcript = request.system_prompt == CONDENSE_SYSTEM_PROMPT
+    return is_transcript or APPENDED_INTRODUCTION in join_text(request.messages[-1])
 
 
 def make_read_turn(number: int) -> Turn:

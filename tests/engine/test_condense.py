@@ -14,6 +14,7 @@ from msgspec import structs
 
 from joey.core.context.condense import DEFAULT_CONDENSE_INSTRUCTION
 from joey.core.events import RequestStarted, RowAdded, RowOpened, TaskFinished
+from joey.core.messages import ToolResultBlock, ToolUseBlock, get_blocks
 from joey.core.settings import Settings
 from joey.core.task_types import TaskState
 from joey.engine.asks import Unattended
@@ -23,7 +24,7 @@ from joey.engine.runtime import SUMMARY_PROFILE_KEY, ModeProviders
 from joey.engine.task import Task
 from joey.errors import CondenseError, ConfigError, UserError
 from joey.ports.model import Provider
-from joey.testing.script import Turn, fail, pause, say
+from joey.testing.script import Turn, call, fail, pause, say
 from joey.testing.scripted_provider import ScriptedProvider, ScriptedTurn
 from tests.engine.engine_harness import (
     TIMEOUT_S,
@@ -32,6 +33,7 @@ from tests.engine.engine_harness import (
     find_rows,
     finish,
     list_event_names,
+    list_texts,
     wait_for_ask,
     wait_for_ending,
     wait_for_event,
@@ -424,12 +426,54 @@ async def test_a_summary_covers_the_results_of_the_turn_before(
     harness_with_files: EngineHarness,
 ) -> None:
     narrow = model(harness_with_files, *map(make_read_turn, range(3)), finish(), summaries=[])
-    settings = Settings(auto_condense_context_percent=30)
+    settings = Settings(auto_condense_context_percent=20)
     task = await harness_with_files.start(policy=Unattended(), settings=settings)
     await wait_for_ending(task)
-    first = join_text(narrow.summary_requests[0].messages[0])
-    reads = first.count("calls read_file")
-    assert reads == first.count("## Result of the call") > 0
+    request = narrow.summary_requests[0]
+    blocks = [block for message in request.messages for block in get_blocks(message)]
+    calls = [block.id for block in blocks if isinstance(block, ToolUseBlock)]
+    results = [block.tool_use_id for block in blocks if isinstance(block, ToolResultBlock)]
+    assert calls == results != []
+
+
+@pytest.mark.requirement("context:stable-prefix")
+async def test_the_request_for_a_summary_continues_the_cached_conversation(
+    harness_with_files: EngineHarness,
+) -> None:
+    narrow = model(harness_with_files, *map(make_read_turn, range(3)), finish(), summaries=[])
+    settings = Settings(auto_condense_context_percent=20)
+    await wait_for_ending(await harness_with_files.start(policy=Unattended(), settings=settings))
+    request = narrow.summary_requests[0]
+    before = narrow.requests[narrow.requests.index(request) - 1]
+    assert request.system_prompt == before.system_prompt
+    assert request.tools == before.tools
+    assert list(request.messages[: len(before.messages)]) == list(before.messages)
+    assert DEFAULT_CONDENSE_INSTRUCTION in list_texts(request.messages[-1])[-1]
+
+
+@pytest.mark.parametrize(
+    "unusable",
+    [
+        Turn(fail(400, "no user message after a tool result")),
+        Turn(call("read_file", {"path": "file0.txt"})),
+        Turn(say("I read on.\n\n<read_file>\n<path>a</path>\n</read_file>")),
+        Turn(),
+    ],
+)
+async def test_a_transcript_is_summarised_where_the_conversation_cannot_be_continued(
+    harness_with_files: EngineHarness, unusable: Turn
+) -> None:
+    good = Turn(say("Summary of a transcript."))
+    narrow = model(
+        harness_with_files, *map(make_read_turn, range(3)), finish(), summaries=[unusable, good]
+    )
+    settings = Settings(auto_condense_context_percent=20)
+    task = await harness_with_files.start(policy=Unattended(), settings=settings)
+    assert await wait_for_ending(task) == Completed("all done")
+    first, second = narrow.summary_requests[:2]
+    assert len(first.messages) > 1
+    assert join_text(second.messages[0]).startswith("<conversation>")
+    assert list_condense_events(task)[0].summary == "Summary of a transcript."
 
 
 @pytest.mark.requirement("context:manual")

@@ -104,7 +104,7 @@ async def test_what_must_not_be_lost_stands_beside_the_summary(
         r for r in narrow.regular_requests if join_text(r.messages[0]).startswith("# Summary")
     )
     assert len(after.messages) == 1
-    assert "# Current Mode" in list_texts(after.messages[0])[-1], "everything is told again"
+    assert "# Current Mode" in list_texts(after.messages[0])[-1], "everything is reported again"
     assert event.tokens_after < event.tokens_before
     assert event.usage is not None
     assert task.usage.total_tokens_in >= event.usage.input

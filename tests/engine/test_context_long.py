@@ -15,7 +15,7 @@ from joey.testing.server import ModelServer
 from tests.testing.window_limited_model import WindowLimitedModelScript, make_file_reading_turns
 
 TURNS = 150
-WINDOW = 14_000
+WINDOW = 11_000
 FILES = 12
 
 

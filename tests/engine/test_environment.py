@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import msgspec
 import pytest
 
@@ -67,7 +69,7 @@ async def test_a_cost_that_moved_and_a_time_that_passed_are_reported(
     assert not nothing
 
 
-async def test_a_resumed_task_is_told_everything_once_more(engine_harness: EngineHarness) -> None:
+async def test_a_resumed_task_reports_everything_again(engine_harness: EngineHarness) -> None:
     task = await engine_harness.start(finish(), policy=Unattended())
     await wait_for_ending(task)
     provider = engine_harness.use_script(LOOK, finish())
@@ -99,5 +101,5 @@ async def test_on_the_wire_the_block_is_part_of_the_last_result(
     assert roles == ["system", "user", "assistant", "tool", "tool", "assistant", "tool"]
     assert "environment_details" not in bodies[-1][3]["content"]
     assert bodies[-1][4]["content"].endswith("# Current Cost\n$0.50\n</environment_details>")
-    for before, after in zip(bodies, bodies[1:], strict=False):
+    for before, after in itertools.pairwise(bodies):
         assert after[: len(before)] == before

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from joey.core.context.condense import CONDENSE_SYSTEM_PROMPT
+from joey.core.context.condense import APPENDED_INTRODUCTION, CONDENSE_SYSTEM_PROMPT
 from joey.testing.script import Turn, call, fail, say, usage
 from joey.testing.server import Request
 
@@ -61,7 +61,8 @@ class WindowLimitedModelScript:
 
 
 def is_summary_request(request: Request) -> bool:
-    return CONDENSE_SYSTEM_PROMPT[:40].encode() in request.raw
+    beginnings = (CONDENSE_SYSTEM_PROMPT[:40], APPENDED_INTRODUCTION[:40])
+    return any(text.encode() in request.raw for text in beginnings)
 
 
 def make_file_reading_turns(files: int, turns: int) -> Callable[[int], Turn]:

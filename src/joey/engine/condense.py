@@ -1,6 +1,7 @@
 """Condensing a conversation: its context usage, a summary by the model, users' requests for one.
 
-The model reads the conversation as text and writes a summary. What must not depend on the model,
+The model writes a summary: asked at the end of the conversation where the window has room for that,
+else with a transcript of it (D41). What must not depend on the model,
 above all the user's own messages, is taken from the record and passed on next to the summary.
 Nothing changes before the summary is complete: a cancelled or killed run leaves everything as it
 was. The result is one event, or none.
@@ -28,13 +29,16 @@ from joey.core.context.window import (
 )
 from joey.core.events import ContextCondensed, RequestEnded, RowOpened, UsageChanged
 from joey.core.messages import (
+    CallChunk,
     Message,
     TextBlock,
     TextChunk,
+    ToolUseBlock,
     Usage,
     UsageChunk,
     UserBlock,
     extract_text,
+    get_blocks,
 )
 from joey.core.models import ModelRequest
 from joey.core.task_types import IDLE_STATES, CancelReason, RowKind
@@ -125,6 +129,14 @@ _MAX_OUTLINED_FILES = 15
 _MIN_SUMMARY_TOKENS = 100
 """A conversation that would not get shorter by it is left alone."""
 _MAX_OVERFLOW_RETRIES = 3
+_TRANSCRIPT_FAILURES = frozenset(
+    {
+        ProviderFailureKind.INVALID_REQUEST,
+        ProviderFailureKind.CONTEXT_OVERFLOW,
+        ProviderFailureKind.EMPTY_REPLY,
+    }
+)
+"""Failures of a request for a summary after which a transcript may work."""
 
 
 async def condense(
@@ -145,7 +157,7 @@ async def condense(
     task.publish(RowOpened(ts=ts, say=RowKind.CONDENSE_CONTEXT))
     writer = _SummaryWriter(task, budget, instructions)
     try:
-        summary = await writer.write(messages)
+        summary = await writer.write(messages, writer.build_appended_request(context))
         content = build_summary_content(summary, preserved, budget)
         after = estimate_blocks_tokens(content)
         if after >= before:
@@ -257,15 +269,50 @@ class _SummaryWriter:
     def cost(self) -> float | None:
         return None if self.usage is None else self._provider.model.compute_cost(self.usage)
 
-    async def write(self, messages: Sequence[Message]) -> str:
+    def build_appended_request(self, context: ContextUsage) -> ModelRequest | None:
+        """The task's next request with the instruction at its end, which the service's cache knows
+        most of. None if another model writes the summary, the window has no room, or a call is
+        open."""
+        task = self._task
+        instruction = TextBlock(f"{prompts.APPENDED_INTRODUCTION}\n\n{self._instruction}")
+        messages = task.recorder.api_history.build_current_messages()
+        last = messages[-1]
+        if (
+            self._provider is not task.provider
+            or context.count_request_tokens((instruction,)) > context.window.hard_limit
+            or any(isinstance(block, ToolUseBlock) for block in get_blocks(last))
+        ):
+            return None
+        if last.role == "user":
+            content = (*get_blocks(last), instruction)
+            messages[-1] = structs.replace(last, content=content)
+        else:
+            messages.append(Message(role="user", content=(instruction,)))
+        system, tools = build_system_prompt_and_tools(task)
+        return ModelRequest(
+            system_prompt=system,
+            messages=tuple(messages),
+            tools=tools,
+            tool_protocol=task.protocol,
+            task_id=task.id,
+        )
+
+    async def write(
+        self, messages: Sequence[Message], appended_request: ModelRequest | None = None
+    ) -> str:
         """Raises CondenseError."""
         budget = RetryBudget(self._task.runtime.settings)
         max_tokens, shrinkings = self._max_conversation_tokens, 0
         while True:
             try:
+                if appended_request is not None:
+                    return await self._request_summary(appended_request)
                 text = await asyncio.to_thread(_fit_transcript, messages, max_tokens)
-                return await self._request_summary(text)
+                return await self._request_summary(self._build_transcript_request(text))
             except ProviderError as error:
+                if appended_request is not None and error.failure in _TRANSCRIPT_FAILURES:
+                    appended_request = None
+                    continue
                 if (
                     error.failure is ProviderFailureKind.CONTEXT_OVERFLOW
                     and shrinkings < _MAX_OVERFLOW_RETRIES
@@ -290,13 +337,16 @@ class _SummaryWriter:
         scale = self._task.token_estimator.clamped_ratio if is_own_model else 1.0
         return int((window.soft_limit - own) / scale) - _MIN_SUMMARY_TOKENS
 
-    async def _request_summary(self, text: str) -> str:
+    def _build_transcript_request(self, text: str) -> ModelRequest:
         content = (TextBlock(text), TextBlock(self._instruction))
         message = Message(role="user", content=content)
-        request = ModelRequest(
+        return ModelRequest(
             system_prompt=prompts.CONDENSE_SYSTEM_PROMPT, messages=(message,), task_id=self._task.id
         )
+
+    async def _request_summary(self, request: ModelRequest) -> str:
         pieces: list[str] = []
+        has_call = False
         usage: Usage | None = None
         try:
             async with aclosing(self._provider.stream(request)) as chunks:  # type: ignore[type-var]
@@ -304,16 +354,23 @@ class _SummaryWriter:
                     match chunk:
                         case TextChunk():
                             pieces.append(chunk.text)
+                        case CallChunk():
+                            has_call = True
                         case UsageChunk():
                             usage = chunk.usage
         finally:
             self.usage = _add_usage(self.usage, usage)
         summary = "".join(pieces).strip()
-        if not summary:
+        if not summary or has_call or self._begins_call(summary):
             raise ProviderError(
                 "The model's summary was empty.", failure=ProviderFailureKind.EMPTY_REPLY
             )
         return summary
+
+    def _begins_call(self, text: str) -> bool:
+        """Whether a line of it is the opening tag of a tool: the model went on working."""
+        tags = {f"<{name}>" for name in self._task.runtime.tool_set.names}
+        return not tags.isdisjoint(line.strip() for line in text.splitlines())
 
     def publish_failure(self, ts: int, reason: str) -> None:
         """Close the row, and count what was used."""

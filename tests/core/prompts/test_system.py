@@ -105,14 +105,14 @@ def test_native_prompts_hold_no_catalogue_and_no_tags_to_copy() -> None:
 
     assert "# Tools\n" not in text
     assert "<tool_name>" not in text
-    assert "Make several calls in one reply" in text
+    assert "together in one reply" in text
 
 
-def test_xml_prompts_want_one_tool_per_message() -> None:
+def test_xml_prompts_allow_only_reading_calls_together() -> None:
     text = prompt(protocol=ToolProtocol.XML)
 
-    assert "exactly one tool per message" in text
-    assert "several calls" not in text
+    assert "several reading calls" in text
+    assert "together in one reply" not in text
 
 
 @pytest.mark.requirement("tools:xml-catalogue")
@@ -188,7 +188,7 @@ def test_instructions_of_the_user_come_before_those_of_the_mode() -> None:
     text = prompt("debug", custom_instructions="  Use tabs.\n")
 
     assert text.index("Global Instructions:\nUse tabs.\n") < text.index(
-        "Mode-specific Instructions:\nThink of several"
+        "Mode-specific Instructions:\n1. Reproduce the problem"
     )
 
 
@@ -197,7 +197,7 @@ def test_without_instructions_their_section_is_left_out() -> None:
 
 
 def test_a_native_prompt_stays_small() -> None:
-    assert 6_000 <= len(prompt().encode()) <= 9_000
+    assert len(prompt().encode()) <= 6_500
 
 
 @pytest.mark.parametrize("protocol", list(ToolProtocol))
@@ -246,5 +246,5 @@ def test_a_restriction_without_a_description_still_names_its_pattern() -> None:
         system_info=FACTS,
     )
 
-    assert "matches `^docs/`; other edits are refused" in text
+    assert "In Docs mode you may only edit files whose path matches `^docs/`." in text
     assert "MODES" not in titles(text)
