@@ -57,6 +57,7 @@ commands (joey help COMMAND has the options of each):
     permissions   what the rules say about a command, and decided in the past
     trust         let this folder run what it brings along
     modes         which modes there are here, and what they are told
+    prompt        the system prompt and the tools, with their sizes
     mcp           MCP servers, which bring tools along
   in other places
     serve         tasks over WebSocket and in the browser

@@ -389,6 +389,22 @@ _MODES = Command(
         ),
     },
 )
+_PROMPT = Command(
+    "Print the system prompt and the tools that a new task in this folder would be sent.",
+    (
+        ("--mode", "in this mode (default: the one of your settings)", "MODE"),
+        (
+            "--protocol",
+            "how tools are called (default: the model's own way)",
+            None,
+            {"choices": ("native", "xml")},
+        ),
+        ("--tokens", "only the size of each section and tool, in tokens (characters / 4)"),
+        _JSON_OBJECT,
+        _OTHER_WORKSPACE,
+        DEBUG,
+    ),
+)
 _SERVE = Command(
     "Serve tasks to programs (WebSocket at /ws) and to people (a web page at /). Whoever"
     " has the token can run commands here; it is printed once, as part of a link.",
@@ -499,6 +515,7 @@ _COMMANDS = {
     "modes": _MODES,
     "permissions": _PERMISSIONS,
     "profiles": _PROFILES,
+    "prompt": _PROMPT,
     "serve": _SERVE,
     "tasks": _TASKS,
     "trust": Command(

@@ -89,6 +89,12 @@ def build_system_prompt(  # noqa: PLR0913 (one argument per source, all by name)
     )
 
 
+def split_sections(prompt: str) -> list[tuple[str, str]]:
+    """The sections of a prompt with their titles; that of the first, the role, is its own."""
+    role, *others = prompt.split(_SECTION_SEPARATOR)
+    return [("ROLE", role), *((text.partition("\n")[0], text) for text in others)]
+
+
 def _join_sections(sections: Sequence[str]) -> str:
     return _SECTION_SEPARATOR.join(section for section in sections if section)
 

@@ -1,0 +1,85 @@
+"""A preview of the system prompt and the tools that a new task would be sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from joey.app.options import make_options, resolve_options
+from joey.app.task_runtime_factory import CapabilityFactory, build_runtime
+from joey.config.home import resolve_home_and_env
+from joey.core.models import ToolProtocol, ToolSpec, choose_tool_protocol
+from joey.core.modes import Mode, choose_fallback_mode
+from joey.core.prompts.conditions import WorkingConditions
+from joey.engine.engine import ResolvedTaskOptions, StoredTaskState
+from joey.engine.runtime import TaskRuntime
+from joey.errors import NoModelError
+from joey.tools.registry import Registry, build_default_tools
+
+
+class PromptPreview(Struct, frozen=True):
+    mode: str
+    protocol: ToolProtocol
+    model: str
+    """Empty if no model was chosen yet."""
+    system: str
+    tools: Sequence[ToolSpec]
+    """In XML tasks none: the system prompt describes them."""
+
+
+async def preview_prompt(
+    workspace: Path,
+    *,
+    mode: str | None = None,
+    protocol: ToolProtocol | None = None,
+    home: Path | None = None,
+    env: Mapping[str, str] | None = None,
+) -> PromptPreview:
+    """What a conversation in this workspace would begin with, MCP servers and custom tools
+    included. Raises ConfigError, WorkspaceError."""
+    home, env = resolve_home_and_env(home, env)
+    try:
+        options, has_model = make_options(workspace=workspace, home=home, env=env, mode=mode), True
+    except NoModelError:
+        options, has_model = _make_options_without_model(workspace, home, env, mode), False
+    resolved = resolve_options(options, StoredTaskState(), home, env)
+    capabilities = CapabilityFactory(home, env, persistent=True)
+    runtime = build_runtime(resolved, Registry(build_default_tools()), capabilities, home, env)
+    try:
+        chosen = choose_fallback_mode(mode or runtime.settings.mode, runtime.modes)
+        await runtime.wait_for_mcp(chosen)
+        if (custom_tools := runtime.capabilities.custom_tools) is not None:
+            await custom_tools.refresh()
+        return _build_preview(runtime, chosen, protocol or resolved.protocol, has_model=has_model)
+    finally:
+        await runtime.close()
+
+
+def _make_options_without_model(
+    workspace: Path, home: Path, env: Mapping[str, str], mode: str | None
+) -> ResolvedTaskOptions:
+    """For a model that nothing is known about."""
+    return make_options(
+        workspace=workspace, home=home, env=env, mode=mode, provider="ollama", model="unknown"
+    )
+
+
+def _build_preview(
+    runtime: TaskRuntime, mode: Mode, protocol: ToolProtocol | None, *, has_model: bool
+) -> PromptPreview:
+    model = runtime.select_provider(mode).model
+    protocol = choose_tool_protocol(
+        locked=protocol, detected=None, model_has_native_tools=model.supports_native_tools
+    )
+    working = WorkingConditions(runtime.settings, is_sandboxed=runtime.is_sandboxed())
+    return PromptPreview(
+        mode=mode.slug,
+        protocol=protocol,
+        model=model.id if has_model else "",
+        system=runtime.build_system_prompt(mode, protocol, working),
+        tools=runtime.build_tool_specs(mode, protocol, working)
+        if protocol is ToolProtocol.NATIVE
+        else (),
+    )
