@@ -1,4 +1,4 @@
-"""Environment details for the model: time, mode, terminals, todos, git, changed files.
+"""EnvironmentFacts details for the model: time, mode, terminals, todos, git, changed files.
 
 Each is reported when it has changed; everything is reported when a run starts and after earlier
 messages were summarised or hidden. Files that the model has read and somebody else has changed
@@ -16,7 +16,7 @@ from joey.core.file_state import ReadTracker
 from joey.core.messages import TextBlock
 from joey.core.path_access import ResolvedPath
 from joey.core.prompts.environment import (
-    Environment,
+    EnvironmentFacts,
     ReportedEnvironment,
     TerminalStatus,
     WorkspaceFiles,
@@ -37,12 +37,12 @@ class KnownEnvironment(Struct, frozen=True):
     """The times of the summary and the marker that hid earlier messages then."""
 
 
-def build_environment_blocks(task: Task, environment: Environment) -> tuple[TextBlock, ...]:
+def build_environment_blocks(task: Task, environment: EnvironmentFacts) -> tuple[TextBlock, ...]:
     text = report_environment(environment, _find_known_environment(task))[0]
     return (TextBlock(text),) if text else ()
 
 
-def record_environment(task: Task, environment: Environment) -> None:
+def record_environment(task: Task, environment: EnvironmentFacts) -> None:
     """The next request reports the environment: later ones report what changes from now on."""
     reported = report_environment(environment, _find_known_environment(task))[1]
     task.known_environment = KnownEnvironment(reported, _list_hiding_times(task))
@@ -61,12 +61,12 @@ def _list_hiding_times(task: Task) -> tuple[object, ...]:
     )
 
 
-async def observe_environment(task: Task, *, with_files: bool) -> Environment:
+async def observe_environment(task: Task, *, with_files: bool) -> EnvironmentFacts:
     """Takes the new output of terminals: what is observed must be reported."""
     runtime, projection = task.runtime, task.recorder.projection
     model = task.provider.model
     priced = model.prices is not None or projection.usage.total_cost > 0
-    return Environment(
+    return EnvironmentFacts(
         now=datetime.fromtimestamp(runtime.clock.now() / 1000, UTC),
         zone=runtime.environment.get_time_zone(),
         cost=projection.usage.total_cost if priced else None,

@@ -13,7 +13,7 @@ from joey.core.messages import Block, ImageBlock, ImageSource, TextBlock, ToolRe
 from joey.core.models import ToolProtocol
 from joey.core.modes import BUILT_IN_MODES
 from joey.core.prompts.environment import (
-    Environment,
+    EnvironmentFacts,
     TerminalStatus,
     WorkspaceFiles,
     report_environment,
@@ -26,7 +26,7 @@ from tests.bounded import run_bounded
 CODE = BUILT_IN_MODES[1]
 
 
-START = Environment(
+START = EnvironmentFacts(
     now=datetime(2026, 1, 6, 10, tzinfo=UTC),
     zone="Europe/Berlin, UTC+1:00",
     cost=0.1234,

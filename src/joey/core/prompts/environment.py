@@ -56,7 +56,7 @@ class WorkspaceFiles(Struct, frozen=True):
     error: str = ""
 
 
-class Environment(Struct, frozen=True, kw_only=True):
+class EnvironmentFacts(Struct, frozen=True, kw_only=True):
     """The environment when a request is made."""
 
     now: datetime
@@ -90,7 +90,7 @@ class ReportedEnvironment(Struct, frozen=True, kw_only=True):
 
 
 def report_environment(
-    environment: Environment, known: ReportedEnvironment | None = None
+    environment: EnvironmentFacts, known: ReportedEnvironment | None = None
 ) -> tuple[str, ReportedEnvironment]:
     """The block as text, and what the model knows with it. Without `known` everything is reported.
     If nothing changed, there is no text, or in XML tasks a block that says so."""
@@ -183,7 +183,7 @@ def _render_recently_modified(paths: Sequence[str]) -> str:
     )
 
 
-def _render_time(environment: Environment) -> str:
+def _render_time(environment: EnvironmentFacts) -> str:
     now = environment.now.isoformat(timespec="seconds").replace("+00:00", "Z")
     return f"# Current Time\nISO 8601, UTC: {now}\nUser time zone: {environment.zone}"
 
@@ -196,7 +196,7 @@ def _render_cost(cost: float | None) -> str:
     return f"# Current Cost\n{'(Not available)' if cost is None else f'${cost:.2f}'}"
 
 
-def _render_mode(environment: Environment) -> str:
+def _render_mode(environment: EnvironmentFacts) -> str:
     mode = environment.mode
     return (
         f"# Current Mode\n<slug>{mode.slug}</slug>\n<name>{_to_single_line(mode.name)}</name>\n"
