@@ -1,4 +1,4 @@
-"""EnvironmentFacts details for the model: time, mode, terminals, todos, git, changed files.
+"""Environment details for the model: time, mode, terminals, todos, git, changed files.
 
 Each is reported when it has changed; everything is reported when a run starts and after earlier
 messages were summarised or hidden. Files that the model has read and somebody else has changed

@@ -201,7 +201,7 @@ def _render_mode(environment: EnvironmentFacts) -> str:
     return (
         f"# Current Mode\n<slug>{mode.slug}</slug>\n<name>{_to_single_line(mode.name)}</name>\n"
         f"<model>{_to_single_line(environment.model_id)}</model>\n"
-        f"{_render_tool_format(environment.protocol)}"
+        + _render_tool_format(environment.protocol)
     )
 
 
