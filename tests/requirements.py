@@ -1530,7 +1530,7 @@ REQUIREMENTS: dict[str, Requirement] = {
     ),
     "prompts:envelopes": Requirement(
         "seed 001, Tool Execution",
-        "Denials, errors and guidance have their JSON in native and prose in XML.",
+        "Denials, errors and guidance are plain text, with the user's message in tags.",
     ),
     # Settings and the front
     "config:keys": Requirement(

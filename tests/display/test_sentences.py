@@ -27,6 +27,7 @@ ERROR_TEXTS = [
     ("MODEL_NO_TOOLS_USED", "the model used no tool, and is reminded to"),
     ("apply_diff: no\n<error_details>\nnot found\n</error_details>", "apply_diff: no\n\nnot found"),
     ('{"status":"error","message":"It failed.","error":"no such file"}', "no such file"),
+    ("[ERROR] no such file", "no such file"),
     ('read_file: {"a": 1} is odd', 'read_file: {"a": 1} is odd'),
     ("plain words", "plain words"),
     (

@@ -61,7 +61,7 @@ async def test_calls_beside_a_wrong_one_still_run(engine_harness: EngineHarness)
     )
     await wait_for_ending(task)
     malformed, unknown, written = list_tool_results(task.messages[2])
-    assert '"status":"error"' in malformed
+    assert malformed.startswith("[ERROR] ")
     assert not (engine_harness.root / "a.txt").exists()
     assert "launch_rocket" in unknown
     assert all(tool.name in unknown for tool in build_default_tools())
@@ -82,7 +82,8 @@ async def test_a_message_in_place_of_a_yes_rejects_the_call_and_is_its_feedback(
     await task.send("call it old.txt")
     await wait_for_ask(task)
     assert list_tool_results(task.messages[2]) == [
-        '{"status":"denied","feedback":"call it old.txt"}'
+        "The user did not allow this call; it was not carried out. They said:\n"
+        "<feedback>\ncall it old.txt\n</feedback>"
     ]
     assert find_rows(task, "tool")[0].approval_state == "rejected"
     assert not (engine_harness.root / "new.txt").exists()

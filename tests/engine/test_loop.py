@@ -233,7 +233,7 @@ async def test_a_rejection_skips_the_rest_and_its_message_reaches_the_model(
     await task.approve()
     await wait_for_ending(task)
     denied, skipped = list_tool_results(task.messages[2])
-    assert denied == '{"status":"denied","feedback":"use tabs"}'
+    assert denied.endswith("They said:\n<feedback>\nuse tabs\n</feedback>")
     assert "rejected" in skipped
     assert list(engine_harness.root.iterdir()) == []
     assert [row.text for row in find_rows(task, "user_feedback")] == ["use tabs"]
@@ -252,7 +252,10 @@ async def test_a_message_with_a_yes_goes_in_front_of_the_result(
     await task.approve("but hurry")
     await wait_for_ask(task)
     (text,) = list_tool_results(task.messages[2])
-    assert text.startswith('{"status":"approved","feedback":"but hurry"}\n\n{"path"')
+    assert text == (
+        "The user allowed this call and added:\n<feedback>\nbut hurry\n</feedback>\n\n"
+        "Created one.txt: line 1."
+    )
     assert (engine_harness.root / "one.txt").read_text() == "1"
 
 
@@ -289,7 +292,7 @@ async def test_a_call_with_broken_arguments_is_not_run_and_the_model_learns_why(
     )
     await wait_for_ending(task)
     assert not (engine_harness.root / "a.txt").exists()
-    assert '"status":"error"' in list_tool_results(task.messages[2])[0]
+    assert list_tool_results(task.messages[2])[0].startswith("[ERROR] ")
     check_history(task.messages)
 
 

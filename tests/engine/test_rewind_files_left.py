@@ -64,6 +64,24 @@ async def test_they_are_named_where_nothing_else_was_changed(rewind_harness: Rew
     assert preview.unrestorable_files == (LeftFile("own.log", "ignored"),)
 
 
+async def test_a_file_that_was_edited_in_part_is_named(rewind_harness: RewindHarness) -> None:
+    (rewind_harness.root / ".gitignore").write_text("*.log\n")
+    (rewind_harness.root / "own.log").write_text("1\n2\n")
+    (rewind_harness.root / "other.log").write_text("1\n")
+    blocks = [f"<<<<<<< SEARCH\n{n}\n=======\nnew\n>>>>>>> REPLACE" for n in (1, 3)]
+    task = await rewind_harness.start(
+        write("a", "1\n"),
+        Turn(call("apply_diff", {"path": "own.log", "diff": "\n".join(blocks)})),
+        Turn(call("apply_diff", {"path": "other.log", "diff": blocks[1]})),
+        finish(),
+        policy=Unattended(),
+    )
+    await wait_for_ending(task)
+    assert (rewind_harness.root / "own.log").read_text() == "new\n2\n"
+    preview = await task.preview_rewind(tools(task)[0], files=True)
+    assert preview.unrestorable_files == (LeftFile("own.log", "ignored"),)
+
+
 async def test_they_are_named_when_only_the_history_went_back_before(
     rewind_harness: RewindHarness,
 ) -> None:

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from joey.core.models import ModelInfo, ToolProtocol
+from joey.core.models import ModelInfo
 from joey.errors import ArgumentError, IgnoredPathError, ToolError
 from joey.ports.tool_context import ToolContext
 from joey.tools.apply_diff import ApplyDiff, DiffRequest, FileDiffRequest, PreparedDiff
@@ -60,8 +61,7 @@ async def problem(ctx: ToolContext, diff: str, path: str = "a.py") -> str:
 async def test_blocks_change_the_file(ctx: ToolContext, work: Path) -> None:
     outcome = await apply(ctx, ONE + TWO)
     assert (work / "a.py").read_text() == CODE.replace("1", "11").replace("2", "22")
-    result = msgspec.json.decode(outcome.text)
-    assert (result["path"], result["operation"]) == ("a.py", "modified")
+    assert outcome.text == "Changed a.py: lines 2, 6."
     assert not outcome.is_error
 
 
@@ -79,19 +79,6 @@ def test_a_call_is_understood_in_both_protocols() -> None:
     request = DiffRequest((FileDiffRequest("a.py", ONE.rstrip("\n")),))
     assert tool.parse({"path": "a.py", "diff": ONE.rstrip("\n")}) == request
     assert parsed(f"<apply_diff><path>a.py</path><diff>\n{ONE}</diff></apply_diff>") == request
-
-
-async def test_a_single_block_is_answered_with_advice_to_send_several(ctx: ToolContext) -> None:
-    text = (await apply(ctx, ONE)).text
-    result, _, notice = text.partition("\n<notice>")
-    assert msgspec.json.decode(result)["operation"] == "modified"
-    assert notice.endswith("</notice>")
-
-
-async def test_in_xml_the_result_is_an_element(tmp_path: Path, ctx: ToolContext) -> None:
-    outcome = await apply(make_context(tmp_path, protocol=ToolProtocol.XML), ONE + TWO)
-    assert outcome.text.startswith("<file_write_result>\n<path>a.py</path>\n")
-    assert outcome.text.endswith("</file_write_result>")
 
 
 @pytest.mark.requirement("tool:apply_diff:approval")
@@ -120,10 +107,26 @@ async def test_the_row_has_the_diff_and_the_patch(ctx: ToolContext, work: Path) 
 async def test_what_fits_is_written_and_the_rest_is_reported(ctx: ToolContext, work: Path) -> None:
     outcome = await apply(ctx, ONE + WRONG)
     assert (work / "a.py").read_text() == CODE.replace("1", "11")
-    assert f"1 of 2 blocks could not be applied to {work / 'a.py'}" in outcome.text
-    assert "<error_details>\nNo match found at line 4" in outcome.text
-    assert '"operation":"modified"' in outcome.text
-    assert not outcome.is_error
+    assert outcome.text.startswith(
+        "Changed a.py: line 2.\n\n1 of 2 blocks could not be applied to a.py; the others were.\n"
+        "<error_details>\nNo match found at line 4"
+    )
+    assert outcome.is_error
+    assert "Read the file again" not in outcome.text
+    assert len(re.findall(r"^\d+ \|", outcome.text, re.MULTILINE)) == len(CODE.splitlines())
+
+
+async def test_an_ambiguous_block_is_refused_with_the_lines_of_all_matches(
+    ctx: ToolContext, work: Path
+) -> None:
+    code = "def a(v):\n    if v is None:\n        return 1\n\n\n"
+    (work / "a.py").write_text(code + code.replace("a(", "b("))
+    check = "    if v is None:\n        return 1"
+    message = await problem(ctx, block(check, check.replace("1", "2")))
+    assert "in the file twice, at lines 2, 7." in message
+    assert (work / "a.py").read_text() == code + code.replace("a(", "b(")
+    outcome = await apply(ctx, block(check, check.replace("1", "2"), 7))
+    assert outcome.text == "Changed a.py: line 8."
 
 
 @pytest.mark.requirement("tool:apply_diff:failure:no-match")
@@ -306,7 +309,7 @@ async def test_several_files_are_changed_in_one_call(ctx: ToolContext, work: Pat
     outcome = await tool.run_prepared(prepared, ctx, None)
     assert (work / "a.py").read_text() == CODE.replace("1", "11").replace("2", "22")
     assert (work / "b.py").read_text() == "same\nsame\nsame\nother\nsame\n"
-    assert outcome.text.count('"operation":"modified"') == 2
+    assert outcome.text.startswith("Changed a.py: lines 2, 6.\n\nChanged b.py: line 4.\n\n")
     assert "File does not exist" in outcome.text
     assert outcome.is_error
 

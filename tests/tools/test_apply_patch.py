@@ -65,13 +65,6 @@ def snapshot(directory: Path) -> dict[str, bytes]:
     }
 
 
-def results(text: str) -> list[Any]:
-    """The parts of a result: objects where they are JSON, else words."""
-    return [
-        msgspec.json.decode(part) if part.startswith("{") else part for part in text.split("\n\n")
-    ]
-
-
 # The tool as it is offered and called
 
 
@@ -177,8 +170,7 @@ def test_a_missing_patch_is_named(arguments: dict[str, Any]) -> None:
 async def test_a_file_is_updated(ctx: ToolContext, work: Path) -> None:
     outcome = await apply(ctx, *ONE, "@@ def two():", "-    return 2", "+    return 22")
     assert (work / "a.py").read_text() == CODE.replace("1", "11").replace("2", "22")
-    (result,) = results(outcome.text)
-    assert (result["path"], result["operation"]) == ("a.py", "modified")
+    assert outcome.text == "Changed a.py: lines 2, 6."
     assert not outcome.is_error
 
 
@@ -186,8 +178,7 @@ async def test_a_file_is_updated(ctx: ToolContext, work: Path) -> None:
 async def test_a_file_is_made_with_its_directories(ctx: ToolContext, work: Path) -> None:
     outcome = await apply(ctx, "*** Add File: deep/er/new.md", "+# Title", "+", "+text")
     assert (work / "deep/er/new.md").read_text() == "# Title\n\ntext\n"
-    (result,) = results(outcome.text)
-    assert (result["path"], result["operation"]) == ("deep/er/new.md", "created")
+    assert outcome.text == "Created deep/er/new.md: lines 1-3."
 
 
 @pytest.mark.requirement("tool:apply_patch:success:deletes")
@@ -208,9 +199,8 @@ async def test_a_file_is_moved_and_changed(ctx: ToolContext, work: Path) -> None
     moved, made = prepared.row["batchDiffs"]
     assert moved["content"] == "a.py will be moved to src/new.py."
     assert made["diffStats"] == {"added": 1, "removed": 1}
-    result, summary = results((await tool.run_prepared(prepared, ctx, None)).text)
-    assert (result["path"], result["operation"]) == ("src/new.py", "created")
-    assert summary == "Successfully moved a.py to src/new.py"
+    text = (await tool.run_prepared(prepared, ctx, None)).text
+    assert text == "Created src/new.py: line 2.\n\nSuccessfully moved a.py to src/new.py"
     assert snapshot(work) == {
         "b.txt": b"one\ntwo\n",
         "src/new.py": CODE.replace("1", "11").encode(),
@@ -241,7 +231,7 @@ async def test_a_binary_file_that_is_only_moved_is_not_shown_as_replaced(
 async def test_a_file_that_is_moved_to_itself_stays(ctx: ToolContext, work: Path) -> None:
     outcome = await apply(ctx, ONE[0], "*** Move to: ./a.py", *ONE[1:])
     assert (work / "a.py").read_text() == CODE.replace("1", "11")
-    assert '"modified"' in outcome.text
+    assert outcome.text == "Changed a.py: line 2."
 
 
 @pytest.mark.requirement("tool:apply_patch:success:several")
@@ -249,18 +239,12 @@ async def test_every_file_of_a_patch_is_reported_in_the_result(
     ctx: ToolContext, work: Path
 ) -> None:
     outcome = await apply(ctx, *ONE, "*** Delete File: b.txt", "*** Add File: c", "+c")
-    first, second, third = results(outcome.text)
-    assert (first["path"], first["operation"]) == ("a.py", "modified")
-    assert (second["path"], second["operation"]) == ("c", "created")
-    assert third == "Successfully deleted b.txt"
+    assert outcome.text.split("\n\n") == [
+        "Changed a.py: line 2.",
+        "Created c: line 1.",
+        "Successfully deleted b.txt",
+    ]
     assert snapshot(work) == {"a.py": CODE.replace("1", "11").encode(), "c": b"c\n"}
-
-
-async def test_in_xml_the_results_are_elements(tmp_path: Path, ctx: ToolContext) -> None:
-    xml = make_context(tmp_path, protocol=ToolProtocol.XML)
-    outcome = await apply(xml, *ONE, "*** Add File: c", "+c", "*** Delete File: b.txt")
-    assert outcome.text.count("<file_write_result>\n") == 2
-    assert outcome.text.endswith("\n\nSuccessfully deleted b.txt")
 
 
 async def test_a_file_may_be_named_twice(ctx: ToolContext, work: Path) -> None:
@@ -608,8 +592,8 @@ async def test_if_a_later_file_cannot_be_written_the_result_says_what_is_done(
         "*** Delete File: b.txt",
     )
     assert outcome.is_error
-    done, summary = results(outcome.text)
-    assert (done["path"], done["operation"]) == ("a.py", "modified")
+    done, summary = outcome.text.split("\n\n")
+    assert done == "Changed a.py: line 2."
     assert "carried out in part" in summary
     assert "Cannot write folder/new" in summary
     assert "not changed either: c, b.txt." in summary

@@ -3,11 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from joey.core.edits import text_replace
-from joey.core.models import ModelInfo, ToolProtocol
+from joey.core.models import ModelInfo
 from joey.errors import ArgumentError, IgnoredPathError, ToolError
 from joey.ports.tool_context import ToolContext
 from joey.tools import edit
@@ -174,22 +173,20 @@ async def test_the_row_has_the_patch(ctx: ToolContext, work: Path) -> None:
 
 @pytest.mark.requirement("tool:edit:success")
 @pytest.mark.parametrize(
-    ("old", "new"),
+    ("old", "new", "lines"),
     [
-        ("return 1", "return $1 $& \\1 $$"),
-        ("def one():\n    return 1\n", ""),
-        ("\n\n\n", "\n"),
-        ("1", "11"),
+        ("return 1", "return $1 $& \\1 $$", "line 2"),
+        ("def one():\n    return 1\n", "", "lines removed at the start"),
+        ("\n\n\n", "\n", "lines removed after line 2"),
+        ("1", "11", "line 2"),
     ],
 )
 async def test_a_text_is_replaced_literally(
-    ctx: ToolContext, work: Path, old: str, new: str
+    ctx: ToolContext, work: Path, old: str, new: str, lines: str
 ) -> None:
-    result = msgspec.json.decode((await run_tool(tool, ctx, arguments(old, new))).text)
+    outcome = await run_tool(tool, ctx, arguments(old, new))
     assert (work / "a.py").read_text() == CODE.replace(old, new)
-    assert list(result) == ["path", "operation", "notice"]
-    assert (result["path"], result["operation"]) == ("a.py", "modified")
-    assert "exactly as stated" in result["notice"]
+    assert outcome.text == f"Changed a.py: {lines}."
 
 
 @pytest.mark.requirement("tool:edit:success")
@@ -199,18 +196,11 @@ async def test_all_of_them_are_replaced_if_that_is_wanted(ctx: ToolContext, work
     assert "2 places were changed." in outcome.text
 
 
-async def test_in_xml_the_result_is_an_element(tmp_path: Path, ctx: ToolContext) -> None:
-    outcome = await run_tool(
-        tool, make_context(tmp_path, protocol=ToolProtocol.XML), arguments("1", "11")
-    )
-    assert outcome.text.startswith("<file_write_result>\n<path>a.py</path>\n")
-
-
 async def test_a_file_named_by_its_whole_path_is_shown_as_the_workspace_sees_it(
     ctx: ToolContext, work: Path
 ) -> None:
     given = arguments("1", "11") | {"file_path": str(work / "a.py")}
-    assert msgspec.json.decode((await run_tool(tool, ctx, given)).text)["path"] == "a.py"
+    assert (await run_tool(tool, ctx, given)).text == "Changed a.py: line 2."
 
 
 @pytest.mark.parametrize(
@@ -312,7 +302,7 @@ async def test_a_file_outside_is_changed_once_it_is_allowed(
     (tmp_path / "other").write_text("a\n")
     outcome = await run_tool(tool, ctx, arguments("a", "b") | {"file_path": "../other"})
     assert (tmp_path / "other").read_text() == "b\n"
-    assert '"../other"' in outcome.text
+    assert outcome.text == "Changed ../other: line 1."
 
 
 async def test_a_miss_in_a_file_that_is_not_utf_8_can_be_reported(
@@ -339,9 +329,9 @@ async def test_operations_that_fail_are_reported_and_the_others_done(
 ) -> None:
     outcome = await run_tool(tool, ctx, older(("1", "11"), ("nowhere", "x"), ("return", "x")))
     assert (work / "a.py").read_text() == CODE.replace("1", "11")
-    assert outcome.text.startswith("Some operations failed:\nOperation 2: No match found")
-    assert "\nOperation 3: Found 2 matches" in outcome.text
-    assert outcome.text.endswith("}")
+    assert outcome.text.startswith("Changed a.py: line 2.\n\nOperation 2: No match found")
+    assert "\n\nOperation 3: Found 2 matches" in outcome.text
+    assert outcome.is_error
 
 
 async def test_if_all_operations_fail_nothing_is_written(ctx: ToolContext, work: Path) -> None:

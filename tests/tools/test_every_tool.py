@@ -580,8 +580,7 @@ async def test_a_rejected_call_is_not_carried_out(
     runner.user.rejects = example.tool_name
     task = await runner.run_call(example, without_its_switch(example))
     result = runner.read_result(task)
-    denied = '"status":"denied"' if protocol is ToolProtocol.NATIVE else "did not allow this call"
-    assert denied in result.text
+    assert "did not allow this call" in result.text
     assert expected_result(example, protocol) not in result.text
     assert row_of(task, example.tool_name).approval_state == "rejected"
     for name in example.expected_files:

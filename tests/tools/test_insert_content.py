@@ -3,7 +3,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from joey.core.messages import CallPart, StopChunk, TextChunk
@@ -88,21 +87,20 @@ def test_an_xml_call_keeps_the_indentation_of_its_content() -> None:
 
 @pytest.mark.requirement("tool:insert_content:success")
 @pytest.mark.parametrize(
-    ("line", "after"),
+    ("line", "after", "changed"),
     [
-        (1, "new\none\ntwo\n"),
-        (2, "one\nnew\ntwo\n"),
-        (3, "one\ntwo\nnew\n"),
-        (0, "one\ntwo\nnew\n"),
+        (1, "new\none\ntwo\n", 1),
+        (2, "one\nnew\ntwo\n", 2),
+        (3, "one\ntwo\nnew\n", 3),
+        (0, "one\ntwo\nnew\n", 3),
     ],
 )
 async def test_lines_go_before_the_line_or_to_the_end(
-    ctx: ToolContext, work: Path, line: int, after: str
+    ctx: ToolContext, work: Path, line: int, after: str, changed: int
 ) -> None:
     outcome = await insert(ctx, line)
     assert (work / "a.txt").read_text() == after
-    result = msgspec.json.decode(outcome.text)
-    assert (result["path"], result["operation"]) == ("a.txt", "modified")
+    assert outcome.text == f"Changed a.txt: line {changed}."
 
 
 async def test_a_last_newline_of_the_content_opens_no_further_line(
@@ -136,12 +134,7 @@ async def test_bytes_around_stay_as_they_are(
 async def test_a_file_that_does_not_exist_is_made(ctx: ToolContext, work: Path, line: int) -> None:
     outcome = await insert(ctx, line, path="deep/new.txt")
     assert (work / "deep/new.txt").read_text() == "new\n"
-    assert '"operation":"created"' in outcome.text
-
-
-async def test_in_xml_the_result_is_an_element(tmp_path: Path, ctx: ToolContext) -> None:
-    outcome = await insert(make_context(tmp_path, protocol=ToolProtocol.XML), 0)
-    assert outcome.text.startswith("<file_write_result>\n<path>a.txt</path>\n")
+    assert outcome.text == "Created deep/new.txt: line 1."
 
 
 @pytest.mark.requirement("tool:insert_content:approval")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -110,10 +109,10 @@ async def test_arguments_may_come_as_an_object_or_as_its_json(
 async def test_arguments_that_are_no_object_are_refused(tmp_path: Path, given: Any) -> None:
     with pytest.raises(ToolErrorWithReply) as error:
         await prepare(tmp_path, FORECAST | {"arguments": given})
-    reply = json.loads(error.value.reply)
-    assert (reply["status"], reply["type"]) == ("error", "invalid_argument")
-    assert (reply["server"], reply["tool"]) == ("weather", "get_forecast")
-    assert reply["message"] and reply["suggestion"]
+    assert error.value.reply == (
+        "[ERROR] The arguments for the tool 'get_forecast' of the MCP server 'weather' are no JSON"
+        " object. Make the call again with arguments that are one JSON object."
+    )
 
 
 @pytest.mark.requirement("tool:use_mcp_tool:failure:missing")
@@ -132,12 +131,9 @@ def test_a_call_without_a_name_is_answered_with_which_is_missing(
 async def test_a_server_that_is_not_there_is_answered_with_those_that_are(tmp_path: Path) -> None:
     with pytest.raises(ToolErrorWithReply) as error:
         await prepare(tmp_path, FORECAST | {"server_name": "wether"})
-    reply = json.loads(error.value.reply)
-    assert reply["type"] == "unknown_server"
-    assert reply["available_servers"] == ["weather"]
-    with pytest.raises(ToolErrorWithReply) as error:
-        await prepare(tmp_path, FORECAST | {"server_name": "no"}, protocol=ToolProtocol.XML)
-    assert error.value.reply.endswith("Available servers: weather.")
+    assert error.value.reply == (
+        "[ERROR] There is no MCP server 'wether'. Available servers: weather."
+    )
 
 
 @pytest.mark.requirement("tool:use_mcp_tool:failure:unknown-tool")
@@ -148,11 +144,7 @@ async def test_a_tool_that_is_not_there_or_switched_off_is_answered_with_the_oth
 ) -> None:
     with pytest.raises(ToolErrorWithReply) as error:
         await prepare(tmp_path, FORECAST | {"tool_name": name})
-    reply = json.loads(error.value.reply)
-    assert reply["type"] == "unknown_tool"
-    assert reply["available_tools"] == ["get_forecast", "listed"]
-    with pytest.raises(ToolErrorWithReply) as error:
-        await prepare(tmp_path, FORECAST | {"tool_name": name}, protocol=ToolProtocol.XML)
+    assert error.value.reply.startswith("[ERROR] The MCP server 'weather' has no tool ")
     assert error.value.reply.endswith("Available tools: get_forecast, listed.")
 
 
@@ -160,7 +152,7 @@ async def test_a_server_without_tools_says_so(tmp_path: Path) -> None:
     bare = StaticMcpServers(McpServer("bare", status=McpStatus.CONNECTED))
     with pytest.raises(ToolErrorWithReply) as error:
         await prepare(tmp_path, FORECAST | {"server_name": "bare"}, mcp=bare)
-    assert json.loads(error.value.reply)["available_tools"] == []
+    assert error.value.reply.endswith("This server offers no tools.")
 
 
 async def test_a_server_that_is_down_is_not_called_unknown(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from joey.errors import ArgumentError
@@ -90,9 +89,9 @@ async def test_the_row_has_the_patch(ctx: ToolContext) -> None:
 @pytest.mark.requirement("tool:search_replace:success")
 async def test_the_one_place_is_replaced_literally(ctx: ToolContext, work: Path) -> None:
     given = arguments("return 1", "return $1 $&") | {"file_path": str(work / "a.py")}
-    result = msgspec.json.decode((await run_tool(tool, ctx, given)).text)
+    outcome = await run_tool(tool, ctx, given)
     assert (work / "a.py").read_text() == CODE.replace("return 1", "return $1 $&")
-    assert (result["path"], result["operation"]) == ("a.py", "modified")
+    assert outcome.text == "Changed a.py: line 2."
 
 
 @pytest.mark.requirement("tool:search_replace:failure:no-match")

@@ -10,7 +10,7 @@ from joey.core.models import ModelInfo, ToolProtocol
 from joey.errors import ArgumentError, ToolError
 from joey.ports.tool_context import ToolContext
 from joey.tools.base import Access, Claim
-from joey.tools.file_edit import format_write_result, load_original
+from joey.tools.file_edit import EMPTY_PATCH, format_write_result, load_original
 from joey.tools.write_to_file import PreparedWrite, WriteToFile, WriteToFileParams
 from tests.tools.editing import is_offered
 from tests.tools.test_xml_calls import parsed
@@ -40,39 +40,24 @@ async def write(ctx: ToolContext, path: str, content: str) -> str:
 @pytest.mark.requirement("tool:write_to_file:success:problems")
 @pytest.mark.requirement("tool:write_to_file:success")
 async def test_a_file_is_made_with_its_directories(ctx: ToolContext, work: Path) -> None:
-    result = msgspec.json.decode(await write(ctx, "src/deep/s.js", "let x = 1\n"))
+    text = await write(ctx, "src/deep/s.js", "let x = 1\n")
     assert (work / "src" / "deep" / "s.js").read_text() == "let x = 1\n"
-    assert list(result) == ["path", "operation", "notice"]
-    assert (result["path"], result["operation"]) == ("src/deep/s.js", "created")
+    assert text == "Created src/deep/s.js: line 1."
 
 
 @pytest.mark.requirement("tool:write_to_file:success")
 async def test_a_file_is_replaced(ctx: ToolContext, work: Path) -> None:
-    (work / "a.txt").write_text("old\n")
-    result = msgspec.json.decode(await write(ctx, "a.txt", "new"))
-    assert (work / "a.txt").read_text() == "new"
-    assert result["operation"] == "modified"
-
-
-async def test_in_xml_the_result_is_an_element(tmp_path: Path) -> None:
-    ctx = make_context(tmp_path, protocol=ToolProtocol.XML)
-    text = await write(ctx, "a<&>b.txt", "x\n")
-    assert text.startswith(
-        "<file_write_result>\n<path>a&lt;&amp;&gt;b.txt</path>\n<operation>created</operation>\n"
-    )
-    assert text.count("<i>") == 2
-    assert text.endswith("</notice>\n</file_write_result>")
-    assert (ctx.files.root / "a<&>b.txt").exists()
+    (work / "a.txt").write_text("one\ntwo\nthree\nfour\n")
+    text = await write(ctx, "a.txt", "one\n2\n3\nfour\nfive\n")
+    assert (work / "a.txt").read_text() == "one\n2\n3\nfour\nfive\n"
+    assert text == "Changed a.txt: lines 2-3, 5."
 
 
 @pytest.mark.requirement("tool:write_to_file:success:problems")
 async def test_problems_that_a_change_brought_are_part_of_the_result(ctx: ToolContext) -> None:
     original = await load_original(ctx, ctx.files.resolve("a.py"))
-    native = format_write_result(original, ToolProtocol.NATIVE, problems="a.py\n- 1 < 2")
-    assert list(msgspec.json.decode(native)) == ["path", "operation", "notice", "problems"]
-    assert msgspec.json.decode(native)["problems"] == "a.py\n- 1 < 2"
-    xml = format_write_result(original, ToolProtocol.XML, problems="a.py\n- 1 < 2")
-    assert "</operation>\n<problems>a.py\n- 1 &lt; 2</problems>\n<notice>" in xml
+    text = format_write_result(original, EMPTY_PATCH, problems="\n\na.py\n- 1 < 2")
+    assert text == "Created a.py.\n\na.py\n- 1 < 2"
 
 
 @pytest.mark.parametrize("kind", ["folder", "text", "missing"])
@@ -274,7 +259,7 @@ async def test_what_models_put_around_content_is_taken_off_and_reported(
 ) -> None:
     result = await write(ctx, path, content)
     assert (work / path).read_text() == written
-    assert ("exactly as stated" in result) is (written == content)
+    assert ("was written without" in result) is (written != content)
     assert ("written without the" in result) is (written != content)
 
 

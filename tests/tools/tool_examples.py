@@ -147,8 +147,7 @@ MOVE = ("*** Update File: shop.py", "*** Move to: twice.txt")
 OLD_PRICES, NEW_PRICES = "prices = [1, 2]", "prices = [3]"
 QUOTE = {"file_path": "shop.py", "old_string": OLD_PRICES, "new_string": NEW_PRICES}
 TWICE = {"file_path": "twice.txt", "old_string": "same", "new_string": "other"}
-MODIFIED = '"operation":"modified"'
-XML_MODIFIED = "<operation>modified</operation>"
+MODIFIED = "Changed "
 EDITED = {"tool": "appliedDiff", "path": "shop.py", "diffStats": {"added": 1, "removed": 1}}
 
 
@@ -170,7 +169,6 @@ def _edit_example(kind: str, *more: Failure) -> Example:
             *more,
         ),
         WRITE,
-        xml_result=XML_MODIFIED,
         settings={"edit_tool": kind},
         expected_files={"shop.py": NEW_SHOP},
         optional_parameters=("old_string",) if kind == "edit_file" else (),
@@ -289,7 +287,6 @@ def _editing_examples() -> Iterator[Example]:
             Failure("format", {**diff, "diff": "prices = [3]"}, "Unable to apply diff to file"),
         ),
         WRITE,
-        xml_result=XML_MODIFIED,
         expected_files={"shop.py": NEW_SHOP},
     )
     patch = {"patch": PATCH}
@@ -318,7 +315,6 @@ def _editing_examples() -> Iterator[Example]:
             ),
         ),
         WRITE,
-        xml_result=XML_MODIFIED,
         settings={"edit_tool": "apply_patch"},
         expected_files={"shop.py": NEW_SHOP},
     )
@@ -347,7 +343,7 @@ def _editing_examples() -> Iterator[Example]:
         "write_to_file",
         write,
         {"tool": "newFileCreated", "path": "new/notes.txt"},
-        '"operation":"created"',
+        "Created ",
         (
             _missing_parameter(write, "content"),
             _hidden_file(write),
@@ -363,7 +359,6 @@ def _editing_examples() -> Iterator[Example]:
         WRITE,
         xml="<write_to_file>\n<path>new/notes.txt</path>\n<content>\none\n\n</content>\n"
         "</write_to_file>",
-        xml_result="<operation>created</operation>",
         expected_files={"new/notes.txt": b"one\n"},
     )
     paint = {"prompt": "a ship", "path": "ship.png", "image": "photo.png"}
@@ -409,7 +404,6 @@ def _editing_examples() -> Iterator[Example]:
             ),
         ),
         WRITE,
-        xml_result=XML_MODIFIED,
         offered_protocols=frozenset(),
         expected_files={"twice.txt": b"same\nbetween\nsame\n"},
     )

@@ -370,11 +370,11 @@ def _iter_edited_paths(task: Task, since: int) -> Iterator[str]:
         match event:
             case ev.ToolStarted(call_id=str(id)) | ev.AskOpened(call_id=str(id)):
                 started[id] = seq, event
-            case ev.ToolFinished(call_id=id, is_error=failed) if id in started:
-                _, call = started.pop(id)
-                # Of several files, which have no one path, some may be written when it fails.
-                if not failed or call.path is None:
-                    done.append((seq, call))
+            # Of several files, which have no one path, some may be written when it fails.
+            case ev.ToolFailed(call_id=str(id)) if id in started and started[id][1].path:
+                del started[id]
+            case ev.ToolFinished(call_id=id) if id in started:
+                done.append((seq, started.pop(id)[1]))
     for seq, call in (*done, *started.values()):  # those that were stopped may have written, too
         if seq > since:
             yield from _parse_edited_paths(task, call)

@@ -74,7 +74,7 @@ async def run_after_tool_hooks(
     if isinstance(outcome, Outcome):
         return structs.replace(outcome, text=f"{outcome.text}\n\n{hook_text}")
     error_reply = outcome.reply if isinstance(outcome, ToolErrorWithReply) else None
-    error_reply = error_reply or messages_to_model.render_tool_error(task.protocol, str(outcome))
+    error_reply = error_reply or messages_to_model.render_tool_error(str(outcome))
     reply = f"{error_reply}\n\n{hook_text}"
     return ToolErrorWithReply(str(outcome), reply, is_informative=outcome.is_informative)
 

@@ -114,7 +114,7 @@ async def check_limits(
         if failures.is_warning_due:  # no user can help the model before its mistakes end the run
             left = failures.limit - failures.count
             text = messages_to_model.render_failure_warning(
-                task.protocol, failures.count, left, failures.last_errors
+                failures.count, left, failures.last_errors
             )
             blocks += (TextBlock(text),)
         return blocks
@@ -130,7 +130,7 @@ async def check_limits(
             f"The model kept {behavior} and nobody told it how to go on.",
         )
     if answer.text:
-        blocks += (TextBlock(messages_to_model.render_guidance(task.protocol, answer.text)),)
+        blocks += (TextBlock(messages_to_model.render_guidance(answer.text)),)
     return (*blocks, *(build_image_block(uri) for uri in answer.images))
 
 

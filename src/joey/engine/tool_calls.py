@@ -20,7 +20,6 @@ from joey.core import events as ev
 from joey.core.history.api import COMPLETION_TOOL_NAME
 from joey.core.history.ui import Row
 from joey.core.messages import ToolCall
-from joey.core.models import ToolProtocol
 from joey.core.permissions.reasons import DeniedError, Reason, build_ignored_path_reason
 from joey.core.prompts import messages_to_model
 from joey.core.task_types import Answer, CallEnding, RowKind
@@ -332,7 +331,7 @@ def finish_call(
     """`answer` is what the user said when the call was put to them; what follows is of a
     subtask."""
     if answer is not None and answer.approves:
-        outcome = _prepend_feedback(outcome, answer, task.protocol)
+        outcome = _prepend_feedback(outcome, answer)
     task.publish(
         ev.ToolFinished(
             ts=task.next_ts(),
@@ -367,14 +366,14 @@ def fail_call(
         case ArgumentError(parameter=str(parameter)):
             text = messages_to_model.render_missing_parameter(protocol, name, parameter)
         case IgnoredPathError(path=path, reason=""):
-            text = messages_to_model.render_rooignore_denial(protocol, path)
+            text = messages_to_model.render_rooignore_denial(path)
             say, row_text = RowKind.ROOIGNORE_ERROR, path
         case ToolErrorWithReply(reply=text):
             pass
         case RepeatedCallError():
-            text, images = messages_to_model.render_tool_error(protocol, str(error)), error.images
+            text, images = messages_to_model.render_tool_error(str(error)), error.images
         case _:
-            text = messages_to_model.render_tool_error(protocol, str(error))
+            text = messages_to_model.render_tool_error(str(error))
     reason = _find_denial_reason(error)
     task.add_row(say, row_text)
     task.publish(
@@ -394,7 +393,7 @@ def reject_call(task: Task, row_call: RowCall, rejected: RejectedCall) -> None:
     answer, feedback = rejected.answer, rejected.answer.text
     if not feedback and not answer.is_by_user:
         feedback = messages_to_model.render_unattended_denial(rejected.required_settings)
-    text = messages_to_model.render_denial(task.protocol, feedback)
+    text = messages_to_model.render_denial(feedback)
     finish_call(task, row_call, Outcome(text, images=answer.images))
 
 
@@ -402,11 +401,11 @@ def skip_call(task: Task, row_call: RowCall, reason: str) -> None:
     finish_call(task, row_call, Outcome(reason, is_error=True, ending=CallEnding.SKIPPED))
 
 
-def _prepend_feedback(outcome: Outcome, answer: Answer, protocol: ToolProtocol) -> Outcome:
+def _prepend_feedback(outcome: Outcome, answer: Answer) -> Outcome:
     """Words that came with a yes go in front of the result, images before its own."""
     text = outcome.text
     if answer.text:
-        text = f"{messages_to_model.render_approval_feedback(protocol, answer.text)}\n\n{text}"
+        text = f"{messages_to_model.render_approval_feedback(answer.text)}\n\n{text}"
     return structs.replace(outcome, text=text, images=(*answer.images, *outcome.images))
 
 

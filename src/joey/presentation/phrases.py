@@ -52,7 +52,7 @@ _ERROR_CODE_TEXTS = {
     "MODEL_NO_TOOLS_USED": "the model used no tool, and is reminded to",
     "MODEL_NO_ASSISTANT_MESSAGES": "the model's reply was empty",
 }
-_ERROR_TAGS_RE = re.compile(r"</?(?:error_details|error|feedback|retry_timer)>")
+_ERROR_TAGS_RE = re.compile(r"\A\[ERROR\] |</?(?:error_details|error|feedback|retry_timer)>")
 _MODEL_ONLY_DETAILS_RE = re.compile(
     r"\n+(?:Search Content|Best Match Found|What is there|Recovery suggestions):\n"
 )
@@ -108,7 +108,7 @@ def _summarize_error(said: str) -> str:
 
 
 def _unwrap_json_error(text: str) -> str:
-    """What an envelope of JSON says, if the text is one."""
+    """What an envelope of JSON says, if the text is one, as in tasks of earlier versions."""
     start = text.find("{")
     if start < 0:
         return text

@@ -59,10 +59,6 @@ class DiffRequest(Struct, frozen=True):
 
 
 _MAX_SHOWN_FAILURES = 5
-_BATCH_HINT = (
-    "\n<notice>Several changes to a file can go into one call: write one SEARCH/REPLACE block for"
-    " each of them into the same diff.</notice>"
-)
 
 
 class ApplyDiffParams(Struct, frozen=True):
@@ -169,7 +165,9 @@ class ApplyDiff(Tool[DiffRequest, PreparedDiff]):
                 continue
             try:
                 problems = await save_file(ctx, plan.original, plan.new_bytes)
-                results.append(_format_result(plan, ctx, problems))
+                results.append(format_write_result(plan.original, plan.patch, problems=problems))
+                if plan.applied_blocks.failures:
+                    failures.append(_format_failed_blocks(plan))
             except ToolError as error:
                 failures.append(str(error))
         if not results:
@@ -219,18 +217,12 @@ def _format_failures(failures: Sequence[EditFailure], path: ResolvedPath) -> str
     return format_failed_parts(failures[:_MAX_SHOWN_FAILURES], note, quoted=path.is_inside)
 
 
-def _format_result(edit: PlannedEdit, ctx: ToolContext, problems: str) -> str:
+def _format_failed_blocks(edit: PlannedEdit) -> str:
     applied, path = edit.applied_blocks, edit.resolved_path
-    result = format_write_result(edit.original, ctx.protocol, problems=problems)
-    if applied.failures:
-        result = (
-            f"{len(applied.failures)} of {applied.total_count} blocks could not be applied to"
-            f" {path.path}; the others were. Read the file again and apply these anew.\n"
-            f"{_format_failures(applied.failures, path)}\n\n{result}"
-        )
-    if applied.total_count == 1:
-        result += _BATCH_HINT
-    return result
+    return (
+        f"{len(applied.failures)} of {applied.total_count} blocks could not be applied to"
+        f" {path.path_as_given}; the others were.\n{_format_failures(applied.failures, path)}"
+    )
 
 
 _WRAPPER_PARAMETERS = ("args", "file")

@@ -99,7 +99,9 @@ class ApplyPatch(Tool[ApplyPatchParams, PreparedPatch]):
         previews: list[FilePreview] = []
         for path in plan.resolved_paths:
             draft = drafts.get(path.path)
-            patch = EMPTY_PATCH if draft is None else await _build_file_patch(draft)
+            patch = EMPTY_PATCH
+            if draft is not None:
+                patch = draft.patch = await _build_file_patch(draft)
             count = 0 if draft is None else max(1, draft.change_count)
             previews.append(FilePreview(path, patch, count, patch.text))
         return PreparedPatch(
@@ -161,7 +163,7 @@ async def _write_draft(draft: FileDraft, ctx: ToolContext) -> str:
     if draft.new_bytes is not None:
         like = draft.moved_from.resolved_path if draft.moved_from is not None else None
         problems = await save_file(ctx, draft.original, draft.new_bytes, like)
-        return format_write_result(draft.original, ctx.protocol, problems=problems)
+        return format_write_result(draft.original, draft.patch, problems=problems)
     await remove_file(ctx, draft.original)
     if draft.moved_to is not None:
         return f"Successfully moved {path} to {draft.moved_to.path_as_given}"
@@ -194,6 +196,7 @@ class FileDraft(Struct):
     moved_from: OriginalFile | None = None
     moved_to: ResolvedPath | None = None
     change_count: int = 0
+    patch: UnifiedDiff = EMPTY_PATCH
 
     @property
     def resolved_path(self) -> ResolvedPath:

@@ -186,8 +186,7 @@ def _apply_operations(
             taken_off |= dict.fromkeys(outcome.stripped_parts)
     if len(failures) == len(several.operations):
         raise ToolError("\n".join(failures))
-    before = "Some operations failed:\n{}\n\n".format("\n".join(failures)) if failures else ""
-    return TextChange(text, tuple(taken_off), result_prefix=before)
+    return TextChange(text, tuple(taken_off), failures=tuple(failures))
 
 
 async def _replace_matches(text: str, wanted: PatternReplacement, path: ResolvedPath) -> TextChange:

@@ -112,9 +112,10 @@ class EditFile(TextEditTool[EditFileParams]):
         )
         if isinstance(outcome, ReplaceFailure):
             raise _build_mismatch_error(outcome, params, path)
-        notes = () if outcome.result.is_exact else (_WHITESPACE_NOTE,)
-        after = f" ({count} replacements)" if count > 1 else ""
-        return TextChange(outcome.result.text, outcome.stripped_parts, notes, result_suffix=after)
+        notes = (f"{count} places were changed.",) if count > 1 else ()
+        if not outcome.result.is_exact:
+            notes = (*notes, _WHITESPACE_NOTE)
+        return TextChange(outcome.result.text, outcome.stripped_parts, notes)
 
 
 def _build_mismatch_error(

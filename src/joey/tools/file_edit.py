@@ -12,15 +12,14 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-import msgspec
 from msgspec import Struct
 
 from joey.core.diagnostics import Diagnostic, find_new_errors, format_diagnostics
 from joey.core.edits.diff import DiffStats, UnifiedDiff, build_new_file_diff, build_unified_diff
 from joey.core.edits.encodings import UTF_8, detect_encoding
-from joey.core.edits.similar import EditFailure
+from joey.core.edits.similar import EditFailure, format_changed_lines
 from joey.core.file_state import FileStamp
-from joey.core.models import ModelInfo, ToolProtocol
+from joey.core.models import ModelInfo
 from joey.core.path_access import ResolvedPath
 from joey.core.text import compile_regex
 from joey.errors import ToolError
@@ -30,10 +29,6 @@ from joey.tools.base import Access, Claim
 EMPTY_PATCH = UnifiedDiff("", DiffStats(0, 0))
 _MAX_CHARS_WITHOUT_THREAD = 256 * 1024
 _MAX_PATCH_CHARS = 512 * 1024
-_WRITTEN_AS_STATED_NOTE = (
-    "The file was written exactly as stated; there is no need to read it again."
-)
-_BASELINE_NOTE = "Take this content as the starting point for further changes."
 _STALE_FILE_NOTE = (
     "The edit was made, but the file had been changed by somebody else since you last saw it; the"
     " rest of it may differ from what you know. Read it again before you change more of it."
@@ -170,7 +165,7 @@ async def build_patch(original: OriginalFile, text: str) -> UnifiedDiff:
             f"{shown[:_MAX_PATCH_CHARS]}\n[...{len(shown) - _MAX_PATCH_CHARS} characters "
             "omitted...]"
         )
-    return UnifiedDiff(shown, patch.stats)
+    return UnifiedDiff(shown, patch.stats, patch.changed_lines)
 
 
 def replace_surrogates(text: str) -> str:
@@ -267,41 +262,24 @@ def _build_batch_item(file: FilePreview) -> dict[str, Any]:
 
 def format_write_result(
     original: OriginalFile,
-    protocol: ToolProtocol,
+    patch: UnifiedDiff,
     stripped_parts: tuple[str, ...] = (),
     problems: str = "",
     notes: tuple[str, ...] = (),
 ) -> str:
-    """What the model is told about a file that was written, and how it differs from its words.
+    """The result for the model: the lines that were written, and how they differ from its call.
     `problems` are those that the change has brought; `notes` say how else it differs."""
-    notices = _collect_notes(original, stripped_parts, notes)
-    path = original.resolved_path.path_as_given
-    operation = "modified" if original.exists else "created"
-    if protocol is ToolProtocol.NATIVE:
-        result = {"path": path, "operation": operation, "notice": " ".join(notices)}
-        if problems:
-            result["problems"] = problems
-        return msgspec.json.encode(result).decode()
-    found = f"<problems>{_escape_xml(problems)}</problems>\n" if problems else ""
-    items = "".join(f"<i>{_escape_xml(notice)}</i>" for notice in notices)
-    return (
-        f"<file_write_result>\n<path>{_escape_xml(path)}</path>\n<operation>{operation}</operation>\n"
-        f"{found}<notice>{items}</notice>\n</file_write_result>"
-    )
-
-
-def _collect_notes(
-    original: OriginalFile, taken_off: tuple[str, ...], notes: tuple[str, ...]
-) -> tuple[str, ...]:
-    if taken_off:
-        without = (
-            f"The file was written without {' and '.join(taken_off)}. If that belongs to the file,"
-            " put it there with an edit."
+    verb = "Changed" if original.exists else "Created"
+    lines = format_changed_lines(patch.changed_lines)
+    sentences = [f"{verb} {original.resolved_path.path_as_given}{lines and f': {lines}'}.", *notes]
+    if stripped_parts:
+        sentences.append(
+            f"The file was written without {' and '.join(stripped_parts)}. If that belongs to the"
+            " file, put it there with an edit."
         )
-        notes = (*notes, without)
     if original.is_stale:
-        return (*notes, _STALE_FILE_NOTE)
-    return (*(notes or (_WRITTEN_AS_STATED_NOTE,)), _BASELINE_NOTE)
+        sentences.append(_STALE_FILE_NOTE)
+    return " ".join(sentences) + problems
 
 
 async def _read_with_stamp(ctx: ToolContext, path: ResolvedPath) -> tuple[bytes | None, FileStamp]:
@@ -311,10 +289,6 @@ async def _read_with_stamp(ctx: ToolContext, path: ResolvedPath) -> tuple[bytes 
     if kind.is_dir:
         raise ToolError(f"{path.display_path} is a directory, not a file.")
     return await ctx.files.read(path), kind.stamp
-
-
-def _escape_xml(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 async def get_diagnostics(ctx: ToolContext, path: ResolvedPath) -> Sequence[Diagnostic]:

@@ -104,7 +104,7 @@ def prepare_call(server: str, tool: str, arguments: Any, ctx: ToolContext) -> Pr
     if given is None or isinstance(given, str):
         given = try_decode_json(given) if given and given.strip() else {}
     if not isinstance(given, dict):
-        text = messages_to_model.render_bad_mcp_arguments(ctx.protocol, server, tool)
+        text = messages_to_model.render_bad_mcp_arguments(server, tool)
         raise ToolErrorWithReply(f"The arguments for {tool} of {server} are no JSON object.", text)
     found = find_server(server, mcp.servers, ctx)
     known = _find_tool(tool, found, ctx)
@@ -171,7 +171,7 @@ def find_server(name: str, servers: Sequence[McpServer], ctx: ToolContext) -> Mc
     if found := _find_by_name(name, servers):
         return found
     known = [server.name for server in servers]
-    text = messages_to_model.render_unknown_mcp_server(ctx.protocol, name, known)
+    text = messages_to_model.render_unknown_mcp_server(name, known)
     raise ToolErrorWithReply(f"There is no MCP server {name!r}.", text)
 
 
@@ -191,5 +191,5 @@ def _find_tool(name: str, server: McpServer, ctx: ToolContext) -> McpTool:
     if found := _find_by_name(name, server.enabled_tools):
         return found
     known = [tool.name for tool in server.enabled_tools]
-    text = messages_to_model.render_unknown_mcp_tool(ctx.protocol, server.name, name, known)
+    text = messages_to_model.render_unknown_mcp_tool(server.name, name, known)
     raise ToolErrorWithReply(f"The MCP server {server.name!r} has no tool {name!r}.", text)

@@ -66,8 +66,8 @@ class TextChange(Struct, frozen=True):
     text: str
     stripped_parts: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    result_prefix: str = ""
-    result_suffix: str = ""
+    failures: tuple[str, ...] = ()
+    """Parts of the edit that were not made, and why."""
 
 
 class NoTextChange(Struct, frozen=True):
@@ -80,6 +80,7 @@ class PlannedTextChange(Struct, frozen=True):
     original: OriginalFile
     new_bytes: bytes
     change: TextChange
+    patch: UnifiedDiff
 
 
 class EditFailureWithheldUntilApproval(Struct, frozen=True):
@@ -133,8 +134,8 @@ class TextEditTool(Tool[ParamsT, PreparedTextEdit]):
             if isinstance(change, NoTextChange):
                 plan = change
             else:
-                plan = PlannedTextChange(original, original.encode(change.text), change)
                 patch, is_new = await build_patch(original, change.text), not original.exists
+                plan = PlannedTextChange(original, original.encode(change.text), change, patch)
         except ToolError as error:
             if path.is_inside:
                 raise
@@ -157,12 +158,14 @@ class TextEditTool(Tool[ParamsT, PreparedTextEdit]):
                 raise ToolError(reason)
             case NoTextChange(reason):
                 return Outcome(reason)
-            case PlannedTextChange(original, data, change):
+            case PlannedTextChange(original, data, change, patch):
                 problems = await save_file(ctx, original, data)
                 result = format_write_result(
-                    original, ctx.protocol, change.stripped_parts, problems, change.notes
+                    original, patch, change.stripped_parts, problems, change.notes
                 )
-                return Outcome(f"{change.result_prefix}{result}{change.result_suffix}")
+                return Outcome(
+                    "\n\n".join([result, *change.failures]), is_error=bool(change.failures)
+                )
 
 
 class ReplaceSuccess(Struct, frozen=True):

@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct
 
+from joey.core.edits.diff import UnifiedDiff
 from joey.core.models import ToolProtocol
 from joey.core.modes import ToolGroup
 from joey.core.task_types import Answer
@@ -50,6 +51,7 @@ class WriteToFileParams(Struct, frozen=True):
 class PreparedWrite(PreparedToolCall, frozen=True, kw_only=True):
     original: OriginalFile
     new_bytes: bytes
+    patch: UnifiedDiff
     stripped_parts: tuple[str, ...]
     """What the model had put around the content by habit, and is not in the file."""
 
@@ -88,6 +90,7 @@ class WriteToFile(Tool[WriteToFileParams, PreparedWrite]):
             diff=patch.text,
             original=original,
             new_bytes=data,
+            patch=patch,
             stripped_parts=taken_off,
         )
 
@@ -97,7 +100,7 @@ class WriteToFile(Tool[WriteToFileParams, PreparedWrite]):
         _refuse_if_stale(prepared.original)
         problems = await save_file(ctx, prepared.original, prepared.new_bytes)
         taken_off = prepared.stripped_parts
-        return Outcome(format_write_result(prepared.original, ctx.protocol, taken_off, problems))
+        return Outcome(format_write_result(prepared.original, prepared.patch, taken_off, problems))
 
 
 def _refuse_if_stale(original: OriginalFile) -> None:

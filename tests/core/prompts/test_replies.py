@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from joey.core.models import ToolProtocol
@@ -11,83 +9,45 @@ NATIVE, XML = ToolProtocol.NATIVE, ToolProtocol.XML
 
 
 @pytest.mark.requirement("prompts:envelopes")
-def test_a_denial_is_an_envelope_or_a_sentence() -> None:
-    envelope = json.loads(messages_to_model.render_denial(NATIVE))
-
-    assert list(envelope) == ["status", "message"]
-    assert envelope["status"] == "denied"
-    assert messages_to_model.render_denial(XML) == envelope["message"]
-
-
 def test_the_message_of_a_denial_reaches_the_model() -> None:
-    assert (
-        messages_to_model.render_denial(NATIVE, "use tabs")
-        == '{"status":"denied","feedback":"use tabs"}'
-    )
-    assert messages_to_model.render_denial(XML, "use tabs").endswith(
-        "\n<feedback>\nuse tabs\n</feedback>"
+    sentence = "The user did not allow this call; it was not carried out."
+    message = 'say "hé" \n日本'
+    assert messages_to_model.render_denial() == sentence
+    assert messages_to_model.render_denial(message) == (
+        f"{sentence} They said:\n<feedback>\n{message}\n</feedback>"
     )
 
 
 def test_the_message_of_an_approval_reaches_the_model() -> None:
-    assert (
-        messages_to_model.render_approval_feedback(NATIVE, "ok but hurry")
-        == '{"status":"approved","feedback":"ok but hurry"}'
-    )
-    assert messages_to_model.render_approval_feedback(XML, "ok").endswith(
+    assert messages_to_model.render_approval_feedback("ok").endswith(
         "\n<feedback>\nok\n</feedback>"
     )
 
 
 @pytest.mark.requirement("prompts:envelopes")
 def test_guidance_after_mistakes_reaches_the_model() -> None:
-    assert (
-        messages_to_model.render_guidance(NATIVE, "try a")
-        == '{"status":"guidance","feedback":"try a"}'
-    )
-    assert messages_to_model.render_guidance(XML, "try a").endswith(
-        "\n<feedback>\ntry a\n</feedback>"
-    )
+    assert messages_to_model.render_guidance("try a").endswith("\n<feedback>\ntry a\n</feedback>")
 
 
 @pytest.mark.requirement("prompts:envelopes")
-def test_an_error_is_sent_in_an_envelope_or_in_tags() -> None:
-    envelope = json.loads(messages_to_model.render_tool_error(NATIVE, "no such file"))
-
-    assert list(envelope) == ["status", "message", "error"]
-    assert envelope["status"] == "error"
-    assert envelope["error"] == "no such file"
-    assert messages_to_model.render_tool_error(XML, "no such file").endswith(
-        "\n<error>\nno such file\n</error>"
-    )
-
-
-def test_envelopes_keep_quotes_and_letters_of_any_script() -> None:
-    text = 'say "hé" \n日本'
-
-    assert json.loads(messages_to_model.render_denial(NATIVE, text))["feedback"] == text
-    assert "日本" in messages_to_model.render_denial(NATIVE, text)
+def test_an_error_is_plain_text() -> None:
+    message = 'no "such" file\nat all'
+    assert messages_to_model.render_tool_error(message) == f"[ERROR] {message}"
 
 
 @pytest.mark.requirement("tools:missing-parameter")
 @pytest.mark.parametrize("protocol", list(ToolProtocol))
 def test_a_missing_parameter_is_named_with_a_reminder(protocol: ToolProtocol) -> None:
     text = messages_to_model.render_missing_parameter(protocol, "read_file", "path")
-    error = json.loads(text)["error"] if protocol is NATIVE else text
 
-    assert "Missing value for required parameter 'path' of read_file" in error
-    assert "# Reminder: Instructions for Tool Use" in error
-    assert ("<attempt_completion>" in error) == (protocol is XML)
+    assert text.startswith("[ERROR] Missing value for required parameter 'path' of read_file")
+    assert "# Reminder: Instructions for Tool Use" in text
+    assert ("<attempt_completion>" in text) == (protocol is XML)
 
 
 def test_a_hidden_file_is_an_access_error_with_advice() -> None:
-    envelope = json.loads(messages_to_model.render_rooignore_denial(NATIVE, "secret/key.pem"))
-
-    assert list(envelope) == ["status", "type", "message", "path", "suggestion"]
-    assert envelope["type"] == "access_denied"
-    assert envelope["path"] == "secret/key.pem"
-    assert messages_to_model.render_rooignore_denial(XML, "secret/key.pem").startswith(
-        "secret/key.pem is hidden"
+    assert messages_to_model.render_rooignore_denial("secret/key.pem").startswith(
+        "[ERROR] secret/key.pem is hidden"
     )
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from joey.core.edits.line_document import count_common_prefix
+from joey.core.edits.line_document import LineSpan, count_common_prefix
 
 _CONTEXT_LINE_COUNT = 3
 _MAX_LINE_COMPARISONS = 100_000
@@ -31,6 +31,8 @@ class UnifiedDiff(Struct, frozen=True):
     text: str
     """Hunks, each with its `@@` line; empty when nothing changed."""
     stats: DiffStats
+    changed_lines: tuple[LineSpan, ...] = ()
+    """Of the new text; an empty one where lines were only removed."""
 
 
 class _LineChange(NamedTuple):
@@ -55,7 +57,8 @@ def build_unified_diff(old: str, new: str) -> UnifiedDiff:
         added=sum(change.new_stop - change.new_start for change in changes),
         removed=sum(change.old_stop - change.old_start for change in changes),
     )
-    return UnifiedDiff("".join(hunks), stats)
+    lines = tuple(LineSpan(change.new_start, change.new_stop) for change in changes)
+    return UnifiedDiff("".join(hunks), stats, lines)
 
 
 def iter_common_line_numbers(old: list[str], new: list[str]) -> Iterator[tuple[int, int]]:
@@ -71,7 +74,7 @@ def build_new_file_diff(path: str, text: str) -> UnifiedDiff:
     lines = text.replace("\r\n", "\n").removesuffix("\n").replace("\n", "\n+")
     count = lines.count("\n") + 1
     diff = f"{header}@@ -0,0 +1,{count} @@\n+{lines}\n"
-    return UnifiedDiff(diff, DiffStats(added=count, removed=0))
+    return UnifiedDiff(diff, DiffStats(added=count, removed=0), (LineSpan(0, count),))
 
 
 def _iter_unchanged_line_numbers(

@@ -12,6 +12,7 @@ Every line keeps its own line end, and whether the text ends with one stays as i
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cached_property
@@ -121,15 +122,14 @@ class Document:
         lines = [normal[number] for number in numbers]
         text = " ".join(lines)
         joined_search = normalize_text("\n".join(search))
-        starts = accumulate((len(line) + 1 for line in lines), initial=0)
-        ordinals = {start: ordinal for ordinal, start in enumerate(starts)}
+        starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
         blank_before = count_leading_blank_lines(search)
         blank_after = count_leading_blank_lines(search[::-1])
         spans: list[LineSpan] = []
         for position in iter_occurrences(text, joined_search):
-            first = ordinals.get(position)
-            after = ordinals.get(position + len(joined_search) + 1)
-            if first is not None and after is not None:
+            end = position + len(joined_search) + 1
+            first, after = bisect_left(starts, position), bisect_left(starts, end)
+            if starts[first] == position and starts[after : after + 1] == [end]:
                 span = LineSpan(numbers[first], numbers[after - 1] + 1)
                 spans.append(self._include_blank_lines(span, blank_before, blank_after, within))
         return spans

@@ -156,5 +156,25 @@ def format_line_numbers(spans: Sequence[LineSpan]) -> str:
     return f"at line{'s' if len(spans) > 1 else ''} {listed}{rest}"
 
 
+def format_changed_lines(spans: Sequence[LineSpan]) -> str:
+    """`line 3`, `lines 3, 8-12`, `line 3, lines removed after line 7`; empty for no change."""
+    shown = spans[:_MAX_LISTED_LINE_NUMBERS]
+    written = [span for span in shown if span.start < span.stop]
+    is_plural = len(written) > 1 or any(span.stop - span.start > 1 for span in written)
+    parts = [f"line{'s' if is_plural else ''} {', '.join(map(_format_line_range, written))}"]
+    parts = (parts if written else []) + [
+        f"lines removed {f'after line {span.start}' if span.start else 'at the start'}"
+        for span in shown
+        if span not in written
+    ]
+    more = len(spans) - len(shown)
+    return ", ".join(parts) + (f" and {more} more places" if more else "")
+
+
+def _format_line_range(span: LineSpan) -> str:
+    first, last = span.start + 1, span.stop
+    return str(first) if first == last else f"{first}-{last}"
+
+
 def format_times(count: int) -> str:
     return {1: "once", 2: "twice"}.get(count, f"{count} times")

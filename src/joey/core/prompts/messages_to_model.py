@@ -1,16 +1,12 @@
 """Messages that the model reads instead of, or along with, a plain tool result.
 
-Each text exists in two forms: native tasks get a small JSON envelope with a `status`, XML tasks
-get a sentence, with the user's message or the error in tags. Texts without a protocol argument
-read the same in both.
+Texts are plain, with the user's messages in tags. Those without a protocol argument are the same in
+native and XML tasks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
-
-import msgspec
 
 from joey.core.file_state import FileDiffStat, WorktreeMergeResult
 from joey.core.messages import UnusableCall
@@ -65,42 +61,34 @@ _NEXT_STEPS = """\
 # Answers of the user ------------------------------------------------------------------------
 
 
-def render_denial(protocol: ToolProtocol, feedback: str = "") -> str:
+def render_denial(feedback: str = "") -> str:
     sentence = "The user did not allow this call; it was not carried out."
-    if not feedback:
-        return _render(protocol, sentence, status="denied", message=sentence)
-    text = f"{sentence} They said:\n{_wrap_in_tag('feedback', feedback)}"
-    return _render(protocol, text, status="denied", feedback=feedback)
+    return f"{sentence} They said:\n{_wrap_in_tag('feedback', feedback)}" if feedback else sentence
 
 
-def render_approval_feedback(protocol: ToolProtocol, feedback: str) -> str:
+def render_approval_feedback(feedback: str) -> str:
     """Goes in front of the call's result."""
-    text = f"The user allowed this call and added:\n{_wrap_in_tag('feedback', feedback)}"
-    return _render(protocol, text, status="approved", feedback=feedback)
+    return f"The user allowed this call and added:\n{_wrap_in_tag('feedback', feedback)}"
 
 
-def render_guidance(protocol: ToolProtocol, feedback: str) -> str:
+def render_guidance(feedback: str) -> str:
     """The user's advice after too many mistakes in a row."""
-    text = (
+    return (
         "Several attempts in a row went wrong. The user has advice on how to go on:\n"
         f"{_wrap_in_tag('feedback', feedback)}"
     )
-    return _render(protocol, text, status="guidance", feedback=feedback)
 
 
-def render_failure_warning(
-    protocol: ToolProtocol, failed: int, left: int, errors: Sequence[str]
-) -> str:
+def render_failure_warning(failed: int, left: int, errors: Sequence[str]) -> str:
     """Warns a model that works without a user after several mistakes in a row."""
     brief = dict.fromkeys(" ".join(error.split())[:_MAX_ERROR_CHARS] for error in errors)
     listed = "\n".join(f"- {error}" for error in list(brief)[:_MAX_LISTED_ERRORS])
     more = "one more such reply" if left == 1 else f"{left} more such replies"
-    text = (
+    return (
         f"No call succeeded in your last {failed} replies. The latest errors:\n{listed}\nDo not"
         " make the same calls again: change your approach, or call attempt_completion and say"
         f" what is left to do. The run is stopped after {more}."
     )
-    return _render(protocol, text, status="guidance", message=text)
 
 
 def render_completion_feedback(text: str) -> str:
@@ -181,34 +169,21 @@ def render_resumption(minutes_ago: int | None, had_interrupted_call: bool) -> st
 # Errors ---------------------------------------------------------------------------------------
 
 
-def render_tool_error(protocol: ToolProtocol, message: str) -> str:
-    sentence = "The call failed; the error says why."
-    text = f"{sentence}\n{_wrap_in_tag('error', message)}"
-    return _render(protocol, text, status="error", message=sentence, error=message)
+def render_tool_error(message: str) -> str:
+    return f"[ERROR] {message}"
 
 
 def render_missing_parameter(protocol: ToolProtocol, tool: str, parameter: str) -> str:
-    message = (
+    return render_tool_error(
         f"Missing value for required parameter '{parameter}' of {tool}. Make the call again,"
         f" complete.\n\n{_get_tool_use_reminder(protocol)}"
     )
-    return render_tool_error(protocol, message)
 
 
-def render_rooignore_denial(protocol: ToolProtocol, path: str) -> str:
-    message = f"{path} is hidden by .rooignore and cannot be used."
-    suggestion = (
-        "Go on without this file, or ask the user to change .rooignore if it cannot be done"
-        " without."
-    )
-    return _render(
-        protocol,
-        f"{message} {suggestion}",
-        status="error",
-        type="access_denied",
-        message=message,
-        path=path,
-        suggestion=suggestion,
+def render_rooignore_denial(path: str) -> str:
+    return render_tool_error(
+        f"{path} is hidden by .rooignore and cannot be used. Go on without this file, or ask the"
+        " user to change .rooignore if it cannot be done without."
     )
 
 
@@ -330,12 +305,6 @@ def _get_tool_use_reminder(protocol: ToolProtocol) -> str:
     return _NATIVE_REMINDER if protocol is ToolProtocol.NATIVE else _XML_REMINDER
 
 
-def _render(protocol: ToolProtocol, text: str, **envelope: Any) -> str:
-    """The text for XML tasks, the JSON for native ones."""
-    is_native = protocol is ToolProtocol.NATIVE
-    return msgspec.json.encode(envelope).decode() if is_native else text
-
-
 def _wrap_in_tag(tag: str, text: str) -> str:
     return f"<{tag}>\n{text}\n</{tag}>"
 
@@ -355,56 +324,21 @@ def render_hidden_messages_marker(count: int) -> str:
     )
 
 
-_RETRY_SUGGESTION = "Make the call again with arguments that are one JSON object."
-
-
-def render_bad_mcp_arguments(protocol: ToolProtocol, server: str, tool: str) -> str:
-    message = (
+def render_bad_mcp_arguments(server: str, tool: str) -> str:
+    return render_tool_error(
         f"The arguments for the tool '{tool}' of the MCP server '{server}' are no JSON object."
-    )
-    return _render(
-        protocol,
-        f"{message} {_RETRY_SUGGESTION}",
-        status="error",
-        type="invalid_argument",
-        message=message,
-        server=server,
-        tool=tool,
-        suggestion=_RETRY_SUGGESTION,
+        " Make the call again with arguments that are one JSON object."
     )
 
 
-def render_unknown_mcp_tool(
-    protocol: ToolProtocol, server: str, tool: str, known: Sequence[str]
-) -> str:
-    message = f"The MCP server '{server}' has no tool '{tool}'."
-    suggestion = "Use one of the available tools." if known else "This server offers no tools."
-    listed = f"Available tools: {', '.join(known)}." if known else suggestion
-    return _render(
-        protocol,
-        f"{message} {listed}",
-        status="error",
-        type="unknown_tool",
-        message=message,
-        server=server,
-        tool=tool,
-        available_tools=list(known),
-        suggestion=suggestion,
-    )
+def render_unknown_mcp_tool(server: str, tool: str, known: Sequence[str]) -> str:
+    listed = f"Available tools: {', '.join(known)}." if known else "This server offers no tools."
+    return render_tool_error(f"The MCP server '{server}' has no tool '{tool}'. {listed}")
 
 
-def render_unknown_mcp_server(protocol: ToolProtocol, server: str, known: Sequence[str]) -> str:
-    message = f"There is no MCP server '{server}'."
+def render_unknown_mcp_server(server: str, known: Sequence[str]) -> str:
     listed = f"Available servers: {', '.join(known)}." if known else "No server is configured."
-    return _render(
-        protocol,
-        f"{message} {listed}",
-        status="error",
-        type="unknown_server",
-        message=message,
-        server=server,
-        available_servers=list(known),
-    )
+    return render_tool_error(f"There is no MCP server '{server}'. {listed}")
 
 
 _MAX_LISTED_FILES = 50
