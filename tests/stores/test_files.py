@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import multiprocessing
 import os
 import re
+import signal
 import stat
 import subprocess
 import sys
@@ -19,9 +21,11 @@ import pytest
 from joey.core.settings import TaskSecrets
 from joey.errors import StoreError, TaskLockedError
 from joey.ports.storage import TaskMetadata
+from joey.storage import task_directory
 from joey.storage.task_directory import LockOwner, read_process_start_ticks
 from joey.storage.task_store import JsonFileStore
 from joey.system.files import read_regular_file
+from joey.system.locks import try_lock
 from tests.stores.records import TASK, created, said
 
 SNAPSHOT = ("ui_messages.json", "api_conversation_history.json", "task_metadata.json")
@@ -195,6 +199,36 @@ def test_a_lock_whose_holder_left_a_process_behind_says_so(tmp_path: Path) -> No
         with pytest.raises(TaskLockedError, match=message):
             JsonFileStore(tmp_path).open(TASK)
     log.close()
+
+
+@pytest.mark.parametrize("looks_only", [False, True])
+def test_a_released_lock_is_free_though_a_child_is_being_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, looks_only: bool
+) -> None:
+    """Until a child has become another program, it has a copy of every descriptor."""
+    log = JsonFileStore(tmp_path).create(TASK)
+    log.append(created())
+    child = multiprocessing.get_context("fork").Process(target=signal.pause)
+
+    def lock_and_start(descriptor: int, *, shared: bool = False) -> bool:
+        is_locked = try_lock(descriptor, shared=shared)
+        child.start()
+        return is_locked
+
+    try:
+        if looks_only:
+            log.close()
+            (log.directory / "lock").write_text('{"pid": 1, "since": 1}')
+            with monkeypatch.context() as patch:
+                patch.setattr(task_directory, "try_lock", lock_and_start)
+                assert not task_directory.is_locked(log.directory)
+        else:
+            child.start()
+            log.close()
+        JsonFileStore(tmp_path).open(TASK)[0].close()
+    finally:
+        child.kill()
+        child.join()
 
 
 def test_the_start_of_a_process_is_known_while_it_lives() -> None:

@@ -40,7 +40,7 @@ from joey.system.files import (
     translate_storage_errors,
     write_fully,
 )
-from joey.system.locks import try_lock
+from joey.system.locks import try_lock, unlock
 
 JOURNAL_FILE = "journal.jsonl"
 UI_HISTORY_FILE = "ui_messages.json"
@@ -159,6 +159,7 @@ class TaskLock:
             return
         descriptor, self._descriptor = self._descriptor, None
         os.ftruncate(descriptor, 0)
+        unlock(descriptor)
         os.close(descriptor)
 
 
@@ -195,6 +196,7 @@ def is_locked(directory: Path) -> bool:
     try:
         return os.fstat(descriptor).st_size > 0 and not try_lock(descriptor, shared=True)
     finally:
+        unlock(descriptor)
         os.close(descriptor)
 
 

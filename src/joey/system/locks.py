@@ -27,6 +27,12 @@ def try_lock(descriptor: int, *, shared: bool = False) -> bool:
     return True
 
 
+def unlock(descriptor: int) -> None:
+    """Release the lock now. Closing the descriptor alone leaves it to a child that another thread
+    is just starting, until that has become its program."""
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
 def try_lock_file(path: Path) -> int | None:
     """The descriptor that holds the lock, or None when another process does. The file is created;
     one that has lost its name meanwhile does not count. Raises OSError."""
