@@ -24,8 +24,9 @@ _TOKENS = re.compile(rf"{_SEQUENCES.pattern}|.", re.DOTALL)
 
 
 class Screen:
-    def __init__(self, fd: int, process: Process, columns: int) -> None:
+    def __init__(self, fd: int, name: str, process: Process, columns: int) -> None:
         self._fd = fd
+        self._name = name
         self._columns = columns
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._read_to = 0
@@ -45,6 +46,16 @@ class Screen:
 
     def press(self, keys: str) -> None:
         os.write(self._fd, keys.encode())
+
+    async def until_read(self) -> None:
+        """Wait until the program has read every line that was typed."""
+        terminal = os.open(self._name, os.O_RDONLY | os.O_NOCTTY)
+        try:
+            async with asyncio.timeout(LIMIT):
+                while any(fcntl.ioctl(terminal, termios.FIONREAD, bytes(4))):  # noqa: ASYNC110
+                    await asyncio.sleep(0.005)
+        finally:
+            os.close(terminal)
 
     async def until(self, text: str) -> str:
         """What was drawn since the last call, up to these words; waits until they are there."""
@@ -129,8 +140,8 @@ async def terminal(
         start_new_session=True,
         controls_terminal=True,
     )
+    screen = Screen(master, os.ttyname(slave), process, columns)
     os.close(slave)
-    screen = Screen(master, process, columns)
     try:
         yield screen
     finally:

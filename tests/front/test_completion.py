@@ -232,9 +232,10 @@ async def shell(joey: Joey, *command: str) -> AsyncIterator[Screen]:
         start_new_session=True,
         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
     )
+    screen = Screen(master, os.ttyname(slave), process, 100)
     os.close(slave)
     try:
-        yield Screen(master, process, 100)
+        yield screen
     finally:
         process.kill()
         await process.wait()

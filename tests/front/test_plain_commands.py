@@ -302,6 +302,7 @@ async def test_commands_typed_one_by_one_while_another_is_at_work_are_each_done(
             await screen.until("condensing")
             for command in ("/cost\n", "/mode ask\n"):
                 screen.press(command)
+                await screen.until_read()
                 await asyncio.sleep(2 * MAX_PASTE_GAP_S)  # as somebody types who does not paste
             gate.set()
             await screen.until("tokens in")
