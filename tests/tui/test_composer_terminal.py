@@ -52,8 +52,8 @@ async def composer_terminal(messages_file: Path, **env: str) -> AsyncIterator[Sc
         start_new_session=True,
         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
     )
+    screen = Screen(master, os.ttyname(slave), process, 80)
     os.close(slave)
-    screen = Screen(master, process, 80)
     try:
         await screen.until("say something")
         yield screen
