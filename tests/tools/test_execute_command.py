@@ -49,6 +49,25 @@ async def test_a_success_reports_directory_exit_code_and_output(
     assert outcome.rows == (("command_output", "hello\n"),)
 
 
+@pytest.mark.parametrize(
+    ("given", "run"),
+    [
+        ("```bash\necho a\n```", "echo a"),
+        ("```\n$ echo a\n$ echo b\n```\n", "echo a\necho b"),
+        ("$ echo a", "echo a"),
+        ("$ cat <<'E'\n$ a\nE", "cat <<'E'\n$ a\nE"),
+        ("echo a\n$ b", "echo a\n$ b"),
+        ("`echo ls`", "`echo ls`"),
+        ("$HOME/a ", "$HOME/a "),
+    ],
+)
+async def test_what_documents_put_around_a_command_is_not_run(
+    tmp_path: Path, terminal: LocalTerminal, given: str, run: str
+) -> None:
+    prepared = await tool.prepare(tool.parse({"command": given}), make_context(tmp_path, terminal))
+    assert (prepared.command, prepared.row_text, prepared.claims[0].command) == (run, run, run)
+
+
 @pytest.mark.requirement("tool:execute_command:success")
 async def test_a_failure_is_a_result_and_not_an_error(
     tmp_path: Path, terminal: LocalTerminal

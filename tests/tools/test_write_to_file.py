@@ -60,6 +60,35 @@ async def test_problems_that_a_change_brought_are_part_of_the_result(ctx: ToolCo
     assert text == "Created a.py.\n\na.py\n- 1 < 2"
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "# ... rest of code unchanged ...",
+        "    // ... existing code ...",
+        "/* … remaining methods … */",
+        "<!-- rest of the page -->",
+        "... (rest omitted)",
+    ],
+)
+async def test_a_placeholder_in_place_of_lines_is_noticed(
+    ctx: ToolContext, work: Path, line: str
+) -> None:
+    (work / "a.txt").write_text("one\ntwo\nthree\nfour\n")
+    text = await write(ctx, "a.txt", f"1\n{line}\n")
+    assert text == (
+        f"Changed a.txt: lines 1-2. Line 2 is `{line.strip()}`, and the file is 2 lines shorter"
+        " than before: nothing was filled in there. If those lines should stay, write them out."
+    )
+    assert "shorter" not in await write(ctx, "a.txt", f"{line}\n")  # it was there before
+
+
+@pytest.mark.parametrize("line", ["# the rest of the world", "# ...", "x = [...]  # rest", "same"])
+async def test_an_ordinary_line_is_no_placeholder(ctx: ToolContext, work: Path, line: str) -> None:
+    (work / "a.txt").write_text("one\ntwo\nthree\nfour\n")
+    assert "shorter" not in await write(ctx, "a.txt", f"1\n{line}\n")
+    assert "shorter" not in await write(ctx, "b.txt", "# ... rest of code unchanged ...\n")
+
+
 @pytest.mark.parametrize("kind", ["folder", "text", "missing"])
 async def test_what_there_is_outside_of_the_workspace_is_shown_only_after_it_is_allowed(
     ctx: ToolContext, work: Path, kind: str

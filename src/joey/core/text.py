@@ -100,6 +100,18 @@ def strip_line_numbers(text: str, *, bare_bars: bool = False) -> str:
     return "\n".join([line[match.end() :] if match else line for line, match in matches])
 
 
+def strip_code_fence(text: str) -> str:
+    """Text that is wrapped in a Markdown code block as a whole, without the wrapping."""
+    stripped = text.strip()
+    first, newline, rest = stripped.partition("\n")
+    if not (newline and first.startswith("```") and rest.endswith("```")):
+        return text
+    body, newline, last = rest.rpartition("\n")
+    if last.strip() != "```":
+        return text
+    return f"{body}\n" if newline else ""
+
+
 def unescape_entities(text: str) -> str:
     """Undo the escapes that some models put into text that is not markup, once each."""
     return _ENTITY_RE.sub(lambda match: _ENTITY_CHARACTERS[match[1]], text)

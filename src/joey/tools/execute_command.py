@@ -21,7 +21,7 @@ from joey.core.permissions.policy import SandboxStatus
 from joey.core.settings import Settings
 from joey.core.task_types import Answer, AskKind, CallEnding, RowKind
 from joey.core.terminal_text import format_size
-from joey.core.text import compile_regex, unescape_entities
+from joey.core.text import compile_regex, strip_code_fence, unescape_entities
 from joey.errors import ToolError
 from joey.ports.execution import CommandExit, RunningCommand, SandboxLevel, SandboxReport, Terminal
 from joey.ports.tool_context import ToolContext
@@ -70,6 +70,7 @@ class ExecuteCommand(Tool[ExecuteCommandParams, PreparedCommand]):
         command = params.command
         if ctx.protocol is ToolProtocol.XML:
             command = unescape_entities(command)
+        command = _clean_command(command)
         path = ctx.files.resolve(params.cwd or ".")
         if path.is_inside and not (await ctx.files.stat(path)).is_dir:
             raise ToolError(f"Working directory '{path.path}' does not exist.")
@@ -112,6 +113,18 @@ class ExecuteCommand(Tool[ExecuteCommandParams, PreparedCommand]):
         running.is_expected_to_end = end is None and prepared.timeout is None
         outcome = build_command_outcome(CommandReport(running, artifact, ctx.settings), end)
         return add_sandbox_note(outcome, await ctx.terminal.get_sandbox_report(), ctx.settings)
+
+
+def _clean_command(command: str) -> str:
+    """A command without the code fence, and without the `$ ` before it or each of its lines, that
+    models copy from documents."""
+    if (body := strip_code_fence(command)) != command:
+        command = body.strip("\n")
+    lines = command.lstrip().split("\n")
+    if not lines[0].startswith("$ "):
+        return command
+    count = len(lines) if all(line.startswith("$ ") for line in lines if line.strip()) else 1
+    return "\n".join([*(line.removeprefix("$ ") for line in lines[:count]), *lines[count:]])
 
 
 async def _find_path_claims(command: str, cwd: ResolvedPath, ctx: ToolContext) -> list[Claim]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Annotated, ClassVar
@@ -12,7 +13,14 @@ from joey.core.edits.diff import UnifiedDiff
 from joey.core.models import ToolProtocol
 from joey.core.modes import ToolGroup
 from joey.core.task_types import Answer
-from joey.core.text import has_line_numbers, strip_line_numbers, unescape_entities
+from joey.core.text import (
+    compile_regex,
+    has_line_numbers,
+    split_lines,
+    strip_code_fence,
+    strip_line_numbers,
+    unescape_entities,
+)
 from joey.errors import ToolError
 from joey.ports.tool_context import ToolContext
 from joey.tools.base import (
@@ -35,6 +43,13 @@ from joey.tools.file_edit import (
 
 _PARAMETER_ALIASES = {"file_text": "content", "file_path": "path"}
 _MARKDOWN_SUFFIXES = frozenset({".md", ".mdx", ".markdown"})
+_OMISSION_RE = compile_regex(
+    r"(?=[ \t]*(?:#|//|/\*|\{/\*|<!--|--|;|%|\(?\.\.\.|…))(?:"
+    r"(?=.{0,200}(?:\.\.\.|…)).{0,200}\b(?:rest|remain\w*|existing|unchanged|omitted|same)\b"
+    r"|.{0,200}\b(?:unchanged|rest of (?:the )?(?:code|file|class|function|method|module|page))\b)",
+    re.IGNORECASE,
+)
+"""A comment that a model writes instead of lines which it means to keep."""
 
 
 class WriteToFileParams(Struct, frozen=True):
@@ -54,6 +69,7 @@ class PreparedWrite(PreparedToolCall, frozen=True, kw_only=True):
     patch: UnifiedDiff
     stripped_parts: tuple[str, ...]
     """What the model had put around the content by habit, and is not in the file."""
+    notes: tuple[str, ...]
 
 
 class WriteToFile(Tool[WriteToFileParams, PreparedWrite]):
@@ -92,6 +108,7 @@ class WriteToFile(Tool[WriteToFileParams, PreparedWrite]):
             new_bytes=data,
             patch=patch,
             stripped_parts=taken_off,
+            notes=_describe_omission(original, text),
         )
 
     async def run_prepared(
@@ -99,8 +116,15 @@ class WriteToFile(Tool[WriteToFileParams, PreparedWrite]):
     ) -> Outcome:
         _refuse_if_stale(prepared.original)
         problems = await save_file(ctx, prepared.original, prepared.new_bytes)
-        taken_off = prepared.stripped_parts
-        return Outcome(format_write_result(prepared.original, prepared.patch, taken_off, problems))
+        return Outcome(
+            format_write_result(
+                prepared.original,
+                prepared.patch,
+                prepared.stripped_parts,
+                problems,
+                prepared.notes,
+            )
+        )
 
 
 def _refuse_if_stale(original: OriginalFile) -> None:
@@ -127,9 +151,9 @@ def clean_content(content: str, path: str, ctx: ToolContext) -> tuple[str, tuple
         taken_off.append("the escaping of &lt; and &gt;")
     if (
         PurePath(path).suffix.lower() not in _MARKDOWN_SUFFIXES
-        and _strip_code_fence(content) != content
+        and strip_code_fence(content) != content
     ):
-        content = _strip_code_fence(content)
+        content = strip_code_fence(content)
         taken_off.append("the code fence around it")
     if has_line_numbers(content):
         content = strip_line_numbers(content)
@@ -137,16 +161,17 @@ def clean_content(content: str, path: str, ctx: ToolContext) -> tuple[str, tuple
     return content, tuple(taken_off)
 
 
-def _strip_code_fence(content: str) -> str:
-    """Content that is wrapped in a Markdown code block as a whole, without the wrapping."""
-    stripped = content.strip()
-    first, newline, rest = stripped.partition("\n")
-    if not (newline and first.startswith("```") and rest.endswith("```")):
-        return content
-    body, newline, last = rest.rpartition("\n")
-    if last.strip() != "```":
-        return content
-    return f"{body}\n" if newline else ""
+def _describe_omission(original: OriginalFile, text: str) -> tuple[str, ...]:
+    """A line such as `# ... rest of code unchanged ...` in place of what the file had."""
+    old, new = split_lines(original.text), split_lines(text)
+    lost = len(old) - len(new)
+    for number, line in enumerate(new, 1):
+        if lost > 0 and _OMISSION_RE.match(line) and line not in old:
+            return (
+                f"Line {number} is `{line.strip()}`, and the file is {lost} lines shorter than"
+                " before: nothing was filled in there. If those lines should stay, write them out.",
+            )
+    return ()
 
 
 def _match_line_endings(original: OriginalFile, text: str, protocol: ToolProtocol) -> str:
