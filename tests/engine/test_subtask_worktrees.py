@@ -161,7 +161,7 @@ async def test_the_second_of_two_that_do_not_fit_stays_in_its_worktree(
     assert warning.task_id == two
     assert f"joey/{two}" in str(warning.text), "people are told, not the model alone"
     assert str(repository_harness.worktrees / two) in str(warning.text)
-    assert "do not fit in a.txt." in str(warning.text)
+    assert "conflict with a.txt." in str(warning.text)
     assert repository_harness.branches() == [f"joey/{two}"]
     assert (repository_harness.worktrees / two / "a.txt").read_text() == "2\n"
 

@@ -568,7 +568,7 @@ def _external_tool_examples() -> Iterator[Example]:
             _missing_parameter(forecast, "tool_name"),
             Failure("unknown-server", {**forecast, "server_name": "x"}, "no MCP server 'x'"),
             Failure("unknown-tool", {**forecast, "tool_name": "x"}, "has no tool 'x'"),
-            Failure("bad-arguments", {**forecast, "arguments": "[1]"}, "are no JSON object"),
+            Failure("bad-arguments", {**forecast, "arguments": "[1]"}, "are not a JSON object"),
             Failure("tool-error", {**forecast, "arguments": '{"city": "Atlantis"}'}, "It sank."),
             Failure(
                 "switched-off", forecast, "MCP servers are switched off", without_capabilities=True

@@ -153,7 +153,8 @@ async def process_plain_reply(
         return Continue((TextBlock(problem),))
     row_ts = max(texts)
     if len(texts_so_far) == 1 and task.mode.can_edit_or_run:
-        return Continue((TextBlock(messages_to_model.render_no_tool_used(task.protocol)),))
+        text = messages_to_model.render_no_tool_used(task.protocol, can_ask=_can_ask(task))
+        return Continue((TextBlock(text),))
     # A program reads a result that has to fit a schema: nothing may stand in front of it.
     needs_schema = task.runtime.result_validator is not None
     answer = texts_so_far[-1] if needs_schema else _join_distinct(texts_so_far[-2:])
@@ -182,7 +183,13 @@ def _find_problem(task: Task, reply: CommittedReply, *, has_text: bool) -> str:
         return messages_to_model.render_unusable_call(
             task.protocol, reply.unusable_call, [spec.name for spec in names]
         )
-    return "" if has_text else messages_to_model.render_only_reasoning(task.protocol)
+    if has_text:
+        return ""
+    return messages_to_model.render_only_reasoning(task.protocol, can_ask=_can_ask(task))
+
+
+def _can_ask(task: Task) -> bool:
+    return not task.working_conditions.is_unattended
 
 
 def _join_distinct(texts: Sequence[str]) -> str:

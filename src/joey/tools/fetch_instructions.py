@@ -18,7 +18,7 @@ from joey.tools.base import Access, AvailabilityContext, Claim, Outcome, Prepare
 class FetchInstructionsParams(Struct, frozen=True):
     task: Annotated[
         Literal["create_mcp_server", "create_mode"],
-        Meta(description="What the instructions shall be for."),
+        Meta(description="Which instructions."),
     ]
 
 

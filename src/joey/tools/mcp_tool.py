@@ -105,7 +105,9 @@ def prepare_call(server: str, tool: str, arguments: Any, ctx: ToolContext) -> Pr
         given = try_decode_json(given) if given and given.strip() else {}
     if not isinstance(given, dict):
         text = messages_to_model.render_bad_mcp_arguments(server, tool)
-        raise ToolErrorWithReply(f"The arguments for {tool} of {server} are no JSON object.", text)
+        raise ToolErrorWithReply(
+            f"The arguments for {tool} of {server} are not a JSON object.", text
+        )
     found = find_server(server, mcp.servers, ctx)
     known = _find_tool(tool, found, ctx)
     claim = Claim(

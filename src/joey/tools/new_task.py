@@ -28,12 +28,10 @@ from joey.tools.base import (
 MAX_SUBTASK_DEPTH = 8
 """Below the task that a user started."""
 _WORKTREE_DESCRIPTION = """\
-With `worktree` a subtask works in a copy of this workspace that is its own: a git worktree with \
-everything that is here now, committed or not, but for what git ignores (installed packages, \
-build output). Use it for several subtasks at a time that may touch the same files. When it \
-returns, its changes are brought into this workspace if they fit to what is here by then; if not, \
-nothing here is touched, and the result names the files in conflict and the branch that has the \
-changes."""
+With `worktree` a subtask works in its own git worktree: a copy of this workspace with uncommitted \
+changes, but without ignored files (installed packages, build output). Use it for parallel \
+subtasks that may touch the same files. Its changes are added to this workspace if they merge \
+cleanly; if not, nothing here changes, and the result names the conflicts and the branch."""
 
 
 class SharedWorkspaceTaskParams(Struct, frozen=True):
@@ -50,10 +48,7 @@ class SharedWorkspaceTaskParams(Struct, frozen=True):
 class NewTaskParams(SharedWorkspaceTaskParams, frozen=True):
     worktree: Annotated[
         bool | None,
-        Meta(
-            description="true: work in a git worktree of its own, where siblings are not in the"
-            " way; false (default): in this workspace."
-        ),
+        Meta(description="true: in a git worktree of its own; false (default): in this workspace."),
     ] = None
 
 

@@ -13,7 +13,7 @@ from joey.tools.base import Access, ChangeMode, Claim, Outcome, PreparedToolCall
 
 
 class SwitchModeParams(Struct, frozen=True):
-    mode_slug: Annotated[str, Meta(description="Slug of the mode to go on in, e.g. code.")]
+    mode_slug: Annotated[str, Meta(description="Slug of the mode, e.g. code.")]
     reason: Annotated[str | None, Meta(description="Why, in a sentence for the user.")] = None
 
 

@@ -97,7 +97,7 @@ def test_later_messages_are_tagged_in_both() -> None:
 @pytest.mark.parametrize(
     ("minutes", "said"),
     [
-        (None, "was interrupted and goes on"),
+        (None, "was interrupted and continues"),
         (0, "was interrupted moments ago and"),
         (1, "was interrupted 1 minute ago"),
         (59, "59 minutes ago"),
@@ -115,7 +115,7 @@ def test_a_resumed_task_is_sent_how_long_it_slept(minutes: int | None, said: str
 
 
 def test_a_resumed_task_is_warned_of_a_call_that_was_cut() -> None:
-    assert "The last call did not report back" in messages_to_model.render_resumption(
+    assert "The last call was interrupted" in messages_to_model.render_resumption(
         5, had_interrupted_call=True
     )
 

@@ -28,21 +28,21 @@ parameter has a tag of its own inside it:
 <second_parameter>its value</second_parameter>
 </tool_name>
 
-Finishing a task, for example, looks like this:
+For example, to finish a task:
 
 <attempt_completion>
 <result>
-What was done, and what came of it.
+What was done, and the outcome.
 </result>
 </attempt_completion>
 
-Write the tags as they are: not inside a code block, not as JSON."""
+Write the tags directly, not inside a code block and not as JSON."""
 
 _NATIVE_REMINDER = """\
 # Reminder: Instructions for Tool Use
 
 Call tools through the tool-calling interface of this API, with a value for every required \
-parameter. A call that is only written out in your text is not seen."""
+parameter. Don't write calls into your text."""
 
 _MAX_LISTED_ERRORS = 5
 _MAX_ERROR_CHARS = 300
@@ -51,11 +51,11 @@ _MAX_ERROR_CHARS = 300
 _NEXT_STEPS = """\
 # Next Steps
 
-- The task is done: call attempt_completion with the result.
-- Something is missing that only the user can tell: call ask_followup_question.
-- Otherwise: call the tool for your next step.
+- If the task is done, call attempt_completion with the result.
+- If you need information that only the user has, call ask_followup_question.
+- Otherwise, call the tool for your next step.
 
-(This message was written by the program, not by the user; do not answer it in words.)"""
+(This message comes from the program, not from the user; don't reply to it in text.)"""
 
 
 # Answers of the user ------------------------------------------------------------------------
@@ -74,7 +74,7 @@ def render_approval_feedback(feedback: str) -> str:
 def render_guidance(feedback: str) -> str:
     """The user's advice after too many mistakes in a row."""
     return (
-        "Several attempts in a row went wrong. The user has advice on how to go on:\n"
+        "Several attempts in a row failed. The user's advice:\n"
         f"{_wrap_in_tag('feedback', feedback)}"
     )
 
@@ -125,16 +125,16 @@ def render_unattended_question(first_suggestion: str | None) -> str:
 
 def render_hook_rejection(reason: str) -> str:
     """A command of the user's own looked at a call and stopped it."""
-    return f"A hook that the user has set up stopped this call, so it was not made:\n{reason}"
+    return f"A hook set up by the user blocked this call:\n{reason}"
 
 
 def render_hook_completion_rejection(reason: str) -> str:
-    return f"A hook that the user has set up does not accept this result yet:\n{reason}"
+    return f"A hook set up by the user does not accept this result yet:\n{reason}"
 
 
 def render_hook_comment(text: str) -> str:
     """Goes behind the result of a call."""
-    return f"A hook that the user has set up remarks:\n{text}"
+    return f"A hook set up by the user says:\n{text}"
 
 
 # Words of the user --------------------------------------------------------------------------
@@ -154,14 +154,13 @@ def render_resumption(minutes_ago: int | None, had_interrupted_call: bool) -> st
     """Opens the first request after a task was interrupted and taken up again."""
     when = "" if minutes_ago is None else f" {_format_age(minutes_ago)} ago"
     text = (
-        f"[TASK RESUMPTION] This task was interrupted{when} and goes on now. It may or may not be"
-        " complete, and files may have changed meanwhile: look again before you rely on what you"
-        " knew."
+        f"[TASK RESUMPTION] This task was interrupted{when} and continues now. It may or may not be"
+        " complete, and files may have changed: check before you rely on what you knew."
     )
     if had_interrupted_call:
         text += (
-            " The last call did not report back: find out what it did, and make it again only if"
-            " it is still needed."
+            " The last call was interrupted: find out what it did, and repeat it only if it is"
+            " still needed."
         )
     return text
 
@@ -175,20 +174,21 @@ def render_tool_error(message: str) -> str:
 
 def render_missing_parameter(protocol: ToolProtocol, tool: str, parameter: str) -> str:
     return render_tool_error(
-        f"Missing value for required parameter '{parameter}' of {tool}. Make the call again,"
-        f" complete.\n\n{_get_tool_use_reminder(protocol)}"
+        f"Missing value for required parameter '{parameter}' of {tool}. Repeat the call"
+        f" with it.\n\n{_get_tool_use_reminder(protocol)}"
     )
 
 
 def render_rooignore_denial(path: str) -> str:
     return render_tool_error(
-        f"{path} is hidden by .rooignore and cannot be used. Go on without this file, or ask the"
-        " user to change .rooignore if it cannot be done without."
+        f"{path} is hidden by .rooignore and cannot be used. Continue without this file, or ask"
+        " the user to change .rooignore if you need it."
     )
 
 
-def render_no_tool_used(protocol: ToolProtocol) -> str:
-    return f"{NO_TOOL_HEADER}\n\n{_get_tool_use_reminder(protocol)}\n\n{_NEXT_STEPS}"
+def render_no_tool_used(protocol: ToolProtocol, *, can_ask: bool = True) -> str:
+    reminder = _get_tool_use_reminder(protocol)
+    return f"{NO_TOOL_HEADER}\n\n{reminder}\n\n{_render_next_steps(can_ask=can_ask)}"
 
 
 CUT_OFF_REPLY_TEXT = (
@@ -197,11 +197,17 @@ CUT_OFF_REPLY_TEXT = (
 )
 
 
-def render_only_reasoning(protocol: ToolProtocol) -> str:
+def render_only_reasoning(protocol: ToolProtocol, *, can_ask: bool = True) -> str:
     return (
         "[ERROR] Your reply contained only reasoning: no text and no tool call. Nothing in your"
-        f" reasoning is carried out.\n\n{_get_tool_use_reminder(protocol)}\n\n{_NEXT_STEPS}"
+        f" reasoning is carried out.\n\n{_get_tool_use_reminder(protocol)}\n\n"
+        f"{_render_next_steps(can_ask=can_ask)}"
     )
+
+
+def _render_next_steps(*, can_ask: bool) -> str:
+    lines = _NEXT_STEPS.splitlines()
+    return "\n".join(line for line in lines if can_ask or "ask_followup_question" not in line)
 
 
 def render_unusable_call(
@@ -224,8 +230,8 @@ def render_skipped_after_completion(tool: str) -> str:
 
 
 INTERRUPTED_CALL_TEXT = (
-    "The task was interrupted before this call reported back. It may have done all, some or none"
-    " of its work."
+    "The task was interrupted before this call finished. It may have done all, some or none of its"
+    " work."
 )
 """Result of a call that never got one: the task was cancelled, or the process died."""
 
@@ -244,8 +250,8 @@ UNSEEN_RESULTS_TEXT = (
 )
 """Result of a completion that follows other calls in its reply."""
 COMPLETION_AFTER_FAILURE_TEXT = (
-    "The task cannot be completed in a reply in which a call failed. Look at the failure, put it"
-    " right, then call attempt_completion again."
+    "The task cannot be completed in a reply in which a call failed. Look at the failure, fix it,"
+    " then call attempt_completion again."
 )
 OPEN_TODOS_TEXT = (
     "The todo list still has open items. Finish them, or update the list if they are done or no"
@@ -257,7 +263,7 @@ def render_invalid_result(problems: Sequence[str]) -> str:
     listed = "\n".join(f"- {problem}" for problem in problems)
     return (
         "The result was not accepted: it must be JSON that is valid against the schema in your"
-        f" instructions.\n{listed}\nPut this right, then call attempt_completion again."
+        f" instructions.\n{listed}\nFix this, then call attempt_completion again."
     )
 
 
@@ -270,20 +276,20 @@ def render_subtask_completed(child_id: str, result: str) -> str:
 
 def render_subtask_failed(child_id: str, message: str) -> str:
     return (
-        f"Subtask {child_id} ended without a result: {message} What it did before that may have"
-        " had effects: look, then finish the work yourself, delegate it again or say what is left."
+        f"Subtask {child_id} ended without a result: {message} It may have changed things"
+        " before that: check, then finish the work yourself, delegate it again or say what is left."
     )
 
 
 def render_subtask_stopped(child_id: str) -> str:
     return (
         f"Subtask {child_id} was stopped by the user before it was done. Do not delegate it again"
-        " unless they ask for it; go on without its result."
+        " unless they ask for it; continue without its result."
     )
 
 
 def render_worktree_location(directory: str, branch: str) -> str:
-    return f"What it changed is in its worktree, {directory}, on the branch {branch}."
+    return f"Its changes are in its worktree, {directory}, on the branch {branch}."
 
 
 def render_subtask_not_started(message: str) -> str:
@@ -326,7 +332,7 @@ def render_hidden_messages_marker(count: int) -> str:
 
 def render_bad_mcp_arguments(server: str, tool: str) -> str:
     return render_tool_error(
-        f"The arguments for the tool '{tool}' of the MCP server '{server}' are no JSON object."
+        f"The arguments for the tool '{tool}' of the MCP server '{server}' are not a JSON object."
         " Make the call again with arguments that are one JSON object."
     )
 
@@ -358,7 +364,7 @@ def render_merge_warning(merge: WorktreeMergeResult) -> str:
     names = list(merge.conflicts[:_MAX_WARNED_CONFLICTS])
     more = len(merge.conflicts) - len(names)
     listed = ", ".join([*names, f"{more} more"] if more > 0 else names)
-    return f"{where} they do not fit in {listed}."
+    return f"{where} they conflict with {listed}."
 
 
 def _iter_merge_lines(merge: WorktreeMergeResult) -> Iterator[str]:
@@ -368,13 +374,13 @@ def _iter_merge_lines(merge: WorktreeMergeResult) -> Iterator[str]:
     yield "Worktree: these files were changed:" if merge.changed_files else "Worktree:"
     yield from _limit_lines([_format_changed_file(file) for file in merge.changed_files])
     if merge.is_clean:
-        yield "All of it is in your workspace now, as changes that are not committed."
+        yield "All changes are in your workspace now, uncommitted."
         return
     if merge.conflicts:
-        yield "It does not fit to what is in your workspace now, in:"
+        yield "They conflict with your workspace in:"
         yield from _limit_lines([f"- {path}" for path in merge.conflicts])
     if merge.error:
-        yield f"It could not be brought into your workspace: {merge.error}."
+        yield f"They could not be merged into your workspace: {merge.error}."
     yield (
         "Some of your files may have the changes already."
         if merge.is_partial
@@ -382,8 +388,8 @@ def _iter_merge_lines(merge: WorktreeMergeResult) -> Iterator[str]:
     )
     yield (
         "The changes are committed on the branch"
-        f" {merge.branch}, checked out in {merge.directory}; look at them there, or with"
-        f" `git show {merge.branch}:PATH`, and bring over what is needed."
+        f" {merge.branch}, checked out in {merge.directory}; see them there or with"
+        f" `git show {merge.branch}:PATH`, and apply what is needed."
     )
 
 

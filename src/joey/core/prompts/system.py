@@ -118,7 +118,8 @@ _NATIVE_TOOL_RULES = """\
 [ask_followup_question] - To ask the user, call ask_followup_question.
 - Make independent calls (reads, searches, edits of different files) together in one reply; they \
 run in order. Wait only when a call depends on a result.
-- Give every required parameter a real value. Leave out optional parameters you don't need."""
+- Give every required parameter a real value. Leave out optional parameters you don't need, or \
+pass null where the schema lists them as required."""
 
 _XML_TOOL_RULES = """\
 Write tool calls in your reply with XML-style tags: the tool name is the outer tag, and each \
@@ -197,8 +198,6 @@ CAPABILITIES
 
 - The first message lists the files of the workspace, shortened if there are many. Use it to \
 decide where to look.
-[codebase_search] - codebase_search finds code by meaning: start there when you don't know the \
-names yet. search_files finds every occurrence of a pattern.
 [can edit] - For changes to an existing file use a targeted edit; write the whole file only if it \
 is new or changes almost everywhere.
 [execute_command] - execute_command runs builds, tests, linters, version control, scripts. A \

@@ -1,0 +1,79 @@
+"""`joey prompt`: what a new task would be sent, and its size."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+from typing import Any
+
+import pytest
+
+from joey.testing.script import Turn, call
+from joey.testing.server import ModelServer
+from tests.front.binary import Joey, reach
+from tests.front.terminal import terminal
+
+MAX_TOKENS = 5_000
+DONE = Turn(call("attempt_completion", {"result": "All done."}))
+
+
+async def preview(joey: Joey, *flags: str) -> dict[str, Any]:
+    shown = await joey.run("prompt", "--json", *flags)
+    assert shown.code == 0, shown.err
+    found: dict[str, Any] = shown.json
+    return found
+
+
+@pytest.mark.parametrize("protocol", ["native", "xml"])
+async def test_the_prompt_is_what_a_task_is_sent(joey: Joey, protocol: str) -> None:
+    flags = ("--mode", "ask", "--protocol", protocol)
+    async with (
+        ModelServer([DONE]) as server,
+        terminal(joey, *flags, *reach(server.url), "hello") as screen,
+    ):
+        await screen.until("All done.")
+    (request,) = server.requests
+    sent = "".join(block["text"] for block in request.body["system"])
+    found = await preview(joey, *flags)
+    assert (found["mode"], found["protocol"]) == ("ask", protocol)
+    assert found["system"] == sent
+    assert [tool["name"] for tool in found["tools"]] == [
+        tool["name"] for tool in request.body.get("tools", ())
+    ]
+
+
+async def test_text_sizes_and_json_agree(joey: Joey) -> None:
+    text = await joey.run("prompt")
+    sizes = await joey.run("prompt", "--tokens")
+    found = await preview(joey)
+    assert text.out.startswith(found["system"])
+    assert json.loads(text.out.splitlines()[-1]) == found["tools"][-1]
+    rows = [line.split("\t") for line in sizes.out.splitlines()]
+    assert rows[-1] == ["total", "", str(found["tokens"])]
+    assert rows[0][:2] == ["section", "ROLE"]
+    assert [row[1] for row in rows if row[0] == "tool"] == [t["name"] for t in found["tools"]]
+    assert found["tokens"] == sum(int(row[2]) for row in rows[:-1])
+
+
+async def test_it_needs_no_model_and_leaves_nothing_behind(joey: Joey) -> None:
+    assert (await preview(joey))["model"] is None
+    assert list(joey.workspace.iterdir()) == []
+
+
+async def test_an_unknown_mode_is_wrong_usage(joey: Joey) -> None:
+    shown = await joey.run("prompt", "--mode", "cod")
+    assert shown.code == 2
+    assert "there is no mode 'cod'" in shown.err
+
+
+@pytest.mark.requirement("prompts:sections")
+@pytest.mark.parametrize("protocol", ["native", "xml"])
+async def test_prompt_and_tools_of_code_mode_stay_small(joey: Joey, protocol: str) -> None:
+    await asyncio.to_thread(subprocess.run, ["git", "init", "-q"], cwd=joey.workspace, check=True)
+    await joey.run("config", "set", "browserToolEnabled", "false")
+    found = await preview(joey, "--mode", "code", "--protocol", protocol)
+    tools = [{"type": "function", "function": tool} for tool in found["tools"]]
+    sent = json.dumps(tools, ensure_ascii=False, separators=(",", ":")) if tools else ""
+    assert not any("browser" in tool["name"] for tool in found["tools"])
+    assert (len(found["system"]) + len(sent)) / 4 <= MAX_TOKENS
