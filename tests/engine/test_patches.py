@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from joey.core.messages import ToolResultBlock
 from joey.core.models import ToolProtocol
 from joey.core.settings import Settings
 from joey.engine.asks import Unattended
@@ -79,3 +80,21 @@ async def test_a_patch_in_xml_is_carried_out(patched: EngineHarness) -> None:
     said = "\n".join(list_texts(task.messages[2]))
     assert "[apply_patch] Result:" in said
     assert "Successfully deleted b.txt" in said
+
+
+async def test_an_edit_of_which_a_part_failed_is_an_error_that_says_what_was_done(
+    patched: EngineHarness,
+) -> None:
+    blocks = "".join(
+        f"<<<<<<< SEARCH\n{text}\n=======\nnew\n>>>>>>> REPLACE\n" for text in ("one", "three")
+    )
+    task = await patched.start(
+        Turn(call("apply_diff", {"path": "a.txt", "diff": blocks})), finish(), policy=Unattended()
+    )
+    await wait_for_ending(task)
+    assert files(patched)["a.txt"] == "new\n"
+    (result,) = (block for block in task.messages[2].content if isinstance(block, ToolResultBlock))
+    assert result.is_error
+    assert list_tool_results(task.messages[2])[0].startswith(
+        "Changed a.txt: line 1.\n\n1 of 2 blocks could not be applied to a.txt; the others were.\n"
+    )
