@@ -52,6 +52,27 @@ async def test_a_name_with_control_characters_is_one_line(
     assert await listed(ctx, path=".", recursive=recursive) == r"a\nREADME.md\x1b\u2028"
 
 
+async def test_skipped_directories_are_named(ctx: ToolContext) -> None:
+    for name in ("node_modules", "dist", "src"):
+        (ctx.files.root / name).mkdir()
+        (ctx.files.root / name / "a.js").touch()
+    (ctx.files.root / ".gitignore").write_text("dist/\n")
+    assert (await listed(ctx, recursive=True)).endswith(
+        "src/\nsrc/a.js\n\n(Not listed, as git ignores them or packages are installed there:"
+        " dist/, node_modules/.)"
+    )
+
+
+@pytest.mark.requirement("tool:list_files:success")
+async def test_a_glob_finds_files_anywhere_below(ctx: ToolContext) -> None:
+    (ctx.files.root / "src" / "deep").mkdir(parents=True)
+    (ctx.files.root / "src" / "deep" / "a.test.ts").touch()
+    (ctx.files.root / "src" / "a.ts").touch()
+    assert await listed(ctx, glob="*.test.ts") == "src/deep/a.test.ts"
+    assert await listed(ctx, glob="*.py") == "No files found."
+    assert await listed(ctx, glob="null") == "src/"
+
+
 async def test_an_empty_directory_says_so(ctx: ToolContext) -> None:
     assert await listed(ctx) == "No files found."
     assert await listed(ctx, recursive=True) == "No files found."

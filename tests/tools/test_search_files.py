@@ -32,17 +32,20 @@ async def test_hits_are_grouped_by_file_with_numbered_context(ctx: ToolContext) 
     (root / "src" / "a.py").write_text("import os\n\ndef one():  \n    pass\n\n\n\ndef two():\n")
     (root / "b.py").write_text("\n" * 999 + "def three():\n")
     assert await search(ctx, regex=r"^def \w+") == (
-        "Found 3 results.\n\n"
-        "# b.py\n999 | \n1000 | def three():\n----\n\n"
-        "# src/a.py\n  2 | \n  3 | def one():\n  4 |     pass\n----\n"
-        "  7 | \n  8 | def two():\n----"
+        "Found 3 matching lines.\n\n"
+        "# b.py\n 999 | \n>1000 | def three():\n----\n\n"
+        "# src/a.py\n   2 | \n>  3 | def one():\n   4 |     pass\n----\n"
+        "   7 | \n>  8 | def two():\n----"
     )
 
 
 async def test_one_hit_and_none_are_counted_too(ctx: ToolContext) -> None:
     (ctx.files.root / "a.txt").write_text("needle\n")
-    assert await search(ctx, regex="needle") == "Found 1 result.\n\n# a.txt\n  1 | needle\n----"
-    assert await search(ctx, regex="haystack") == "Found 0 results."
+    assert (
+        await search(ctx, regex="needle")
+        == "Found 1 matching line.\n\n# a.txt\n>  1 | needle\n----"
+    )
+    assert await search(ctx, regex="haystack") == "Found 0 matching lines."
 
 
 @pytest.mark.parametrize("pattern", [None, "", "*.txt"])
@@ -53,17 +56,37 @@ async def test_a_pattern_is_optional(ctx: ToolContext, pattern: str | None) -> N
     assert ("# a.md" in text) is (not pattern)
 
 
+async def test_matching_lines_are_counted_not_groups_of_them(ctx: ToolContext) -> None:
+    (ctx.files.root / "a.txt").write_text("needle\nneedle\nhay\nneedle\n")
+    text = await search(ctx, regex="needle")
+    assert text == (
+        "Found 3 matching lines.\n\n"
+        "# a.txt\n>  1 | needle\n>  2 | needle\n   3 | hay\n>  4 | needle\n----"
+    )
+
+
+async def test_a_pattern_that_no_file_matches_says_so(ctx: ToolContext) -> None:
+    (ctx.files.root / "src").mkdir()
+    (ctx.files.root / "src" / "a.txt").write_text("needle\n")
+    (ctx.files.root / ".rooignore").write_text("hidden.md\n")
+    (ctx.files.root / "hidden.md").write_text("needle\n")
+    assert await search(ctx, regex="x", file_pattern="*.txt") == "Found 0 matching lines."
+    for pattern in ("*.py", "*.md", "lib/**"):
+        expected = f"No file in . matches the pattern {pattern}."
+        assert await search(ctx, regex="needle", file_pattern=pattern) == expected
+
+
 async def test_a_name_cannot_look_like_the_name_of_another_file(ctx: ToolContext) -> None:
     (ctx.files.root / "a\n\n# README.md").write_text("needle\n")
     text = await search(ctx, regex="needle")
-    assert text == "Found 1 result.\n\n# a\\n\\n# README.md\n  1 | needle\n----"
+    assert text == "Found 1 matching line.\n\n# a\\n\\n# README.md\n>  1 | needle\n----"
 
 
 @pytest.mark.requirement("tool:search_files:success")
 async def test_too_many_hits_say_so(ctx: ToolContext) -> None:
     (ctx.files.root / "a.txt").write_text("needle\n\n\n\n" * 400)
     text = await search(ctx, regex="needle")
-    assert text.startswith("Showing first 300 of 300+ results. ")
+    assert text.startswith("Showing the first 300 matching lines; there are more. ")
     assert text.count("----") == 300
     assert text.endswith("----")
 
@@ -77,14 +100,14 @@ async def test_what_does_not_fit_into_the_window_is_left_out_and_it_is_said(
         (ctx.files.root / f"{name:02}.txt").write_text(f"needle {'漢' * 300}\n" * lines)
     text = await search(ctx, path=".", regex="needle")
     assert len(text.encode()) < 30_000
-    assert text.startswith("Showing first ")
-    assert "# 00.txt\n  1 | needle" in text
+    assert text.startswith("Showing the first ")
+    assert "# 00.txt\n>  1 | needle" in text
 
 
 async def test_long_lines_are_cut(ctx: ToolContext) -> None:
     (ctx.files.root / "a.txt").write_text("needle" + "x" * 1000 + "\n")
     text = await search(ctx, regex="needle")
-    assert f"  1 | needle{'x' * 494} [truncated...]\n" in text
+    assert f">  1 | needle{'x' * 494} [truncated...]\n" in text
 
 
 async def test_the_row_has_the_results_before_anybody_is_asked(ctx: ToolContext) -> None:
@@ -97,7 +120,7 @@ async def test_the_row_has_the_results_before_anybody_is_asked(ctx: ToolContext)
         "regex": "ne+dle",
         "filePattern": None,
         "isOutsideWorkspace": False,
-        "content": "Found 1 result.\n\n# a.txt\n  1 | needle\n----",
+        "content": "Found 1 matching line.\n\n# a.txt\n>  1 | needle\n----",
     }
 
 

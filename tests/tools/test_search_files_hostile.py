@@ -47,7 +47,7 @@ async def listed(ctx: ToolContext, path: str = ".", recursive: bool = True) -> s
 async def test_special_files_are_passed_over_by_a_search(ctx: ToolContext) -> None:
     names = make_special_files(ctx.files.root)
     (ctx.files.root / "a.txt").write_text("needle\n")
-    assert await search(ctx, "needle") == "Found 1 result.\n\n# a.txt\n  1 | needle\n----"
+    assert await search(ctx, "needle") == "Found 1 matching line.\n\n# a.txt\n>  1 | needle\n----"
     for name in (*names, "/dev/zero"):
         with pytest.raises(ToolError, match=r"Cannot search .*: it is neither|does not exist"):
             await search(ctx, "needle", name)
@@ -72,13 +72,13 @@ async def test_a_huge_file_does_not_hold_up_a_search(ctx: ToolContext) -> None:
     (ctx.files.root / "z.txt").write_text("needle\n")
     with limit_peak_memory(16):
         text = await search(ctx, "needle|^$")
-    assert "# z.txt\n  1 | needle\n" in text
+    assert "# z.txt\n>  1 | needle\n" in text
     (ctx.files.root / "small.bin").write_bytes(b"\0\nneedle\n")
     with pytest.raises(ToolError, match=r"small\.bin is a binary file"):
         await search(ctx, "needle", "small.bin")
     (ctx.files.root / "wide.txt").write_text("needle\n", encoding="utf-16")
     assert "1 | needle" in await search(ctx, "needle", "wide.txt")
-    assert await search(ctx, "thread", "wide.txt") == "Found 0 results."
+    assert await search(ctx, "thread", "wide.txt") == "Found 0 matching lines."
 
 
 @pytest.mark.requirement("read:hostile:long-line")
@@ -87,8 +87,8 @@ async def test_matches_in_a_line_of_a_hundred_megabytes_are_cut(ctx: ToolContext
     (ctx.files.root / "b.txt").write_text("x\n")
     with limit_peak_memory(16):
         text = await search(ctx, "x")
-    assert text.startswith("Found 2 results.\n\n# a.min.js\n  1 | xxx")
-    assert "[truncated...]\n  2 | needle\n----\n\n# b.txt\n  1 | x\n" in text
+    assert text.startswith("Found 2 matching lines.\n\n# a.min.js\n>  1 | xxx")
+    assert "[truncated...]\n   2 | needle\n----\n\n# b.txt\n>  1 | x\n" in text
     assert len(text) < 2000
 
 
@@ -101,7 +101,7 @@ async def test_a_line_that_fits_no_memory_does_not_spoil_the_search(
     make_long_line(ctx.files.root / "a.min.js")
     (ctx.files.root / "b.txt").write_text("needle\n")
     text = await search(ctx, "needle")
-    assert "Found 1 result.\n\n# b.txt\n  1 | needle\n" in text
+    assert "Found 1 matching line.\n\n# b.txt\n>  1 | needle\n" in text
     assert "Note: Files of more than 64MB were not searched" in text
     with pytest.raises(ToolError, match="a line that is too long"):
         await search(ctx, "needle", "a.min.js")
@@ -149,7 +149,7 @@ async def test_a_warning_about_a_binary_file_is_not_taken_for_a_name(ctx: ToolCo
     (ctx.files.root / "a.bin").write_bytes(b"needle\n" + b"text\n" * 100_000 + b"\0needle\n")
     (ctx.files.root / "b.txt").write_text("needle\n")
     text = await search(ctx, "needle")
-    assert "# b.txt\n  1 | needle\n" in text
+    assert "# b.txt\n>  1 | needle\n" in text
     assert "WARNING" not in text
 
 
@@ -163,7 +163,7 @@ async def test_the_first_hits_by_name_are_shown_however_many_there_are(
         directory.mkdir(exist_ok=True)
         (directory / f"{number:04}.txt").write_text("needle\n\n\n\n" * 5)
     text = await search(ctx, "needle")
-    assert text.startswith("Showing first 300 of 300+ results.")
+    assert text.startswith("Showing the first 300 matching lines;")
     shown = [line for line in text.split("\n") if line.startswith("# ")]
     there = sorted(path.relative_to(ctx.files.root) for path in ctx.files.root.rglob("*.txt"))
     assert shown == [f"# {path}" for path in there[:60]]

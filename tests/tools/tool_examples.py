@@ -206,7 +206,7 @@ def _reading_examples() -> Iterator[Example]:
         "search_files",
         search,
         {"tool": "searchFiles", "path": ".", "regex": "def (total)", "filePattern": "*.py"},
-        "Found 1 result.\n\n# shop.py\n  1 | class Shop:\n  2 |     def total(self):",
+        "Found 1 matching line.\n\n# shop.py\n   1 | class Shop:\n>  2 |     def total(self):",
         (
             _missing_parameter(search, "regex"),
             _hidden_file(search),
@@ -215,7 +215,7 @@ def _reading_examples() -> Iterator[Example]:
         ),
         READ,
     )
-    directory = {"path": "docs", "recursive": False}
+    directory = {"path": "docs", "recursive": False, "glob": None}
     yield Example(
         "list_files",
         directory,

@@ -46,7 +46,8 @@ async def test_the_top_level_shows_what_is_in_the_directory_itself(tmp_path: Pat
     (tmp_path / ".gitignore").write_text("*.log\n")
     (tmp_path / "link").symlink_to("src")
     assert (await listing(tmp_path, recursive=False)).entries == (
-        *(".env", ".github/", ".gitignore", "empty/", "ignored.log", "link", "src/"),
+        *(".env", ".github/", ".gitignore", "empty/", "ignored.log", "link"),
+        *("node_modules/", "src/"),
     )
 
 
@@ -66,10 +67,49 @@ async def test_hidden_directories_are_named_but_not_entered(tmp_path: Path) -> N
     )
 
 
-async def test_directories_of_dependencies_are_left_out(tmp_path: Path) -> None:
-    make(tmp_path, "node_modules/a/b.js", "x/node_modules/c.js", "venv/d", "x/e.js", "dist/f.js")
-    make(tmp_path, "target/dependency/g.jar", "target/h.jar")
-    assert (await listing(tmp_path)).entries == ("target/", "target/h.jar", "x/", "x/e.js")
+async def test_directories_of_packages_are_named_but_not_entered(tmp_path: Path) -> None:
+    make(tmp_path, "node_modules/a/b.js", "x/node_modules/c.js", "x/e.js", "x/__pycache__/f.pyc")
+    make(tmp_path, "venv/pyvenv.cfg", "venv/bin/python", "build/g.o")
+    (tmp_path / ".gitignore").write_text("build/\n")
+    found = await listing(tmp_path)
+    assert found.entries == (".gitignore", "x/", "x/e.js")
+    assert found.skipped == ("build/", "node_modules/", "venv/", "x/node_modules/")
+    assert (await listing(tmp_path, "build")).entries == ("g.o",)
+    assert (await listing(tmp_path, "venv")).entries == ("bin/", "bin/python", "pyvenv.cfg")
+
+
+@pytest.mark.parametrize("name", ["pkg", "vendor", "out", "env", "dist", "tmp", "deps", "target"])
+async def test_a_directory_is_listed_whatever_its_name(tmp_path: Path, name: str) -> None:
+    make(tmp_path, f"{name}/a.go", f"src/{name}/b.go")
+    found = await listing(tmp_path)
+    assert {f"{name}/a.go", f"src/{name}/b.go"} <= set(found.entries)
+    assert found.skipped == ()
+
+
+async def test_files_are_found_by_name_at_any_depth(tmp_path: Path) -> None:
+    root = tmp_path / "work"
+    make(root, "a.test.ts", "src/b.test.ts", "src/deep/c.test.ts", "src/d.ts", "build/e.test.ts")
+    make(root, "secret/f.test.ts", ".hidden/g.test.ts")
+    make(tmp_path, "outside/h.test.ts")
+    (root / "link").symlink_to("../outside")
+    (root / ".gitignore").write_text("build/\n")
+    (root / ".rooignore").write_text("secret/\n")
+    files = LocalFiles(root)
+    search = LocalSearch(files)
+
+    async def find(glob: str, path: str = ".", limit: int = 200) -> Listing:
+        return await search.find_files(files.resolve(path), glob, limit)
+
+    assert (await find("*.test.ts")).entries == (
+        *("a.test.ts", "src/b.test.ts", "src/deep/c.test.ts"),
+    )
+    assert (await find("**/deep/*")).entries == ("src/deep/c.test.ts",)
+    assert (await find("*.test.ts", "src")).entries == ("b.test.ts", "deep/c.test.ts")
+    assert (await find("*.{md,py}")).entries == ()
+    cut = await find("*.ts", limit=2)
+    assert (len(cut.entries), cut.truncated) == (2, True)
+    with pytest.raises(ToolError, match="does not exist"):
+        await find("*", "nowhere")
 
 
 @pytest.mark.parametrize("path", [".github", "node_modules"])

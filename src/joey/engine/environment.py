@@ -120,7 +120,7 @@ async def _list_workspace_files(task: Task) -> WorkspaceFiles:
         listing = await runtime.environment.list_workspace(runtime.settings.max_workspace_files)
     except WorkspaceError as error:
         return WorkspaceFiles(directory, error=str(error))
-    return WorkspaceFiles(directory, listing.entries, listing.truncated)
+    return WorkspaceFiles(directory, listing.entries, listing.truncated, skipped=listing.skipped)
 
 
 _MAX_CHECKED_FILES = 200

@@ -81,6 +81,8 @@ class Listing(Struct, frozen=True):
     entries: tuple[str, ...]
     """Relative to the listed folder, folders end with `/`."""
     truncated: bool = False
+    skipped: tuple[str, ...] = ()
+    """Folders that were not entered, since git ignores them or packages are installed there."""
 
 
 class LineMatches(Struct, frozen=True):
@@ -96,6 +98,10 @@ class Search(Protocol):
         """Raises ToolError when the expression is not one."""
 
     async def list_directory(self, path: ResolvedPath, recursive: bool, limit: int) -> Listing: ...
+
+    async def find_files(self, path: ResolvedPath, file_pattern: str, limit: int) -> Listing:
+        """Files anywhere below a folder, by the pattern that `grep` takes; none that git ignores.
+        Raises ToolError: the folder or the pattern cannot be used."""
 
     async def search_lines(self, path: Path, regex: str, limit: int) -> LineMatches:
         """Lines of joey's own file `path` that match, without regard to case; at most `limit` bytes

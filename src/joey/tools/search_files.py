@@ -53,7 +53,10 @@ class SearchFiles(LookupTool[SearchFilesParams]):
         }
 
     async def look_up(self, params: SearchFilesParams, path: ResolvedPath, ctx: ToolContext) -> str:
-        result = await ctx.search.grep(path, params.regex, params.file_pattern or None, MAX_HITS)
+        pattern = params.file_pattern or None
+        result = await ctx.search.grep(path, params.regex, pattern, MAX_HITS)
+        if pattern and not (result.hits or (await ctx.search.find_files(path, pattern, 1)).entries):
+            return f"No file in {path.display_path} matches the pattern {pattern}."
         return render_results(_truncate_hits(result, compute_text_budget(ctx.model)))
 
     def describe_call(self, arguments: dict[str, Any]) -> str:
@@ -81,24 +84,25 @@ def _truncate_hits(result: SearchResult, budget: int) -> SearchResult:
 
 
 def render_results(result: SearchResult) -> str:
-    """`# path`, numbered lines, `----` after each hit."""
-    count = len(result.hits)
+    """`# path`, numbered lines with `>` where they match, `----` after each hit."""
+    count = sum(is_match for hit in result.hits for _, _, is_match in hit.lines)
+    lines = f"{count} matching line{'' if count == 1 else 's'}"
     if result.truncated:
-        header = f"Showing first {count} of {count}+ results. Narrow the search to see the others."
+        header = f"Showing the first {lines}; there are more. Narrow the search to see them."
     else:
-        header = "Found 1 result." if count == 1 else f"Found {count} results."
+        header = f"Found {lines}."
     parts = [header]
     for path, hits in groupby(result.hits, key=lambda hit: hit.path):
-        lines = (line for hit in hits for line in (*map(_format_line, hit.lines), "----"))
-        parts.append("\n".join((f"# {path}", *lines)))
+        shown = (line for hit in hits for line in (*map(_format_line, hit.lines), "----"))
+        parts.append("\n".join((f"# {path}", *shown)))
     if result.note:
         parts.append(f"Note: {result.note}")
     return "\n\n".join(parts)
 
 
 def _format_line(line: tuple[int, str, bool]) -> str:
-    number, text, _ = line
+    number, text, is_match = line
     text = text.rstrip()
     if len(text) > _MAX_LINE_CHARS:
         text = f"{text[:_MAX_LINE_CHARS]} [truncated...]"
-    return f"{number:>3} | {text}"
+    return f"{'>' if is_match else ' '}{number:>3} | {text}"

@@ -2,9 +2,10 @@
 
 A recursive listing of a directory (`list_directory`) is ripgrep's list of files, which knows
 gitignore, plus what it does not report: empty directories, symlinks, pipes, and hidden directories,
-which are not entered. When there is too much, the deepest entries go first. Directories are opened
-without following a symlink, and ripgrep's files are checked again that way: while it walks, a
-directory may become a symlink to anywhere.
+which are not entered. Other directories that are not entered are named apart: those that git
+ignores, and those with installed packages. When there is too much, the deepest entries go first.
+Directories are opened without following a symlink, and ripgrep's files are checked again that way:
+while it walks, a directory may become a symlink to anywhere.
 
 `list_indexable_files` and `list_all_files` list all files of the workspace, for the code index and
 for completion. They block, and are called in a thread.
@@ -52,18 +53,11 @@ _MAX_LISTED_FILES = 2_000
 _MAX_SCANNED_DIRECTORIES = 1_000
 _MAX_SCANNED_ENTRIES = 20_000
 """Also ones that are not shown."""
-_SKIPPED_NAMES = frozenset(
-    (
-        *("node_modules", "__pycache__", "env", "venv", "dist", "out", "bundle", "vendor"),
-        *("tmp", "temp", "deps", "pkg", "Pods", ".git"),
-    )
-)
-_SKIPPED_PATHS = ("target/dependency", "build/dependencies")
-_EXCLUDE_GLOB_OPTIONS = (
-    *(f"--glob=!{name}/" for name in sorted(_SKIPPED_NAMES)),
-    *(f"--glob=!**/{path}/" for path in _SKIPPED_PATHS),
-    "--glob=!.*/",
-)
+_UNNAMED_DIRECTORIES = frozenset({".git", "__pycache__"})
+_PACKAGE_DIRECTORY = "node_modules"
+_VIRTUAL_ENVIRONMENTS = ("env", "venv")
+_VIRTUAL_ENVIRONMENT_MARKER = "pyvenv.cfg"
+_EXCLUDE_GLOB_OPTIONS = ("--glob=!__pycache__/", f"--glob=!{_PACKAGE_DIRECTORY}/", "--glob=!.*/")
 _DIGITS_RE = compile_regex(r"([0-9]+)")
 
 
@@ -79,12 +73,13 @@ async def list_directory(
         description = "a file: use read_file" if kind.is_file else "neither a file nor a folder"
         raise ToolError(f"Cannot list {path.display_path}. It is {description}.")
     directory = _DirectoryLister(files, path)
+    skipped: set[str] = set()
     try:
         entries, cut = await asyncio.to_thread(directory.list_top_level)
         if recursive and is_root_or_home(path.path):
             cut = True
         elif recursive:
-            entries, cut = await directory.list_recursively(entries)
+            entries, skipped, cut = await directory.list_recursively(entries)
     except OSError as error:
         raise ToolError(f"Cannot list {path.display_path}: {error.strerror or error}.") from error
     if len(entries) > limit:  # shallow ones first, folders before files
@@ -92,7 +87,9 @@ async def list_directory(
         ranked.sort(key=lambda entry: (entry.rstrip("/").count("/"), not entry.endswith("/")))
         entries, cut = set(ranked[:limit]), True
     return Listing(
-        tuple(map(to_printable_name, sorted(entries, key=_build_sort_key))), truncated=cut
+        tuple(map(to_printable_name, sorted(entries, key=_build_sort_key))),
+        truncated=cut,
+        skipped=tuple(map(to_printable_name, sorted(skipped, key=_build_sort_key))),
     )
 
 
@@ -116,22 +113,35 @@ class _DirectoryLister:
         entries = {entry for entry, _ in islice(self._iter_entries(""), _MAX_LISTED_FILES + 1)}
         return entries, len(entries) > _MAX_LISTED_FILES
 
-    async def list_recursively(self, top_level: set[str]) -> tuple[set[str], bool]:
+    async def list_recursively(self, top_level: set[str]) -> tuple[set[str], set[str], bool]:
+        """All entries, the folders that were not entered, and whether there are more."""
         listed: set[str] = set()
-        is_ignored = self._path.name in _SKIPPED_NAMES or self._path.name.startswith(".")
+        environments = await asyncio.to_thread(
+            lambda: [
+                f"--glob=!{name}/"
+                for name in _VIRTUAL_ENVIRONMENTS
+                if (self._path / name / _VIRTUAL_ENVIRONMENT_MARKER).exists()
+            ]
+        )
+        name = self._path.name
+        is_ignored = name == _PACKAGE_DIRECTORY or name.startswith(".")
         try:
-            cut = await self._run_ripgrep(listed, *(["--no-ignore"] if is_ignored else []))
+            ignoring = ["--no-ignore"] if is_ignored else []
+            cut = await self._run_ripgrep(listed, *environments, *ignoring)
+            if not listed and self._prefix_from_root and not is_ignored:
+                # The folder itself is ignored, but it was asked for by its name.
+                cut = await self._run_ripgrep(listed, *environments, "--no-ignore")
         except BlockingFileError as error:
             log.warning("nothing counts as ignored in a listing of %s: %s", self._path, error)
-            cut = await self._run_ripgrep(listed, "--no-ignore")
+            cut = await self._run_ripgrep(listed, *environments, "--no-ignore")
         found = await asyncio.to_thread(lambda: set(self._iter_confirmed_files(listed)))
         directories = {
             path[: at + 1] for path in found for at, char in enumerate(path) if char == "/"
         }
         if cut:
-            return found | directories | top_level, True
-        extra = await asyncio.to_thread(lambda: set(self._iter_unreported_entries(directories)))
-        return found | directories | extra, False
+            return found | directories | top_level, set(), True
+        extra, skipped = await asyncio.to_thread(self._collect_unreported_entries, directories)
+        return found | directories | extra, skipped, False
 
     async def _run_ripgrep(self, found: set[str], *more: str) -> bool:
         """Add what ripgrep lists; True when it was stopped before the end. Raises
@@ -165,8 +175,11 @@ class _DirectoryLister:
                     if facts is not None and stat.S_ISREG(facts.st_mode):
                         yield path
 
-    def _iter_unreported_entries(self, directories: set[str]) -> Iterator[str]:
-        """Hidden and empty folders, links and special files beside the files that were found."""
+    def _collect_unreported_entries(self, directories: set[str]) -> tuple[set[str], set[str]]:
+        """Hidden and empty folders, links and special files beside the files that were found; and
+        the folders in which ripgrep found nothing, though they are not empty."""
+        extra: set[str] = set()
+        skipped: set[str] = set()
         entries = chain.from_iterable(
             self._iter_readable_entries(directory)
             for directory in islice(("", *sorted(directories)), _MAX_SCANNED_DIRECTORIES)
@@ -176,9 +189,11 @@ class _DirectoryLister:
                 continue
             name = entry.removesuffix("/")
             is_hidden = name.rpartition("/")[2].startswith(".")
-            # Folders that ripgrep entered and found nothing in are left out, unless empty.
             if name == entry or is_hidden or _is_empty_directory(self._path / name):
-                yield entry
+                extra.add(entry)
+            else:
+                skipped.add(entry)
+        return extra, skipped
 
     def _iter_readable_entries(self, directory: str) -> Iterator[tuple[str, bool]]:
         # A folder that has gone or may not be read is no reason to show none of the others.
@@ -191,7 +206,7 @@ class _DirectoryLister:
             for entry in entries:
                 is_dir = entry.is_dir(follow_symlinks=False)
                 name = f"{directory}{entry.name}"
-                skipped = entry.name in _SKIPPED_NAMES or name.endswith(_SKIPPED_PATHS)
+                skipped = entry.name in _UNNAMED_DIRECTORIES
                 hidden = entry.is_symlink() and self._is_link_hidden(name)
                 if not (hidden or (is_dir and skipped) or self._is_hidden(name, is_dir=is_dir)):
                     yield (f"{name}/" if is_dir else name), entry.is_file(follow_symlinks=False)

@@ -27,7 +27,7 @@ import os
 import re
 import secrets
 from collections.abc import Callable, Iterator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from fnmatch import translate
 from functools import partial
 from pathlib import Path
@@ -38,7 +38,7 @@ from msgspec.structs import replace
 from joey.core.path_access import ResolvedPath
 from joey.core.text import compile_regex
 from joey.errors import TargetNotFoundError, ToolError
-from joey.ports.workspace import LineMatches, Listing, Search, SearchHit, SearchResult
+from joey.ports.workspace import FileStat, LineMatches, Listing, Search, SearchHit, SearchResult
 from joey.workspace.files import LocalFiles, to_printable_name
 from joey.workspace.listing import list_directory
 from joey.workspace.pipes_and_devices import BlockingFileError, watch_for_blocking_files
@@ -80,14 +80,7 @@ class LocalSearch:
     async def grep(
         self, path: ResolvedPath, regex: str, file_pattern: str | None, limit: int
     ) -> SearchResult:
-        self._check_ignore_rules_usable(path)
-        kind = await self._files.stat(path)
-        if not kind.exists:
-            raise TargetNotFoundError(f"Cannot search {path.display_path}: it does not exist.")
-        if not (kind.is_dir or kind.is_file):
-            raise ToolError(
-                f"Cannot search {path.display_path}: it is neither a file nor a folder."
-            )
+        kind = await self._check_searchable(path)
         pattern = FilePattern(file_pattern) if file_pattern else None
         lines = limit * _LINE_BUDGET_PER_HIT
         question = _SearchQuery(
@@ -128,8 +121,59 @@ class LocalSearch:
         self._check_ignore_rules_usable(path)
         return await list_directory(self._files, path, recursive, limit)
 
+    async def find_files(self, path: ResolvedPath, file_pattern: str, limit: int) -> Listing:
+        kind = await self._check_searchable(path)
+        pattern = FilePattern(file_pattern)
+        arguments = ("--files", "--null", *pattern.ripgrep_arguments)
+        question = _SearchQuery(path, kind.is_file, arguments, pattern, limit)
+        try:
+            try:
+                found = await self._find_files(question)
+            except BlockingFileError:
+                arguments = (*arguments, "--no-ignore")
+                found = await self._find_files(replace(question, ripgrep_arguments=arguments))
+        except RipgrepError as error:
+            raise ToolError(f"ripgrep could not list the files:\n{error}") from error
+        entries = await asyncio.to_thread(
+            lambda: tuple(
+                to_printable_name(_strip_directory(file, path.path) or path.path.name)
+                for file in sorted(found)[:limit]
+                if _is_regular_file(Path(file))
+            )
+        )
+        return Listing(entries, truncated=len(found) > limit)
+
+    async def _find_files(self, question: _SearchQuery) -> list[str]:
+        """Visible files that match, one more than are wanted at most. Raises BlockingFileError."""
+        arguments, directory = question.ripgrep_arguments, question.target.path
+        found: list[str] = []
+        with suppress(TimeoutError):
+            async with (
+                asyncio.timeout(_SEARCH_TIMEOUT_S),
+                watch_for_blocking_files(directory, get_opened_ignore_file_names(arguments)),
+                aclosing(iter_records(arguments, directory, b"\0")) as records,
+            ):
+                async for raw in records:
+                    if self._format_visible_path(question, raw) is not None:
+                        found.append(os.fsdecode(raw))
+                    if len(found) > question.max_lines:
+                        break
+        return found
+
     async def search_lines(self, path: Path, regex: str, limit: int) -> LineMatches:
         return await search_lines(path, regex, limit)
+
+    async def _check_searchable(self, path: ResolvedPath) -> FileStat:
+        """Raises ToolError: the path is neither a file nor a folder, or nothing may be shown."""
+        self._check_ignore_rules_usable(path)
+        kind = await self._files.stat(path)
+        if not kind.exists:
+            raise TargetNotFoundError(f"Cannot search {path.display_path}: it does not exist.")
+        if not (kind.is_dir or kind.is_file):
+            raise ToolError(
+                f"Cannot search {path.display_path}: it is neither a file nor a folder."
+            )
+        return kind
 
     def _check_ignore_rules_usable(self, path: ResolvedPath) -> None:
         """Where all is hidden, "nothing found" would be no answer."""
@@ -327,6 +371,15 @@ def limit_hit_lines(hits: list[SearchHit], lines: int) -> tuple[SearchHit, ...]:
         kept.append(hit if len(hit.lines) <= lines else SearchHit(hit.path, hit.lines[:lines]))
         lines -= len(hit.lines)
     return tuple(kept)
+
+
+def _is_regular_file(path: Path) -> bool:
+    """Whether it is one, and its path leads through no link."""
+    try:
+        with open_regular_file(path):
+            return True
+    except (OSError, ValueError):
+        return False
 
 
 def _verify_hit(hit: RawHit) -> bool:

@@ -152,6 +152,15 @@ def test_the_listing_says_when_it_was_cut() -> None:
     assert "src/\n(There are more; use list_files" in cut
 
 
+def test_the_listing_names_the_directories_that_are_not_in_it() -> None:
+    skipped = tuple(f"{number}/" for number in range(12))
+    text = details(files=WorkspaceFiles("/w", ("a.py",), skipped=skipped))
+
+    assert "a.py\n(Not listed, as git ignores them" in text
+    assert "there: 0/, 1/," in text
+    assert "9/ and 2 more.)" in text
+
+
 def test_an_empty_workspace_and_a_listing_switched_off_are_distinguished() -> None:
     off = Settings(max_workspace_files=0, todo_list_enabled=False)
 

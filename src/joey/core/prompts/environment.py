@@ -24,6 +24,7 @@ from joey.core.text import compile_regex
 OPENING_TAG = "<environment_details>"
 CLOSING_TAG = "</environment_details>"
 
+_MAX_SKIPPED_NAMES = 10
 _TODO_STATUS_LABELS = {"pending": "Pending", "in_progress": "In Progress", "completed": "Completed"}
 
 _TIME_INTERVAL = timedelta(minutes=10)
@@ -54,6 +55,7 @@ class WorkspaceFiles(Struct, frozen=True):
     entries: Sequence[str] = ()
     is_truncated: bool = False
     error: str = ""
+    skipped: Sequence[str] = ()
 
 
 class EnvironmentFacts(Struct, frozen=True, kw_only=True):
@@ -236,7 +238,18 @@ def _render_files(files: WorkspaceFiles, limit: int) -> str:
         lines += map(_to_single_line, files.entries)
         if files.is_truncated:
             lines.append("(There are more; use list_files to see more of a folder.)")
+    if files.skipped:
+        lines.append(_to_single_line(render_skipped_directories(files.skipped)))
     return "\n".join(lines)
+
+
+def render_skipped_directories(paths: Sequence[str]) -> str:
+    """A note that names the first of them; empty without any."""
+    if not paths:
+        return ""
+    more = f" and {len(paths) - _MAX_SKIPPED_NAMES} more" if paths[_MAX_SKIPPED_NAMES:] else ""
+    named = ", ".join(paths[:_MAX_SKIPPED_NAMES])
+    return f"(Not listed, as git ignores them or packages are installed there: {named}{more}.)"
 
 
 def _render_todos(todos: Sequence[Todo]) -> str:
