@@ -2309,6 +2309,9 @@ REQUIREMENTS: dict[str, Requirement] = {
     "sandbox:limits": Requirement(
         "security K10, 5", "Processes, memory, time and files of commands are limited."
     ),
+    "sandbox:one-network": Requirement(
+        "models 5", "Commands of a task reach its servers at level full, and nothing else does."
+    ),
     "sandbox:ordinary": Requirement("security 4", "Ordinary work goes through it."),
     "sandbox:failure": Requirement(
         "security 4", "A sandbox that fails is told from a command that fails."

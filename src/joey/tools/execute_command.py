@@ -283,12 +283,25 @@ _SANDBOX_ERROR_RE = compile_regex(
     "|resolve host|Connection refused|Failed to connect|No such file or directory"
 )
 
+_REFUSED_SOCKET_RE = compile_regex(
+    r"(?s)socket.{0,200}Permission denied|(?:listen|connect|bind) EACCES|urlopen error \[Errno 13\]"
+    r"|connect to (?:localhost|127\.0\.0\.1|::1)"
+)
+_NO_LOOPBACK_NOTE = (
+    "\n\nThe sandbox of this machine (level landlock) lets commands open no sockets, not even on"
+    " 127.0.0.1: servers can be neither started nor reached. Test the code without one, or tell the"
+    " user that commands can use 127.0.0.1 once bubblewrap is installed."
+)
 _MAX_SHOWN_HOSTS = 20
 
 
 def add_sandbox_note(outcome: Outcome, report: SandboxReport | None, settings: Settings) -> Outcome:
     """A failure that looks like a barrier of the sandbox, with what the sandbox bars."""
-    is_confined = report is not None and report.level is not SandboxLevel.NONE
+    level = SandboxLevel.NONE if report is None else report.level
+    has_no_sockets = level is SandboxLevel.LANDLOCK and settings.sandbox_network == "off"
+    if has_no_sockets and _REFUSED_SOCKET_RE.search(outcome.text):
+        return structs.replace(outcome, text=outcome.text + _NO_LOOPBACK_NOTE)
+    is_confined = level is not SandboxLevel.NONE
     if not is_confined or not outcome.exit_code or not _SANDBOX_ERROR_RE.search(outcome.text):
         return outcome
     match settings.sandbox_network:

@@ -93,7 +93,9 @@ class Bubblewrap:
         sockets = find_unix_socket_paths(protected_paths.scanned_directories, layout.workspace)
         sandbox = {
             "level": "full",
-            "program": [binary, *_build_namespace_options(layout, has_network)],
+            "program": [binary, *_build_namespace_options(layout)],
+            "own_network": [] if has_network else ["--unshare-net"],
+            "shares_network": not has_network,
             "views": [*_build_mount_options(layout, self._supports_option(binary, "--size"))],
             "first": ["--", shell[0], *shell_options, "-c", INIT_SCRIPT],
             "seccomp": _build_seccomp_filter(local_sockets=not has_network),
@@ -136,13 +138,13 @@ def _build_seccomp_filter(*, local_sockets: bool) -> bytes:
     )
 
 
-def _build_namespace_options(layout: FilesystemLayout, has_network: bool) -> list[str]:
+def _build_namespace_options(layout: FilesystemLayout) -> list[str]:
     options = ["--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"]
-    if not has_network:
-        options.append("--unshare-net")
     options += ["--die-with-parent", "--new-session", "--as-pid-1", "--cap-drop", "ALL"]
     if not is_root_in_foreign_workspace(layout.workspace):
-        return [*options, "--unshare-user"]
+        # Named, because whoever has joined the network of another sandbox is root there.
+        user = ("--uid", str(os.getuid()), "--gid", str(os.getgid()))
+        return [*options, "--unshare-user", *user]
     for capability in ("CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_CHOWN"):
         options += ["--cap-add", capability]
     return options

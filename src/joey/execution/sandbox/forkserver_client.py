@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
-from joey.execution.sandbox.supervisor_client import ControlGroup, SupervisorTransport
+from joey.execution.sandbox.supervisor_client import ControlGroup, SupervisorTransport, TaskNetwork
 
 _IDLE_TIMEOUT_S = 300.0
 _ORDER_TIMEOUT_S = 10.0
@@ -39,6 +39,7 @@ class ForkServerManager:
         self._idle_timer: asyncio.TimerHandle | None = None
         self._stop_tasks: set[asyncio.Task[None]] = set()
         self._is_closed = False
+        self._network = TaskNetwork()
         self._spare: tuple[dict[str, Any], SupervisorTransport | None] = ({}, None)
         """A sandbox that was prepared for the next command, with its plan."""
 
@@ -50,13 +51,15 @@ class ForkServerManager:
                 if supervisor is not None:
                     break
                 server_task = self._ensure_server()
-                supervisor = await _try_start_command(await asyncio.shield(server_task), plan)
+                supervisor = await self._try_start_command(await asyncio.shield(server_task), plan)
                 # else somebody who waited too has begun another
                 if supervisor is None and self._server_task is server_task:
                     self._stop_server()
             if supervisor is None:
                 server = await asyncio.shield(self._ensure_server())
-                supervisor = server.start_supervisor(plan["sandbox"], plan["command"])
+                supervisor = server.start_supervisor(
+                    plan["sandbox"], plan["command"], self._network
+                )
         except OSError:
             self._stop_server()
             raise
@@ -66,12 +69,28 @@ class ForkServerManager:
             asyncio.get_running_loop().call_soon(self._prepare_spare, plan["sandbox"])
         return supervisor
 
+    async def _try_start_command(
+        self, server: ForkServerClient, plan: dict[str, Any]
+    ) -> SupervisorTransport | None:
+        """Who keeps the command; None when nobody has begun with it, and nobody will."""
+        if not server.is_alive:
+            return None
+        try:
+            supervisor = server.start_supervisor(plan["sandbox"], plan["command"], self._network)
+        except (BrokenPipeError, ConnectionResetError):
+            return None  # It has just been killed.
+        await _wait_until_begun(server, supervisor)
+        if supervisor.was_never_started:
+            supervisor.disconnect()
+            return None
+        return supervisor
+
     async def _try_spare(self, plan: dict[str, Any]) -> SupervisorTransport | None:
         """The sandbox that waits, with the command in it; None if it is not fit for it."""
         (sandbox, supervisor), self._spare = self._spare, ({}, None)
         if supervisor is None or self._server_task is None:
             return None
-        if sandbox == plan["sandbox"]:
+        if sandbox == plan["sandbox"] and supervisor.is_in_task_network:
             server = await asyncio.shield(self._server_task)
             supervisor.send_command(plan["command"])
             if sandbox["level"] == "full":  # takes longest
@@ -87,7 +106,8 @@ class ForkServerManager:
         server_task, (_, spare) = self._server_task, self._spare
         if spare is None and server_task is not None and server_task.done():
             with suppress(OSError):  # then the next command tells
-                self._spare = (sandbox, server_task.result().start_supervisor(sandbox))
+                server = server_task.result()
+                self._spare = (sandbox, server.start_supervisor(sandbox, network=self._network))
 
     def start_server(self) -> None:
         """A fork server will be needed at once."""
@@ -110,6 +130,7 @@ class ForkServerManager:
         self._is_closed = True
         self._stop_server()
         await asyncio.gather(*self._stop_tasks)
+        self._network.close()
 
     def _schedule_idle_stop(self) -> None:
         if self._idle_timer is not None:
@@ -145,23 +166,6 @@ class ForkServerManager:
             task = asyncio.get_running_loop().create_task(_stop_when_started(server_task))
             self._stop_tasks.add(task)
             task.add_done_callback(self._stop_tasks.discard)
-
-
-async def _try_start_command(
-    server: ForkServerClient, plan: dict[str, Any]
-) -> SupervisorTransport | None:
-    """Who keeps the command; None when nobody has begun with it, and nobody will."""
-    if not server.is_alive:
-        return None
-    try:
-        supervisor = server.start_supervisor(plan["sandbox"], plan["command"])
-    except (BrokenPipeError, ConnectionResetError):
-        return None  # It has just been killed.
-    await _wait_until_begun(server, supervisor)
-    if supervisor.was_never_started:
-        supervisor.disconnect()
-        return None
-    return supervisor
 
 
 async def _wait_until_begun(server: ForkServerClient, supervisor: SupervisorTransport) -> None:
@@ -238,13 +242,16 @@ class ForkServerClient:
         return is_there and self._socket.fileno() >= 0
 
     def start_supervisor(
-        self, sandbox: dict[str, Any], command: dict[str, Any] | None = None
+        self,
+        sandbox: dict[str, Any],
+        command: dict[str, Any] | None = None,
+        network: TaskNetwork | None = None,
     ) -> SupervisorTransport:
         """Have a sandbox prepared, and a command run in it. Raises OSError."""
         ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
         output, written = os.pipe()
         try:
-            supervisor = SupervisorTransport(ours, output, sandbox)
+            supervisor = SupervisorTransport(ours, output, sandbox, network)
             try:
                 socket.send_fds(self._socket, [b"K"], [theirs.fileno(), written])
             except BaseException:

@@ -87,11 +87,15 @@ def read_birth_time_ns(path: str) -> int | None:
 
 def join_namespace(pid: int, kind: str) -> None:
     """Enter a namespace of another process. The one who made its namespace of users may."""
-    namespace = os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC)
+    enter_namespace(os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC))
+
+
+def enter_namespace(namespace: int) -> None:
+    """Enter an open namespace, and the namespace of users that owns it."""
     owner = fcntl.ioctl(namespace, _NS_GET_USERNS)
     if not os.path.samestat(os.fstat(owner), os.stat("/proc/self/ns/user")):
         _raise_on_failure(_libc.setns(owner, _CLONE_NEWUSER), "join its users")
-    _raise_on_failure(_libc.setns(namespace, 0), f"join its namespace ({kind})")
+    _raise_on_failure(_libc.setns(namespace, 0), "join its namespace")
 
 
 class NamespaceMounts:

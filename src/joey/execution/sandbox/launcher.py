@@ -43,9 +43,10 @@ _MOUNT_TABLE_ESCAPES = {ord(each): f"\\{ord(each):03o}" for each in "\\ \t\n"}
 class ConfinedChild:
     """A child process that is confined, and waits for its command."""
 
-    def __init__(self, plan: dict[str, Any]) -> None:
-        """Raises OSError: no process could be started."""
+    def __init__(self, plan: dict[str, Any], network: int | None = None) -> None:
+        """`network`: the network namespace to join. Raises OSError: no process could be started."""
         self.plan = plan
+        self.network = network
         self._thread_count = _count_own_threads(plan["processes"])
         self.status_fd, status = os.pipe()
         self._errors_fd, errors = os.pipe()
@@ -159,21 +160,43 @@ class BubblewrapChild(ConfinedChild):
             for each in (rules, errors, status, gate)
         ]
         os.set_inheritable(own[0], True)
-        program = [*self.plan["program"], *self.plan["views"]]
+        network = self.plan["own_network"] if self.network is None else []
+        program = [*self.plan["program"], *network, *self.plan["views"], "--seccomp", str(own[0])]
+        program += self.plan["first"]
+        numbers = [*zip(own[1:], (2, STATUS_FD, GATE_FD), strict=True)]
         try:
+            if self.network is not None:
+                return self._spawn_in_network(self.network, program, numbers)
             return os.posix_spawn(
                 program[0],
-                [*program, "--seccomp", str(own[0]), *self.plan["first"]],
+                program,
                 self.plan["env"],
-                file_actions=[
-                    (os.POSIX_SPAWN_DUP2, descriptor, number)
-                    for descriptor, number in zip(own[1:], (2, STATUS_FD, GATE_FD), strict=True)
-                ],
+                file_actions=[(os.POSIX_SPAWN_DUP2, *each) for each in numbers],
                 setsigdef=_RESET_SIGNALS,
             )
         finally:
             for descriptor in (rules, *own):
                 os.close(descriptor)
+
+    def _spawn_in_network(
+        self, network: int, program: list[str], numbers: list[tuple[int, int]]
+    ) -> int:
+        """As `posix_spawn`, after joining a network, which bubblewrap has no option for."""
+        from joey.execution.sandbox.kernel import enter_namespace
+
+        if pid := os.fork():
+            return pid
+        try:
+            for descriptor, number in numbers:
+                os.dup2(descriptor, number)
+            for each in _RESET_SIGNALS:
+                _signal.signal(each, _signal.SIG_DFL)
+            enter_namespace(network)
+            os.execve(program[0], program, self.plan["env"])
+        except OSError as error:
+            os.write(2, str(error).encode(errors="replace"))
+        finally:
+            os._exit(127)
 
     def wait_until_ready(self) -> bytes:
         if os.read(self.status_fd, 6) != b"ready\n":

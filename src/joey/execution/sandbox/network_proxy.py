@@ -80,6 +80,8 @@ class ProxiedSupervisorHandle(SupervisorHandle):
         self._endpoint: ProxyEndpoint | None = None
         plan["sandbox"]["env"] |= self._proxy.environment
         plan["command"]["port"] = PROXY_PORT
+        # In a shared network, what an earlier command left could listen at this port.
+        plan["sandbox"]["shares_network"] = False
 
     async def start(self, protocol: asyncio.SubprocessProtocol) -> None:
         await super().start(protocol)

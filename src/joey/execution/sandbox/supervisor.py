@@ -5,8 +5,9 @@
 
 joey sends it two plans over a socket: that of a sandbox, which it prepares at once, and that of
 the command, which may come much later or never. It answers `R` and its process id when the command
-runs, together with a listening socket if the command may reach some hosts, or `F` and a reason when
-the command was not run; and then `E` and the shell's exit code, with a `!` when nothing is left
+runs, or `F` and a reason when the command was not run. With `R` comes a listening socket if the
+command may reach some hosts, or its network if it has one of its own that later commands can join.
+It answers `E` and the shell's exit code when the shell has ended, with a `!` when nothing is left
 inside. It lives until everything that the shell started has ended. `T` asks all processes inside to
 end, and the end of the socket, which also comes when joey dies, kills them at once.
 
@@ -49,18 +50,25 @@ _LAST_REPORT_FLAG = b"!"
 
 def supervise(control: _socket.socket) -> None:
     """Prepare a sandbox, and run in it the command that comes then, if one comes."""
-    if (sandbox := _receive_plan(control)) is None:
+    sandbox, network = _receive_plan(control)
+    if sandbox is None:
         return
+    backend = BubblewrapChild if sandbox["level"] == "full" else LandlockChild
     try:
-        child = (BubblewrapChild if sandbox["level"] == "full" else LandlockChild)(sandbox)
+        child = backend(sandbox, network)
+        reason = child.wait_until_ready()
+        if reason and network is not None:  # that network cannot be joined here
+            os.waitpid(child.pid, 0)
+            child = backend(sandbox)
+            reason = child.wait_until_ready()
     except OSError as error:
         refuse(control, f"no process could be started: {error.strerror}".encode())
         return
-    if reason := child.wait_until_ready():
+    if reason:
         refuse(control, reason)
     elif is_spare := not _has_event(control, select.POLLIN):
         child.remember()
-    command = _receive_plan(control)
+    command, _ = _receive_plan(control)
     if command is None or _has_event(control, select.POLLRDHUP):
         child.discard()
     elif is_spare and child.is_stale():
@@ -104,11 +112,11 @@ class Supervisor:
     def run(self) -> None:
         self._output_fd = os.dup(1)
         try:
-            proxy_socket, reason = self._start_command()
+            attached, reason = self._start_command()
             if reason:
                 refuse(self._control, reason)
                 return
-            send_reply(self._control, b"R%d" % os.getpid(), proxy_socket)
+            send_reply(self._control, b"R%d" % os.getpid(), attached)
             null = os.open("/dev/null", os.O_RDWR)
             for number in range(3):  # the output is over when the command lets go of it
                 os.dup2(null, number)
@@ -127,8 +135,9 @@ class Supervisor:
     # The beginning
 
     def _start_command(self) -> tuple[int | None, bytes]:
-        """Where joey hears from inside who is to be reached, and why the command does not run."""
-        child, plan, proxy_socket = self._child, self._plan, None
+        """Where joey hears from inside who is to be reached, or the network for later commands, and
+        why the command does not run."""
+        child, plan, attached = self._child, self._plan, None
         try:
             if isinstance(child, BubblewrapChild):
                 absent = filter(self._placeholders.acquire, plan["absent"])
@@ -137,10 +146,13 @@ class Supervisor:
                 if port := plan.get("port"):
                     from joey.execution.sandbox.kernel import listen_in_network_namespace
 
-                    proxy_socket = listen_in_network_namespace(child.first_pid, port)
+                    attached = listen_in_network_namespace(child.first_pid, port)
+                elif child.plan["shares_network"] and child.network is None:
+                    namespace = f"/proc/{child.first_pid}/ns/net"
+                    attached = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
             return None, str(error).encode(errors="replace")
-        return proxy_socket, child.start(plan)
+        return attached, child.start(plan)
 
     # The middle
 
@@ -291,17 +303,17 @@ def send_reply(control: _socket.socket, message: bytes, attached: int | None = N
         os.close(each)
 
 
-def _receive_plan(control: _socket.socket) -> dict[str, Any] | None:
-    """What joey sends next, as a file; None when it has gone."""
+def _receive_plan(control: _socket.socket) -> tuple[dict[str, Any] | None, int | None]:
+    """What joey sends next, as a file, and a network to join; None when it has gone."""
     try:
-        _, attached = receive_descriptors(control, 1)
+        _, attached = receive_descriptors(control, 2)
     except OSError:
-        return None
+        return None, None
     if not attached:
-        return None
+        return None, None
     with open(attached[0], "rb") as file:
         plan: dict[str, Any] = marshal.loads(file.read())
-    return plan
+    return plan, attached[1] if len(attached) > 1 else None
 
 
 def _has_event(control: _socket.socket, event: int) -> bool:

@@ -97,10 +97,39 @@ StartReply = tuple[bytes, socket.socket | None]
 listens inside if there is one; `F` and a reason when it could not be confined."""
 
 
+class TaskNetwork:
+    """The loopback network of a task's commands: made by the first of them, joined by the others.
+
+    It exists as long as something is in it or it is held here.
+    """
+
+    def __init__(self) -> None:
+        self.descriptor: int | None = None
+
+    def keep(self, descriptor: int) -> None:
+        """Hold the network of a command, unless there is one already."""
+        if self.descriptor is None:
+            self.descriptor = descriptor
+        else:
+            os.close(descriptor)
+
+    def close(self) -> None:
+        if self.descriptor is not None:
+            os.close(self.descriptor)
+            self.descriptor = None
+
+
 class SupervisorTransport(asyncio.SubprocessTransport):
-    def __init__(self, control: socket.socket, output: int, sandbox: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        control: socket.socket,
+        output: int,
+        sandbox: dict[str, Any],
+        network: TaskNetwork | None = None,
+    ) -> None:
         """`sandbox` is prepared at once, for a command that may come later."""
         super().__init__()
+        self._network = network if sandbox.get("shares_network") else None
         control.setblocking(False)
         os.set_blocking(output, False)
         self._control_socket = control
@@ -116,13 +145,14 @@ class SupervisorTransport(asyncio.SubprocessTransport):
         self.has_no_processes = False
         self.was_never_started = False
         """Nobody has ever looked at the command, and nobody will."""
-        os.close(self._send_plan(sandbox))
+        self._joined_network = None if self._network is None else self._network.descriptor
+        os.close(self._send_plan(sandbox, self._joined_network))
 
     def send_command(self, plan: dict[str, Any]) -> None:
         """Have a command run; what comes of it is told by `wait_for_reply`."""
         self._command_fd = self._send_plan(plan)
 
-    def _send_plan(self, plan: dict[str, Any]) -> int:
+    def _send_plan(self, plan: dict[str, Any], network: int | None = None) -> int:
         file = os.memfd_create("plan")
         try:
             data = memoryview(marshal.dumps(plan))
@@ -130,11 +160,17 @@ class SupervisorTransport(asyncio.SubprocessTransport):
                 data = data[os.write(file, data) :]
             os.lseek(file, 0, os.SEEK_SET)
             with suppress(BrokenPipeError, ConnectionResetError):  # the reply says why
-                socket.send_fds(self._control_socket, [b"P"], [file])
+                attached = [file] if network is None else [file, network]
+                socket.send_fds(self._control_socket, [b"P"], attached)
         except BaseException:
             os.close(file)
             raise
         return file
+
+    @property
+    def is_in_task_network(self) -> bool:
+        """Whether commands that run now would be in the same network, if they share one."""
+        return self._network is None or self._network.descriptor == self._joined_network
 
     async def wait_for_reply(self, patience: float) -> StartReply:
         """What comes of the command."""
@@ -225,11 +261,15 @@ class SupervisorTransport(asyncio.SubprocessTransport):
     def _read_control(self) -> None:
         while not self.has_no_processes:
             try:
-                data, attached, *_ = socket.recv_fds(self._control_socket, _MAX_REPORT_BYTES, 1)
+                data, attached, *_ = socket.recv_fds(
+                    self._control_socket, _MAX_REPORT_BYTES, 1, socket.MSG_CMSG_CLOEXEC
+                )
             except BlockingIOError:
                 return
             except OSError:
                 data, attached = b"", []  # It has gone without having listened.
+            if attached and self._network is not None:
+                self._network.keep(attached.pop())
             self._handle_message(data, socket.socket(fileno=attached[0]) if attached else None)
 
     def _handle_message(self, data: bytes, attached: socket.socket | None) -> None:
