@@ -134,7 +134,7 @@ class ApplyPatch(Tool[ApplyPatchParams, PreparedPatch]):
                 ]
                 rest = f" These were not changed either: {', '.join(left)}." if left else ""
                 results.append(
-                    "The patch was carried out in part: what is told above is done, then this"
+                    "The patch was carried out in part: the changes above were made, then this"
                     f" failed: {error}{rest}"
                 )
                 return Outcome("\n\n".join(results), is_error=True)
@@ -336,7 +336,7 @@ class _PatchPlanner:
         if isinstance(outcome, FailedPatch):
             quoted = draft.resolved_path.path not in self._outside_paths
             is_cut = len(outcome.failures) == MAX_FAILED_CHUNKS
-            more = "The chunks behind these were not tried." if is_cut else ""
+            more = "Later chunks were not tried." if is_cut else ""
             details = format_failed_parts(outcome.failures, more, quoted=quoted)
             raise ToolError(f"{path}: the patch does not fit the file.\n{details}")
         return current.encode(outcome)

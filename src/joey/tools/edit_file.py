@@ -27,7 +27,6 @@ _WHITESPACE_NOTE = (
     "old_string was found with other white space than you wrote; new_string was put there as it is,"
     " so see that its indentation fits."
 )
-_REREAD_ADVICE = "Read the file again and copy old_string from what it says now."
 
 
 class EditFileParams(Struct, frozen=True):
@@ -100,7 +99,7 @@ class EditFile(TextEditTool[EditFileParams]):
                 "Nothing to change in file",
                 path,
                 "old_string and new_string are identical.",
-                "Write what the file has now into old_string, and what it shall have into"
+                "Write what the file has now into old_string, and what it should have into"
                 " new_string.",
             )
         count = params.expected_replacements
@@ -127,7 +126,7 @@ def _build_mismatch_error(
             path,
             "old_string is not in the file, not even with other white space."
             f" {format_edit_failure(missed.explanation, path)}",
-            _REREAD_ADVICE,
+            "Copy old_string exactly from the file as it is now.",
             "Quote fewer lines, and only ones that you are sure of.",
         )
     return _build_edit_error(

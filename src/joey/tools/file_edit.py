@@ -113,7 +113,7 @@ async def check_unchanged(ctx: ToolContext, original: OriginalFile) -> None:
     if (await _read_with_stamp(ctx, original.resolved_path))[0] != original.data:
         raise ToolError(
             f"{original.resolved_path.display_path} was changed by somebody else after this edit "
-            "was prepared, so nothing was written. Read the file again and make the edit anew."
+            "was prepared, so nothing was written. Read the file again and make the edit again."
         )
 
 

@@ -20,7 +20,7 @@ from joey.tools.text_edit_base import (
     refuse_identical,
 )
 
-_QUOTE_MORE_ADVICE = "Add the 3-5 lines before and behind the one you mean."
+_QUOTE_MORE_ADVICE = "Add the 3-5 lines before and after the one you mean."
 
 
 class SearchReplaceParams(Struct, frozen=True):

@@ -231,8 +231,8 @@ def format_replace_failure(
             f"the file now. {format_edit_failure(missed.explanation, path)}"
         ).rstrip()
     return (
-        f"Found {missed.match_count} matches for {name} in {path.display_path}, but it must be "
-        f"there just once. {advice} {format_edit_failure(missed.explanation, path)}"
+        f"Found {missed.match_count} matches for {name} in {path.display_path}, but it must "
+        f"occur exactly once. {advice} {format_edit_failure(missed.explanation, path)}"
     )
 
 
@@ -240,7 +240,7 @@ def refuse_identical(old: str, new: str) -> None:
     if normalize_newlines(old) == normalize_newlines(new):
         raise ArgumentError(
             "old_string and new_string are identical, so there is nothing to change. Write what"
-            " the file has now into old_string and what it shall have into new_string."
+            " the file has now into old_string and what it should have into new_string."
         )
 
 

@@ -234,7 +234,7 @@ def test_chunks_out_of_order_are_reported_with_where_their_lines_are() -> None:
 
 def test_lines_before_their_context_are_reported_with_where_they_are() -> None:
     summary, _ = miss(CODE, "@@ def two():", "-    return 1")
-    assert "They are at line 2, but its `@@` says that they are behind line 5" in summary
+    assert "They are at line 2, but its `@@` says that they are after line 5" in summary
 
 
 @pytest.mark.requirement("tool:apply_patch:failure:miss")
@@ -246,12 +246,12 @@ def test_a_context_that_is_not_there_is_reported_with_the_nearest_line() -> None
 
 def test_an_addition_behind_a_context_that_was_passed_is_not_guessed() -> None:
     summary, _ = miss(CODE, "-    return 2", "@@ def one():", "+    x")
-    assert "there is no line `def one():` behind line 6" in summary
+    assert "there is no line `def one():` after line 6" in summary
 
 
 def test_a_change_that_was_made_before_is_recognised() -> None:
     summary, _ = miss(CODE, " def one():", "-    return 0", "+    return 1")
-    assert "What they shall become is at line 1 already" in summary
+    assert "The new lines are at line 1 already" in summary
 
 
 def test_kept_lines_that_are_there_do_not_mean_that_the_others_were_deleted() -> None:

@@ -130,10 +130,10 @@ class _Patcher:
 
     def _explain_missing_anchor(self, chunk: PatchChunk, context: str, start: int) -> EditFailure:
         """A line that `@@` names is not there."""
-        behind = f" behind line {start}" if start else ""
+        after = f" after line {start}" if start else ""
         summary = (
             f"Chunk at line {chunk.patch_line_number} of the patch: there is no line "
-            f"`{truncate_line(context)}`{behind}, which its `@@` names. `@@` takes a whole line "
+            f"`{truncate_line(context)}`{after}, which its `@@` names. `@@` takes a whole line "
             "of the file; leave it out if the lines of the chunk are clear by themselves."
         )
         nearest = self._find_nearest([context], start)
@@ -150,7 +150,7 @@ class _Patcher:
             if chunk.is_at_end:
                 why = "which is not the end of the file as the patch says."
             elif chunk.anchor_lines:
-                why = f"but its `@@` says that they are behind line {start}."
+                why = f"but its `@@` says that they are after line {start}."
             else:
                 why = (
                     f"but the chunks before reach to line {start}: write chunks in the order of"
@@ -165,8 +165,8 @@ class _Patcher:
             done = self._line_finder.find(chunk.new_lines, 0)
             if done is not None:
                 why += (
-                    f" What they shall become is at line {done + 1} already: the change may have"
-                    " been made before."
+                    f" The new lines are at line {done + 1} already: the change may have been"
+                    " made before."
                 )
         return EditFailure(f"{head} {why}", self._render_evidence(chunk.old_lines, nearest))
 
