@@ -42,7 +42,7 @@ async def test_a_rejected_call_is_not_made_and_the_model_is_informed(
         assert await here.prompt(session, "go") == "end_turn"
         (run,) = here.editor.calls(session).values()
         assert run["status"] == "failed"
-        assert "denied" in json.dumps(server.requests[1].body["messages"][-1])
+        assert "did not allow" in json.dumps(server.requests[1].body["messages"][-1])
     assert not (joey.workspace / "made.txt").exists()
 
 

@@ -207,7 +207,7 @@ async def test_rows_are_those_of_the_history(tmp_path: Path, flavour: str) -> No
             *("api_req_started", "completion_result", "completion_result"),
         ]
         assert rows[3]["approvalState"] == "approved"
-        assert "created" in rows[3]["result"]
+        assert rows[3]["result"] == "Created note: line 1."
 
 
 @pytest.mark.requirement("rewind:clients")
