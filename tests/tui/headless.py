@@ -54,6 +54,10 @@ class HeadlessScreen(Screen):
 
     async def type(self, text: str) -> None:
         await self._wait_until_drawn()
+        self.type_at_once(text)
+
+    def type_at_once(self, text: str) -> None:
+        """Also between the parts of one change, as by a user whose terminal was held up."""
         for event in self._parser.feed(text):
             self._process(event)
 

@@ -9,6 +9,7 @@ import pytest
 
 from joey.testing.script import Turn, call, pause, say, think, usage
 from joey.testing.server import ModelServer
+from joey.tui.widgets.dialog_area import ListPicker
 from tests.front.binary import Joey, reach
 from tests.tui.headless import screen
 from tests.tui.tmux import needs_tmux, terminal
@@ -248,6 +249,21 @@ async def test_a_line_for_the_users_own_shell_is_stopped_with_escape(joey: Joey)
         await shown.press("Escape")
         await shown.until("stopped")
         await shown.until_gone("Esc stops")
+
+
+@pytest.mark.parametrize("key", ["Escape", "Enter"])
+async def test_keys_typed_right_after_a_list_was_closed_go_to_the_composer(
+    joey: Joey, key: str
+) -> None:
+    async with ModelServer([]) as server, screen(joey, *reach(server.url)) as shown:
+        await shown.until("what shall be done?")
+        await shown.send("/mode")
+        await shown.until("type to filter")
+        picker = shown.app.query_one(ListPicker)
+        await shown.press(key)
+        await asyncio.wait((picker.result,))
+        shown.type_at_once("hello")
+        await shown.until("› hello")
 
 
 async def test_end_goes_to_the_end_unless_it_moves_in_text(joey: Joey) -> None:

@@ -63,11 +63,12 @@ class DialogArea(Vertical):
             and self.question_panel.pending_question.key == question.key
         ):
             return False
-        if self.question_panel is not None:
-            self.question_panel.remove()
-            self.question_panel = None
+        closed, self.question_panel = self.question_panel, None
         if question is None:
             self.update_focus()
+        if closed is not None:  # the focus has moved on, so no key is lost meanwhile
+            closed.remove()
+        if question is None:
             return False
         self.question_panel = QuestionPanel(question, heading_suffix)
         self.mount(self.question_panel)
@@ -80,8 +81,7 @@ class DialogArea(Vertical):
             return
         self._is_composer_chosen = False
         if self.question_panel is None or not self._composer.is_empty:
-            self._composer.display = True
-            self._composer.focus()
+            self._focus_composer()
             if self.question_panel is not None:
                 self.question_panel.show_hint("Tab answers it; your words stay")
         else:
@@ -145,11 +145,10 @@ class DialogArea(Vertical):
         try:
             return await picker.result
         finally:
-            await picker.remove()
             if self._picker is picker:
                 self._picker = None
-                self._composer.display = True
                 self.update_focus()
+            await picker.remove()
 
     def cancel_picker(self) -> bool:
         """Whether there was one."""
