@@ -43,12 +43,12 @@ async def search(ctx: ToolContext, **arguments: Any) -> Outcome:
 @pytest.mark.requirement("tool:codebase_search:success")
 async def test_hits_are_shown_with_path_score_lines_and_text(ctx: ToolContext) -> None:
     (ctx.files.root / "src").mkdir()
-    (ctx.files.root / "src" / "a.py").write_text("\ndef find_needle():\n    return 1\n")
+    (ctx.files.root / "src" / "a.py").write_text("\n2 | def find_needle():\n3 |     return 1\n")
     outcome = await search(ctx, query="where is the needle found")
     assert outcome.text == (
         "Query: where is the needle found\nResults:\n\n"
         "File path: src/a.py\nScore: 1.00\nLines: 2-3\n"
-        "Code Chunk:\ndef find_needle():\n    return 1"
+        "Code Chunk:\n2 | def find_needle():\n3 |     return 1"
     )
     ((say, text),) = outcome.rows
     assert say == "codebase_search_result"
@@ -86,7 +86,7 @@ async def test_hits_that_do_not_fit_into_the_window_are_left_out(ctx: ToolContex
     cut = await search(small, query="needle")
     assert len(cut.text) < 20_000
     assert cut.text.count("File path: ") > 0
-    assert "do not fit" in cut.text
+    assert "Other matches: " in cut.text
 
 
 async def test_a_directory_that_does_not_exist_is_an_error(ctx: ToolContext) -> None:
@@ -96,10 +96,26 @@ async def test_a_directory_that_does_not_exist_is_an_error(ctx: ToolContext) -> 
 
 def test_a_note_follows_the_results() -> None:
     hit = CodeSearchHit("a.py", 0.5, 1, 1, "x")
-    assert render_results("q", CodeSearchResult((hit,), "Be careful.")).endswith(
-        "Code Chunk:\nx\n\nBe careful."
+    result = CodeSearchResult((hit,), "Be careful.")
+    assert render_results("q", result, 1000).endswith("Code Chunk:\n1 | x\n\nBe careful.")
+    nothing = render_results("q", CodeSearchResult((), "Be careful."), 1000)
+    assert nothing.endswith('"q".\n\nBe careful.')
+
+
+@pytest.mark.requirement("tool:codebase_search:success")
+def test_chunks_have_line_numbers_and_weak_hits_are_only_named() -> None:
+    hits = (
+        CodeSearchHit("a.py", 0.9, 9, 10, "def a():\n    pass"),
+        CodeSearchHit("b.py", 0.37, 1, 1, "b = 1"),
+        CodeSearchHit("c.py", 0.35, 1, 4, "c = 1"),
+        CodeSearchHit("d.py", 0.21, 7, 9, "d = 1"),
     )
-    assert render_results("q", CodeSearchResult((), "Be careful.")).endswith('"q".\n\nBe careful.')
+    assert render_results("q", CodeSearchResult(hits, ""), 1000) == (
+        "Query: q\nResults:\n\n"
+        "File path: a.py\nScore: 0.90\nLines: 9-10\nCode Chunk:\n 9 | def a():\n10 |     pass\n\n"
+        "File path: b.py\nScore: 0.37\nLines: 1-1\nCode Chunk:\n1 | b = 1\n\n"
+        "Other matches: c.py:1-4, d.py:7-9"
+    )
 
 
 @pytest.mark.requirement("tool:codebase_search:approval")

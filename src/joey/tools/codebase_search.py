@@ -10,6 +10,7 @@ from msgspec import Meta, Struct
 from joey.core.modes import ToolGroup
 from joey.core.path_access import ResolvedPath
 from joey.core.task_types import Answer, RowKind
+from joey.core.text import number_lines
 from joey.errors import TargetNotFoundError, ToolError
 from joey.ports.content import CodeSearchHit, CodeSearchResult
 from joey.ports.tool_context import ToolContext
@@ -25,6 +26,8 @@ from joey.tools.base import (
 )
 
 MAX_HITS = 12
+_MIN_SCORE_SHARE = 0.4
+"""Of the best score; hits below it are only named."""
 
 
 class CodebaseSearchParams(Struct, frozen=True):
@@ -86,35 +89,36 @@ class CodebaseSearch(Tool[CodebaseSearchParams, PreparedCodeSearch]):
         if index is None or not ctx.settings.codebase_index_enabled:
             raise ToolError("There is no code index here. Use search_files.")
         found = await index.search(prepared.query, prepared.resolved_path, MAX_HITS)
-        found = _truncate_hits(found, compute_text_budget(ctx.model))
         return Outcome(
-            render_results(prepared.query, found),
+            render_results(prepared.query, found, compute_text_budget(ctx.model)),
             rows=((RowKind.CODEBASE_SEARCH_RESULT, _encode_row(prepared.query, found.hits)),),
         )
 
 
-def _truncate_hits(found: CodeSearchResult, budget: int) -> CodeSearchResult:
-    """The best hits, as many as one call may return."""
-    for kept, hit in enumerate(found.hits):
-        budget -= len(_format_hit(hit).encode(errors="replace")) + 2
-        if budget < 0 and kept:
-            note = f"({len(found.hits) - kept} more hits do not fit into one result.)"
-            return CodeSearchResult(found.hits[:kept], f"{found.note} {note}".strip())
-    return found
-
-
-def render_results(query: str, found: CodeSearchResult) -> str:
-    """What the model reads."""
+def render_results(query: str, found: CodeSearchResult, budget: int) -> str:
+    """What the model reads: the best hits as they are in their files, the others as places."""
     note = f"\n\n{found.note}" if found.note else ""
     if not found.hits:
         return f'Nothing in the workspace seems to be about "{query}".{note}'
-    return f"Query: {query}\nResults:\n\n" + "\n\n".join(map(_format_hit, found.hits)) + note
+    least_score = found.hits[0].score * _MIN_SCORE_SHARE
+    shown: list[str] = []
+    places: list[str] = []
+    for hit in found.hits:
+        text = _format_hit(hit)
+        budget -= len(text.encode(errors="replace")) + 2
+        if hit.score >= least_score and (budget >= 0 or not shown):
+            shown.append(text)
+        else:
+            places.append(f"{hit.path}:{hit.start_line}-{hit.end_line}")
+    if places:
+        shown.append(f"Other matches: {', '.join(places)}")
+    return f"Query: {query}\nResults:\n\n" + "\n\n".join(shown) + note
 
 
 def _format_hit(hit: CodeSearchHit) -> str:
     return (
         f"File path: {hit.path}\nScore: {hit.score:.2f}\nLines: {hit.start_line}-{hit.end_line}\n"
-        f"Code Chunk:\n{hit.text}"
+        f"Code Chunk:\n{number_lines(hit.text, hit.start_line).rstrip()}"
     )
 
 
