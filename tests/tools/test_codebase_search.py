@@ -43,7 +43,7 @@ async def search(ctx: ToolContext, **arguments: Any) -> Outcome:
 @pytest.mark.requirement("tool:codebase_search:success")
 async def test_hits_are_shown_with_path_score_lines_and_text(ctx: ToolContext) -> None:
     (ctx.files.root / "src").mkdir()
-    (ctx.files.root / "src" / "a.py").write_text("\n2 | def find_needle():\n3 |     return 1\n")
+    (ctx.files.root / "src" / "a.py").write_text("\ndef find_needle():\n    return 1\n")
     outcome = await search(ctx, query="where is the needle found")
     assert outcome.text == (
         "Query: where is the needle found\nResults:\n\n"
