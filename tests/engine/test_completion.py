@@ -102,7 +102,7 @@ async def test_a_result_names_commands_that_still_run(engine_harness: EngineHarn
         run_in_background("sleep 600"), finish("it serves"), policy=Unattended()
     )
     assert await wait_for_ending(task) == Completed(
-        "it serves\n\nStill running in the background: `sleep 600`"
+        "it serves\n\nStill running when the task completed: `sleep 600`"
     )
 
 
@@ -132,7 +132,7 @@ async def test_a_result_does_not_wait_longer_than_the_run_may_take(
     )
     task = await engine_harness.start(policy=Unattended(), limits=Limits(max_seconds=6))
     assert await wait_for_ending(task) == Completed(
-        "it builds\n\nStill running in the background: `sleep 600`"
+        "it builds\n\nStill running when the task completed: `sleep 600`"
     )
 
 

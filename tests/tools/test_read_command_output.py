@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
+from joey.core.tool_calls import summarize_call
 from joey.errors import ToolError
 from joey.execution.terminal import LocalTerminal
 from joey.ports.tool_context import ToolContext
@@ -338,3 +339,12 @@ async def test_a_command_that_has_printed_nothing_yet_can_be_looked_at(
 ) -> None:
     await start(background, "sleep 600")
     assert "still running" in (await control(background)).text
+
+
+async def test_rows_say_what_is_done_to_a_command(background: ToolContext) -> None:
+    await start(background, "sleep 600")
+    titles = []
+    for arguments in ({"wait": 1}, {"stop": True}):
+        prepared = await tool.prepare(tool.parse({"artifact_id": ID, **arguments}), background)
+        titles.append(summarize_call(tool.name, prepared.row).headline)
+    assert titles == ["Wait for sleep 600", "Stop sleep 600"]

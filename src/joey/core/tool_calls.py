@@ -188,6 +188,8 @@ def summarize_call(
         title = kind.capitalize()
     elif name == "browser_action" and text:
         title = "Open page"
+    elif name == "read_command_output" and (row.get("stop") or row.get("wait")):
+        title = "Stop" if row.get("stop") else "Wait for"
     files = () if name == COMMAND_TOOL_NAME else _list_files(row, path)
     is_edit = row_name in ("editedExistingFile", "appliedDiff")
     is_no_change = is_edit and row.get("content") == "" and not row.get("diff")

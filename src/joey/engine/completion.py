@@ -95,7 +95,7 @@ async def _settle_background_commands(task: Task) -> list[str]:
         name = f"`{to_one_line(command.command)}`"
         end = command.exit
         if command.is_running:
-            notes.append(f"Still running in the background: {name}")
+            notes.append(f"Still running when the task completed: {name}")
         elif end is not None:
             status = f"signal {end.signal}" if end.signal else f"exit code {end.exit_code}"
             notes.append(f"Ended in the background: {name} ({status})")

@@ -308,7 +308,11 @@ def add_sandbox_note(outcome: Outcome, report: SandboxReport | None, settings: S
         case "all":
             network = ""
         case "off":
-            network = ", and it reaches no network"
+            network = ", and it reaches no network" + (
+                " but 127.0.0.1, where it finds servers of this task's other commands"
+                if level is SandboxLevel.FULL
+                else ""
+            )
         case hosts:
             shown = ", ".join(hosts[:_MAX_SHOWN_HOSTS]) + (
                 ", …" if len(hosts) > _MAX_SHOWN_HOSTS else ""
