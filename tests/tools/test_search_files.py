@@ -178,6 +178,8 @@ def test_a_missing_parameter_is_named(arguments: dict[str, Any], parameter: str)
 
 
 def test_a_result_names_the_expression() -> None:
+    without = tool.describe_call({"path": ".", "regex": "x", "file_pattern": "null"})
+    assert without == "[search_files for 'x']"
     assert tool.describe_call({"regex": "x+"}) == "[search_files for 'x+']"
     assert tool.describe_call({"regex": "x", "file_pattern": "*.py"}) == (
         "[search_files for 'x' in '*.py']"

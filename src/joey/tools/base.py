@@ -437,7 +437,7 @@ def convert_arguments(
     values: dict[str, Any] = {}
     for field in _get_fields(kind):
         value = given.get(field.encode_name)
-        if not field.required and _is_null_spelling(value):
+        if not field.required and is_null_spelling(value):
             continue
         if field.encode_name in given:
             _set_converted_field(values, field, value, tool)
@@ -457,7 +457,7 @@ def _get_fields(kind: type[Struct]) -> tuple[FieldInfo, ...]:
     return msgspec.structs.fields(kind)
 
 
-def _is_null_spelling(value: Any) -> bool:
+def is_null_spelling(value: Any) -> bool:
     return isinstance(value, str) and value.strip().lower() in _NULL_SPELLINGS
 
 

@@ -376,7 +376,7 @@ def _describe_shortened_lines(numbers: Sequence[int]) -> str:
     named = ", ".join(map(str, numbers[:_MAX_NAMED_LINES]))
     more = f" and {len(numbers) - _MAX_NAMED_LINES} more" if numbers[_MAX_NAMED_LINES:] else ""
     subject = f"Line {named} is" if len(numbers) == 1 else f"Lines {named}{more} are"
-    return f"{subject} cut at {_MAX_LINE_CHARS:,} characters; line_ranges show them whole."
+    return f"{subject} cut at {_MAX_LINE_CHARS:,} characters; line_ranges shows whole lines."
 
 
 def _compute_size(lines: LineBatch) -> int:

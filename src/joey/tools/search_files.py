@@ -15,6 +15,7 @@ from joey.tools.base import (
     PathParams,
     build_missing_parameter_error,
     compute_text_budget,
+    is_null_spelling,
 )
 
 MAX_HITS = 300
@@ -61,7 +62,7 @@ class SearchFiles(LookupTool[SearchFilesParams]):
 
     def describe_call(self, arguments: dict[str, Any]) -> str:
         pattern = arguments.get("file_pattern")
-        where = f" in '{pattern}'" if pattern else ""
+        where = f" in '{pattern}'" if pattern and not is_null_spelling(pattern) else ""
         return f"[{self.name} for '{arguments.get('regex', '')}'{where}]"
 
 
