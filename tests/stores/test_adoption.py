@@ -62,7 +62,7 @@ def go_on(home: Path, task_id: str) -> None:
 
 def shown(event: TaskImported) -> list[Message]:
     """What the model would be shown."""
-    history = ApiHistory()
+    history = ApiHistory(event.tool_protocol)
     history.apply(event)
     return list(history.request_messages)
 

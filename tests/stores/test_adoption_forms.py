@@ -39,7 +39,7 @@ def adopted(home: Path, task_id: str) -> TaskImported:
 
 def shown(event: TaskImported) -> list[Message]:
     """What the model would be shown."""
-    history = ApiHistory()
+    history = ApiHistory(event.tool_protocol)
     history.apply(event)
     return list(history.request_messages)
 

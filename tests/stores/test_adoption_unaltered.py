@@ -176,7 +176,7 @@ async def test_a_fork_of_an_adopted_task_has_cost_nothing_and_has_no_task_tree(
         fork = await engine.fork("t1", options=options)
         metadata = fork.recorder.build_metadata()
     assert (metadata.parent_id, metadata.child_ids, metadata.total_cost) == (None, (), 0.0)
-    history = ApiHistory()
+    history = ApiHistory(fork.protocol)
     history.apply(JsonFileStore(tmp_path).read_records("t1")[0].event)
     assert [m.content for m in fork.recorder.api_history.request_messages] == [
         m.content for m in history.request_messages

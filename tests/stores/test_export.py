@@ -44,7 +44,7 @@ def read_back(directory: Path) -> tuple[Any, Any, str]:
 
 
 def content(records: Any) -> tuple[Any, Any, str]:
-    ui, api = UiHistory(), ApiHistory()
+    ui, api = UiHistory(), ApiHistory(records[0].event.tool_protocol)
     for record in records:
         ui.apply(record.event)
         api.apply(record.event)

@@ -33,7 +33,7 @@ from joey.core.messages import (
     ToolUseBlock,
 )
 from joey.core.models import ToolProtocol
-from joey.core.prompts.messages_to_model import INTERRUPTED_CALL_TEXT
+from joey.core.prompts.messages_to_model import EMPTY_RESULT_TEXT, INTERRUPTED_CALL_TEXT
 
 PIXEL = "data:image/png;base64,AAAA"
 
@@ -326,6 +326,64 @@ def test_an_imported_native_history_is_shown_as_tags_and_its_open_call_stays_ope
         TextBlock(INTERRUPTED_CALL_TEXT),
         TextBlock("hello"),
     )
+
+
+def test_an_imported_xml_history_is_shown_as_structured_calls() -> None:
+    reply = (
+        "Both.\n<read_file>\n<args><file><path>a</path></file></args>\n</read_file>\nand\n"
+        "<list_files>\n<path>\n.\n</path>\n<recursive>true</recursive>\n</list_files>"
+    )
+    environment = "<environment_details>\nnow\n</environment_details>"
+    results = (
+        TextBlock("[read_file for 'a'] Result:"),
+        TextBlock("body"),
+        TextBlock("[list_files for '.'] Result:\n\na.py"),
+        TextBlock("[no_such_call] Result:"),
+        TextBlock(environment),
+    )
+    empty = (TextBlock("[read_file for 'b'] Result:"), TextBlock(environment))
+    messages = (
+        Message(role="user", content="do it"),
+        Message(role="assistant", content=(TextBlock(reply),)),
+        Message(role="user", content=results),
+        Message(role="assistant", content="<read_file><path>b</path></read_file>"),
+        Message(role="user", content=empty),
+        Message(
+            role="assistant", content="<attempt_completion><result>x</result></attempt_completion>"
+        ),
+    )
+    history = ApiHistory(ToolProtocol.NATIVE)
+    history.apply(
+        TaskImported(
+            ts=1,
+            task_id="t",
+            workspace="",
+            mode="code",
+            tool_protocol=ToolProtocol.XML,
+            rows=(),
+            messages=messages,
+        )
+    )
+    shown = list(history.request_messages)
+    check_valid(shown)
+    read, listed = "imported_1_0", "imported_1_1"
+    assert shown[1].content == (
+        TextBlock("Both."),
+        ToolUseBlock(read, "read_file", {"args": "<file><path>a</path></file>"}),
+        TextBlock("and"),
+        ToolUseBlock(listed, "list_files", {"path": ".", "recursive": "true"}),
+    )
+    assert shown[2].content == (
+        ToolResultBlock(read, "body"),
+        ToolResultBlock(listed, "a.py"),
+        *results[3:],
+    )
+    assert shown[3].content == (ToolUseBlock("imported_3_0", "read_file", {"path": "b"}),)
+    assert shown[4].content == (
+        ToolResultBlock("imported_3_0", EMPTY_RESULT_TEXT),
+        TextBlock(environment),
+    )
+    assert shown[5] is messages[5]
 
 
 def test_an_adopted_history_whose_last_calls_are_open_is_closed_by_the_next_request() -> None:

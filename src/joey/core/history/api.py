@@ -31,6 +31,7 @@ from joey.core import messages as msg
 from joey.core.history.imported import (
     build_first_message,
     convert_calls_to_text,
+    convert_text_to_calls,
     repair_history,
 )
 from joey.core.history.visible import append_visible, build_request_messages, truncate_middle
@@ -293,8 +294,7 @@ class ApiHistory:
         yield from images
 
     def _import_history(self, event: ev.TaskImported) -> None:
-        """Take over a history written by somebody else: its last reply may still be open. Calls in
-        the text of an XML history stay text when it is shown natively."""
+        """Take over a history written by somebody else: its last reply may still be open."""
         mended = repair_history(event.messages, event.tool_protocol, build_first_message(event))
         self._closed_messages, self._visible_indices = mended.messages, mended.visible_indices
         self._request_messages = build_request_messages(self.visible_messages)
@@ -311,7 +311,9 @@ class ApiHistory:
             )
             self._latest_turn = OpenTurn(event.ts, calls, {})
         if self.tool_protocol is not event.tool_protocol:
-            shown = tuple(convert_calls_to_text(self.visible_messages))
+            is_xml = self.tool_protocol is ToolProtocol.XML
+            convert = convert_calls_to_text if is_xml else convert_text_to_calls
+            shown = tuple(convert(self.visible_messages))
             for place, message in zip(self._visible_indices, shown, strict=True):
                 self._closed_messages[place] = message
             self._request_messages = build_request_messages(shown)

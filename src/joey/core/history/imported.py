@@ -17,6 +17,7 @@ row is removed, because it is removed too.
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -27,13 +28,20 @@ from joey.core import messages as msg
 from joey.core.events import TaskImported
 from joey.core.history.visible import find_visible_indices, merge_messages
 from joey.core.models import ToolProtocol
-from joey.core.prompts.messages_to_model import INTERRUPTED_CALL_TEXT, render_result_header
+from joey.core.prompts.environment import strip_environment_details
+from joey.core.prompts.messages_to_model import (
+    EMPTY_RESULT_TEXT,
+    INTERRUPTED_CALL_TEXT,
+    render_result_header,
+)
 from joey.core.task_types import RowKind
 from joey.core.text import compile_regex
 
 NO_ANSWER_TEXT = "[The model gave no answer.]"
 _PORTABLE_ID_RE = compile_regex(r"[A-Za-z0-9_-]{1,64}")
 _INVALID_ID_CHARS_RE = compile_regex(r"[^A-Za-z0-9_-]")
+_RESULT_HEADER_RE = compile_regex(r"\[(\w+)[^\n]*\] Result:\s*")
+_OPENING_TAG_RE = compile_regex(r"<(\w+)>")
 _MAX_ID_STEM_CHARS = 56
 """With a number behind it, it must still fit where ids end at 64 characters."""
 
@@ -252,6 +260,76 @@ def _to_text_block(block: msg.Block, names: dict[str, str]) -> msg.Block:
 
 def _format_value(value: object) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def convert_text_to_calls(messages: Iterable[msg.Message]) -> Iterator[msg.Message]:
+    """The same history for a task that calls tools natively: what stands in tags and has a result
+    in the message after it is a call."""
+    every_message = tuple(messages)
+    converted = list(every_message)
+    for place, (reply, answer) in enumerate(itertools.pairwise(every_message)):
+        if reply.role == "assistant" and answer.role == "user":
+            converted[place : place + 2] = _convert_text_turn(reply, answer, f"imported_{place}")
+    yield from converted
+
+
+def _convert_text_turn(
+    reply: msg.Message, answer: msg.Message, id_prefix: str
+) -> tuple[msg.Message, msg.Message]:
+    said = list(msg.get_blocks(reply))
+    results: dict[str, msg.ToolResultBlock] = {}
+    rest: list[msg.Block] = []
+    answered = deque(msg.get_blocks(answer))
+    while answered:
+        block = answered.popleft()
+        header = _RESULT_HEADER_RE.match(block.text) if isinstance(block, msg.TextBlock) else None
+        call_id = f"{id_prefix}_{len(results)}"
+        if header is None or not _extract_call(said, header[1], call_id):
+            rest.append(block)
+            continue
+        text = header.string[header.end() :]
+        following = strip_environment_details((answered[0],) if answered and not text else ())
+        if following and isinstance(following[0], msg.TextBlock):
+            text = following[0].text
+            answered.popleft()
+        results[call_id] = msg.ToolResultBlock(call_id, text or EMPTY_RESULT_TEXT)
+    if not results:
+        return reply, answer
+    ordered = [results[block.id] for block in said if isinstance(block, msg.ToolUseBlock)]
+    return (
+        structs.replace(reply, content=tuple(said)),
+        structs.replace(answer, content=(*ordered, *rest)),
+    )
+
+
+def _extract_call(blocks: list[msg.Block], tool: str, call_id: str) -> bool:
+    """Replace the first call of this tool that stands in the text; whether there is one."""
+    for place, block in enumerate(blocks):
+        if not isinstance(block, msg.TextBlock):
+            continue
+        before, opening, opened = block.text.partition(f"<{tool}>")
+        inside, closing, after = opened.partition(f"</{tool}>")
+        if opening and closing:
+            around = (
+                msg.TextBlock(before.rstrip()),
+                msg.ToolUseBlock(call_id, tool, _parse_parameters(inside)),
+                msg.TextBlock(after.lstrip()),
+            )
+            blocks[place : place + 1] = [each for each in around if each != msg.TextBlock("")]
+            return True
+    return False
+
+
+def _parse_parameters(text: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    start = 0
+    while tag := _OPENING_TAG_RE.search(text, start):
+        end = text.find(f"</{tag[1]}>", tag.end())
+        if end < 0:
+            break  # not written by tools: what follows is no parameter
+        found[tag[1]] = text[tag.end() : end].removeprefix("\n").removesuffix("\n")
+        start = end + len(tag[0])
+    return found
 
 
 _MISSING_START_TEXT = "[The beginning of this conversation is lost.]"
