@@ -25,7 +25,7 @@ JOURNALS = [name for name in TASKS if (CORPUS / "tasks" / name / "journal.jsonl"
 SNAPSHOTS = ("api_conversation_history.json", "ui_messages.json", "task_metadata.json")
 RESUMED = (
     *("condense-native", "condense-xml", "rewind-native", "rewind-xml", "truncate-native"),
-    *("work-native", "work-xml", "5f0c9b1e-xml"),
+    *("work-native", "work-xml", "5f0c9b1e-xml", "refused-native"),
 )
 SHOWN = ("rewind-native", "subtask-xml", "work-native")
 
@@ -98,7 +98,7 @@ async def test_a_resumed_task_tells_the_model_the_same(tmp_path: Path, task_id: 
 
 
 async def test_the_tasks_are_listed_the_same(tmp_path: Path) -> None:
-    listed = await in_corpus(tmp_path).run("tasks", "list", "--all", "--json")
+    listed = await in_corpus(tmp_path).run("tasks", "list", "--all", "-n", "21", "--json")
     assert listed.code == 0, listed.err
     check_json("listed/all.json", listed.json)
 

@@ -238,6 +238,19 @@ def worktree(protocol: str) -> tuple[list[Turn], Play]:
     return [*turns, finish(protocol, 3, "Written."), finish(protocol, 4)], play
 
 
+def refused(protocol: str) -> tuple[list[Turn], Play]:
+    """A service that takes no more tools: the task goes on in XML."""
+
+    async def play(client: Client, task_id: str) -> None:
+        await start(client, task_id, "Read it.")
+        await client.answer(task_id, "completion_result")
+        await client.wait_for_event("taskFinished", task_id)
+
+    first = turn(protocol, 1, ("read_file", {"path": "a.txt"}))
+    refusal = Turn(fail(400, "scripted does not support tools"))
+    return [first, refusal, finish("xml", 3)], play
+
+
 CASES: dict[str, Callable[[str], tuple[list[Turn], Play]]] = {
     "work": work,
     "rewind": rewind,
@@ -249,6 +262,7 @@ CASES: dict[str, Callable[[str], tuple[list[Turn], Play]]] = {
     "truncate": truncate,
     "withdrawn": withdrawn,
     "worktree": worktree,
+    "refused": refused,
 }
 ONLY_NATIVE = {*CASES} - {"work", "rewind", "condense", "subtask"}
 
@@ -318,7 +332,8 @@ def copy_foreign(program: Program) -> Path:
 def profile(name: str, url: str) -> dict[str, Any]:
     protocol = "xml" if name.endswith("-xml") else "native"
     window = {"contextWindow": 14_000, "maxTokens": 1_000} if name.startswith("truncate") else {}
-    made = {"provider": "anthropic", "baseUrl": url, "model": "scripted", "protocol": protocol}
+    named = {} if name.startswith("refused") else {"protocol": protocol}
+    made = {"provider": "anthropic", "baseUrl": url, "model": "scripted", **named}
     return made | {"apiKey": "key-for-tests"} | window
 
 

@@ -26,19 +26,10 @@ from joey.core.context.window import (
     resolve_condense_threshold,
 )
 from joey.core.history.visible import truncate_middle
-from joey.core.messages import (
-    CallPart,
-    ReasoningPart,
-    Reply,
-    TextBlock,
-    TextPart,
-    UserBlock,
-    get_blocks,
-)
+from joey.core.messages import CallPart, ReasoningPart, Reply, TextBlock, TextPart, UserBlock
 from joey.core.models import ModelRequest
 from joey.core.parsing.assembler import ReplyAssembler, is_output_limit
 from joey.core.parsing.parts import PartDelta, PartEnded, PartEvent, PartStarted
-from joey.core.prompts.environment import restate_tool_format
 from joey.core.task_types import AskKind, CancelReason, RowKind
 from joey.engine.asks import build_feedback_blocks, publish_feedback
 from joey.engine.condense import ContextUsage, condense
@@ -86,9 +77,7 @@ async def request_reply_with_retry(
                 recoveries += 1
                 blocks = await recover_from_overflow(task)
             elif error.failure is ProviderFailureKind.TOOLS_REFUSED and change_after_refusal(task):
-                blocks = restate_tool_format(
-                    get_blocks(task.recorder.api_history.request_messages[-1]), task.protocol
-                )
+                pass  # the same again, in XML
             elif wait is None:
                 blocks = await _ask_to_retry(task, error)
                 budget, recoveries = RetryBudget(task.runtime.settings), 0

@@ -36,7 +36,7 @@ from joey.core.history.imported import (
 )
 from joey.core.history.visible import append_visible, build_request_messages, truncate_middle
 from joey.core.models import ToolProtocol
-from joey.core.prompts.environment import strip_environment_details
+from joey.core.prompts.environment import restate_tool_format, strip_environment_details
 from joey.core.prompts.messages_to_model import (
     EMPTY_RESULT_TEXT,
     INTERRUPTED_CALL_TEXT,
@@ -196,7 +196,7 @@ class ApiHistory:
     def _close_turn(self, ts: int, content: tuple[msg.UserBlock, ...]) -> None:
         turn, self._latest_turn = self._latest_turn, None
         blocks: list[msg.Block] = list(self._iter_result_blocks(turn)) if turn is not None else []
-        blocks.extend(content)
+        blocks.extend(restate_tool_format(content, self.tool_protocol))
         last = self._closed_messages[-1] if self._closed_messages else None
         is_unanswered = last is not None and last.role == "user" and not last.is_summary
         if content and last is not None and is_unanswered and last.max_text_chars is UNSET:

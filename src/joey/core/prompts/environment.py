@@ -8,13 +8,13 @@ so they are kept from closing the block early.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import TypeVar
 
 from msgspec import Struct
 
-from joey.core.messages import Block, TextBlock
+from joey.core.messages import Block, TextBlock, UserBlock
 from joey.core.models import ToolProtocol
 from joey.core.modes import Mode
 from joey.core.settings import Settings
@@ -153,17 +153,15 @@ def strip_environment_details(blocks: Iterable[BlockT]) -> tuple[BlockT, ...]:
     return tuple(block for block in blocks if not _is_environment_block(block))
 
 
-def restate_tool_format(blocks: Iterable[Block], protocol: ToolProtocol) -> tuple[TextBlock, ...]:
-    """The environment details among the blocks as they read in this protocol."""
-    formats = [_render_tool_format(each) for each in ToolProtocol]
-    restated = []
+def restate_tool_format(blocks: Iterable[UserBlock], protocol: ToolProtocol) -> Iterator[UserBlock]:
+    """The blocks with environment details that name this protocol."""
+    other = ToolProtocol.XML if protocol is ToolProtocol.NATIVE else ToolProtocol.NATIVE
+    stale, current = _render_tool_format(other), _render_tool_format(protocol)
     for block in blocks:
-        if isinstance(block, TextBlock) and _is_environment_block(block):
-            text = block.text
-            for written in formats:
-                text = text.replace(written, _render_tool_format(protocol))
-            restated.append(TextBlock(text))
-    return tuple(restated)
+        if isinstance(block, TextBlock) and stale in block.text and _is_environment_block(block):
+            yield TextBlock(block.text.replace(stale, current))
+        else:
+            yield block
 
 
 def _render_tool_format(protocol: ToolProtocol) -> str:
