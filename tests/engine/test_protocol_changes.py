@@ -9,6 +9,7 @@ from joey.config.tool_support import ToolSupportStore
 from joey.core.events import Event, ProtocolChanged
 from joey.core.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock, get_blocks
 from joey.core.models import ModelInfo, ProtocolChangeReason, ToolProtocol
+from joey.core.prompts.messages_to_model import INTERRUPTED_CALL_TEXT
 from joey.engine.asks import Unattended
 from joey.engine.engine import TaskOptions
 from joey.engine.outcomes import Completed, Failed
@@ -278,4 +279,4 @@ async def test_open_questions_survive_a_change(engine_harness: EngineHarness) ->
     provider = engine_harness.use_script(XML_END)
     again = await reopen(engine_harness, task, XML)
     await wait_for_ending(again)
-    assert "interrupted before this call finished" in str(provider.requests[0].messages[2].content)
+    assert INTERRUPTED_CALL_TEXT in list_texts(provider.requests[0].messages[2])
