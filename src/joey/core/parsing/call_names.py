@@ -87,9 +87,9 @@ def _iter_cleaned_names(name: str) -> Iterable[str]:
         yield cleaned
 
 
-def is_everyday_word(name: str) -> bool:
+def is_markup_name(name: str) -> bool:
     """Whether a tag of this name is more likely markup than a call of the tool it may mean."""
-    return fold_name(name) in _EVERYDAY_WORDS
+    return fold_name(name) in _MARKUP_NAMES
 
 
 def rename_parameters(tool: KnownTool, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -122,11 +122,11 @@ def find_parameter(parameters: frozenset[str], written: str) -> str | None:
 @lru_cache(maxsize=128)
 def list_parameter_spellings(parameters: frozenset[str]) -> frozenset[str]:
     """Every name by which a parameter may be given, for parsers that must know them in advance."""
-    words = {word for line in _PARAMETER_SYNONYMS.values() for word in line.split()}
-    return parameters | {word for word in words if find_parameter(parameters, word) is not None}
+    spellings = {word for line in _PARAMETER_SYNONYMS.values() for word in line.split()}
+    return parameters | {word for word in spellings if find_parameter(parameters, word) is not None}
 
 
-_EVERYDAY_WORDS: Collection[str] = {
+_MARKUP_NAMES: Collection[str] = {
     *("ask", "complete", "completion", "create", "dir", "done", "exec", "execute", "find"),
     *("finish", "list", "open", "patch", "replace", "run", "search", "shell", "submit", "task"),
     *("terminal", "todo", "view"),

@@ -25,7 +25,7 @@ from msgspec import Struct
 
 from joey.core.messages import UnusableCall
 from joey.core.parsing.call_arguments import ARGUMENT_KEYS, repair_value
-from joey.core.parsing.call_names import KnownTool, ToolNames, is_everyday_word
+from joey.core.parsing.call_names import KnownTool, ToolNames, is_markup_name
 from joey.core.parsing.lenient_json import Repair, parse_lenient_json, read_lenient_json
 from joey.core.parsing.xml_argument_parser import strip_first_newline, strip_last_newline
 from joey.core.parsing.xml_stream import XmlCallEnded, XmlStream
@@ -337,7 +337,7 @@ class _Reader:
         """A call with the tags of the XML protocol, perhaps by another name or with attributes."""
         name = tag[1]
         tool = self._tools.find(name)
-        if name not in self._tools.by_name and is_everyday_word(name):
+        if name not in self._tools.by_name and is_markup_name(name):
             raise NotACallError
         if tool is None:
             child = TAG_RE.match(self._text[tag.end() :].lstrip())

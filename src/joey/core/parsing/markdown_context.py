@@ -62,8 +62,8 @@ class MarkdownContext:
     def is_prose_line(self) -> bool:
         """The same, whether in a fence or not."""
         line = self._line_head.expandtabs(4)
-        words = line.lstrip()
-        is_indented_code = not words and len(line) >= 4 and self._is_after_blank_line
+        content = line.lstrip()
+        is_indented_code = not content and len(line) >= 4 and self._is_after_blank_line
         return not (
             self._open_mark
             or self.is_inline_code

@@ -205,29 +205,29 @@ class XmlStream(ThinkTagReader):
         if not tag:
             self._pending = text[at:]
             return len(text)
-        words = "".join(self._mention_pieces[1:])
+        inner = "".join(self._mention_pieces[1:])
         ends_call = tag == call.closing_tag
         is_plain_mention = tag in self._text_tags and tag not in THINK_CLOSING_BY_OPENING
         if not is_plain_mention and (
-            not words.strip() or ends_call or self._begins_line_after(words)
+            not inner.strip() or ends_call or self._begins_line_after(inner)
         ):
             self._mention_pieces = []
             self._start_call(tool, self._mention_offset)
             self._open_call = call
             self._current_reader = self._read_call
-            if ends_call and words.strip():
-                self._end_bare_call(words, self._base_offset + at + len(tag))
+            if ends_call and inner.strip():
+                self._end_bare_call(inner, self._base_offset + at + len(tag))
                 return at + len(tag)
         else:
             self._emit_mention()
         return at
 
-    def _begins_line_after(self, words: str) -> bool:
-        """Whether a call and its first parameter each begin a line, with words between them."""
+    def _begins_line_after(self, inner: str) -> bool:
+        """Whether a call and its first parameter each begin a line, with text between them."""
         return (
             self._is_mention_at_line_start
-            and not words.rpartition("\n")[2].strip()
-            and "\n" in words
+            and not inner.rpartition("\n")[2].strip()
+            and "\n" in inner
         )
 
     def _read_call(self, text: str, pos: int) -> int:
@@ -325,9 +325,9 @@ class XmlStream(ThinkTagReader):
         self._start_call(self._mentioned_tool, self._mention_offset)
         self._events.append(XmlCallEnded({}, self._mentioned_tool, end_offset=self._fed_length))
 
-    def _end_bare_call(self, words: str, end: int) -> None:
+    def _end_bare_call(self, inner: str, end: int) -> None:
         self._emit_delta("{}")
-        self._events.append(XmlCallEnded({}, bare_text=words.strip(), end_offset=end))
+        self._events.append(XmlCallEnded({}, bare_text=inner.strip(), end_offset=end))
         self._open_call = None
         self._current_reader = self._read_text
 
