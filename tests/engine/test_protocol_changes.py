@@ -190,9 +190,14 @@ async def test_naming_native_is_another_try_with_a_model_that_was_refused_tools(
     engine_harness.capabilities = Capabilities(tool_support=memory)
     provider = engine_harness.use_script(finish(), finish())
     memory.record_refusal(provider)
-    await wait_for_ending(await engine_harness.start(policy=Unattended(), protocol=NATIVE))
+    task = await engine_harness.start(policy=Unattended(), protocol=NATIVE)
+    await wait_for_ending(task)
     await wait_for_ending(await engine_harness.start(policy=Unattended()))
     assert [request.tool_protocol for request in provider.requests] == [NATIVE, NATIVE]
+    memory.record_refusal(provider)
+    engine_harness.use_script(finish())
+    await wait_for_ending(await reopen(engine_harness, task, NATIVE))
+    assert not memory.is_refused(provider)
 
 
 # Unusable calls

@@ -29,7 +29,11 @@ from joey.core.task_types import TaskState
 from joey.engine.approval import TaskGrants
 from joey.engine.asks import AnswerPolicy
 from joey.engine.checkpoints import resume_interrupted_restore
-from joey.engine.protocol import apply_named_protocol, has_native_tools
+from joey.engine.protocol import (
+    apply_named_protocol,
+    forget_refusal_if_native,
+    has_native_tools,
+)
 from joey.engine.run_start import RunStart
 from joey.engine.runtime import TaskRuntime, generate_task_id
 from joey.engine.subtasks import Subtasks
@@ -379,11 +383,8 @@ class Engine:
 def _choose_protocol(
     runtime: TaskRuntime, provider: Provider, named: ToolProtocol | None, parent: Task | None
 ) -> ToolProtocol:
-    """The protocol of a new task. Naming the native one is another try with a model that was
-    refused tools before; a subtask of an XML task speaks XML."""
-    memory = runtime.capabilities.tool_support
-    if named is ToolProtocol.NATIVE and memory is not None:
-        memory.forget_refusal(provider)
+    """The protocol of a new task. A subtask of an XML task speaks XML."""
+    forget_refusal_if_native(runtime, provider, named)
     if named is None and parent is not None and parent.protocol is ToolProtocol.XML:
         return ToolProtocol.XML
     return choose_tool_protocol(

@@ -30,8 +30,18 @@ def has_native_tools(runtime: TaskRuntime, provider: Provider) -> bool:
     )
 
 
+def forget_refusal_if_native(
+    runtime: TaskRuntime, provider: Provider, protocol: ToolProtocol | None
+) -> None:
+    """Naming the native protocol is another try with a model that was refused tools before."""
+    memory = runtime.capabilities.tool_support
+    if protocol is ToolProtocol.NATIVE and memory is not None:
+        memory.forget_refusal(provider)
+
+
 def apply_named_protocol(task: Task, protocol: ToolProtocol) -> None:
     """The user's newest word; it counts until the next."""
+    forget_refusal_if_native(task.runtime, task.provider, protocol)
     if protocol is not task.protocol or not task.recorder.projection.is_protocol_named:
         _publish_change(task, protocol, ProtocolChangeReason.USER)
 
