@@ -181,6 +181,7 @@ class Shell(StrEnum):
     WRITES = "writes a file that you name, and replaces one only with `--force`"
     SERVERS = "changes your list of servers, or with `--project` the project's"
     STARTS_SERVER = "starts a server of yours, or one of the project's that you have trusted"
+    PREVIEWS = "starts the MCP servers that a task would start; asks no model"
     LOGIN = "keeps or forgets a login in a private file"
     REPAIRS = "only looks, and asks the service unless `--offline`; `--fix` tidies your own folder"
     SETTINGS = "changes your own settings, profiles or keys; a key is typed unseen, or piped"
@@ -219,6 +220,7 @@ COMMANDS: dict[str, Shell] = {
     "profiles unset": Shell.SETTINGS,
     "profiles use": Shell.SETTINGS,
     "profiles remove": Shell.ASKS,
+    "prompt": Shell.PREVIEWS,
     "serve": Shell.LISTENS,
     "tasks list": Shell.LOOKS,
     "tasks search": Shell.LOOKS,

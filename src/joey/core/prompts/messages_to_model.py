@@ -230,8 +230,8 @@ def render_skipped_after_completion(tool: str) -> str:
 
 
 INTERRUPTED_CALL_TEXT = (
-    "The task was interrupted before this call finished. It may have done all, some or none of its"
-    " work."
+    "The task was interrupted before this call reported back. It may have done all, some or none"
+    " of its work."
 )
 """Result of a call that never got one: the task was cancelled, or the process died."""
 
