@@ -109,8 +109,7 @@ line, otherwise by its path."""
 _TOOL_USE_INTRODUCTION = """\
 TOOL USE
 
-You work by calling tools. Some calls run at once, others need the user's approval, and the user \
-may refuse. The results come with the next message."""
+You work by calling tools. The results come with the next message."""
 
 _NATIVE_TOOL_RULES = """\
 - Use the tool-calling interface of the API. Don't write calls into your text.
@@ -143,8 +142,7 @@ out optional parameters you don't need."""
 _TOOL_USE_GUIDELINES = """\
 # Tool Use Guidelines
 
-1. Consider what you know and what you need, and choose the most direct tool for it. Prefer a \
-dedicated tool to a shell command that does the same.
+1. Choose the most direct tool. Prefer a dedicated tool to a shell command that does the same.
 {pace}
 3. Read every result completely: it may contain an error, a note that something was cut off, or \
 a message from the user. The result of an edit tells you whether it worked; don't read the file \
