@@ -56,20 +56,22 @@ class ReadCommandOutputParams(Struct, frozen=True):
     ] = None
 
 
-class PreparedRead(PreparedToolCall, frozen=True, kw_only=True):
+class PreparedOutputRead(PreparedToolCall, frozen=True, kw_only=True):
     running: RunningCommand | None = None
     """The command to wait for or to stop; None where the output is only read."""
     wait_s: float = 0.0
     stops: bool = False
 
 
-class ReadCommandOutput(Tool[ReadCommandOutputParams, PreparedRead]):
+class ReadCommandOutput(Tool[ReadCommandOutputParams, PreparedOutputRead]):
     name: ClassVar[str] = "read_command_output"
     group: ClassVar[ToolGroup] = ToolGroup.COMMAND
     params: ClassVar[type[Struct]] = ReadCommandOutputParams
     can_run_in_parallel: ClassVar[bool] = True
 
-    async def prepare(self, params: ReadCommandOutputParams, ctx: ToolContext) -> PreparedRead:
+    async def prepare(
+        self, params: ReadCommandOutputParams, ctx: ToolContext
+    ) -> PreparedOutputRead:
         running = _find_running_command(params.artifact_id, ctx)
         is_silent = running is not None and not running.output_bytes
         if running is not None and (params.wait or params.stop or is_silent):
@@ -85,7 +87,7 @@ class ReadCommandOutput(Tool[ReadCommandOutputParams, PreparedRead]):
         return structs.replace(read, outcome=Outcome(text))
 
     async def run_prepared(
-        self, prepared: PreparedRead, ctx: ToolContext, answer: Answer | None
+        self, prepared: PreparedOutputRead, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
         running = prepared.running
         if running is None:
@@ -99,7 +101,7 @@ class ReadCommandOutput(Tool[ReadCommandOutputParams, PreparedRead]):
 
     async def _prepare_read(
         self, params: ReadCommandOutputParams, ctx: ToolContext, path: Path, size: int
-    ) -> PreparedRead:
+    ) -> PreparedOutputRead:
         offset = params.offset or 0
         if offset and not 0 <= offset < size:
             raise ToolError(
@@ -122,11 +124,13 @@ def _find_running_command(artifact_id: str, ctx: ToolContext) -> RunningCommand 
     return None
 
 
-def _prepare_control(running: RunningCommand, params: ReadCommandOutputParams) -> PreparedRead:
+def _prepare_control(
+    running: RunningCommand, params: ReadCommandOutputParams
+) -> PreparedOutputRead:
     wait_s = min(max(params.wait or 0.0, 0.0), MAX_WAIT_S)
     row: dict[str, object] = {"tool": "readCommandOutput", "command": running.command}
     row |= {"stop": True} if params.stop else {"wait": wait_s}
-    return PreparedRead(
+    return PreparedOutputRead(
         claims=(Claim(Access.NONE),),
         row=row,
         running=running,
@@ -166,7 +170,7 @@ def _find_artifact(artifacts: Path, artifact_id: str) -> tuple[Path, int]:
     return path, path.stat().st_size
 
 
-def _read_range(path: Path, size: int, offset: int, limit: int) -> PreparedRead:
+def _read_range(path: Path, size: int, offset: int, limit: int) -> PreparedOutputRead:
     with path.open("rb") as file:
         first_line = _count_newlines(file, offset) + 1
         data = file.read(limit)
@@ -175,7 +179,7 @@ def _read_range(path: Path, size: int, offset: int, limit: int) -> PreparedRead:
     end = offset + len(data)
     state = "TRUNCATED" if end < size else "COMPLETE"
     lines = number_lines(data.decode("utf-8", errors="replace"), first_line).removesuffix("\n")
-    return PreparedRead(
+    return PreparedOutputRead(
         claims=(Claim(Access.NONE),),
         row={"tool": "readCommandOutput", "readStart": offset, "readEnd": end, "totalBytes": size},
         outcome=Outcome(
@@ -194,7 +198,7 @@ def _count_newlines(file: BinaryIO, stop: int) -> int:
     return count
 
 
-def _render_search(path: Path, size: int, pattern: str, found: LineMatches) -> PreparedRead:
+def _render_search(path: Path, size: int, pattern: str, found: LineMatches) -> PreparedOutputRead:
     header = f'[Command Output: {path.name}] (search: "{pattern}")'
     total = f"Total size: {format_size(size, ' bytes')}"
     if found.lines:
@@ -211,4 +215,4 @@ def _render_search(path: Path, size: int, pattern: str, found: LineMatches) -> P
         "searchPattern": pattern,
         "matchCount": found.match_count,
     }
-    return PreparedRead(claims=(Claim(Access.NONE),), row=row, outcome=Outcome(text))
+    return PreparedOutputRead(claims=(Claim(Access.NONE),), row=row, outcome=Outcome(text))
