@@ -199,7 +199,8 @@ class XmlStream(ThinkTagReader):
     def _read_mention(self, text: str, pos: int) -> int:
         """Behind a tool's tag: a parameter or its end makes it a call, words make it a mention."""
         tool = self._mentioned_tool
-        call = XmlCall(tool, list_parameter_spellings(self._tools[tool]))
+        spellings = list_parameter_spellings(self._tools[tool])
+        call = XmlCall(tool, spellings)
         at, tag = call.tag_matcher.including(self._text_tags).find(text, pos)
         self._mention_pieces.append(text[pos:at])
         if not tag:
@@ -207,7 +208,8 @@ class XmlStream(ThinkTagReader):
             return len(text)
         inner = "".join(self._mention_pieces[1:])
         ends_call = tag == call.closing_tag
-        is_plain_mention = tag in self._text_tags and tag not in THINK_CLOSING_BY_OPENING
+        is_own = tag[1:-1] in spellings or tag in THINK_CLOSING_BY_OPENING
+        is_plain_mention = tag in self._text_tags and not is_own
         if not is_plain_mention and (
             not inner.strip() or ends_call or self._begins_line_after(inner)
         ):
