@@ -37,7 +37,7 @@ from joey.core.permissions.policy import Access as Access  # noqa: PLC0414
 from joey.core.permissions.policy import Claim as Claim  # noqa: PLC0414
 from joey.core.settings import Settings
 from joey.core.task_types import Answer, AskKind, CallEnding, RowKind, Todo
-from joey.core.text import compile_regex
+from joey.core.text import compile_regex, split_validation_error
 from joey.core.tool_calls import CallKind
 from joey.errors import ArgumentError, IgnoredPathError, ToolError
 from joey.ports.execution import Terminal
@@ -472,10 +472,8 @@ def _set_converted_field(values: dict[str, Any], field: FieldInfo, value: Any, t
             return
     if isinstance(value, str) and not value.strip() and not field.required:
         return
-    _, _, place = str(problem).partition(" - at `$")
-    raise build_wrong_kind_error(
-        tool, field.encode_name, field.type, value, place.removesuffix("`")
-    ) from problem
+    place = split_validation_error(problem)[0] if problem is not None else ""
+    raise build_wrong_kind_error(tool, field.encode_name, field.type, value, place) from problem
 
 
 def build_wrong_kind_error(
