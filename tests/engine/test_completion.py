@@ -6,7 +6,6 @@ import asyncio
 import os
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from joey.core.events import CommandOutputDelta, ReplyReceived
@@ -107,10 +106,10 @@ async def test_a_result_names_commands_that_still_run(engine_harness: EngineHarn
 
 
 async def test_without_a_user_a_result_waits_for_a_command_that_takes_long(
-    engine_harness: EngineHarness, tmp_path: Path
+    engine_harness: EngineHarness,
 ) -> None:
-    os.mkfifo(tmp_path / "gate")
-    command = f"read < {tmp_path}/gate; sleep 0.5; exit 5"
+    os.mkfifo(engine_harness.root / "gate")
+    command = "read < gate; sleep 0.5; exit 5"
     engine_harness.use_script(
         run_in_background(command), finish_as_after_two_minutes(engine_harness)
     )
@@ -118,7 +117,7 @@ async def test_without_a_user_a_result_waits_for_a_command_that_takes_long(
     with task.subscribe() as subscription:
         replies = (item async for item in subscription if isinstance(item.event, ReplyReceived))
         assert [await anext(replies), await anext(replies)]
-    await asyncio.to_thread((tmp_path / "gate").write_text, "go\n")
+    await asyncio.to_thread((engine_harness.root / "gate").write_text, "go\n")
     assert await wait_for_ending(task) == Completed(
         f"it builds\n\nEnded in the background: `{command}` (exit code 5)"
     )

@@ -10,7 +10,12 @@ from joey.core.models import ModelInfo
 from joey.core.settings import Settings
 from joey.errors import ToolError
 from joey.ports.tool_context import Capabilities, ToolContext
-from joey.tools.base import AvailabilityContext, Outcome, PreparedToolCall, Tool
+from joey.tools.base import (
+    AvailabilityContext,
+    Outcome,
+    PreparedToolCall,
+    Tool,
+)
 
 AnyTool = Tool[Any, Any]
 CODE = "def one():\n    return 1\n\n\ndef two():\n    return 2\n"

@@ -16,7 +16,12 @@ from joey.core.settings import Settings
 from joey.errors import ArgumentError, IgnoredPathError, ToolError
 from joey.ports.tool_context import Capabilities, ToolContext
 from joey.tools.apply_patch import ApplyPatch, PreparedPatch
-from joey.tools.base import Access, AvailabilityContext, Claim, Outcome
+from joey.tools.base import (
+    Access,
+    AvailabilityContext,
+    Claim,
+    Outcome,
+)
 from joey.tools.registry import Registry, build_default_tools
 from tests.tools.tool_context import make_context
 

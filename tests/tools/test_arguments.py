@@ -6,8 +6,9 @@ import pytest
 from msgspec import Meta, Struct
 
 from joey.errors import ArgumentError
-from joey.tools.base import Tool, convert_arguments
+from joey.tools.base import Tool
 from joey.tools.execute_command import ExecuteCommand
+from joey.tools.parameters import convert_arguments
 from joey.tools.write_to_file import WriteToFile
 
 

@@ -15,7 +15,12 @@ from joey.core.settings import Settings
 from joey.errors import ArgumentError, IgnoredPathError, ToolError
 from joey.ports.content import CodeSearchHit, CodeSearchResult
 from joey.ports.tool_context import Capabilities, ToolContext
-from joey.tools.base import Access, AvailabilityContext, Claim, Outcome
+from joey.tools.base import (
+    Access,
+    AvailabilityContext,
+    Claim,
+    Outcome,
+)
 from joey.tools.codebase_search import CodebaseSearch, render_results
 from joey.tools.registry import Registry, build_default_tools
 from joey.workspace.files import LocalFiles

@@ -11,7 +11,12 @@ from joey.core.parsing.assembler import ReplyAssembler
 from joey.core.settings import Settings
 from joey.errors import ArgumentError, IgnoredPathError, ToolError
 from joey.ports.tool_context import Capabilities, ToolContext
-from joey.tools.base import Access, AvailabilityContext, Claim, Outcome
+from joey.tools.base import (
+    Access,
+    AvailabilityContext,
+    Claim,
+    Outcome,
+)
 from joey.tools.insert_content import InsertContent, InsertContentParams
 from joey.tools.registry import Registry, build_default_tools
 from joey.tools.text_edit_base import PreparedTextEdit

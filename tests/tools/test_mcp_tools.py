@@ -110,8 +110,8 @@ async def test_arguments_that_are_no_object_are_refused(tmp_path: Path, given: A
     with pytest.raises(ToolErrorWithReply) as error:
         await prepare(tmp_path, FORECAST | {"arguments": given})
     assert error.value.reply == (
-        "[ERROR] The arguments for the tool 'get_forecast' of the MCP server 'weather' are no JSON"
-        " object. Make the call again with arguments that are one JSON object."
+        "[ERROR] The arguments for the tool 'get_forecast' of the MCP server 'weather' are not a"
+        " JSON object. Make the call again with arguments that are one JSON object."
     )
 
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from msgspec import Meta, Struct
 
-from joey.tools.base import build_native_schema
+from joey.tools.parameters import build_native_schema
 from joey.tools.registry import build_default_tools
 
 

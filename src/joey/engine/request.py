@@ -28,8 +28,8 @@ from joey.core.context.window import (
 from joey.core.history.visible import truncate_middle
 from joey.core.messages import CallPart, ReasoningPart, Reply, TextBlock, TextPart, UserBlock
 from joey.core.models import ModelRequest
-from joey.core.parsing.assembler import ReplyAssembler, is_output_limit
-from joey.core.parsing.parts import PartDelta, PartEnded, PartEvent, PartStarted
+from joey.core.parsing.assembler import ReplyAssembler
+from joey.core.parsing.parts import PartDelta, PartEnded, PartEvent, PartStarted, is_output_limit
 from joey.core.task_types import AskKind, CancelReason, RowKind
 from joey.engine.asks import build_feedback_blocks, publish_feedback
 from joey.engine.condense import ContextUsage, condense

@@ -39,7 +39,13 @@ from joey.errors import (
     ToolError,
     ToolErrorWithReply,
 )
-from joey.tools.base import ChangeMode, CompleteTask, Outcome, SetTodos, StartSubtask
+from joey.tools.base import (
+    ChangeMode,
+    CompleteTask,
+    Outcome,
+    SetTodos,
+    StartSubtask,
+)
 
 if TYPE_CHECKING:
     from joey.engine.task import Task

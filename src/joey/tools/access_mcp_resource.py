@@ -9,7 +9,14 @@ from msgspec import Meta, Struct
 from joey.core.modes import ToolGroup
 from joey.core.task_types import Answer, AskKind, RowKind
 from joey.ports.tool_context import ToolContext
-from joey.tools.base import Access, AvailabilityContext, Claim, Outcome, PreparedToolCall, Tool
+from joey.tools.base import (
+    Access,
+    AvailabilityContext,
+    Claim,
+    Outcome,
+    PreparedToolCall,
+    Tool,
+)
 from joey.tools.mcp_tool import find_server, require_mcp
 
 

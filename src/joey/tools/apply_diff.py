@@ -28,8 +28,6 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
-    build_missing_parameter_error,
-    convert_arguments,
     resolve_visible_path,
 )
 from joey.tools.file_edit import (
@@ -47,6 +45,7 @@ from joey.tools.file_edit import (
     run_in_thread_if_large,
     save_file,
 )
+from joey.tools.parameters import build_missing_parameter_error, convert_arguments
 
 
 class FileDiffRequest(Struct, frozen=True):

@@ -23,8 +23,8 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
-    try_decode_json,
 )
+from joey.tools.parameters import try_decode_json
 
 _OPENING_TAG_RE = compile_regex(r"<suggest(\s[^<>]*+)?>")
 _CLOSING_TAG = "</suggest>"

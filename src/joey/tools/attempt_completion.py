@@ -8,7 +8,14 @@ from msgspec import Meta, Struct
 
 from joey.core.modes import ToolGroup
 from joey.ports.tool_context import ToolContext
-from joey.tools.base import Access, Claim, CompleteTask, Outcome, PreparedToolCall, Tool
+from joey.tools.base import (
+    Access,
+    Claim,
+    CompleteTask,
+    Outcome,
+    PreparedToolCall,
+    Tool,
+)
 
 
 class AttemptCompletionParams(Struct, frozen=True):

@@ -24,8 +24,8 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
-    build_missing_parameter_error,
 )
+from joey.tools.parameters import build_missing_parameter_error
 
 _COORDINATE_RE = compile_regex(
     r"\s*(-?\d{1,6})\s*,\s*(-?\d{1,6})\s*(?:@\s*(\d{1,5})\s*[x,]\s*(\d{1,5})\s*)?"

@@ -21,8 +21,8 @@ from joey.tools.base import (
     ExternalTool,
     Outcome,
     PreparedToolCall,
-    build_missing_parameter_error,
 )
+from joey.tools.parameters import build_missing_parameter_error
 
 
 class PreparedCustomToolCall(PreparedToolCall, frozen=True, kw_only=True):

@@ -29,13 +29,13 @@ from joey.core.path_access import ResolvedPath
 from joey.errors import ArgumentError, ToolError
 from joey.ports.tool_context import ToolContext
 from joey.system.subprocess import run
-from joey.tools.base import build_missing_parameter_error, convert_arguments
 from joey.tools.file_edit import (
     OriginalFile,
     replace_surrogates,
     require_editable_text,
     run_in_thread_if_large,
 )
+from joey.tools.parameters import build_missing_parameter_error, convert_arguments
 from joey.tools.text_edit_base import (
     NoTextChange,
     ReplaceFailure,

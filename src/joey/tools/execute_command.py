@@ -25,7 +25,14 @@ from joey.core.text import compile_regex, strip_code_fence, unescape_entities
 from joey.errors import ToolError
 from joey.ports.execution import CommandExit, RunningCommand, SandboxLevel, SandboxReport, Terminal
 from joey.ports.tool_context import ToolContext
-from joey.tools.base import Access, Claim, LiveOutput, Outcome, PreparedToolCall, Tool
+from joey.tools.base import (
+    Access,
+    Claim,
+    LiveOutput,
+    Outcome,
+    PreparedToolCall,
+    Tool,
+)
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,14 @@ from msgspec import Meta, Struct
 
 from joey.core.modes import ToolGroup
 from joey.ports.tool_context import ToolContext
-from joey.tools.base import Access, AvailabilityContext, Claim, Outcome, PreparedToolCall, Tool
+from joey.tools.base import (
+    Access,
+    AvailabilityContext,
+    Claim,
+    Outcome,
+    PreparedToolCall,
+    Tool,
+)
 
 
 class FetchInstructionsParams(Struct, frozen=True):

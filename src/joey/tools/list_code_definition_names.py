@@ -16,7 +16,12 @@ from joey.errors import TargetNotFoundError, ToolError
 from joey.ports.content import Definition, Outlines
 from joey.ports.tool_context import ToolContext
 from joey.ports.workspace import Files
-from joey.tools.base import AvailabilityContext, LookupTool, PathParams, truncate_to_budget
+from joey.tools.base import (
+    AvailabilityContext,
+    LookupTool,
+    PathParams,
+    truncate_to_budget,
+)
 
 MAX_FILES = 50
 _MAX_DIRECTORY_ENTRIES = 1_000

@@ -36,8 +36,8 @@ from joey.tools.base import (
     LiveOutput,
     Outcome,
     PreparedToolCall,
-    try_decode_json,
 )
+from joey.tools.parameters import try_decode_json
 
 
 class PreparedMcpCall(PreparedToolCall, frozen=True, kw_only=True):

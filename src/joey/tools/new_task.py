@@ -21,9 +21,8 @@ from joey.tools.base import (
     PreparedToolCall,
     StartSubtask,
     Tool,
-    build_missing_parameter_error,
-    build_native_schema,
 )
+from joey.tools.parameters import build_missing_parameter_error, build_native_schema
 
 MAX_SUBTASK_DEPTH = 8
 """Below the task that a user started."""

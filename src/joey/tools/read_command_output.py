@@ -16,7 +16,13 @@ from joey.errors import TargetNotFoundError, ToolError
 from joey.ports.execution import RunningCommand
 from joey.ports.tool_context import ToolContext
 from joey.ports.workspace import LineMatches
-from joey.tools.base import Access, Claim, Outcome, PreparedToolCall, Tool
+from joey.tools.base import (
+    Access,
+    Claim,
+    Outcome,
+    PreparedToolCall,
+    Tool,
+)
 from joey.tools.execute_command import format_exit_status
 
 MAX_WAIT_S = 600.0

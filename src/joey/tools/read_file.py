@@ -41,13 +41,15 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
+)
+from joey.tools.file_view import FileReadRequest, FileView, FileViewer, LineRange, render_views
+from joey.tools.line_reader import MAX_BLOCK_LINES, BlockRequest
+from joey.tools.parameters import (
     build_missing_parameter_error,
     build_wrong_kind_error,
     convert_arguments,
     try_decode_json,
 )
-from joey.tools.file_view import FileReadRequest, FileView, FileViewer, LineRange, render_views
-from joey.tools.line_reader import MAX_BLOCK_LINES, BlockRequest
 
 INDENTATION_KEY = "indentation"
 BLOCK_KEYS = ("anchor_line", "max_levels", "max_lines", "include_siblings", "include_header")

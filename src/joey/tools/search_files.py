@@ -10,13 +10,8 @@ from msgspec import Meta, Struct
 from joey.core.path_access import ResolvedPath
 from joey.ports.tool_context import ToolContext
 from joey.ports.workspace import SearchHit, SearchResult
-from joey.tools.base import (
-    LookupTool,
-    PathParams,
-    build_missing_parameter_error,
-    compute_text_budget,
-    is_null_spelling,
-)
+from joey.tools.base import LookupTool, PathParams, compute_text_budget
+from joey.tools.parameters import build_missing_parameter_error, is_null_spelling
 
 MAX_HITS = 300
 _MAX_LINE_CHARS = 500

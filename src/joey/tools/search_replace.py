@@ -9,8 +9,8 @@ from msgspec import Meta, Struct
 
 from joey.errors import ToolError
 from joey.ports.tool_context import ToolContext
-from joey.tools.base import build_missing_parameter_error
 from joey.tools.file_edit import OriginalFile, require_editable_text, run_in_thread_if_large
+from joey.tools.parameters import build_missing_parameter_error
 from joey.tools.text_edit_base import (
     ReplaceFailure,
     TextChange,

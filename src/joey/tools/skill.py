@@ -11,7 +11,14 @@ from joey.core.modes import Skill, ToolGroup
 from joey.core.task_types import Answer
 from joey.errors import ToolError
 from joey.ports.tool_context import ToolContext
-from joey.tools.base import Access, AvailabilityContext, Claim, Outcome, PreparedToolCall, Tool
+from joey.tools.base import (
+    Access,
+    AvailabilityContext,
+    Claim,
+    Outcome,
+    PreparedToolCall,
+    Tool,
+)
 
 
 class SkillParams(Struct, frozen=True):

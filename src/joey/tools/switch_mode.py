@@ -9,7 +9,14 @@ from msgspec import Meta, Struct
 from joey.core.modes import ToolGroup, find_mode
 from joey.errors import ToolError
 from joey.ports.tool_context import ToolContext
-from joey.tools.base import Access, ChangeMode, Claim, Outcome, PreparedToolCall, Tool
+from joey.tools.base import (
+    Access,
+    ChangeMode,
+    Claim,
+    Outcome,
+    PreparedToolCall,
+    Tool,
+)
 
 
 class SwitchModeParams(Struct, frozen=True):

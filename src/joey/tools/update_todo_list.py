@@ -19,8 +19,8 @@ from joey.tools.base import (
     PreparedToolCall,
     SetTodos,
     Tool,
-    try_decode_json,
 )
+from joey.tools.parameters import try_decode_json
 
 _CHECKBOX_MARKS = {
     "pending": " ",

@@ -10,14 +10,9 @@ from joey.core.models import ToolProtocol
 from joey.core.modes import ToolGroup
 from joey.core.task_types import Answer
 from joey.ports.tool_context import ToolContext
-from joey.tools.base import (
-    AvailabilityContext,
-    Outcome,
-    Tool,
-    build_missing_parameter_error,
-    convert_arguments,
-)
+from joey.tools.base import AvailabilityContext, Outcome, Tool
 from joey.tools.mcp_tool import PreparedMcpCall, prepare_call, run_call
+from joey.tools.parameters import build_missing_parameter_error, convert_arguments
 
 
 class UseMcpToolParams(Struct, frozen=True):

@@ -1,13 +1,14 @@
-"""Parts of a streaming reply, in the order in which they began, and their events."""
+"""Parts of a streaming reply, in the order in which they began: events, ids of calls, the end."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from msgspec import Struct
 
 from joey.core.messages import CallPart, Part, ReasoningPart, TextPart, ToolCall
+from joey.core.text import compile_regex
 
 PartKind = Literal["text", "reasoning", "call"]
 
@@ -186,3 +187,63 @@ class ReplyParts:
     def _end_part(self, index: int, part: Part) -> None:
         self._parts[index] = part
         self._events.append(PartEnded(index, part))
+
+
+_LEGAL_ID_RE = compile_regex(r"[A-Za-z0-9_-]{1,64}")
+_ILLEGAL_ID_CHARACTER_RE = compile_regex(r"[^A-Za-z0-9_-]")
+
+
+class CallIdAllocator:
+    def __init__(self, taken: Callable[[str], bool], make_id: Callable[[], str]) -> None:
+        self._is_used_in_task = taken
+        self._make_id = make_id
+        self._allocated_ids: set[str] = set()
+
+    def allocate(self, call_id: str | None) -> str:
+        """`call_id` if nothing speaks against it, else a new id."""
+        if call_id is None or not _LEGAL_ID_RE.fullmatch(call_id) or self._is_taken(call_id):
+            call_id = self._generate_id()
+        self._allocated_ids.add(call_id)
+        return call_id
+
+    def _generate_id(self) -> str:
+        base = _ILLEGAL_ID_CHARACTER_RE.sub("_", self._make_id())[:48] or "call"
+        call_id, number = base, 1
+        while self._is_taken(call_id):
+            number += 1
+            call_id = f"{base}_{number}"
+        return call_id
+
+    def _is_taken(self, call_id: str) -> bool:
+        return call_id in self._allocated_ids or self._is_used_in_task(call_id)
+
+
+_OUTPUT_LIMIT_STOP_REASONS = frozenset(
+    {"length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded"}
+)
+
+
+def is_output_limit(stop_reason: str | None) -> bool:
+    """Whether a reply ended because it had reached its longest length."""
+    return stop_reason is not None and stop_reason.lower() in _OUTPUT_LIMIT_STOP_REASONS
+
+
+class ReplyEnd(Struct, frozen=True):
+    is_complete: bool
+    """False when the stream broke or was cancelled."""
+    stop_reason: str | None = None
+
+    @property
+    def cut_off_message(self) -> str | None:
+        """What is wrong with a call that the end of the reply left open; None if nothing is."""
+        if not self.is_complete:
+            return (
+                "The reply was interrupted before this call was complete, so it was not executed."
+            )
+        if not is_output_limit(self.stop_reason):
+            return None
+        return (
+            f"The reply was cut off by the output limit (stop reason `{self.stop_reason}`) before "
+            "this call was complete, so it was not executed. Call again with shorter arguments, "
+            "or split the work into several smaller calls."
+        )

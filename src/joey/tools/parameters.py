@@ -1,0 +1,228 @@
+"""Parameters of tools: their JSON schema, and arguments of models converted to them.
+
+The JSON schema of the parameters has the strict form that providers can enforce: every property is
+listed as required and nothing else is allowed; a parameter with a default may be null instead.
+Descriptions come from `msgspec.Meta`.
+
+Models send numbers as strings, lists as JSON in a string, a text in a list of its own, and the XML
+protocol sends nothing but strings. An unambiguous value is converted. An object is never a path or
+a command; where a whole text is asked for, its JSON may well be that text.
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any, TypeVar, get_args, get_origin
+
+import msgspec
+from msgspec import Meta, Struct
+from msgspec.structs import FieldInfo, fields
+
+from joey.core.text import compile_regex, split_validation_error
+from joey.errors import ArgumentError
+
+StructT = TypeVar("StructT", bound=Struct)
+
+_NULL_SPELLINGS = frozenset({"null", "none", "undefined"})
+_SECONDS_RE = compile_regex(r"(\d+(?:\.\d+)?)\s*s(?:ec(?:ond)?s?)?")
+_TYPE_DESCRIPTIONS: dict[Any, str] = {
+    str: "a string",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+}
+_MAX_QUOTED_CHARS = 80
+_TEXT_BODY_PARAMETERS = frozenset({"content", "diff", "result"})
+"""Here JSON is a text like any other: some models send `package.json` as an object."""
+
+
+def convert_arguments(
+    arguments: Mapping[str, Any],
+    kind: type[StructT],
+    tool: str,
+    aliases: Mapping[str, str] | None = None,
+) -> StructT:
+    """The parameters of a call. `aliases` gives other names of parameters: `{old: real}`. Unknown
+    arguments are passed over; null, also as a string, stands for the default. Raises ArgumentError:
+    a value is missing (then it has the `parameter`), or cannot be understood."""
+    given = {name: value for name, value in arguments.items() if value is not None}
+    for alias, name in (aliases or {}).items():
+        if alias in given and name not in given:
+            given[name] = given[alias]
+    values: dict[str, Any] = {}
+    for field in get_fields(kind):
+        value = given.get(field.encode_name)
+        if not field.required and is_null_spelling(value):
+            continue
+        if field.encode_name in given:
+            _set_converted_field(values, field, value, tool)
+        elif field.required:
+            raise build_missing_parameter_error(tool, field.encode_name)
+    return kind(**values)
+
+
+def build_missing_parameter_error(tool: str, parameter: str) -> ArgumentError:
+    return ArgumentError(
+        f"Missing value for required parameter '{parameter}' of {tool}.", parameter
+    )
+
+
+@cache
+def get_fields(kind: type[Struct]) -> tuple[FieldInfo, ...]:
+    return msgspec.structs.fields(kind)
+
+
+def is_null_spelling(value: Any) -> bool:
+    return isinstance(value, str) and value.strip().lower() in _NULL_SPELLINGS
+
+
+def _set_converted_field(values: dict[str, Any], field: FieldInfo, value: Any, tool: str) -> None:
+    problem: msgspec.ValidationError | None = None
+    for reading in _iter_interpretations(value, is_body=field.encode_name in _TEXT_BODY_PARAMETERS):
+        try:
+            values[field.name] = msgspec.convert(reading, field.type, strict=False)
+        except msgspec.ValidationError as error:
+            problem = problem or error
+        else:
+            return
+    if isinstance(value, str) and not value.strip() and not field.required:
+        return
+    place = split_validation_error(problem)[0] if problem is not None else ""
+    raise build_wrong_kind_error(tool, field.encode_name, field.type, value, place) from problem
+
+
+def build_wrong_kind_error(
+    tool: str, parameter: str, kind: Any, value: Any, place: str = ""
+) -> ArgumentError:
+    """`place` is where inside of the value the mistake is."""
+    where = f" (wrong at {place})" if place else ""
+    return ArgumentError(
+        f"The parameter '{parameter}' of {tool} has a value of the wrong kind: it must be"
+        f" {_describe_type(kind)}, not {_quote(value)}{where}."
+    )
+
+
+def _describe_type(kind: Any) -> str:
+    """What a value must be, in words."""
+    parts = [part for part in get_args(kind) if part is not types.NoneType]
+    match get_origin(kind):
+        case typing.Literal:
+            return "one of " + ", ".join(map(repr, parts))
+        case typing.Annotated | types.UnionType | typing.Union:
+            return _describe_type(parts[0])
+        case array if array is list or array is tuple:
+            return f"a list in which each item is {_describe_type(parts[0])}"
+        case None if isinstance(kind, type) and issubclass(kind, Struct):
+            return f"an object with the keys {', '.join(kind.__struct_encode_fields__)}"
+    return _TYPE_DESCRIPTIONS.get(kind, "an object")
+
+
+def _quote(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _MAX_QUOTED_CHARS else f"{text[:_MAX_QUOTED_CHARS]}…"
+
+
+def _iter_interpretations(value: Any, *, is_body: bool) -> Iterator[Any]:
+    """What a value may have been meant to be, the most literal first."""
+    yield value
+    match value:
+        case str():
+            stripped = value.strip()
+            yield stripped
+            if (
+                stripped.startswith(("[", "{"))
+                and (decoded := try_decode_json(stripped)) is not None
+            ):
+                yield decoded
+            if seconds := _SECONDS_RE.fullmatch(stripped):
+                yield seconds[1]
+        case [str(text)] if not is_body:
+            yield text
+        case list() | dict() if not is_body:
+            return
+        case _:
+            try:
+                yield msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+            except (UnicodeEncodeError, RecursionError):
+                return  # half a surrogate pair, or endless nesting: not text in any reading
+
+
+def try_decode_json(text: str) -> Any:
+    """What a string holds as JSON, or None."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return None
+
+
+def coerce_argument(value: Any, schema: Any) -> Any:
+    """In XML all values are texts; what must be something else is JSON in one."""
+    kinds = (schema.get("type") if isinstance(schema, dict) else None) or "string"
+    if not isinstance(value, str) or kinds == "string" or "string" in kinds:
+        return value
+    decoded = try_decode_json(value.strip())
+    return value if decoded is None else decoded
+
+
+_JSON_TYPE_NAMES: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
+
+
+def build_native_schema(params: type[Struct]) -> dict[str, Any]:
+    """The schema of an object with the fields of `params`; the same every time."""
+    properties: dict[str, Any] = {}
+    for field in fields(params):
+        properties[field.encode_name] = schema = _build_type_schema(field.type)
+        if not field.required:
+            _allow_null(schema)
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _build_type_schema(kind: Any) -> dict[str, Any]:
+    parts = get_args(kind)
+    match get_origin(kind):
+        case None if kind in _JSON_TYPE_NAMES:
+            return {"type": _JSON_TYPE_NAMES[kind]}
+        case None if isinstance(kind, type) and issubclass(kind, Struct):
+            return build_native_schema(kind)
+        case typing.Annotated:
+            return _build_annotated_schema(*parts)
+        case typing.Literal:
+            return {"type": "string", "enum": sorted(parts)}
+        case types.UnionType | typing.Union if len(parts) == 2 and types.NoneType in parts:
+            # Other unions would need a schema that not every provider takes.
+            schema = _build_type_schema(parts[0] if parts[1] is types.NoneType else parts[1])
+            _allow_null(schema)
+            return schema
+        case array if array is list or array is tuple:
+            schema = {"type": "array", "items": _build_type_schema(parts[0])}
+            if len(parts) > 1 and parts[1] is not ...:  # a tuple that names each of its parts
+                schema |= {"minItems": len(parts), "maxItems": len(parts)}
+            return schema
+    raise TypeError(f"no schema for a parameter of type {kind}")
+
+
+def _build_annotated_schema(kind: Any, *notes: Meta) -> dict[str, Any]:
+    schema = _build_type_schema(kind)
+    for note in notes:
+        if note.min_length and "items" in schema:
+            schema["minItems"] = note.min_length
+        if note.description:
+            schema["description"] = note.description
+        schema |= note.extra_json_schema or {}
+    return schema
+
+
+def _allow_null(schema: dict[str, Any]) -> None:
+    if isinstance(schema["type"], list):
+        return
+    schema["type"] = [schema["type"], "null"]
+    if "enum" in schema:
+        schema["enum"] = [*schema["enum"], None]
