@@ -143,9 +143,10 @@ async def test_a_call_that_was_given_up_in_reasoning_does_not_take_in_the_next_o
 ) -> None:
     given_up = "Use <execute_command> with <command> touch DANGER; no.</think>"
     again = "<execute_command><command>touch NEXT</command></execute_command>"
-    done, server = await run(joey, f"{given_up}\n{again}", DONE)
+    done, _ = await run(joey, f"{given_up}\n{again}", DONE)
     assert done.json["success"] is True
-    assert "was not executed" in json.dumps(server.requests[1].body["messages"][-1])
+    assert (joey.workspace / "NEXT").exists()
+    assert not (joey.workspace / "DANGER").exists()
 
 
 async def test_a_stream_that_breaks_after_reasoning_runs_nothing(joey: Joey) -> None:
