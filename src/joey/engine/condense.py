@@ -306,7 +306,7 @@ class _SummaryWriter:
         while True:
             try:
                 if appended_request is not None:
-                    return await self._request_summary(appended_request)
+                    return await self._request_summary(appended_request, offers_tools=True)
                 text = await asyncio.to_thread(_fit_transcript, messages, max_tokens)
                 return await self._request_summary(self._build_transcript_request(text))
             except ProviderError as error:
@@ -344,7 +344,8 @@ class _SummaryWriter:
             system_prompt=prompts.CONDENSE_SYSTEM_PROMPT, messages=(message,), task_id=self._task.id
         )
 
-    async def _request_summary(self, request: ModelRequest) -> str:
+    async def _request_summary(self, request: ModelRequest, *, offers_tools: bool = False) -> str:
+        """`offers_tools`: a reply with a call is no summary, the model went on working."""
         pieces: list[str] = []
         has_call = False
         usage: Usage | None = None
@@ -361,14 +362,14 @@ class _SummaryWriter:
         finally:
             self.usage = _add_usage(self.usage, usage)
         summary = "".join(pieces).strip()
-        if not summary or has_call or self._begins_call(summary):
+        if not summary or (offers_tools and (has_call or self._begins_call(summary))):
             raise ProviderError(
                 "The model's summary was empty.", failure=ProviderFailureKind.EMPTY_REPLY
             )
         return summary
 
     def _begins_call(self, text: str) -> bool:
-        """Whether a line of it is the opening tag of a tool: the model went on working."""
+        """Whether a line of it is the opening tag of a tool."""
         tags = {f"<{name}>" for name in self._task.runtime.tool_set.names}
         return not tags.isdisjoint(line.strip() for line in text.splitlines())
 
