@@ -192,7 +192,7 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     alone, or never."""
 
     understand_text_calls: bool = True
-    """XML tasks: also take fenced `tool_code` JSON and `<tool_call>` JSON as calls."""
+    """Take calls that a model writes at the end of its text (`<tool_call>`, JSON, …) as calls."""
 
     def __post_init__(self) -> None:
         if isinstance(self.sandbox_network, str):
