@@ -67,7 +67,7 @@ __all__ = [
     "usage",
 ]
 
-MOST_MODULES = {"-p": 253, "-p -y": 253}
+MOST_MODULES = {"-p": 254, "-p -y": 254}
 """Modules and packages of joey that may be loaded before a run with these flags sends its first
 request."""
 

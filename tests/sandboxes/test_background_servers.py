@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,9 @@ async def test_no_network_is_shared_between_tasks(harness: SandboxHarness) -> No
     (fetched,) = await harness.run(FETCH)
     serving.kill()
     await serving.wait()
+    async with asyncio.timeout(60):  # its sandbox removes what it put into the workspace
+        while (harness.workspace / ".roo").exists():  # noqa: ASYNC110 - another process removes it
+            await asyncio.sleep(0.02)
     assert fetched.exit_code == 7
 
 
