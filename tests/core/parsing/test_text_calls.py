@@ -133,3 +133,20 @@ def test_blocks_are_understood_at_every_split(data: st.DataObject, text: str) ->
     whole, _ = assemble([TextChunk(text)], ToolProtocol.XML)
     cut, _ = assemble(map(TextChunk, data.draw(split_randomly(text))), ToolProtocol.XML)
     assert whole == cut
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<read_file>" * 5_000,
+        "<tool_call>read_file" + "<arg_key>a</arg_key><arg_value>b" * 3_000,
+        '<invoke name="read_file">' + '<parameter name="path">x' * 3_000,
+        "```tool_code\n" + " " * 100_000 + "x\n" * 1_000,
+        "<tool_call>" * 10_000 + "{" * 50_000,
+    ],
+)
+@pytest.mark.parametrize("protocol", ToolProtocol)
+@pytest.mark.timeout(30)
+def test_calls_that_are_opened_without_end_are_given_up(text: str, protocol: ToolProtocol) -> None:
+    reply, _ = assemble([TextChunk(text)], protocol)
+    assert not [call for call in reply.calls if call.problem is None]

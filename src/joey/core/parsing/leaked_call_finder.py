@@ -43,6 +43,8 @@ _PARTIAL_RE = compile_regex(
 )
 _LONGEST_PARTIAL = 100
 _MAX_ATTEMPTS = 64
+_MAX_READ_CHARS = 1_000_000
+"""Characters that all attempts together may read: a text can open calls without end."""
 
 
 class FoundCalls(Struct, frozen=True):
@@ -60,7 +62,11 @@ def find_leaked_calls(text: str, tools: ToolNames, *, is_whole_reply: bool) -> F
             return FoundCalls("", read_whole_reply(text, tools))
         except NotACallError as error:
             unusable = error.unusable
+    unread = _MAX_READ_CHARS
     for start in islice(_iter_candidates(text, tools), _MAX_ATTEMPTS):
+        unread -= len(text) - start
+        if unread < 0:
+            break
         try:
             return FoundCalls(text[:start].rstrip(), read_calls_to_end(text, start, tools))
         except NotACallError as error:

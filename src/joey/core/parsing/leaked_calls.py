@@ -86,7 +86,7 @@ _PARAMETER_RE = compile_regex(
     r"(?P<attributes>[^<>\n]*)>"
 )
 _ARGUMENT_PAIR_RE = compile_regex(
-    r"\s*<arg_key>\s*(.*?)\s*</arg_key>\s*<arg_value>(.*?)</arg_value>"
+    r"\s*<arg_key>\s*([^<]{1,80}?)\s*</arg_key>\s*<arg_value>(.*?)</arg_value>"
     r"(?=\s*(?:<arg_key>|</tool_call>|$))",
     re.DOTALL,
 )
@@ -102,7 +102,9 @@ _NAMED_RE = compile_regex(
 )
 _PYTHON_LIST_RE = compile_regex(rf"\[\s*{_NAME}\s*\(")
 _PYTHON_CALL_RE = compile_regex(rf"{_NAME}\(")
-_CALLS_END_RE = compile_regex(rf"\s*(?:{_TOKEN}|{_WRAPPER}|\Z)")
+_CALLS_END_RE = compile_regex(rf"{_TOKEN}|{_WRAPPER}|\Z")
+_FENCE_END_RE = compile_regex(r"\s*`{3,}")
+_SPACE_RE = compile_regex(r"\s*+")
 _ATTRIBUTE_RE = compile_regex(r"([\w-]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
 _NAME_KEYS = ("action", "tool", "tool_name", "name", "function_name", "recipient_name", "function")
 _LIST_KEYS = ("tool_calls", "tool_uses", "function_calls", "calls")
@@ -201,10 +203,9 @@ class _Reader:
             self._skip(_MARKS_RE)
 
     def read_fenced(self, marker: str, info: str) -> Iterator[_WrittenCall]:
-        closing = re.compile(
-            rf"\s*{re.escape(marker[0])}{{{len(marker)},}}[ \t]*(?:\r?\n\s*|\Z|(?=<))"
-        )
-        if info in _FENCES_WITH_CALLS and (calls := self._read_python_fence(closing)):
+        end = rf"{re.escape(marker[0])}{{{len(marker)},}}[ \t]*(?:\r?\n\s*|\Z|(?=<))"
+        closing = re.compile(rf"\s*{end}")
+        if info in _FENCES_WITH_CALLS and (calls := self._read_python_fence(re.compile(end))):
             yield from calls
             return
         self._skip(_SPACE_RE)
@@ -361,10 +362,6 @@ class _Reader:
                     arguments.setdefault(tool.bare_parameter, event.bare_text)
                 return _WrittenCall(name, arguments)
         raise _build_unfinished_error(name)
-
-
-_FENCE_END_RE = compile_regex(r"\s*`{3,}")
-_SPACE_RE = compile_regex(r"\s*+")
 
 
 def _decode_scalar(text: str) -> Any:
