@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # One more than this many cores: a test waits for processes and timers nearly half of its time.
-WORKERS ?= 3
+WORKERS ?= 2
 # Without bytecode, each of the many processes that tests start compiles what it imports anew.
 CACHED := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python
 TESTS := $(CACHED) -m pytest -n $(WORKERS) --dist worksteal -p tests.memory_disk

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 PYTEST = ("pytest", "-p", "tests.memory_disk")
-PARALLEL = ("-n", os.environ.get("WORKERS", "3"), "--dist", "worksteal")
+PARALLEL = ("-n", os.environ.get("WORKERS", "2"), "--dist", "worksteal")
 LONG_TASKS = ("tests/engine/test_long_task.py", "tests/engine/test_long_task_files.py")
 
 

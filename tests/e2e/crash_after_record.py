@@ -80,3 +80,7 @@ def main() -> int:
     else:
         install_crash(int(number), way == "torn")
     return run_joey(arguments[bool(way) :])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

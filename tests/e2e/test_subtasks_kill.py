@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import sys
 from asyncio.subprocess import DEVNULL
 from itertools import pairwise
 from pathlib import Path
@@ -26,7 +27,6 @@ from joey.engine.outcomes import Completed
 from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer
 from tests.counts import daily
-from tests.fork_server import start_module
 from tests.scripted_conversations import by_first_message
 from tests.workspace.test_worktrees import git
 
@@ -68,13 +68,16 @@ def workspace(directory: Path) -> str:
     return str(directory / "work")
 
 
+ROOT = Path(__file__).parents[2]
+
+
 async def run_until_killed(url: str, directory: Path, last: int, way: str = "") -> int:
-    process = await start_module(
-        "tests.e2e.crash_after_record", str(last), *([way] if way else []),
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tests.e2e.crash_after_record", str(last), *([way] if way else []),
         "-p", "-y", "--provider", "anthropic", "--base-url", url, "-m", "test",
         "-w", workspace(directory), "do the whole",
-        env={**os.environ, "JOEY_HOME": str(directory / "home")},
-        stderr=DEVNULL,
+        cwd=ROOT, env={**os.environ, "JOEY_HOME": str(directory / "home")},
+        stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL,
     )  # fmt: skip
     async with asyncio.timeout(LIMIT):
         return await process.wait()
@@ -176,9 +179,10 @@ def worktree_parts() -> dict[str, list[Turn]]:
     ]
     parts = {"the whole": [Turn(*hands), done("whole"), done("whole")]}
     for part, (old, new) in CHANGES.items():
-        changed = {"path": "a.txt", "content": BEFORE.replace(old, new)}
+        # An edit of one line: a subtask may begin when the work of the other is there already.
+        change = {"file_path": "a.txt", "old_string": old, "new_string": new}
         written = Turn(
-            call("write_to_file", changed), call("write_to_file", {**changed, "path": f"{new}.txt"})
+            call("edit", change), call("write_to_file", {"path": f"{new}.txt", "content": new})
         )
         parts[part] = [written, done(f"result {part}"), done(f"result {part}")]
     return parts
@@ -204,7 +208,11 @@ def check_worktrees(directory: Path, root: Path) -> None:
         if task == root or said not in CHANGES:
             continue
         old, new = CHANGES[said]
-        wrote = [e for e in events if e["event"] == "toolFinished" and e["tool"] == "write_to_file"]
+        wrote = [
+            e
+            for e in events
+            if e["event"] == "toolFinished" and e["tool"] in ("edit", "write_to_file")
+        ]
         is_there = (work / f"{new}.txt").exists()
         assert is_there or len(wrote) < 2
         if wrote or new in (work / "a.txt").read_text():
