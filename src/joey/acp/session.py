@@ -55,7 +55,7 @@ class AcpServices(Protocol):
     def build_model_switch_options(
         self, directory: Path, model: str, earlier: ModelRoute, secrets: TaskSecrets | None
     ) -> ResolvedTaskOptions:
-        """The options of a task that goes on with another model."""
+        """The options of a task that continues with another model."""
 
     def list_modes(self, directory: Path) -> Sequence[Mode]: ...
 

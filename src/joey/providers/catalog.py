@@ -343,7 +343,7 @@ def _find_model_or_default(kind: ProviderSpec, model: str) -> ModelInfo:
 
 
 def _find_local_row(model: str) -> _ModelRow | None:
-    """The row whose name the id begins with, whoever packed the model: `gemma3` is also
+    """The row whose name the id begins with, by whichever packager: `gemma3` is also
     `google/gemma-3-27b-it` and `google_gemma-3-27b-it-Q4_K_M.gguf`. The longest name counts."""
     tokens = _split_model_name(model.rpartition("/")[2].partition(":")[0])
     while tokens and (tokens[0] in _MAKERS or tokens[:1] == tokens[1:2]):

@@ -223,7 +223,7 @@ class ExternalCall(Struct, frozen=True):
 
 
 class ExternalTool(Tool[ExternalCall, PreparedT]):
-    """A tool that is named, described and shaped by somebody else."""
+    """A tool that others define: its name, description and schema come from outside joey."""
 
     params: ClassVar[type[Struct]] = ExternalCall
 

@@ -304,7 +304,7 @@ class Row(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True)
 
 
 AnyRow = Row | dict[str, Any]
-"""A row, or one that was taken over from somebody else's history."""
+"""A row of this task, or one of an imported history."""
 
 
 class RequestInfo(Struct, frozen=True, rename="camel", omit_defaults=True):

@@ -178,7 +178,7 @@ class _ReplyText:
         self._is_after_thought = False
 
     def append(self, text: str, *, is_thought: bool = False) -> None:
-        """`is_thought`: it stands in a section of reasoning, so that nothing in it is a call."""
+        """`is_thought`: it is inside a section of reasoning, so nothing in it is a call."""
         if self._finder is None:
             self._show(text)
         elif is_thought:

@@ -49,7 +49,7 @@ _MAX_READ_CHARS = 1_000_000
 
 class FoundCalls(Struct, frozen=True):
     text: str
-    """What stands before the calls; everything, if there are none."""
+    """The text before the calls; all of it if there are none."""
     calls: tuple[LeakedCall, ...] = ()
     unusable: UnusableCall | None = None
 
@@ -83,14 +83,14 @@ def _iter_candidates(text: str, tools: ToolNames) -> Iterator[int]:
         context.feed(text[pos : match.start()])
         pos = match.start()
         end = max(match.end(), pos + 1)
-        if match["think"] and context.is_prose:
-            name = match["think"].strip("</> \n").lower()
-            if match["think"].startswith("</"):
-                open_section = "" if name == open_section else open_section
-            else:
+        if tag := match["think"]:
+            name = tag.strip("</> \n").lower()
+            if not context.is_prose:
+                pass  # only mentioned
+            elif not tag.startswith("</"):
                 open_section = open_section or name
-        elif match["think"]:
-            pass
+            elif name == open_section:
+                open_section = ""
         elif match["fence"]:
             start = match.start("fence")
             if not open_section:

@@ -4,7 +4,7 @@ Templates of models differ in how a call is written, and servers that do not kno
 the call on as text. The formats are built from few parts: marks that only say "here are calls"
 (`<tool_call>`, `[TOOL_CALLS]`, `<|python_tag|>`), and calls as JSON, as a name with JSON behind it,
 as elements (`<function=name>`, `<invoke name="…">`, `<arg_key>`, the tags of the XML protocol), or
-as Python. Whoever wrote the marks, each of these is understood between them.
+as Python. Each of these is understood between any of the marks.
 
 Calls count only as the last thing of a reply: from the place where they begin to the end there
 must be nothing else. They must name tools that may be called, and their arguments must be valid;
@@ -239,12 +239,7 @@ class _Reader:
         elif _PYTHON_CALL_RE.match(text, pos) and (end := _CALLS_END_RE.search(text, pos)):
             self.pos = end.start()
             yield from _iter_python_calls(text[pos : self.pos])
-        elif fence := FENCE_RE.match(text, pos):
-            self.pos = fence.end()
-            values, repairs = self._read_json()
-            self._skip(_FENCE_END_RE)
-            yield from _iter_json_calls(values, repairs, self._tools)
-        elif text[pos] in "{[":
+        elif text[pos] in "{[" or FENCE_RE.match(text, pos):
             values, repairs = self._read_json()
             yield from _iter_json_calls(values, repairs, self._tools)
         elif element := _ELEMENT_RE.match(text, pos):
@@ -257,26 +252,25 @@ class _Reader:
             raise NotACallError
 
     def _read_json(self) -> tuple[tuple[Any, ...], frozenset[Repair]]:
+        """The values at the current place, perhaps in a fence."""
+        fence = FENCE_RE.match(self._text, self.pos)
         try:
-            values = read_lenient_json(self._text, self.pos)
+            values = read_lenient_json(self._text, fence.end() if fence else self.pos)
         except ValueError as error:
             raise NotACallError(f"The JSON of the call cannot be read: {error}.") from None
         self.pos = values.end
+        if fence:
+            self._skip(_FENCE_END_RE)
         return values.values, values.repairs
 
     def _read_named(self, named: re.Match[str]) -> _WrittenCall:
         """A name, and its arguments behind it."""
         name, self.pos = named["name"], named.end()
-        if self._text.startswith("{", self.pos):
-            if named[0].startswith("call:"):
-                return _WrittenCall(name, self._read_escaped_pairs())
+        if self._text.startswith("{", self.pos) and named[0].startswith("call:"):
+            return _WrittenCall(name, self._read_escaped_pairs())
+        if self._text.startswith(("{", "```"), self.pos):
             values, repairs = self._read_json()
             return _WrittenCall(name, values[0] if len(values) == 1 else None, repairs)
-        if fence := FENCE_RE.match(self._text, self.pos):
-            self.pos = fence.end()
-            values, repairs = self._read_json()
-            self._skip(_FENCE_END_RE)
-            return _WrittenCall(name, values[0], repairs)
         arguments: dict[str, Any] = {}
         while pair := _ARGUMENT_PAIR_RE.match(self._text, self.pos):
             if "<arg_key>" in pair[2]:

@@ -14,19 +14,12 @@ _LONGEST_MARK = 7
 _CLOSING_MARKS = {"<!--": "-->", "<code>": "</code>", "<pre>": "</pre>"}
 
 
-class Fence:
-    """A fenced code block that is open."""
-
-    def __init__(self, marker: str, info: str) -> None:
-        self.marker = marker
-        self.info = info
-
-
 class MarkdownContext:
     """Follows the text up to the current place. Each character is looked at once."""
 
     def __init__(self, *, is_after_blank_line: bool = True) -> None:
-        self.fence: Fence | None = None
+        self._fence_marker = ""
+        """What opened the fenced code block around the current place; empty outside of one."""
         self._line_head = ""
         self._is_head_whole = True
         """The whole line so far is in `_line_head`."""
@@ -44,6 +37,10 @@ class MarkdownContext:
             self._extend_line(line)
 
     @property
+    def is_fenced(self) -> bool:
+        return bool(self._fence_marker)
+
+    @property
     def is_inline_code(self) -> bool:
         """Whether a backtick is open in the current line."""
         return self._backticks % 2 == 1
@@ -56,7 +53,7 @@ class MarkdownContext:
     @property
     def is_prose(self) -> bool:
         """Whether something that stands here is meant, and not only shown."""
-        return self.fence is None and self.is_prose_line
+        return not self.is_fenced and self.is_prose_line
 
     @property
     def is_prose_line(self) -> bool:
@@ -97,10 +94,10 @@ class MarkdownContext:
         fence = _FENCE_RE.match(self._line_head.rstrip("\r")) if self._is_head_whole else None
         if fence is not None:
             marker, info = fence[1], fence[2].strip()
-            if self.fence is None:
-                self.fence = Fence(marker, info)
-            elif not info and marker.startswith(self.fence.marker):
-                self.fence = None
+            if not self._fence_marker:
+                self._fence_marker = marker
+            elif not info and marker.startswith(self._fence_marker):
+                self._fence_marker = ""
         self._is_after_blank_line = not self._line_head.strip()
         self._line_head, self._is_head_whole, self._backticks = "", True, 0
         self._last_characters = ""

@@ -55,7 +55,7 @@ _HIDDEN_TAGS = frozenset({"<thinking>", "</thinking>"})
 class XmlText(Struct, frozen=True, gc=False):
     text: str
     is_thought: bool = False
-    """It stands in a section of reasoning that its tags opened."""
+    """It is inside a section of reasoning that its tags opened."""
 
 
 class XmlCallStarted(Struct, frozen=True, gc=False):
@@ -174,7 +174,7 @@ class XmlStream(ThinkTagReader):
         tool = self._tools_by_opening_tag.get(tag)
         if tool is None or not self._context.is_prose_line:
             self._emit_tag_as_text(tag)
-        elif self._context.fence is not None:
+        elif self._context.is_fenced:
             self._emit_text(tag)
             if not self._tools[tool].isdisjoint(VERBATIM_PARAMETERS):
                 self._fenced_closing_tag = f"</{tool}>"

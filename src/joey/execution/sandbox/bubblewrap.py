@@ -142,7 +142,7 @@ def _build_namespace_options(layout: FilesystemLayout) -> list[str]:
     options = ["--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"]
     options += ["--die-with-parent", "--new-session", "--as-pid-1", "--cap-drop", "ALL"]
     if not is_root_in_foreign_workspace(layout.workspace):
-        # Named, because whoever has joined the network of another sandbox is root there.
+        # Named, because a process that has joined the network of another sandbox is root there.
         user = ("--uid", str(os.getuid()), "--gid", str(os.getgid()))
         return [*options, "--unshare-user", *user]
     for capability in ("CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_CHOWN"):
