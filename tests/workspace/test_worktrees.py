@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -384,3 +386,40 @@ def test_a_report_of_many_files_is_short() -> None:
     )
     assert len(report) < 2000
     assert "450 more" in report
+
+
+@pytest.mark.requirement("worktrees:crash")
+async def test_a_worktree_is_made_while_the_git_of_a_killed_process_still_works_on_it(
+    harness: WorktreeHarness, tmp_path: Path
+) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    started = harness.top / ".git/refs/heads/joey/child.lock"
+    slow_git = programs / "git"
+    slow_git.write_text(
+        '#!/bin/sh\ncase "$*" in *"worktree add"*)\n'
+        f"mkdir {started.parent}; touch {started}; sleep 0.5; rm {started};; esac\n"
+        f'exec {shutil.which("git")} "$@"\n'
+    )
+    slow_git.chmod(0o755)
+    script = (
+        "import asyncio, sys; from pathlib import Path\n"
+        "from joey.workspace.git.worktrees import GitWorktrees\n"
+        "asyncio.run(GitWorktrees(*map(Path, sys.argv[1:])).add('child'))"
+    )
+    arguments = [sys.executable, "-c", script, str(harness.top), str(harness.home)]
+    path = f"{programs}:{os.environ['PATH']}"
+    process = await asyncio.create_subprocess_exec(*arguments, env={**os.environ, "PATH": path})
+    while not started.exists():
+        assert process.returncode is None
+        await asyncio.sleep(0.01)
+    process.kill()
+    await process.wait()
+    root = await harness.worktrees.add("child")
+    assert git(root, "status", "--short") == ""
+    (root / "b.txt").write_text("changed\n")
+    assert (await harness.worktrees.merge("child")).is_clean
+    await harness.worktrees.remove("child")
+    assert harness.read("b.txt") == "changed\n"
+    assert gone(harness, "child")
+    assert list(harness.home.iterdir()) == []

@@ -128,16 +128,23 @@ class Git:
         root: Path,
         filters: Iterable[str] = (),
         environment: Mapping[str, str] | None = None,
+        pass_fds: Iterable[int] = (),
     ) -> None:
         self._directory = root
         self._extra_environment = environment or {}
+        self._pass_fds = tuple(pass_fds)
         off = {
             f"{name}.{key}": to for name in filters for key, to in _DISABLED_FILTER_SETTINGS.items()
         }
         self._config_options = build_config_options({**SAFE_SETTINGS, **off})
 
     @classmethod
-    async def open_at(cls, root: Path, environment: Mapping[str, str] | None = None) -> Git:
+    async def open_at(
+        cls,
+        root: Path,
+        environment: Mapping[str, str] | None = None,
+        pass_fds: Iterable[int] = (),
+    ) -> Git:
         """`environment` is for what cannot be seen from the folder.
 
         Raises ToolError: there is no git, or it cannot be made harmless."""
@@ -146,7 +153,7 @@ class Git:
         for name in names:
             if "=" in name:  # an option would end at it, and switch off something else
                 raise ToolError(f"git is not run: its configuration names the filter {name!r}")
-        return cls(root, sorted(names), environment)
+        return cls(root, sorted(names), environment, pass_fds)
 
     async def list_config_keys(self, regex: str) -> list[str]:
         """Raises ToolError."""
@@ -194,6 +201,7 @@ class Git:
                 stdin=stdin,
                 max_output_bytes=max_output_bytes,
                 timeout_s=timeout_s,
+                pass_fds=self._pass_fds,
             )
         except GitError as error:
             raise ToolError(str(error)) from error

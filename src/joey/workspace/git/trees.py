@@ -69,9 +69,11 @@ class GitTrees:
         self.paths = paths
 
     @classmethod
-    async def open_at(cls, root: Path, environment: Mapping[str, str] | None = None) -> GitTrees:
-        """Raises ToolError."""
-        git = await Git.open_at(root, environment)
+    async def open_at(
+        cls, root: Path, lock: int, environment: Mapping[str, str] | None = None
+    ) -> GitTrees:
+        """`lock` is held by each git for as long as it lives. Raises ToolError."""
+        git = await Git.open_at(root, environment, pass_fds=(lock,))
         asked = ("--show-prefix", "--git-common-dir", "--git-path", "index", "--show-cdup")
         output = await git.run_text("rev-parse", "--path-format=absolute", *asked)
         prefix, common, index, up = (*output.split("\n"), "", "", "", "")[:4]

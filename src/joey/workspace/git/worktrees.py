@@ -9,6 +9,9 @@ the worktree is complete; without it, creating the worktree was interrupted and 
 is set before the first file of the workspace is written. If it exists, files may have been written:
 then `merge` is merged into the present files, over the commit it came from, which leaves alone what
 is done and does what is not.
+
+A git that a killed process started may still be at work, so each git holds the worktree's lock for
+as long as it lives.
 """
 
 from __future__ import annotations
@@ -16,7 +19,9 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from msgspec import Struct
@@ -25,6 +30,7 @@ from joey.core.file_state import FileDiffStat, WorktreeMergeResult
 from joey.errors import ToolError
 from joey.ports.workspace import Worktrees
 from joey.system.files import make_private_directory
+from joey.system.locks import try_lock_file
 from joey.workspace.files import to_printable_name
 from joey.workspace.git.process import find_repository_root
 from joey.workspace.git.trees import (
@@ -37,6 +43,8 @@ from joey.workspace.git.trees import (
 )
 
 _BASE_REF, _MERGE_REF = "refs/worktree/joey-base", "refs/worktree/joey-merge"
+_LOCK_POLL_INTERVAL_S = 0.05
+_LOCK_TIMEOUT_S = 30.0
 _MAX_MERGE_ATTEMPTS = 3
 _KEEPS_CHANGING_TEXT = "files of the workspace keep changing"
 _RULE_FILE_PATTERNS = (
@@ -69,16 +77,42 @@ class GitWorktrees:
     def _exists(self, name: str) -> bool:
         return os.path.lexists(self.get_directory(name))
 
-    async def add(self, name: str) -> Path:
-        ours = await GitTrees.open_at(self._workspace)
-        theirs = await self._open_worktree(ours, name)
-        if theirs is None or await theirs.resolve_revision(_BASE_REF) is None:
-            if self._exists(name) or self._get_admin_directory(ours, name).exists():
-                await self.remove(name)
-            await self._create(ours, name)
-        return self.get_directory(name) / ours.paths.prefix
+    def _get_lock_path(self, name: str) -> Path:
+        return self._worktrees_directory / f"{name}.lock"
 
-    async def _create(self, ours: GitTrees, name: str) -> None:
+    @asynccontextmanager
+    async def _lock(self, name: str) -> AsyncIterator[int]:
+        """Raises ToolError: something is still at work there."""
+        deadline = time.monotonic() + _LOCK_TIMEOUT_S
+        while (lock := self._try_lock(name)) is None:
+            if time.monotonic() > deadline:
+                raise ToolError(f"another process is at work on {self.get_directory(name)}")
+            await asyncio.sleep(_LOCK_POLL_INTERVAL_S)
+        try:
+            yield lock
+        finally:
+            os.close(lock)
+
+    def _try_lock(self, name: str) -> int | None:
+        try:
+            make_private_directory(self._worktrees_directory)
+            self._worktrees_directory.chmod(0o700)
+            return try_lock_file(self._get_lock_path(name))
+        except OSError as error:
+            directory = self._worktrees_directory
+            raise ToolError(f"{directory} cannot be used: {error.strerror or error}") from error
+
+    async def add(self, name: str) -> Path:
+        async with self._lock(name) as lock:
+            ours = await GitTrees.open_at(self._workspace, lock)
+            theirs = await self._open_worktree(ours, name, lock)
+            if theirs is None or await theirs.resolve_revision(_BASE_REF) is None:
+                if self._exists(name) or self._get_admin_directory(ours, name).exists():
+                    await self._remove(name, lock)
+                await self._create(ours, name, lock)
+            return self.get_directory(name) / ours.paths.prefix
+
+    async def _create(self, ours: GitTrees, name: str, lock: int) -> None:
         await ours.check_version()
         directory = self.get_directory(name)
         tree, head = await ours.write_snapshot_tree(), await ours.resolve_revision("HEAD")
@@ -87,8 +121,6 @@ class GitWorktrees:
             base = await ours.create_commit(tree, parents, f"The workspace when task {name} began")
         else:
             base = head
-        make_private_directory(self._worktrees_directory)
-        self._worktrees_directory.chmod(0o700)
         await ours.run_text(
             "worktree", "add", "-q", "-B", self.get_branch(name), str(directory), base
         )
@@ -97,17 +129,17 @@ class GitWorktrees:
         listed = (await ours.run_text(*wanted, *_RULE_FILE_PATTERNS)).split("\0")
         to = directory / ours.paths.prefix
         await asyncio.to_thread(_copy_files, self._workspace, to, [each for each in listed if each])
-        if (theirs := await self._open_worktree(ours, name)) is None:
+        if (theirs := await self._open_worktree(ours, name, lock)) is None:
             raise ToolError(f"git made no worktree in {directory}")
         await theirs.run_text("update-ref", _BASE_REF, base)
 
-    async def _open_worktree(self, ours: GitTrees, name: str) -> GitTrees | None:
+    async def _open_worktree(self, ours: GitTrees, name: str, lock: int) -> GitTrees | None:
         """git in the worktree: the folder that belongs to it, whatever its `.git` says."""
         directory, own = self.get_directory(name), self._get_admin_directory(ours, name)
         if not own.is_dir() or not directory.is_dir():
             return None
         return await GitTrees.open_at(
-            directory, {"GIT_DIR": str(own), "GIT_WORK_TREE": str(directory)}
+            directory, lock, {"GIT_DIR": str(own), "GIT_WORK_TREE": str(directory)}
         )
 
     def _get_admin_directory(self, ours: GitTrees, name: str) -> Path:
@@ -117,14 +149,20 @@ class GitWorktrees:
     async def merge(
         self, name: str, refusal: Callable[[str], str] | None = None
     ) -> WorktreeMergeResult:
-        ours = await GitTrees.open_at(self._workspace)
-        theirs = await self._open_worktree(ours, name)
+        async with self._lock(name) as lock:
+            return await self._merge(name, refusal, lock)
+
+    async def _merge(
+        self, name: str, refusal: Callable[[str], str] | None, lock: int
+    ) -> WorktreeMergeResult:
+        ours = await GitTrees.open_at(self._workspace, lock)
+        theirs = await self._open_worktree(ours, name, lock)
         base = None if theirs is None else await theirs.resolve_revision(_BASE_REF)
         if theirs is None or base is None:
             raise ToolError(f"the worktree {self.get_directory(name)} is gone")
         # Nobody works there now: what a git left that died with the machine is in the way.
-        for lock in self._get_admin_directory(ours, name).rglob("*.lock"):
-            lock.unlink(missing_ok=True)
+        for left in self._get_admin_directory(ours, name).rglob("*.lock"):
+            left.unlink(missing_ok=True)
         done = await self._commit_all(theirs, name)
         prefix = ours.paths.prefix
         counted = await ours.count_changed_lines(base, done)
@@ -151,10 +189,15 @@ class GitWorktrees:
         return tree
 
     async def remove(self, name: str) -> None:
+        async with self._lock(name) as lock:
+            await self._remove(name, lock)
+            self._get_lock_path(name).unlink()
+
+    async def _remove(self, name: str, lock: int) -> None:
         directory = self.get_directory(name)
-        common = (await GitTrees.open_at(self._workspace)).paths.common_directory
+        common = (await GitTrees.open_at(self._workspace, lock)).paths.common_directory
         # Not from the workspace: it may be the very worktree that goes.
-        ours = await GitTrees.open_at(common, {"GIT_DIR": str(common)})
+        ours = await GitTrees.open_at(common, lock, {"GIT_DIR": str(common)})
         if self._exists(name):
             try:
                 await ours.run_text("worktree", "remove", "--force", "--force", str(directory))
