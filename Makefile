@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# One more than this many cores: a test waits for processes and timers nearly half of its time.
+# Two processes at a time: some tests kill programs and wait for timers, which need room.
 WORKERS ?= 2
 # Without bytecode, each of the many processes that tests start compiles what it imports anew.
 CACHED := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python
