@@ -36,6 +36,8 @@ _CANDIDATE_RE = compile_regex(
     re.IGNORECASE,
 )
 _OPENING_RE = compile_regex(OPENING)
+_SUSPECT_RE = compile_regex(r"[<\[{`~]|to=|functools|function call")
+"""What a text has that opens a call, or may have begun to; most pieces of a reply have nothing."""
 _FENCE_INFO = "|".join(sorted(CALL_FENCES, reverse=True))
 _HELD_FENCE_RE = compile_regex(rf"{_LINE_START}(?:```|~~~)(?:{_FENCE_INFO})[ \t]*\r?\n\s*[<{{\[]")
 _PARTIAL_RE = compile_regex(
@@ -56,6 +58,8 @@ class FoundCalls(Struct, frozen=True):
 
 def find_leaked_calls(text: str, tools: ToolNames, *, is_whole_reply: bool) -> FoundCalls:
     """The calls at the end of a text."""
+    if _SUSPECT_RE.search(text) is None:
+        return FoundCalls(text)
     unusable: UnusableCall | None = None
     if is_whole_reply:
         try:
@@ -136,6 +140,9 @@ class LeakedCallFinder:
         self._pieces.append(text)
         if self._is_holding:
             return ""
+        if not self._pending and self._shown_length and _SUSPECT_RE.search(text) is None:
+            self._shown_length += len(text)
+            return text
         text = self._pending + text
         held = self._find_hold(text)
         self._is_holding = held is not None

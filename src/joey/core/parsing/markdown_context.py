@@ -15,9 +15,11 @@ _CLOSING_MARKS = {"<!--": "-->", "<code>": "</code>", "<pre>": "</pre>"}
 
 
 class MarkdownContext:
-    """Follows the text up to the current place. Each character is looked at once."""
+    """Follows the text up to the current place. Each character is looked at once, and only when
+    something is asked."""
 
     def __init__(self, *, is_after_blank_line: bool = True) -> None:
+        self._unread_pieces: list[str] = []
         self._fence_marker = ""
         """What opened the fenced code block around the current place; empty outside of one."""
         self._line_head = ""
@@ -30,7 +32,11 @@ class MarkdownContext:
         self._last_characters = ""
 
     def feed(self, text: str) -> None:
-        first, *others = text.split("\n")
+        self._unread_pieces.append(text)
+
+    def _read(self) -> None:
+        first, *others = "".join(self._unread_pieces).split("\n")
+        self._unread_pieces.clear()
         self._extend_line(first)
         for line in others:
             self._end_line()
@@ -38,16 +44,19 @@ class MarkdownContext:
 
     @property
     def is_fenced(self) -> bool:
+        self._read()
         return bool(self._fence_marker)
 
     @property
     def is_inline_code(self) -> bool:
         """Whether a backtick is open in the current line."""
+        self._read()
         return self._backticks % 2 == 1
 
     @property
     def is_line_blank(self) -> bool:
         """Whether the current line has had only white space so far."""
+        self._read()
         return not self._line_head.strip()
 
     @property
@@ -58,6 +67,7 @@ class MarkdownContext:
     @property
     def is_prose_line(self) -> bool:
         """The same, whether in a fence or not."""
+        self._read()
         line = self._line_head.expandtabs(4)
         content = line.lstrip()
         is_indented_code = not content and len(line) >= 4 and self._is_after_blank_line

@@ -266,6 +266,8 @@ class TagMatcher:
 
     def find(self, text: str, pos: int) -> tuple[int, str]:
         """Where the first tag is, and which; or where one may have begun, and nothing."""
+        if "<" not in text and "`" not in text:  # most pieces of a reply
+            return len(text), ""
         match = self._pattern.search(text, pos)
         if match is not None:
             return match.start(), match[0]
