@@ -20,7 +20,7 @@ from __future__ import annotations
 import itertools
 import zlib
 from collections.abc import Iterator, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, overload
 
 import msgspec
 from msgspec import UNSET, Struct
@@ -57,6 +57,26 @@ class OpenTurn(Struct):
     calls: tuple[msg.ToolCall, ...]
     outcomes: dict[str, ev.ToolFinished]
     max_result_chars: int | None = None
+
+
+class _VisibleMessages(Sequence[msg.Message]):
+    """Some messages of a list, by their places; nothing is copied until it is asked for."""
+
+    def __init__(self, messages: Sequence[msg.Message], indices: Sequence[int]) -> None:
+        self._messages = messages
+        self._indices = indices
+
+    def __len__(self) -> int:
+        return len(self._indices)
+
+    @overload
+    def __getitem__(self, place: int) -> msg.Message: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[msg.Message]: ...
+    def __getitem__(self, place: int | slice) -> msg.Message | Sequence[msg.Message]:
+        if isinstance(place, slice):
+            return _VisibleMessages(self._messages, self._indices[place])
+        return self._messages[self._indices[place]]
 
 
 class ApiHistory:
@@ -114,7 +134,7 @@ class ApiHistory:
     @property
     def visible_messages(self) -> Sequence[msg.Message]:
         """The closed messages that nothing hides, each for itself."""
-        return [self._closed_messages[place] for place in self._visible_indices]
+        return _VisibleMessages(self._closed_messages, self._visible_indices)
 
     @property
     def first_message(self) -> msg.Message | None:
