@@ -15,7 +15,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -52,10 +52,9 @@ def find_directory_identity(directory: Path) -> DirectoryIdentity | None:
     return None
 
 
-@contextmanager
 def open_directory(
     path: Path, *, create: bool = False, identity: DirectoryIdentity | None = None
-) -> Iterator[int]:
+) -> AbstractContextManager[int]:
     """A handle by which files of a folder can be named (`dir_fd`). Raises OSError: a part of the
     path is missing, a link or no folder; or the folder at the `identity` is not the one that it
     was."""
@@ -66,10 +65,8 @@ def open_directory(
             if (facts.st_dev, facts.st_ino) != (identity.device, identity.inode):
                 raise OSError(errno.ESTALE, _REPLACED_DIRECTORY_TEXT)
 
-    with files.open_directory(
-        path.parts[1:], path.anchor, create=create, check=check_identity
-    ) as directory:
-        yield directory
+    check = None if identity is None else check_identity
+    return files.open_directory(path.parts[1:], path.anchor, create=create, check=check)
 
 
 @contextmanager
