@@ -87,6 +87,34 @@ async def test_a_call_before_an_unopened_closing_tag_is_not_run(joey: Joey, reas
     assert len(server.requests) <= 2
 
 
+SECTIONS = [
+    *(("<thought>", "</thought>"), ("<reasoning>", "</reasoning>"), ("[THINK]", "[/THINK]")),
+    *(("<seed:think>", "</seed:think>"), ("◁think▷", "◁/think▷")),
+    ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
+]
+
+
+@pytest.mark.parametrize("protocol", ["xml", "native"])
+@pytest.mark.parametrize("place", ["first", "later", "unopened"])
+@pytest.mark.parametrize(("opening", "closing"), SECTIONS)
+async def test_reasoning_between_tags_of_every_kind_is_neither_run_nor_sent_back(
+    joey: Joey, opening: str, closing: str, place: str, protocol: str
+) -> None:
+    before = {"first": opening, "later": f"I look.\n{opening}", "unopened": ""}[place]
+    reply = f"{before}I could run it:\n{DANGER}\n{TEXT_CALL}</tool_call>\nHm.{closing}\nIt is 4."
+    last = turn(DONE) if protocol == "xml" else Turn(call("attempt_completion", {"result": "4"}))
+    async with ModelServer([turn(reply), last]) as server:
+        done = await joey.run(*FLAGS, "--protocol", protocol, *reach(server.url), "2+2?")
+    assert done.json["success"] is True, done.err
+    assert not (joey.workspace / "DANGER").exists()
+    shown = [row["text"] for row in rows(joey) if row.get("say") == "text"][1:]
+    assert shown in (["It is 4."], ["I look.", "It is 4."], ["I look.\n", "It is 4."])
+    assert any("I could" in row["text"] for row in rows(joey) if row.get("say") == "reasoning")
+    sent = json.dumps(server.requests[1].body["messages"])
+    assert "It is 4." in sent
+    assert [word for word in ("I could", "DANGER", "Hm.", "hink", "<|") if word in sent] == []
+
+
 async def test_reasoning_is_shown_as_thinking_and_not_sent_back(joey: Joey) -> None:
     thought = f"I could run it:\n{DANGER}\nNo, I write.\n</think>\n\nI write.\n{WRITE}"
     async with ModelServer([turn(thought), turn(DONE), turn(DONE)]) as server:

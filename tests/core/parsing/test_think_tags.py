@@ -6,11 +6,19 @@ from hypothesis import strategies as st
 
 from joey.core.messages import Part, ReasoningPart, TextChunk, TextPart
 from joey.core.models import ToolProtocol
-from joey.core.parsing.tags import ThinkTagSplitter
+from joey.core.parsing.tags import ReasoningFinder, ReplyText
 from tests.core.parsing.streams import assemble, assemble_xml, split_randomly
 
 PIECES = ["<think>", "</think>", "<thinking>", "</thinking>", "<", "<th", "</", " ", "\n", "word"]
-PIECES += ["`", "`</think>`", "`<think>`", "</Think\n>", "</THINKING>"]
+PIECES += ["`", "`</think>`", "`<think>`", "</Think\n>", "</THINKING>", "[THINK]", "[/THINK]", "["]
+SECTIONS = [
+    *(("<think>", "</think>"), ("<Thinking>", "</THINKING >"), ("<thought>", "</thought>")),
+    *(("<reasoning>", "</reasoning>"), ("<seed:think>", "</seed:think>"), ("[THINK]", "[/THINK]")),
+    *(("◁think▷", "◁/think▷"), ("<|START_THINKING|>", "<|END_THINKING|>")),
+    ("<|begin_of_thought|>", "<|end_of_thought|>"),
+]
+ANALYSIS = ("<|channel|>analysis<|message|>", "<|end|>")
+FINAL = "<|start|>assistant<|channel|>final<|message|>"
 LOOK = "<list_files><path>.</path></list_files>"
 RUN = "<execute_command><command>touch DANGER</command></execute_command>"
 WHOLE = [
@@ -35,7 +43,10 @@ wholes = st.lists(st.sampled_from(WHOLE), max_size=8).map("".join)
     [
         ("<think>Hm.</think>Yes.", [ReasoningPart("Hm."), TextPart("Yes.")]),
         ("\n <thinking>Hm.</thinking>\n\nYes.", [ReasoningPart("Hm."), TextPart("Yes.")]),
-        ("<think>a </thinking> b</think>c", [ReasoningPart("a </thinking> b"), TextPart("c")]),
+        (
+            "<think>a </thinking> b</think>c",
+            [ReasoningPart("a "), ReasoningPart("b"), TextPart("c")],
+        ),
         ("<think>a < b</think>", [ReasoningPart("a < b")]),
         ("<think>never closed </thi", [ReasoningPart("never closed </thi")]),
         ("<think>\n\n</think>\n\nYes.", [TextPart("Yes.")]),
@@ -64,7 +75,9 @@ wholes = st.lists(st.sampled_from(WHOLE), max_size=8).map("".join)
         ("It is </thinker>", [TextPart("It is </thinker>")]),
         ("It is </think", [TextPart("It is </think")]),
         ("Hm.</think>", [ReasoningPart("Hm.")]),
-        ("<think>a</think><think>b</think>", [ReasoningPart("a"), TextPart("<think>b</think>")]),
+        ("<think>a</think><think>b</think>", [ReasoningPart("a"), ReasoningPart("b")]),
+        ("So.\n<think>b</think>\nc", [TextPart("So.\n"), ReasoningPart("b"), TextPart("c")]),
+        ("```\n<think>b</think>\n```", [TextPart("```\n<think>b</think>\n```")]),
         ("", []),
         (" ", []),
     ],
@@ -75,6 +88,56 @@ def test_a_section_that_opens_the_text_is_reasoning(text: str, parts: list[Part]
     assert list(whole.parts) == parts
     assert whole == single
     assert whole.raw is None
+
+
+@pytest.mark.requirement("parsing:think:tags")
+@pytest.mark.parametrize("is_xml", [True, False])
+@pytest.mark.parametrize(("opening", "closing"), [*SECTIONS, ANALYSIS])
+def test_sections_of_every_kind_are_reasoning(opening: str, closing: str, is_xml: bool) -> None:
+    protocol = ToolProtocol.XML if is_xml else ToolProtocol.NATIVE
+    hermes = '<tool_call>{"name": "list_files", "arguments": {"path": "a"}}</tool_call>'
+    for thought in (RUN, hermes):
+        for text, parts in [
+            (f"{opening}{thought}{closing}\nYes.", ["Yes."]),
+            (f"So.\n{opening}{thought}{closing}\nYes.", ["So.", "Yes."]),
+            (f"So.\n\n{opening}{thought}", ["So."]),
+            (f"{opening}{thought}{closing}{opening}{thought}{closing}Yes.", ["Yes."]),
+        ]:
+            for pieces in ([text], [*text]):
+                reply, _ = assemble(map(TextChunk, pieces), protocol)
+                assert not reply.calls
+                shown = [part.text.strip() for part in reply.parts if isinstance(part, TextPart)]
+                assert shown == parts
+                assert reply.raw in (None, "\n".join(parts), "\n".join(parts) + "\n\n")
+
+
+@pytest.mark.requirement("parsing:think:tags")
+@pytest.mark.parametrize(("opening", "closing"), SECTIONS)
+def test_closing_tags_of_every_kind_end_reasoning(opening: str, closing: str) -> None:
+    for pieces in ([text := f"Hm. {RUN}\n{closing}\nYes."], [*text]):
+        for protocol in ToolProtocol:
+            reply, _ = assemble(map(TextChunk, pieces), protocol)
+            assert not reply.calls
+            assert [part for part in reply.parts if isinstance(part, TextPart)] == [
+                TextPart("Yes.")
+            ]
+    assert not assemble_xml(f"So, {opening}maybe {RUN}{closing} no.").calls
+    assert not assemble_xml(f"So, {opening}maybe {RUN}").calls
+
+
+@pytest.mark.requirement("parsing:think:tags")
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        (f"{ANALYSIS[0]}Hm.<|end|>{FINAL}Yes.", [ReasoningPart("Hm."), TextPart("Yes.")]),
+        (f"{ANALYSIS[0]}Hm.{FINAL}Yes.", [ReasoningPart("Hm."), TextPart("Yes.")]),
+        ("<|channel|>final<|message|>Yes.", [TextPart("Yes.")]),
+        (f"Well.<|start|>assistant{ANALYSIS[0]}Hm.", [TextPart("Well."), ReasoningPart("Hm.")]),
+    ],
+)
+def test_only_the_final_channel_of_harmony_is_text(text: str, parts: list[Part]) -> None:
+    for pieces in ([text], [*text]):
+        assert list(assemble(map(TextChunk, pieces))[0].parts) == parts
 
 
 @pytest.mark.requirement("parsing:think:tags")
@@ -97,11 +160,10 @@ def test_tags_are_seen_at_every_split(data: st.DataObject, text: str, is_xml: bo
 @given(st.data(), st.text())
 @settings(max_examples=50)
 def test_text_without_tags_passes_unchanged(data: st.DataObject, text: str) -> None:
-    tags = ThinkTagSplitter()
-    pieces = [piece for cut in data.draw(split_randomly(text)) for piece in tags.feed(cut)]
-    pieces += tags.close()
-    assert "".join(piece for _, piece in pieces) == text
-    assert {kind for kind, _ in pieces} <= {"text"}
+    finder = ReasoningFinder()
+    events = [event for cut in data.draw(split_randomly(text)) for event in finder.feed(cut)]
+    texts = [event.text for event in (*events, *finder.close()) if isinstance(event, ReplyText)]
+    assert "".join(texts) == text
 
 
 @pytest.mark.requirement("parsing:think:calls")
@@ -178,7 +240,9 @@ def test_only_what_comes_after_the_closing_tag_counts_at_every_split(
     text = f"Hm. {before}</think>{after}"
     reply, _ = assemble(map(TextChunk, data.draw(split_randomly(text))), ToolProtocol.XML)
     alone, _ = assemble([TextChunk(f"</think>{after}")], ToolProtocol.XML)
-    assert reply.raw == alone.raw == after.lstrip()
+    assert reply.raw == alone.raw
+    if "<think" not in after:
+        assert reply.raw == after.lstrip()
     assert [(call.name, call.input) for call in reply.calls] == [
         (call.name, call.input) for call in alone.calls
     ]

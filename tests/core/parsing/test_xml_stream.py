@@ -4,7 +4,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from joey.core.messages import CallChunk, CallPart, Chunk, StopChunk, TextChunk, TextPart, ToolCall
+from joey.core.messages import (
+    CallChunk,
+    CallPart,
+    Chunk,
+    ReasoningPart,
+    StopChunk,
+    TextChunk,
+    TextPart,
+    ToolCall,
+)
 from joey.core.models import ToolProtocol
 from joey.core.parsing.parts import PartDelta
 from tests.core.parsing.streams import (
@@ -294,11 +303,11 @@ def test_a_call_follows_a_mention_of_another_tool() -> None:
     assert [call.name for call in reply.calls] == ["list_files"]
 
 
-def test_stray_thinking_tags_are_taken_out_of_the_text() -> None:
+def test_later_sections_of_reasoning_are_taken_out_of_the_text() -> None:
     text = "So.\n<thinking>Which file?</thinking>\n<list_files><path>.</path></list_files>"
     reply = assemble_xml(text)
-    assert reply.parts[0] == TextPart("So.\nWhich file?")
-    assert reply.raw == text
+    assert reply.parts[:2] == (TextPart("So."), ReasoningPart("Which file?"))
+    assert reply.raw == "So.\n<list_files><path>.</path></list_files>"
 
 
 @pytest.mark.parametrize("text", ["", " \n", "\n\n\t"])

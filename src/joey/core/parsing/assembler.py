@@ -4,9 +4,9 @@ Chunks go in, events about the parts of the reply come out; `close` settles the 
 then `reply` is complete. The cost of a chunk depends on its own length, never on earlier ones.
 
 In the native protocol text is text and calls are structured. In the XML protocol calls are found
-in the text; structured calls that a server sends anyway are accepted too. In both, a `<think>`
-section at the start of the text is reasoning, and so is all text before a `</think>` that nothing
-opened (see `tags`); parts that were begun for it are recast.
+in the text; structured calls that a server sends anyway are accepted too. In both, sections such
+as `<think>…</think>` are reasoning, and so is all text before a `</think>` that nothing opened
+(see `tags`); parts that were begun for it are recast.
 """
 
 from __future__ import annotations
@@ -24,7 +24,14 @@ from joey.core.parsing.leaked_call_finder import FoundCalls, LeakedCallFinder
 from joey.core.parsing.lenient_json import Repair
 from joey.core.parsing.native_calls import NativeCalls
 from joey.core.parsing.parts import CallIdAllocator, PartEvent, ReplyEnd, ReplyParts
-from joey.core.parsing.tags import ProsePiece, ThinkTagSplitter, UnopenedClosingFinder
+from joey.core.parsing.tags import (
+    ProseEvent,
+    ReasoningEnded,
+    ReasoningFinder,
+    ReasoningSection,
+    ReasoningText,
+    ReplyText,
+)
 from joey.core.parsing.xml_argument_parser import StreamTrimmer
 from joey.core.parsing.xml_stream import (
     XmlCallClosedEarly,
@@ -32,9 +39,7 @@ from joey.core.parsing.xml_stream import (
     XmlCallEnded,
     XmlCallStarted,
     XmlEvent,
-    XmlReasoningEnded,
     XmlStream,
-    XmlText,
 )
 from joey.errors import TaskStateError
 
@@ -61,8 +66,7 @@ class ReplyAssembler:
             is_trimmed=protocol is ToolProtocol.XML,
         )
         self._native_calls = NativeCalls(self._parts, self._call_ids, tools)
-        self._think_splitter = ThinkTagSplitter()
-        self._closing_finder = UnopenedClosingFinder()
+        self._reasoning_finder = ReasoningFinder()
         self._xml_calls: _XmlCalls | None = None
         if protocol is ToolProtocol.XML:
             self._xml_calls = _XmlCalls(tools, self._parts, self._text, self._call_ids)
@@ -77,9 +81,7 @@ class ReplyAssembler:
                 self._text.flush()
                 self._native_calls.feed(chunk)
             case msg.TextChunk():
-                self._feed_pieces(
-                    self._think_splitter.feed(msg.replace_lone_surrogates(chunk.text))
-                )
+                self._feed_text(msg.replace_lone_surrogates(chunk.text))
             case msg.ReasoningChunk():
                 self._feed_reasoning(chunk)
             case msg.CallEndChunk():
@@ -99,11 +101,10 @@ class ReplyAssembler:
         if self._reply is not None:
             return []
         end = ReplyEnd(complete, self._stop_reason)
-        self._feed_pieces(self._think_splitter.close())
         if self._xml_calls is not None:
             self._xml_calls.close(end)
         else:
-            self._append_text_pieces(self._closing_finder.close())
+            self._text.extend(self._reasoning_finder.close())
         unusable_call = self._text.close(end)
         self._native_calls.close(end)
         self._parts.finish()
@@ -130,23 +131,11 @@ class ReplyAssembler:
                 return partial
         return self._parts.get_call_input(index)
 
-    def _feed_pieces(self, pieces: list[ProsePiece]) -> None:
-        for kind, text in pieces:
-            if kind == "reasoning":
-                self._text.flush()
-                self._parts.append_prose(kind, text)
-            elif self._xml_calls is not None:
-                self._xml_calls.feed(text)
-            else:
-                self._append_text_pieces(self._closing_finder.feed(text))
-
-    def _append_text_pieces(self, pieces: list[str | None]) -> None:
-        for piece in pieces:
-            if piece is None:
-                self._text.flush(is_reasoning=True)
-                self._parts.reclassify_as_reasoning({})
-            else:
-                self._text.append(piece)
+    def _feed_text(self, text: str) -> None:
+        if self._xml_calls is not None:
+            self._xml_calls.feed(text)
+        else:
+            self._text.extend(self._reasoning_finder.feed(text))
 
     def _feed_reasoning(self, chunk: msg.ReasoningChunk) -> None:
         self._text.flush()
@@ -176,6 +165,25 @@ class _ReplyText:
         self._is_trimmed = is_trimmed
         self._trimmer = StreamTrimmer(verbatim=False)
         self._is_after_thought = False
+
+    def extend(self, events: list[ProseEvent]) -> None:
+        """Text that is nothing but text, and reasoning in it."""
+        for event in events:
+            match event:
+                case ReplyText():
+                    self.append(event.text)
+                case ReasoningEnded():
+                    self.flush(is_reasoning=True)
+                    self._parts.reclassify_as_reasoning({})
+                case _:
+                    self.append_reasoning(event)
+
+    def append_reasoning(self, event: ReasoningText | ReasoningSection) -> None:
+        self.flush()
+        if isinstance(event, ReasoningText):
+            self._parts.append_prose("reasoning", event.text)
+        else:
+            self._parts.end_prose()
 
     def append(self, text: str, *, is_thought: bool = False) -> None:
         """`is_thought`: it is inside a section of reasoning, so nothing in it is a call."""
@@ -241,6 +249,8 @@ class _XmlCalls:
         self._raw_pieces: list[str] = []
         self._raw_offset = 0
         """The place of `raw` in all text so far; before it is reasoning."""
+        self._sections: list[ReasoningSection] = []
+        """Reasoning between the pieces of `raw`."""
         self._call_offsets: dict[int, tuple[int, int | None]] = {}
         self._open_part_index: int | None = None
         self._open_call_id = ""
@@ -251,8 +261,12 @@ class _XmlCalls:
 
     @property
     def raw(self) -> str:
-        raw = "".join(self._raw_pieces)
-        return raw.lstrip() if self._raw_offset else raw
+        text, place, raw = "".join(self._raw_pieces), self._raw_offset, ""
+        for section in self._sections:
+            raw += text[place - self._raw_offset : section.start_offset - self._raw_offset].lstrip()
+            place = section.end_offset
+        rest = text[place - self._raw_offset :]
+        return raw + rest.lstrip() if place else rest
 
     def feed(self, text: str) -> None:
         self._raw_pieces.append(text)
@@ -282,8 +296,13 @@ class _XmlCalls:
             case XmlCallDelta():
                 assert self._open_part_index is not None
                 self._parts.emit_delta(self._open_part_index, event.delta)
-            case XmlText():
+            case ReplyText():
                 self._text.append(event.text, is_thought=event.is_thought)
+            case ReasoningText():
+                self._text.append_reasoning(event)
+            case ReasoningSection():
+                self._text.append_reasoning(event)
+                self._sections.append(event)
             case XmlCallStarted():
                 self._text.flush()
                 self._open_call_id, self._open_call_name = self._call_ids.allocate(None), event.name
@@ -301,7 +320,7 @@ class _XmlCalls:
                 self._open_part_index = None
             case XmlCallClosedEarly():
                 self._early_closed_calls[event.tool] = len(self._calls), event.body
-            case XmlReasoningEnded():
+            case ReasoningEnded():
                 self._reclassify(event)
 
     def _build_call(self, event: XmlCallEnded, end: ReplyEnd | None) -> msg.ToolCall:
@@ -315,7 +334,7 @@ class _XmlCalls:
             problem = tool.find_problem({})
         return msg.ToolCall(self._open_call_id, tool.name, arguments, problem, repairs)
 
-    def _reclassify(self, thought: XmlReasoningEnded) -> None:
+    def _reclassify(self, thought: ReasoningEnded) -> None:
         self._text.flush(is_reasoning=True)
         raw, base = "".join(self._raw_pieces), self._raw_offset
         self._parts.reclassify_as_reasoning(
@@ -331,7 +350,7 @@ class _XmlCalls:
             thought.closing_tag_end,
         )
         self._open_part_index = None
-        for known in (self._call_offsets, self._calls, self._early_closed_calls):
+        for known in (self._sections, self._call_offsets, self._calls, self._early_closed_calls):
             known.clear()
 
     def _find_problem(self, event: XmlCallEnded, end: ReplyEnd | None) -> str | None:

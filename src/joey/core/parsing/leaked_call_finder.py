@@ -27,11 +27,17 @@ from joey.core.parsing.leaked_calls import (
     read_whole_reply,
 )
 from joey.core.parsing.markdown_context import MarkdownContext
+from joey.core.parsing.tags import (
+    THINK_OPENING_TAGS,
+    THINK_TAG_PATTERN,
+    fold_think_tag,
+    get_think_closing_tag,
+)
 from joey.core.text import compile_regex
 
 _LINE_START = r"(?<![^\n])[ ]{0,3}"
 _CANDIDATE_RE = compile_regex(
-    rf"{_LINE_START}(?=(?P<fence>```|~~~))|(?P<think></?(?:think|thinking|thought|reasoning)\s*>)"
+    rf"{_LINE_START}(?=(?P<fence>```|~~~))|(?P<think>{THINK_TAG_PATTERN})"
     rf"|(?={OPENING})|<(?P<tag>[A-Za-z][\w.:-]{{0,80}})(?=[\s/>])",
     re.IGNORECASE,
 )
@@ -82,27 +88,26 @@ def _iter_candidates(text: str, tools: ToolNames) -> Iterator[int]:
     """Places in prose where calls may begin: fences, marks, tags of tools."""
     context = MarkdownContext()
     pos = 0
-    open_section = ""
+    closing_tag = ""
     while match := _CANDIDATE_RE.search(text, pos):
         context.feed(text[pos : match.start()])
         pos = match.start()
         end = max(match.end(), pos + 1)
         if tag := match["think"]:
-            name = tag.strip("</> \n").lower()
             if not context.is_prose:
                 pass  # only mentioned
-            elif not tag.startswith("</"):
-                open_section = open_section or name
-            elif name == open_section:
-                open_section = ""
+            elif tag in THINK_OPENING_TAGS:
+                closing_tag = closing_tag or get_think_closing_tag(tag)
+            elif fold_think_tag(tag) == closing_tag:
+                closing_tag = ""
         elif match["fence"]:
             start = match.start("fence")
-            if not open_section:
+            if not closing_tag:
                 yield start
             end = _find_fence_end(text, start, tools)
             context, pos = MarkdownContext(), end
             continue
-        elif context.is_prose and not open_section:
+        elif context.is_prose and not closing_tag:
             tag = match["tag"]
             if tag is None or tools.find(tag) is not None or text.find(f"</{tag}>", end) >= 0:
                 yield pos

@@ -1,10 +1,11 @@
 """Tags in streamed text, those of reasoning sections in particular.
 
-Models write reasoning into their text as `<think>…</think>` or `<thinking>…</thinking>`. A section
-at the start of the text is reasoning (white space before it aside), and so is everything before a
-closing tag that nothing opened: chat templates often write the opening tag themselves, so that the
-reply begins inside the section. Later sections that are opened and closed by tags of the same name
-are text. White space around reasoning goes with it.
+Models write reasoning into their text between tags such as `<think>…</think>`, `<thought>`,
+`[THINK]` or `◁think▷`, and gpt-oss into the channel `analysis`. A section is reasoning if nothing
+but white space precedes it in its line, and so is everything before a closing tag that nothing
+opened: chat templates often write the opening tag themselves, so that the reply begins inside the
+section. A section within a line or a code fence that is closed by a tag of the same name is text.
+White space around reasoning goes with it.
 
 A tag directly between two backticks, the first of which opens inline code, is a mention. Any other
 closing tag counts, in a code fence too: a call that was only considered must not run, and a model
@@ -15,34 +16,87 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from enum import Enum, auto
 from functools import lru_cache
-from typing import Literal
+
+from msgspec import Struct
 
 from joey.core.parsing.markdown_context import MarkdownContext
 from joey.core.text import compile_regex
 
-ProsePiece = tuple[Literal["text", "reasoning"], str]
-
-THINK_CLOSING_BY_OPENING = {"<think>": "</think>", "<thinking>": "</thinking>"}
+_NAMES = ("think", "thinking", "thought", "reasoning", "seed:think")
 _LETTER_CASES = (str.lower, str.capitalize, str.upper)
+_SPELLINGS = [case(name) for name in _NAMES for case in _LETTER_CASES]
+_OTHER_PAIRS = {
+    "[THINK]": "[/THINK]",
+    "◁think▷": "◁/think▷",
+    "<|START_THINKING|>": "<|END_THINKING|>",
+    "<|begin_of_thought|>": "<|end_of_thought|>",
+}
+_ANALYSIS = "<|channel|>analysis<|message|>"
+_ANALYSIS_END = "<|end|>"
+"""Ends other messages too, so it counts only if the channel is open."""
+_ANALYSIS_TAGS = frozenset({_ANALYSIS, f"<|start|>assistant{_ANALYSIS}", _ANALYSIS_END})
+_FINAL = "<|channel|>final<|message|>"
+_CLOSING_BY_OPENING = {
+    **{f"<{name}>": f"</{name}>" for name in _NAMES},
+    **{opening.lower(): closing.lower() for opening, closing in _OTHER_PAIRS.items()},
+    **dict.fromkeys(_ANALYSIS_TAGS - {_ANALYSIS_END}, _ANALYSIS_END),
+}
+THINK_OPENING_TAGS = frozenset({*(f"<{name}>" for name in _SPELLINGS), *_OTHER_PAIRS})
 THINK_CLOSING_TAGS = frozenset(
-    f"</{case(name)}{gap}>"
-    for name in ("think", "thinking")
-    for case in _LETTER_CASES
-    for gap in ("", " ", "\n")
+    {
+        *(f"</{name}{gap}>" for name in _SPELLINGS for gap in ("", " ", "\n")),
+        *(*_OTHER_PAIRS.values(), _FINAL, f"<|start|>assistant{_FINAL}"),
+    }
 )
-_BARE_THINK_TAGS = THINK_CLOSING_TAGS | THINK_CLOSING_BY_OPENING.keys()
+_BARE_THINK_TAGS = THINK_OPENING_TAGS | THINK_CLOSING_TAGS
 THINK_TAGS = frozenset(
     {
-        *_BARE_THINK_TAGS,
-        *(f"`{tag}" for tag in _BARE_THINK_TAGS),
+        *(f"{before}{tag}" for tag in _BARE_THINK_TAGS for before in ("", "`")),
         *(f"`{tag}`" for tag in _BARE_THINK_TAGS),
+        *_ANALYSIS_TAGS,
     },
 )
 """What to look for in text; `ThinkTagKind.classify` says what a match is."""
-_THINK_CLOSING_RE = compile_regex(r"</think(?:ing)?[ \n]?>", re.IGNORECASE)
+_THINK_CLOSING_RE = compile_regex("|".join(map(re.escape, sorted(THINK_CLOSING_TAGS))))
+THINK_TAG_PATTERN = "|".join(map(re.escape, sorted(_BARE_THINK_TAGS)))
+
+
+def fold_think_tag(tag: str) -> str:
+    """`</THINK >` and `</think>` are the same."""
+    return "".join(tag.lower().split())
+
+
+def get_think_closing_tag(opening: str) -> str:
+    return _CLOSING_BY_OPENING[fold_think_tag(opening)]
+
+
+class ReplyText(Struct, frozen=True, gc=False):
+    text: str
+    is_thought: bool = False
+    """It is inside a section of reasoning within a line, which stays text."""
+
+
+class ReasoningText(Struct, frozen=True, gc=False):
+    text: str
+
+
+class ReasoningSection(Struct, frozen=True, gc=False):
+    """A section is over; it was, with its tags, between these places."""
+
+    start_offset: int
+    end_offset: int
+
+
+class ReasoningEnded(Struct, frozen=True, gc=False):
+    """Everything up to here was reasoning; the tag that closed it is between these places."""
+
+    closing_tag_start: int
+    closing_tag_end: int
+
+
+ProseEvent = ReplyText | ReasoningText | ReasoningSection | ReasoningEnded
 
 
 class ThinkTagKind(Enum):
@@ -57,7 +111,7 @@ class ThinkTagKind(Enum):
     def classify(cls, tag: str, *, in_code: bool, at_end: bool) -> ThinkTagKind:
         """`in_code`: inline code is open before it; `at_end`: nothing has come after it."""
         if not tag.startswith("`"):
-            return cls.OPENING if tag in THINK_CLOSING_BY_OPENING else cls.CLOSING
+            return cls.OPENING if fold_think_tag(tag) in _CLOSING_BY_OPENING else cls.CLOSING
         if tag.endswith("`"):
             return cls.BACKTICK if in_code else cls.MENTION
         return cls.UNDECIDED if at_end else cls.BACKTICK
@@ -66,75 +120,9 @@ class ThinkTagKind(Enum):
 def has_tag_after_reasoning_end(text: str, tag: str) -> bool:
     """Whether the text closes a section that it has not opened, and has `tag` after that."""
     closing = _THINK_CLOSING_RE.search(text)
-    if closing is None or any(
-        opening in text[: closing.start()] for opening in THINK_CLOSING_BY_OPENING
-    ):
+    if closing is None or any(opening in text[: closing.start()] for opening in THINK_OPENING_TAGS):
         return False
     return tag in text[closing.end() :]
-
-
-class ThinkTagSplitter:
-    """Splits streamed text. Once `is_past_reasoning`, whatever follows is text and need not come
-    here."""
-
-    def __init__(self) -> None:
-        self.is_past_reasoning = False
-        self._leading_space: list[str] = []
-        """White space before the first word, kept in case that word is no tag."""
-        self._pending = ""
-        """What may be the beginning of a tag."""
-        self._closing_tag = ""
-        self._current_reader: Callable[[str], list[ProsePiece]] = self._read_opening
-
-    def feed(self, text: str) -> list[ProsePiece]:
-        if self.is_past_reasoning:
-            return [("text", text)] if text else []
-        return self._current_reader(text)
-
-    def close(self) -> list[ProsePiece]:
-        """What is still held, when no more text comes."""
-        if self.is_past_reasoning:
-            return []
-        self.is_past_reasoning = True
-        if self._current_reader == self._read_reasoning:
-            return _build_pieces("reasoning", self._pending)
-        return _build_pieces("text", "".join(self._leading_space) + self._pending)
-
-    def _read_opening(self, text: str) -> list[ProsePiece]:
-        begun = self._pending + text
-        word = begun.lstrip()
-        self._leading_space.append(begun[: len(begun) - len(word)])
-        self._pending = word
-        for opening, closing in THINK_CLOSING_BY_OPENING.items():
-            if word.startswith(opening):
-                self._leading_space.clear()
-                self._pending = ""
-                self._closing_tag = closing
-                self._current_reader = self._read_reasoning
-                return self._read_reasoning(word[len(opening) :])
-        if any(opening.startswith(word) for opening in THINK_CLOSING_BY_OPENING):
-            return []
-        self.is_past_reasoning = True
-        return [("text", "".join(self._leading_space) + word)]
-
-    def _read_reasoning(self, text: str) -> list[ProsePiece]:
-        text = self._pending + text
-        self._pending = ""
-        end = text.find(self._closing_tag)
-        if end >= 0:
-            self._current_reader = self._skip_gap_after_reasoning
-            rest = self._skip_gap_after_reasoning(text[end + len(self._closing_tag) :])
-            return _build_pieces("reasoning", text[:end]) + rest
-        begun = text.rfind("<", max(0, len(text) - len(self._closing_tag)))
-        if begun >= 0 and self._closing_tag.startswith(text[begun:]):
-            self._pending = text[begun:]
-            text = text[:begun]
-        return _build_pieces("reasoning", text)
-
-    def _skip_gap_after_reasoning(self, text: str) -> list[ProsePiece]:
-        word = text.lstrip()
-        self.is_past_reasoning = bool(word)
-        return _build_pieces("text", word)
 
 
 class ThinkTagReader(ABC):
@@ -145,20 +133,48 @@ class ThinkTagReader(ABC):
         """What may be the beginning of a tag."""
         self._base_offset = 0
         """The place of the text that is being read, in all text so far."""
+        self._fed_length = 0
         self._context = MarkdownContext()
         self._think_closing_tag = ""
         """The closing tag of the section that is open."""
+        self._reasoning_start: int | None = None
+        """Where the open section began, if it is reasoning and not text."""
+        self._is_after_reasoning = False
+        """Only white space has come since reasoning."""
+        self._tag_matcher = get_tag_matcher(THINK_TAGS)
 
     @abstractmethod
-    def _emit_text(self, text: str) -> None: ...
+    def _append_event(self, event: ProseEvent) -> None: ...
 
     @abstractmethod
     def _emit_think_tag(self, tag: str) -> None:
-        """A tag that opens or closes a section, or is inside of one."""
+        """A tag of a section that is text, or inside of a section."""
 
-    @abstractmethod
+    def _update_tag_matcher(self) -> None:
+        """Look for other tags: a section was opened or closed, for example."""
+        self._tag_matcher = get_tag_matcher(self._list_tags())
+
+    def _list_tags(self) -> frozenset[str]:
+        return THINK_TAGS
+
+    def _emit_text(self, text: str, *, is_quoted: bool = False) -> None:
+        """`is_quoted`: it says nothing about the text around it."""
+        if self._is_after_reasoning:
+            text = text.lstrip()
+        if not text:
+            return
+        self._is_after_reasoning = False
+        if not is_quoted:
+            self._context.feed(text)
+        if self._reasoning_start is not None:
+            self._append_event(ReasoningText(text))
+        else:
+            self._append_event(ReplyText(text, is_thought=bool(self._think_closing_tag)))
+
     def _end_reasoning(self, at: int, end: int) -> None:
         """All text so far turns out to be reasoning."""
+        self._reset_section(MarkdownContext())
+        self._append_event(ReasoningEnded(at, end))
 
     def _read_think_tag(self, text: str, at: int, tag: str) -> int:
         end = at + len(tag)
@@ -172,83 +188,103 @@ class ThinkTagReader(ABC):
                 return at + 1
             case ThinkTagKind.MENTION:
                 self._emit_text(tag)
-            case ThinkTagKind.OPENING | ThinkTagKind.CLOSING:
-                self._handle_think_tag(tag, self._base_offset + at)
+            case ThinkTagKind.OPENING:
+                self._handle_opening_tag(tag, self._base_offset + at)
+            case ThinkTagKind.CLOSING:
+                self._handle_closing_tag(tag, self._base_offset + at)
         return end
 
-    def _handle_think_tag(self, tag: str, at: int) -> None:
-        if tag in THINK_CLOSING_TAGS and tag != self._think_closing_tag:
-            self._think_closing_tag = ""
-            self._context = MarkdownContext()
-            self._end_reasoning(at, at + len(tag))
-            return
-        if tag == self._think_closing_tag:
-            self._think_closing_tag = ""
-        elif not self._think_closing_tag:
-            self._think_closing_tag = THINK_CLOSING_BY_OPENING[tag]
+    def _handle_opening_tag(self, tag: str, at: int) -> None:
+        if not self._think_closing_tag:
+            self._think_closing_tag = get_think_closing_tag(tag)
+            self._update_tag_matcher()
+            is_alone = self._context.is_line_blank and not self._context.is_fenced
+            if is_alone or self._think_closing_tag == _ANALYSIS_END:
+                self._reasoning_start = at
+                self._is_after_reasoning = True
+                self._context = MarkdownContext()
+                return
         self._emit_think_tag(tag)
+
+    def _handle_closing_tag(self, tag: str, at: int) -> None:
+        closing = fold_think_tag(tag)
+        if closing != self._think_closing_tag:
+            if closing == _ANALYSIS_END:
+                self._emit_text(tag)
+            else:
+                self._end_reasoning(at, at + len(tag))
+            return
+        if self._reasoning_start is None:
+            self._think_closing_tag = ""
+            self._update_tag_matcher()
+            self._emit_think_tag(tag)
+            return
+        self._close_reasoning_section(at + len(tag))
+
+    def _close_reasoning_section(self, end: int) -> None:
+        if self._reasoning_start is not None:
+            start = self._reasoning_start
+            self._reset_section(MarkdownContext())
+            self._append_event(ReasoningSection(start, end))
+
+    def _reset_section(self, context: MarkdownContext) -> None:
+        """Text begins, after reasoning."""
+        self._think_closing_tag = ""
+        self._reasoning_start = None
+        self._is_after_reasoning = True
+        self._context = context
+        self._update_tag_matcher()
 
     def _flush_pending(self) -> None:
         """No more text comes."""
+        self._base_offset = self._fed_length - len(self._pending)
         pending, self._pending = self._pending, ""
         if pending in THINK_TAGS:
             self._emit_text("`")
-            self._handle_think_tag(pending[1:], self._base_offset + 1)
+            self._read_think_tag(pending, 1, pending[1:])
         else:
             self._emit_text(pending)
+        self._close_reasoning_section(self._fed_length)
 
 
-class UnopenedClosingFinder(ThinkTagReader):
-    """Finds closing tags that nothing opened in text that is nothing but text."""
+class ReasoningFinder(ThinkTagReader):
+    """Finds reasoning in text that is nothing but text."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._is_after_reasoning = False
-        self._found: list[str | None] = []
+        self._events: list[ProseEvent] = []
 
-    def feed(self, text: str) -> list[str | None]:
-        """The text, in pieces; None where all text so far turns out to be reasoning."""
+    def feed(self, text: str) -> list[ProseEvent]:
+        self._base_offset = self._fed_length - len(self._pending)
+        self._fed_length += len(text)
         text, self._pending = self._pending + text, ""
         pos = 0
         while pos < len(text):
-            at, tag = get_tag_matcher(THINK_TAGS).find(text, pos)
+            at, tag = self._tag_matcher.find(text, pos)
             self._emit_text(text[pos:at])
             if not tag:
                 self._pending = text[at:]
                 break
             pos = self._read_think_tag(text, at, tag)
-        return self._drain()
+        return self._drain_events()
 
-    def close(self) -> list[str | None]:
+    def close(self) -> list[ProseEvent]:
         """What is still held, when no more text comes."""
         self._flush_pending()
-        return self._drain()
+        return self._drain_events()
 
-    def _drain(self) -> list[str | None]:
-        found, self._found = self._found, []
-        return found
-
-    def _emit_text(self, text: str) -> None:
-        if self._is_after_reasoning:
-            text = text.lstrip()
-        if text:
-            self._is_after_reasoning = False
-            self._context.feed(text)
-            self._found.append(text)
+    def _append_event(self, event: ProseEvent) -> None:
+        self._events.append(event)
 
     def _emit_think_tag(self, tag: str) -> None:
         self._emit_text(tag)
 
-    def _end_reasoning(self, at: int, end: int) -> None:
-        self._is_after_reasoning = True
-        self._found.append(None)
+    def _drain_events(self) -> list[ProseEvent]:
+        events, self._events = self._events, []
+        return events
 
 
-def _build_pieces(kind: Literal["text", "reasoning"], text: str) -> list[ProsePiece]:
-    return [(kind, text)] if text else []
-
-
-_TAG_START_RE = compile_regex("[<`]")
+_TAG_START_RE = compile_regex(r"[<`\[◁]")
 
 
 class TagMatcher:
@@ -266,7 +302,7 @@ class TagMatcher:
 
     def find(self, text: str, pos: int) -> tuple[int, str]:
         """Where the first tag is, and which; or where one may have begun, and nothing."""
-        if "<" not in text and "`" not in text:  # most pieces of a reply
+        if _TAG_START_RE.search(text, pos) is None:  # most pieces of a reply
             return len(text), ""
         match = self._pattern.search(text, pos)
         if match is not None:

@@ -22,8 +22,8 @@ from typing import Any, Union
 from msgspec import Struct
 
 from joey.core.parsing.tags import (
-    THINK_CLOSING_BY_OPENING,
     THINK_CLOSING_TAGS,
+    THINK_OPENING_TAGS,
     TagMatcher,
     get_tag_matcher,
     has_tag_after_reasoning_end,
@@ -44,7 +44,7 @@ LEGACY_PARAMETER_NAMES: Mapping[str, frozenset[str]] = {
 }
 """Older names that models still write beside or instead of a parameter."""
 
-THINK_TAGS_BETWEEN_PARAMETERS = THINK_CLOSING_TAGS | THINK_CLOSING_BY_OPENING.keys()
+THINK_TAGS_BETWEEN_PARAMETERS = THINK_CLOSING_TAGS | THINK_OPENING_TAGS
 """Reasoning may open, or turn out to have been open, between parameters."""
 _MULTI_VALUE_MARKER_PARAMETER = "line_range"
 """A tool that takes line ranges takes several of everything; their values become lists."""

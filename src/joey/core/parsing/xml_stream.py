@@ -21,7 +21,7 @@ text, or inside a call nothing. These rules decide where values and calls end:
   then the call was abandoned in reasoning, and is doubted;
 - a call that is open when the text ends is reported as unclosed.
 
-`<thinking>` tags are removed from the text. Text that may be the
+Tags of `<thinking>` within a line are removed from the text. Text that may be the
 beginning of a tag is held back until the next chunk decides.
 """
 
@@ -36,11 +36,14 @@ from msgspec import Struct
 from joey.core.parsing.call_names import list_parameter_spellings
 from joey.core.parsing.markdown_context import MarkdownContext
 from joey.core.parsing.tags import (
-    THINK_CLOSING_BY_OPENING,
     THINK_CLOSING_TAGS,
+    THINK_OPENING_TAGS,
     THINK_TAGS,
+    ProseEvent,
     ThinkTagReader,
+    fold_think_tag,
     get_tag_matcher,
+    get_think_closing_tag,
 )
 from joey.core.parsing.xml_argument_parser import (
     BODY_PARAMETERS,
@@ -50,12 +53,6 @@ from joey.core.parsing.xml_argument_parser import (
 
 _HIDDEN_TAGS = frozenset({"<thinking>", "</thinking>"})
 """Tags of sections that are taken out of the text."""
-
-
-class XmlText(Struct, frozen=True, gc=False):
-    text: str
-    is_thought: bool = False
-    """It is inside a section of reasoning that its tags opened."""
 
 
 class XmlCallStarted(Struct, frozen=True, gc=False):
@@ -90,16 +87,7 @@ class XmlCallClosedEarly(Struct, frozen=True, gc=False):
     body: str
 
 
-class XmlReasoningEnded(Struct, frozen=True, gc=False):
-    """Everything up to here was reasoning; the tag that closed it is between these places."""
-
-    closing_tag_start: int
-    closing_tag_end: int
-
-
-XmlEvent = (
-    XmlText | XmlCallStarted | XmlCallDelta | XmlCallEnded | XmlCallClosedEarly | XmlReasoningEnded
-)
+XmlEvent = ProseEvent | XmlCallStarted | XmlCallDelta | XmlCallEnded | XmlCallClosedEarly
 
 
 class XmlStream(ThinkTagReader):
@@ -117,7 +105,6 @@ class XmlStream(ThinkTagReader):
         self._events: list[XmlEvent] = []
         self._fenced_closing_tag = ""
         self._fed_pieces: list[str] = []
-        self._fed_length = 0
         self._open_call: XmlCall | None = None
         self._paused_pieces: list[str] = []
         self._body_end_offset = 0
@@ -149,7 +136,6 @@ class XmlStream(ThinkTagReader):
         elif self._open_call is not None:
             self._end_unclosed_call(self._open_call)
         else:
-            self._base_offset = self._fed_length - len(self._pending)
             self._flush_pending()
         return self._drain_events()
 
@@ -208,7 +194,7 @@ class XmlStream(ThinkTagReader):
             return len(text)
         inner = "".join(self._mention_pieces[1:])
         ends_call = tag == call.closing_tag
-        is_own = tag[1:-1] in spellings or tag in THINK_CLOSING_BY_OPENING
+        is_own = tag[1:-1] in spellings or tag in THINK_OPENING_TAGS
         is_plain_mention = tag in self._text_tags and not is_own
         if not is_plain_mention and (
             not inner.strip() or ends_call or self._begins_line_after(inner)
@@ -243,8 +229,8 @@ class XmlStream(ThinkTagReader):
             pass
         elif tag in THINK_CLOSING_TAGS:
             self._end_reasoning(self._base_offset + at, self._base_offset + at + len(tag))
-        elif tag in THINK_CLOSING_BY_OPENING:
-            self._think_closing_tag = THINK_CLOSING_BY_OPENING[tag]
+        elif tag in THINK_OPENING_TAGS:
+            self._think_closing_tag = get_think_closing_tag(tag)
             self._current_reader = self._read_reasoning_in_call
         else:
             self._open_value_or_end_call(call, tag, self._base_offset + at + len(tag))
@@ -256,7 +242,7 @@ class XmlStream(ThinkTagReader):
         if not tag:
             self._pending = text[at:]
             return len(text)
-        if tag == self._think_closing_tag:
+        if fold_think_tag(tag) == self._think_closing_tag:
             self._think_closing_tag = ""
             self._current_reader = self._read_call
         else:
@@ -337,15 +323,10 @@ class XmlStream(ThinkTagReader):
         assert self._open_call is not None
         return self._open_call
 
-    def _emit_text(self, text: str, *, is_quoted: bool = False) -> None:
-        """`is_quoted`: it says nothing about the text around it."""
-        if not is_quoted:
-            self._context.feed(text)
-        if text:
-            self._events.append(XmlText(text, is_thought=bool(self._think_closing_tag)))
+    def _append_event(self, event: ProseEvent) -> None:
+        self._events.append(event)
 
     def _emit_think_tag(self, tag: str) -> None:
-        self._update_tag_matcher()
         self._emit_text("" if tag in _HIDDEN_TAGS else tag)
 
     def _emit_delta(self, delta: str) -> None:
@@ -361,22 +342,17 @@ class XmlStream(ThinkTagReader):
 
     def _end_reasoning(self, at: int, end: int) -> None:
         self._open_call = None
-        self._think_closing_tag = ""
         self._stray_tags = StrayTagTracker()
-        self._update_tag_matcher()
-        self._reset_context()
         self._current_reader = self._read_text
-        self._events.append(XmlReasoningEnded(at, end))
+        super()._end_reasoning(at, end)
 
-    def _update_tag_matcher(self) -> None:
+    def _list_tags(self) -> frozenset[str]:
         tags = THINK_TAGS if self._think_closing_tag else self._text_tags
-        self._tag_matcher = get_tag_matcher(tags | self._stray_tags.watched_tags)
-
-    def _reset_context(self) -> None:
-        self._context = MarkdownContext(is_after_blank_line=False)
+        return tags | self._stray_tags.watched_tags
 
     def _start_call(self, name: str, at: int) -> None:
-        self._reset_context()
+        self._context = MarkdownContext(is_after_blank_line=False)
+        self._is_after_reasoning = False
         self._events.append(XmlCallStarted(name, at))
 
     def _open_value_or_end_call(self, call: XmlCall, tag: str, end: int) -> None:
