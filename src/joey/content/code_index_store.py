@@ -29,6 +29,7 @@ from msgspec import Struct, structs
 from joey.content.code_index_chunks import Passage, extract_name_parts, extract_query_terms
 from joey.ports.content import CodeSearchHit
 from joey.system.files import open_private_file
+from joey.system.sqlite import enable_write_ahead_log
 
 SCHEMA_VERSION = 1
 MAX_POSTINGS = 20_000
@@ -108,7 +109,7 @@ class CodeIndexStore:
         self._stamps_version = 0
         try:
             with _translate_damage():
-                self._connection.execute("PRAGMA journal_mode = WAL")
+                enable_write_ahead_log(self._connection, _BUSY_TIMEOUT_S)
                 self._connection.execute("PRAGMA synchronous = NORMAL")
                 self._ensure_schema()
         except BaseException:

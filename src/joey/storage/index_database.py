@@ -41,6 +41,7 @@ from joey.storage.task_directory import (
 from joey.storage.task_list import parse_task_id, summarize_task
 from joey.system.files import PRIVATE_FILE_MODE, check_regular_file, create_file
 from joey.system.locks import lock_directory
+from joey.system.sqlite import enable_write_ahead_log
 
 SCHEMA_VERSION = 1
 _SQLITE_APPLICATION_ID = 0x4A4F4559
@@ -149,7 +150,8 @@ class IndexDatabase:
             self._inode = self.path.stat().st_ino
             connection = _connect(str(self.path), self._busy_timeout_s)
             try:
-                for pragma in ("journal_mode = WAL", "synchronous = NORMAL", "secure_delete = ON"):
+                enable_write_ahead_log(connection, self._busy_timeout_s)
+                for pragma in ("synchronous = NORMAL", "secure_delete = ON"):
                     connection.execute(f"PRAGMA {pragma}")
                 _ensure_schema(connection)
             except BaseException:

@@ -1,0 +1,23 @@
+"""The write-ahead log of SQLite databases that several processes open."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+
+_POLL_INTERVAL_S = 0.01
+
+
+def enable_write_ahead_log(connection: sqlite3.Connection, timeout_s: float) -> None:
+    """SQLite itself does not wait here when another connection has just created the database.
+    Raises sqlite3.Error."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(_POLL_INTERVAL_S)
+        else:
+            return
